@@ -1,0 +1,159 @@
+//! What an adapter says of its engine. `script/adapter.rs` implements [`Adapter`] by calling the functions of a Rhai file;
+//! these are the shapes that those functions return, each an object map with just these keys.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::boundary::{Point, Verdict};
+use crate::fault::Result;
+use crate::runtime::Launch;
+
+/// How one engine is launched, asked and read. Called on the script's thread only, outside the async runtime.
+pub trait Adapter: Send + Sync {
+    /// `vllm`, or the file's stem.
+    fn name(&self) -> &str;
+
+    /// Whether it ships with the program (its images may see the model cache and the token).
+    fn shipped(&self) -> bool;
+
+    /// `launch(options)`: neutral options, with `limits` and `runtime` among them, as the engine's own launch.
+    fn launch(&self, options: &Value) -> Result<Launch>;
+
+    /// `ready(engine)`: whether it can be asked now. `base_url` is where it listens.
+    fn ready(&self, base_url: &str) -> Result<bool>;
+
+    /// `request(point)`: the request for exactly this input and output.
+    fn request(&self, point: &Point) -> Result<RequestForm>;
+
+    /// `facts()`: what logs, metrics and information pages mean.
+    fn facts(&self) -> Result<Facts>;
+
+    /// `failures()`: what messages mean, first match first.
+    fn failures(&self) -> Result<Vec<FailureRule>>;
+
+    /// `flags(limits)`: what to paste into a production command line.
+    fn flags(&self, limits: &Limits) -> Result<Vec<String>>;
+}
+
+/// What one start of an engine can serve, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Longest input.
+    pub input: u64,
+    /// Longest output.
+    pub output: u64,
+    /// Longest input and output together.
+    pub total: u64,
+    /// Sequences at once.
+    pub concurrency: u64,
+}
+
+/// The wire protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// `POST /v1/completions`.
+    OpenaiCompletions,
+    /// `POST /v1/chat/completions`.
+    OpenaiChat,
+    /// `POST /generate_stream`.
+    Tgi,
+    /// `POST /completion`.
+    Llamacpp,
+    /// `POST /api/generate`.
+    Ollama,
+}
+
+/// The request for one point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestForm {
+    /// How the answer is read.
+    pub protocol: Protocol,
+    /// Path below the base URL.
+    pub path: String,
+    /// `tokens`: the prompt is sent as ids; `text`: as text proven to re-encode to N.
+    pub prompt: PromptForm,
+    /// Everything but the prompt.
+    pub body: Value,
+}
+
+/// How a prompt travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptForm {
+    /// Token ids.
+    Tokens,
+    /// Text.
+    Text,
+}
+
+/// What an engine's words mean.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Facts {
+    /// By fact (`kv_tokens`, `weights_bytes`, `kv_bytes`, `max_model_len`, `version`, …): regular expressions of log
+    /// lines, oldest wording last, first capture group the value. A unit follows the name: `kv_gib` is turned into bytes as `kv_bytes`.
+    pub log: BTreeMap<String, Vec<String>>,
+    /// The Prometheus page.
+    pub metrics: MetricRules,
+    /// By field of `engine.info()`: where the engine tells it.
+    pub info: BTreeMap<String, InfoRule>,
+}
+
+/// Names on the Prometheus page, newest wording first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MetricRules {
+    /// `/metrics`; empty: the engine has none.
+    pub path: String,
+    /// Requests being served.
+    pub running: Vec<String>,
+    /// Requests waiting.
+    pub waiting: Vec<String>,
+    /// KV cache in use, 0 to 1.
+    pub kv_usage: Vec<String>,
+    /// Preemptions since the start.
+    pub preemptions: Vec<String>,
+}
+
+/// Where one field of `engine.info()` is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InfoRule {
+    /// Path below the base URL.
+    pub path: String,
+    /// JSON pointer into the answer.
+    pub pointer: String,
+}
+
+/// What a message means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailureRule {
+    /// A regular expression, searched in one log line, response body or stream error.
+    pub pattern: String,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Its cause: `cuda`, `host`, `allocator`, `memory`, `kv_cache`, `length_limit`, …
+    pub cause: Option<String>,
+    /// Only before the engine was ready (`start`), only after (`request`), or both (`any`).
+    #[serde(default)]
+    pub phase: RulePhase,
+}
+
+/// When a failure rule holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RulePhase {
+    /// At any time.
+    #[default]
+    Any,
+    /// Before the engine was ready.
+    Start,
+    /// After it was.
+    Request,
+}

@@ -1,0 +1,150 @@
+//! The one error value of the program: what went wrong, where, and what to do about it.
+//!
+//! Every room returns it, scripts can catch it (`kind`, `message`, `hint`), and the command line turns it into an exit
+//! status. A message is lower case, has no final period and names things in backticks; a hint is the remedy.
+
+use serde::Serialize;
+
+/// A result whose error is a [`Fault`].
+pub type Result<T, E = Fault> = std::result::Result<T, E>;
+
+/// What went wrong, in a form that a script can branch on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The script does not parse, or names something that does not exist.
+    Compile,
+    /// The engine under test broke its protocol, or answered something that has no meaning here.
+    Engine,
+    /// A request could not be sent, or its answer could not be read.
+    Http,
+    /// A fault of this program.
+    Internal,
+    /// The user, or the host on the user's behalf, asked to stop.
+    Interrupted,
+    /// A file could not be read or written.
+    Io,
+    /// A script used more operations, memory or depth than it may.
+    Limit,
+    /// Something that the work needs is not there: Docker, a GPU, an image, a tokenizer, a port, disk space.
+    Missing,
+    /// The user did not allow this; the hint says which `--allow` does.
+    NotAllowed,
+    /// The script threw a value of its own.
+    Script,
+    /// A threshold that the user set was exceeded.
+    Threshold,
+    /// Something took longer than it may.
+    Timeout,
+    /// A wrong option, argument, parameter or file.
+    Usage,
+}
+
+impl Kind {
+    /// The stable name that scripts compare with.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Compile => "compile",
+            Kind::Engine => "engine",
+            Kind::Http => "http",
+            Kind::Internal => "internal",
+            Kind::Interrupted => "interrupted",
+            Kind::Io => "io",
+            Kind::Limit => "limit",
+            Kind::Missing => "missing",
+            Kind::NotAllowed => "not_allowed",
+            Kind::Script => "script",
+            Kind::Threshold => "threshold",
+            Kind::Timeout => "timeout",
+            Kind::Usage => "usage",
+        }
+    }
+
+    /// The exit status of the process when nobody catches the fault.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Kind::Compile | Kind::Usage => 2,
+            Kind::Missing | Kind::NotAllowed => 3,
+            Kind::Threshold => 4,
+            Kind::Internal => 101,
+            Kind::Interrupted => 130,
+            Kind::Engine | Kind::Http | Kind::Io | Kind::Limit | Kind::Script | Kind::Timeout => 1,
+        }
+    }
+}
+
+/// What went wrong and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    /// What kind of thing went wrong.
+    pub kind: Kind,
+    /// One sentence, lower case, no period, things in backticks.
+    pub message: String,
+    /// The remedy, where one is known.
+    pub hint: Option<String>,
+}
+
+impl Fault {
+    /// A fault without a remedy.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// The same fault with its remedy.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same fault, its message preceded by what was being done: `cannot start: ` + message.
+    #[must_use]
+    pub fn while_doing(mut self, what: impl std::fmt::Display) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    /// A file that could not be read or written; a full disk is [`Kind::Missing`], as space is what is missing.
+    pub fn io(path: &std::path::Path, error: &std::io::Error) -> Self {
+        let message = format!("`{}`: {error}", path.display());
+        match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                Self::new(Kind::Missing, message).hint("free disk space, or choose another folder with --out")
+            }
+            _ => Self::new(Kind::Io, message),
+        }
+    }
+
+    /// Wrong usage: exit 2.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// Something needed is missing: exit 3. The remedy is not optional.
+    pub fn missing(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Kind::Missing, message).hint(hint)
+    }
+
+    /// Refused because the user did not allow it: exit 3.
+    pub fn not_allowed(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Kind::NotAllowed, message).hint(hint)
+    }
+
+    /// A fault of ours: exit 101.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Kind::Internal, message)
+    }
+
+    /// The user asked to stop.
+    #[must_use]
+    pub fn interrupted() -> Self {
+        Self::new(Kind::Interrupted, "interrupted")
+    }
+}

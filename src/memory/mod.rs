@@ -1,0 +1,1 @@
+//! Model shapes from config.json, and estimates of memory by architecture.

@@ -1,0 +1,1 @@
+//! Tokenizers, and prompts of exactly N tokens as the engine will count them.

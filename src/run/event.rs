@@ -1,0 +1,95 @@
+//! What happens in a run, as the journal keeps it: one JSON object a line, `event` first.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::boundary::{Moves, Point, Verdict};
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The script made its `index`-th boundary (from 0) over these axes.
+    Boundary {
+        /// Which boundary of the script, from 0.
+        index: usize,
+        /// Its axes and options as given.
+        axes: Value,
+    },
+    /// A point was recorded in a boundary.
+    Point {
+        /// Which boundary, from 0.
+        boundary: usize,
+        /// The point.
+        point: Point,
+        /// The verdict recorded.
+        verdict: Verdict,
+        /// Its cause, where it has one.
+        cause: Option<String>,
+        /// What it says about the boundary.
+        moves: Moves,
+        /// The whole answer as the script gave it.
+        answer: Value,
+    },
+    /// A probe, load or experiment begins.
+    Began {
+        /// `probe`, `load` or `experiment`.
+        kind: String,
+        /// Its arguments: what a resume compares.
+        args: Value,
+    },
+    /// It is finished; on disk before anything else begins.
+    Done {
+        /// `probe`, `load` or `experiment`.
+        kind: String,
+        /// Its arguments: what a resume compares.
+        args: Value,
+        /// Its answer.
+        answer: Value,
+    },
+    /// The engine moves to another phase: `pulling`, `starting`, `loading`, `ready`, `probing`, `stopping`, `stopped`.
+    Phase {
+        /// The phase.
+        phase: String,
+        /// For people: the image, the model, the limits.
+        detail: String,
+    },
+    /// A strategy tells how far it is.
+    Progress {
+        /// Points settled.
+        done: u64,
+        /// Points expected in all, where known.
+        expected: Option<u64>,
+        /// Share of the volume proven, 0 to 1.
+        coverage: f64,
+    },
+    /// A value that the script recorded by name.
+    Record {
+        /// Its name.
+        name: String,
+        /// The value.
+        value: Value,
+    },
+    /// Something that the reader of the results must know.
+    Warning {
+        /// The warning.
+        text: String,
+    },
+    /// A line that the script printed.
+    Print {
+        /// The text.
+        text: String,
+    },
+    /// What was launched: engine, versions, launch line, limits, image digest. Known only once an engine starts.
+    Engine {
+        /// The description.
+        info: Value,
+    },
+    /// The script ended.
+    End {
+        /// `done`, `failed` or `interrupted`.
+        status: String,
+        /// The result, or the fault.
+        value: Value,
+    },
+}

@@ -1,0 +1,56 @@
+//! What to start: the description that an adapter, or `docker::start` and `process::start`, give.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A server to start. Fields that ask for what is never given (`privileged`, `network`) exist so that they can be refused by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Launch {
+    /// Docker: the image.
+    pub image: Option<String>,
+    /// Docker: replaces the image's entry point where not empty.
+    pub entrypoint: Vec<String>,
+    /// Docker: the arguments of the entry point.
+    pub args: Vec<String>,
+    /// Process: the program and its arguments; `{port}` stands for the port chosen.
+    pub command: Vec<String>,
+    /// Environment. Values of secrets are never put here: see `token`.
+    pub env: BTreeMap<String, String>,
+    /// Docker: the port that the server listens on inside the container.
+    pub port: u16,
+    /// Docker: folders of the host.
+    pub mounts: Vec<Mount>,
+    /// Docker: where the image keeps the model cache; the host's cache is mounted there read-only.
+    pub cache: Option<String>,
+    /// Whether the engine needs the Hugging Face token.
+    pub token: bool,
+    /// GPUs by index or UUID; empty: none.
+    pub gpus: Vec<String>,
+    /// Docker: size of /dev/shm in bytes.
+    pub shm_size: Option<u64>,
+    /// Docker: memory limit in bytes; the swap limit equals it.
+    pub memory_limit: Option<u64>,
+    /// Seconds between the polite and the final signal.
+    pub stop_grace: Option<f64>,
+    /// Refused.
+    pub privileged: bool,
+    /// Refused unless empty or `bridge`.
+    pub network: String,
+    /// Sim: profile and behaviour of the simulated engine.
+    pub sim: Option<serde_json::Value>,
+}
+
+/// A folder of the host inside a container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    /// The folder on the host.
+    pub host: String,
+    /// Where the container sees it.
+    pub container: String,
+    /// Whether the container may write there: needs the user's word.
+    #[serde(default)]
+    pub writable: bool,
+}

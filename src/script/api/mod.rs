@@ -1,0 +1,13 @@
+//! The script API: one thin file per script module, without logic of its own. Every function has a doc comment with
+//! shapes, units, errors and an example; a test refuses one without, and runs every example.
+
+#![allow(unreachable_pub, reason = "export_module wants `pub` functions")]
+
+mod time;
+
+use rhai::{Engine, exported_module};
+
+/// Registers every module.
+pub(super) fn register(engine: &mut Engine) {
+    engine.register_global_module(exported_module!(time::time).into());
+}

@@ -1,0 +1,47 @@
+//! One look at memory, and where looks come from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Result;
+
+/// Memory of one device at one moment, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// UUID of a GPU; `host`, or a cgroup's path, for host memory; `sim0` for the simulated engine.
+    pub id: String,
+    /// For people: `NVIDIA H200`.
+    pub name: String,
+    /// Bytes in use by anybody.
+    pub used: u64,
+    /// Bytes that are there.
+    pub total: u64,
+}
+
+/// What one process holds on one device, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenant {
+    /// The process, as the host numbers it.
+    pub pid: u32,
+    /// The device's id.
+    pub device: String,
+    /// Bytes, where the driver says.
+    pub used: Option<u64>,
+}
+
+/// One look at every device of a source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// The devices.
+    pub devices: Vec<Device>,
+    /// The processes on them, where the source can tell.
+    pub tenants: Vec<Tenant>,
+}
+
+/// Where looks come from. Called on the sampler's thread.
+pub trait Source: Send {
+    /// `nvml`, `amd`, `host` or `sim`.
+    fn name(&self) -> &'static str;
+
+    /// One look.
+    fn read(&mut self) -> Result<Reading>;
+}
