@@ -1,2 +1,10 @@
 //! What a user would do, over real sockets, processes and containers. One binary, so that it links once; a file per subject.
-#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
+#![allow(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests"
+)]
+
+mod support;

@@ -1,0 +1,16 @@
+//! What the tests share: the program as a user runs it, folders of their own, and what a machine may lack.
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "a tool waits here for the test that first needs it"
+)]
+
+mod needs;
+mod outcome;
+mod profiler;
+mod temp;
+
+pub use needs::{needs_docker, needs_llama_server};
+pub use outcome::Outcome;
+pub use profiler::Profiler;
+pub use temp::temp;

@@ -1,0 +1,75 @@
+//! What some tests need and a machine may lack. Such a test is listed as not run; where `CI=true`, lacking it is a failure.
+//!
+//! ```ignore
+//! if !needs_docker() {
+//!     return;
+//! }
+//! ```
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether the Docker daemon that `DOCKER_HOST` (or the usual socket) names answers a ping.
+#[track_caller]
+pub fn needs_docker() -> bool {
+    static ANSWERS: OnceLock<bool> = OnceLock::new();
+    available("Docker", *ANSWERS.get_or_init(docker_answers))
+}
+
+/// The llama-server built by `.ci/llama-server`, given as `PROFILER_TEST_LLAMA_SERVER`.
+#[track_caller]
+pub fn needs_llama_server() -> Option<PathBuf> {
+    let path = std::env::var_os("PROFILER_TEST_LLAMA_SERVER")
+        .map(PathBuf::from)
+        .filter(|path| path.is_file());
+    available("llama-server (PROFILER_TEST_LLAMA_SERVER)", path.is_some())
+        .then_some(path)
+        .flatten()
+}
+
+#[track_caller]
+fn available(what: &str, there: bool) -> bool {
+    if !there {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "CI must have {what}");
+        eprintln!("not run: needs {what}");
+    }
+    there
+}
+
+fn docker_answers() -> bool {
+    let host = std::env::var("DOCKER_HOST")
+        .ok()
+        .filter(|host| !host.is_empty())
+        .unwrap_or_else(|| "unix:///var/run/docker.sock".to_owned());
+    if let Some(path) = host.strip_prefix("unix://") {
+        return UnixStream::connect(path).is_ok_and(|stream| {
+            let limited = stream.set_read_timeout(Some(PATIENCE)).is_ok();
+            limited && ping(stream)
+        });
+    }
+    let Some(mut addresses) = host
+        .strip_prefix("tcp://")
+        .and_then(|address| address.to_socket_addrs().ok())
+    else {
+        return false;
+    };
+    addresses.any(|address| {
+        TcpStream::connect_timeout(&address, PATIENCE).is_ok_and(|stream| {
+            let limited = stream.set_read_timeout(Some(PATIENCE)).is_ok();
+            limited && ping(stream)
+        })
+    })
+}
+
+/// The daemon's own question for this purpose; anything but 200 means that it cannot be used.
+fn ping(mut stream: impl Read + Write) -> bool {
+    let asked = stream.write_all(b"GET /_ping HTTP/1.1\r\nHost: docker\r\nConnection: close\r\n\r\n");
+    let mut status = [0; 12];
+    asked.is_ok() && stream.read_exact(&mut status).is_ok() && status.ends_with(b" 200")
+}

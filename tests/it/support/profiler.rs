@@ -1,0 +1,112 @@
+//! The program as a user starts it.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::{Outcome, temp};
+
+/// One start of the built binary, in a folder of its own that is also its home: nothing of the user's is read or written.
+#[must_use = "call `run` or `spawn`"]
+pub struct Profiler {
+    command: Command,
+    stdin: Vec<u8>,
+    folder: TempDir,
+}
+
+impl Profiler {
+    /// Nothing given yet. Standard input is empty; colours are off.
+    #[track_caller]
+    pub fn new() -> Self {
+        let folder = temp();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+        command
+            .current_dir(folder.path())
+            .env("HOME", folder.path())
+            .env("XDG_CACHE_HOME", folder.path().join("cache"))
+            .env("XDG_STATE_HOME", folder.path().join("state"))
+            .env("NO_COLOR", "1")
+            .env_remove("HF_HOME")
+            .env_remove("HF_TOKEN")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Self {
+            command,
+            stdin: Vec::new(),
+            folder,
+        }
+    }
+
+    /// One more argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
+    /// More arguments.
+    pub fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// An environment variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// What the program reads from standard input.
+    pub fn stdin(mut self, text: impl Into<Vec<u8>>) -> Self {
+        self.stdin = text.into();
+        self
+    }
+
+    /// Another folder to start in; the home stays this test's own.
+    pub fn current_dir(mut self, folder: impl AsRef<Path>) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// A file in the folder that the program starts in; folders above it are made.
+    #[track_caller]
+    pub fn file(self, name: &str, text: impl AsRef<[u8]>) -> Self {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        self
+    }
+
+    /// The folder that the program starts in.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs to the end.
+    #[track_caller]
+    pub fn run(self) -> Outcome {
+        let (mut child, stdin, folder) = self.start();
+        let mut pipe = child.stdin.take().unwrap();
+        // A program that ends without reading its input is no failure of the test.
+        let writer = std::thread::spawn(move || drop(pipe.write_all(&stdin)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        Outcome::new(&output, folder)
+    }
+
+    /// Starts, for tests that kill or talk. The folder lives as long as what is returned.
+    #[track_caller]
+    pub fn spawn(self) -> (Child, TempDir) {
+        let (child, _, folder) = self.start();
+        (child, folder)
+    }
+
+    #[track_caller]
+    fn start(mut self) -> (Child, Vec<u8>, TempDir) {
+        let child = self.command.spawn().unwrap();
+        (child, self.stdin, self.folder)
+    }
+}
