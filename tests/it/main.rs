@@ -7,4 +7,5 @@
     reason = "tests"
 )]
 
+mod llamacpp;
 mod support;

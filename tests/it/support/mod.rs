@@ -5,6 +5,9 @@
     reason = "a tool waits here for the test that first needs it"
 )]
 
+pub mod image;
+pub mod llamacpp;
+pub mod model;
 mod needs;
 mod outcome;
 mod profiler;
