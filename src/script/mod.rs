@@ -8,6 +8,7 @@ pub mod api;
 mod convert;
 mod engine;
 mod host;
+pub mod reference;
 
 pub use convert::{Caught, from_script, options, to_script};
 pub use engine::interpreter;

@@ -2,6 +2,7 @@
 //! shapes, units, errors and an example; a test refuses one without, and runs every example.
 
 #![allow(unreachable_pub, reason = "export_module wants `pub` functions")]
+#![allow(clippy::unwrap_used, reason = "export_module writes it for methods")]
 
 mod time;
 

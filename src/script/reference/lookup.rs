@@ -1,0 +1,68 @@
+//! Finding one thing in the documentation by what people type.
+
+use crate::fault::{Fault, Result};
+
+use super::function::alias;
+use super::{FunctionDoc, RHAI_BOOK, Reference, Section, SectionKind};
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug)]
+pub enum Found<'a> {
+    /// A namespace, a type or a module.
+    Section(&'a Section),
+    /// A function, method or property.
+    Function(&'a FunctionDoc),
+}
+
+impl Reference {
+    /// What `name` stands for: `docker`, `std/search`, `Engine`, `docker::start`, `Engine.probe`, or a bare `probe`, which
+    /// may be several. Never empty; an unknown name is a fault with the nearest known one.
+    pub fn find(&self, name: &str) -> Result<Vec<Found<'_>>> {
+        let name = name.trim().trim_end_matches("()").trim_end_matches("::");
+        let mut found: Vec<Found> = self
+            .sections
+            .iter()
+            .filter(|section| section.kind != SectionKind::Global)
+            .filter(|section| section.name == name || alias(&section.name) == name)
+            .map(Found::Section)
+            .collect();
+        found.extend(
+            self.functions()
+                .filter(|function| names(function).contains(&name.to_owned()))
+                .map(Found::Function),
+        );
+        match found.is_empty() {
+            true => Err(self.unknown(name)),
+            false => Ok(found),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> Fault {
+        let fault = Fault::usage(format!("nothing is called `{name}`"));
+        if self.rhai.iter().any(|known| known == name) {
+            return fault.hint(format!("`{name}` belongs to Rhai itself: {RHAI_BOOK}"));
+        }
+        match self.nearest(name) {
+            Some(near) => fault.hint(format!("did you mean `{near}`?")),
+            None => fault.hint("`profiler doc` lists everything"),
+        }
+    }
+
+    /// The known name that is most like `name`, if any is like it.
+    fn nearest(&self, name: &str) -> Option<String> {
+        let sections = self.sections.iter().map(|section| section.name.clone());
+        let functions = self.functions().flat_map(names);
+        sections
+            .chain(functions)
+            .filter(|known| !known.is_empty())
+            .map(|known| (strsim::jaro_winkler(&known, name), known))
+            .filter(|(likeness, _)| *likeness > 0.8)
+            .max_by(|(a, _), (b, _)| a.total_cmp(b))
+            .map(|(_, known)| known)
+    }
+}
+
+/// The ways to write a function's name.
+fn names(function: &FunctionDoc) -> [String; 3] {
+    [function.title(), function.path(), function.name.clone()]
+}

@@ -1,0 +1,64 @@
+//! The interpreter's metadata as it writes it, in the parts that are used here.
+
+use std::collections::BTreeMap;
+
+use rhai::Engine;
+use serde::Deserialize;
+
+/// One module; the outermost is what is registered globally.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Metadata {
+    #[serde(default)]
+    pub(super) doc: String,
+    #[serde(default)]
+    pub(super) functions: Vec<Function>,
+    #[serde(default)]
+    pub(super) modules: BTreeMap<String, Metadata>,
+    #[serde(default)]
+    pub(super) custom_types: Vec<CustomType>,
+}
+
+/// One registered function; getters are called `get$name`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Function {
+    pub(super) name: String,
+    /// `global`: visible without the module's name.
+    pub(super) namespace: String,
+    pub(super) access: String,
+    #[serde(default)]
+    pub(super) params: Vec<Argument>,
+    #[serde(default)]
+    pub(super) return_type: String,
+    #[serde(default)]
+    pub(super) doc_comments: Vec<String>,
+}
+
+/// One parameter, with its Rust type.
+#[derive(Deserialize)]
+pub(super) struct Argument {
+    pub(super) name: Option<String>,
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+}
+
+/// One type of ours.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CustomType {
+    pub(super) type_name: String,
+    pub(super) display_name: String,
+    #[serde(default)]
+    pub(super) doc_comments: Vec<String>,
+}
+
+impl Metadata {
+    /// What is registered beyond Rhai's standard packages.
+    pub(super) fn of(engine: &Engine) -> Self {
+        engine
+            .gen_fn_metadata_to_json(false)
+            .and_then(|text| serde_json::from_str(&text))
+            .expect("the interpreter's metadata has the shape of its version")
+    }
+}

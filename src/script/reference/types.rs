@@ -1,0 +1,91 @@
+//! Types as scripts call them: `Result<ImmutableString, Box<EvalAltResult>>` is a string.
+
+use std::collections::BTreeMap;
+
+/// The names that custom types were registered by, under their Rust names.
+pub(super) type TypeNames = BTreeMap<String, String>;
+
+/// The script's word for a Rust type as the registration spells it; none for the unit type.
+pub(super) fn script_type(spelled: &str, names: &TypeNames) -> Option<String> {
+    let compact: String = spelled.chars().filter(|c| !c.is_whitespace()).collect();
+    let bare = compact.trim_start_matches('&');
+    // Whitespace is gone, so `&mut T` is `&mutT` by now; no type of ours begins with `mut`.
+    let bare = match compact.starts_with('&') {
+        true => bare.strip_prefix("mut").unwrap_or(bare),
+        false => bare,
+    };
+    let (path, inner) = match bare.split_once('<') {
+        Some((path, inner)) => (path, inner.strip_suffix('>').unwrap_or(inner)),
+        None => (bare, ""),
+    };
+    let name = path.rsplit("::").next().unwrap_or(path);
+    let word = match name {
+        "" | "()" => return None,
+        "Result" | "RhaiResultOf" | "Caught" => return script_type(first_argument(inner), names),
+        "Arc" | "Rc" | "Box" | "Shared" => return script_type(inner, names),
+        "Option" => format!("{} or ()", script_type(inner, names)?),
+        "INT" | "i64" | "i32" | "u64" | "u32" | "usize" => "int".to_owned(),
+        "FLOAT" | "f64" | "f32" => "float".to_owned(),
+        "bool" => "bool".to_owned(),
+        "char" => "char".to_owned(),
+        "ImmutableString" | "String" | "str" | "SmartString" | "Identifier" => "string".to_owned(),
+        "Array" | "Vec" => "array".to_owned(),
+        "Blob" => "blob".to_owned(),
+        "Map" => "map".to_owned(),
+        "Range" | "RangeInclusive" | "ExclusiveRange" | "InclusiveRange" => "range".to_owned(),
+        "Dynamic" | "RhaiResult" | "?" => "any".to_owned(),
+        "FnPtr" => "closure".to_owned(),
+        other => names.get(other).cloned().unwrap_or_else(|| other.to_owned()),
+    };
+    Some(word)
+}
+
+/// `T` of `T,Box<E>`, commas inside brackets apart.
+fn first_argument(arguments: &str) -> &str {
+    let mut depth = 0;
+    for (index, c) in arguments.char_indices() {
+        match c {
+            '<' | '(' | '[' => depth += 1,
+            '>' | ')' | ']' => depth -= 1,
+            ',' if depth == 0 => return &arguments[..index],
+            _ => {}
+        }
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_custom_type_has_the_name_that_it_was_registered_by() {
+        let names = TypeNames::from([("EngineHandle".to_owned(), "Engine".to_owned())]);
+        assert_eq!(script_type("&mut EngineHandle", &names).as_deref(), Some("Engine"));
+        assert_eq!(
+            script_type("Caught<Arc<EngineHandle>>", &names).as_deref(),
+            Some("Engine")
+        );
+    }
+
+    #[test]
+    fn rust_types_become_script_words() {
+        for (rust, word) in [
+            ("INT", Some("int")),
+            ("& mut EngineHandle", Some("EngineHandle")),
+            ("&mut crate :: engine :: Handle", Some("Handle")),
+            ("Result<ImmutableString, Box<EvalAltResult>>", Some("string")),
+            ("Caught < () >", None),
+            ("Caught < Dynamic >", Some("any")),
+            ("Result<Vec<Option<i64>>, Box<rhai::EvalAltResult>>", Some("array")),
+            ("RhaiResultOf<Map>", Some("map")),
+            ("()", None),
+            ("&str", Some("string")),
+            ("std::ops::Range<i64>", Some("range")),
+            ("FnPtr", Some("closure")),
+            ("Option<INT>", Some("int or ()")),
+        ] {
+            assert_eq!(script_type(rust, &TypeNames::new()).as_deref(), word, "{rust}");
+        }
+    }
+}
