@@ -1,1 +1,24 @@
 //! The simulated engine: a model of GPU memory and of time behind the real wire protocols.
+//!
+//! It speaks what vLLM, TGI, llama-server and `transformers serve` speak, writes their log lines, and fails as they do when memory
+//! runs out. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. Everything it says bears the word
+//! `SIMULATED`. It owns no decision about a search and knows nothing of scripts.
+
+mod gauge;
+mod handle;
+mod launch;
+mod listener;
+mod misbehave;
+mod options;
+mod profile;
+mod time;
+
+pub use gauge::DEVICE;
+pub use handle::{Exit, LogSink, SimHandle, State};
+pub use launch::Sim;
+pub use misbehave::Misbehave;
+pub use options::{Options, Spec, Victim};
+pub use profile::{
+    Defaults, Dynamic, Engine, Fixed, Kv, MemoryProfile, Pool, Profile, Reservation, Speculation, names,
+};
+pub use time::Timing;

@@ -1,0 +1,115 @@
+//! Misbehaviour on demand: what a test asks the simulated engine to do wrong. Everything here is off unless asked for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::{Fault, Result};
+
+/// What to do wrong. Several can be asked for at once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Misbehave {
+    /// The process dies (exit 1, connections reset) after this many tokens of a stream.
+    pub die_mid_stream: Option<u64>,
+    /// A stream stays open and says nothing more after this many tokens.
+    pub hang: Option<u64>,
+    /// The first so many generation requests are answered with status 429.
+    pub refuse_429: Option<u64>,
+    /// The text ends after this many tokens, `finish_reason` `stop`.
+    pub end_early: Option<u64>,
+    /// Every event carries two tokens.
+    pub two_tokens: bool,
+    /// After this many tokens an error event is sent, then `[DONE]` where the protocol has it. The process lives.
+    pub error_then_done: Option<u64>,
+    /// The port is taken: the start fails as the engine would.
+    pub busy_port: bool,
+    /// Seconds of real time before the start goes on, whatever the time scale.
+    pub slow_start: Option<f64>,
+    /// SIGTERM is ignored; in-process, [`stop`](super::SimHandle::stop) runs into its grace period.
+    pub ignore_sigterm: bool,
+    /// The exit status told, whatever happened: 0 after a crash, 137 without a kill.
+    pub exit_code: Option<i32>,
+}
+
+/// The kinds that the command line takes, with what `n` means and what it is when left out.
+const KINDS: [(&str, &str); 10] = [
+    ("die_mid_stream", "tokens before, 1"),
+    ("hang", "tokens before, 1"),
+    ("refuse_429", "requests, 1"),
+    ("end_early", "tokens, 1"),
+    ("two_tokens", "no number"),
+    ("error_then_done", "tokens before, 1"),
+    ("busy_port", "no number"),
+    ("slow_start", "seconds, 5"),
+    ("ignore_sigterm", "no number"),
+    ("exit_code", "status, 0"),
+];
+
+impl Misbehave {
+    /// Adds one `KIND` or `KIND:n` of the command line.
+    pub fn add(&mut self, text: &str) -> Result<()> {
+        let (kind, number) = match text.split_once(':') {
+            Some((kind, number)) => (kind, Some(number)),
+            None => (text, None),
+        };
+        match kind {
+            "die_mid_stream" => self.die_mid_stream = Some(parsed(kind, number, 1)?),
+            "hang" => self.hang = Some(parsed(kind, number, 1)?),
+            "refuse_429" => self.refuse_429 = Some(parsed(kind, number, 1)?),
+            "end_early" => self.end_early = Some(parsed(kind, number, 1)?),
+            "two_tokens" => self.two_tokens = flag(kind, number)?,
+            "error_then_done" => self.error_then_done = Some(parsed(kind, number, 1)?),
+            "busy_port" => self.busy_port = flag(kind, number)?,
+            "slow_start" => self.slow_start = Some(parsed(kind, number, 5.0)?),
+            "ignore_sigterm" => self.ignore_sigterm = flag(kind, number)?,
+            "exit_code" => self.exit_code = Some(parsed(kind, number, 0)?),
+            _ => {
+                let known: Vec<_> = KINDS
+                    .iter()
+                    .map(|(name, number)| format!("{name} ({number})"))
+                    .collect();
+                return Err(Fault::usage(format!("unknown misbehaviour `{kind}`"))
+                    .hint(format!("one of: {}", known.join(", "))));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parsed<T: std::str::FromStr>(kind: &str, number: Option<&str>, default: T) -> Result<T> {
+    let Some(text) = number else { return Ok(default) };
+    text.parse()
+        .map_err(|_| Fault::usage(format!("misbehaviour `{kind}`: `{text}` is not a number that it takes")))
+}
+
+fn flag(kind: &str, number: Option<&str>) -> Result<bool> {
+    match number {
+        None => Ok(true),
+        Some(text) => Err(Fault::usage(format!(
+            "misbehaviour `{kind}` takes no number, not `{text}`"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_taken_with_and_without_its_number() {
+        let mut all = Misbehave::default();
+        for (kind, number) in KINDS {
+            all.add(kind).unwrap();
+            assert_eq!(all.add(&format!("{kind}:3")).is_ok(), number != "no number", "{kind}");
+        }
+        assert_eq!(all.hang, Some(3));
+        assert_eq!(all.slow_start, Some(3.0));
+        assert!(all.two_tokens && all.busy_port && all.ignore_sigterm);
+    }
+
+    #[test]
+    fn an_unknown_kind_lists_the_known_ones() {
+        let fault = Misbehave::default().add("explode").unwrap_err();
+        assert!(fault.message.contains("`explode`"));
+        assert!(fault.hint.unwrap().contains("die_mid_stream"));
+    }
+}

@@ -1,0 +1,154 @@
+//! Launch options of the simulated engine. They mirror the flags of the engines that it stands in for; what is left out
+//! comes from the profile.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::misbehave::Misbehave;
+use super::profile::Profile;
+use crate::fault::{Fault, Result};
+
+/// What to simulate, as a script writes it: `#{ profile: "llama-8b-24gb-vllm", options: #{ max_model_len: 8192 } }`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// A shipped profile's name, or the path of a TOML file.
+    pub profile: String,
+    /// Launch options.
+    #[serde(default)]
+    pub options: Options,
+}
+
+impl Spec {
+    /// The profile, read and checked, and the options.
+    pub fn resolve(&self) -> Result<(Profile, Options)> {
+        self.options.check()?;
+        Ok((Profile::load(&self.profile)?, self.options.clone()))
+    }
+}
+
+/// Launch options. Tokens, bytes and seconds unless the name says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The model's name on the wire.
+    pub model: Option<String>,
+    /// vLLM, TGI (`max-total-tokens`), transformers: longest input and output together. -1: the largest that fits.
+    pub max_model_len: Option<i64>,
+    /// TGI: longest input.
+    pub max_input_tokens: Option<u64>,
+    /// Share of the device that the engine may use, 0 to 1 (`cuda-memory-fraction` of TGI).
+    pub gpu_memory_utilization: Option<f64>,
+    /// Sequences served at once (`parallel` of llama.cpp).
+    pub max_num_seqs: Option<u64>,
+    /// Prompt tokens computed in one step.
+    pub max_num_batched_tokens: Option<u64>,
+    /// No CUDA graphs.
+    pub enforce_eager: Option<bool>,
+    /// `auto` (the model's type) or `fp8`.
+    pub kv_cache_dtype: Option<String>,
+    /// Tokens drafted by n-gram speculation; 0: none.
+    pub num_speculative_tokens: Option<u64>,
+    /// llama.cpp: context over all slots.
+    pub ctx_size: Option<u64>,
+    /// TGI: generation requests beyond so many are answered with 429.
+    pub max_concurrent_requests: Option<u64>,
+    /// Bytes that the device seems to have, where fewer than the profile's.
+    pub memory_limit: Option<u64>,
+    /// What dies when memory runs out while serving, in the dynamic style.
+    pub oom: Option<Victim>,
+    /// vLLM 0.33 and later: output beyond the length limit is clipped instead of refused.
+    pub clip_output: Option<bool>,
+    /// A `tokenizer.json` that text prompts are counted with; without it words are counted.
+    pub tokenizer: Option<PathBuf>,
+    /// Seconds of real time per second of model time. 0: everything at once; 1: as slow as the real engine.
+    pub time_scale: Option<f64>,
+    /// An idle engine waits so long (real milliseconds) for company before the first step: lets C requests that are sent
+    /// together be resident together even when model time is free.
+    pub gather_ms: Option<u64>,
+    /// What to do wrong.
+    pub misbehave: Misbehave,
+}
+
+/// What dies when memory runs out while serving.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Victim {
+    /// The request gets an error, the process lives on.
+    #[default]
+    Request,
+    /// The process exits with status 1.
+    Process,
+    /// The process is killed, as the kernel does to a container: exit 137.
+    Killed,
+}
+
+impl Options {
+    /// Refuses what no engine takes.
+    pub fn check(&self) -> Result<()> {
+        if let Some(share) = self.gpu_memory_utilization
+            && !(share > 0.0 && share <= 1.0)
+        {
+            return Err(Fault::usage(format!(
+                "`gpu_memory_utilization` is {share}, not in (0, 1]"
+            )));
+        }
+        if let Some(scale) = self.time_scale
+            && !(scale.is_finite() && scale >= 0.0)
+        {
+            return Err(Fault::usage(format!("`time_scale` is {scale}, not a number from 0 up")));
+        }
+        if let Some(seconds) = self.misbehave.slow_start
+            && !(seconds.is_finite() && seconds >= 0.0)
+        {
+            return Err(Fault::usage(format!(
+                "`slow_start` is {seconds}, not a number of seconds"
+            )));
+        }
+        if let Some(length) = self.max_model_len
+            && length < 1
+            && length != -1
+        {
+            return Err(Fault::usage(format!("`max_model_len` is {length}"))
+                .hint("give a length in tokens, or -1 for the largest that fits"));
+        }
+        if let Some(dtype) = self.kv_cache_dtype.as_deref()
+            && !["auto", "fp8"].contains(&dtype)
+        {
+            return Err(Fault::usage(format!("unknown `kv_cache_dtype` `{dtype}`")).hint("one of: auto, fp8"));
+        }
+        for (name, value) in [
+            ("max_num_seqs", self.max_num_seqs),
+            ("max_num_batched_tokens", self.max_num_batched_tokens),
+            ("ctx_size", self.ctx_size),
+            ("max_input_tokens", self.max_input_tokens),
+        ] {
+            if value == Some(0) {
+                return Err(Fault::usage(format!("`{name}` is 0")).hint("leave it out for the profile's default"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_options_are_refused_by_name() {
+        let wrong = [
+            ("gpu_memory_utilization", serde_json::json!(1.5)),
+            ("time_scale", serde_json::json!(-1.0)),
+            ("max_model_len", serde_json::json!(0)),
+            ("kv_cache_dtype", serde_json::json!("int3")),
+            ("max_num_seqs", serde_json::json!(0)),
+        ];
+        for (name, value) in wrong {
+            let options: Options = serde_json::from_value(serde_json::json!({ name: value })).unwrap();
+            assert!(options.check().unwrap_err().message.contains(name), "{name}");
+        }
+        assert!(serde_json::from_value::<Options>(serde_json::json!({ "max_len": 1 })).is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! Profiles: documented TOML files that describe one model on one device under one engine. Shipped ones are built in;
+//! any other is read from a path. Every number in a file says where it comes from.
+
+mod memory;
+mod shipped;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub use memory::{Dynamic, Fixed, Kv, MemoryProfile, Pool, Reservation, Speculation};
+pub use shipped::names;
+
+use super::time::Timing;
+use crate::fault::{Fault, Result};
+
+/// One model on one device under one engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The name that it ships under.
+    pub name: String,
+    /// One line for people.
+    pub description: String,
+    /// Whose wire protocol and log lines are spoken.
+    pub engine: Engine,
+    /// The engine's version that is imitated.
+    pub version: String,
+    /// The model's name on the wire.
+    pub model: String,
+    /// The device's name, as a driver would tell it.
+    pub gpu: String,
+    /// Where memory goes.
+    pub memory: MemoryProfile,
+    /// How long things take.
+    pub time: Timing,
+    /// Launch options that are not given.
+    pub defaults: Defaults,
+}
+
+/// Whose wire protocol and log lines are spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// vLLM: OpenAI routes, token ids, Prometheus metrics.
+    Vllm,
+    /// Text Generation Inference: `/generate`, `/generate_stream` and OpenAI routes.
+    Tgi,
+    /// llama-server: `/completion` and OpenAI routes.
+    Llamacpp,
+    /// `transformers serve`: OpenAI routes, no metrics.
+    Transformers,
+}
+
+/// What launch options are when nobody gives them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Defaults {
+    /// Longest input and output together that the model's positions allow.
+    pub max_position_embeddings: u64,
+    /// Longest input and output together; left out: the positional limit.
+    pub max_model_len: Option<u64>,
+    /// Share of the device that the engine may use.
+    pub gpu_memory_utilization: f64,
+    /// Sequences at once.
+    pub max_num_seqs: u64,
+    /// Prompt tokens computed in one step.
+    pub max_num_batched_tokens: u64,
+    /// Whether CUDA graphs are left out.
+    pub enforce_eager: bool,
+    /// TGI: requests beyond so many are answered with 429.
+    pub max_concurrent_requests: Option<u64>,
+    /// Seconds of real time per second of model time.
+    pub time_scale: f64,
+}
+
+impl Profile {
+    /// A shipped profile by name, or the file at this path.
+    pub fn load(name: &str) -> Result<Self> {
+        if let Some(text) = shipped::text(name) {
+            return Self::parse(name, text);
+        }
+        let path = Path::new(name);
+        if path.extension().is_some_and(|extension| extension == "toml") || path.exists() {
+            let text = std::fs::read_to_string(path).map_err(|error| Fault::io(path, &error))?;
+            return Self::parse(name, &text);
+        }
+        let known: Vec<_> = names().collect();
+        Err(Fault::usage(format!("unknown profile `{name}`")).hint(format!(
+            "shipped: {}; or give the path of a TOML file",
+            known.join(", ")
+        )))
+    }
+
+    /// The profile in this text; `name` is for messages.
+    pub fn parse(name: &str, text: &str) -> Result<Self> {
+        let profile: Self = toml::from_str(text)
+            .map_err(|error| Fault::usage(format!("profile `{name}`: {}", error.to_string().trim_end())))?;
+        profile
+            .check()
+            .map_err(|fault| fault.while_doing(format!("profile `{name}`")))?;
+        Ok(profile)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.memory.check()?;
+        self.time.check()?;
+        let share = self.defaults.gpu_memory_utilization;
+        if !(share > 0.0 && share <= 1.0) {
+            return Err(Fault::usage(format!(
+                "`gpu_memory_utilization` is {share}, not in (0, 1]"
+            )));
+        }
+        if self.defaults.max_num_seqs == 0 || self.defaults.max_num_batched_tokens == 0 {
+            return Err(Fault::usage(
+                "`max_num_seqs` and `max_num_batched_tokens` must be at least 1",
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_profile_parses_and_bears_its_name() {
+        for name in names() {
+            assert_eq!(Profile::load(name).unwrap().name, name);
+        }
+    }
+
+    #[test]
+    fn every_shipped_profile_says_that_it_is_simulated_and_where_numbers_come_from() {
+        for name in names() {
+            let text = shipped::text(name).unwrap();
+            assert!(text.starts_with("# SIMULATED"), "{name}");
+            for line in text
+                .lines()
+                .filter(|line| !line.starts_with('#') && line.contains(" = "))
+            {
+                assert!(
+                    line.contains(" # ") || line.contains('"'),
+                    "{name}: no provenance: {line}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_profile_lists_the_shipped_ones() {
+        let fault = Profile::load("llama-8b").unwrap_err();
+        assert!(fault.hint.unwrap().contains("llama-8b-24gb-vllm"));
+    }
+
+    #[test]
+    fn an_unknown_key_or_an_impossible_number_is_refused() {
+        let good = shipped::text("llama-8b-24gb-vllm").unwrap();
+        let extra = good.replacen("[time]", "[time]\nspeed = 1.0", 1);
+        assert!(Profile::parse("x", &extra).unwrap_err().message.contains("speed"));
+        let share = good.replacen("gpu_memory_utilization = 0.", "gpu_memory_utilization = 3.", 1);
+        assert!(Profile::parse("x", &share).is_err());
+    }
+}
