@@ -50,7 +50,6 @@ impl SimHandle {
     }
 
     /// A closure that gives [`SimHandle::reading`], for a sampler that outlives this borrow.
-    #[must_use]
     pub fn reader(&self) -> impl Fn() -> Reading + Send + 'static {
         let gauge = Arc::clone(&self.gauge);
         move || gauge.reading()
