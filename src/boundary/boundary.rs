@@ -53,6 +53,18 @@ pub enum Class {
     Unknown,
 }
 
+impl Class {
+    /// The name in scripts and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Fits => "fits",
+            Class::Fails => "fails",
+            Class::Unknown => "unknown",
+        }
+    }
+}
+
 /// The recorded points and what follows from them.
 #[derive(Debug)]
 pub struct Boundary {
