@@ -22,6 +22,7 @@ pub mod boundary;
 pub mod cli;
 pub mod engine;
 pub mod fault;
+pub mod http;
 pub mod load;
 pub mod memory;
 pub mod prompt;

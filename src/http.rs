@@ -1,0 +1,79 @@
+//! HTTP clients: the TLS provider installed once, and proxies kept away from engines.
+//!
+//! What is asked, and what the answers mean, belongs to the rooms that ask.
+
+use std::sync::Once;
+
+use reqwest::ClientBuilder;
+
+use crate::fault::{Fault, Result};
+
+/// The name that servers see.
+const USER_AGENT: &str = concat!("profiler/", env!("CARGO_PKG_VERSION"));
+
+/// A client for the wide world: the proxies of the environment are honoured.
+pub fn world() -> ClientBuilder {
+    // reqwest is built without a TLS provider of its own, and panics where none is installed. One that somebody else
+    // installed first is as good.
+    static PROVIDER: Once = Once::new();
+    PROVIDER.call_once(|| {
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
+    });
+    reqwest::Client::builder().user_agent(USER_AGENT)
+}
+
+/// A client for engines: never through a proxy, which would delay the bytes that are timed, and which cannot reach a loopback address.
+pub fn direct() -> ClientBuilder {
+    world().no_proxy()
+}
+
+/// The finished client.
+pub fn build(builder: ClientBuilder) -> Result<reqwest::Client> {
+    builder.build().map_err(|error| {
+        Fault::missing(
+            format!("no HTTP client can be made: {}", root(&error)),
+            "install the system's CA certificates (package `ca-certificates`)",
+        )
+    })
+}
+
+/// The innermost cause of an error: what a person can act on, and never the address, which may carry a password.
+#[must_use]
+pub fn root(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    if std::ptr::addr_eq(cause, std::ptr::from_ref(error)) {
+        return kind(error).to_owned();
+    }
+    cause.to_string()
+}
+
+fn kind(error: &reqwest::Error) -> &'static str {
+    if error.is_timeout() {
+        "timed out"
+    } else if error.is_connect() {
+        "cannot connect"
+    } else if error.is_redirect() {
+        "too many redirects"
+    } else if error.is_body() || error.is_decode() {
+        "the answer ends early, or cannot be read"
+    } else {
+        "the request cannot be sent"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_error_names_its_cause_and_not_the_address() {
+        let client = build(direct()).unwrap();
+        let error = client.get("http://user:secret@127.0.0.1:1/").send().await.unwrap_err();
+        let text = root(&error);
+        assert!(text.contains("refused"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
+}
