@@ -7,6 +7,5 @@
     reason = "tests"
 )]
 
-mod boundary;
 mod llamacpp;
 mod support;

@@ -1,0 +1,108 @@
+//! What the engine counts beyond our own count. The engine's count decides.
+//!
+//! Engines add tokens that no file tells of: a beginning-of-sequence token set on the command line, a default system message.
+//! The difference is nearly always constant, so one answer of the engine is enough; where it is not, each answer brings the
+//! next prompt nearer.
+
+use crate::fault::{Fault, Kind, Result};
+
+use super::Ask;
+
+/// How many answers in a row may miss before it is a fault.
+const MAX_MISSES: u32 = 4;
+
+/// The difference between the engine's count and ours, learnt from its answers. One for each way of asking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calibration {
+    surplus: i64,
+    misses: u32,
+}
+
+impl Calibration {
+    /// What to ask of [`super::Prompts`] so that the engine counts `ask.tokens`.
+    ///
+    /// # Errors
+    ///
+    /// `usage` when what the engine adds alone is more than that; the hint tells the smallest length.
+    pub fn adjust(&self, ask: Ask) -> Result<Ask> {
+        let own = i64::try_from(ask.tokens)
+            .unwrap_or(i64::MAX)
+            .saturating_sub(self.surplus);
+        match usize::try_from(own) {
+            Ok(tokens) if tokens > 0 => Ok(Ask { tokens, ..ask }),
+            _ => Err(Fault::usage(format!(
+                "a prompt of {} tokens is impossible: the engine adds {} of its own",
+                ask.tokens, self.surplus
+            ))
+            .hint(format!("ask for at least {}", self.surplus + 1))),
+        }
+    }
+
+    /// Learns from an answer: the engine counted `seen` in a prompt that was meant to have `wanted` tokens there.
+    /// True where that is exact; else the prompt must be made again.
+    ///
+    /// # Errors
+    ///
+    /// `engine` when the counts do not settle.
+    pub fn observe(&mut self, wanted: usize, seen: usize) -> Result<bool> {
+        let difference = i64::try_from(seen).unwrap_or(i64::MAX) - i64::try_from(wanted).unwrap_or(i64::MAX);
+        if difference == 0 {
+            self.misses = 0;
+            return Ok(true);
+        }
+        self.misses += 1;
+        if self.misses > MAX_MISSES {
+            return Err(Fault::new(
+                Kind::Engine,
+                format!("the engine counts {seen} tokens in a prompt of {wanted}, and correcting does not help"),
+            )
+            .hint("name the tokenizer of the model that the engine really serves"));
+        }
+        self.surplus += difference;
+        Ok(false)
+    }
+
+    /// Tokens that the engine counts beyond ours; negative where it counts fewer.
+    #[must_use]
+    pub fn surplus(&self) -> i64 {
+        self.surplus
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn one_answer_settles_a_constant_difference(wanted in 10_usize..100_000, added in -9_i64..500) {
+            let mut calibration = Calibration::default();
+            let engine = |own: usize| usize::try_from(own as i64 + added).unwrap();
+            let first = calibration.adjust(Ask::text(wanted)).unwrap();
+            prop_assert_eq!(first.tokens, wanted);
+            prop_assert_eq!(calibration.observe(wanted, engine(first.tokens)).unwrap(), added == 0);
+            match calibration.adjust(Ask::text(wanted)) {
+                Ok(second) => prop_assert!(calibration.observe(wanted, engine(second.tokens)).unwrap()),
+                Err(fault) => prop_assert!(added >= wanted as i64, "{}", fault),
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_engine_adds_alone_can_be_too_much() {
+        let mut calibration = Calibration::default();
+        calibration.observe(100, 125).unwrap();
+        let fault = calibration.adjust(Ask::text(25)).unwrap_err();
+        assert_eq!(fault.hint.as_deref(), Some("ask for at least 26"));
+        assert_eq!(calibration.adjust(Ask::text(26)).unwrap().tokens, 1);
+    }
+
+    #[test]
+    fn counts_that_never_settle_are_a_fault() {
+        let mut calibration = Calibration::default();
+        let outcome = (0..10).try_for_each(|n| calibration.observe(100, 101 + n % 2).map(drop));
+        assert_eq!(outcome.unwrap_err().kind, Kind::Engine);
+    }
+}
