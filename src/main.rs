@@ -1,3 +1,7 @@
 //! The binary: hands over to the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    profiler::cli::main(std::env::args_os())
+}

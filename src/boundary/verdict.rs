@@ -118,3 +118,15 @@ pub enum Moves {
     /// Nothing.
     None,
 }
+
+impl Moves {
+    /// The name in scripts, journals and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Moves::Fits => "fits",
+            Moves::Fails => "fails",
+            Moves::None => "none",
+        }
+    }
+}

@@ -1,1 +1,88 @@
-//! A file per command: parses, calls, prints.
+//! A file per command: parses, calls, prints. Here: from the arguments of a process to its exit status.
+
+mod args;
+mod check;
+mod doc;
+mod doctor;
+mod fork;
+mod list;
+#[allow(dead_code, reason = "the commands that use it are being written")]
+mod program;
+mod repl;
+mod run;
+mod show;
+#[allow(dead_code, reason = "the commands that use it are being written")]
+mod signals;
+mod sim;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::fault::Result;
+use crate::report::Terminal;
+use args::{Arguments, Command};
+use program::Program;
+
+/// The exit status of a command that did what it was asked, whatever that was: 0, or 1 where nothing fits.
+type Status = u8;
+
+/// Runs one command line, the program's name first. May be called more than once in a process.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let terminal = Terminal::detect();
+    let arguments = match Arguments::try_parse_from(args) {
+        Ok(arguments) => arguments,
+        Err(answer) => return usage(&terminal, &answer),
+    };
+    let status = Program::new(terminal).map(|program| {
+        let ended = dispatch(&arguments.command, &program);
+        let status = ended.unwrap_or_else(|fault| {
+            program.terminal.complain(&fault);
+            fault.kind.exit_code()
+        });
+        // Which signal it was decides, however the script's thread came to its end.
+        program.signals.status().unwrap_or(status)
+    });
+    ExitCode::from(status.unwrap_or_else(|fault| {
+        Terminal::detect().complain(&fault);
+        fault.kind.exit_code()
+    }))
+}
+
+fn dispatch(command: &Command, program: &Program) -> Result<Status> {
+    match command {
+        Command::Check(args) => check::execute(args, program),
+        Command::Doc(args) => doc::execute(args, program),
+        Command::Doctor(args) => doctor::execute(args, program),
+        Command::Fork(args) => fork::execute(args, program),
+        Command::List(args) => list::execute(args, program),
+        Command::Repl(args) => repl::execute(args, program),
+        Command::Run(args) => run::execute(args, program),
+        Command::Show(args) => show::execute(args, program),
+        Command::Sim(args) => sim::execute(args, program),
+    }
+}
+
+/// `--help` and `--version` are results; anything else is wrong usage.
+fn usage(terminal: &Terminal, answer: &clap::Error) -> ExitCode {
+    let colour = if answer.use_stderr() {
+        terminal.error_colour
+    } else {
+        terminal.colour
+    };
+    let text = answer.render();
+    let text = if colour {
+        text.ansi().to_string()
+    } else {
+        text.to_string()
+    };
+    if answer.use_stderr() {
+        terminal.say(text.trim_end());
+        return ExitCode::from(2);
+    }
+    match terminal.print(text.trim_end()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => ExitCode::from(fault.kind.exit_code()),
+    }
+}

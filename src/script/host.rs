@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use rhai::{Dynamic, NativeCallContext};
 use serde_json::{Map, Value};
@@ -48,6 +49,18 @@ pub struct State {
     pub boundaries: usize,
     /// Axes of the newest boundary: the box that engine start limits should cover.
     pub axes: Option<Value>,
+    /// When the run began.
+    pub begun: Begun,
+}
+
+/// The moment when it was made.
+#[derive(Debug)]
+pub struct Begun(pub Instant);
+
+impl Default for Begun {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
 }
 
 /// The host behind a call. Every interpreter of ours carries one.

@@ -5,11 +5,13 @@
 //! script module. Primitives reach the program through the [`Host`] that the interpreter carries as its tag.
 
 pub mod api;
+mod boundary;
 mod convert;
 mod engine;
 mod host;
 pub mod reference;
 
+pub use boundary::Handle as BoundaryHandle;
 pub use convert::{Caught, from_script, options, to_script};
 pub use engine::interpreter;
 pub use host::{Host, Settings, host};

@@ -7,5 +7,6 @@
     reason = "tests"
 )]
 
+mod boundary;
 mod llamacpp;
 mod support;

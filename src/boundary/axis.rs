@@ -1,0 +1,328 @@
+//! One axis of a boundary: its range, its scale, which way is easier, and the lattice of values on it.
+//!
+//! Everything else in this room counts in *hardness*: the number of lattice steps from the easiest end. That turns every
+//! axis the same way round, whatever it means.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Scalar;
+use crate::fault::{Fault, Result};
+
+/// Steps of a float axis that names no tolerance.
+const FLOAT_STEPS: i64 = 1000;
+
+/// Integers beyond this are not exact as floats.
+const LARGEST: f64 = 9_007_199_254_740_992.0;
+
+/// How the middle between two values is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Equal differences.
+    #[default]
+    Linear,
+    /// Equal ratios.
+    Log,
+}
+
+/// Which end of an axis is the easier one for the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Easier {
+    /// Smaller values fit more easily: lengths, concurrency.
+    #[default]
+    Down,
+    /// Larger values fit more easily: a memory fraction.
+    Up,
+}
+
+/// An axis as scripts write it in full.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Spec {
+    range: (Scalar, Scalar),
+    #[serde(default)]
+    scale: Scale,
+    #[serde(default)]
+    easier: Easier,
+    tolerance: Option<f64>,
+}
+
+/// One axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    name: String,
+    low: f64,
+    high: f64,
+    whole: bool,
+    scale: Scale,
+    easier: Easier,
+    tolerance: Option<f64>,
+    last: i64,
+}
+
+impl Axis {
+    /// Reads `[lowest, highest]` or `#{ range, scale, easier, tolerance }`. A range of two integers has integer values; any
+    /// other has steps of `tolerance`, or a thousand equal ones.
+    pub fn parse(name: &str, value: &Value) -> Result<Self> {
+        let fault = |what: String| {
+            Fault::usage(format!("axis `{name}`: {what}"))
+                .hint("write `[lowest, highest]` or `#{ range: [lowest, highest], scale: \"log\", easier: \"up\", tolerance: 64 }`")
+        };
+        let spec = match value {
+            Value::Array(_) => serde_json::from_value(value.clone()).map(|range| Spec {
+                range,
+                scale: Scale::default(),
+                easier: Easier::default(),
+                tolerance: None,
+            }),
+            _ => serde_json::from_value(value.clone()),
+        }
+        .map_err(|error| fault(error.to_string()))?;
+        let (low, high) = (spec.range.0.as_f64(), spec.range.1.as_f64());
+        if !(low.abs() <= LARGEST && high.abs() <= LARGEST) {
+            return Err(fault(format!("`{low}` to `{high}` is beyond what can be counted")));
+        }
+        if low > high {
+            return Err(fault(format!("the lowest value {low} is above the highest {high}")));
+        }
+        if spec.scale == Scale::Log && low <= 0.0 {
+            return Err(fault(format!("a log scale cannot begin at {low}")));
+        }
+        if let Some(tolerance) = spec.tolerance
+            && !(tolerance > 0.0 && tolerance.is_finite())
+        {
+            return Err(fault(format!("a tolerance of {tolerance} cannot be met")));
+        }
+        let whole = matches!(spec.range, (Scalar::Int(_), Scalar::Int(_)));
+        #[expect(clippy::cast_possible_truncation, reason = "both ends are below 2^53")]
+        let last = match spec.tolerance {
+            _ if whole => (high - low) as i64,
+            _ if low == high => 0,
+            Some(step) if spec.scale == Scale::Linear => ((high - low) / step).ceil().clamp(1.0, 1e9) as i64,
+            _ => FLOAT_STEPS,
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            low,
+            high,
+            whole,
+            scale: spec.scale,
+            easier: spec.easier,
+            tolerance: spec.tolerance,
+            last,
+        })
+    }
+
+    /// Its name: the key in points.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The lowest and the highest value.
+    #[must_use]
+    pub fn range(&self) -> (Scalar, Scalar) {
+        (self.scalar(self.low), self.scalar(self.high))
+    }
+
+    /// How middles are taken, and how a picture is drawn.
+    #[must_use]
+    pub fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// Which end is the easier one.
+    #[must_use]
+    pub fn easier(&self) -> Easier {
+        self.easier
+    }
+
+    /// The widest gap that is good enough, in the axis' own unit.
+    #[must_use]
+    pub fn tolerance(&self) -> Option<f64> {
+        self.tolerance
+    }
+
+    /// The hardness of the hardest value: one less than the lattice values on this axis.
+    pub(super) fn last(&self) -> i64 {
+        self.last
+    }
+
+    /// The hardness of a value, rounded to the easier and to the harder lattice value. Beyond the range it goes on.
+    pub(super) fn hardness(&self, value: Scalar) -> Result<(i64, i64)> {
+        let at = value.as_f64();
+        if !at.is_finite() || at.abs() > LARGEST || (self.whole && at.fract() != 0.0) {
+            let kind = if self.whole { "an integer" } else { "a number" };
+            return Err(Fault::usage(format!(
+                "axis `{}` takes {kind}, not `{value}`",
+                self.name
+            )));
+        }
+        let position = match self.easier {
+            Easier::Down => self.position(at),
+            Easier::Up => self.last as f64 - self.position(at),
+        };
+        let nearest = position.round();
+        #[expect(clippy::cast_possible_truncation, reason = "a float cast saturates")]
+        Ok(if (position - nearest).abs() < 1e-6 {
+            (nearest as i64, nearest as i64)
+        } else {
+            (position.floor() as i64, position.ceil() as i64)
+        })
+    }
+
+    /// The value of a hardness.
+    pub(super) fn value(&self, hardness: i64) -> Scalar {
+        self.scalar(self.real(hardness))
+    }
+
+    /// The hardness in the middle of two, as the scale has it; never outside of them.
+    pub(super) fn middle(&self, from: i64, to: i64) -> i64 {
+        let even = from + (to - from) / 2;
+        if self.scale == Scale::Linear || !self.whole {
+            return even;
+        }
+        let mean = (self.real(from) * self.real(to)).sqrt().round();
+        self.hardness(Scalar::Float(mean))
+            .map_or(even, |(hardness, _)| hardness.clamp(from.min(to), from.max(to)))
+    }
+
+    /// `count` hardnesses from end to end, even in the scale; one alone is the middle. Fewer where the axis has fewer.
+    pub(super) fn spread(&self, count: usize) -> Vec<i64> {
+        let step = |index: usize| {
+            let share = index as f64 / (count - 1) as f64;
+            let even = (share * self.last as f64).round();
+            let at = if self.whole && self.scale == Scale::Log {
+                let share = if self.easier == Easier::Up { 1.0 - share } else { share };
+                let value = (self.low * (self.high / self.low).powf(share)).round();
+                self.hardness(Scalar::Float(value))
+                    .map_or(even, |(hardness, _)| hardness as f64)
+            } else {
+                even
+            };
+            #[expect(clippy::cast_possible_truncation, reason = "within the axis")]
+            (at as i64).clamp(0, self.last)
+        };
+        let mut steps: Vec<i64> = match count {
+            0 => Vec::new(),
+            1 => vec![self.middle(0, self.last)],
+            _ => (0..count).map(step).collect(),
+        };
+        steps.dedup();
+        steps
+    }
+
+    /// How far apart two hardnesses are, in the axis' own unit.
+    pub(super) fn distance(&self, from: i64, to: i64) -> f64 {
+        (self.real(to) - self.real(from)).abs()
+    }
+
+    /// A width in the axis' own unit, as scripts see it.
+    pub(super) fn scalar(&self, value: f64) -> Scalar {
+        if self.whole {
+            #[expect(clippy::cast_possible_truncation, reason = "values of this axis are below 2^53")]
+            Scalar::Int(value.round() as i64)
+        } else {
+            Scalar::Float(tidy(value))
+        }
+    }
+
+    /// Steps from the lowest value, with their fraction.
+    fn position(&self, value: f64) -> f64 {
+        if self.whole || self.low == self.high {
+            return value - self.low;
+        }
+        let share = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            // What is not positive lies below every value of the axis.
+            Scale::Log if value <= 0.0 => -1.0,
+            Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
+        };
+        share * self.last as f64
+    }
+
+    fn real(&self, hardness: i64) -> f64 {
+        let steps = match self.easier {
+            Easier::Down => hardness,
+            Easier::Up => self.last - hardness,
+        } as f64;
+        if self.whole || self.last == 0 {
+            return self.low + steps;
+        }
+        let share = steps / self.last as f64;
+        match self.scale {
+            Scale::Linear => self.low + (self.high - self.low) * share,
+            Scale::Log => self.low * (self.high / self.low).powf(share),
+        }
+    }
+}
+
+/// Drops the noise of float arithmetic, so that 0.1 + 0.2 reads 0.3.
+fn tidy(value: f64) -> f64 {
+    if value == 0.0 {
+        return 0.0;
+    }
+    let digits = 11.0 - value.abs().log10().floor();
+    let unit = 10f64.powf(digits);
+    let rounded = (value * unit).round() / unit;
+    if rounded.is_finite() { rounded } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use serde_json::json;
+
+    fn axis(value: Value) -> Axis {
+        Axis::parse("input", &value).unwrap()
+    }
+
+    #[test]
+    fn integers_stay_integers() {
+        let axis = axis(json!([128, 8192]));
+        assert_eq!(axis.last(), 8064);
+        assert_eq!(axis.hardness(Scalar::Int(128)).unwrap(), (0, 0));
+        assert_eq!(axis.hardness(Scalar::Float(130.0)).unwrap(), (2, 2));
+        assert_eq!(axis.value(8064), Scalar::Int(8192));
+        assert!(axis.hardness(Scalar::Float(0.5)).is_err());
+    }
+
+    #[test]
+    fn a_larger_memory_fraction_is_easier() {
+        let axis = axis(json!({ "range": [0.5, 0.9], "easier": "up", "tolerance": 0.1 }));
+        assert_eq!(axis.last(), 4);
+        assert_eq!(axis.hardness(Scalar::Float(0.9)).unwrap(), (0, 0));
+        assert_eq!(axis.hardness(Scalar::Float(0.65)).unwrap(), (2, 3));
+        assert_eq!(axis.value(2), Scalar::Float(0.7));
+    }
+
+    #[test]
+    fn the_middle_follows_the_scale() {
+        let log = axis(json!({ "range": [1, 4096], "scale": "log" }));
+        assert_eq!(log.value(log.middle(0, log.last())), Scalar::Int(64));
+        let linear = axis(json!([1, 4097]));
+        assert_eq!(linear.value(linear.middle(0, linear.last())), Scalar::Int(2049));
+    }
+
+    #[test]
+    fn what_makes_no_axis_is_named() {
+        for (value, word) in [
+            (json!([8, 2]), "above"),
+            (json!([1]), "length 1"),
+            (json!({ "range": [1, 2], "scle": "log" }), "scle"),
+            (json!({ "range": [0, 2], "scale": "log" }), "log scale"),
+            (json!({ "range": [1, 2], "tolerance": 0 }), "tolerance"),
+            (json!("wide"), "wide"),
+        ] {
+            let fault = Axis::parse("input", &value).unwrap_err();
+            assert!(
+                fault.message.contains("`input`") && fault.message.contains(word),
+                "{fault}"
+            );
+        }
+    }
+}

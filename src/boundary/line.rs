@@ -1,0 +1,165 @@
+//! What is known along one line through the box: from the smallest corner through a point, or along an axis.
+
+use super::lattice::Cell;
+use super::{Boundary, Class, Point, Scalar};
+use crate::fault::{Fault, Result};
+
+/// The open stretch of a line: what is proven at its ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bracket {
+    /// The hardest value proven to fit.
+    pub fits: Option<Scalar>,
+    /// The easiest value that is proven to fail, or beyond a length limit.
+    pub fails: Option<Scalar>,
+    /// The unrecorded value nearest to the middle of what is open; none when nothing is left to ask.
+    pub middle: Option<Scalar>,
+    /// How wide the open stretch is, in the axis' own unit.
+    pub width: Scalar,
+}
+
+/// Where the boundary lies on the ray from the smallest corner through a point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// What is proven of the point, or else what its place in the open stretch lets expect.
+    pub verdict: Class,
+    /// The hardest point of the ray proven to fit.
+    pub low: Option<Point>,
+    /// The easiest point of the ray proven to fail.
+    pub high: Option<Point>,
+}
+
+impl Boundary {
+    /// What is known on the line through `point` along the axis `name`, inside the box.
+    pub fn bracket(&self, point: &Point, name: &str) -> Result<Bracket> {
+        let axes = self.lattice.axes();
+        let index = axes
+            .iter()
+            .position(|axis| axis.name() == name)
+            .ok_or_else(|| Fault::usage(format!("`{name}` is not an axis of this boundary")))?;
+        let axis = &axes[index];
+        // The coordinate on the line itself does not matter, and may be absent.
+        let mut through = point.clone();
+        through.0.entry(name.to_owned()).or_insert(axis.value(0));
+        let (easier, harder) = self.lattice.cells(&self.lattice.coordinates(&through)?)?;
+        let on_line = |cell: &Cell, hardness: i64| {
+            let mut cell = cell.clone();
+            cell[index] = hardness;
+            cell
+        };
+        let (fits, fails) = self.split(
+            axis.last(),
+            |hardness| on_line(&harder, hardness),
+            |hardness| on_line(&easier, hardness),
+        )?;
+        let (from, to) = (fits + 1, fails - 1);
+        let middle = (from <= to)
+            .then(|| axis.middle(from, to))
+            .and_then(|middle| self.unseen(from, to, middle, |hardness| on_line(&harder, hardness)));
+        Ok(Bracket {
+            fits: (fits >= 0).then(|| axis.value(fits)),
+            fails: (fails <= axis.last()).then(|| axis.value(fails)),
+            middle: middle.map(|hardness| axis.value(hardness)),
+            width: axis.scalar(if from > to {
+                0.0
+            } else {
+                axis.distance(fits.max(0), fails.min(axis.last()))
+            }),
+        })
+    }
+
+    /// Where the boundary lies on the ray from the smallest corner through `point`, which is looked at inside the box.
+    pub fn predict(&self, point: &Point) -> Result<Prediction> {
+        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let last = self.lattice.last();
+        let towards: Cell = harder.iter().zip(&last).map(|(at, last)| *at.clamp(&0, last)).collect();
+        let share = |cell: &Cell| {
+            let shares = cell.iter().zip(&last).filter(|(_, last)| **last > 0);
+            shares.map(|(at, last)| *at as f64 / *last as f64).fold(0.0, f64::max)
+        };
+        let reach = share(&towards);
+        let weights: Vec<f64> = towards
+            .iter()
+            .zip(&last)
+            .map(|(at, last)| match (*last, reach > 0.0) {
+                (0, _) => 0.0,
+                // The smallest corner itself lies on every ray: take the diagonal.
+                (_, false) => 1.0,
+                (last, true) => *at as f64 / last as f64 / reach,
+            })
+            .collect();
+        let (steps, cell) = self.ray(&weights);
+        let (fits, fails) = self.split(steps, &cell, &cell)?;
+        let proven = self.classify(point)?;
+        let verdict = if proven != Class::Unknown || (fits < 0 && fails > steps) {
+            proven
+        } else if reach * (steps as f64) * 2.0 <= (fits + fails) as f64 {
+            Class::Fits
+        } else {
+            Class::Fails
+        };
+        Ok(Prediction {
+            verdict,
+            low: (fits >= 0).then(|| self.lattice.point(&cell(fits))),
+            high: (fails <= steps).then(|| self.lattice.point(&cell(fails))),
+        })
+    }
+
+    /// On a line of `steps` growing harder: the last step known to fit (or -1), and the first known not to (or one past the end).
+    pub(super) fn split(
+        &self,
+        steps: i64,
+        harder: impl Fn(i64) -> Cell,
+        easier: impl Fn(i64) -> Cell,
+    ) -> Result<(i64, i64)> {
+        let shut = &self.view()?.shut;
+        let fits = first(steps, |step| !self.fits.covers(&harder(step))) - 1;
+        let fails = first(steps, |step| {
+            let mirrored = self.lattice.mirror(&easier(step));
+            shut.iter().any(|wall| super::lattice::below(&mirrored, wall))
+        });
+        Ok((fits, fails))
+    }
+
+    /// The step nearest to `middle` whose cell was not recorded.
+    pub(super) fn unseen(&self, from: i64, to: i64, middle: i64, cell: impl Fn(i64) -> Cell) -> Option<i64> {
+        let widest = (middle - from).max(to - middle);
+        // Each recorded cell stops at most one step of this walk, so that it ends after as many.
+        (0..=widest)
+            .flat_map(|away| [middle + away, middle - away])
+            .filter(|step| (from..=to).contains(step))
+            .find(|step| !self.seen.contains(&cell(*step)))
+    }
+
+    /// The ray from the smallest corner with these weights by axis, the largest being 1: its steps, and the cell of each.
+    pub(super) fn ray(&self, weights: &[f64]) -> (i64, impl Fn(i64) -> Cell + use<>) {
+        let ends: Vec<f64> = self
+            .lattice
+            .last()
+            .iter()
+            .zip(weights)
+            .map(|(last, weight)| *last as f64 * weight)
+            .collect();
+        let steps = ends.iter().copied().fold(0.0, f64::max).round();
+        let cell = move |step: i64| {
+            let share = if steps > 0.0 { step as f64 / steps } else { 0.0 };
+            #[expect(clippy::cast_possible_truncation, reason = "within the box")]
+            ends.iter().map(|end| (end * share + 1e-9).floor() as i64).collect()
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "within the box")]
+        (steps as i64, cell)
+    }
+}
+
+/// The first of `0..=last` for which `holds`, which then holds for all after it; `last + 1` when none.
+fn first(last: i64, holds: impl Fn(i64) -> bool) -> i64 {
+    let (mut low, mut high) = (0, last + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}

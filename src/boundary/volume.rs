@@ -1,0 +1,129 @@
+//! How many lattice points a set of boxes covers that all stand in the same corner: exact, for any number of axes.
+//!
+//! Two axes are a staircase; three are swept along the last axis while a staircase grows (n log n); each further axis is cut
+//! into slabs, which costs another factor n. This is the hypervolume of multi-objective optimization (Fonseca, Paquete and
+//! López-Ibáñez 2006).
+
+use std::collections::BTreeMap;
+
+use super::shadow::largest;
+
+/// Lattice points below any of `corners`, each corner counted as its own last point. Coordinates are not negative.
+pub(super) fn covered(corners: &[Vec<i64>]) -> u128 {
+    match corners.first().map_or(0, Vec::len) {
+        0 => 0,
+        1 => corners.iter().map(|corner| extent(corner[0])).max().unwrap_or(0),
+        2 => {
+            let mut stairs = Stairs::default();
+            for corner in corners {
+                stairs.add(extent(corner[0]), extent(corner[1]));
+            }
+            stairs.area
+        }
+        axes => slabs(corners, axes - 1),
+    }
+}
+
+/// Lattice points below `cell` that none of `corners` covers.
+pub(super) fn left_below(cell: &[i64], corners: &[Vec<i64>]) -> u128 {
+    let whole: u128 = cell.iter().map(|side| extent(*side)).product();
+    let cut: Vec<Vec<i64>> = corners
+        .iter()
+        .map(|corner| corner.iter().zip(cell).map(|(a, b)| *a.min(b)).collect())
+        .collect();
+    whole - covered(&cut)
+}
+
+fn slabs(corners: &[Vec<i64>], last: usize) -> u128 {
+    let mut sorted: Vec<&Vec<i64>> = corners.iter().collect();
+    sorted.sort_unstable_by_key(|corner| std::cmp::Reverse(corner[last]));
+    let (mut total, mut stairs, mut inside) = (0, Stairs::default(), Vec::new());
+    for (index, corner) in sorted.iter().enumerate() {
+        if last == 2 {
+            stairs.add(extent(corner[0]), extent(corner[1]));
+        } else {
+            inside.push(corner[..last].to_vec());
+        }
+        let next = sorted.get(index + 1).map_or(0, |corner| extent(corner[last]));
+        let thickness = extent(corner[last]) - next;
+        if thickness > 0 {
+            if last > 2 {
+                inside = largest(inside);
+            }
+            let base = if last == 2 { stairs.area } else { covered(&inside) };
+            total += base * thickness;
+        }
+    }
+    total
+}
+
+fn extent(hardness: i64) -> u128 {
+    u128::from(hardness.unsigned_abs()) + 1
+}
+
+/// The area under a staircase that grows: heights by width, falling.
+#[derive(Default)]
+struct Stairs {
+    steps: BTreeMap<u128, u128>,
+    area: u128,
+}
+
+impl Stairs {
+    fn add(&mut self, width: u128, height: u128) {
+        let beyond = self.steps.range(width..).next().map_or(0, |(_, height)| *height);
+        if beyond >= height {
+            return;
+        }
+        // From right to left: what the new step hides is removed, and the strip above it is gained.
+        let (mut right, mut under) = (width, beyond);
+        while let Some((&at, &tall)) = self.steps.range(..=width).next_back() {
+            if at < right {
+                self.area += (right - at) * (height - under);
+                right = at;
+            }
+            if tall >= height {
+                self.steps.insert(width, height);
+                return;
+            }
+            under = under.max(tall);
+            self.steps.remove(&at);
+        }
+        self.area += right * (height - under);
+        self.steps.insert(width, height);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lattice::below;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn by_hand(corners: &[Vec<i64>], axes: usize, side: i64) -> u128 {
+        let mut cells = vec![Vec::new()];
+        for _ in 0..axes {
+            cells = cells
+                .iter()
+                .flat_map(|cell: &Vec<i64>| (0..side).map(|value| [cell.as_slice(), &[value]].concat()))
+                .collect();
+        }
+        let inside = cells
+            .iter()
+            .filter(|cell| corners.iter().any(|corner| below(cell, corner)));
+        inside.count() as u128
+    }
+
+    proptest! {
+        #[test]
+        fn counts_as_by_hand(axes in 1usize..=4, seeds in prop::collection::vec(prop::collection::vec(0i64..6, 4), 0..14)) {
+            let corners: Vec<Vec<i64>> = seeds.iter().map(|seed| seed[..axes].to_vec()).collect();
+            prop_assert_eq!(covered(&corners), by_hand(&corners, axes, 6));
+        }
+    }
+
+    #[test]
+    fn what_is_left_below_a_cell() {
+        assert_eq!(left_below(&[9, 9], &[vec![4, 20], vec![20, 4]]), 25);
+        assert_eq!(left_below(&[9], &[]), 10);
+    }
+}

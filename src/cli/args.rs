@@ -1,0 +1,61 @@
+//! The command line as clap reads it: the commands, and the options that several of them share.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::{check, doc, doctor, fork, list, repl, run, show, sim};
+
+/// Finds by experiment what a GPU will hold for an LLM inference engine.
+#[derive(Debug, Parser)]
+#[command(version, disable_help_subcommand = true, infer_subcommands = false)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// The commands, in the order of `--help`.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run a script, a path or the name of a shipped one
+    Run(run::Args),
+    /// Try primitives by hand
+    Repl(repl::Args),
+    /// Look at scripts without running them
+    Check(check::Args),
+    /// Show the script API
+    Doc(doc::Args),
+    /// Copy a shipped script out for editing
+    Fork(fork::Args),
+    /// List the shipped scripts and modules
+    List(list::Args),
+    /// Show what a run found
+    Show(show::Args),
+    /// Tell what works on this machine, and what to do about the rest
+    Doctor(doctor::Args),
+    /// Serve the simulated engine
+    Sim(sim::Args),
+}
+
+/// What a script is run with.
+#[derive(Args, Debug, Default)]
+pub(super) struct ScriptOptions {
+    /// Set a parameter; VALUE is JSON, else a string; dots reach into maps
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+    /// Parameters from a YAML, TOML or JSON file; --set wins
+    #[arg(long, value_name = "FILE")]
+    pub(super) params: Option<PathBuf>,
+    /// Seed of everything random; drawn and recorded when absent
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// Allow what a stranger's script may not do: token, process, exec, code, image=PREFIX, mount=DIR, net=HOST
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub(super) allow: Vec<String>,
+    /// Operations that a script may use between two primitives
+    #[arg(long, value_name = "N")]
+    pub(super) max_operations: Option<u64>,
+    /// Measure although other processes use the GPU
+    #[arg(long)]
+    pub(super) shared_gpu: bool,
+}

@@ -1,0 +1,518 @@
+//! The boundary as scripts see it: a shared handle with methods.
+
+use rhai::plugin::*;
+use rhai::{Array, Map};
+
+use crate::boundary::{Point, Scalar};
+use crate::fault::{Fault, Result};
+use crate::run::Event;
+use crate::script::boundary::Handle;
+use crate::script::{Caught, from_script, host, to_script};
+
+fn to_point(map: &Map) -> Result<Point> {
+    let coordinate = |(name, value): (&rhai::Identifier, &Dynamic)| {
+        let scalar = match (value.as_int(), value.as_float()) {
+            (Ok(whole), _) => Scalar::Int(whole),
+            (_, Ok(real)) => Scalar::Float(real),
+            _ => {
+                return Err(Fault::usage(format!(
+                    "the coordinate `{name}` of a point is a number, not a value of type `{}`",
+                    value.type_name()
+                )));
+            }
+        };
+        Ok((name.to_string(), scalar))
+    };
+    map.iter().map(coordinate).collect::<Result<_>>().map(Point)
+}
+
+fn from_scalar(scalar: Scalar) -> Dynamic {
+    match scalar {
+        Scalar::Int(value) => value.into(),
+        Scalar::Float(value) => value.into(),
+    }
+}
+
+fn from_point(point: &Point) -> Dynamic {
+    let coordinates = point
+        .0
+        .iter()
+        .map(|(name, value)| (name.as_str().into(), from_scalar(*value)));
+    coordinates.collect::<Map>().into()
+}
+
+fn from_points(points: &[Point]) -> Array {
+    points.iter().map(from_point).collect()
+}
+
+/// What scripts count with; a volume beyond is as good as the largest number.
+fn count(volume: u128) -> i64 {
+    i64::try_from(volume).unwrap_or(i64::MAX)
+}
+
+fn maybe<T>(value: Option<T>, turn: impl Fn(T) -> Dynamic) -> Dynamic {
+    value.map_or(Dynamic::UNIT, turn)
+}
+
+fn points_of(list: Array) -> Result<Vec<Point>> {
+    list.into_iter()
+        .map(|point| match point.try_cast::<Map>() {
+            Some(map) => to_point(&map),
+            None => Err(Fault::usage("a list of points holds something that is no map")),
+        })
+        .collect()
+}
+
+fn size(count: i64, what: &str) -> Result<usize> {
+    usize::try_from(count).map_err(|_| Fault::usage(format!("`{what}` takes a number from 0, not {count}")))
+}
+
+/// What is known of where points stop fitting, and what to probe next.
+#[export_module]
+pub mod boundary {
+    /// Makes a boundary over a box of axes, of which nothing is known yet.
+    ///
+    /// An axis is `[lowest, highest]` or `#{ range: [lowest, highest], scale: "linear"|"log", easier: "down"|"up", tolerance }`.
+    /// A range of two integers has integer values; any other has steps of `tolerance`, or a thousand equal ones. `easier` tells which end fits more
+    /// easily. A `tolerance`, in the axis' own unit, must hold on nine rays from the smallest corner before the search is done.
+    ///
+    /// Options: `coverage` (0.95), the share of the fitting volume to prove; `overload` (`"fails"`), what a point that was only
+    /// served by preempting or queueing counts as.
+    ///
+    /// The value is a shared handle: copies see the same points. After a resume the n-th boundary of a script holds the points
+    /// that the n-th held.
+    ///
+    /// # Errors
+    ///
+    /// `usage` when an axis or option is not of this form.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [128, 8192], fraction: #{ range: [0.5, 0.95], easier: "up", tolerance: 0.05 } }, #{ coverage: 0.9 });
+    /// assert(map.refine(1).len() == 1);
+    /// ```
+    #[rhai_fn(name = "boundary", return_raw, volatile)]
+    pub fn make(context: NativeCallContext, axes: Map, options: Map) -> Caught<Handle> {
+        Ok(Handle::new(&host(&context), axes, options)?)
+    }
+
+    /// Records what a probe of `point` answered, and tells what that says of the point: `"fits"`, `"fails"` or `"none"`.
+    ///
+    /// `answer` is a verdict (`"ok"`, `"oom"`, `"refused"`, `"preempted"`, `"queued"`, `"start_failed"`, `"timeout"`, `"short_output"`,
+    /// `"error"`), or a map with `verdict` and perhaps `cause`, `output` (tokens produced) and `evidence`: a probe's result as it is.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an unknown verdict or a point with other axes; `limit` beyond 1,000,000 points.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// assert(map.record(#{ input: 50 }, "ok") == "fits");
+    /// assert(map.record(#{ input: 80 }, #{ verdict: "start_failed", cause: "memory" }) == "fails");
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn record(context: NativeCallContext, map: &mut Handle, point: Map, answer: Dynamic) -> Caught<String> {
+        let answer = from_script(&answer)?;
+        Ok(map
+            .record(&host(&context), to_point(&point)?, answer)?
+            .name()
+            .to_owned())
+    }
+
+    /// Every recorded point in recording order: `#{ point, verdict, cause, moves: "fits"|"fails"|"none", evidence }`, with
+    /// `()` for a cause or evidence that was not given.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// map.record(#{ input: 50 }, #{ verdict: "refused", cause: "length_limit", evidence: #{ log: ["too long"] } });
+    /// assert(map.points()[0].moves == "none");
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn points(map: &mut Handle) -> Caught<Array> {
+        let map = map.lock();
+        let row = |(point, record): (Point, &crate::boundary::Record)| -> Caught<Dynamic> {
+            let mut row = Map::new();
+            row.insert("point".into(), from_point(&point));
+            row.insert("verdict".into(), record.verdict.name().into());
+            row.insert(
+                "cause".into(),
+                maybe(record.cause.as_deref(), |cause| cause.to_owned().into()),
+            );
+            row.insert("moves".into(), record.moves.name().into());
+            row.insert(
+                "evidence".into(),
+                match &record.evidence {
+                    Some(evidence) => to_script(evidence)?,
+                    None => Dynamic::UNIT,
+                },
+            );
+            Ok(row.into())
+        };
+        map.records().map(row).collect()
+    }
+
+    /// The largest points of the box that are known to fit, as bare points, sorted.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100], output: [1, 100] }, #{});
+    /// map.record(#{ input: 50, output: 10 }, "ok");
+    /// map.record(#{ input: 40, output: 10 }, "ok");
+    /// assert(map.frontier() == [#{ input: 50, output: 10 }]);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn frontier(map: &mut Handle) -> Caught<Array> {
+        Ok(from_points(&map.lock().frontier()?))
+    }
+
+    /// The smallest points of the box that are known to fail, as bare points, sorted.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// map.record(#{ input: 80 }, "oom");
+    /// assert(map.failing() == [#{ input: 80 }]);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn failing(map: &mut Handle) -> Caught<Array> {
+        Ok(from_points(&map.lock().failing()?))
+    }
+
+    /// The smallest points that a length limit keeps out of reach: they are proposed no more, and never called failing.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// map.record(#{ input: 60 }, #{ verdict: "refused", cause: "length_limit" });
+    /// assert(map.clipped() == [#{ input: 60 }] && map.classify(#{ input: 70 }) == "unknown");
+    /// ```
+    #[rhai_fn(volatile, pure)]
+    pub fn clipped(map: &mut Handle) -> Array {
+        from_points(&map.lock().clipped())
+    }
+
+    /// What is proven of a point: `"fits"` when it, or a harder one, was seen to fit; `"fails"` when it, or an easier one,
+    /// was seen to fail; `"unknown"` otherwise.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// assert(map.classify(#{ input: 49 }) == "fits" && map.classify(#{ input: 51 }) == "unknown");
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn classify(map: &mut Handle, point: Map) -> Caught<String> {
+        let class = map.lock().classify(&to_point(&point)?)?;
+        Ok(class.name().to_owned())
+    }
+
+    /// Whether this very point was recorded, whatever the answer.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// map.record(#{ input: 50 }, "timeout");
+    /// assert(map.recorded(#{ input: 50 }) && !map.recorded(#{ input: 49 }));
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn recorded(map: &mut Handle, point: Map) -> Caught<bool> {
+        Ok(map.lock().recorded(&to_point(&point)?)?)
+    }
+
+    /// What to expect of a point: `#{ verdict, low, high }`. `verdict` is what is proven, or else what the place of the point
+    /// in the open stretch of the ray from the smallest corner lets expect; `low` is the hardest point of that ray that is
+    /// proven to fit and `high` the easiest proven not to, `()` where there is none. `classify` tells only what is proven.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// map.record(#{ input: 70 }, "oom");
+    /// let guess = map.predict(#{ input: 55 });
+    /// assert(guess.verdict == "fits" && guess.low.input == 50 && guess.high.input == 70);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn predict(map: &mut Handle, point: Map) -> Caught<Map> {
+        let prediction = map.lock().predict(&to_point(&point)?)?;
+        let end = |point: Option<Point>| maybe(point, |point| from_point(&point));
+        Ok(Map::from([
+            ("verdict".into(), prediction.verdict.name().into()),
+            ("low".into(), end(prediction.low)),
+            ("high".into(), end(prediction.high)),
+        ]))
+    }
+
+    /// What is known on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the hardest
+    /// value proven to fit, `fails` the easiest proven not to, `middle` the unrecorded value nearest to the middle of what is
+    /// open, each `()` where there is none; `width` is how wide the open stretch is. The point's own coordinate on that axis does not matter.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100], output: [0, 100] }, #{});
+    /// map.record(#{ input: 50, output: 40 }, "ok");
+    /// map.record(#{ input: 50, output: 80 }, "oom");
+    /// assert(map.bracket(#{ input: 50 }, "output") == #{ fits: 40, fails: 80, middle: 60, width: 40 });
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn bracket(map: &mut Handle, point: Map, axis: &str) -> Caught<Map> {
+        let bracket = map.lock().bracket(&to_point(&point)?, axis)?;
+        Ok(Map::from([
+            ("fits".into(), maybe(bracket.fits, from_scalar)),
+            ("fails".into(), maybe(bracket.fails, from_scalar)),
+            ("middle".into(), maybe(bracket.middle, from_scalar)),
+            ("width".into(), from_scalar(bracket.width)),
+        ]))
+    }
+
+    /// By axis: how wide the open region is at its widest, from the last value that is proven to the next, in the axis' own
+    /// unit; 0 when nothing is open.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// map.record(#{ input: 70 }, "oom");
+    /// assert(map.gap() == #{ input: 20 });
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn gap(map: &mut Handle) -> Caught<Map> {
+        let gap = map.lock().gap()?;
+        Ok(gap
+            .into_iter()
+            .map(|(axis, width)| (axis.into(), from_scalar(width)))
+            .collect())
+    }
+
+    /// Pairs `#{ fits, fails }` of points that contradict monotonicity: the first fits though the second, which is nowhere
+    /// harder, fails. At most a thousand. The failing point is believed: nothing at or above it is called fitting.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// map.record(#{ input: 40 }, "oom");
+    /// assert(map.conflicts() == [#{ fits: #{ input: 50 }, fails: #{ input: 40 } }]);
+    /// ```
+    #[rhai_fn(volatile, pure)]
+    pub fn conflicts(map: &mut Handle) -> Array {
+        let pair = |(fits, fails): &(Point, Point)| -> Dynamic {
+            Map::from([("fits".into(), from_point(fits)), ("fails".into(), from_point(fails))]).into()
+        };
+        map.lock().conflicts().iter().map(pair).collect()
+    }
+
+    /// How the lattice points of the box divide: `#{ fits, fails, clipped, open, total }`. `clipped` lies beyond a length
+    /// limit; `open` is neither proven nor clipped.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// map.record(#{ input: 40 }, "ok");
+    /// assert(map.volume() == #{ fits: 40, fails: 0, clipped: 0, open: 60, total: 100 });
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn volume(map: &mut Handle) -> Caught<Map> {
+        let volume = map.lock().volume()?;
+        let parts = [
+            ("fits", volume.fits),
+            ("fails", volume.fails),
+            ("clipped", volume.clipped),
+            ("open", volume.open),
+            ("total", volume.total),
+        ];
+        Ok(parts
+            .into_iter()
+            .map(|(name, part)| (name.into(), count(part).into()))
+            .collect())
+    }
+
+    /// The share of the fitting volume that is proven to fit, 0 to 1.
+    ///
+    /// How much of the open volume fits is not known: it counts with the upper end of what is likely (95 %) if the boundary is
+    /// anywhere in each open pocket with equal chance. `volume()` has the figures that are certain.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// map.record(#{ input: 100 }, "ok");
+    /// assert(map.coverage() == 1.0);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn coverage(map: &mut Handle) -> Caught<f64> {
+        Ok(map.lock().coverage()?)
+    }
+
+    /// Up to `n` points to probe next, best first: those whose answer settles most of the open volume, whatever it is. None is
+    /// settled or recorded, and no answer to one settles another. `[]` when the boundary's `coverage` is reached and its
+    /// tolerances hold, or when every open pocket was asked in vain.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// assert(map.refine(1) == [#{ input: 50 }]);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn refine(map: &mut Handle, n: i64) -> Caught<Array> {
+        let coverage = map.lock().options().coverage;
+        refine_to(map, n, coverage)
+    }
+
+    /// Up to `n` points to probe next, for another `coverage` than the boundary's own.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 90 }, "ok");
+    /// assert(map.refine(1, 0.9).is_empty() && !map.refine(1, 0.99).is_empty());
+    /// ```
+    #[rhai_fn(name = "refine", return_raw, volatile, pure)]
+    pub fn refine_to(map: &mut Handle, n: i64, coverage: f64) -> Caught<Array> {
+        Ok(from_points(&map.lock().refine(size(n, "refine")?, coverage)?))
+    }
+
+    /// Whether `coverage` of the fitting volume is proven and the tolerances hold.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 0 }, "oom");
+    /// assert(map.done(1.0));
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn done(map: &mut Handle, coverage: f64) -> Caught<bool> {
+        Ok(map.lock().done(coverage)?)
+    }
+
+    /// The one of a list of points whose answer settles most, whatever it is; `()` when all are known or recorded.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// assert(map.best([#{ input: 10 }, #{ input: 45 }]) == #{ input: 45 });
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn best(map: &mut Handle, points: Array) -> Caught<Dynamic> {
+        let best = map.lock().best(&points_of(points)?)?;
+        Ok(maybe(best, |point| from_point(&point)))
+    }
+
+    /// All combinations of `size` values on every axis, spread evenly in its scale from end to end.
+    ///
+    /// # Errors
+    ///
+    /// `limit` beyond 100,000 points.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100], output: [0, 100] }, #{});
+    /// assert(map.grid(3).len() == 9);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn grid(map: &mut Handle, size: i64) -> Caught<Array> {
+        Ok(from_points(&map.lock().grid(super::size(size, "grid")?)?))
+    }
+
+    /// The point of the box that is easiest on every axis.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ fraction: #{ range: [0.5, 0.9], easier: "up" } }, #{});
+    /// assert(map.smallest() == #{ fraction: 0.9 });
+    /// ```
+    #[rhai_fn(volatile, pure)]
+    pub fn smallest(map: &mut Handle) -> Dynamic {
+        from_point(&map.lock().smallest())
+    }
+
+    /// The point of the box that is hardest on every axis.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [128, 8192] }, #{});
+    /// assert(map.largest() == #{ input: 8192 });
+    /// ```
+    #[rhai_fn(volatile, pure)]
+    pub fn largest(map: &mut Handle) -> Dynamic {
+        from_point(&map.lock().largest())
+    }
+
+    /// The names of the axes, sorted.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ output: [1, 9], input: [1, 9] }, #{});
+    /// assert(map.axes() == ["input", "output"]);
+    /// ```
+    #[rhai_fn(volatile, pure)]
+    pub fn axes(map: &mut Handle) -> Array {
+        let map = map.lock();
+        map.lattice()
+            .axes()
+            .iter()
+            .map(|axis| axis.name().to_owned().into())
+            .collect()
+    }
+
+    /// Shows the reader of the run how far a search is: how many probes were made, about how many there will be in all, and
+    /// the coverage so far.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// map.progress(1, 0.95);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn progress(context: NativeCallContext, map: &mut Handle, probes: i64, coverage: f64) -> Caught<()> {
+        let done = size(probes, "progress")? as u64;
+        let (expected, proven) = {
+            let map = map.lock();
+            (map.expected(done, coverage)?, map.coverage()?)
+        };
+        Ok(host(&context).run.note(Event::Progress {
+            done,
+            expected,
+            coverage: proven,
+        })?)
+    }
+
+    /// A boundary in one line.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 9] }, #{});
+    /// assert(map.to_string() == "boundary over input, 0 points");
+    /// ```
+    #[rhai_fn(name = "to_string", name = "to_debug", volatile, pure)]
+    pub fn shown(map: &mut Handle) -> String {
+        let map = map.lock();
+        let names: Vec<&str> = map.lattice().axes().iter().map(crate::boundary::Axis::name).collect();
+        format!("boundary over {}, {} points", names.join(", "), map.records().len())
+    }
+}

@@ -1,0 +1,84 @@
+//! What strategies are made with, besides boundaries.
+
+use rhai::Map;
+use rhai::plugin::*;
+
+use crate::fault::{Fault, Result};
+use crate::script::{Caught, host};
+
+/// Lays `given` over `defaults`, where it fits.
+fn laid_over(given: &Map, defaults: Map) -> Result<Map> {
+    let mut all = defaults;
+    for (name, value) in given {
+        let Some(place) = all.get_mut(name) else {
+            return Err(unknown(name, &all));
+        };
+        let number = value.is_int() || value.is_float();
+        *place = match (place.type_name(), value.as_int()) {
+            ("f64", Ok(whole)) => (whole as f64).into(),
+            // What has no default is a limit: a number, or none.
+            ("()", _) if number || value.is_unit() => value.clone(),
+            (wanted, _) if wanted == value.type_name() => value.clone(),
+            (wanted, _) => {
+                let wanted = if wanted == "()" { "number" } else { wanted };
+                return Err(Fault::usage(format!(
+                    "option `{name}` takes a value of type `{wanted}`, not `{value}` of type `{}`",
+                    value.type_name()
+                )));
+            }
+        };
+    }
+    Ok(all)
+}
+
+fn unknown(name: &str, known: &Map) -> Fault {
+    let near = known
+        .keys()
+        .min_by_key(|known| strsim::damerau_levenshtein(known, name));
+    let fault = Fault::usage(format!("there is no option `{name}`"));
+    match near.filter(|near| strsim::damerau_levenshtein(near, name) <= (name.len() / 3).max(1)) {
+        Some(near) => fault.hint(format!("did you mean `{near}`?")),
+        None => {
+            let names: Vec<_> = known.keys().map(|name| format!("`{name}`")).collect();
+            fault.hint(format!("the options are {}", names.join(", ")))
+        }
+    }
+}
+
+/// What strategies are made with, besides boundaries.
+#[export_module]
+pub mod strategy {
+    /// Options with the defaults for those that were not given. A default of `()` stands for a limit that is not set and takes a
+    /// number; any other takes its own type, and a float takes an integer too.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an option that is not among the defaults, with the nearest name, and for one of another type.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let options = with_defaults(#{ coverage: 1 }, #{ coverage: 0.95, max_probes: () });
+    /// assert(options == #{ coverage: 1.0, max_probes: () });
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn with_defaults(options: Map, defaults: Map) -> Caught<Map> {
+        Ok(laid_over(&options, defaults)?)
+    }
+
+    /// Seconds since the run began. A resumed run begins anew.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let before = elapsed();
+    /// sleep(0.01);
+    /// assert(elapsed() - before >= 0.01);
+    /// ```
+    #[rhai_fn(volatile)]
+    pub fn elapsed(context: NativeCallContext) -> f64 {
+        let host = host(&context);
+        let state = host.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.begun.0.elapsed().as_secs_f64()
+    }
+}

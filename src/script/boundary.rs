@@ -1,0 +1,84 @@
+//! The handle by which scripts share a boundary, and what the run keeps of it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rhai::{Dynamic, Map};
+use serde_json::{Value, json};
+
+use super::{Host, from_script, options};
+use crate::boundary::{Answer, Boundary, Moves, Options, Point};
+use crate::fault::Result;
+use crate::run::Event;
+
+/// A boundary shared by every copy of its handle.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+struct Shared {
+    index: usize,
+    map: Mutex<Boundary>,
+    /// Points that an earlier life of this run recorded, and how often: recorded again, they are the same.
+    kept: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Handle {
+    /// Makes the script's next boundary: told to the run, and holding what it held before a resume.
+    pub(super) fn new(host: &Host, axes: Map, given: Map) -> Result<Self> {
+        let described = from_script(&Dynamic::from(given.clone()))?;
+        let axes = from_script(&Dynamic::from(axes))?;
+        let mut map = Boundary::new(&axes, options::<Options>(given)?)?;
+        let index = {
+            let mut state = host.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.axes = Some(axes.clone());
+            state.boundaries += 1;
+            state.boundaries - 1
+        };
+        let mut kept = BTreeMap::new();
+        for (point, answer) in host.run.points(index) {
+            map.record(&point, &Answer::parse(&answer)?)?;
+            *kept.entry(key(&point, &answer)).or_default() += 1;
+        }
+        host.run.note(Event::Boundary {
+            index,
+            axes: json!({ "axes": axes, "options": described }),
+        })?;
+        Ok(Self(Arc::new(Shared {
+            index,
+            map: Mutex::new(map),
+            kept: Mutex::new(kept),
+        })))
+    }
+
+    /// The boundary itself, for as long as the guard lives.
+    pub fn lock(&self) -> MutexGuard<'_, Boundary> {
+        self.0.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records an answer and notes it, unless an earlier life of the run did.
+    pub(super) fn record(&self, host: &Host, point: Point, given: Value) -> Result<Moves> {
+        let answer = Answer::parse(&given)?;
+        let known = key(&point, &given);
+        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(times) = kept.get_mut(&known).filter(|times| **times > 0) {
+            *times -= 1;
+            let overload = self.lock().options().overload;
+            return Ok(answer.verdict.moves(answer.cause.as_deref(), overload));
+        }
+        drop(kept);
+        let moves = self.lock().record(&point, &answer)?;
+        host.run.note(Event::Point {
+            boundary: self.0.index,
+            point,
+            verdict: answer.verdict,
+            cause: answer.cause,
+            moves,
+            answer: given,
+        })?;
+        Ok(moves)
+    }
+}
+
+fn key(point: &Point, answer: &Value) -> String {
+    format!("{point} {answer}")
+}
