@@ -51,7 +51,10 @@ fn list(table: &mut String, constant: &str, folder: &Path, files: &[PathBuf]) ->
             .with_extension("")
             .to_string_lossy()
             .replace('\\', "/");
-        add(format!("    ({name:?}, include_str!({:?})),", file.display().to_string()))?;
+        add(format!(
+            "    ({name:?}, include_str!({:?})),",
+            file.display().to_string()
+        ))?;
     }
     add("];".to_owned())
 }

@@ -4,6 +4,7 @@
 //! `text.replace("a", other)` on two strings of 64 MiB. These overloads are found before the standard ones.
 
 #![allow(unreachable_pub, reason = "export_module wants `pub` functions")]
+#![allow(clippy::unwrap_used, reason = "export_module writes it for methods")]
 
 use rhai::plugin::*;
 use rhai::{Array, ImmutableString};

@@ -114,8 +114,11 @@ impl Writer {
     fn take(&mut self, bytes: usize) -> Result<()> {
         self.bytes += bytes;
         if self.bytes > LARGEST {
-            return Err(Fault::new(Kind::Limit, "the value is too large to be recorded: it takes more than 192 MiB")
-                .hint("record parts of it as they come, with `record(name, value)`"));
+            return Err(Fault::new(
+                Kind::Limit,
+                "the value is too large to be recorded: it takes more than 192 MiB",
+            )
+            .hint("record parts of it as they come, with `record(name, value)`"));
         }
         Ok(())
     }
@@ -143,7 +146,10 @@ mod tests {
     #[test]
     fn plain_values_survive() {
         let json = json!({ "a": [1, 2.5, "x", true, null], "b": {} });
-        assert_eq!(from_script(&value("#{ a: [1, 2.5, \"x\", true, ()], b: #{} }")).unwrap(), json);
+        assert_eq!(
+            from_script(&value("#{ a: [1, 2.5, \"x\", true, ()], b: #{} }")).unwrap(),
+            json
+        );
         assert_eq!(from_script(&to_script(&json).unwrap()).unwrap(), json);
     }
 

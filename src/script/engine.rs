@@ -69,7 +69,8 @@ const LINE: usize = 64 << 10;
 fn print(host: &Host, mut text: String) {
     if text.len() > LINE {
         let whole = text.len();
-        text.truncate(text.floor_char_boundary(LINE));
+        let end = (0..=LINE).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
         text.push_str(&format!("… ({whole} bytes in all)"));
     }
     if let Err(fault) = host.run.note(Event::Print { text }) {

@@ -90,7 +90,10 @@ impl Meter {
         (resident > MAX_MEMORY).then(|| {
             Fault::new(
                 Kind::Limit,
-                format!("the script uses too much memory: the program holds {} MiB", resident >> 20),
+                format!(
+                    "the script uses too much memory: the program holds {} MiB",
+                    resident >> 20
+                ),
             )
             .hint("a script may use what fits beside the program in 512 MiB: keep less, or record results as they come")
         })

@@ -25,9 +25,15 @@ pub(super) fn shaped<T: DeserializeOwned>(what: &str, value: Value) -> Result<T>
 /// A serde message about the value at `path` as a script's author would say it.
 fn explain(what: &str, path: &str, message: &str) -> Fault {
     let names = quoted(message);
-    let here = if path == "." { String::new() } else { format!("`{path}`") };
+    let here = if path == "." {
+        String::new()
+    } else {
+        format!("`{path}`")
+    };
     if message.starts_with("unknown field") {
-        let (name, known) = names.split_first().map_or(("", &[][..]), |(name, known)| (*name, known));
+        let (name, known) = names
+            .split_first()
+            .map_or(("", &[][..]), |(name, known)| (*name, known));
         // Some paths already end in the unknown name.
         let full = match (here.is_empty(), path == name || path.ends_with(&format!(".{name}"))) {
             (true, _) => name.to_owned(),
@@ -42,7 +48,9 @@ fn explain(what: &str, path: &str, message: &str) -> Fault {
         };
     }
     if message.starts_with("unknown variant") {
-        let (name, known) = names.split_first().map_or(("", &[][..]), |(name, known)| (*name, known));
+        let (name, known) = names
+            .split_first()
+            .map_or(("", &[][..]), |(name, known)| (*name, known));
         let fault = Fault::usage(format!("{what} {here} cannot be `{name}`"));
         return match nearest(name, known.iter().copied()) {
             Some(near) => fault.hint(format!("a similar word exists: `{near}`")),
@@ -51,10 +59,18 @@ fn explain(what: &str, path: &str, message: &str) -> Fault {
     }
     if message.starts_with("missing field") {
         let name = names.first().copied().unwrap_or_default();
-        let full = if path == "." { name.to_owned() } else { format!("{path}.{name}") };
+        let full = if path == "." {
+            name.to_owned()
+        } else {
+            format!("{path}.{name}")
+        };
         return Fault::usage(format!("{what} `{full}` is missing"));
     }
-    let place = if here.is_empty() { format!("the {what}s") } else { format!("{what} {here}") };
+    let place = if here.is_empty() {
+        format!("the {what}s")
+    } else {
+        format!("{what} {here}")
+    };
     let Some((found, wanted)) = mismatch(message) else {
         return Fault::usage(format!("{place}: {message}"));
     };
@@ -170,7 +186,10 @@ mod tests {
 
     #[test]
     fn a_wrong_type_is_told_in_script_words() {
-        assert_eq!(said(json!({ "ratio": "x" })).0, "option `ratio` must be a float, but is the string \"x\"");
+        assert_eq!(
+            said(json!({ "ratio": "x" })).0,
+            "option `ratio` must be a float, but is the string \"x\""
+        );
         assert_eq!(
             said(json!({ "ratio": 1, "gpus": [0, 1.5] })).0,
             "option `gpus[1]` must be an int, but is the float `1.5`"
@@ -179,9 +198,18 @@ mod tests {
             said(json!({ "ratio": 1, "gpus": [-1] })).0,
             "option `gpus[0]` must be an int from 0, but is the int `-1`"
         );
-        assert_eq!(said(json!({ "ratio": 1, "gpus": {} })).0, "option `gpus` must be an array, but is a map");
-        assert_eq!(said(json!({ "ratio": 1, "search": 3 })).0, "option `search` must be a map, but is the int `3`");
-        assert_eq!(said(json!({ "ratio": null })).0, "option `ratio` must be a float, but is `()`");
+        assert_eq!(
+            said(json!({ "ratio": 1, "gpus": {} })).0,
+            "option `gpus` must be an array, but is a map"
+        );
+        assert_eq!(
+            said(json!({ "ratio": 1, "search": 3 })).0,
+            "option `search` must be a map, but is the int `3`"
+        );
+        assert_eq!(
+            said(json!({ "ratio": null })).0,
+            "option `ratio` must be a float, but is `()`"
+        );
         assert_eq!(
             said(json!({ "ratio": 1, "span": [1] })).0,
             "option `span` must be an array of 2, but is an array of 1"

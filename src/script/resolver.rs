@@ -91,18 +91,15 @@ impl ModuleResolver for Resolver {
             return Ok(Shared::clone(module));
         }
         self.enter(importer, &found.key).map_err(place)?;
-        let module = self
-            .open(&found)
-            .map_err(place)
-            .and_then(|source| {
-                compile(engine, &source)
-                    .and_then(|ast| Module::eval_ast_as_new(Scope::new(), &ast, engine))
-                    .map_err(|error| match *error {
-                        // The reader wants to know where it was stopped, not where it came from.
-                        EvalAltResult::ErrorTerminated(..) => error,
-                        _ => Box::new(EvalAltResult::ErrorInModule(found.key.clone(), error, at)),
-                    })
-            });
+        let module = self.open(&found).map_err(place).and_then(|source| {
+            compile(engine, &source)
+                .and_then(|ast| Module::eval_ast_as_new(Scope::new(), &ast, engine))
+                .map_err(|error| match *error {
+                    // The reader wants to know where it was stopped, not where it came from.
+                    EvalAltResult::ErrorTerminated(..) => error,
+                    _ => Box::new(EvalAltResult::ErrorInModule(found.key.clone(), error, at)),
+                })
+        });
         self.leave();
         let module = Shared::new(module?);
         self.state().done.insert(found.key, Shared::clone(&module));
@@ -165,7 +162,9 @@ pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<
     }
     if let Some(name) = importer.and_then(|key| key.strip_prefix("std/")) {
         // Only the binary's own modules have such keys.
-        return Err(Fault::internal(format!("the shipped module `std/{name}` imports `{path}` outside `std/`")));
+        return Err(Fault::internal(format!(
+            "the shipped module `std/{name}` imports `{path}` outside `std/`"
+        )));
     }
     let folder = importer
         .and_then(|key| Path::new(key).parent())
@@ -226,7 +225,11 @@ pub(super) fn below(root: &Path, joined: &Path, written: &str) -> Result<Located
 pub(super) fn key(path: &Path) -> String {
     let key = tidy(path).display().to_string();
     // A user's own folder `std` must not look like ours.
-    if key.starts_with("std/") { format!("./{key}") } else { key }
+    if key.starts_with("std/") {
+        format!("./{key}")
+    } else {
+        key
+    }
 }
 
 /// `a` and `a.rhai` both name `a.rhai`.

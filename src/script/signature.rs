@@ -62,12 +62,10 @@ pub(crate) fn natives(engine: &Engine) -> Vec<Signature> {
         None,
         |info| {
             let data = info.metadata;
-            let foreign = data.params_info.iter().any(|param| {
-                param
-                    .rsplit(' ')
-                    .next()
-                    .is_some_and(|kind| UNREACHABLE.contains(&kind))
-            });
+            let foreign = data
+                .params_info
+                .iter()
+                .any(|param| param.rsplit(' ').next().is_some_and(|kind| UNREACHABLE.contains(&kind)));
             if foreign {
                 return None;
             }
@@ -155,7 +153,11 @@ fn forms(overloads: &[&Signature], receiver: Option<&String>) -> String {
     let more = forms.len().saturating_sub(6);
     forms.truncate(6);
     let shown: Vec<_> = forms.iter().map(|form| format!("`{form}`")).collect();
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let rest = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
     format!("{}{rest}", shown.join(" or "))
 }
 
@@ -167,7 +169,10 @@ fn is_name(name: &str) -> bool {
 /// What to say of `property`, which values of the type `kind` do not have.
 pub(super) fn no_property(engine: &Engine, property: &str, kind: &str) -> Fault {
     let kind = type_name(kind);
-    let fault = Fault::new(Kind::Script, format!("a value of type {kind} has no property `{property}`"));
+    let fault = Fault::new(
+        Kind::Script,
+        format!("a value of type {kind} has no property `{property}`"),
+    );
     let known = natives(engine);
     let mut properties: Vec<_> = known
         .iter()

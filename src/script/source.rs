@@ -97,7 +97,8 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     let mut text = String::new();
     file.take(LARGEST + 1).read_to_string(&mut text).map_err(io)?;
     if text.len() as u64 > LARGEST {
-        return Err(Fault::usage(format!("`{}` is larger than 4 MiB", path.display())).hint("a script is program text; keep data elsewhere"));
+        return Err(Fault::usage(format!("`{}` is larger than 4 MiB", path.display()))
+            .hint("a script is program text; keep data elsewhere"));
     }
     Ok(text)
 }

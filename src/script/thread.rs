@@ -33,7 +33,9 @@ pub fn on_thread<T: Send>(work: impl FnOnce() -> Result<T, Box<Diagnostic>> + Se
             .stack_size(STACK)
             .spawn_scoped(scope, || guarded(work))
             .map_err(|error| Fault::internal(format!("cannot start the script's thread: {error}")))?;
-        thread.join().unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()))
+        thread
+            .join()
+            .unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()))
     })
 }
 

@@ -50,11 +50,15 @@ pub(super) fn fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
         E::ErrorAssignmentToConstant(name, _) => {
             script(format!("`{name}` is constant")).hint("define it with `let` to change it")
         }
-        E::ErrorUnboundThis(_) => script("`this` is not bound".into()).hint("call the function as a method: `value.f()`"),
-        E::ErrorFor(_) => script("`for` needs something to go through".into()).hint("an array, a range such as `0..10`, or `map.keys()`"),
+        E::ErrorUnboundThis(_) => {
+            script("`this` is not bound".into()).hint("call the function as a method: `value.f()`")
+        }
+        E::ErrorFor(_) => script("`for` needs something to go through".into())
+            .hint("an array, a range such as `0..10`, or `map.keys()`"),
         E::ErrorStackOverflow(_) => limit("calls nest deeper than 64 levels").hint("replace the recursion by a loop"),
-        E::ErrorDataTooLarge(what, _) => limit(&format!("too much data: {}", lower(what)))
-            .hint("arrays end at 4,000,000 elements, maps at 2,000,000 entries, strings at 64 MiB, all they contain included"),
+        E::ErrorDataTooLarge(what, _) => limit(&format!("too much data: {}", lower(what))).hint(
+            "arrays end at 4,000,000 elements, maps at 2,000,000 entries, strings at 64 MiB, all they contain included",
+        ),
         E::ErrorTooManyModules(_) => limit("more than 64 imports").hint("import once, at the top of the file"),
         E::ErrorTooManyVariables(_) => limit("more than 10,000 variables"),
         _ => {

@@ -121,9 +121,7 @@ fn unwrap(main: &str, error: Box<EvalAltResult>) -> (Vec<Frame>, String, Box<Eva
                 };
                 ("called from", what, inner_file, inner, at)
             }
-            EvalAltResult::ErrorInModule(key, inner, at) => {
-                ("imported from", format!("`{key}`"), key, inner, at)
-            }
+            EvalAltResult::ErrorInModule(key, inner, at) => ("imported from", format!("`{key}`"), key, inner, at),
             _ => return (frames, file, error),
         };
         // A native function that called back stands at the same place as what it called: one line is enough.

@@ -22,9 +22,8 @@ pub(super) fn fault(engine: &Engine, error: &ParseErrorType, word: impl Fn(&str)
         P::ModuleUndefined(name) => module(engine, name, word(name)),
         P::MissingToken(token, purpose) => fault(format!("expected `{token}` {purpose}")),
         P::MissingSymbol(purpose) => fault(format!("expected a symbol {purpose}")),
-        P::UnexpectedEOF => {
-            fault("the script ends in the middle of a statement".into()).hint("close what is open: `}`, `)`, `]` or a quote")
-        }
+        P::UnexpectedEOF => fault("the script ends in the middle of a statement".into())
+            .hint("close what is open: `}`, `)`, `]` or a quote"),
         P::Reserved(word) => fault(format!("`{word}` is a reserved word")).hint("choose another name"),
         P::BadInput(LexError::ImproperSymbol(symbol, _)) if symbol == "eval" => {
             fault("`eval` is off".into()).hint("a script runs only what it shows; write a function or a closure")

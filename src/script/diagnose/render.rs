@@ -6,16 +6,13 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use super::Diagnostic;
 
 pub(super) fn render(diagnostic: &Diagnostic, colour: bool) -> String {
-    let mut group = Level::ERROR.primary_title(&*diagnostic.fault.message).elements(
-        diagnostic
-            .place
-            .iter()
-            .map(|place| {
-                Snippet::source(&*place.source.text)
-                    .path(&*place.source.key)
-                    .annotation(AnnotationKind::Primary.span(place.span()))
-            }),
-    );
+    let mut group = Level::ERROR
+        .primary_title(&*diagnostic.fault.message)
+        .elements(diagnostic.place.iter().map(|place| {
+            Snippet::source(&*place.source.text)
+                .path(&*place.source.key)
+                .annotation(AnnotationKind::Primary.span(place.span()))
+        }));
     for step in &diagnostic.trace {
         group = group.element(Level::NOTE.message(step));
     }

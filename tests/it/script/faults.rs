@@ -25,7 +25,10 @@ fn a_fault_is_the_same_through_functions_modules_and_callbacks() {
              try { m::each(|| sleep(-1)); } catch (e) { kinds.push(e.kind); }
              kinds",
         ),
-        ("m.rhai", "fn f() { sleep(-1) } fn each(what) { [1].map(|x| what.call()) }"),
+        (
+            "m.rhai",
+            "fn f() { sleep(-1) } fn each(what) { [1].map(|x| what.call()) }",
+        ),
     ]);
     assert_eq!(bench.value(), json!(["usage", "usage", "usage", "usage"]));
 }

@@ -43,7 +43,10 @@ fn most_held() -> u64 {
 #[test]
 fn an_endless_loop() {
     let error = Bench::script("loop { }").max_operations(100_000).error();
-    assert!(error.contains("ran 100000 operations without calling a primitive"), "{error}");
+    assert!(
+        error.contains("ran 100000 operations without calling a primitive"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -99,7 +102,10 @@ fn a_replacement_that_explodes() {
 
 #[test]
 fn a_split_that_explodes() {
-    stopped("let s = \"a\"; s.pad(60_000_000, 'a'); s.split(\"\")", "1,000,000 pieces");
+    stopped(
+        "let s = \"a\"; s.pad(60_000_000, 'a'); s.split(\"\")",
+        "1,000,000 pieces",
+    );
 }
 
 #[test]

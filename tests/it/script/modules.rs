@@ -8,7 +8,10 @@ use super::bench::Bench;
 fn imports_are_relative_to_the_importing_file() {
     let bench = Bench::new(&[
         ("main.rhai", "import \"lib/a\" as a; a::f() + a::g()"),
-        ("lib/a.rhai", "import \"deep/b\" as b; import \"../top\" as t; fn f() { b::two() } fn g() { t::ten() }"),
+        (
+            "lib/a.rhai",
+            "import \"deep/b\" as b; import \"../top\" as t; fn f() { b::two() } fn g() { t::ten() }",
+        ),
         ("lib/deep/b.rhai", "fn two() { 2 }"),
         ("top.rhai", "fn ten() { 10 }"),
     ]);
@@ -37,7 +40,10 @@ fn cycles_are_refused_by_name() {
         ("b.rhai", "import \"a\" as a;"),
     ]);
     let error = bench.error();
-    assert!(error.contains("import cycle: `a.rhai` -> `b.rhai` -> `a.rhai`"), "{error}");
+    assert!(
+        error.contains("import cycle: `a.rhai` -> `b.rhai` -> `a.rhai`"),
+        "{error}"
+    );
     assert!(error.contains("--> b.rhai:1:8"), "{error}");
     assert!(error.contains("`b.rhai` imported from a.rhai:1:"), "{error}");
 }
@@ -52,7 +58,10 @@ fn a_script_cannot_import_itself() {
 fn imports_stay_below_the_scripts_folder() {
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("secret.rhai"), "fn f() { 1 }").unwrap();
-    let up = Bench::new(&[("main.rhai", "import \"sub/x\" as x;"), ("sub/x.rhai", "import \"../../up\" as u;")]);
+    let up = Bench::new(&[
+        ("main.rhai", "import \"sub/x\" as x;"),
+        ("sub/x.rhai", "import \"../../up\" as u;"),
+    ]);
     let error = up.error();
     assert!(error.contains("`../../up` leaves the script's folder"), "{error}");
 
@@ -100,5 +109,8 @@ fn what_ran_is_kept_with_its_hash() {
     bench.run_in(&host).unwrap();
     let kept = host.sources.all();
     assert_eq!(kept.len(), 2);
-    assert!(kept.iter().any(|source| &*source.text == "fn f() { 1 }" && source.sha256.len() == 64));
+    assert!(
+        kept.iter()
+            .any(|source| &*source.text == "fn f() { 1 }" && source.sha256.len() == 64)
+    );
 }
