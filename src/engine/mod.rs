@@ -1,8 +1,42 @@
 //! A running engine: the adapter contract, readiness, wire protocols (OpenAI completions and chat, TGI, llama.cpp, Ollama),
 //! log facts, metrics, probing and verdicts. Nothing of one engine is here but its protocol: the rest is in `stdlib/engines/*.rhai`.
+//!
+//! [`Engine`] is what scripts hold. `handle` keeps it running (`plan` says with which limits, `start` starts it), `probe` puts points to
+//! it (`fire` sends, `judge` decides), `failure` says what a failure was. `judge`, `failure`, `plan`, `limits`, `metrics`,
+//! `facts`, `pace` and `queue` are pure.
 
 mod adapter;
+mod answer;
+mod ask_options;
+mod context;
+mod facts;
+mod failure;
+mod fire;
+mod handle;
+mod info;
+mod judge;
+mod limits;
+mod metrics;
+mod options;
+mod pace;
+mod pattern;
+mod plan;
+mod probe;
+mod prometheus;
+mod prompting;
+mod protocol;
+mod queue;
+mod rules;
+mod server;
+mod start;
 
 pub use adapter::{
     Adapter, Facts, FailureRule, InfoRule, Limits, MetricRules, PromptForm, Protocol, RequestForm, RulePhase,
 };
+pub use answer::{Evidence, ProbeAnswer};
+pub use ask_options::ProbeOptions;
+pub use context::{Axes, Context};
+pub use handle::Engine;
+pub use info::Info;
+pub use metrics::Metrics;
+pub use options::{LaunchOptions, LimitsOption};

@@ -9,5 +9,4 @@
 
 mod boundary;
 mod llamacpp;
-mod script;
 mod support;

@@ -1,0 +1,36 @@
+//! What an engine needs of the program around it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::run::Run;
+use crate::runtime::{Permits, Services};
+use crate::task::Tasks;
+
+/// The axes of the newest boundary, asked when an engine starts.
+pub type Axes = Arc<dyn Fn() -> Option<Value> + Send + Sync>;
+
+/// What an engine needs of the program around it.
+#[derive(Clone)]
+pub struct Context {
+    /// Waiting for asynchronous work.
+    pub tasks: Tasks,
+    /// The run: journal, replay, events.
+    pub run: Arc<Run>,
+    /// What the user allowed.
+    pub permits: Permits,
+    /// Everything that this run started.
+    pub services: Arc<Services>,
+    /// The axes of the newest boundary.
+    pub axes: Axes,
+    /// The folder of the main script: relative paths of models start there.
+    pub home: PathBuf,
+    /// Seed of the prompts.
+    pub seed: u64,
+    /// Other tenants on the GPUs are tolerated.
+    pub shared_gpu: bool,
+    /// Nothing is started.
+    pub dry_run: bool,
+}

@@ -1,0 +1,236 @@
+//! What a failure was: the state of the process first, then the adapter's rules over what the engine said. Pure.
+//!
+//! Nothing is called memory that neither the kernel nor a rule calls so: what is unknown stays unknown.
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+use super::pattern::compile;
+use super::{FailureRule, RulePhase};
+use crate::boundary::Verdict;
+use crate::fault::{Fault, Result};
+
+/// How an engine's process ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Exit {
+    /// Its exit status, where one is known; 128 + n for signal n.
+    pub(super) code: Option<i64>,
+    /// The kernel killed it, or a process of it, for lack of memory.
+    pub(super) oom_killed: bool,
+}
+
+/// What is known when something failed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Signs<'a> {
+    /// How the process ended, where it did.
+    pub(super) exit: Option<Exit>,
+    /// Bodies of refusals, and errors within streams.
+    pub(super) messages: &'a [String],
+    /// Log lines since the start, or since the probe began; oldest first.
+    pub(super) log: &'a [String],
+}
+
+/// What it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub(super) verdict: Verdict,
+    pub(super) cause: Option<String>,
+    /// The message or log line that says so.
+    pub(super) line: Option<String>,
+}
+
+/// The failure rules of an adapter, compiled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FailureRules {
+    rules: Vec<(Regex, FailureRule)>,
+}
+
+impl FailureRules {
+    /// Compiles `failures()`.
+    pub(super) fn new(rules: Vec<FailureRule>) -> Result<Self> {
+        let rules = rules
+            .into_iter()
+            .enumerate()
+            .map(|(index, rule)| {
+                let place = format!("failures()[{index}]");
+                if rule.verdict == Verdict::Ok {
+                    return Err(Fault::usage(format!(
+                        "`{place}` of the adapter: a failure cannot be `ok`"
+                    )));
+                }
+                if rule.verdict == Verdict::Oom && rule.cause.as_deref() == Some("host") {
+                    return Err(Fault::usage(format!(
+                        "`{place}` of the adapter: only the kernel says `oom` of the `host`"
+                    ))
+                    .hint("use cause `allocator` where the engine itself reports that host memory ran out"));
+                }
+                Ok((compile(&rule.pattern, &place)?, rule))
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { rules })
+    }
+
+    /// What a failure in `phase` was, where anything says so. The first rule that matches anywhere decides.
+    pub(super) fn classify(&self, phase: RulePhase, signs: Signs<'_>) -> Option<Finding> {
+        let found = if signs.exit.is_some_and(|exit| exit.oom_killed) {
+            Some(Finding {
+                verdict: Verdict::Oom,
+                cause: Some("host".into()),
+                line: None,
+            })
+        } else {
+            self.rules
+                .iter()
+                .filter(|(_, rule)| rule.phase == RulePhase::Any || rule.phase == phase)
+                .find_map(|(pattern, rule)| {
+                    let mut texts = signs.messages.iter().chain(signs.log);
+                    Some(Finding {
+                        verdict: rule.verdict,
+                        cause: rule.cause.clone(),
+                        line: Some(texts.find(|text| pattern.is_match(text))?.clone()),
+                    })
+                })
+        }?;
+        Some(match phase {
+            RulePhase::Start => found.of_start(),
+            RulePhase::Any | RulePhase::Request => found,
+        })
+    }
+}
+
+impl Finding {
+    /// The same as the answer of a start: every lack of memory is `start_failed`, cause `memory`.
+    fn of_start(self) -> Self {
+        let memory = match self.verdict {
+            Verdict::Oom => true,
+            Verdict::Refused => matches!(self.cause.as_deref(), None | Some("memory" | "kv_cache")),
+            _ => false,
+        };
+        Self {
+            verdict: Verdict::StartFailed,
+            cause: if memory { Some("memory".into()) } else { self.cause },
+            line: self.line,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules() -> FailureRules {
+        let rule = |pattern: &str, verdict, cause: Option<&str>, phase| FailureRule {
+            pattern: pattern.into(),
+            verdict,
+            cause: cause.map(Into::into),
+            phase,
+        };
+        FailureRules::new(vec![
+            rule("CUDA out of memory", Verdict::Oom, Some("cuda"), RulePhase::Any),
+            rule(
+                "No available memory",
+                Verdict::Refused,
+                Some("kv_cache"),
+                RulePhase::Start,
+            ),
+            rule(
+                "maximum context length",
+                Verdict::Refused,
+                Some("length_limit"),
+                RulePhase::Any,
+            ),
+        ])
+        .unwrap()
+    }
+
+    fn classify(
+        phase: RulePhase,
+        exit: Option<Exit>,
+        messages: &[&str],
+        log: &[&str],
+    ) -> Option<(Verdict, Option<String>)> {
+        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let (messages, log) = (own(messages), own(log));
+        let signs = Signs {
+            exit,
+            messages: &messages,
+            log: &log,
+        };
+        rules().classify(phase, signs).map(|found| (found.verdict, found.cause))
+    }
+
+    #[test]
+    fn the_table() {
+        use RulePhase::{Request, Start};
+        let killed = |oom_killed| {
+            Some(Exit {
+                code: Some(137),
+                oom_killed,
+            })
+        };
+        let some = |verdict, cause: &str| Some((verdict, Some(cause.to_owned())));
+        let oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB";
+        // phase, exit, messages, log, answer
+        let table = [
+            (Request, killed(true), &[][..], &[oom][..], some(Verdict::Oom, "host")),
+            (Request, killed(false), &[][..], &[oom][..], some(Verdict::Oom, "cuda")),
+            (Request, killed(false), &[][..], &["Killed"][..], None),
+            (Request, None, &[oom][..], &[][..], some(Verdict::Oom, "cuda")),
+            (
+                Request,
+                None,
+                &["maximum context length is 8"][..],
+                &[][..],
+                some(Verdict::Refused, "length_limit"),
+            ),
+            (Request, None, &["No available memory"][..], &[][..], None),
+            (
+                Start,
+                killed(true),
+                &[][..],
+                &[][..],
+                some(Verdict::StartFailed, "memory"),
+            ),
+            (
+                Start,
+                None,
+                &[][..],
+                &["No available memory for the cache"][..],
+                some(Verdict::StartFailed, "memory"),
+            ),
+            (
+                Start,
+                None,
+                &[][..],
+                &["maximum context length"][..],
+                some(Verdict::StartFailed, "length_limit"),
+            ),
+            (Start, killed(false), &[][..], &["Traceback"][..], None),
+        ];
+        for (row, (phase, exit, messages, log, answer)) in table.into_iter().enumerate() {
+            assert_eq!(classify(phase, exit, messages, log), answer, "row {row}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_rules_decides_and_not_the_order_of_lines() {
+        let found = classify(
+            RulePhase::Request,
+            None,
+            &[],
+            &["maximum context length", "CUDA out of memory"],
+        );
+        assert_eq!(found, Some((Verdict::Oom, Some("cuda".into()))));
+    }
+
+    #[test]
+    fn a_rule_cannot_speak_for_the_kernel() {
+        let rule = FailureRule {
+            pattern: "Killed".into(),
+            verdict: Verdict::Oom,
+            cause: Some("host".into()),
+            phase: RulePhase::Any,
+        };
+        assert!(FailureRules::new(vec![rule]).unwrap_err().message.contains("kernel"));
+    }
+}

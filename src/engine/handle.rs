@@ -1,0 +1,297 @@
+//! An engine as scripts hold it: described first, started by the first probe, restarted when it must be.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use reqwest::Client;
+use serde_json::{Value, json};
+
+use super::fire::Page;
+use super::info::Info;
+use super::options::LaunchOptions;
+use super::pace::Pace;
+use super::plan::{Next, StartFailure, Starts};
+use super::prompting::Prompting;
+use super::rules::Rules;
+use super::server::Server;
+use super::start::Ready;
+use super::{Adapter, Context, Limits, Metrics};
+use crate::fault::{Fault, Result};
+use crate::http;
+use crate::run::Event;
+
+/// vLLM closes a connection that was idle for 5 s; one that is given up earlier is never found closed.
+const IDLE: Duration = Duration::from_secs(2);
+
+/// How long an engine that misbehaved may take to answer again before it is started anew.
+const RECOVERY: Duration = Duration::from_secs(5);
+
+/// An engine under test.
+pub struct Engine {
+    pub(super) context: Context,
+    pub(super) adapter: Arc<dyn Adapter>,
+    pub(super) options: LaunchOptions,
+    pub(super) runtime: String,
+    pub(super) rules: Rules,
+    pub(super) client: Client,
+    live: Mutex<Live>,
+}
+
+/// What changes while an engine is used.
+pub(super) struct Live {
+    pub(super) running: Option<Running>,
+    pub(super) pace: Pace,
+    pub(super) prompting: Option<Prompting>,
+    /// Something went wrong: whether the engine still serves must be seen before it is asked again.
+    pub(super) suspect: bool,
+    starts: Starts,
+}
+
+/// An engine that is up.
+pub(super) struct Running {
+    pub(super) server: Server,
+    /// What it can serve; `None` where that is not ours to choose.
+    pub(super) limits: Option<Limits>,
+    pub(super) info: Info,
+}
+
+/// Whether the engine can be asked a point.
+pub(super) enum Ensured {
+    /// It runs; `true` when it had to be started.
+    Running(bool),
+    /// No start serves the point.
+    Failed(Box<StartFailure>),
+}
+
+impl Engine {
+    /// Describes an engine and starts nothing.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a wrong option, or an adapter whose rules cannot be read.
+    pub fn describe(context: Context, adapter: Arc<dyn Adapter>, options: Value) -> Result<Self> {
+        let options = LaunchOptions::read(options)?;
+        let runtime = match options.runtime.as_deref() {
+            None | Some("auto") if options.url.is_some() || options.container.is_some() => "attach",
+            None | Some("auto") if adapter.name() == "sim" => "sim",
+            None | Some("auto") => "docker",
+            Some(named) => named,
+        }
+        .to_owned();
+        Ok(Self {
+            rules: Rules::of(adapter.as_ref())?,
+            client: http::build(
+                http::direct()
+                    .pool_idle_timeout(IDLE)
+                    .pool_max_idle_per_host(usize::MAX),
+            )?,
+            context,
+            adapter,
+            options,
+            runtime,
+            live: Mutex::new(Live {
+                running: None,
+                pace: Pace::default(),
+                prompting: None,
+                suspect: false,
+                starts: Starts::default(),
+            }),
+        })
+    }
+
+    /// The adapter's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.adapter.name()
+    }
+
+    /// Starts the engine, with limits that cover the whole box. Running already: nothing happens. Whether it had to be started.
+    ///
+    /// # Errors
+    ///
+    /// `engine` when it does not become ready; what the runtime needs and does not find is `missing`.
+    pub fn start(&self) -> Result<bool> {
+        let smallest = Limits {
+            input: 1,
+            output: 1,
+            total: 2,
+            concurrency: 1,
+        };
+        match self.ensure(&mut self.lock(), smallest)? {
+            Ensured::Running(started) => Ok(started),
+            Ensured::Failed(failure) => {
+                let message = failure.evidence.message.unwrap_or_default();
+                Err(Fault::new(
+                    crate::fault::Kind::Engine,
+                    format!("`{}` did not start: {message}", self.name()),
+                )
+                .hint(format!("{}; see its log", failure.cause)))
+            }
+        }
+    }
+
+    /// Ends the engine, unless it was attached to. The next probe starts it again.
+    pub fn stop(&self) -> Result<()> {
+        self.stop_running(&mut self.lock())
+    }
+
+    /// What to paste into a production command line: for these limits, or for those that the engine runs with.
+    pub fn flags(&self, limits: Option<Limits>) -> Result<Vec<String>> {
+        let running = self.lock().running.as_ref().and_then(|running| running.limits);
+        let limits = limits
+            .or(running)
+            .or(self.options.limits.map(Into::into))
+            .ok_or_else(|| Fault::usage("flags need limits").hint("give `#{ input, output, concurrency }`"))?;
+        self.adapter.flags(&limits)
+    }
+
+    /// The state of the engine's queue and KV cache now; all unknown where it does not run or does not tell.
+    pub fn metrics(&self) -> Result<Metrics> {
+        let live = self.lock();
+        let Some(page) = live.running.as_ref().and_then(|running| self.page(running)) else {
+            return Ok(Metrics::default());
+        };
+        self.context
+            .tasks
+            .wait(async { Ok(page.look().await.unwrap_or_default()) })
+    }
+
+    /// What is known of the engine; what only a running one tells is missing before its start.
+    #[must_use]
+    pub fn info(&self) -> Info {
+        match &self.lock().running {
+            Some(running) => running.info.clone(),
+            None => Info::before(self.name(), self.options.model.as_deref(), self.runtime == "sim"),
+        }
+    }
+
+    /// The newest lines that the engine wrote.
+    #[must_use]
+    pub fn logs(&self, last: usize) -> Vec<String> {
+        self.lock()
+            .running
+            .as_ref()
+            .map_or_else(Vec::new, |running| running.server.last(last))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the metrics page of a running engine is, if it has one.
+    pub(super) fn page(&self, running: &Running) -> Option<Page> {
+        let rules = &self.rules.metrics;
+        (!rules.path.is_empty()).then(|| Page {
+            client: self.client.clone(),
+            url: format!("{}{}", running.server.base_url(), rules.path),
+            rules: rules.clone(),
+        })
+    }
+
+    /// Makes sure that the engine runs and serves `asked`.
+    pub(super) fn ensure(&self, live: &mut Live, asked: Limits) -> Result<Ensured> {
+        self.drop_unusable(live, asked)?;
+        if live.running.is_some() {
+            return Ok(Ensured::Running(false));
+        }
+        if self.runtime == "attach" {
+            let ready = self.attach_to(Server::attach(&self.options)?)?;
+            self.welcome(live, ready, None)?;
+            return Ok(Ensured::Running(true));
+        }
+        let whole = match self.options.limits {
+            Some(limits) => Limits::from(limits).join(asked),
+            None => Limits::of_box((self.context.axes)().as_ref(), asked),
+        };
+        loop {
+            let limits = match live.starts.next(whole, asked) {
+                Next::Try(limits) => limits,
+                Next::Hopeless(failure) => return Ok(Ensured::Failed(Box::new(failure.clone()))),
+            };
+            match self.start_with(limits)? {
+                Ok(ready) => {
+                    self.welcome(live, ready, Some(limits))?;
+                    return Ok(Ensured::Running(true));
+                }
+                Err(failure) if matches!(failure.cause.as_str(), "memory" | "length_limit") => {
+                    live.starts.remember(failure)
+                }
+                Err(failure) => return Ok(Ensured::Failed(Box::new(failure))),
+            }
+        }
+    }
+
+    /// Puts away an engine that died, does not answer any more, or was started for less.
+    fn drop_unusable(&self, live: &mut Live, asked: Limits) -> Result<()> {
+        let Some(running) = &live.running else { return Ok(()) };
+        let covers = running.limits.is_none_or(|limits| limits.cover(&asked));
+        let usable = covers
+            && self.context.tasks.wait(running.server.exit())?.is_none()
+            && (!live.suspect || self.recovers(running)?);
+        live.suspect = false;
+        if usable {
+            return Ok(());
+        }
+        if !running.server.ours() {
+            return Err(Fault::missing(
+                "the engine that was attached to does not answer any more",
+                "start it again, and resume the run",
+            ));
+        }
+        self.stop_running(live)
+    }
+
+    /// Whether an engine that misbehaved answers, and has no request of ours left.
+    fn recovers(&self, running: &Running) -> Result<bool> {
+        let deadline = std::time::Instant::now() + RECOVERY;
+        loop {
+            if self.context.tasks.wait(running.server.exit())?.is_some() {
+                return Ok(false);
+            }
+            let idle = match self.page(running) {
+                Some(page) => {
+                    let metrics = self.context.tasks.wait(async { Ok(page.look().await) })?;
+                    metrics
+                        .is_some_and(|metrics| metrics.running.unwrap_or(0) == 0 && metrics.waiting.unwrap_or(0) == 0)
+                }
+                None => true,
+            };
+            if idle && self.adapter.ready(running.server.base_url())? {
+                return Ok(true);
+            }
+            if std::time::Instant::now() >= deadline {
+                return Ok(false);
+            }
+            self.context.tasks.sleep(Duration::from_millis(50))?;
+        }
+    }
+
+    fn welcome(&self, live: &mut Live, ready: Ready, limits: Option<Limits>) -> Result<()> {
+        let info = self.learn_info(&ready)?;
+        self.context.run.note(Event::Engine {
+            info: json!({
+                "info": info,
+                "facts": ready.facts,
+                "limits": limits,
+                "runtime": self.runtime,
+                "options": self.options.shown(),
+            }),
+        })?;
+        live.suspect = false;
+        live.running = Some(Running {
+            server: ready.server,
+            limits,
+            info,
+        });
+        Ok(())
+    }
+
+    fn stop_running(&self, live: &mut Live) -> Result<()> {
+        let Some(running) = live.running.take() else {
+            return Ok(());
+        };
+        self.phase("stopping", self.name())?;
+        self.context.tasks.finish(running.server.stop(self.grace()))?;
+        self.phase("stopped", self.name())
+    }
+}

@@ -1,0 +1,76 @@
+//! What an engine tells of itself: on its information pages, and in its log.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Engine;
+use super::start::Ready;
+use crate::fault::Result;
+
+/// What is known of a running engine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Info {
+    /// `vllm`; `sim` says SIMULATED in `simulated`.
+    pub engine: String,
+    /// The engine's version.
+    pub version: Option<String>,
+    /// The model as the engine names it.
+    pub model: Option<String>,
+    /// Longest input and output together, tokens.
+    pub max_model_len: Option<u64>,
+    /// Tokens that the KV cache holds.
+    pub kv_tokens: Option<u64>,
+    /// Whether this is the simulated engine: then nothing here was measured.
+    pub simulated: bool,
+}
+
+impl Info {
+    /// What is known before a start.
+    pub(super) fn before(engine: &str, model: Option<&str>, simulated: bool) -> Self {
+        Self {
+            engine: engine.to_owned(),
+            model: model.map(str::to_owned),
+            simulated,
+            ..Self::default()
+        }
+    }
+}
+
+impl Engine {
+    /// Asks the pages that the adapter names; what they do not tell is taken from the log.
+    pub(super) fn learn_info(&self, ready: &Ready) -> Result<Info> {
+        let mut told = ready.facts.clone();
+        let mut page: Option<(String, Value)> = None;
+        for (field, rule) in &self.rules.info {
+            if page.as_ref().is_none_or(|(path, _)| *path != rule.path) {
+                let url = format!("{}{}", ready.server.base_url(), rule.path);
+                page = Some((rule.path.clone(), self.context.tasks.wait(self.fetch(&url))?));
+            }
+            let value = page.as_ref().and_then(|(_, page)| page.pointer(&rule.pointer));
+            if let Some(value) = value.filter(|value| !value.is_null()) {
+                told.insert(field.clone(), value.clone());
+            }
+        }
+        let text = |field: &str| {
+            told.get(field)
+                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        };
+        let count = |field: &str| told.get(field).and_then(Value::as_u64);
+        Ok(Info {
+            version: text("version"),
+            model: text("model").or_else(|| self.options.model.clone()),
+            max_model_len: count("max_model_len"),
+            kv_tokens: count("kv_tokens"),
+            ..Info::before(self.name(), None, self.runtime == "sim")
+        })
+    }
+
+    /// A page as JSON; nothing where the engine does not have it.
+    async fn fetch(&self, url: &str) -> Result<Value> {
+        let request = self.client.get(url).timeout(std::time::Duration::from_secs(10));
+        let Ok(answer) = request.send().await.and_then(reqwest::Response::error_for_status) else {
+            return Ok(Value::Null);
+        };
+        Ok(answer.json().await.unwrap_or_default())
+    }
+}

@@ -1,0 +1,426 @@
+//! From what was seen to a verdict. Pure: the order of the tests here is what the verdicts mean.
+
+use super::failure::{Exit, FailureRules, Signs};
+use super::queue::Queue;
+use super::{Limits, RulePhase};
+use crate::boundary::Verdict;
+use crate::load::{Answer, End};
+
+/// What was seen of a probe.
+pub(super) struct Seen<'a> {
+    pub(super) asked: Limits,
+    /// Tokens of output that may be missing.
+    pub(super) tolerance: u64,
+    pub(super) answers: &'a [Answer],
+    /// How the engine ended, where it did.
+    pub(super) exit: Option<Exit>,
+    /// Log lines since the probe began.
+    pub(super) log: &'a [String],
+    pub(super) queue: &'a Queue,
+}
+
+/// A verdict, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Judgement {
+    pub(super) verdict: Verdict,
+    pub(super) cause: Option<String>,
+    /// For people.
+    pub(super) message: Option<String>,
+    /// The text that decided it.
+    pub(super) line: Option<String>,
+}
+
+impl Judgement {
+    pub(super) fn new(verdict: Verdict, cause: &str, message: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            cause: Some(cause.to_owned()).filter(|cause| !cause.is_empty()),
+            message: Some(message.into()),
+            line: None,
+        }
+    }
+}
+
+/// What became of a probe.
+pub(super) fn judge(rules: &FailureRules, seen: &Seen<'_>) -> Judgement {
+    failed(rules, seen)
+        .or_else(|| {
+            seen.answers
+                .iter()
+                .find_map(|answer| miscounted(answer, &seen.asked, seen.tolerance))
+        })
+        .unwrap_or_else(|| resident(seen))
+}
+
+/// The engine died, or a request did not end as it should.
+fn failed(rules: &FailureRules, seen: &Seen<'_>) -> Option<Judgement> {
+    let messages: Vec<String> = seen.answers.iter().filter_map(complaint).collect();
+    let broken = seen.answers.iter().find(|answer| !clean(answer));
+    if seen.exit.is_none() && broken.is_none() {
+        return None;
+    }
+    let signs = Signs {
+        exit: seen.exit,
+        messages: &messages,
+        log: seen.log,
+    };
+    if let Some(found) = rules.classify(RulePhase::Request, signs) {
+        let message = match (&found.line, found.cause.as_deref()) {
+            (Some(line), _) => excerpt(line),
+            (None, _) => "the kernel killed the engine for its memory".to_owned(),
+        };
+        return Some(Judgement {
+            verdict: found.verdict,
+            cause: found.cause,
+            message: Some(message),
+            line: found.line,
+        });
+    }
+    if let Some(exit) = seen.exit {
+        let status = exit
+            .code
+            .map_or_else(|| "an unknown status".to_owned(), |code| format!("status {code}"));
+        let message = format!("the engine died with {status} and did not say why");
+        return Some(Judgement::new(Verdict::Error, "died", message));
+    }
+    broken.map(|answer| unexplained(answer, seen))
+}
+
+/// A request that failed, and no rule knows why.
+fn unexplained(answer: &Answer, seen: &Seen<'_>) -> Judgement {
+    // Other requests may tell more than the first that failed.
+    let overloaded = |answer: &Answer| matches!(answer.end, End::Status(429 | 503, _));
+    if seen.answers.iter().any(overloaded) {
+        let served = seen.answers.iter().filter(|answer| clean(answer)).count();
+        let message = format!(
+            "the engine turned requests away; {served} of {} were served",
+            seen.answers.len()
+        );
+        let verdict = if served > 0 { Verdict::Queued } else { Verdict::Error };
+        return Judgement::new(verdict, "overloaded", message);
+    }
+    if let Some(error) = seen.answers.iter().find_map(|answer| answer.error.as_ref()) {
+        return Judgement::new(
+            Verdict::Error,
+            "engine",
+            format!("an error within the stream: {}", excerpt(error)),
+        );
+    }
+    match &answer.end {
+        End::Deadline if seen.queue.stuck() => Judgement::new(
+            Verdict::Refused,
+            "kv_cache",
+            "unfinished at its deadline, and the engine's metrics show no progress",
+        ),
+        End::Deadline => Judgement::new(Verdict::Timeout, "deadline", "unfinished at its deadline"),
+        End::Status(status, body) => {
+            let message = format!("the engine answered with status {status}: {}", excerpt(body));
+            Judgement::new(Verdict::Error, "status", message)
+        }
+        End::Broken(why) => Judgement::new(Verdict::Error, "broken", format!("the stream broke: {why}")),
+        End::Unreachable(why) => Judgement::new(Verdict::Error, "unreachable", format!("no connection: {why}")),
+        End::Malformed(why) => Judgement::new(Verdict::Error, "malformed", why.clone()),
+        End::Complete => Judgement::new(Verdict::Error, "no_finish", "the stream ended without saying why"),
+    }
+}
+
+/// Whether the stream ended as it should and said why.
+pub(super) fn clean(answer: &Answer) -> bool {
+    let finished = answer
+        .finish
+        .as_deref()
+        .is_some_and(|finish| !matches!(finish, "abort" | "error" | "cancelled"));
+    answer.end == End::Complete && answer.error.is_none() && finished
+}
+
+/// What the engine said against a request.
+fn complaint(answer: &Answer) -> Option<String> {
+    match (&answer.end, &answer.error) {
+        (_, Some(error)) => Some(error.clone()),
+        (End::Status(_, body), None) => Some(body.clone()),
+        _ => None,
+    }
+}
+
+/// The engine's counts are not those asked for.
+fn miscounted(answer: &Answer, asked: &Limits, tolerance: u64) -> Option<Judgement> {
+    let (Some(input), Some(output)) = (answer.counts.input, answer.counts.output) else {
+        let message = "the engine did not say how many tokens it counted";
+        return Some(Judgement::new(Verdict::Error, "no_counts", message));
+    };
+    if input != asked.input {
+        let message = format!("the engine counted {input} tokens of input, not {}", asked.input);
+        return Some(Judgement::new(Verdict::Error, "input_count", message));
+    }
+    if output.saturating_add(tolerance) >= asked.output {
+        return None;
+    }
+    let finish = answer.finish.as_deref().unwrap_or_default();
+    let message = format!("{output} of {} tokens, then `{finish}`", asked.output);
+    Some(if matches!(finish, "length" | "limit" | "max_tokens") {
+        Judgement::new(
+            Verdict::Refused,
+            "length_limit",
+            format!("the engine clipped the output: {message}"),
+        )
+    } else {
+        Judgement::new(
+            Verdict::ShortOutput,
+            "end_of_text",
+            format!("the text ended early: {message}"),
+        )
+    })
+}
+
+/// Every request ended well: were all of them served at once?
+fn resident(seen: &Seen<'_>) -> Judgement {
+    let ok = Judgement {
+        verdict: Verdict::Ok,
+        cause: None,
+        message: None,
+        line: None,
+    };
+    if let Some(preempted @ 1..) = seen.queue.preempted() {
+        let message = format!("the engine threw sequences out of its KV cache {preempted} times");
+        return Judgement::new(Verdict::Preempted, "kv_cache", message);
+    }
+    let asked = seen.asked.concurrency;
+    let running = seen.queue.seen().and_then(|metrics| metrics.running);
+    // A sequence between its first token and its end is resident, so overlap proves it even where looks at the gauge were too rare.
+    if asked <= 1 || running.is_some_and(|running| running >= asked) || overlapping(seen.answers) {
+        return ok;
+    }
+    let message = match running {
+        Some(running) => format!("at most {running} of {asked} requests were seen running at once"),
+        None => format!("a request got its first token after another of the {asked} had ended"),
+    };
+    Judgement::new(Verdict::Queued, "not_resident", message)
+}
+
+/// Whether all first tokens came before the first end.
+fn overlapping(answers: &[Answer]) -> bool {
+    let last_first = answers.iter().map(|answer| answer.timing.first_token).max().flatten();
+    let first_end = answers.iter().filter_map(|answer| answer.timing.last_token).min();
+    answers.iter().all(|answer| answer.timing.first_token.is_some())
+        && last_first.zip(first_end).is_some_and(|(first, end)| first < end)
+}
+
+/// One line of what may be many.
+fn excerpt(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let line = text.trim().lines().next().unwrap_or_default();
+    if line.chars().count() <= LONGEST {
+        return line.to_owned();
+    }
+    line.chars().take(LONGEST).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::engine::{FailureRule, Metrics};
+    use crate::load::{Counts, Timing};
+
+    const ASKED: Limits = Limits {
+        input: 10,
+        output: 5,
+        total: 15,
+        concurrency: 1,
+    };
+
+    fn good() -> Answer {
+        Answer {
+            end: End::Complete,
+            finish: Some("length".into()),
+            counts: Counts {
+                input: Some(10),
+                output: Some(5),
+            },
+            tokens_seen: None,
+            error: None,
+            timing: Timing::start(),
+        }
+    }
+
+    fn rules() -> FailureRules {
+        let rule = |pattern: &str, verdict, cause: &str| FailureRule {
+            pattern: pattern.into(),
+            verdict,
+            cause: Some(cause.into()),
+            phase: RulePhase::Any,
+        };
+        FailureRules::new(vec![
+            rule("CUDA out of memory", Verdict::Oom, "cuda"),
+            rule("maximum context", Verdict::Refused, "length_limit"),
+        ])
+        .unwrap()
+    }
+
+    fn judged(answers: &[Answer], exit: Option<Exit>, log: &[&str], looks: &[(u64, u64, u64)]) -> (Verdict, String) {
+        let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
+        let mut queue = Queue::default();
+        for (running, waiting, preemptions) in looks {
+            queue.see(Metrics {
+                running: Some(*running),
+                waiting: Some(*waiting),
+                kv_usage: None,
+                preemptions: Some(*preemptions),
+            });
+        }
+        let seen = Seen {
+            asked: Limits {
+                concurrency: answers.len() as u64,
+                ..ASKED
+            },
+            tolerance: 0,
+            answers,
+            exit,
+            log: &log,
+            queue: &queue,
+        };
+        let judgement = judge(&rules(), &seen);
+        (judgement.verdict, judgement.cause.unwrap_or_default())
+    }
+
+    fn one(change: impl FnOnce(&mut Answer)) -> (Verdict, String) {
+        let mut answer = good();
+        change(&mut answer);
+        judged(&[answer], None, &[], &[])
+    }
+
+    fn is(verdict: Verdict, cause: &str) -> (Verdict, String) {
+        (verdict, cause.to_owned())
+    }
+
+    #[test]
+    fn success_needs_an_end_a_finish_and_both_counts() {
+        assert_eq!(one(|_| {}), is(Verdict::Ok, ""));
+        assert_eq!(one(|answer| answer.counts.output = Some(7)), is(Verdict::Ok, ""));
+        assert_eq!(one(|answer| answer.finish = None), is(Verdict::Error, "no_finish"));
+        assert_eq!(
+            one(|answer| answer.counts.output = None),
+            is(Verdict::Error, "no_counts")
+        );
+        assert_eq!(
+            one(|answer| answer.counts.input = Some(11)),
+            is(Verdict::Error, "input_count")
+        );
+        assert_eq!(
+            one(|answer| answer.end = End::Broken("reset".into())),
+            is(Verdict::Error, "broken")
+        );
+    }
+
+    #[test]
+    fn an_error_event_is_no_success_whatever_follows() {
+        assert_eq!(
+            one(|answer| answer.error = Some("boom".into())),
+            is(Verdict::Error, "engine")
+        );
+        assert_eq!(
+            one(|answer| answer.error = Some("CUDA out of memory".into())),
+            is(Verdict::Oom, "cuda")
+        );
+    }
+
+    #[test]
+    fn clipping_and_the_end_of_text_are_told_apart() {
+        assert_eq!(
+            one(|answer| answer.counts.output = Some(4)),
+            is(Verdict::Refused, "length_limit")
+        );
+        let short = one(|answer| {
+            answer.counts.output = Some(4);
+            answer.finish = Some("stop".into());
+        });
+        assert_eq!(short, is(Verdict::ShortOutput, "end_of_text"));
+    }
+
+    #[test]
+    fn refusals_are_read_by_the_rules_and_else_are_errors() {
+        let status = |status, body: &str| one(|answer| answer.end = End::Status(status, body.into()));
+        assert_eq!(
+            status(400, "the maximum context is 8"),
+            is(Verdict::Refused, "length_limit")
+        );
+        assert_eq!(status(500, "?"), is(Verdict::Error, "status"));
+        assert_eq!(status(429, "busy"), is(Verdict::Error, "overloaded"));
+    }
+
+    #[test]
+    fn a_death_is_memory_only_where_the_kernel_or_a_rule_says_so() {
+        let exit = |oom_killed| {
+            Some(Exit {
+                code: Some(137),
+                oom_killed,
+            })
+        };
+        let broken = || {
+            let mut answer = good();
+            answer.end = End::Broken("reset".into());
+            [answer]
+        };
+        assert_eq!(judged(&broken(), exit(true), &[], &[]), is(Verdict::Oom, "host"));
+        assert_eq!(
+            judged(&broken(), exit(false), &["CUDA out of memory"], &[]),
+            is(Verdict::Oom, "cuda")
+        );
+        assert_eq!(
+            judged(&broken(), exit(false), &["Killed"], &[]),
+            is(Verdict::Error, "died")
+        );
+    }
+
+    #[test]
+    fn a_log_line_is_not_believed_when_nothing_failed() {
+        assert_eq!(
+            judged(&[good()], None, &["CUDA out of memory"], &[]),
+            is(Verdict::Ok, "")
+        );
+    }
+
+    #[test]
+    fn a_hung_engine_is_refused_only_when_its_metrics_show_no_progress() {
+        let mut answer = good();
+        answer.end = End::Deadline;
+        let hung = |looks: &[(u64, u64, u64)]| judged(std::slice::from_ref(&answer), None, &[], looks);
+        assert_eq!(hung(&[]), is(Verdict::Timeout, "deadline"));
+        assert_eq!(hung(&[(1, 0, 0), (1, 0, 0)]), is(Verdict::Timeout, "deadline"));
+        assert_eq!(hung(&[(1, 0, 0), (0, 1, 0)]), is(Verdict::Refused, "kv_cache"));
+        assert_eq!(hung(&[(1, 0, 0), (1, 0, 3)]), is(Verdict::Refused, "kv_cache"));
+    }
+
+    #[test]
+    fn concurrency_is_proven_by_the_gauge_or_by_overlap() {
+        let at = |first: u64, last: u64| {
+            let mut answer = good();
+            answer.timing.first_token = Some(answer.timing.sent + Duration::from_secs(first));
+            answer.timing.last_token = Some(answer.timing.sent + Duration::from_secs(last));
+            answer
+        };
+        let (together, apart) = ([at(1, 9), at(2, 9)], [at(1, 3), at(5, 9)]);
+        assert_eq!(judged(&together, None, &[], &[]), is(Verdict::Ok, ""));
+        assert_eq!(judged(&apart, None, &[], &[]), is(Verdict::Queued, "not_resident"));
+        assert_eq!(judged(&apart, None, &[], &[(0, 0, 0), (2, 0, 0)]), is(Verdict::Ok, ""));
+        assert_eq!(
+            judged(&apart, None, &[], &[(1, 1, 0)]),
+            is(Verdict::Queued, "not_resident")
+        );
+        assert_eq!(
+            judged(&together, None, &[], &[(2, 0, 1), (2, 0, 2)]),
+            is(Verdict::Preempted, "kv_cache")
+        );
+    }
+
+    #[test]
+    fn turning_some_away_is_queueing() {
+        let mut away = good();
+        away.end = End::Status(429, "overloaded".into());
+        assert_eq!(
+            judged(&[good(), away], None, &[], &[]),
+            is(Verdict::Queued, "overloaded")
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! What one start must be able to serve: the box of a boundary, or just a point. Pure.
+
+use serde_json::Value;
+
+use super::Limits;
+use crate::boundary::Point;
+use crate::fault::{Fault, Result};
+
+impl Limits {
+    /// Exactly a point.
+    ///
+    /// # Errors
+    ///
+    /// `usage` when the point has no `input` or `output`, or one that no request can have.
+    pub fn of_point(point: &Point) -> Result<Self> {
+        let axis = |name: &str, default: Option<i64>| {
+            let value = match point.0.get(name) {
+                Some(_) => point.int(name),
+                None => default,
+            };
+            value
+                .and_then(|value| u64::try_from(value).ok())
+                .filter(|value| *value >= 1)
+                .ok_or_else(|| {
+                    Fault::usage(format!(
+                        "the point ({point}) needs a whole number from 1 up as `{name}`"
+                    ))
+                    .hint("a point is `#{ input: 512, output: 128, concurrency: 1 }`")
+                })
+        };
+        let (input, output) = (axis("input", None)?, axis("output", None)?);
+        Ok(Self {
+            input,
+            output,
+            total: input.saturating_add(output),
+            concurrency: axis("concurrency", Some(1))?,
+        })
+    }
+
+    /// The box of `axes`, as `boundary()` took them, made large enough for `point`.
+    #[must_use]
+    pub(super) fn of_box(axes: Option<&Value>, point: Self) -> Self {
+        let highest = |name: &str, least: u64| {
+            axes.and_then(|axes| axes.get(name))
+                .and_then(highest)
+                .map_or(least, |highest| highest.max(least))
+        };
+        let (input, output) = (highest("input", point.input), highest("output", point.output));
+        Self {
+            input,
+            output,
+            total: input.saturating_add(output),
+            concurrency: highest("concurrency", point.concurrency),
+        }
+    }
+
+    /// Whether a start with these limits serves `other` too.
+    #[must_use]
+    pub fn cover(&self, other: &Self) -> bool {
+        self.input >= other.input
+            && self.output >= other.output
+            && self.total >= other.total
+            && self.concurrency >= other.concurrency
+    }
+
+    /// The same with no more than `total` tokens in all.
+    #[must_use]
+    pub(super) fn capped(self, total: u64) -> Self {
+        Self {
+            input: self.input.min(total),
+            output: self.output.min(total),
+            total: self.total.min(total),
+            concurrency: self.concurrency,
+        }
+    }
+
+    /// Each limit the larger of the two.
+    #[must_use]
+    pub(super) fn join(self, other: Self) -> Self {
+        Self {
+            input: self.input.max(other.input),
+            output: self.output.max(other.output),
+            total: self.total.max(other.total),
+            concurrency: self.concurrency.max(other.concurrency),
+        }
+    }
+}
+
+/// The highest value of an axis: the larger end of `[lowest, highest]`, or of its `range`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "lengths are far below 2^53"
+)]
+fn highest(axis: &Value) -> Option<u64> {
+    let range = axis.get("range").unwrap_or(axis).as_array()?;
+    range
+        .iter()
+        .filter_map(Value::as_f64)
+        .fold(None, |highest: Option<f64>, value| {
+            Some(highest.map_or(value, |highest| highest.max(value)))
+        })
+        .filter(|highest| *highest >= 1.0)
+        .map(|highest| highest.ceil() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn limits(input: u64, output: u64, concurrency: u64) -> Limits {
+        Limits {
+            input,
+            output,
+            total: input + output,
+            concurrency,
+        }
+    }
+
+    #[test]
+    fn a_point_without_concurrency_has_one_sequence() {
+        let point = Point::default().with("input", 10).with("output", 3);
+        assert_eq!(Limits::of_point(&point).unwrap(), limits(10, 3, 1));
+    }
+
+    #[test]
+    fn an_impossible_point_is_named() {
+        let point = Point::default().with("input", 10);
+        assert!(Limits::of_point(&point).unwrap_err().message.contains("`output`"));
+        let point = Point::default().with("input", 10).with("output", 0);
+        assert!(Limits::of_point(&point).is_err());
+    }
+
+    #[test]
+    fn the_box_takes_both_forms_of_an_axis_and_the_point() {
+        let axes = json!({ "input": [128, 8192], "output": { "range": [1, 64] } });
+        assert_eq!(Limits::of_box(Some(&axes), limits(16, 100, 4)), limits(8192, 100, 4));
+        assert_eq!(Limits::of_box(None, limits(16, 100, 4)), limits(16, 100, 4));
+    }
+
+    #[test]
+    fn covering_means_every_limit() {
+        assert!(limits(10, 10, 2).cover(&limits(10, 9, 1)));
+        assert!(!limits(10, 10, 2).cover(&limits(10, 9, 3)));
+        assert!(!limits(10, 10, 2).capped(12).cover(&limits(10, 9, 1)));
+    }
+}

@@ -1,0 +1,288 @@
+//! What a script says when it describes an engine: neutral options, the same words for every engine.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::Limits;
+use crate::fault::{Fault, Result};
+
+/// Options of `engines::launch` and `engines::attach`. What is `()` or `""` was not given. An adapter sees every key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LaunchOptions {
+    /// Model id on the hub, or a folder or file.
+    pub model: Option<String>,
+    /// Revision of the model.
+    pub revision: Option<String>,
+    /// Tokenizer where it is not the model's: id, folder or `tokenizer.json`.
+    pub tokenizer: Option<String>,
+    /// `docker`, `process`, `attach` or `sim`; without it, the adapter's usual one.
+    pub runtime: Option<String>,
+    /// Docker image in place of the adapter's.
+    pub image: Option<String>,
+    /// Process: the engine's program in place of the adapter's.
+    pub program: Option<String>,
+    /// Attach: where the engine listens.
+    pub url: Option<String>,
+    /// Attach: name of a running container.
+    pub container: Option<String>,
+    /// GPUs by index or UUID.
+    #[serde(deserialize_with = "gpus")]
+    pub gpus: Vec<String>,
+    /// Type of the weights: `bfloat16`, `float16`.
+    pub dtype: Option<String>,
+    /// Quantization of the weights, as the engine names it.
+    pub quantization: Option<String>,
+    /// Type of the KV cache, as the engine names it.
+    pub kv_cache_dtype: Option<String>,
+    /// GPUs that share each layer.
+    pub tensor_parallel: Option<u64>,
+    /// Share of GPU memory that the engine may use, 0 to 1.
+    pub memory_fraction: Option<f64>,
+    /// Random weights: only the model's shape is needed.
+    pub random_weights: bool,
+    /// Further arguments of the engine, as on its command line.
+    pub engine_args: Vec<String>,
+    /// Environment of the engine.
+    pub env: BTreeMap<String, String>,
+    /// What one start must be able to serve; without it, the box of the newest boundary.
+    pub limits: Option<LimitsOption>,
+    /// Seconds until the engine must be ready.
+    pub start_timeout: f64,
+    /// Seconds that GPU memory may take to come back to its baseline before a start.
+    pub settle_timeout: f64,
+    /// Seconds between the polite and the final signal.
+    pub stop_grace: f64,
+    /// Docker: memory limit in bytes, swap included.
+    pub memory_limit: Option<u64>,
+    /// Docker: bytes of /dev/shm.
+    pub shm_size: Option<u64>,
+    /// Lets the model's own code run in the engine; needs `--allow code`.
+    pub trust_remote_code: bool,
+    /// Memory samples a second, 1 to 1000.
+    pub sample_hz: f64,
+    /// Sim: a shipped profile's name, or a file.
+    pub profile: Option<String>,
+    /// Sim: further options of the simulated engine.
+    pub sim: Option<Value>,
+}
+
+impl Default for LaunchOptions {
+    fn default() -> Self {
+        Self {
+            model: None,
+            revision: None,
+            tokenizer: None,
+            runtime: None,
+            image: None,
+            program: None,
+            url: None,
+            container: None,
+            gpus: Vec::new(),
+            dtype: None,
+            quantization: None,
+            kv_cache_dtype: None,
+            tensor_parallel: None,
+            memory_fraction: None,
+            random_weights: false,
+            engine_args: Vec::new(),
+            env: BTreeMap::new(),
+            limits: None,
+            // A large model from a cold disk, compiled, takes tens of minutes.
+            start_timeout: 1800.0,
+            settle_timeout: 60.0,
+            stop_grace: 10.0,
+            memory_limit: None,
+            shm_size: None,
+            trust_remote_code: false,
+            sample_hz: 100.0,
+            profile: None,
+            sim: None,
+        }
+    }
+}
+
+/// Limits as a script writes them; what is left out follows from the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsOption {
+    /// Longest input.
+    pub input: u64,
+    /// Longest output.
+    pub output: u64,
+    /// Longest input and output together; input + output.
+    #[serde(default)]
+    pub total: Option<u64>,
+    /// Sequences at once; 1.
+    #[serde(default)]
+    pub concurrency: Option<u64>,
+}
+
+impl From<LimitsOption> for Limits {
+    fn from(option: LimitsOption) -> Self {
+        Limits {
+            input: option.input,
+            output: option.output,
+            total: option.total.unwrap_or(option.input.saturating_add(option.output)),
+            concurrency: option.concurrency.unwrap_or(1),
+        }
+    }
+}
+
+impl LaunchOptions {
+    /// Reads and checks a script's options.
+    ///
+    /// # Errors
+    ///
+    /// `usage` with the option's path.
+    pub fn read(options: Value) -> Result<Self> {
+        let options: Self = serde_path_to_error::deserialize(given(options))
+            .map_err(|error| Fault::usage(format!("option `{}`: {}", error.path(), error.inner())))?;
+        for (name, seconds) in [
+            ("start_timeout", options.start_timeout),
+            ("settle_timeout", options.settle_timeout),
+            ("stop_grace", options.stop_grace),
+        ] {
+            if !(0.0..=1e7).contains(&seconds) {
+                return Err(Fault::usage(format!(
+                    "option `{name}` is {seconds}, not a number of seconds"
+                )));
+            }
+        }
+        if let Some(share) = options.memory_fraction
+            && !(share > 0.0 && share <= 1.0)
+        {
+            return Err(Fault::usage(format!(
+                "option `memory_fraction` is {share}, not in (0, 1]"
+            )));
+        }
+        if !(1.0..=1000.0).contains(&options.sample_hz) {
+            return Err(Fault::usage(format!(
+                "option `sample_hz` is {}, not within 1 to 1000",
+                options.sample_hz
+            )));
+        }
+        Ok(options)
+    }
+
+    /// The options as the journal may see them: without the values of the environment, and without a password in a URL.
+    #[must_use]
+    pub fn shown(&self) -> Value {
+        let mut shown = self.clone();
+        for value in shown.env.values_mut() {
+            "…".clone_into(value);
+        }
+        shown.url = shown.url.map(|url| without_password(&url));
+        let Ok(Value::Object(mut map)) = serde_json::to_value(&shown) else {
+            return Value::Null;
+        };
+        map.retain(|_, value| !empty(value));
+        Value::Object(map)
+    }
+}
+
+/// A URL without user name and password.
+#[must_use]
+pub(super) fn without_password(url: &str) -> String {
+    match url::Url::parse(url) {
+        Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
+            // Both fail only for URLs that cannot have a user.
+            let _ = parsed.set_username("");
+            let _ = parsed.set_password(None);
+            parsed.to_string()
+        }
+        _ => url.to_owned(),
+    }
+}
+
+fn given(options: Value) -> Value {
+    match options {
+        Value::Object(mut map) => {
+            map.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
+            Value::Object(map)
+        }
+        other => other,
+    }
+}
+
+fn empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+/// Indices and UUIDs, and one of them alone.
+fn gpus<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a GPU is an index or a UUID, or a list of those")]
+    enum Gpus {
+        Index(u32),
+        Name(String),
+        List(Vec<Gpu>),
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a GPU is an index or a UUID")]
+    enum Gpu {
+        Index(u32),
+        Name(String),
+    }
+    Ok(match Gpus::deserialize(deserializer)? {
+        Gpus::Index(index) => vec![index.to_string()],
+        Gpus::Name(name) => vec![name],
+        Gpus::List(list) => list
+            .into_iter()
+            .map(|gpu| match gpu {
+                Gpu::Index(index) => index.to_string(),
+                Gpu::Name(name) => name,
+            })
+            .collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_empty_was_not_given() {
+        let options = LaunchOptions::read(json!({ "model": "", "image": null, "gpus": [0, "GPU-1"] })).unwrap();
+        assert_eq!((options.model, options.image), (None, None));
+        assert_eq!(options.gpus, ["0", "GPU-1"]);
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        let message = |options| LaunchOptions::read(options).unwrap_err().message;
+        assert!(message(json!({ "modle": "x" })).contains("modle"));
+        assert!(message(json!({ "gpus": [1.5] })).contains("`gpus"));
+        assert!(message(json!({ "memory_fraction": 1.5 })).contains("memory_fraction"));
+        assert!(message(json!({ "start_timeout": -1 })).contains("start_timeout"));
+        assert!(message(json!({ "limits": { "input": 1 } })).contains("limits"));
+    }
+
+    #[test]
+    fn limits_follow_from_each_other() {
+        let options = LaunchOptions::read(json!({ "limits": { "input": 100, "output": 20 } })).unwrap();
+        let limits: Limits = options.limits.unwrap().into();
+        assert_eq!((limits.total, limits.concurrency), (120, 1));
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let options =
+            LaunchOptions::read(json!({ "url": "http://me:secret@127.0.0.1:1/x", "env": { "KEY": "secret" } }))
+                .unwrap();
+        let shown = options.shown().to_string();
+        assert!(
+            !shown.contains("secret") && shown.contains("KEY") && shown.contains("127.0.0.1"),
+            "{shown}"
+        );
+    }
+}

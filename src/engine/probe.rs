@@ -1,0 +1,278 @@
+//! Probing: one point is put to the engine, and the answer is kept before anything else happens.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::answer::{Evidence, ProbeAnswer};
+use super::ask_options::ProbeOptions;
+use super::failure::Exit;
+use super::handle::{Ensured, Live, Running};
+use super::judge::{Judgement, Seen, clean, judge};
+use super::plan::StartFailure;
+use super::prompting::Prompting;
+use super::queue::Queue;
+use super::start::{plain, tail};
+use super::{Engine, Limits, RequestForm, protocol};
+use crate::boundary::{Point, Verdict};
+use crate::fault::{Fault, Result};
+use crate::load::{Answer, Ask, End, Summary};
+use crate::run::Event;
+
+/// How long the death of an engine that broke a stream is waited for: the kernel's word comes after the connection's end.
+const DEATH: Duration = Duration::from_secs(2);
+
+/// What came of sending a point once.
+struct Attempt {
+    answers: Vec<Answer>,
+    queue: Queue,
+    exit: Option<Exit>,
+    log: Vec<String>,
+    judgement: Judgement,
+}
+
+impl Engine {
+    /// Puts one point to the engine: `#{ input, output, concurrency }`.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a wrong point or option; `missing` when something that the engine needs is not there. What the engine does is
+    /// never an error but a verdict.
+    pub fn probe(&self, point: &Point, options: ProbeOptions) -> Result<Value> {
+        options.check()?;
+        let asked = Limits::of_point(point)?;
+        let args = json!({ "engine": self.name(), "launch": self.options.shown(), "point": point, "options": options });
+        if let Some(answer) = self.context.run.replay("probe", &args) {
+            return Ok(answer);
+        }
+        self.context.run.note(Event::Began {
+            kind: "probe".into(),
+            args: args.clone(),
+        })?;
+        let begun = Instant::now();
+        let mut live = self.lock();
+        let mut answer = match self.ensure(&mut live, asked)? {
+            Ensured::Failed(failure) => unstarted(point, *failure),
+            Ensured::Running(started) => {
+                self.phase("probing", &point.to_string())?;
+                let mut answer = self.put(&mut live, point, asked, options)?;
+                answer.started = started;
+                answer
+            }
+        };
+        answer.seconds = begun.elapsed().as_secs_f64();
+        let answer = serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))?;
+        self.context.run.note(Event::Done {
+            kind: "probe".into(),
+            args,
+            answer: answer.clone(),
+        })?;
+        Ok(answer)
+    }
+
+    /// Asks a running engine, again where that makes sense, and keeps the best answer.
+    fn put(&self, live: &mut Live, point: &Point, asked: Limits, options: ProbeOptions) -> Result<ProbeAnswer> {
+        let form = self.adapter.request(point)?;
+        let mut best: Option<Attempt> = None;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let attempt = self.attempt(live, &form, asked, options)?;
+            let recount = attempt.judgement.cause.as_deref() == Some("input_count")
+                && self.recount(live, &form, asked, &attempt)?;
+            let again = recount || (attempts <= u64::from(options.retries) && worth_repeating(&attempt));
+            let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
+            if best.as_ref().is_none_or(|best| produced(&attempt) >= produced(best)) {
+                best = Some(attempt);
+            }
+            if !again {
+                break;
+            }
+            if overloaded {
+                self.context
+                    .tasks
+                    .sleep(Duration::from_millis(100 << attempts.min(6)))?;
+            }
+        }
+        let best = best.ok_or_else(|| Fault::internal("a probe without an attempt"))?;
+        live.suspect = best.exit.is_some() || best.answers.iter().any(|answer| !clean(answer));
+        if best.judgement.verdict == Verdict::Ok {
+            for answer in &best.answers {
+                let output = answer.counts.output.unwrap_or(asked.output);
+                live.pace
+                    .learn(&asked, answer.timing.ttft_ms(), answer.timing.tpot_ms(output));
+            }
+        }
+        let limits = live.running.as_ref().and_then(|running| running.limits);
+        Ok(describe(point, asked, best, attempts, limits))
+    }
+
+    /// Learns from a count of the input that is not the one asked; true where asking again will help.
+    fn recount(&self, live: &mut Live, form: &RequestForm, asked: Limits, attempt: &Attempt) -> Result<bool> {
+        let seen = attempt
+            .answers
+            .iter()
+            .filter_map(|answer| answer.counts.input)
+            .find(|input| *input != asked.input);
+        match (live.prompting.as_mut(), seen) {
+            // A count that does not settle is no reason to end the script: the judgement says what is wrong.
+            (Some(prompting), Some(seen)) => Ok(prompting.observe(form, asked.input, seen).is_ok()),
+            _ => Ok(false),
+        }
+    }
+
+    fn attempt(&self, live: &mut Live, form: &RequestForm, asked: Limits, options: ProbeOptions) -> Result<Attempt> {
+        if live.prompting.is_none() {
+            live.prompting = Some(Prompting::new(&self.options, &self.context.home, self.context.seed)?);
+        }
+        let timeout = options
+            .timeout
+            .map_or_else(|| live.pace.timeout(&asked), Duration::from_secs_f64);
+        let (Some(running), Some(prompting)) = (&live.running, &live.prompting) else {
+            return Err(Fault::internal("a probe of an engine that does not run"));
+        };
+        let requests = prompting
+            .make(form, asked.input, asked.concurrency)?
+            .iter()
+            .map(|prompt| {
+                let ask = Ask {
+                    url: format!("{}{}", running.server.base_url(), form.path),
+                    body: protocol::body(form, prompt, running.info.model.as_deref())?,
+                    timeout,
+                };
+                Ok((ask, protocol::decoder(form.protocol)))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let cursor = running.server.cursor();
+        let page = self.page(running);
+        let (answers, queue) = self
+            .context
+            .tasks
+            .wait(super::fire::fire(&self.client, requests, page.as_ref()))?;
+        let exit = self.context.tasks.wait(death(running, &answers))?;
+        let log = plain(running.server.since(cursor));
+        let judgement = judge(
+            &self.rules.failures,
+            &Seen {
+                asked,
+                tolerance: options.output_tolerance,
+                answers: &answers,
+                exit,
+                log: &log,
+                queue: &queue,
+            },
+        );
+        Ok(Attempt {
+            answers,
+            queue,
+            exit,
+            log,
+            judgement,
+        })
+    }
+}
+
+/// How the engine ended, if it did: looked at only when a request failed, and waited for when its connection broke.
+async fn death(running: &Running, answers: &[Answer]) -> Result<Option<Exit>> {
+    if answers.iter().all(clean) {
+        return Ok(None);
+    }
+    let broken = answers
+        .iter()
+        .any(|answer| matches!(answer.end, End::Broken(_) | End::Unreachable(_)));
+    let deadline = Instant::now() + DEATH;
+    loop {
+        let exit = running.server.exit().await?;
+        if exit.is_some() || !broken || !running.server.ours() || Instant::now() >= deadline {
+            return Ok(exit);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// An early end of text differs from try to try, and an overloaded engine may be free a moment later.
+fn worth_repeating(attempt: &Attempt) -> bool {
+    match attempt.judgement.verdict {
+        Verdict::ShortOutput => true,
+        Verdict::Error => attempt.judgement.cause.as_deref() == Some("overloaded"),
+        _ => false,
+    }
+}
+
+/// The fewest tokens of the requests.
+fn produced(attempt: &Attempt) -> Option<u64> {
+    attempt
+        .answers
+        .iter()
+        .map(|answer| answer.counts.output)
+        .min()
+        .flatten()
+}
+
+/// The answer where no start serves the point.
+fn unstarted(point: &Point, failure: StartFailure) -> ProbeAnswer {
+    // A limit that was configured is no lack of memory: it clips the box, whether a start or a request runs into it.
+    let verdict = if failure.cause == "length_limit" {
+        Verdict::Refused
+    } else {
+        Verdict::StartFailed
+    };
+    ProbeAnswer {
+        verdict,
+        cause: Some(failure.cause),
+        evidence: failure.evidence,
+        ..ProbeAnswer::empty(point)
+    }
+}
+
+fn describe(point: &Point, asked: Limits, attempt: Attempt, attempts: u64, limits: Option<Limits>) -> ProbeAnswer {
+    let Attempt {
+        answers,
+        queue,
+        exit,
+        log,
+        judgement,
+    } = attempt;
+    let output = answers.iter().map(|answer| answer.counts.output).min().flatten();
+    let median =
+        |figure: &dyn Fn(&Answer) -> Option<f64>| Summary::of(answers.iter().filter_map(figure).collect()).median;
+    let evidence = Evidence {
+        message: judgement.message,
+        log: match judgement.line {
+            Some(line) => vec![line],
+            None if judgement.verdict == Verdict::Error || exit.is_some() => tail(&log),
+            None => Vec::new(),
+        },
+        exit_code: exit.and_then(|exit| exit.code),
+        oom_killed: exit.map(|exit| exit.oom_killed),
+        http_status: answers.iter().find_map(|answer| match answer.end {
+            End::Status(status, _) => Some(status),
+            _ => None,
+        }),
+        finish: answers.iter().find_map(|answer| answer.finish.clone()),
+        excess: answers
+            .iter()
+            .filter_map(|answer| answer.counts.output?.checked_sub(asked.output))
+            .max()
+            .filter(|excess| *excess > 0),
+        completed: answers.iter().filter(|answer| clean(answer)).count() as u64,
+        issued: answers.len() as u64,
+        attempts,
+        queue: queue.seen(),
+        limits,
+        ..Evidence::default()
+    };
+    let gaps: Vec<f64> = answers.iter().flat_map(|answer| answer.timing.gaps_ms()).collect();
+    ProbeAnswer {
+        verdict: judgement.verdict,
+        cause: judgement.cause,
+        evidence,
+        input: answers.iter().map(|answer| answer.counts.input).min().flatten(),
+        output,
+        ttft_ms: median(&|answer| answer.timing.ttft_ms()),
+        tpot_ms: median(&|answer| answer.timing.tpot_ms(answer.counts.output?)),
+        itl_ms: Summary::of(gaps).median,
+        e2el_ms: median(&|answer| answer.timing.e2el_ms()),
+        ..ProbeAnswer::empty(point)
+    }
+}

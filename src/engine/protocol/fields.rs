@@ -1,0 +1,120 @@
+//! Fields of streamed events, read without keeping what they hold: thousands of streams are decoded at once.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+/// Whether a string field is there and not empty. Anything else (`null`, a number) counts as empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Filled(pub(super) bool);
+
+/// How many items an array field has; `None` where it is no array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Items(pub(super) Option<u64>);
+
+impl<'de> Deserialize<'de> for Filled {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer
+            .deserialize_any(Shape::default())
+            .map(|shape| Self(shape.filled))
+    }
+}
+
+impl<'de> Deserialize<'de> for Items {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer
+            .deserialize_any(Shape::default())
+            .map(|shape| Self(shape.items))
+    }
+}
+
+/// Reads any JSON value and keeps only its shape.
+#[derive(Default)]
+struct Shape {
+    filled: bool,
+    items: Option<u64>,
+}
+
+impl<'de> Visitor<'de> for Shape {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_str<E: Error>(mut self, text: &str) -> Result<Self, E> {
+        self.filled = !text.is_empty();
+        Ok(self)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Self, A::Error> {
+        let mut items = 0;
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            items += 1;
+        }
+        self.items = Some(items);
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(self)
+    }
+}
+
+/// The text of an `error` field: a string, or an object with a `message`; else the value as JSON.
+pub(super) fn error_text(error: &Value) -> String {
+    match error {
+        Value::String(text) => text.clone(),
+        other => match other.get("message") {
+            Some(Value::String(text)) => text.clone(),
+            _ => other.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_told_without_their_content() {
+        let filled = |json: &str| serde_json::from_str::<Filled>(json).unwrap().0;
+        assert!(filled("\"a\\n\""));
+        assert!(!filled("\"\"") && !filled("null") && !filled("3") && !filled("{\"a\":[1]}"));
+        let items = |json: &str| serde_json::from_str::<Items>(json).unwrap().0;
+        assert_eq!(
+            (items("[1,[2],{}]"), items("[]"), items("null")),
+            (Some(3), Some(0), None)
+        );
+    }
+
+    #[test]
+    fn an_error_has_a_text_in_every_form() {
+        let text = |json: &str| error_text(&serde_json::from_str(json).unwrap());
+        assert_eq!(text("\"a\""), "a");
+        assert_eq!(text("{\"message\":\"b\",\"code\":400}"), "b");
+        assert_eq!(text("{\"code\":400}"), "{\"code\":400}");
+    }
+}

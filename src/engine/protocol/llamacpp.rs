@@ -1,0 +1,102 @@
+//! The events of llama.cpp's `POST /completion`: partial ones with `content` and `tokens`, a last one with `stop: true`. There is no `[DONE]`.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::fields::{Filled, Items, error_text};
+use crate::load::{Counts, Decode, Framing, Piece};
+
+/// Decodes `POST /completion`.
+#[derive(Debug, Default)]
+pub(super) struct LlamaCpp;
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(default)]
+    content: Filled,
+    #[serde(default)]
+    tokens: Items,
+    #[serde(default)]
+    stop: bool,
+    #[serde(default)]
+    stop_type: Option<String>,
+    #[serde(default)]
+    truncated: bool,
+    #[serde(default)]
+    tokens_predicted: Option<u64>,
+    #[serde(default)]
+    tokens_evaluated: Option<u64>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+impl Decode for LlamaCpp {
+    fn framing(&self) -> Framing {
+        Framing::Sse
+    }
+
+    fn event(&mut self, _: &str, data: &str) -> Piece {
+        let event = match serde_json::from_str::<Event>(data) {
+            Ok(event) => event,
+            Err(error) => return Piece::error(format!("an event that is no llama.cpp event: {error}")),
+        };
+        if let Some(error) = event.error {
+            return Piece::error(error_text(&error));
+        }
+        let ids = event.tokens.0.filter(|ids| *ids > 0);
+        let content = !event.stop && (event.content.0 || ids.is_some());
+        Piece {
+            content,
+            tokens: ids.filter(|_| content),
+            last: event.stop,
+            counts: Counts {
+                input: event.tokens_evaluated.filter(|_| event.stop),
+                output: event.tokens_predicted.filter(|_| event.stop),
+            },
+            // `truncated` is a limit too: the context was full before the asked length.
+            finish: event.stop.then(|| match event.stop_type.as_deref() {
+                Some("limit") | None => "length".to_owned(),
+                Some(_) if event.truncated => "length".to_owned(),
+                Some(other) => other.to_owned(),
+            }),
+            error: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partial_and_last_events_are_read() {
+        let partial = LlamaCpp.event("", r#"{"index":0,"content":" a","tokens":[7],"stop":false,"id_slot":-1,"tokens_predicted":1,"tokens_evaluated":4}"#);
+        assert_eq!((partial.content, partial.tokens, partial.finish), (true, Some(1), None));
+        let last = LlamaCpp.event("", r#"{"content":"","tokens":[],"stop":true,"stop_type":"limit","truncated":false,"tokens_predicted":8,"tokens_evaluated":4,"timings":{"prompt_n":4}}"#);
+        assert_eq!(
+            (last.content, last.last, last.finish.as_deref()),
+            (false, true, Some("length"))
+        );
+        assert_eq!(
+            last.counts,
+            Counts {
+                input: Some(4),
+                output: Some(8)
+            }
+        );
+    }
+
+    #[test]
+    fn the_end_of_text_and_errors_are_told_apart() {
+        let eos = LlamaCpp.event(
+            "",
+            r#"{"content":"","stop":true,"stop_type":"eos","tokens_predicted":3,"tokens_evaluated":4}"#,
+        );
+        assert_eq!(eos.finish.as_deref(), Some("eos"));
+        let error = LlamaCpp.event(
+            "",
+            r#"{"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}"#,
+        );
+        assert_eq!(error.error.as_deref(), Some("Context size has been exceeded."));
+    }
+}

@@ -1,0 +1,83 @@
+//! The lines of Ollama's `POST /api/generate`: one JSON object a line, `done: true` in the last.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::fields::{Filled, error_text};
+use crate::load::{Counts, Decode, Framing, Piece};
+
+/// Decodes `POST /api/generate`.
+#[derive(Debug, Default)]
+pub(super) struct Ollama;
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    response: Filled,
+    #[serde(default)]
+    thinking: Filled,
+    #[serde(default)]
+    done: bool,
+    #[serde(default)]
+    done_reason: Option<String>,
+    #[serde(default)]
+    prompt_eval_count: Option<u64>,
+    #[serde(default)]
+    eval_count: Option<u64>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+impl Decode for Ollama {
+    fn framing(&self) -> Framing {
+        Framing::Ndjson
+    }
+
+    fn event(&mut self, _: &str, data: &str) -> Piece {
+        let line = match serde_json::from_str::<Line>(data) {
+            Ok(line) => line,
+            Err(error) => return Piece::error(format!("a line that is no Ollama answer: {error}")),
+        };
+        if let Some(error) = line.error {
+            return Piece::error(error_text(&error));
+        }
+        Piece {
+            content: line.response.0 || line.thinking.0,
+            tokens: None,
+            last: line.done,
+            counts: Counts {
+                input: line.prompt_eval_count,
+                output: line.eval_count,
+            },
+            finish: line.done_reason.filter(|_| line.done),
+            error: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        assert!(
+            Ollama
+                .event("", r#"{"model":"m","response":" a","done":false}"#)
+                .content
+        );
+        let last = Ollama.event(
+            "",
+            r#"{"response":"","done":true,"done_reason":"length","prompt_eval_count":26,"eval_count":259}"#,
+        );
+        assert_eq!((last.last, last.finish.as_deref()), (true, Some("length")));
+        assert_eq!(
+            last.counts,
+            Counts {
+                input: Some(26),
+                output: Some(259)
+            }
+        );
+        assert_eq!(Ollama.event("", r#"{"error":"no"}"#).error.as_deref(), Some("no"));
+    }
+}

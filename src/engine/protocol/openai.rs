@@ -1,0 +1,208 @@
+//! The events of the OpenAI protocols, completions and chat: `choices`, `usage`, and an `error` within a stream of status 200.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::fields::{Filled, Items, error_text};
+use crate::load::{Counts, Decode, Framing, Piece};
+
+/// Decodes `POST /v1/completions` and `POST /v1/chat/completions`.
+#[derive(Debug, Default)]
+pub(super) struct OpenAi {
+    // Counts of the newest event that told them (`continuous_usage_stats`): the difference is what an event carries.
+    counted: u64,
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(default)]
+    choices: Vec<Choice>,
+    #[serde(default)]
+    usage: Option<Usage>,
+    #[serde(default)]
+    error: Option<Value>,
+    #[serde(default)]
+    object: Option<String>,
+    #[serde(default)]
+    message: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    text: Filled,
+    #[serde(default)]
+    delta: Option<Delta>,
+    #[serde(default)]
+    token_ids: Items,
+    #[serde(default)]
+    finish_reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Delta {
+    content: Filled,
+    reasoning: Filled,
+    reasoning_content: Filled,
+    tool_calls: Items,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    #[serde(default)]
+    prompt_tokens: Option<u64>,
+    #[serde(default)]
+    completion_tokens: Option<u64>,
+}
+
+impl Decode for OpenAi {
+    fn framing(&self) -> Framing {
+        Framing::Sse
+    }
+
+    fn event(&mut self, name: &str, data: &str) -> Piece {
+        if data.trim() == "[DONE]" {
+            return Piece {
+                last: true,
+                ..Piece::default()
+            };
+        }
+        if name == "error" {
+            return Piece::error(
+                serde_json::from_str(data).map_or_else(|_| data.to_owned(), |error| error_text(&error)),
+            );
+        }
+        match serde_json::from_str::<Event>(data) {
+            Ok(event) => self.piece(event),
+            // transformers writes its error without JSON escapes.
+            Err(_) => match data.trim_start().strip_prefix("{\"error\":") {
+                Some(rest) => Piece::error(rest.trim_matches(|c: char| c.is_whitespace() || "\"}".contains(c))),
+                None => Piece::error(format!("an event that is no JSON: {}", head(data))),
+            },
+        }
+    }
+}
+
+impl OpenAi {
+    fn piece(&mut self, event: Event) -> Piece {
+        if let Some(error) = event.error.filter(|error| !error.is_null()) {
+            return Piece::error(error_text(&error));
+        }
+        if event.object.as_deref() == Some("error") {
+            return Piece::error(event.message.as_ref().map_or_else(|| "error".to_owned(), error_text));
+        }
+        let mut piece = Piece::default();
+        let mut ids = None;
+        for choice in event.choices {
+            let delta = choice.delta.unwrap_or_default();
+            piece.content |= choice.text.0
+                || delta.content.0
+                || delta.reasoning.0
+                || delta.reasoning_content.0
+                || delta.tool_calls.0.is_some_and(|calls| calls > 0);
+            ids = choice.token_ids.0.or(ids);
+            piece.finish = choice.finish_reason.or(piece.finish);
+        }
+        // A token whose text is not complete yet (half of a UTF-8 character) has an id and no text.
+        piece.content |= ids.is_some_and(|ids| ids > 0);
+        if let Some(usage) = event.usage {
+            piece.counts = Counts {
+                input: usage.prompt_tokens,
+                output: usage.completion_tokens,
+            };
+        }
+        let counted = piece.counts.output.map(|output| {
+            let more = output.saturating_sub(self.counted);
+            self.counted = output;
+            more
+        });
+        piece.tokens = ids.or(counted).filter(|_| piece.content);
+        piece
+    }
+}
+
+/// The beginning of what could not be read.
+fn head(data: &str) -> String {
+    data.chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(data: &str) -> Piece {
+        OpenAi::default().event("", data)
+    }
+
+    #[test]
+    fn completions_tell_text_ids_finish_and_usage() {
+        let mut decoder = OpenAi::default();
+        let first = decoder.event(
+            "",
+            r#"{"choices":[{"index":0,"text":"a b","token_ids":[5,6],"finish_reason":null}],"usage":{"prompt_tokens":9,"completion_tokens":2}}"#,
+        );
+        assert!(first.content && first.finish.is_none());
+        assert_eq!((first.tokens, first.counts.input), (Some(2), Some(9)));
+        let last = decoder.event("", r#"{"choices":[{"text":"","finish_reason":"length"}]}"#);
+        assert_eq!(
+            (last.content, last.finish.as_deref(), last.tokens),
+            (false, Some("length"), None)
+        );
+        let usage = decoder.event(
+            "",
+            r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}"#,
+        );
+        assert_eq!((usage.content, usage.counts.output), (false, Some(2)));
+        assert!(decoder.event("", "[DONE]").last);
+    }
+
+    #[test]
+    fn continuous_usage_tells_how_many_tokens_an_event_carries() {
+        let mut decoder = OpenAi::default();
+        let tokens = |decoder: &mut OpenAi, total: u64| {
+            let data = format!(r#"{{"choices":[{{"text":"x"}}],"usage":{{"completion_tokens":{total}}}}}"#);
+            decoder.event("", &data).tokens
+        };
+        assert_eq!(tokens(&mut decoder, 1), Some(1));
+        assert_eq!(tokens(&mut decoder, 3), Some(2));
+    }
+
+    #[test]
+    fn a_role_is_no_content_and_reasoning_is() {
+        assert!(!piece(r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#).content);
+        assert!(piece(r#"{"choices":[{"delta":{"reasoning_content":"hm"}}]}"#).content);
+        assert!(piece(r#"{"choices":[{"delta":{"content":"x"}}]}"#).content);
+    }
+
+    #[test]
+    fn an_id_without_text_is_a_token() {
+        let half = piece(r#"{"choices":[{"text":"","token_ids":[7]}]}"#);
+        assert_eq!((half.content, half.tokens), (true, Some(1)));
+    }
+
+    #[test]
+    fn errors_are_told_in_every_form() {
+        let error = |data: &str| piece(data).error.unwrap();
+        assert_eq!(
+            error(r#"{"error":{"message":"out of memory","code":500}}"#),
+            "out of memory"
+        );
+        assert_eq!(
+            error(r#"{"error":"Model is overloaded","error_type":"overloaded"}"#),
+            "Model is overloaded"
+        );
+        assert_eq!(error(r#"{"object":"error","message":"bad"}"#), "bad");
+        assert_eq!(error("{\"error\": \"CUDA \"oom\" at\nline\"}"), "CUDA \"oom\" at\nline");
+        assert_eq!(OpenAi::default().event("error", "down").error.unwrap(), "down");
+        assert!(error("<html>").contains("no JSON"));
+    }
+
+    #[test]
+    fn real_events_of_tgi_are_read() {
+        let chat = piece(
+            r#"{"object":"chat.completion.chunk","id":"","created":1795186594,"model":"m","system_fingerprint":"3.3.6-dev0-native","choices":[{"index":0,"delta":{"role":"assistant","content":"gested"},"logprobs":null,"finish_reason":"length"}],"usage":null}"#,
+        );
+        assert_eq!((chat.content, chat.finish.as_deref()), (true, Some("length")));
+    }
+}

@@ -1,0 +1,86 @@
+//! The events of TGI's `POST /generate_stream`: a token each, and `details` in the last. There is no `[DONE]`.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::fields::error_text;
+use crate::load::{Counts, Decode, Framing, Piece};
+
+/// Decodes `POST /generate_stream`.
+#[derive(Debug, Default)]
+pub(super) struct Tgi;
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(default)]
+    token: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    details: Option<Details>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    #[serde(default)]
+    finish_reason: Option<String>,
+    #[serde(default)]
+    generated_tokens: Option<u64>,
+    #[serde(default)]
+    input_length: Option<u64>,
+}
+
+impl Decode for Tgi {
+    fn framing(&self) -> Framing {
+        Framing::Sse
+    }
+
+    fn event(&mut self, _: &str, data: &str) -> Piece {
+        let event = match serde_json::from_str::<Event>(data) {
+            Ok(event) => event,
+            Err(error) => return Piece::error(format!("an event that is no TGI event: {error}")),
+        };
+        if let Some(error) = event.error {
+            return Piece::error(error_text(&error));
+        }
+        let details = event.details;
+        Piece {
+            content: event.token.is_some(),
+            tokens: event.token.map(|_| 1),
+            last: details.is_some(),
+            counts: Counts {
+                input: details.as_ref().and_then(|details| details.input_length),
+                output: details.as_ref().and_then(|details| details.generated_tokens),
+            },
+            finish: details.and_then(|details| details.finish_reason),
+            error: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn real_events_are_read() {
+        let token = Tgi.event("", r#"{"index":4,"token":{"id":18979,"text":"x","logprob":-6.28125,"special":false},"generated_text":null,"details":null}"#);
+        assert_eq!((token.content, token.tokens, token.last), (true, Some(1), false));
+        let last = Tgi.event("", r#"{"index":5,"token":{"id":26345,"text":"y","logprob":-7.34375,"special":false},"generated_text":"xy","details":{"finish_reason":"length","generated_tokens":5,"seed":null,"input_length":5}}"#);
+        assert!(last.content && last.last);
+        assert_eq!(last.finish.as_deref(), Some("length"));
+        assert_eq!(
+            last.counts,
+            Counts {
+                input: Some(5),
+                output: Some(5)
+            }
+        );
+    }
+
+    #[test]
+    fn an_error_comes_with_status_200() {
+        let error = Tgi.event("", r#"{"error":"Model is overloaded","error_type":"overloaded"}"#);
+        assert_eq!(error.error.as_deref(), Some("Model is overloaded"));
+    }
+}

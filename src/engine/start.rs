@@ -1,0 +1,191 @@
+//! One start: launch, watch it come up, and say what became of it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::answer::Evidence;
+use super::facts::Found;
+use super::failure::{Exit, Signs};
+use super::pattern::without_colour;
+use super::plan::StartFailure;
+use super::server::Server;
+use super::{Engine, Limits, RulePhase};
+use crate::fault::{Fault, Result};
+use crate::run::Event;
+
+/// The pauses between looks at a server that comes up: short at first, as the simulated engine is ready at once.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Lines of the log that are kept where nothing explains a failure.
+pub(super) const TAIL: usize = 40;
+
+/// A server that is ready.
+pub(super) struct Ready {
+    pub(super) server: Server,
+    /// What its start log told.
+    pub(super) facts: Found,
+}
+
+/// How a look at a starting server ended.
+enum Coming {
+    Ready,
+    Died(Exit),
+    TooLate,
+}
+
+impl Engine {
+    /// Starts the engine with these limits. The inner error is an ordinary answer; the outer one is a fault.
+    pub(super) fn start_with(&self, limits: Limits) -> Result<Result<Ready, StartFailure>> {
+        let shown = format!(
+            "{} input={} output={} concurrency={}",
+            self.name(),
+            limits.input,
+            limits.output,
+            limits.concurrency
+        );
+        if self.context.dry_run {
+            return Err(Fault::usage(
+                "`--dry-run` starts nothing, and a probe needs a running engine",
+            ));
+        }
+        self.phase("starting", &shown)?;
+        let launch = self.adapter.launch(&self.adapter_options(Some(limits)))?;
+        let server = Server::start(&self.context, &self.runtime, launch)?;
+        self.phase("loading", &shown)?;
+        let coming = match self.watch(&server, Duration::from_secs_f64(self.options.start_timeout)) {
+            Ok(coming) => coming,
+            Err(fault) => {
+                self.context.tasks.finish(server.stop(self.grace()))?;
+                return Err(fault);
+            }
+        };
+        let log = plain(server.since(0));
+        let facts = self.rules.facts.find(&log);
+        if matches!(coming, Coming::Ready) {
+            self.phase("ready", &shown)?;
+            return Ok(Ok(Ready { server, facts }));
+        }
+        self.context.tasks.finish(server.stop(self.grace()))?;
+        self.phase("stopped", &shown)?;
+        Ok(Err(self.start_failure(limits, &coming, &log, &facts)))
+    }
+
+    /// Waits for a server that runs already.
+    pub(super) fn attach_to(&self, server: Server) -> Result<Ready> {
+        let patience = Duration::from_secs_f64(self.options.start_timeout.min(10.0));
+        match self.watch(&server, patience)? {
+            Coming::Ready => {
+                let facts = self.rules.facts.find(&plain(server.since(0)));
+                Ok(Ready { server, facts })
+            }
+            Coming::Died(_) | Coming::TooLate => Err(Fault::missing(
+                format!(
+                    "no engine answers at `{}`",
+                    super::options::without_password(server.base_url())
+                ),
+                "start it, or name the URL or container where it runs",
+            )),
+        }
+    }
+
+    fn watch(&self, server: &Server, patience: Duration) -> Result<Coming> {
+        let deadline = Instant::now() + patience;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if let Some(exit) = self.context.tasks.wait(server.exit())? {
+                return Ok(Coming::Died(exit));
+            }
+            if self.adapter.ready(server.base_url())? {
+                return Ok(Coming::Ready);
+            }
+            if Instant::now() >= deadline {
+                return Ok(Coming::TooLate);
+            }
+            self.context.tasks.sleep(pause)?;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn start_failure(&self, limits: Limits, coming: &Coming, log: &[String], facts: &Found) -> StartFailure {
+        let exit = match coming {
+            Coming::Died(exit) => Some(*exit),
+            Coming::Ready | Coming::TooLate => None,
+        };
+        let found = self.rules.failures.classify(
+            RulePhase::Start,
+            Signs {
+                exit,
+                messages: &[],
+                log,
+            },
+        );
+        let (cause, line) = match found {
+            Some(found) => (found.cause, found.line),
+            None => (None, None),
+        };
+        let message = match (&line, coming) {
+            (Some(line), _) => line.trim().to_owned(),
+            (None, Coming::Died(exit)) if exit.oom_killed => {
+                "the kernel killed the engine for its memory while it started".into()
+            }
+            (None, Coming::Died(exit)) => {
+                let status = exit
+                    .code
+                    .map_or_else(|| "an unknown status".to_owned(), |code| format!("status {code}"));
+                format!("the engine ended with {status} before it was ready, and did not say why")
+            }
+            (None, _) => format!("the engine was not ready after {} s", self.options.start_timeout),
+        };
+        let unexplained = if exit.is_some() { "exited" } else { "timeout" };
+        StartFailure {
+            limits,
+            cause: cause.unwrap_or_else(|| unexplained.to_owned()),
+            longest: facts.get("longest").and_then(Value::as_u64),
+            evidence: Evidence {
+                message: Some(message),
+                log: line.map_or_else(|| tail(log), |line| vec![line]),
+                exit_code: exit.and_then(|exit| exit.code),
+                oom_killed: exit.map(|exit| exit.oom_killed),
+                limits: Some(limits),
+                ..Evidence::default()
+            },
+        }
+    }
+
+    /// The options as the adapter sees them: every key, the runtime decided, and the limits of this start.
+    pub(super) fn adapter_options(&self, limits: Option<Limits>) -> Value {
+        let mut options = json!(self.options);
+        options["runtime"] = json!(self.runtime);
+        options["limits"] = json!(limits);
+        options
+    }
+
+    pub(super) fn phase(&self, phase: &str, detail: &str) -> Result<()> {
+        self.context.run.note(Event::Phase {
+            phase: phase.to_owned(),
+            detail: detail.to_owned(),
+        })
+    }
+
+    pub(super) fn grace(&self) -> Duration {
+        Duration::from_secs_f64(self.options.stop_grace)
+    }
+}
+
+/// The lines without colours.
+pub(super) fn plain(lines: Vec<String>) -> Vec<String> {
+    lines
+        .into_iter()
+        .map(|line| match without_colour(&line) {
+            std::borrow::Cow::Borrowed(_) => line,
+            std::borrow::Cow::Owned(plain) => plain,
+        })
+        .collect()
+}
+
+/// The end of a log.
+pub(super) fn tail(log: &[String]) -> Vec<String> {
+    log[log.len().saturating_sub(TAIL)..].to_vec()
+}
