@@ -22,7 +22,7 @@ pub struct Launch {
     pub port: u16,
     /// Docker: folders of the host.
     pub mounts: Vec<Mount>,
-    /// Docker: where the image keeps the model cache; the host's cache is mounted there read-only.
+    /// Docker: where the image keeps its hub cache (the folder of `models--…` folders); the host's is mounted there read-only.
     pub cache: Option<String>,
     /// Whether the engine needs the Hugging Face token.
     pub token: bool,
@@ -38,6 +38,16 @@ pub struct Launch {
     pub privileged: bool,
     /// Refused unless empty or `bridge`.
     pub network: String,
+    /// Refused unless empty: another pid namespace.
+    pub pid: String,
+    /// Refused unless empty or `private`: another ipc namespace; `shm_size` gives room for shared memory.
+    pub ipc: String,
+    /// Refused unless empty: devices of the host; GPUs are named by `gpus`.
+    pub devices: Vec<String>,
+    /// Refused unless empty: kernel capabilities.
+    pub capabilities: Vec<String>,
+    /// Refused unless empty: security options.
+    pub security: Vec<String>,
     /// Sim: profile and behaviour of the simulated engine.
     pub sim: Option<serde_json::Value>,
 }

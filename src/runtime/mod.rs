@@ -2,15 +2,39 @@
 //!
 //! Only this room knows Docker. Everything started is entered in [`Services`] before it runs, and carries the run's id as a label
 //! or an environment mark, so that nothing is left behind: not after a failure, Ctrl-C, a panic, or kill -9.
+//! [`start`] and [`attach`] give a [`Service`], the same whatever the runtime; [`Permits`] is asked before anything starts.
 
+mod attach;
+mod cgroup;
+mod credentials;
+mod disk;
+mod docker;
+mod exec_output;
+mod identity;
+mod in_process;
+mod kind;
 mod launch;
+mod lines;
+mod log_book;
+pub mod orphans;
+mod permits;
+mod process;
+pub mod redact;
+mod service;
+mod services;
+mod start;
+mod state;
 
+pub use attach::{Target, attach};
+pub use credentials::hub_cache;
+pub use docker::{Daemon, look as look_at_docker};
+pub use exec_output::ExecOutput;
+use identity::Identity;
+pub use kind::RuntimeKind;
 pub use launch::{Launch, Mount};
-
-/// What the user allowed with `--allow`, and by naming things on the command line.
-#[derive(Clone, Debug, Default)]
-pub struct Permits {}
-
-/// Everything that this run started.
-#[derive(Debug, Default)]
-pub struct Services {}
+pub use log_book::LogBook;
+pub use permits::{Grant, Permits};
+pub use service::Service;
+pub use services::Services;
+pub use start::{StartContext, start};
+pub use state::{Exit, State};

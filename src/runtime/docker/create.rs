@@ -1,0 +1,157 @@
+//! A launch as the daemon takes it. Pure: what is granted and found goes in, the request comes out.
+
+use std::collections::HashMap;
+
+use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType, PortBinding};
+
+use super::gpu::{self, Vendor};
+use crate::runtime::{Grant, Launch};
+
+/// What the launch itself does not say.
+pub(super) struct Found {
+    pub(super) image: String,
+    /// The loopback port to publish on.
+    pub(super) host_port: u16,
+    pub(super) labels: HashMap<String, String>,
+    pub(super) vendor: Option<Vendor>,
+    /// The host's model cache, where it is to be seen.
+    pub(super) cache: Option<String>,
+    /// The variables with the token.
+    pub(super) token: Vec<(&'static str, String)>,
+}
+
+/// The request that creates the container.
+pub(super) fn body(launch: &Launch, grant: &Grant, found: Found) -> ContainerCreateBody {
+    let mut env: Vec<String> = launch
+        .env
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    env.extend(found.token.iter().map(|(name, value)| format!("{name}={value}")));
+    let mut mounts: Vec<Mount> = grant
+        .mounts
+        .iter()
+        .map(|given| bind(&given.host, &given.container, given.writable))
+        .collect();
+    if let (Some(host), Some(inside)) = (&found.cache, &launch.cache) {
+        mounts.push(bind(host, inside, false));
+    }
+    let limit = launch.memory_limit.map(as_i64);
+    let mut host = HostConfig {
+        mounts: Some(mounts),
+        shm_size: launch.shm_size.map(as_i64),
+        memory: limit,
+        // Equal to the memory limit: no swap beyond it.
+        memory_swap: limit,
+        // Reaps what the engine's workers leave, and passes signals on.
+        init: Some(true),
+        network_mode: Some("bridge".to_owned()),
+        privileged: Some(false),
+        // A setuid program in the image gains nothing.
+        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        ..HostConfig::default()
+    };
+    if let Some(vendor) = found.vendor {
+        gpu::give(&launch.gpus, vendor, &mut host, &mut env);
+    }
+    let port = format!("{}/tcp", launch.port);
+    if launch.port != 0 {
+        let binding = PortBinding {
+            host_ip: Some("127.0.0.1".to_owned()),
+            host_port: Some(found.host_port.to_string()),
+        };
+        host.port_bindings = Some([(port.clone(), Some(vec![binding]))].into());
+    }
+    ContainerCreateBody {
+        image: Some(found.image),
+        entrypoint: (!launch.entrypoint.is_empty()).then(|| launch.entrypoint.clone()),
+        cmd: (!launch.args.is_empty()).then(|| launch.args.clone()),
+        env: Some(env),
+        exposed_ports: (launch.port != 0).then(|| vec![port]),
+        labels: Some(found.labels),
+        host_config: Some(host),
+        ..ContainerCreateBody::default()
+    }
+}
+
+fn bind(host: &str, inside: &str, writable: bool) -> Mount {
+    Mount {
+        typ: Some(MountType::BIND),
+        source: Some(host.to_owned()),
+        target: Some(inside.to_owned()),
+        read_only: Some(!writable),
+        ..Mount::default()
+    }
+}
+
+fn as_i64(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime;
+
+    fn made(launch: &Launch, grant: &Grant) -> ContainerCreateBody {
+        let found = Found {
+            image: "engine:1".into(),
+            host_port: 4711,
+            labels: HashMap::new(),
+            vendor: None,
+            cache: Some("/home/me/hub".into()),
+            token: vec![("HF_TOKEN", "hf_secret".into())],
+        };
+        body(launch, grant, found)
+    }
+
+    #[test]
+    fn nothing_is_given_that_was_not_asked_for() {
+        let body = made(&Launch::default(), &Grant::default());
+        let host = body.host_config.unwrap();
+        assert_eq!(host.privileged, Some(false));
+        assert_eq!(host.network_mode.as_deref(), Some("bridge"));
+        assert_eq!(host.mounts, Some(vec![]));
+        assert_eq!((host.port_bindings, body.exposed_ports), (None, None));
+        assert_eq!(
+            (host.cap_add, host.devices, host.pid_mode, host.ipc_mode),
+            (None, None, None, None)
+        );
+    }
+
+    #[test]
+    fn the_port_is_on_loopback_and_swap_equals_memory() {
+        let launch = Launch {
+            port: 8000,
+            memory_limit: Some(1 << 30),
+            ..Launch::default()
+        };
+        let host = made(&launch, &Grant::default()).host_config.unwrap();
+        let bindings = host.port_bindings.unwrap().remove("8000/tcp").unwrap().unwrap();
+        assert_eq!(bindings[0].host_ip.as_deref(), Some("127.0.0.1"));
+        assert_eq!(bindings[0].host_port.as_deref(), Some("4711"));
+        assert_eq!((host.memory, host.memory_swap), (Some(1 << 30), Some(1 << 30)));
+    }
+
+    #[test]
+    fn the_cache_is_read_only_and_mounts_are_as_granted() {
+        let launch = Launch {
+            cache: Some("/cache".into()),
+            ..Launch::default()
+        };
+        let grant = Grant {
+            mounts: vec![runtime::Mount {
+                host: "/models".into(),
+                container: "/m".into(),
+                writable: true,
+            }],
+            ..Grant::default()
+        };
+        let mounts = made(&launch, &grant).host_config.unwrap().mounts.unwrap();
+        let seen: Vec<_> = mounts
+            .iter()
+            .map(|mount| (mount.source.as_deref().unwrap(), mount.read_only))
+            .collect();
+        assert_eq!(seen, [("/models", Some(false)), ("/home/me/hub", Some(true))]);
+    }
+}

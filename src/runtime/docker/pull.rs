@@ -1,0 +1,151 @@
+//! Pulling an image: room on the disk first, then progress as it comes.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bollard::Docker;
+use bollard::models::CreateImageInfo;
+use bollard::query_parameters::CreateImageOptionsBuilder;
+use futures_util::StreamExt;
+
+use super::fault;
+use crate::fault::{Fault, Kind, Result};
+use crate::runtime::start::phase;
+use crate::runtime::{StartContext, disk};
+
+/// Less room than this does not hold the smallest engine image (llama.cpp's server for CPUs, unpacked).
+const LEAST: u64 = 256 << 20;
+/// Progress is told at most this often.
+const EVERY: Duration = Duration::from_secs(2);
+
+pub(super) async fn pull(docker: &Docker, reference: &str, context: &StartContext) -> Result<()> {
+    let info = docker.info().await.map_err(|error| fault::explain(&error))?;
+    let root = info.docker_root_dir.unwrap_or_default();
+    let room = Room { root: &root, reference };
+    room.check(LEAST)?;
+    phase(context, "pulling", reference)?;
+    let options = CreateImageOptionsBuilder::default().from_image(reference).build();
+    let mut answers = std::pin::pin!(docker.create_image(Some(options), None, None));
+    let mut layers = Layers::default();
+    let mut told = Instant::now();
+    while let Some(answer) = answers.next().await {
+        let info = answer.map_err(|error| cannot_pull(reference, &fault::explain(&error)))?;
+        layers.note(&info);
+        room.check(layers.left())?;
+        if told.elapsed() >= EVERY {
+            told = Instant::now();
+            phase(context, "pulling", &format!("{reference}: {}", layers.told()))?;
+        }
+    }
+    Ok(())
+}
+
+/// What is known of a pull under way, in compressed bytes by layer.
+#[derive(Default)]
+struct Layers {
+    sizes: HashMap<String, (u64, u64)>,
+}
+
+impl Layers {
+    fn note(&mut self, info: &CreateImageInfo) {
+        let (Some(id), Some("Downloading" | "Download complete")) = (&info.id, info.status.as_deref()) else {
+            return;
+        };
+        let layer = self.sizes.entry(id.clone()).or_default();
+        match &info.progress_detail {
+            Some(detail) if detail.total.is_some() => {
+                let bytes = |value: Option<i64>| u64::try_from(value.unwrap_or_default()).unwrap_or_default();
+                *layer = (bytes(detail.current), bytes(detail.total));
+            }
+            _ => layer.0 = layer.1,
+        }
+    }
+
+    /// Bytes still to come. They will be larger once unpacked: a disk without this much room is certain to fill.
+    fn left(&self) -> u64 {
+        self.sizes
+            .values()
+            .map(|(done, total)| total.saturating_sub(*done))
+            .sum()
+    }
+
+    fn told(&self) -> String {
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        let total = self.sizes.values().map(|(_, total)| total).sum();
+        format!("{:.2} of {:.2} GiB", gib(total - self.left()), gib(total))
+    }
+}
+
+/// Room on the disk that holds the images, where it can be seen from here.
+struct Room<'a> {
+    root: &'a str,
+    reference: &'a str,
+}
+
+impl Room<'_> {
+    fn check(&self, needed: u64) -> Result<()> {
+        match disk::free(Path::new(self.root)) {
+            Some(free) if free < needed => Err(Fault::missing(
+                format!(
+                    "the disk of `{}` has {} MiB left; the image `{}` needs at least {} MiB",
+                    self.root,
+                    free >> 20,
+                    self.reference,
+                    needed >> 20
+                ),
+                "free disk space (`docker system df`, `docker system prune`)",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A full disk stays what it is; anything else means that the image is not to be had.
+fn cannot_pull(reference: &str, cause: &Fault) -> Fault {
+    if cause.kind == Kind::Missing && cause.hint.as_deref().is_some_and(|hint| hint.contains("disk space")) {
+        return cause.clone().while_doing(format!("cannot pull `{reference}`"));
+    }
+    Fault::missing(
+        format!(
+            "the image `{reference}` is not here and cannot be pulled: {}",
+            cause.message
+        ),
+        format!(
+            "try `docker pull {reference}` (it uses your registry login), load it with `docker load`, or name another with `--set image=…`"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bollard::models::ProgressDetail;
+
+    fn info(id: &str, status: &str, current: i64, total: i64) -> CreateImageInfo {
+        CreateImageInfo {
+            id: Some(id.into()),
+            status: Some(status.into()),
+            progress_detail: Some(ProgressDetail {
+                current: Some(current),
+                total: Some(total),
+            }),
+            ..CreateImageInfo::default()
+        }
+    }
+
+    #[test]
+    fn what_is_left_counts_downloads_only() {
+        let mut layers = Layers::default();
+        layers.note(&info("a", "Downloading", 10, 100));
+        layers.note(&info("b", "Downloading", 0, 50));
+        layers.note(&info("b", "Extracting", 10, 900));
+        assert_eq!(layers.left(), 140);
+        layers.note(&CreateImageInfo {
+            id: Some("a".into()),
+            status: Some("Download complete".into()),
+            ..CreateImageInfo::default()
+        });
+        assert_eq!(layers.left(), 50);
+    }
+}

@@ -1,0 +1,80 @@
+//! What no container gets, whatever the user allowed: the sockets that command the machine, and the kernel's own folders.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::fault::{Fault, Result};
+
+/// Sockets behind which a daemon would give anybody the machine.
+const SOCKETS: [&str; 8] = [
+    "/var/run/docker.sock",
+    "/run/docker.sock",
+    "/run/docker/containerd/containerd.sock",
+    "/run/containerd/containerd.sock",
+    "/run/podman/podman.sock",
+    "/run/crio/crio.sock",
+    "/run/snap.docker/docker.sock",
+    "/var/snap/docker/common/run/docker.sock",
+];
+
+/// Folders in which the kernel shows and takes what commands the machine.
+const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Refuses a mount of `real` (canonical) that would hand over the machine.
+pub(super) fn check_mount(real: &Path) -> Result<()> {
+    if let Some(socket) = sockets().into_iter().find(|socket| reaches(real, socket)) {
+        return Err(never(
+            real,
+            &format!("it holds the Docker socket `{}`", socket.display()),
+        ));
+    }
+    if fs::metadata(real).is_ok_and(|data| data.file_type().is_socket()) {
+        return Err(never(real, "it is a socket"));
+    }
+    if let Some(folder) = KERNEL.iter().find(|folder| real.starts_with(folder)) {
+        return Err(never(real, &format!("it is below `{folder}`")));
+    }
+    Ok(())
+}
+
+fn never(real: &Path, why: &str) -> Fault {
+    Fault::not_allowed(
+        format!("mounting `{}` is never allowed: {why}", real.display()),
+        "mount a folder that holds only what the engine needs",
+    )
+}
+
+/// Every socket that may be one, as the daemon's address and the user's own folders name more.
+fn sockets() -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = SOCKETS.iter().map(PathBuf::from).collect();
+    if let Some(host) = std::env::var("DOCKER_HOST")
+        .ok()
+        .as_deref()
+        .and_then(|host| host.strip_prefix("unix://"))
+    {
+        all.push(host.into());
+    }
+    if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
+        all.extend([folder.join("docker.sock"), folder.join("podman/podman.sock")]);
+    }
+    if let Some(home) = dirs::home_dir() {
+        all.extend([
+            home.join(".docker/run/docker.sock"),
+            home.join(".docker/desktop/docker.sock"),
+        ]);
+    }
+    // Where `/var/run` is a link to `/run`, both names are met.
+    let real: Vec<_> = all.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    all.extend(real);
+    all
+}
+
+/// Whether `folder` is the socket or holds it, also under another name of the same folder (a bind mount).
+fn reaches(folder: &Path, socket: &Path) -> bool {
+    let same = |other: &Path| match (fs::metadata(folder), fs::metadata(other)) {
+        (Ok(one), Ok(two)) => one.dev() == two.dev() && one.ino() == two.ino(),
+        _ => false,
+    };
+    socket.starts_with(folder) || (socket.exists() && socket.ancestors().any(same))
+}

@@ -1,0 +1,172 @@
+//! What one launch gets, after everything it asks for was held against what the user allowed.
+
+use std::path::{Path, PathBuf};
+
+use super::{Access, Permits, danger};
+use crate::fault::{Fault, Result};
+use crate::runtime::{Launch, Mount, RuntimeKind};
+
+/// What one launch gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// Whether the Hugging Face token goes into its environment.
+    pub token: bool,
+    /// Whether it sees the model cache, read-only.
+    pub cache: bool,
+    /// The mounts, with real paths of the host.
+    pub mounts: Vec<Mount>,
+    /// What was asked for and not given, and how to allow it: the launch goes on without it.
+    pub withheld: Vec<String>,
+}
+
+impl Permits {
+    /// Holds a launch against what the user allowed. `shipped`: an adapter that ships with the program chose the image by itself,
+    /// without a script's or a user's option.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed`, naming what was asked for, and the exact `--allow` where there is one.
+    pub fn check_launch(&self, kind: RuntimeKind, launch: &Launch, shipped: bool) -> Result<Grant> {
+        never(launch)?;
+        if !self.code && asks_for_code(launch) {
+            return Err(Fault::not_allowed(
+                "`trust_remote_code` would run code that comes with the model",
+                "allow it with `--allow code`",
+            ));
+        }
+        match kind {
+            RuntimeKind::Docker => self.check_container(launch, shipped),
+            RuntimeKind::Process => {
+                self.check_process()?;
+                let mut grant = Grant::default();
+                self.give_token(launch, shipped, &mut grant);
+                Ok(grant)
+            }
+            RuntimeKind::Attach | RuntimeKind::Sim => Ok(Grant::default()),
+        }
+    }
+
+    fn check_container(&self, launch: &Launch, shipped: bool) -> Result<Grant> {
+        let image = launch.image.as_deref().unwrap_or_default();
+        let trusted = shipped || self.images.iter().any(|prefix| matches(image, prefix));
+        let mut grant = Grant::default();
+        for mount in &launch.mounts {
+            grant.mounts.push(self.check_mount(mount)?);
+        }
+        grant.cache = launch.cache.is_some() && trusted;
+        if launch.cache.is_some() && !trusted {
+            grant.withheld.push(format!(
+                "the model cache is not shown to the image `{image}`, which no shipped adapter names (allow it with `--allow image={image}`)"
+            ));
+        }
+        self.give_token(launch, trusted, &mut grant);
+        Ok(grant)
+    }
+
+    fn check_mount(&self, mount: &Mount) -> Result<Mount> {
+        let real = std::fs::canonicalize(&mount.host)
+            .map_err(|error| Fault::usage(format!("the mount `{}`: {error}", mount.host)))?;
+        danger::check_mount(&real)?;
+        let access = if mount.writable { Access::Write } else { Access::Read };
+        let real = self
+            .check_path(Path::new(&mount.host), access)
+            .map_err(|fault| fault.while_doing("mount"))?;
+        Ok(Mount {
+            host: text(real)?,
+            ..mount.clone()
+        })
+    }
+
+    /// Without the user's word only to a trusted image, and only where the environment does not turn its requests or its code elsewhere.
+    fn give_token(&self, launch: &Launch, trusted: bool, grant: &mut Grant) {
+        let diverting = launch.env.keys().find(|name| diverts(name));
+        grant.token = launch.token && (self.token || (trusted && diverting.is_none()));
+        if launch.token && !grant.token {
+            let why = match (diverting, launch.image.as_deref()) {
+                (Some(name), _) => format!("the environment sets `{name}`, which could send it elsewhere"),
+                (None, Some(image)) => format!("no shipped adapter names the image `{image}`"),
+                (None, None) => "no shipped adapter names the program".to_owned(),
+            };
+            grant.withheld.push(format!(
+                "the Hugging Face token is not given: {why} (allow it with `--allow token`)"
+            ));
+        }
+    }
+}
+
+/// What nothing gets.
+fn never(launch: &Launch) -> Result<()> {
+    let refuse = |what: String| {
+        Err(Fault::not_allowed(
+            format!("{what}: no container gets this"),
+            "leave the option out, or start the container yourself and attach to it",
+        ))
+    };
+    if launch.privileged {
+        return refuse("`privileged`".into());
+    }
+    if !matches!(launch.network.as_str(), "" | "bridge") {
+        return refuse(format!("`network: \"{}\"`", launch.network));
+    }
+    if !launch.pid.is_empty() {
+        return refuse(format!("`pid: \"{}\"`", launch.pid));
+    }
+    if !matches!(launch.ipc.as_str(), "" | "private") {
+        return refuse(format!("`ipc: \"{}\"`", launch.ipc));
+    }
+    if let Some(device) = launch.devices.first() {
+        return refuse(format!("`devices: [\"{device}\"]`"));
+    }
+    if let Some(capability) = launch.capabilities.first() {
+        return refuse(format!("`capabilities: [\"{capability}\"]`"));
+    }
+    if let Some(option) = launch.security.first() {
+        return refuse(format!("`security: [\"{option}\"]`"));
+    }
+    Ok(())
+}
+
+/// Whether an image is the one named, or below the name: `ghcr.io/me` covers `ghcr.io/me/engine:1`, not `ghcr.io/mean/engine`.
+fn matches(image: &str, prefix: &str) -> bool {
+    image
+        .strip_prefix(prefix)
+        .is_some_and(|rest| rest.is_empty() || prefix.ends_with(['/', ':', '@']) || rest.starts_with(['/', ':', '@']))
+}
+
+/// Environment variables that turn requests, or the code that sends them, elsewhere.
+fn diverts(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    name.contains("PROXY")
+        || name.contains("ENDPOINT")
+        || name.contains("CA_BUNDLE")
+        || ["LD_", "PYTHON", "SSL_", "PATH", "BASH_ENV", "ENV"]
+            .iter()
+            .any(|start| name.starts_with(start))
+}
+
+/// Whether an argument or variable asks for code from the model's repository, also abbreviated as Python's argparse takes it,
+/// inside a shell's command line, or as JSON.
+fn asks_for_code(launch: &Launch) -> bool {
+    let words = launch.entrypoint.iter().chain(&launch.args).chain(&launch.command);
+    let variables = launch.env.iter().map(|(name, value)| format!("{name}={value}"));
+    words.cloned().chain(variables).any(|text| trusts(&text))
+}
+
+fn trusts(text: &str) -> bool {
+    let plain = text.to_ascii_lowercase().replace('_', "-");
+    let abbreviated = plain
+        .split_whitespace()
+        .map(|word| word.split('=').next().unwrap_or(word))
+        .any(|word| word.len() >= 4 && "--trust-remote-code".starts_with(word));
+    let refused = ["=false", "=0", "=no", "\": false", "\":false"];
+    let asked = plain
+        .match_indices("trust-remote-code")
+        .any(|(at, found)| !refused.iter().any(|no| plain[at + found.len()..].starts_with(no)));
+    asked || (abbreviated && !plain.contains("trust-remote-code"))
+}
+
+fn text(path: PathBuf) -> Result<String> {
+    path.into_os_string()
+        .into_string()
+        .map_err(|path| Fault::usage(format!("the path `{}` is not UTF-8", path.display())))
+}

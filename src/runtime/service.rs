@@ -1,0 +1,183 @@
+//! One server under way, wherever it lives: what the engine room asks of it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::attach::Attached;
+use super::docker::Container;
+use super::in_process::InProcess;
+use super::process::Process;
+use super::{ExecOutput, LogBook, RuntimeKind, State};
+use crate::fault::{Fault, Result};
+use crate::runtime::state::Exit;
+
+/// One server under way.
+#[derive(Debug)]
+pub struct Service {
+    name: String,
+    base_url: Option<String>,
+    logs: LogBook,
+    info: Value,
+    body: Body,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    Container(Container),
+    Process(Process),
+    Attached(Attached),
+    InProcess(InProcess),
+}
+
+impl Service {
+    pub(super) fn new(name: &str, base_url: Option<String>, logs: LogBook, info: Value, body: Body) -> Self {
+        Self {
+            name: name.to_owned(),
+            base_url,
+            logs,
+            info,
+            body,
+        }
+    }
+
+    /// Where it lives.
+    #[must_use]
+    pub fn kind(&self) -> RuntimeKind {
+        match self.body {
+            Body::Container(_) => RuntimeKind::Docker,
+            Body::Process(_) => RuntimeKind::Process,
+            Body::Attached(_) => RuntimeKind::Attach,
+            Body::InProcess(_) => RuntimeKind::Sim,
+        }
+    }
+
+    pub(super) fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// Its name in this run: `engine-1`; its log is `logs/engine-1.log`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it listens: `http://127.0.0.1:49153`, without a final slash. None for a server without a port.
+    #[must_use]
+    pub fn base_url(&self) -> Option<&str> {
+        self.base_url.as_deref()
+    }
+
+    /// What was started, for the manifest: image and digest, launch line, model path; no secrets.
+    #[must_use]
+    pub fn info(&self) -> &Value {
+        &self.info
+    }
+
+    /// What it wrote. Empty for a URL.
+    #[must_use]
+    pub fn logs(&self) -> &LogBook {
+        &self.logs
+    }
+
+    /// Whether it lives. Once it has ended its log is complete.
+    ///
+    /// # Errors
+    ///
+    /// `missing` when Docker does not answer any more.
+    pub async fn state(&self) -> Result<State> {
+        let state = match &self.body {
+            Body::Container(container) => container.state().await?,
+            Body::Process(process) => process.state(),
+            Body::Attached(attached) => attached.state().await?,
+            Body::InProcess(own) => own.state(),
+        };
+        if state.exit().is_some() {
+            // The last lines may still be under way; a grandchild that holds the pipe open must not hold us.
+            let _ = tokio::time::timeout(Duration::from_secs(1), self.logs.wait_end()).await;
+        }
+        Ok(state)
+    }
+
+    /// Waits until it ends. A URL never does.
+    pub async fn wait_exit(&self) -> Result<Exit> {
+        let exit = match &self.body {
+            Body::Container(container) => container.wait().await?,
+            Body::Process(process) => process.wait().await,
+            Body::Attached(attached) => attached.wait().await?,
+            Body::InProcess(own) => own.wait().await,
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.logs.wait_end()).await;
+        Ok(exit)
+    }
+
+    /// Asks it to end, ends it by force after `grace`, and removes what it left. Done already: nothing happens.
+    /// What this run did not start is left as it is.
+    pub async fn stop(&self, grace: Duration) -> Result<()> {
+        match &self.body {
+            Body::Container(container) => container.stop(grace).await,
+            Body::Process(process) => process.stop(grace).await,
+            Body::Attached(_) => Ok(()),
+            Body::InProcess(own) => own.stop(grace).await,
+        }
+    }
+
+    /// Runs a command inside it, to its end.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed` in a container that this run did not start, `usage` where there is no inside.
+    pub async fn exec(&self, command: &[String]) -> Result<ExecOutput> {
+        if command.is_empty() {
+            return Err(Fault::usage("`exec` needs a command"));
+        }
+        match &self.body {
+            Body::Container(container) => container.inside().exec(command).await,
+            Body::Process(process) => process.exec(command).await,
+            Body::Attached(attached) => attached.exec(command).await,
+            Body::InProcess(_) => Err(no_inside("sim")),
+        }
+    }
+
+    /// Copies a file or folder of the host into the folder `to` inside it. `from` is not checked here: see `Permits::check_read`.
+    pub async fn copy_in(&self, from: &Path, to: &str) -> Result<()> {
+        match &self.body {
+            Body::Container(container) => container.inside().copy_in(from, to).await,
+            Body::Attached(attached) => attached.copy_in(from, to).await,
+            Body::Process(_) | Body::InProcess(_) => Err(no_inside(self.kind().name())),
+        }
+    }
+
+    /// Copies a file or folder inside it into the folder `to` of the host, which exists.
+    pub async fn copy_out(&self, from: &str, to: &Path) -> Result<()> {
+        match &self.body {
+            Body::Container(container) => container.inside().copy_out(from, to).await,
+            Body::Attached(attached) => attached.copy_out(from, to).await,
+            Body::Process(_) | Body::InProcess(_) => Err(no_inside(self.kind().name())),
+        }
+    }
+
+    /// Its processes, as this host numbers them. Empty where they cannot be seen from here.
+    pub async fn pids(&self) -> Result<Vec<u32>> {
+        match &self.body {
+            Body::Container(container) => container.inside().pids().await,
+            Body::Process(process) => Ok(process.pids()),
+            Body::Attached(attached) => attached.pids().await,
+            Body::InProcess(_) => Ok(vec![std::process::id()]),
+        }
+    }
+
+    /// The folder of its memory control group (`memory.current` or `memory.usage_in_bytes` is in it), where it has one of its own.
+    pub async fn cgroup(&self) -> Result<Option<PathBuf>> {
+        match &self.body {
+            Body::Container(container) => container.inside().cgroup().await,
+            Body::Attached(attached) => attached.cgroup().await,
+            Body::Process(_) | Body::InProcess(_) => Ok(None),
+        }
+    }
+}
+
+fn no_inside(kind: &str) -> Fault {
+    Fault::usage(format!("the runtime `{kind}` has no inside to reach into")).hint("use the docker runtime")
+}

@@ -1,0 +1,121 @@
+//! Everything that this run started, and its end: after success, failure, Ctrl-C and panic.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::docker;
+use super::process::tree;
+use super::service::{Body, Service};
+use crate::fault::{Fault, Result};
+
+/// How long a start that is under way may take to come to an end before its container is looked for by label instead.
+const UNDER_WAY: Duration = Duration::from_secs(20);
+
+/// Everything that this run started.
+#[derive(Debug, Default)]
+pub struct Services {
+    started: Mutex<Vec<Arc<Service>>>,
+    // Starts that must not be cut in half: a container created but not yet known.
+    starting: Mutex<Vec<JoinHandle<()>>>,
+    hurry: CancellationToken,
+    count: AtomicUsize,
+}
+
+impl Services {
+    /// A name for the next one: `engine-1`, `engine-2`, …
+    pub(super) fn next_name(&self, prefix: &str) -> String {
+        format!("{prefix}-{}", self.count.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Enters a server; from here on it is ended with the run.
+    pub fn enter(&self, service: Service) -> Arc<Service> {
+        let service = Arc::new(service);
+        self.lock().push(Arc::clone(&service));
+        service
+    }
+
+    /// Everything entered, oldest first.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<Service>> {
+        self.lock().clone()
+    }
+
+    /// Runs `work` to its end even when whoever waits for it gives up.
+    pub(super) async fn undivided<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn(async move {
+            // Nobody waits any more: the result has been entered all the same.
+            let _ = sender.send(work.await);
+        });
+        {
+            let mut starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+            starting.retain(|task| !task.is_finished());
+            starting.push(task);
+        }
+        receiver
+            .await
+            .map_err(|_| Fault::internal("a start ended without an answer"))?
+    }
+
+    /// Ends everything, each with at most this grace (its own, where shorter). Every one is tried; the first failure is returned.
+    pub async fn end_all(&self, grace: Duration) -> Result<()> {
+        let starting = std::mem::take(&mut *self.starting.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in starting {
+            let _ = tokio::time::timeout(UNDER_WAY, task).await;
+        }
+        let services = self.list();
+        let stops = services.iter().rev().map(|service| service.stop(grace));
+        let failure = futures_util::future::join_all(stops)
+            .await
+            .into_iter()
+            .find_map(Result::err);
+        match failure {
+            Some(fault) => Err(fault),
+            None => {
+                self.lock().clear();
+                Ok(())
+            }
+        }
+    }
+
+    /// The user is in a hurry (a second Ctrl-C): every grace ends now.
+    pub fn kill_all(&self) {
+        self.hurry.cancel();
+    }
+
+    pub(super) fn hurry(&self) -> CancellationToken {
+        self.hurry.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Service>>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Services {
+    /// The last resort, when nobody called [`Services::end_all`]: by force, and without the runtime, which may be gone.
+    fn drop(&mut self) {
+        let services = std::mem::take(&mut *self.lock());
+        let mut containers = Vec::new();
+        for service in &services {
+            match service.body() {
+                Body::Process(process) => tree::signal(&process.pids(), Signal::SIGKILL),
+                Body::Container(container) => containers.extend(container.left_over()),
+                Body::Attached(_) | Body::InProcess(_) => {}
+            }
+        }
+        if !containers.is_empty() {
+            // A thread of its own: blocking inside a runtime would panic.
+            let removal = std::thread::spawn(move || docker::remove_blocking(&containers));
+            let _ = removal.join();
+        }
+    }
+}
