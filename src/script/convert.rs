@@ -1,10 +1,10 @@
-//! Between Rhai values and ours: options checked against structs, results as maps, faults that scripts can catch.
+//! Between Rhai values and ours: script values as JSON, our values as maps, faults as something that scripts can catch.
 
-use rhai::{Dynamic, EvalAltResult, Map, Position};
+use rhai::{Dynamic, EvalAltResult, Position};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Number, Value};
 
+use super::signature::type_name;
 use crate::fault::{Fault, Kind, Result};
 
 /// The result of a primitive.
@@ -20,9 +20,14 @@ impl From<Fault> for Box<EvalAltResult> {
     }
 }
 
-/// A script's value as JSON. Functions and handles have no JSON form and are refused.
+/// Bytes that one value may take as JSON in memory; 20,000 points with their evidence take half of it.
+const LARGEST: usize = 192 << 20;
+/// How deep a value may nest: what reads it again allows as much.
+const DEEPEST: usize = 100;
+
+/// A script's value as JSON. What has no JSON form is refused with its path: functions, handles, numbers that are not finite.
 pub fn from_script(value: &Dynamic) -> Result<Value> {
-    serde_json::to_value(value).map_err(|error| Fault::usage(format!("a value that cannot be recorded: {error}")))
+    Writer::default().value(value)
 }
 
 /// A value of ours as a script sees it: structs as maps, `None` as `()`.
@@ -30,9 +35,137 @@ pub fn to_script(value: &impl Serialize) -> Result<Dynamic> {
     rhai::serde::to_dynamic(value).map_err(|error| Fault::internal(error.to_string()))
 }
 
-/// Options as a struct with `deny_unknown_fields`; a fault names the option's path.
-pub fn options<T: DeserializeOwned>(map: Map) -> Result<T> {
-    let value = from_script(&Dynamic::from(map))?;
-    serde_path_to_error::deserialize(value)
-        .map_err(|error| Fault::usage(format!("option `{}`: {}", error.path(), error.inner())))
+/// The type of a value as scripts call it.
+#[must_use]
+pub fn type_of(value: &Dynamic) -> String {
+    type_name(value.type_name())
+}
+
+#[derive(Default)]
+struct Writer {
+    /// Keys and indices on the way to the value at hand.
+    path: Vec<String>,
+    bytes: usize,
+}
+
+impl Writer {
+    fn value(&mut self, value: &Dynamic) -> Result<Value> {
+        self.take(32)?;
+        if let Ok(map) = value.as_map_ref() {
+            return self.map(&map);
+        }
+        if let Ok(array) = value.as_array_ref() {
+            return self.array(&array);
+        }
+        if let Ok(text) = value.as_immutable_string_ref() {
+            self.take(text.len())?;
+            return Ok(Value::String(text.to_string()));
+        }
+        if let Ok(whole) = value.as_int() {
+            return Ok(Value::Number(whole.into()));
+        }
+        if let Ok(number) = value.as_float() {
+            return Number::from_f64(number)
+                .map(Value::Number)
+                .ok_or_else(|| self.refuse(&format!("is {number}, which JSON cannot hold")));
+        }
+        if let Ok(truth) = value.as_bool() {
+            return Ok(Value::Bool(truth));
+        }
+        if let Ok(letter) = value.as_char() {
+            return Ok(Value::String(letter.to_string()));
+        }
+        if value.is_unit() {
+            return Ok(Value::Null);
+        }
+        let kind = type_of(value);
+        Err(self.refuse(&format!("is a {kind}, which JSON cannot hold")))
+    }
+
+    fn map(&mut self, map: &rhai::Map) -> Result<Value> {
+        // A node of the tree has room for eleven entries, however few there are.
+        self.take(700 * map.len().div_ceil(6))?;
+        let mut object = Map::new();
+        for (key, value) in map {
+            let value = self.inside(key.to_string(), value)?;
+            object.insert(key.to_string(), value);
+        }
+        Ok(Value::Object(object))
+    }
+
+    fn array(&mut self, array: &[Dynamic]) -> Result<Value> {
+        let values = array.iter().enumerate();
+        let values: Result<_> = values
+            .map(|(index, value)| self.inside(format!("[{index}]"), value))
+            .collect();
+        Ok(Value::Array(values?))
+    }
+
+    fn inside(&mut self, step: String, value: &Dynamic) -> Result<Value> {
+        if self.path.len() == DEEPEST {
+            return Err(Fault::usage(format!("the value nests deeper than {DEEPEST} levels")));
+        }
+        self.path.push(step);
+        let value = self.value(value)?;
+        self.path.pop();
+        Ok(value)
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<()> {
+        self.bytes += bytes;
+        if self.bytes > LARGEST {
+            return Err(Fault::new(
+                Kind::Limit,
+                "the value is too large to be recorded: it takes more than 192 MiB",
+            )
+            .hint("record parts of it as they come, with `record(name, value)`"));
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, why: &str) -> Fault {
+        let fault = match self.path.join(".").replace(".[", "[").as_str() {
+            "" => Fault::usage(format!("the value {why}")),
+            path => Fault::usage(format!("the value at `{path}` {why}")),
+        };
+        fault.hint("give numbers, strings, booleans, `()`, arrays and maps of them")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rhai::{Dynamic, Engine};
+    use serde_json::json;
+
+    use super::{from_script, to_script};
+
+    fn value(script: &str) -> Dynamic {
+        Engine::new().eval(script).unwrap()
+    }
+
+    #[test]
+    fn plain_values_survive() {
+        let json = json!({ "a": [1, 2.5, "x", true, null], "b": {} });
+        assert_eq!(
+            from_script(&value("#{ a: [1, 2.5, \"x\", true, ()], b: #{} }")).unwrap(),
+            json
+        );
+        assert_eq!(from_script(&to_script(&json).unwrap()).unwrap(), json);
+    }
+
+    #[test]
+    fn captured_variables_are_plain_values() {
+        assert_eq!(from_script(&value("let x = [1]; let f = || x; x")).unwrap(), json!([1]));
+    }
+
+    #[test]
+    fn what_json_cannot_hold_is_refused_with_its_path() {
+        let text = |script| from_script(&value(script)).unwrap_err().message;
+        assert_eq!(
+            text("#{ a: [0, || 1] }"),
+            "the value at `a[1]` is a function, which JSON cannot hold"
+        );
+        assert_eq!(text("0.0 / 0.0"), "the value is NaN, which JSON cannot hold");
+        assert!(text("let a = []; for i in 0..200 { a = [a]; } a").contains("deeper than 100"));
+    }
 }

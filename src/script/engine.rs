@@ -1,24 +1,79 @@
 //! The only place that configures the interpreter: limits, hooks, modules.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rhai::{Dynamic, Engine, OptimizationLevel};
 
-use super::{Host, api};
+use super::resolver::Resolver;
+use super::{Host, api, bounds, host};
+use crate::run::Event;
 
-/// An interpreter that carries `host`.
+/// Script functions within each other. A level takes some KiB of the script thread's stack, in debug builds more.
+const CALL_LEVELS: usize = 64;
+/// Elements of an array, those of nested arrays included.
+const ARRAY: usize = 4_000_000;
+/// Entries of an object map, those of nested maps included.
+const MAP: usize = 2_000_000;
+/// Bytes of a string, or of all strings in an array or map.
+pub(super) const STRING: usize = 64 << 20;
+
+/// An interpreter that carries `host`; imports of its scripts are relative to their own file and stay below `root`.
 #[must_use]
-pub fn interpreter(host: &Arc<Host>) -> Engine {
-    let mut engine = Engine::new();
+pub fn interpreter(host: &Arc<Host>, root: &Path) -> Engine {
+    let mut engine = bare(host, root);
+    // Names are looked up before the script runs; `describe` has no primitives to look up.
+    engine.set_strict_variables(true);
+    api::register(&mut engine);
     engine
-        .set_max_call_levels(64)
+}
+
+/// An interpreter with every limit and hook, and without any primitive.
+pub(super) fn bare(host: &Arc<Host>, root: &Path) -> Engine {
+    let mut engine = Engine::new();
+    // Every limit is written down, as the defaults of debug and release builds differ.
+    engine
+        .set_max_call_levels(CALL_LEVELS)
         .set_max_expr_depths(128, 64)
-        .set_strict_variables(true)
+        .set_max_array_size(ARRAY)
+        .set_max_map_size(MAP)
+        .set_max_string_size(STRING)
+        .set_max_modules(64)
+        .set_max_variables(10_000)
+        .set_max_functions(1_000)
+        // Counted by the meter instead: between two primitives, not in all.
+        .set_max_operations(0)
         .set_fail_on_invalid_map_property(true)
         // `Full` would run primitives at compile time, and `Simple` has a panic in 1.27.
         .set_optimization_level(OptimizationLevel::None)
         .disable_symbol("eval")
-        .set_default_tag(Dynamic::from(Arc::clone(host)));
-    api::register(&mut engine);
+        .set_module_resolver(Resolver::new(root.to_owned(), Arc::clone(&host.sources)))
+        .set_default_tag(host::tag(host));
+    bounds::register(&mut engine);
+    let metered = Arc::clone(host);
+    engine.on_progress(move |_| metered.meter.step(&metered.tasks).map(Dynamic::from));
+    let printing = Arc::clone(host);
+    engine.on_print(move |text| print(&printing, text.to_owned()));
+    let debugging = Arc::clone(host);
+    engine.on_debug(move |text, source, at| {
+        let source = source.unwrap_or("script");
+        print(&debugging, format!("{source}:{at}: {text}"));
+    });
     engine
+}
+
+/// Longer lines are cut: a line is for people.
+const LINE: usize = 64 << 10;
+
+/// A printed line is an event like any other. The hook has no answer to give, so that a fault ends the script at its next operation.
+fn print(host: &Host, mut text: String) {
+    if text.len() > LINE {
+        let whole = text.len();
+        let end = (0..=LINE).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        text.push_str(&format!("… ({whole} bytes in all)"));
+    }
+    if let Err(fault) = host.run.note(Event::Print { text }) {
+        host.meter.fail(fault);
+    }
 }

@@ -7,6 +7,8 @@ use std::time::Instant;
 use rhai::{Dynamic, NativeCallContext};
 use serde_json::{Map, Value};
 
+use super::meter::{MAX_OPERATIONS, Meter};
+use super::source::Sources;
 use crate::run::Run;
 use crate::runtime::{Permits, Services};
 use crate::task::Tasks;
@@ -24,6 +26,8 @@ pub struct Settings {
     pub dry_run: bool,
     /// `--shared-gpu`: other tenants are tolerated.
     pub shared_gpu: bool,
+    /// `--max-operations`: operations between two primitives; otherwise 100 million.
+    pub max_operations: Option<u64>,
 }
 
 /// The program as primitives see it.
@@ -38,8 +42,29 @@ pub struct Host {
     pub services: Arc<Services>,
     /// What the command line decided.
     pub settings: Settings,
+    /// The texts of the main script and of every module imported so far.
+    pub sources: Arc<Sources>,
+    /// What the script used since the last primitive.
+    pub meter: Meter,
     /// What the program learns while the script runs.
     pub state: Mutex<State>,
+}
+
+impl Host {
+    /// A program that knows nothing yet.
+    #[must_use]
+    pub fn new(tasks: Tasks, run: Arc<Run>, permits: Permits, services: Arc<Services>, settings: Settings) -> Self {
+        Self {
+            tasks,
+            run,
+            permits,
+            services,
+            meter: Meter::new(settings.max_operations.unwrap_or(MAX_OPERATIONS)),
+            settings,
+            sources: Arc::default(),
+            state: Mutex::default(),
+        }
+    }
 }
 
 /// What the program learns while the script runs.
@@ -51,6 +76,8 @@ pub struct State {
     pub axes: Option<Value>,
     /// When the run began.
     pub begun: Begun,
+    /// The parameters that the script runs with, once it has called `params`.
+    pub params: Option<Map<String, Value>>,
 }
 
 /// The moment when it was made.
@@ -64,20 +91,20 @@ impl Default for Begun {
 }
 
 /// The host behind a call. Every interpreter of ours carries one.
+///
+/// Every primitive begins with it, so that it is also where the script's count of operations starts anew.
 #[must_use]
 pub fn host(context: &NativeCallContext) -> Arc<Host> {
-    context
+    let host = context
         .tag()
-        .and_then(Dynamic::clone_cast_host)
-        .expect("the interpreter carries its host")
+        .and_then(|tag| tag.read_lock::<Arc<Host>>())
+        .map(|host| Arc::clone(&host))
+        .expect("the interpreter carries its host");
+    host.meter.reset();
+    host
 }
 
-trait CloneCastHost {
-    fn clone_cast_host(&self) -> Option<Arc<Host>>;
-}
-
-impl CloneCastHost for Dynamic {
-    fn clone_cast_host(&self) -> Option<Arc<Host>> {
-        self.clone().try_cast::<Arc<Host>>()
-    }
+/// The tag by which an interpreter carries its host.
+pub(super) fn tag(host: &Arc<Host>) -> Dynamic {
+    Dynamic::from(Arc::clone(host))
 }

@@ -1,17 +1,34 @@
 //! The Rhai host: everything that knows Rhai is below this folder.
 //!
-//! `engine` configures the interpreter, `resolver` finds modules, `thread` runs a script on a thread of its own, `diagnose` shows
-//! errors in the right file, `convert` checks options, `reference` writes the documentation; `api/` has one thin file per
-//! script module. Primitives reach the program through the [`Host`] that the interpreter carries as its tag.
+//! `engine` configures the interpreter, `meter` and `bounds` limit what a script uses, `resolver` finds modules, `source` keeps their
+//! texts, `shipped` are those in the binary, `thread` runs a script on a thread of its own, `diagnose` shows errors in the right
+//! file, `convert` checks options, `params` reads parameters, `check` looks at a script without running it, `adapter` makes an
+//! engine's Rhai file a Rust trait, `reference` writes the documentation; `api/` has one thin file per script module. Primitives
+//! reach the program through the [`Host`] that the interpreter carries as its tag.
 
 pub mod api;
 mod boundary;
+mod bounds;
 mod convert;
+mod diagnose;
 mod engine;
 mod host;
+mod meter;
+mod nearest;
+mod options;
 pub mod reference;
+mod resolver;
+pub mod shipped;
+mod signature;
+mod source;
+mod thread;
 
 pub use boundary::Handle as BoundaryHandle;
-pub use convert::{Caught, from_script, options, to_script};
+pub use convert::{Caught, from_script, to_script, type_of};
+pub use diagnose::{Diagnostic, diagnose};
 pub use engine::interpreter;
-pub use host::{Host, Settings, host};
+pub use host::{Host, Settings, State, host};
+pub use meter::Meter;
+pub use options::options;
+pub use source::{Main, Source, Sources};
+pub use thread::{guarded, on_thread, run};

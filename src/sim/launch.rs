@@ -1,19 +1,31 @@
-//! Starting the simulated engine: takes its port, runs its start, serves, and ends it.
+//! Starting the simulated engine: takes its port, goes through its start, serves, and ends it.
 
+use std::future::{self, IntoFuture};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::routing::get;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::gauge::Gauge;
 use super::handle::{Exit, LogSink, SimHandle, State};
+use super::http;
 use super::listener::Bound;
 use super::options::Options;
-use super::profile::Profile;
-use crate::fault::{Fault, Result};
+use super::profile::{Engine, Profile};
+use super::service::Service;
+use super::setup::Setup;
+use super::start::{self, End, Head, Line, Plan, Stage};
+use super::time::Pace;
+use super::tokens::Counter;
+use crate::fault::Result;
+
+/// The status of a process that was killed.
+const KILLED: Exit = Exit {
+    code: 137,
+    oom_killed: false,
+};
 
 /// The simulated engine.
 pub struct Sim;
@@ -23,36 +35,26 @@ impl Sim {
     /// Log lines go to `log`. Must be called inside the runtime.
     ///
     /// # Errors
-    /// A port that is taken, an impossible option. A start that fails for memory is no error: the engine exits with its
-    /// log lines, as the real one does.
+    /// A port that is taken, an option that is impossible or that this profile cannot honour, a tokenizer that is not there. A start
+    /// that fails for memory is no error: the engine exits with its log lines, as the real one does.
     pub fn start(profile: Profile, options: Options, bind: SocketAddr, log: LogSink) -> Result<SimHandle> {
-        options.check()?;
+        let setup = Setup::new(profile, &options)?;
+        let counter = Counter::new(options.tokenizer.as_deref())?;
         let bound = Bound::take(bind)?;
         let url = format!("http://{}", bound.address);
-        let gauge = Arc::new(Gauge::new(profile.gpu.clone(), 0, 0));
+        let plan = start::plan(&setup, &url)?;
+        let gauge = Arc::new(Gauge::new(setup.profile.gpu.clone(), plan.total, plan.baseline));
         let (term, kill) = (CancellationToken::new(), CancellationToken::new());
         let (tell, state) = watch::channel(State::Starting);
-        let listener = bound
-            .listen(kill.clone())
-            .map_err(|error| Fault::new(crate::fault::Kind::Io, format!("cannot listen: {error}")))?;
-        let held = Arc::clone(&gauge);
-        let (ended, dead) = (term.clone(), kill.clone());
-        tokio::spawn(async move {
-            held.set(0);
-            log(&format!("SIMULATED {} {}", profile.name, profile.version));
-            let router = Router::new().route("/health", get(|| async {}));
-            tell.send_replace(State::Ready);
-            tokio::select! {
-                served = axum::serve(listener, router).into_future() => drop(served),
-                () = ended.cancelled() => {}
-                () = dead.cancelled() => {}
-            }
-            dead.cancel();
-            tell.send_replace(State::Exited(Exit {
-                code: 0,
-                oom_killed: false,
-            }));
-        });
+        let process = Process {
+            setup,
+            gauge: Arc::clone(&gauge),
+            log,
+            term: term.clone(),
+            kill: kill.clone(),
+            tell,
+        };
+        tokio::spawn(process.live(bound, plan, counter));
         Ok(SimHandle {
             url,
             gauge,
@@ -60,5 +62,149 @@ impl Sim {
             term,
             kill,
         })
+    }
+}
+
+/// The simulated process.
+struct Process {
+    setup: Setup,
+    gauge: Arc<Gauge>,
+    log: LogSink,
+    term: CancellationToken,
+    kill: CancellationToken,
+    tell: watch::Sender<State>,
+}
+
+impl Process {
+    /// From the start to the end.
+    async fn live(self, bound: Bound, plan: Plan, counter: Counter) {
+        let baseline = plan.baseline;
+        let cut = CancellationToken::new();
+        let exit = tokio::select! {
+            biased;
+            () = self.kill.cancelled() => KILLED,
+            exit = self.run(bound, plan, counter, cut.clone()) => exit,
+            () = self.terminated() => self.leave(),
+        };
+        cut.cancel();
+        self.gauge.set(baseline);
+        let code = self.setup.misbehave.exit_code.unwrap_or(exit.code);
+        // Nobody has to be listening.
+        self.tell.send_replace(State::Exited(Exit { code, ..exit }));
+    }
+
+    /// Waits for SIGTERM, for ever where it is ignored.
+    async fn terminated(&self) {
+        self.term.cancelled().await;
+        if self.setup.misbehave.ignore_sigterm {
+            future::pending::<()>().await;
+        }
+    }
+
+    /// The polite end.
+    fn leave(&self) -> Exit {
+        let line = match self.setup.profile.engine {
+            Engine::Vllm => Line::new(
+                Head::Vllm {
+                    process: "APIServer",
+                    level: "INFO",
+                    place: "launcher.py:100",
+                },
+                "[shutdown] API server: shutdown triggered",
+            ),
+            Engine::Tgi => Line::new(
+                Head::Tgi {
+                    level: "INFO",
+                    module: "text_generation_launcher",
+                },
+                "Terminating webserver",
+            ),
+            Engine::Llamacpp => Line::new(Head::Bare, "srv    operator(): cleaning up before exit..."),
+            Engine::Transformers => Line::new(Head::Bare, "INFO:     Shutting down"),
+        };
+        self.say(&line);
+        Exit {
+            code: 0,
+            oom_killed: false,
+        }
+    }
+
+    /// The start, then the service, until something ends it.
+    async fn run(&self, bound: Bound, plan: Plan, counter: Counter, cut: CancellationToken) -> Exit {
+        if self.setup.misbehave.busy_port {
+            return self.cannot_listen(&format!(
+                "[Errno 98] error while attempting to bind on address {}: address already in use",
+                bound.address
+            ));
+        }
+        if let Some(seconds) = self.setup.misbehave.slow_start {
+            tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+        }
+        let serving = match plan.end {
+            End::Serve(serving) => serving,
+            End::Exit(exit) => {
+                self.load(&plan.stages).await;
+                return exit;
+            }
+        };
+        let (fate, fates) = mpsc::unbounded_channel();
+        let (setup, gauge, log) = (self.setup.clone(), Arc::clone(&self.gauge), Arc::clone(&self.log));
+        let service = Arc::new(Service::new(setup, *serving, counter, gauge, log, fate));
+        if !plan.listens_early {
+            self.load(&plan.stages).await;
+        }
+        let listener = match bound.listen(cut) {
+            Ok(listener) => listener,
+            Err(error) => return self.cannot_listen(&error.to_string()),
+        };
+        let server = axum::serve(listener, http::router(Arc::clone(&service))).into_future();
+        let work = async {
+            if plan.listens_early {
+                self.load(&plan.stages).await;
+            }
+            service.open();
+            self.tell.send_replace(State::Ready);
+            self.work(&service, fates).await
+        };
+        tokio::select! {
+            _ = server => KILLED,
+            exit = work => exit,
+        }
+    }
+
+    /// Serves until the engine dies of itself.
+    async fn work(&self, service: &Arc<Service>, mut fates: mpsc::UnboundedReceiver<Exit>) -> Exit {
+        tokio::select! {
+            fate = fates.recv() => fate.unwrap_or(KILLED),
+            () = Arc::clone(service).drive() => KILLED,
+        }
+    }
+
+    /// Goes through the stages of the start.
+    async fn load(&self, stages: &[Stage]) {
+        let mut pace = Pace::new(self.setup.time_scale);
+        for stage in stages {
+            if let Some(sleep) = pace.spend(stage.seconds) {
+                let began = Instant::now();
+                tokio::time::sleep(sleep).await;
+                pace.slept(began.elapsed());
+            }
+            self.gauge.set(stage.used);
+            for line in &stage.lines {
+                self.say(line);
+            }
+        }
+    }
+
+    fn cannot_listen(&self, error: &str) -> Exit {
+        self.say(&Line::new(Head::Bare, format!("OSError: {error}")));
+        Exit {
+            code: 1,
+            oom_killed: false,
+        }
+    }
+
+    fn say(&self, line: &Line) {
+        (self.log)(&line.at(&jiff::Zoned::now()).to_string());
     }
 }

@@ -6,12 +6,19 @@
 
 mod gauge;
 mod handle;
+mod http;
 mod launch;
 mod listener;
+mod memory;
 mod misbehave;
 mod options;
 mod profile;
+mod schedule;
+mod service;
+mod setup;
+mod start;
 mod time;
+mod tokens;
 
 pub use gauge::DEVICE;
 pub use handle::{Exit, LogSink, SimHandle, State};

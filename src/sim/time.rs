@@ -1,6 +1,8 @@
 //! How long things take in a simulated engine (pure): its start, a step of continuous batching, and how model time becomes real
 //! time.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Result};
@@ -62,5 +64,58 @@ impl Timing {
             return Err(Fault::usage("`prefill_tokens_per_second` must be above 0"));
         }
         Ok(())
+    }
+}
+
+/// Turns model time into real time. Timers are no finer than a millisecond and fire late, so small debts add up before they are
+/// slept, and what was slept too long is set against the next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    scale: f64,
+    debt: f64,
+}
+
+/// Debts below this are not worth a timer.
+const FINEST: f64 = 0.001;
+
+impl Pace {
+    /// `scale` seconds of real time per second of model time.
+    pub(crate) fn new(scale: f64) -> Self {
+        Self { scale, debt: 0.0 }
+    }
+
+    /// Spends model time; what to sleep now, if anything.
+    pub(crate) fn spend(&mut self, seconds: f64) -> Option<Duration> {
+        self.debt += seconds * self.scale;
+        (self.debt >= FINEST).then(|| Duration::from_secs_f64(self.debt))
+    }
+
+    /// What was really slept.
+    pub(crate) fn slept(&mut self, time: Duration) {
+        self.debt -= time.as_secs_f64();
+    }
+
+    /// Forgets what was slept too long: the engine was idle.
+    pub(crate) fn rest(&mut self) {
+        self.debt = 0.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_timers_do_not_slow_the_model_down() {
+        let (mut pace, mut slept) = (Pace::new(0.01), 0.0);
+        for _ in 0..1000 {
+            if let Some(sleep) = pace.spend(0.016) {
+                let late = sleep + Duration::from_millis(2);
+                slept += late.as_secs_f64();
+                pace.slept(late);
+            }
+        }
+        assert!((slept - 0.16).abs() < 0.005, "{slept}");
+        assert!(Pace::new(0.0).spend(1e9).is_none());
     }
 }

@@ -9,4 +9,5 @@
 
 mod boundary;
 mod llamacpp;
+mod script;
 mod support;

@@ -6,10 +6,13 @@
 
 mod assert;
 mod boundary;
+mod fault;
 mod strategy;
 mod time;
 
 use rhai::{Engine, exported_module};
+
+use crate::fault::Fault;
 
 /// Registers every module.
 pub(super) fn register(engine: &mut Engine) {
@@ -17,5 +20,7 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_global_module(exported_module!(assert::assert).into());
     engine.register_global_module(exported_module!(boundary::boundary).into());
     engine.register_global_module(exported_module!(strategy::strategy).into());
+    engine.register_type_with_name::<Fault>("Fault");
+    engine.register_global_module(exported_module!(fault::fault).into());
     engine.register_global_module(exported_module!(time::time).into());
 }

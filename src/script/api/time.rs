@@ -7,28 +7,46 @@ use rhai::plugin::*;
 use crate::fault::Fault;
 use crate::script::{Caught, host};
 
-/// Waiting.
+fn wait(context: &NativeCallContext, seconds: f64) -> Caught<()> {
+    let time = Duration::try_from_secs_f64(seconds)
+        .map_err(|_| Fault::usage(format!("`sleep` takes a number of seconds from 0, not {seconds}")))?;
+    Ok(host(context).tasks.sleep(time)?)
+}
+
+/// Waiting. Both numeric types have an overload of their own, as the interpreter's would be found first otherwise, and
+/// those cannot be interrupted.
 #[export_module]
 pub mod time {
-    /// Waits for a number of seconds, int or float. Ctrl-C ends the wait and the script.
+    /// Waits for a number of seconds. Ctrl-C ends the wait and the script.
     ///
     /// # Errors
     ///
-    /// `usage` when the number is negative, not finite, or not a number.
+    /// `usage` when the number is negative or not finite.
     ///
     /// # Example
     ///
     /// ```rhai
     /// sleep(0.01);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
-    pub fn sleep(context: NativeCallContext, seconds: Dynamic) -> Caught<()> {
-        let time = seconds
-            .as_float()
-            .or_else(|_| seconds.as_int().map(|whole| whole as f64))
-            .ok()
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-            .ok_or_else(|| Fault::usage(format!("`sleep` takes seconds, not `{seconds}`")))?;
-        Ok(host(&context).tasks.sleep(time)?)
+    #[rhai_fn(name = "sleep", return_raw, volatile)]
+    pub fn sleep_float(context: NativeCallContext, seconds: f64) -> Caught<()> {
+        wait(&context, seconds)
+    }
+
+    /// Waits for a whole number of seconds. Ctrl-C ends the wait and the script.
+    ///
+    /// # Errors
+    ///
+    /// `usage` when the number is negative.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// sleep(0);
+    /// ```
+    #[rhai_fn(name = "sleep", return_raw, volatile)]
+    pub fn sleep_int(context: NativeCallContext, seconds: i64) -> Caught<()> {
+        #[expect(clippy::cast_precision_loss, reason = "nobody waits 2^53 seconds")]
+        wait(&context, seconds as f64)
     }
 }

@@ -1,0 +1,38 @@
+//! Did you mean: the nearest known name.
+
+/// The known name that `name` most likely stands for, if one is near enough to be worth saying.
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // In a name of one or two letters, every other one is a slip away.
+    let allowed = match name.chars().count() {
+        0..=2 => 0,
+        length => (length / 3).max(1),
+    };
+    let lower = name.to_lowercase();
+    known
+        .into_iter()
+        .filter(|candidate| *candidate != name)
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()),
+                candidate,
+            )
+        })
+        .filter(|(distance, _)| *distance <= allowed)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn a_slip_is_recognised_and_a_stranger_is_not() {
+        let known = ["max_probes", "max_starts", "seed"];
+        assert_eq!(nearest("max_prbes", known), Some("max_probes"));
+        assert_eq!(nearest("sede", known), Some("seed"));
+        assert_eq!(nearest("Seed", known), Some("seed"));
+        assert_eq!(nearest("colour", known), None);
+        assert_eq!(nearest("z", ["E"]), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! Functions as people read them: `sleep(seconds: int)`; and what to say of a call that fits none.
+
+use rhai::Engine;
+
+use super::nearest::nearest;
+use super::source::Sources;
+use crate::fault::{Fault, Kind};
+
+/// Numeric types that the standard library has functions for, and no script has values of.
+const UNREACHABLE: [&str; 11] = [
+    "i8", "u8", "i16", "u16", "i32", "u32", "u64", "i128", "u128", "f32", "usize",
+];
+
+/// A function that scripts can call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signature {
+    /// `docker`, or empty.
+    pub(crate) namespace: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Names and types of the parameters; a script function has no types.
+    pub(crate) params: Vec<(String, String)>,
+}
+
+impl std::fmt::Display for Signature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.namespace.is_empty() {
+            write!(f, "{}::", self.namespace)?;
+        }
+        let params: Vec<_> = self
+            .params
+            .iter()
+            .map(|(name, kind)| match (name.as_str(), kind.as_str()) {
+                (name, "") => name.to_owned(),
+                ("" | "_", kind) => kind.to_owned(),
+                (name, kind) => format!("{name}: {kind}"),
+            })
+            .collect();
+        write!(f, "{}({})", self.name, params.join(", "))
+    }
+}
+
+/// A type as scripts call it.
+pub(crate) fn type_name(rust: &str) -> String {
+    let plain = rust.trim().trim_start_matches("&mut ").trim();
+    match plain {
+        "i64" | "INT" => "int",
+        "f64" | "FLOAT" => "float",
+        "&str" | "String" | "ImmutableString" | "&str | ImmutableString | String" | "string" => "string",
+        "Array" | "array" => "array",
+        "Map" | "map" => "map",
+        "Dynamic" | "?" | "_" => "any",
+        "FnPtr" | "Fn" => "function",
+        other => other.rsplit("::").next().unwrap_or(other),
+    }
+    .to_owned()
+}
+
+/// Every native function, the standard library's included.
+pub(crate) fn natives(engine: &Engine) -> Vec<Signature> {
+    engine.collect_fn_metadata(
+        None,
+        |info| {
+            let data = info.metadata;
+            let foreign = data
+                .params_info
+                .iter()
+                .any(|param| param.rsplit(' ').next().is_some_and(|kind| UNREACHABLE.contains(&kind)));
+            if foreign {
+                return None;
+            }
+            let named = data.params_info.iter().map(|param| {
+                let (name, kind) = param.split_once(':').unwrap_or((param, ""));
+                (name.trim().to_owned(), type_name(kind))
+            });
+            let mut params: Vec<_> = named.collect();
+            params.resize(data.num_params, ("_".to_owned(), "any".to_owned()));
+            Some(Signature {
+                namespace: info.namespace.to_string(),
+                name: data.name.to_string(),
+                params,
+            })
+        },
+        true,
+    )
+}
+
+/// Functions that the file `file` defines.
+fn defined(engine: &Engine, sources: &Sources, file: &str) -> Vec<Signature> {
+    let Some(source) = sources.get(file) else {
+        return Vec::new();
+    };
+    let Ok(ast) = engine.compile(&*source.text) else {
+        return Vec::new();
+    };
+    ast.iter_functions()
+        .map(|function| Signature {
+            namespace: String::new(),
+            name: function.name.to_owned(),
+            params: function
+                .params
+                .iter()
+                .map(|name| ((*name).to_owned(), String::new()))
+                .collect(),
+        })
+        .collect()
+}
+
+/// What to say of `call`, the interpreter's `name (type, type)`, raised in `file`.
+pub(super) fn not_found(engine: &Engine, sources: &Sources, file: &str, call: &str) -> Fault {
+    let (path, given) = call.split_once(" (").unwrap_or((call, ""));
+    let given: Vec<String> = split_types(given.trim_end_matches(')'));
+    let (namespace, name) = path.rsplit_once("::").unwrap_or(("", path));
+    let mut known = natives(engine);
+    known.extend(defined(engine, sources, file));
+    known.retain(|signature| signature.namespace == namespace && is_name(&signature.name) == is_name(name));
+    let overloads: Vec<_> = known.iter().filter(|signature| signature.name == name).collect();
+    if overloads.is_empty() {
+        let fault = Fault::new(Kind::Script, format!("there is no function `{path}`"));
+        return match nearest(name, known.iter().map(|signature| signature.name.as_str())) {
+            Some(near) if namespace.is_empty() => fault.hint(format!("a similar name exists: `{near}`")),
+            Some(near) => fault.hint(format!("a similar name exists: `{namespace}::{near}`")),
+            None => fault.hint("`profiler doc` lists the functions"),
+        };
+    }
+    if !is_name(name) {
+        return Fault::new(Kind::Script, format!("`{name}` does not take {}", given.join(" and ")));
+    }
+    let fault = Fault::new(Kind::Script, format!("`{path}` does not take ({})", given.join(", ")));
+    if let Some(position) = overloads.iter().find_map(|signature| float_wanted(signature, &given)) {
+        return fault.hint(format!(
+            "argument {} must be a float: write `3.0` instead of `3`, or `.to_float()`",
+            position + 1
+        ));
+    }
+    fault.hint(format!("it is {}", forms(&overloads, given.first())))
+}
+
+/// How a function can be called; where it is a method of what it was called on, only that.
+fn forms(overloads: &[&Signature], receiver: Option<&String>) -> String {
+    // A number is rarely what a function is a method of.
+    let receiver = receiver.filter(|kind| !matches!(kind.as_str(), "int" | "float"));
+    let same_receiver: Vec<_> = overloads
+        .iter()
+        .filter(|signature| receiver.is_some() && signature.params.first().map(|(_, kind)| kind) == receiver)
+        .collect();
+    let mut forms: Vec<_> = match same_receiver.as_slice() {
+        [] => overloads.iter().map(ToString::to_string).collect(),
+        some => some.iter().map(ToString::to_string).collect(),
+    };
+    forms.sort();
+    forms.dedup();
+    let more = forms.len().saturating_sub(6);
+    forms.truncate(6);
+    let shown: Vec<_> = forms.iter().map(|form| format!("`{form}`")).collect();
+    let rest = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    format!("{}{rest}", shown.join(" or "))
+}
+
+/// Whether it is a name rather than an operator or an accessor.
+fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_alphabetic() || c == '_') && !name.contains('$')
+}
+
+/// What to say of `property`, which values of the type `kind` do not have.
+pub(super) fn no_property(engine: &Engine, property: &str, kind: &str) -> Fault {
+    let kind = type_name(kind);
+    let fault = Fault::new(
+        Kind::Script,
+        format!("a value of type {kind} has no property `{property}`"),
+    );
+    let known = natives(engine);
+    let mut properties: Vec<_> = known
+        .iter()
+        .filter(|signature| signature.params.first().is_some_and(|(_, of)| *of == kind))
+        .filter_map(|signature| signature.name.strip_prefix("get$"))
+        .collect();
+    properties.sort_unstable();
+    match nearest(property, properties.iter().copied()) {
+        Some(near) => fault.hint(format!("a similar property exists: `{near}`")),
+        None if properties.is_empty() => fault,
+        None => fault.hint(format!("it has {}", list(&properties))),
+    }
+}
+
+/// `` `a`, `b` ``.
+fn list(names: &[&str]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+/// `i64, &str | ImmutableString | String` as script types.
+fn split_types(list: &str) -> Vec<String> {
+    list.split(", ")
+        .filter(|name| !name.is_empty())
+        .map(type_name)
+        .collect()
+}
+
+/// The first argument that would fit as a float, where nothing else is wrong.
+fn float_wanted(signature: &Signature, given: &[String]) -> Option<usize> {
+    if signature.params.len() != given.len() {
+        return None;
+    }
+    let mut first = None;
+    for (index, ((_, wanted), given)) in signature.params.iter().zip(given).enumerate() {
+        match (wanted.as_str(), given.as_str()) {
+            ("float", "int") => first = first.or(Some(index)),
+            (wanted, given) if wanted == given || wanted == "any" => {}
+            _ => return None,
+        }
+    }
+    first
+}

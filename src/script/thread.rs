@@ -1,0 +1,63 @@
+//! Runs a script from start to end on a thread of its own.
+//!
+//! The interpreter recurses, so the thread has a large stack of its own; a panic of the interpreter ends the script, not the
+//! program. The caller meanwhile may interrupt through the host's `Tasks`.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::Builder;
+
+use rhai::{Dynamic, Scope};
+use serde_json::Value;
+
+use super::diagnose::{Diagnostic, diagnose};
+use super::source::Main;
+use super::{Host, convert, engine, resolver};
+use crate::fault::Fault;
+
+/// Address space, of which the system gives only what is touched. Evaluation needs a few MiB; dropping a value that a hostile
+/// script nested as deep as memory allows needs the rest.
+const STACK: usize = 512 << 20;
+
+/// Runs the main script; gives the value of its last expression.
+pub fn run(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
+    on_thread(|| evaluate(host, main))
+}
+
+/// Does `work` on a thread that is fit for the interpreter.
+pub fn on_thread<T: Send>(work: impl FnOnce() -> Result<T, Box<Diagnostic>> + Send) -> Result<T, Box<Diagnostic>> {
+    std::thread::scope(|scope| {
+        let thread = Builder::new()
+            .name("script".into())
+            .stack_size(STACK)
+            .spawn_scoped(scope, || guarded(work))
+            .map_err(|error| Fault::internal(format!("cannot start the script's thread: {error}")))?;
+        thread
+            .join()
+            .unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()))
+    })
+}
+
+/// Evaluates on the current thread, turning a panic of the interpreter into a fault.
+pub fn guarded<T>(work: impl FnOnce() -> Result<T, Box<Diagnostic>>) -> Result<T, Box<Diagnostic>> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()))
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Fault {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    Fault::internal(format!("the script engine panicked: {text}")).hint("please report this, with the script")
+}
+
+fn evaluate(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
+    host.sources.insert(main.source.clone());
+    let engine = engine::interpreter(host, &main.root);
+    let explain = |error| Box::new(diagnose(&engine, &host.sources, &main.source.key, error));
+    let ast = resolver::compile(&engine, &main.source).map_err(explain)?;
+    let value: Dynamic = engine.eval_ast_with_scope(&mut Scope::new(), &ast).map_err(explain)?;
+    Ok(convert::from_script(&value)?)
+}

@@ -1,0 +1,127 @@
+//! Prometheus pages, with each engine's own names.
+
+use std::fmt::Write as _;
+
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+
+use crate::sim::profile::Engine;
+use crate::sim::service::{Service, Snapshot};
+
+/// One sample: name, type, labels, value.
+type Sample = (&'static str, &'static str, String, f64);
+
+/// The page.
+pub(super) fn page(service: &Service) -> Response {
+    let snapshot = service.snapshot();
+    let samples = match service.setup.profile.engine {
+        Engine::Vllm | Engine::Transformers => vllm(service, &snapshot),
+        Engine::Tgi => tgi(service, &snapshot),
+        Engine::Llamacpp => llamacpp(&snapshot),
+    };
+    let mut text = String::from("# SIMULATED\n");
+    for (name, kind, labels, value) in samples {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "# TYPE {name} {kind}\n{name}{labels} {value:?}\n");
+    }
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
+
+fn vllm(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
+    let model = service.setup.model.replace(['"', '\\', '\n'], "_");
+    let labels = format!("{{engine=\"0\",model_name=\"{model}\"}}");
+    let finished = |reason: &str| format!("{{engine=\"0\",finished_reason=\"{reason}\",model_name=\"{model}\"}}");
+    let counters = snapshot.counters;
+    let (blocks, block) = service.blocks.unwrap_or_default();
+    let tokens = service.kv_tokens.unwrap_or_default();
+    let config = format!(
+        "{{block_size=\"{block}\",cache_dtype=\"{}\",engine=\"0\",gpu_memory_utilization=\"{}\",\
+         kv_cache_size_tokens=\"{tokens}\",num_gpu_blocks=\"{blocks}\"}}",
+        if service.setup.fp8 { "fp8" } else { "auto" },
+        service.setup.utilization,
+    );
+    vec![
+        (
+            "vllm:num_requests_running",
+            "gauge",
+            labels.clone(),
+            snapshot.running as f64,
+        ),
+        (
+            "vllm:num_requests_waiting",
+            "gauge",
+            labels.clone(),
+            snapshot.waiting as f64,
+        ),
+        (
+            "vllm:kv_cache_usage_perc",
+            "gauge",
+            labels.clone(),
+            snapshot.usage.unwrap_or(0.0),
+        ),
+        (
+            "vllm:num_preemptions_total",
+            "counter",
+            labels.clone(),
+            counters.preemptions as f64,
+        ),
+        (
+            "vllm:prompt_tokens_total",
+            "counter",
+            labels.clone(),
+            counters.prompt_tokens as f64,
+        ),
+        (
+            "vllm:generation_tokens_total",
+            "counter",
+            labels,
+            counters.generated_tokens as f64,
+        ),
+        (
+            "vllm:request_success_total",
+            "counter",
+            finished("length"),
+            counters.finished as f64,
+        ),
+        ("vllm:cache_config_info", "gauge", config, 1.0),
+    ]
+}
+
+fn tgi(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
+    let none = String::new;
+    let counters = snapshot.counters;
+    vec![
+        ("tgi_queue_size", "gauge", none(), snapshot.waiting as f64),
+        ("tgi_batch_current_size", "gauge", none(), snapshot.running as f64),
+        (
+            "tgi_batch_max_total_tokens",
+            "gauge",
+            none(),
+            service.kv_tokens.unwrap_or_default() as f64,
+        ),
+        ("tgi_request_count", "counter", none(), counters.submitted as f64),
+        ("tgi_request_success", "counter", none(), counters.finished as f64),
+    ]
+}
+
+fn llamacpp(snapshot: &Snapshot) -> Vec<Sample> {
+    let none = String::new;
+    let counters = snapshot.counters;
+    vec![
+        ("llamacpp:requests_processing", "gauge", none(), snapshot.running as f64),
+        ("llamacpp:requests_deferred", "gauge", none(), snapshot.waiting as f64),
+        (
+            "llamacpp:prompt_tokens_total",
+            "counter",
+            none(),
+            counters.prompt_tokens as f64,
+        ),
+        (
+            "llamacpp:tokens_predicted_total",
+            "counter",
+            none(),
+            counters.generated_tokens as f64,
+        ),
+        ("llamacpp:n_decode_total", "counter", none(), counters.steps as f64),
+    ]
+}

@@ -1,0 +1,54 @@
+//! The wire protocols of the simulated engine. Each engine has its own routes, answers and error bodies; what all share is reading
+//! a prompt's size, reading an answer out of the scheduler ([`reader`]), and streaming it ([`sse`]).
+
+mod admit;
+mod llamacpp;
+mod metrics;
+mod openai;
+mod prompt;
+mod reader;
+mod refusal;
+mod sse;
+mod tgi;
+
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+
+use super::profile::Engine;
+use super::service::Service;
+use refusal::Refusal;
+
+/// Longest request body: a prompt of a million token ids and more.
+const BODY_LIMIT: usize = 64 << 20;
+
+/// Every route of this engine.
+pub(super) fn router(service: Arc<Service>) -> Router {
+    let own = match service.setup.profile.engine {
+        Engine::Vllm => openai::vllm(),
+        Engine::Transformers => openai::transformers(),
+        Engine::Tgi => openai::routes().merge(tgi::routes()),
+        Engine::Llamacpp => openai::routes().merge(llamacpp::routes()),
+    };
+    own.route("/sim/memory", get(memory))
+        .layer(middleware::from_fn_with_state(Arc::clone(&service), while_loading))
+        .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .with_state(service)
+}
+
+/// Memory of the simulated device: the readings that the in-process handle gives, for an engine in a process or container.
+async fn memory(State(service): State<Arc<Service>>) -> Response {
+    Json(service.gauge.reading()).into_response()
+}
+
+/// llama-server takes connections before its model is there; the others do not listen yet.
+async fn while_loading(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    if service.is_open() || request.uri().path() == "/sim/memory" {
+        return next.run(request).await;
+    }
+    Refusal::loading().respond(Engine::Llamacpp)
+}

@@ -1,0 +1,137 @@
+//! A prompt as it travels: text, token ids, or several of either. Ids are counted as they are read, never kept: the simulated
+//! engine needs their number only.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+
+use super::refusal::Refusal;
+use crate::sim::service::Service;
+
+/// A prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Prompt {
+    /// Text.
+    Text(String),
+    /// So many token ids.
+    Ids(u64),
+    /// Several prompts.
+    Several(Vec<Prompt>),
+}
+
+impl Prompt {
+    /// Rows and tokens of each, as this engine counts them.
+    pub(super) fn size(&self, service: &Service) -> Result<(u64, u64), Refusal> {
+        let engine = service.setup.profile.engine;
+        match self {
+            Self::Ids(0) => Err(Refusal::bad(engine, "prompt is empty")),
+            Self::Ids(count) => Ok((1, *count)),
+            Self::Text(text) => {
+                let count = service.counter.count(text, true);
+                count
+                    .map(|count| (1, count))
+                    .map_err(|fault| Refusal::bad(engine, fault.message))
+            }
+            Self::Several(prompts) => {
+                let sizes = prompts
+                    .iter()
+                    .map(|prompt| prompt.size(service))
+                    .collect::<Result<Vec<_>, _>>()?;
+                let Some((_, first)) = sizes.first() else {
+                    return Err(Refusal::bad(engine, "prompt is empty"));
+                };
+                if sizes.iter().any(|(_, tokens)| tokens != first) {
+                    return Err(Refusal::bad(engine, "SIMULATED: several prompts must be of one length"));
+                }
+                Ok((sizes.len() as u64, *first))
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Prompt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PromptVisitor)
+    }
+}
+
+struct PromptVisitor;
+
+impl<'de> Visitor<'de> for PromptVisitor {
+    type Value = Prompt;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, token ids, or a list of either")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Prompt, E> {
+        Ok(Prompt::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Prompt, A::Error> {
+        let (mut ids, mut several) = (0, Vec::new());
+        while let Some(item) = items.next_element::<Item>()? {
+            match item {
+                Item::Id => ids += 1,
+                Item::Prompt(prompt) => several.push(prompt),
+            }
+        }
+        match (ids, several.is_empty()) {
+            (_, true) => Ok(Prompt::Ids(ids)),
+            (0, false) => Ok(Prompt::Several(several)),
+            _ => Err(A::Error::custom("token ids and prompts are mixed")),
+        }
+    }
+}
+
+enum Item {
+    Id,
+    Prompt(Prompt),
+}
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ItemVisitor)
+    }
+}
+
+struct ItemVisitor;
+
+impl<'de> Visitor<'de> for ItemVisitor {
+    type Value = Item;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a token id or a prompt")
+    }
+
+    fn visit_u64<E: Error>(self, _id: u64) -> Result<Item, E> {
+        Ok(Item::Id)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Item, E> {
+        PromptVisitor.visit_str(text).map(Item::Prompt)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Item, A::Error> {
+        PromptVisitor.visit_seq(items).map(Item::Prompt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_a_prompt_is_read_and_mixtures_are_refused() {
+        let read = |text: &str| serde_json::from_str::<Prompt>(text);
+        assert_eq!(read("\"a b\"").unwrap(), Prompt::Text("a b".to_owned()));
+        assert_eq!(read("[1, 2, 3]").unwrap(), Prompt::Ids(3));
+        assert_eq!(
+            read("[[1], [2]]").unwrap(),
+            Prompt::Several(vec![Prompt::Ids(1), Prompt::Ids(1)])
+        );
+        assert!(read("[1, \"a\"]").is_err());
+        assert!(read("[-1]").is_err());
+        assert!(read("{}").is_err());
+    }
+}

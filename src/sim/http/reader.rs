@@ -1,0 +1,133 @@
+//! An answer as it comes out of the scheduler, with the misbehaviour that was asked for laid over it.
+
+use std::future;
+
+use crate::sim::handle::Exit;
+use crate::sim::schedule::Event;
+use crate::sim::service::Ticket;
+
+/// Why an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finish {
+    /// As long as asked for.
+    Length,
+    /// Earlier.
+    Stop,
+}
+
+/// A part of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// So many tokens, and whether they are the last.
+    Tokens(u64, Option<Finish>),
+    /// It failed.
+    Failed(String),
+    /// Nothing more comes and nobody says why.
+    Cut,
+}
+
+/// Reads an answer.
+pub(super) struct Reader {
+    ticket: Ticket,
+    produced: u64,
+    held: u64,
+}
+
+impl Reader {
+    pub(super) fn new(ticket: Ticket) -> Self {
+        Self {
+            ticket,
+            produced: 0,
+            held: 0,
+        }
+    }
+
+    /// Identifies the request.
+    pub(super) fn id(&self) -> u64 {
+        self.ticket.id
+    }
+
+    /// The next part; waits for it. After a part that ends the answer it must not be called again.
+    pub(super) async fn next(&mut self) -> Part {
+        if let Some(part) = self.misbehave().await {
+            return part;
+        }
+        let event = self.ticket.events.recv().await;
+        self.part(event)
+    }
+
+    /// The next part where it is there already.
+    pub(super) fn ready(&mut self) -> Option<Part> {
+        if self.is_due() {
+            return None;
+        }
+        let event = self.ticket.events.try_recv().ok()?;
+        Some(self.part(Some(event)))
+    }
+
+    fn part(&mut self, event: Option<Event>) -> Part {
+        let misbehave = &self.ticket.service.setup.misbehave;
+        let last = match event {
+            None => return Part::Cut,
+            Some(Event::Oom(oom)) => return Part::Failed(oom.to_string()),
+            Some(Event::Token) => None,
+            Some(Event::Last) => Some(Finish::Length),
+        };
+        self.produced += 1;
+        let finish = last.or((misbehave.end_early == Some(self.produced)).then_some(Finish::Stop));
+        if misbehave.two_tokens && finish.is_none() && self.held == 0 {
+            self.held = 1;
+            return Part::Tokens(0, None);
+        }
+        let tokens = 1 + std::mem::take(&mut self.held);
+        Part::Tokens(tokens, finish)
+    }
+
+    /// Whether the next part is a misdeed.
+    fn is_due(&self) -> bool {
+        let misbehave = &self.ticket.service.setup.misbehave;
+        [misbehave.die_mid_stream, misbehave.hang, misbehave.error_then_done].contains(&Some(self.produced))
+    }
+
+    async fn misbehave(&self) -> Option<Part> {
+        let service = &self.ticket.service;
+        let now = Some(self.produced);
+        if service.setup.misbehave.die_mid_stream == now {
+            service.die(Exit {
+                code: 1,
+                oom_killed: false,
+            });
+            return future::pending().await;
+        }
+        if service.setup.misbehave.hang == now {
+            return future::pending().await;
+        }
+        (service.setup.misbehave.error_then_done == now)
+            .then(|| Part::Failed("SIMULATED failure of the engine".to_owned()))
+    }
+}
+
+/// A whole answer.
+pub(super) struct Whole {
+    /// Tokens of each row.
+    pub(super) tokens: u64,
+    pub(super) finish: Finish,
+}
+
+/// Reads an answer to its end.
+pub(super) async fn whole(reader: &mut Reader) -> Result<Whole, String> {
+    let mut tokens = 0;
+    loop {
+        match reader.next().await {
+            Part::Tokens(more, None) => tokens += more,
+            Part::Tokens(more, Some(finish)) => {
+                return Ok(Whole {
+                    tokens: tokens + more,
+                    finish,
+                });
+            }
+            Part::Failed(message) => return Err(message),
+            Part::Cut => return Err("the engine is gone".to_owned()),
+        }
+    }
+}

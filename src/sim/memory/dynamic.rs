@@ -1,0 +1,147 @@
+//! The dynamic style: memory grows with the requests through a caching allocator, which never gives back on its own.
+//!
+//! Two lines describe it: allocated = base + bytes per token · tokens (a prefill has its activations, a decode only its KV cache),
+//! and reserved = allocated + cache + (ratio − 1) · (allocated − base), in segments of 2 MiB. Too much is when reserved passes the
+//! cap, as a torn free list, not a lack of bytes, is what fails first in the measured rows.
+
+use super::{CudaOom, mib, visible};
+use crate::sim::profile::Dynamic;
+
+/// The allocator takes memory from the driver in such segments.
+const SEGMENT: u64 = 2 << 20;
+
+/// The memory of a dynamic engine while it serves.
+#[derive(Clone, Debug)]
+pub(crate) struct DynamicMemory {
+    profile: Dynamic,
+    device: u64,
+    cap: u64,
+    reserved: u64,
+}
+
+impl DynamicMemory {
+    /// After its start. `limit`: bytes that the device seems to have.
+    pub(crate) fn new(profile: &Dynamic, limit: Option<u64>) -> Self {
+        let device = visible(mib(profile.total_mib), mib(profile.reserved_mib), limit);
+        let room = device.saturating_sub(profile.context_bytes);
+        let mut memory = Self {
+            profile: profile.clone(),
+            device,
+            cap: profile.cap_bytes.map_or(room, |cap| cap.min(room)),
+            reserved: 0,
+        };
+        memory.reserved = memory.reserved_for(profile.base_bytes);
+        memory
+    }
+
+    /// Bytes allocated at the peak of a prefill, `resident` tokens being held by other sequences.
+    pub(crate) fn prefill(&self, tokens: u64, resident: u64) -> u64 {
+        self.profile.base_bytes
+            + self.profile.prefill_bytes_per_token.saturating_mul(tokens)
+            + self.profile.kv_bytes_per_token.saturating_mul(resident)
+    }
+
+    /// Bytes allocated while `resident` tokens are held.
+    pub(crate) fn decode(&self, resident: u64) -> u64 {
+        self.prefill(0, resident)
+    }
+
+    /// Bytes reserved when so many are allocated.
+    pub(crate) fn reserved_for(&self, allocated: u64) -> u64 {
+        let grown = allocated.saturating_sub(self.profile.base_bytes) as f64;
+        let cached =
+            self.profile.base_bytes as f64 + self.profile.cache_bytes as f64 + self.profile.cache_ratio * grown;
+        (cached.ceil() as u64).div_ceil(SEGMENT).saturating_mul(SEGMENT)
+    }
+
+    /// Grows to so many allocated bytes, or says why not. After a failure the cache is empty.
+    pub(crate) fn grow(&mut self, allocated: u64) -> Result<(), CudaOom> {
+        let reserved = self.reserved_for(allocated);
+        if reserved <= self.cap {
+            self.reserved = self.reserved.max(reserved);
+            return Ok(());
+        }
+        let base = self.profile.base_bytes + self.profile.cache_bytes;
+        let possible =
+            self.profile.base_bytes + (self.cap.saturating_sub(base) as f64 / self.profile.cache_ratio.max(1.0)) as u64;
+        self.reserved = self.reserved_for(self.profile.base_bytes);
+        Err(CudaOom {
+            tried: allocated.saturating_sub(possible).max(SEGMENT),
+            capacity: self.device,
+            process: self.cap + self.profile.context_bytes,
+            allowed: self.profile.cap_bytes,
+            allocated: possible.min(self.cap),
+            reserved: self.cap,
+        })
+    }
+
+    /// Whether the engine itself fits.
+    pub(crate) fn starts(&self) -> Result<(), CudaOom> {
+        self.clone().grow(self.profile.base_bytes)
+    }
+
+    /// Bytes in use on the device: the driver's, the context, and everything ever reserved.
+    pub(crate) fn used(&self) -> u64 {
+        mib(self.profile.reserved_mib) + self.profile.context_bytes + self.reserved
+    }
+
+    /// Bytes of the device as NVML tells them.
+    pub(crate) fn total(&self) -> u64 {
+        self.device + mib(self.profile.reserved_mib)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sim::profile::{MemoryProfile, Profile};
+
+    fn memory() -> DynamicMemory {
+        match Profile::load("llama-1b-12gib-transformers").unwrap().memory {
+            MemoryProfile::Dynamic(profile) => DynamicMemory::new(&profile, None),
+            other => panic!("not dynamic: {other:?}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn memory_never_shrinks_as_tokens_grow(tokens in 0_u64..200_000, more in 0_u64..10_000, resident in 0_u64..50_000) {
+            let memory = memory();
+            let small = memory.prefill(tokens, resident);
+            let large = memory.prefill(tokens + more, resident);
+            prop_assert!(small <= large);
+            prop_assert!(memory.decode(resident) <= memory.decode(resident + more));
+            prop_assert!(memory.reserved_for(small) <= memory.reserved_for(large));
+            prop_assert!(memory.reserved_for(small) >= small);
+        }
+
+        #[test]
+        fn what_fits_is_monotone_and_use_stays_below_the_cap(sizes in prop::collection::vec(0_u64..150_000, 1..20)) {
+            let mut memory = memory();
+            for size in sizes {
+                let fits = memory.grow(memory.prefill(size, 0)).is_ok();
+                prop_assert_eq!(fits, memory.clone().grow(memory.prefill(size, 0)).is_ok());
+                prop_assert!(memory.reserved <= memory.cap);
+                if fits && size > 0 {
+                    let smaller = memory.prefill(size - 1, 0);
+                    prop_assert!(memory.clone().grow(smaller).is_ok());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn use_stays_up_after_a_request_and_falls_after_a_failure() {
+        let mut memory = memory();
+        let idle = memory.used();
+        memory.grow(memory.prefill(32_768, 0)).unwrap();
+        let high = memory.used();
+        assert!(high > idle);
+        memory.grow(memory.prefill(512, 0)).unwrap();
+        assert_eq!(memory.used(), high);
+        memory.grow(memory.prefill(98_304, 0)).unwrap_err();
+        assert_eq!(memory.used(), idle);
+    }
+}

@@ -1,0 +1,238 @@
+//! A running simulated engine between its HTTP side and its scheduler: takes requests, drives steps in time, hands tokens out,
+//! and knows when to die.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, mpsc};
+
+use super::gauge::Gauge;
+use super::handle::{Exit, LogSink};
+use super::options::Victim;
+use super::schedule::{Batch, Counters, Event, Request, Store};
+use super::setup::Setup;
+use super::start::{Head, Line, Serving};
+use super::time::Pace;
+use super::tokens::Counter;
+
+/// Steps between two yields to the runtime when model time is free.
+const STEPS_A_TURN: u32 = 32;
+
+/// A running simulated engine.
+pub(super) struct Service {
+    pub(super) setup: Setup,
+    pub(super) counter: Counter,
+    pub(super) gauge: Arc<Gauge>,
+    pub(super) max_total: u64,
+    pub(super) max_input: u64,
+    pub(super) kv_tokens: Option<u64>,
+    pub(super) blocks: Option<(u64, u64)>,
+    used: u64,
+    log: LogSink,
+    ready: AtomicBool,
+    refusals: AtomicU64,
+    inner: Mutex<Inner>,
+    wake: Notify,
+    fate: mpsc::UnboundedSender<Exit>,
+}
+
+struct Inner {
+    batch: Batch,
+    clients: HashMap<u64, mpsc::UnboundedSender<Event>>,
+    next: u64,
+}
+
+/// What the metrics pages tell.
+pub(super) struct Snapshot {
+    pub(super) running: usize,
+    pub(super) waiting: usize,
+    pub(super) usage: Option<f64>,
+    pub(super) counters: Counters,
+}
+
+impl Service {
+    pub(super) fn new(
+        setup: Setup,
+        serving: Serving,
+        counter: Counter,
+        gauge: Arc<Gauge>,
+        log: LogSink,
+        fate: mpsc::UnboundedSender<Exit>,
+    ) -> Self {
+        Self {
+            refusals: AtomicU64::new(setup.misbehave.refuse_429.unwrap_or(0)),
+            setup,
+            counter,
+            gauge,
+            max_total: serving.max_total,
+            max_input: serving.max_input,
+            kv_tokens: serving.kv_tokens,
+            blocks: serving.blocks,
+            used: serving.used,
+            log,
+            ready: AtomicBool::new(false),
+            inner: Mutex::new(Inner {
+                batch: serving.batch,
+                clients: HashMap::new(),
+                next: 1,
+            }),
+            wake: Notify::new(),
+            fate,
+        }
+    }
+
+    /// Loaded: requests are served from now on.
+    pub(super) fn open(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// Whether it is loaded.
+    pub(super) fn is_open(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Whether this request is one of those to answer with 429, by misbehaviour or by a limit of the engine.
+    pub(super) fn overloaded(&self) -> bool {
+        let left = self
+            .refusals
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+        let busy = || {
+            self.setup
+                .max_concurrent
+                .is_some_and(|most| self.inner().clients.len() as u64 >= most)
+        };
+        left.is_ok() || busy()
+    }
+
+    /// Puts a request into the queue.
+    pub(super) fn submit(self: &Arc<Self>, rows: u64, input: u64, output: u64) -> Ticket {
+        let (sender, events) = mpsc::unbounded_channel();
+        let mut inner = self.inner();
+        let id = inner.next;
+        inner.next += 1;
+        inner.clients.insert(id, sender);
+        inner.batch.submit(Request {
+            id,
+            rows,
+            input,
+            output,
+        });
+        drop(inner);
+        self.wake.notify_one();
+        Ticket {
+            id,
+            events,
+            service: Arc::clone(self),
+        }
+    }
+
+    /// What the metrics pages tell.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let inner = self.inner();
+        Snapshot {
+            running: inner.batch.running(),
+            waiting: inner.batch.waiting(),
+            usage: inner.batch.store().usage(),
+            counters: *inner.batch.counters(),
+        }
+    }
+
+    /// The process ends.
+    pub(super) fn die(&self, exit: Exit) {
+        // Nobody listens only when it is ending already.
+        let _ = self.fate.send(exit);
+    }
+
+    /// Writes a log line.
+    pub(super) fn say(&self, line: &Line) {
+        (self.log)(&line.at(&jiff::Zoned::now()).to_string());
+    }
+
+    /// Runs steps for as long as it is polled.
+    pub(super) async fn drive(self: Arc<Self>) {
+        let mut pace = Pace::new(self.setup.time_scale);
+        let mut steps: u32 = 0;
+        loop {
+            let Some(seconds) = self.step() else {
+                self.wake.notified().await;
+                if self.setup.gather_ms > 0 {
+                    tokio::time::sleep(Duration::from_millis(self.setup.gather_ms)).await;
+                }
+                pace.rest();
+                continue;
+            };
+            steps = steps.wrapping_add(1);
+            if let Some(sleep) = pace.spend(seconds) {
+                let began = Instant::now();
+                tokio::time::sleep(sleep).await;
+                pace.slept(began.elapsed());
+            } else if steps.is_multiple_of(STEPS_A_TURN) {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// One step; its model time, or nothing where nobody is there.
+    fn step(&self) -> Option<f64> {
+        let mut inner = self.inner();
+        let step = inner.batch.step()?;
+        let used = match inner.batch.store() {
+            Store::Pool(..) => self.used,
+            Store::Dynamic(memory) => memory.used(),
+        };
+        self.gauge.set(used);
+        for (id, event) in step.events {
+            if let Event::Oom(oom) = event {
+                self.say(&Line::new(Head::Bare, format!("torch.OutOfMemoryError: {oom}")));
+                match self.setup.victim {
+                    Victim::Request => {}
+                    Victim::Process => self.die(exit(1, false)),
+                    Victim::Killed => self.die(exit(137, true)),
+                }
+                if self.setup.victim != Victim::Request {
+                    return Some(step.seconds);
+                }
+            }
+            let client = match event {
+                Event::Token => inner.clients.get(&id).cloned(),
+                Event::Last | Event::Oom(_) => inner.clients.remove(&id),
+            };
+            if let Some(client) = client {
+                // A client that is gone cancels by dropping its ticket.
+                let _ = client.send(event);
+            }
+        }
+        Some(step.seconds)
+    }
+
+    fn cancel(&self, id: u64) {
+        let mut inner = self.inner();
+        if inner.clients.remove(&id).is_some() {
+            inner.batch.cancel(id);
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An exit of the simulated process.
+fn exit(code: i32, oom_killed: bool) -> Exit {
+    Exit { code, oom_killed }
+}
+
+/// A request in the engine. Dropping it gives the request up.
+pub(super) struct Ticket {
+    pub(super) id: u64,
+    pub(super) events: mpsc::UnboundedReceiver<Event>,
+    pub(super) service: Arc<Service>,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.service.cancel(self.id);
+    }
+}

@@ -1,0 +1,91 @@
+//! How each engine starts (pure): stages of model time with the memory in use and the log lines of each, and how it ends, serving or
+//! exiting. Nothing is slept or printed here.
+
+mod line;
+mod llamacpp;
+mod tgi;
+mod transformers;
+mod vllm;
+
+pub(super) use line::{Head, Line};
+
+use super::handle::Exit;
+use super::profile::{Engine, MemoryProfile};
+use super::schedule::Batch;
+use super::setup::Setup;
+use crate::fault::{Fault, Result};
+
+/// One stage of a start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stage {
+    /// Model time until it is over.
+    pub(super) seconds: f64,
+    /// Bytes of the device in use once it is over.
+    pub(super) used: u64,
+    /// What is logged then.
+    pub(super) lines: Vec<Line>,
+}
+
+/// A whole start.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Bytes of the device.
+    pub(super) total: u64,
+    /// Bytes in use before anything starts.
+    pub(super) baseline: u64,
+    /// Whether connections are taken (and answered with 503) while it loads.
+    pub(super) listens_early: bool,
+    /// The stages.
+    pub(super) stages: Vec<Stage>,
+    /// How it ends.
+    pub(super) end: End,
+}
+
+/// How a start ends.
+#[derive(Clone, Debug)]
+pub(super) enum End {
+    /// It serves.
+    Serve(Box<Serving>),
+    /// The process exits.
+    Exit(Exit),
+}
+
+/// An engine that serves.
+#[derive(Clone, Debug)]
+pub(super) struct Serving {
+    pub(super) batch: Batch,
+    /// Longest input and output together.
+    pub(super) max_total: u64,
+    /// Longest input.
+    pub(super) max_input: u64,
+    /// Tokens of KV cache, where there is a pool.
+    pub(super) kv_tokens: Option<u64>,
+    /// Blocks of the pool and tokens of each.
+    pub(super) blocks: Option<(u64, u64)>,
+    /// Bytes in use from the first request on; dynamic engines tell their own.
+    pub(super) used: u64,
+}
+
+/// The start of this engine.
+pub(super) fn plan(setup: &Setup, url: &str) -> Result<Plan> {
+    let profile = &setup.profile;
+    match (profile.engine, &profile.memory) {
+        (Engine::Vllm, MemoryProfile::Pool(pool)) => Ok(vllm::plan(setup, pool, url)),
+        (Engine::Tgi, MemoryProfile::Pool(pool)) => Ok(tgi::plan(setup, pool)),
+        (Engine::Llamacpp, MemoryProfile::Fixed(fixed)) => Ok(llamacpp::plan(setup, fixed, url)),
+        (Engine::Transformers, MemoryProfile::Dynamic(dynamic)) => Ok(transformers::plan(setup, dynamic, url)),
+        _ => Err(Fault::usage(format!(
+            "profile `{}`: this engine does not take memory in this style",
+            profile.name
+        ))
+        .hint("vllm and tgi: pool; llamacpp: fixed; transformers: dynamic")),
+    }
+}
+
+/// The exit of a failed start.
+fn failed() -> End {
+    End::Exit(Exit {
+        code: 1,
+        oom_killed: false,
+    })
+}

@@ -1,0 +1,7 @@
+//! The script host: limits, modules, errors in the right place, and what a hostile script cannot do.
+
+mod bench;
+mod diagnose;
+mod faults;
+mod limits;
+mod modules;

@@ -1,0 +1,116 @@
+//! Imports: where they lead, and where they may not.
+
+use serde_json::json;
+
+use super::bench::Bench;
+
+#[test]
+fn imports_are_relative_to_the_importing_file() {
+    let bench = Bench::new(&[
+        ("main.rhai", "import \"lib/a\" as a; a::f() + a::g()"),
+        (
+            "lib/a.rhai",
+            "import \"deep/b\" as b; import \"../top\" as t; fn f() { b::two() } fn g() { t::ten() }",
+        ),
+        ("lib/deep/b.rhai", "fn two() { 2 }"),
+        ("top.rhai", "fn ten() { 10 }"),
+    ]);
+    assert_eq!(bench.value(), json!(12));
+}
+
+#[test]
+fn a_module_runs_once() {
+    let bench = Bench::new(&[
+        ("main.rhai", "import \"a\" as a; import \"b\" as b; a::x() + b::x()"),
+        ("a.rhai", "import \"c\" as c; fn x() { 1 }"),
+        ("b.rhai", "import \"c.rhai\" as c; fn x() { 1 }"),
+        ("c.rhai", "print(\"loaded\");"),
+    ]);
+    let host = bench.host();
+    let lines = super::bench::printed(&host);
+    assert_eq!(bench.run_in(&host).unwrap(), json!(2));
+    assert_eq!(*lines.lock().unwrap(), ["loaded"]);
+}
+
+#[test]
+fn cycles_are_refused_by_name() {
+    let bench = Bench::new(&[
+        ("main.rhai", "import \"a\" as a;"),
+        ("a.rhai", "import \"b\" as b;"),
+        ("b.rhai", "import \"a\" as a;"),
+    ]);
+    let error = bench.error();
+    assert!(
+        error.contains("import cycle: `a.rhai` -> `b.rhai` -> `a.rhai`"),
+        "{error}"
+    );
+    assert!(error.contains("--> b.rhai:1:8"), "{error}");
+    assert!(error.contains("`b.rhai` imported from a.rhai:1:"), "{error}");
+}
+
+#[test]
+fn a_script_cannot_import_itself() {
+    let error = Bench::script("import \"main\" as m;").error();
+    assert!(error.contains("import cycle: `main.rhai` -> `main.rhai`"), "{error}");
+}
+
+#[test]
+fn imports_stay_below_the_scripts_folder() {
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret.rhai"), "fn f() { 1 }").unwrap();
+    let up = Bench::new(&[
+        ("main.rhai", "import \"sub/x\" as x;"),
+        ("sub/x.rhai", "import \"../../up\" as u;"),
+    ]);
+    let error = up.error();
+    assert!(error.contains("`../../up` leaves the script's folder"), "{error}");
+
+    let absolute = Bench::script(&format!("import \"{}/secret\" as s;", outside.path().display()));
+    let error = absolute.error();
+    assert!(error.contains("is absolute"), "{error}");
+
+    let link = Bench::script("import \"link/secret\" as s;");
+    std::os::unix::fs::symlink(outside.path(), link.path("link")).unwrap();
+    let error = link.error();
+    assert!(error.contains("`link/secret` leaves the script's folder"), "{error}");
+
+    let link = Bench::script("import \"secret\" as s;");
+    std::os::unix::fs::symlink(outside.path().join("secret.rhai"), link.path("secret.rhai")).unwrap();
+    assert!(link.error().contains("leaves the script's folder"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Bench::script("import \"nowhere\" as n;").error();
+    assert!(error.contains("there is no file `nowhere.rhai`"), "{error}");
+}
+
+#[test]
+fn a_device_is_not_a_script() {
+    let bench = Bench::script("import \"zero\" as z;");
+    std::os::unix::fs::symlink("/dev/zero", bench.path("zero.rhai")).unwrap();
+    assert!(bench.error().contains("leaves the script's folder"));
+}
+
+#[test]
+fn long_chains_of_imports_are_refused() {
+    let files: Vec<(String, String)> = (0..60)
+        .map(|n| (format!("m{n}.rhai"), format!("import \"m{}\" as m;", n + 1)))
+        .collect();
+    let mut all: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    all.push(("main.rhai", "import \"m0\" as m;"));
+    assert!(Bench::new(&all).error().contains("imports nest deeper than 32 files"));
+}
+
+#[test]
+fn what_ran_is_kept_with_its_hash() {
+    let bench = Bench::new(&[("main.rhai", "import \"a\" as a; a::f()"), ("a.rhai", "fn f() { 1 }")]);
+    let host = bench.host();
+    bench.run_in(&host).unwrap();
+    let kept = host.sources.all();
+    assert_eq!(kept.len(), 2);
+    assert!(
+        kept.iter()
+            .any(|source| &*source.text == "fn f() { 1 }" && source.sha256.len() == 64)
+    );
+}
