@@ -62,6 +62,11 @@ impl Signals {
             .compare_exchange(INTERRUPTED, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// The command has dealt with the signal itself: its own exit status stands.
+    pub(super) fn disregard(&self) {
+        self.status.store(0, Ordering::Relaxed);
+    }
+
     /// What a second signal does before the process ends.
     pub(super) fn at_death(&self, act: impl FnOnce() + Send + 'static) {
         *self.last_act.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(act));

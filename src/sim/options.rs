@@ -72,7 +72,7 @@ pub struct Options {
 }
 
 /// What dies when memory runs out while serving.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Victim {
     /// The request gets an error, the process lives on.
