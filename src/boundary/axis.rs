@@ -26,6 +26,17 @@ pub enum Scale {
     Log,
 }
 
+impl Scale {
+    /// The name in scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Scale::Linear => "linear",
+            Scale::Log => "log",
+        }
+    }
+}
+
 /// Which end of an axis is the easier one for the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -35,6 +46,17 @@ pub enum Easier {
     Down,
     /// Larger values fit more easily: a memory fraction.
     Up,
+}
+
+impl Easier {
+    /// The name in scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Easier::Down => "down",
+            Easier::Up => "up",
+        }
+    }
 }
 
 /// An axis as scripts write it in full.

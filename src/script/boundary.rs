@@ -17,6 +17,7 @@ pub struct Handle(Arc<Shared>);
 
 struct Shared {
     index: usize,
+    resumed: usize,
     map: Mutex<Boundary>,
     /// Points that an earlier life of this run recorded, and how often: recorded again, they are the same.
     kept: Mutex<BTreeMap<String, usize>>,
@@ -43,8 +44,10 @@ impl Handle {
             index,
             axes: json!({ "axes": axes, "options": described }),
         })?;
+        let resumed = map.records().len();
         Ok(Self(Arc::new(Shared {
             index,
+            resumed,
             map: Mutex::new(map),
             kept: Mutex::new(kept),
         })))
@@ -53,6 +56,11 @@ impl Handle {
     /// The boundary itself, for as long as the guard lives.
     pub fn lock(&self) -> MutexGuard<'_, Boundary> {
         self.0.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many points an earlier life of the run recorded.
+    pub(super) fn resumed(&self) -> usize {
+        self.0.resumed
     }
 
     /// Records an answer and notes it, unless an earlier life of the run did.

@@ -10,4 +10,5 @@
 mod boundary;
 mod llamacpp;
 mod script;
+mod search;
 mod support;

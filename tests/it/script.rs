@@ -1,6 +1,6 @@
 //! The script host: limits, modules, errors in the right place, and what a hostile script cannot do.
 
-mod bench;
+pub mod bench;
 mod diagnose;
 mod faults;
 mod limits;

@@ -3,7 +3,7 @@
 use rhai::plugin::*;
 use rhai::{Array, Map};
 
-use crate::boundary::{Point, Scalar};
+use crate::boundary::{Axis, Point, Scalar};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::script::boundary::Handle;
@@ -43,6 +43,16 @@ fn from_point(point: &Point) -> Dynamic {
 
 fn from_points(points: &[Point]) -> Array {
     points.iter().map(from_point).collect()
+}
+
+fn from_axis(axis: &Axis) -> Map {
+    let (low, high) = axis.range();
+    Map::from([
+        ("range".into(), vec![from_scalar(low), from_scalar(high)].into()),
+        ("scale".into(), axis.scale().name().into()),
+        ("easier".into(), axis.easier().name().into()),
+        ("tolerance".into(), maybe(axis.tolerance(), Dynamic::from)),
+    ])
 }
 
 /// What scripts count with; a volume beyond is as good as the largest number.
@@ -154,6 +164,19 @@ pub mod boundary {
             Ok(row.into())
         };
         map.records().map(row).collect()
+    }
+
+    /// How many points the boundary held when it was made: those that it had before a resume, otherwise none.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// assert(map.resumed() == map.points().len());
+    /// ```
+    #[rhai_fn(volatile, pure)]
+    pub fn resumed(map: &mut Handle) -> i64 {
+        count(map.resumed() as u128)
     }
 
     /// The largest points of the box that are known to fit, as bare points, sorted.
@@ -459,22 +482,19 @@ pub mod boundary {
         from_point(&map.lock().largest())
     }
 
-    /// The names of the axes, sorted.
+    /// The axes by name: `#{ range: [lowest, highest], scale, easier, tolerance }`, with `()` for a tolerance that was not given.
     ///
     /// # Example
     ///
     /// ```rhai
     /// let map = boundary(#{ output: [1, 9], input: [1, 9] }, #{});
-    /// assert(map.axes() == ["input", "output"]);
+    /// assert(map.axes().keys() == ["input", "output"] && map.axes().input.range == [1, 9]);
     /// ```
     #[rhai_fn(volatile, pure)]
-    pub fn axes(map: &mut Handle) -> Array {
+    pub fn axes(map: &mut Handle) -> Map {
         let map = map.lock();
-        map.lattice()
-            .axes()
-            .iter()
-            .map(|axis| axis.name().to_owned().into())
-            .collect()
+        let axes = map.lattice().axes().iter();
+        axes.map(|axis| (axis.name().into(), from_axis(axis).into())).collect()
     }
 
     /// Shows the reader of the run how far a search is: how many probes were made, about how many there will be in all, and
@@ -512,7 +532,7 @@ pub mod boundary {
     #[rhai_fn(name = "to_string", name = "to_debug", volatile, pure)]
     pub fn shown(map: &mut Handle) -> String {
         let map = map.lock();
-        let names: Vec<&str> = map.lattice().axes().iter().map(crate::boundary::Axis::name).collect();
+        let names: Vec<&str> = map.lattice().axes().iter().map(Axis::name).collect();
         format!("boundary over {}, {} points", names.join(", "), map.records().len())
     }
 }

@@ -4,7 +4,8 @@ use rhai::Map;
 use rhai::plugin::*;
 
 use crate::fault::{Fault, Result};
-use crate::script::{Caught, host};
+use crate::script::nearest::nearest;
+use crate::script::{Caught, host, type_of};
 
 /// Lays `given` over `defaults`, where it fits.
 fn laid_over(given: &Map, defaults: Map) -> Result<Map> {
@@ -20,10 +21,14 @@ fn laid_over(given: &Map, defaults: Map) -> Result<Map> {
             ("()", _) if number || value.is_unit() => value.clone(),
             (wanted, _) if wanted == value.type_name() => value.clone(),
             (wanted, _) => {
-                let wanted = if wanted == "()" { "number" } else { wanted };
+                let wanted = if wanted == "()" {
+                    "number".to_owned()
+                } else {
+                    type_of(place)
+                };
+                let given = type_of(value);
                 return Err(Fault::usage(format!(
-                    "option `{name}` takes a value of type `{wanted}`, not `{value}` of type `{}`",
-                    value.type_name()
+                    "option `{name}` takes a {wanted}, not `{value}`, a {given}"
                 )));
             }
         };
@@ -32,11 +37,8 @@ fn laid_over(given: &Map, defaults: Map) -> Result<Map> {
 }
 
 fn unknown(name: &str, known: &Map) -> Fault {
-    let near = known
-        .keys()
-        .min_by_key(|known| strsim::damerau_levenshtein(known, name));
     let fault = Fault::usage(format!("there is no option `{name}`"));
-    match near.filter(|near| strsim::damerau_levenshtein(near, name) <= (name.len() / 3).max(1)) {
+    match nearest(name, known.keys().map(rhai::Identifier::as_str)) {
         Some(near) => fault.hint(format!("did you mean `{near}`?")),
         None => {
             let names: Vec<_> = known.keys().map(|name| format!("`{name}`")).collect();
