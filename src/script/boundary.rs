@@ -66,9 +66,10 @@ impl Handle {
     /// Records an answer and notes it, unless an earlier life of the run did.
     pub(super) fn record(&self, host: &Host, point: Point, given: Value) -> Result<Moves> {
         let answer = Answer::parse(&given)?;
-        let known = key(&point, &given);
         let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(times) = kept.get_mut(&known).filter(|times| **times > 0) {
+        if !kept.is_empty()
+            && let Some(times) = kept.get_mut(&key(&point, &given)).filter(|times| **times > 0)
+        {
             *times -= 1;
             let overload = self.lock().options().overload;
             return Ok(answer.verdict.moves(answer.cause.as_deref(), overload));

@@ -1,29 +1,264 @@
 //! The strategies of `std/search` against closures that stand in for an engine.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
 
+/// What a script gives that has `search`, the default box as `map`, and `watch(truth)`: a probe that keeps what it was asked
+/// in `asked` and fails when it is asked what is known.
 fn found(script: &str) -> Value {
-    Bench::script(&format!("import \"std/search\" as search;\n{script}")).value()
+    Bench::script(&on_the_default_box(script)).value()
+}
+
+fn on_the_default_box(script: &str) -> String {
+    format!(
+        r#"import "std/search" as search;
+        let map = boundary(#{{ input: [128, 8192], output: [128, 4096] }}, #{{}});
+        let asked = [];
+        {script}"#
+    )
 }
 
 #[test]
-fn smoke() {
-    for (what, truth) in [
-        ("sum", "p.input + p.output <= 8000"),
-        ("all", "true"),
-        ("none", "false"),
-        ("step", "p.input <= 5000"),
+fn every_strategy_finds_a_true_boundary_within_its_probes() {
+    for (truth, most) in [
+        ("p.input + p.output <= 8000", 60),
+        ("p.input * p.output <= 4000000", 120),
+        ("p.input <= 5000", 60),
+        (
+            "p.input <= 5000 && p.output <= 1000 || p.input <= 2000 && p.output <= 3000",
+            100,
+        ),
+        ("true", 1),
+        ("false", 2),
     ] {
         for strategy in ["adaptive", "bisect", "grid"] {
-            let t = std::time::Instant::now();
-            let found = found(&format!(
-                r#"let map = boundary(#{{ input: [128, 8192], output: [128, 4096] }}, #{{}});
-                let r = search::{strategy}(map, |p| if {truth} {{ "ok" }} else {{ "oom" }}, #{{}});
-                r.coverage = map.coverage(); r"#
+            let result = found(&format!(
+                r#"
+                let done = search::{strategy}(map, |p| {{
+                    assert(map.classify(p) == "unknown" && !map.recorded(p), `asked ${{p}} though it is known`);
+                    if {truth} {{ "ok" }} else {{ "oom" }}
+                }}, #{{}});
+                for p in map.frontier() {{ assert({truth}, `${{p}} was called fitting`); }}
+                for p in map.failing() {{ assert(!({truth}), `${{p}} was called failing`); }}
+                done.coverage = map.coverage();
+                done.points = map.points().len();
+                done"#
             ));
-            println!("{what} {strategy} {} {:?}", found, t.elapsed());
+            let told = format!("{strategy} on {truth}: {result}");
+            assert!(result["probes"].as_u64().unwrap() <= most, "{told}");
+            assert_eq!(result["probes"], result["points"], "{told}");
+            assert_eq!(result["starts"], 0, "{told}");
+            assert!(result["seconds"].as_f64().unwrap() >= 0.0, "{told}");
+            if strategy == "adaptive" {
+                assert_eq!(result["stopped"], "coverage", "{told}");
+                assert!(result["coverage"].as_f64().unwrap() >= 0.95, "{told}");
+            }
         }
     }
+}
+
+#[test]
+fn one_axis_is_bisected() {
+    let result = found(
+        r#"let map = boundary(#{ concurrency: [1, 256] }, #{ coverage: 1.0 });
+        let done = search::adaptive(map, |p| if p.concurrency <= 77 { "ok" } else { "queued" }, #{ coverage: 1.0 });
+        #{ frontier: map.frontier(), probes: done.probes, gap: map.gap() }"#,
+    );
+    assert_eq!(result["frontier"], json!([{ "concurrency": 77 }]));
+    assert!(result["probes"].as_u64().unwrap() <= 10, "{result}");
+    assert_eq!(result["gap"], json!({ "concurrency": 0 }));
+}
+
+#[test]
+fn a_misspelt_option_is_named_with_the_right_one() {
+    for strategy in ["adaptive", "bisect", "grid"] {
+        let script = format!(r#"search::{strategy}(map, |p| "ok", #{{ max_prboes: 3 }})"#);
+        let error = Bench::script(&on_the_default_box(&script)).error();
+        assert!(
+            error.contains("there is no option `max_prboes`") && error.contains("`max_probes`"),
+            "{error}"
+        );
+    }
+    let error = Bench::script(&on_the_default_box(
+        r#"search::grid(map, |p| "ok", #{ retries: "many" })"#,
+    ))
+    .error();
+    assert!(error.contains("option `retries` takes a"), "{error}");
+}
+
+#[test]
+fn a_point_that_errs_is_asked_again_and_then_passed_by() {
+    let result = found(
+        r#"let bad = map.largest();
+        let times = 0;
+        let done = search::adaptive(map, |p| {
+            if p == bad { times += 1; return "error"; }
+            if p.input + p.output <= 6000 { "ok" } else { "oom" }
+        }, #{ retries: 2 });
+        #{ times: times, stopped: done.stopped, bad: map.points()[0] }"#,
+    );
+    assert_eq!(result["times"], 3);
+    assert_eq!(result["stopped"], "coverage");
+    assert_eq!(
+        (&result["bad"]["verdict"], &result["bad"]["moves"]),
+        (&json!("error"), &json!("none"))
+    );
+}
+
+#[test]
+fn an_answer_that_comes_at_the_second_try_counts() {
+    let result = found(
+        r#"let map = boundary(#{ input: [1, 100] }, #{});
+        let first = true;
+        search::adaptive(map, |p| {
+            if first { first = false; return #{ verdict: "timeout", started: true }; }
+            #{ verdict: "ok", started: false }
+        }, #{})"#,
+    );
+    assert_eq!((&result["probes"], &result["starts"]), (&json!(2), &json!(1)));
+    assert_eq!(result["stopped"], "coverage");
+}
+
+#[test]
+fn where_nothing_answers_the_search_gives_up() {
+    for verdict in [
+        r#""error""#,
+        r#""timeout""#,
+        r#"#{ verdict: "start_failed", cause: "image" }"#,
+    ] {
+        for strategy in ["adaptive", "bisect", "grid"] {
+            let result = found(&format!(
+                "let done = search::{strategy}(map, |p| {verdict}, #{{ retries: 1 }});
+                #{{ done: done, volume: map.volume() }}"
+            ));
+            assert_eq!(result["done"]["stopped"], "unanswered", "{result}");
+            assert_eq!(result["done"]["probes"], 6, "{result}");
+            assert_eq!(
+                (&result["volume"]["fits"], &result["volume"]["fails"]),
+                (&json!(0), &json!(0))
+            );
+        }
+    }
+}
+
+#[test]
+fn budgets_end_a_search() {
+    let sum = r#"|p| #{ verdict: if p.input + p.output <= 6000 { "ok" } else { "oom" }, started: true }"#;
+    for strategy in ["adaptive", "bisect", "grid"] {
+        let result = found(&format!("search::{strategy}(map, {sum}, #{{ max_probes: 7 }})"));
+        assert_eq!(
+            (&result["stopped"], &result["probes"]),
+            (&json!("max_probes"), &json!(7))
+        );
+        let result = found(&format!("search::{strategy}(map, {sum}, #{{ max_starts: 5 }})"));
+        assert_eq!(result["stopped"], "max_starts", "{result}");
+        let result = found(&format!("search::{strategy}(map, {sum}, #{{ max_seconds: 0 }})"));
+        assert_eq!(
+            (&result["stopped"], &result["probes"]),
+            (&json!("max_seconds"), &json!(0))
+        );
+    }
+    // An engine that lives on is asked on, however many starts were allowed.
+    let result = found(
+        r#"let started = false;
+        search::adaptive(map, |p| {
+            let first = !started;
+            started = true;
+            #{ verdict: if p.input <= 3000 { "ok" } else { "refused" }, started: first }
+        }, #{ max_starts: 1 })"#,
+    );
+    assert_eq!((&result["stopped"], &result["starts"]), (&json!("coverage"), &json!(1)));
+}
+
+#[test]
+fn a_grid_pass_asks_only_what_is_unknown() {
+    let result = found(
+        r#"map.record(#{ input: 4160, output: 2112 }, "ok");
+        search::grid(map, |p| {
+            asked.push(p);
+            if p.input + p.output <= 7000 { "ok" } else { "oom" }
+        }, #{ grid_size: 3, refinement_rounds: 0 });
+        #{ asked: asked, stopped: "" }"#,
+    );
+    let asked = result["asked"].as_array().unwrap();
+    assert!(!asked.contains(&json!({ "input": 4160, "output": 2112 })));
+    assert!(
+        !asked.contains(&json!({ "input": 128, "output": 128 })),
+        "it follows: {result}"
+    );
+    assert!(asked.len() <= 8, "{result}");
+}
+
+#[test]
+fn a_length_limit_is_not_called_memory() {
+    let result = found(
+        r#"let done = search::adaptive(map, |p| {
+            if p.input + p.output > 4096 { return #{ verdict: "refused", cause: "length_limit" }; }
+            "ok"
+        }, #{});
+        #{ done: done, volume: map.volume(), clipped: map.clipped().len(), failing: map.failing() }"#,
+    );
+    assert_eq!(result["done"]["stopped"], "coverage", "{result}");
+    assert_eq!(
+        (&result["failing"], &result["volume"]["fails"]),
+        (&json!([]), &json!(0))
+    );
+    assert!(
+        result["clipped"].as_u64().unwrap() > 3 && result["volume"]["clipped"].as_u64().unwrap() > 0,
+        "{result}"
+    );
+}
+
+#[test]
+fn a_short_output_proves_what_was_produced() {
+    let result = found(
+        r#"map.record(#{ input: 4000, output: 4000 }, #{ verdict: "short_output", output: 300 });
+        #{ frontier: map.frontier(), asked: map.classify(#{ input: 4000, output: 4000 }), moves: map.points()[0].moves }"#,
+    );
+    assert_eq!(
+        result,
+        json!({ "frontier": [{ "input": 4000, "output": 300 }], "asked": "unknown", "moves": "none" })
+    );
+}
+
+#[test]
+fn a_changed_rule_for_the_next_point_asks_other_points() {
+    let search = include_str!("../../stdlib/search.rhai");
+    let rule = "map.refine(count, options.coverage)";
+    let mine = "let far = map.refine(1, options.coverage); if far.is_empty() { return far; } far[0].input -= 1; far";
+    assert!(search.contains(rule), "the rule for the next point has moved");
+    let script = r#"import "./search" as search;
+        let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
+        let asked = [];
+        search::adaptive(map, |p| { asked.push(p); if p.input + p.output <= 6000 { "ok" } else { "oom" } }, #{ max_probes: 6 });
+        asked"#;
+    let asked = |text: &str| Bench::new(&[("main.rhai", script), ("search.rhai", text)]).value();
+    let (shipped, changed) = (asked(search), asked(&search.replace(rule, mine)));
+    assert_eq!(
+        shipped.as_array().unwrap()[..2],
+        changed.as_array().unwrap()[..2],
+        "the corners stay"
+    );
+    assert_ne!(shipped, changed);
+}
+
+#[test]
+fn three_axes_with_tolerance_are_searched_too() {
+    let result = found(
+        r#"let map = boundary(#{ input: [128, 2048], output: [128, 2048], concurrency: [1, 64] }, #{});
+        let truth = |p| (p.input + p.output) * p.concurrency <= 40000;
+        let done = search::adaptive(map, |p| if truth.call(p) { "ok" } else { "preempted" }, #{ coverage: 0.7 });
+        for p in map.frontier() { assert(truth.call(p)); }
+        done"#,
+    );
+    assert_eq!(result["stopped"], "coverage", "{result}");
+}
+
+#[test]
+fn ten_million_points_are_refused() {
+    let script = r#"let map = boundary(#{ input: [1, 10000000] }, #{});
+        for n in 1..=10000000 { map.record(#{ input: n }, "ok"); }"#;
+    let error = Bench::script(script).error();
+    assert!(error.contains("a boundary holds at most 1,000,000 points"), "{error}");
 }
