@@ -118,6 +118,8 @@ impl Fault {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 Self::new(Kind::Missing, message).hint("free disk space, or choose another folder with --out")
             }
+            std::io::ErrorKind::FileTooLarge => Self::new(Kind::Missing, message)
+                .hint("raise the limit on the size of files (`ulimit -f`), or choose another folder with --out"),
             _ => Self::new(Kind::Io, message),
         }
     }

@@ -70,6 +70,23 @@ pub enum Event {
         /// The value.
         value: Value,
     },
+    /// Memory as it was seen just now, for the live view only: the series is in `memory/`.
+    Memory {
+        /// Bytes in use on the engine's devices.
+        used: u64,
+        /// Bytes that are there.
+        total: u64,
+    },
+    /// What `report(map)` found.
+    Report {
+        /// Which boundary, from 0.
+        boundary: usize,
+        /// The value that the script got.
+        value: Value,
+        /// As people see it; drawn anew by `profiler show`.
+        #[serde(skip)]
+        text: String,
+    },
     /// Something that the reader of the results must know.
     Warning {
         /// The warning.
@@ -85,6 +102,13 @@ pub enum Event {
         /// The description.
         info: Value,
     },
+    /// A host took the run up again: what follows happened in another life.
+    Resumed {
+        /// Finished probes, loads and experiments found.
+        answers: usize,
+        /// Points found.
+        points: usize,
+    },
     /// The script ended.
     End {
         /// `done`, `failed` or `interrupted`.
@@ -92,4 +116,16 @@ pub enum Event {
         /// The result, or the fault.
         value: Value,
     },
+}
+
+impl Event {
+    /// Whether the journal keeps it.
+    pub(super) fn kept(&self) -> bool {
+        !matches!(self, Event::Memory { .. })
+    }
+
+    /// Whether it must be on disk before anything else happens.
+    pub(super) fn binding(&self) -> bool {
+        matches!(self, Event::Done { .. } | Event::Engine { .. } | Event::End { .. })
+    }
 }

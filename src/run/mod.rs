@@ -1,20 +1,39 @@
 //! One execution of a script and the folder it leaves: manifest, journal, logs, series, result; and resuming it.
 //!
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal keeps it, listeners (the live view) show it.
-//! What was finished before a kill is answered from the journal by [`Run::replay`].
+//! What was finished before a kill is answered from the journal by [`Run::replay`]. `begin` makes runs and takes them up
+//! again, `plan` tells what must be the same then, `keeper` writes the folder, `found` reads it.
 
+mod begin;
+mod clock;
+mod disk;
 mod event;
+mod folder;
+mod found;
+mod journal;
+mod keeper;
+mod manifest;
+mod past;
+mod plan;
+mod secrets;
+mod tally;
 
 pub use event::Event;
+pub use found::{Found, FoundBoundary};
+pub use manifest::{Machine, Manifest, SCHEMA, Script};
+pub use past::Recorded;
+pub use plan::Plan;
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::boundary::Point;
 use crate::fault::Result;
+use keeper::Keeper;
+use past::Past;
+use tally::Tally;
 
 /// Somebody who is told of every event as it happens.
 pub type Listener = Box<dyn Fn(&Event) + Send + Sync>;
@@ -23,8 +42,13 @@ pub type Listener = Box<dyn Fn(&Event) + Send + Sync>;
 #[derive(Default)]
 pub struct Run {
     id: String,
+    seed: u64,
+    script: String,
     listeners: Mutex<Vec<Listener>>,
     simulated: AtomicBool,
+    past: Mutex<Past>,
+    tally: Mutex<Tally>,
+    keeper: Option<Keeper>,
 }
 
 impl Run {
@@ -33,55 +57,92 @@ impl Run {
     pub fn ephemeral(id: &str) -> Self {
         Self {
             id: id.to_owned(),
+            seed: begin::draw_seed(),
             ..Self::default()
         }
     }
 
-    /// The run's id: `<UTC time>-<script>`, with what makes it unique on this host. Containers and processes carry it.
+    /// The run's id: `<UTC time>-<script>`, with what makes it unique. Containers and processes carry it; a resume keeps it.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
+    /// The seed of everything random: the user's, or one drawn and recorded.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The run's folder, unless it is ephemeral.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
-        None
+        self.keeper.as_ref().map(Keeper::folder)
     }
 
     /// Where a log (or series) of that name is kept: `logs/NAME`, `memory/NAME`; the folder exists.
+    ///
+    /// What an earlier life of the run left under that name stays: the file of this life is then numbered.
     pub fn file(&self, room: &str, name: &str) -> Result<Option<PathBuf>> {
-        let _ = (room, name);
-        Ok(None)
+        self.keeper.as_ref().map(|keeper| keeper.file(room, name)).transpose()
+    }
+
+    /// Keeps a module as it runs, by its name: `std/search.rhai`, or a path from the script's folder.
+    ///
+    /// # Errors
+    ///
+    /// `usage` when an earlier life of the run had another text under that name.
+    pub fn module(&self, name: &str, text: &str, sha256: &str) -> Result<()> {
+        match &self.keeper {
+            Some(keeper) => keeper.module(name, text, sha256),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the parameters that the script runs with.
+    pub fn set_parameters(&self, parameters: &Value) {
+        self.amend(|manifest| manifest.parameters = Some(parameters.clone()));
+    }
+
+    /// Keeps what the machine has: its GPUs, by UUID, and the version of their driver.
+    pub fn set_gpus(&self, gpus: Vec<Value>, driver: Option<String>) {
+        self.amend(|manifest| {
+            manifest.gpus = gpus;
+            manifest.driver = driver;
+        });
     }
 
     /// The answer of the k-th call of `kind` with these arguments, where an earlier life of this run finished it.
     /// Each call moves on to the next k.
     #[must_use]
     pub fn replay(&self, kind: &str, args: &Value) -> Option<Value> {
-        let _ = (kind, args);
-        None
+        lock(&self.past).answer(kind, args)
     }
 
-    /// The points that the `boundary`-th boundary held in an earlier life of this run, with the answers they were recorded
-    /// with, in recording order.
+    /// The points that the boundary of that index held in earlier lives of this run, with their whole answers, in recording
+    /// order. They are given once.
     #[must_use]
-    pub fn points(&self, boundary: usize) -> Vec<(Point, Value)> {
-        let _ = boundary;
-        Vec::new()
+    pub fn points(&self, boundary: usize) -> Vec<Recorded> {
+        lock(&self.past).points(boundary)
     }
 
     /// Keeps an event and tells the listeners. An [`Event::Done`] is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// `missing` when the disk is full; `usage` when a resumed run starts another engine than before.
     pub fn note(&self, event: Event) -> Result<()> {
-        for listener in self
-            .listeners
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .iter()
-        {
+        if !lock(&self.tally).count(&event) {
+            return Ok(());
+        }
+        let kept = match &self.keeper {
+            Some(keeper) if event.kept() => keeper.note(&event),
+            _ => Ok(()),
+        };
+        for listener in lock(&self.listeners).iter() {
             listener(&event);
         }
-        Ok(())
+        kept
     }
 
     /// Keeps a warning; the same text is kept once.
@@ -91,15 +152,14 @@ impl Run {
 
     /// Adds a listener.
     pub fn listen(&self, listener: Listener) {
-        self.listeners
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .push(listener);
+        lock(&self.listeners).push(listener);
     }
 
     /// From here on every output of this run says SIMULATED.
     pub fn set_simulated(&self) {
-        self.simulated.store(true, Ordering::Relaxed);
+        if !self.simulated.swap(true, Ordering::Relaxed) {
+            self.amend(|manifest| manifest.simulated = true);
+        }
     }
 
     /// Whether anything in this run was simulated.
@@ -107,4 +167,52 @@ impl Run {
     pub fn simulated(&self) -> bool {
         self.simulated.load(Ordering::Relaxed)
     }
+
+    /// Whether points were asked about, and not one is known to fit.
+    #[must_use]
+    pub fn nothing_fits(&self) -> bool {
+        lock(&self.tally).nothing_fits()
+    }
+
+    /// Ends the run: `done` with its result, `failed` or `interrupted` with the fault. Gives the document that `--json` prints.
+    pub fn end(&self, status: &str, value: Value) -> Result<Value> {
+        let result = if status == "done" { &value } else { &Value::Null };
+        let document = document(
+            self.simulated(),
+            &self.id,
+            &self.script,
+            result,
+            lock(&self.tally).warnings(),
+        );
+        self.note(Event::End {
+            status: status.to_owned(),
+            value,
+        })?;
+        if let Some(keeper) = &self.keeper {
+            keeper.end(status, &document)?;
+        }
+        Ok(document)
+    }
+
+    fn amend(&self, change: impl FnOnce(&mut Manifest)) {
+        if let Some(keeper) = &self.keeper {
+            keeper.amend(change);
+        }
+    }
+}
+
+/// The document of `result.json` and `--json`.
+fn document(simulated: bool, run: &str, script: &str, result: &Value, warnings: &[String]) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "simulated": simulated,
+        "run": run,
+        "script": script,
+        "result": result,
+        "warnings": warnings,
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

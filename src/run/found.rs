@@ -1,0 +1,133 @@
+//! What a run found, read from its folder: finished, failed, killed, or still under way.
+
+use std::fs::File;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::journal;
+use super::manifest::Manifest;
+use super::past::Recorded;
+use super::tally::Tally;
+use super::{Event, document};
+use crate::fault::{Fault, Result};
+
+/// A boundary as the journal has it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FoundBoundary {
+    /// `#{ axes, options }` as given.
+    pub described: Value,
+    /// Its points in recording order.
+    pub points: Vec<Recorded>,
+    /// What `report(map)` gave, if it was called.
+    pub report: Option<Value>,
+}
+
+/// What a run found.
+#[derive(Debug)]
+pub struct Found {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// The boundaries, in the order in which the script made them.
+    pub boundaries: Vec<FoundBoundary>,
+    /// Named values that the script recorded.
+    pub records: Vec<(String, Value)>,
+    /// Probes, loads and experiments that were finished.
+    pub finished: u64,
+    /// When the last event happened, UTC.
+    pub last: Option<String>,
+    /// The fault that ended the last life, if one did.
+    pub fault: Option<String>,
+    result: Option<Value>,
+    tally: Tally,
+}
+
+impl Found {
+    /// Reads the folder of a run. Nothing in it is changed, and its host is not disturbed.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let mut found = Self {
+            manifest: Manifest::read(folder)?,
+            boundaries: Vec::new(),
+            records: Vec::new(),
+            finished: 0,
+            last: None,
+            fault: None,
+            result: None,
+            tally: Tally::default(),
+        };
+        let path = folder.join("journal.jsonl");
+        let file = File::open(&path).map_err(|error| Fault::io(&path, &error))?;
+        journal::read(&file, &path, |entry| {
+            found.last = Some(entry.time);
+            found.tally.count(&entry.event);
+            found.learn(entry.event);
+        })?;
+        Ok(found)
+    }
+
+    /// Whether the script came to its end.
+    #[must_use]
+    pub fn done(&self) -> bool {
+        self.manifest.status == "done"
+    }
+
+    /// Whether points were asked about, and not one is known to fit.
+    #[must_use]
+    pub fn nothing_fits(&self) -> bool {
+        self.tally.nothing_fits()
+    }
+
+    /// Warnings, oldest first.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        self.tally.warnings()
+    }
+
+    /// The value of the script's last expression; none when it did not come to its end.
+    #[must_use]
+    pub fn result(&self) -> Option<&Value> {
+        self.result.as_ref()
+    }
+
+    /// The document that `--json` prints. Of a run that did not come to its end, the result is null.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        let result = self.result.as_ref().unwrap_or(&Value::Null);
+        let manifest = &self.manifest;
+        document(
+            manifest.simulated,
+            &manifest.run,
+            &manifest.script.path,
+            result,
+            self.warnings(),
+        )
+    }
+
+    fn boundary(&mut self, index: usize) -> &mut FoundBoundary {
+        if self.boundaries.len() <= index {
+            self.boundaries.resize_with(index + 1, FoundBoundary::default);
+        }
+        &mut self.boundaries[index]
+    }
+
+    fn learn(&mut self, event: Event) {
+        match event {
+            Event::Boundary { index, axes } => self.boundary(index).described = axes,
+            Event::Point {
+                boundary,
+                point,
+                answer,
+                ..
+            } => self.boundary(boundary).points.push((point, answer)),
+            Event::Report { boundary, value, .. } => self.boundary(boundary).report = Some(value),
+            Event::Record { name, value } => self.records.push((name, value)),
+            Event::Done { .. } => self.finished += 1,
+            Event::Resumed { .. } => self.fault = None,
+            Event::End { status, value } => match status.as_str() {
+                "done" => self.result = Some(value),
+                _ => self.fault = value.get("message").and_then(Value::as_str).map(str::to_owned),
+            },
+            _ => {}
+        }
+    }
+}

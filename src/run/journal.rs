@@ -1,0 +1,244 @@
+//! The journal: every event as one line of JSON, appended as it happens.
+//!
+//! What must survive a power failure is synced before the next thing begins; the rest reaches the system at once, which is
+//! enough to survive kill -9, and the disk within a second. Whoever holds the file holds the run's folder.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Event, clock, secrets};
+use crate::fault::{Fault, Kind, Result};
+
+/// How long an event that is not binding may wait for the disk.
+const SYNC_AFTER: Duration = Duration::from_secs(1);
+
+/// A line to write.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    event: &'a Event,
+    time: String,
+}
+
+/// A line that was read.
+#[derive(Debug, Deserialize)]
+pub(super) struct Entry {
+    #[serde(flatten)]
+    pub(super) event: Event,
+    /// When, UTC.
+    pub(super) time: String,
+}
+
+/// The journal of a run under way, locked against other hosts.
+pub(super) struct Journal {
+    file: File,
+    path: PathBuf,
+    /// Bytes of whole lines.
+    length: u64,
+    synced: Instant,
+}
+
+impl Journal {
+    /// A new journal; there must be none.
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|error| Fault::io(path, &error))?;
+        Self::hold(file, path, 0)
+    }
+
+    /// Takes up the journal of an earlier life; `length` is what [`read`] found to be whole, and the rest is cut off.
+    pub(super) fn reopen(file: File, path: &Path, length: u64) -> Result<Self> {
+        file.set_len(length).map_err(|error| Fault::io(path, &error))?;
+        Self::hold(file, path, length)
+    }
+
+    /// Opens an existing journal for reading and appending, and locks it.
+    pub(super) fn open(path: &Path) -> Result<File> {
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(path)
+            .map_err(|error| Fault::io(path, &error))?;
+        lock(&file, path)?;
+        Ok(file)
+    }
+
+    fn hold(file: File, path: &Path, length: u64) -> Result<Self> {
+        lock(&file, path)?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            length,
+            synced: Instant::now(),
+        })
+    }
+
+    /// Appends an event. A failed write leaves no torn line behind, so that what was measured before stays readable.
+    pub(super) fn append(&mut self, event: &Event) -> Result<()> {
+        let line = Line {
+            event,
+            time: clock::now(),
+        };
+        let line = serde_json::to_string(&line)
+            .map_err(|error| Fault::internal(format!("an event that cannot be written: {error}")))?;
+        let mut line = secrets::hide(&line).into_owned();
+        line.push('\n');
+        self.write(line.as_bytes(), event.binding()).map_err(|error| {
+            // Should cutting fail too, the torn line is cut by the next resume.
+            let _ = self.file.set_len(self.length);
+            Fault::io(&self.path, &error)
+        })
+    }
+
+    fn write(&mut self, line: &[u8], binding: bool) -> std::io::Result<()> {
+        self.file.write_all(line)?;
+        if binding || self.synced.elapsed() > SYNC_AFTER {
+            self.file.sync_data()?;
+            self.synced = Instant::now();
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+}
+
+/// The lock goes with the file: it ends with its holder, however that ends.
+fn lock(file: &File, path: &Path) -> Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let folder = path.parent().unwrap_or(path).display();
+            Err(Fault::usage(format!("another profiler is using the run in `{folder}`"))
+                .hint("wait for it to end, or stop it, and resume then"))
+        }
+        Err(TryLockError::Error(error)) => Err(Fault::io(path, &error)),
+    }
+}
+
+/// Reads every whole line from the start of `file`, and gives the length of what is whole.
+///
+/// A last line without its end was being written when its host died: it is left out. Anything else that cannot be read is a fault.
+pub(super) fn read(file: &File, path: &Path, mut each: impl FnMut(Entry)) -> Result<u64> {
+    let io = |error: std::io::Error| Fault::io(path, &error);
+    let mut reader = BufReader::new(file);
+    reader.seek(SeekFrom::Start(0)).map_err(io)?;
+    let (mut whole, mut number, mut line) = (0, 0, Vec::new());
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line).map_err(io)?;
+        if line.last() != Some(&b'\n') {
+            return Ok(whole);
+        }
+        number += 1;
+        let entry = match serde_json::from_slice(&line) {
+            Ok(entry) => entry,
+            // A power failure may leave a last line whose blocks never reached the disk.
+            Err(_) if reader.fill_buf().map_err(io)?.is_empty() => return Ok(whole),
+            Err(error) => {
+                let message = format!("`{}`, line {number}: {error}", path.display());
+                return Err(Fault::new(Kind::Io, message)
+                    .hint("the file was changed or damaged; remove the line to do without what it says"));
+            }
+        };
+        whole += length as u64;
+        each(entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use serde_json::json;
+
+    fn done(number: u64) -> Event {
+        Event::Done {
+            kind: "probe".into(),
+            args: json!({ "input": number }),
+            answer: json!({ "verdict": "ok", "ttft_ms": 1.5 }),
+        }
+    }
+
+    fn events(path: &Path) -> Result<(Vec<Event>, u64)> {
+        let file = File::open(path).unwrap();
+        let mut events = Vec::new();
+        let length = read(&file, path, |entry| events.push(entry.event))?;
+        Ok((events, length))
+    }
+
+    #[test]
+    fn a_journal_cut_at_any_byte_gives_its_whole_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut journal = Journal::create(&path).unwrap();
+        let written: Vec<Event> = (0..3).map(done).collect();
+        written.iter().for_each(|event| journal.append(event).unwrap());
+        drop(journal);
+        let bytes = std::fs::read(&path).unwrap();
+        for cut in 0..=bytes.len() {
+            let torn = folder.path().join("torn.jsonl");
+            std::fs::write(&torn, &bytes[..cut]).unwrap();
+            let lines = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
+            let (events, length) = events(&torn).unwrap();
+            assert_eq!(events, written[..lines], "cut after {cut} bytes");
+
+            let file = Journal::open(&torn).unwrap();
+            let mut journal = Journal::reopen(file, &torn, length).unwrap();
+            journal.append(&done(9)).unwrap();
+            drop(journal);
+            assert_eq!(
+                self::events(&torn).unwrap().0.last(),
+                Some(&done(9)),
+                "cut after {cut} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn a_damaged_line_in_the_middle_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let good = serde_json::to_string(&Line {
+            event: &done(1),
+            time: clock::now(),
+        })
+        .unwrap();
+        std::fs::write(&path, format!("{good}\n{{\"event\":\"po\0\n{good}\n")).unwrap();
+        let fault = events(&path).unwrap_err();
+        assert!(fault.message.contains("line 2"), "{fault}");
+        std::fs::write(&path, format!("{good}\n\0\0\0\0\n")).unwrap();
+        assert_eq!(
+            events(&path).unwrap().0.len(),
+            1,
+            "a last line of zeros never reached the disk"
+        );
+    }
+
+    #[test]
+    fn two_hosts_cannot_hold_one_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let held = Journal::create(&path).unwrap();
+        assert_eq!(Journal::open(&path).unwrap_err().kind, Kind::Usage);
+        drop(held);
+        assert!(Journal::open(&path).is_ok());
+    }
+
+    #[test]
+    fn a_full_disk_is_something_missing() {
+        let Ok(full) = OpenOptions::new().append(true).open("/dev/full") else {
+            return;
+        };
+        let mut journal = Journal::hold(full, Path::new("/dev/full"), 0).unwrap();
+        let fault = journal.append(&done(1)).unwrap_err();
+        assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));
+        assert!(fault.hint.unwrap().contains("--out"));
+    }
+}

@@ -1,0 +1,125 @@
+//! The files of a run under way: journal, manifest, texts, result.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::folder::Folder;
+use super::journal::Journal;
+use super::manifest::Manifest;
+use super::{Event, clock, disk, plan};
+use crate::fault::{Fault, Result};
+
+/// Keeps a run in its folder.
+pub(super) struct Keeper {
+    folder: Folder,
+    state: Mutex<State>,
+}
+
+struct State {
+    journal: Journal,
+    manifest: Manifest,
+    /// Whether the manifest on disk is older than the one here.
+    stale: bool,
+    /// Engines that earlier lives started, where a resume must find the same.
+    engines_before: Vec<Value>,
+}
+
+impl Keeper {
+    /// Keeps from here on; the manifest is written.
+    pub(super) fn new(
+        folder: Folder,
+        journal: Journal,
+        manifest: Manifest,
+        engines_before: Vec<Value>,
+    ) -> Result<Self> {
+        manifest.write(folder.path())?;
+        Ok(Self {
+            folder,
+            state: Mutex::new(State {
+                journal,
+                manifest,
+                stale: false,
+                engines_before,
+            }),
+        })
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn file(&self, room: &str, name: &str) -> Result<PathBuf> {
+        self.folder.file(room, name)
+    }
+
+    /// Keeps an event: what it says about the run as a whole goes to the manifest as well.
+    pub(super) fn note(&self, event: &Event) -> Result<()> {
+        let mut state = self.lock();
+        if let Event::Engine { info } = event {
+            let differences = plan::engine_differences(&state.engines_before, info);
+            if !differences.is_empty() {
+                return Err(refusal(&differences));
+            }
+            if !state.manifest.engines.contains(info) {
+                state.manifest.engines.push(info.clone());
+                state.stale = true;
+            }
+        }
+        state.journal.append(event)?;
+        self.refresh(&mut state)
+    }
+
+    /// Changes the manifest; it is written with the next event.
+    pub(super) fn amend(&self, change: impl FnOnce(&mut Manifest)) {
+        let mut state = self.lock();
+        change(&mut state.manifest);
+        state.stale = true;
+    }
+
+    /// Keeps a module as it runs. On a resume it must be the one that ran.
+    pub(super) fn module(&self, name: &str, text: &str, sha256: &str) -> Result<()> {
+        let mut state = self.lock();
+        match state.manifest.modules.get(name) {
+            Some(before) if before == sha256 => return Ok(()),
+            Some(_) => return Err(refusal(&[format!("the module `{name}` has changed")])),
+            None => {}
+        }
+        self.folder.keep(Some(name), text)?;
+        state.manifest.modules.insert(name.to_owned(), sha256.to_owned());
+        state.stale = true;
+        self.refresh(&mut state)
+    }
+
+    /// Writes the result and the last state of the manifest.
+    pub(super) fn end(&self, status: &str, document: &Value) -> Result<()> {
+        disk::replace_json(&self.folder.path().join("result.json"), document)?;
+        let mut state = self.lock();
+        state.manifest.status = status.to_owned();
+        state.manifest.ended = Some(clock::now());
+        state.stale = true;
+        self.refresh(&mut state)
+    }
+
+    fn refresh(&self, state: &mut State) -> Result<()> {
+        if state.stale {
+            state.manifest.write(self.folder.path())?;
+            state.stale = false;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a run is not taken up again.
+pub(super) fn refusal(differences: &[String]) -> Fault {
+    Fault::usage(format!(
+        "this is not the run that was begun: {}",
+        differences.join("; ")
+    ))
+    .hint("resume it with what it was begun with, or begin a new run")
+}
