@@ -1,21 +1,62 @@
 //! `profiler doc`: shows the script API, generated from what is registered.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use super::Status;
 use super::program::Program;
 use crate::fault::{Fault, Result};
+use crate::run::Run;
+use crate::script::reference::{Found, Reference};
+use crate::script::{Host, Settings, interpreter};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// A function, method, module or type
     name: Option<String>,
-    /// How: md, json or definitions
-    #[arg(long, default_value = "md")]
-    format: String,
+    /// Markdown, JSON, or definitions for an editor's Rhai language server
+    #[arg(long, value_enum, default_value_t = Format::Md)]
+    format: Format,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Md,
+    Json,
+    Definitions,
 }
 
 /// Prints the reference, or the part of it that is asked for.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let _ = program;
-    Err(Fault::internal(format!("not built yet: {args:?}")))
+    let reference = reference(program);
+    let found = args.name.as_deref().map(|name| reference.find(name)).transpose()?;
+    let text = match (args.format, &found) {
+        (Format::Md, None) => reference.markdown(),
+        (Format::Md, Some(found)) => found.iter().map(Found::markdown).collect::<Vec<_>>().join("\n"),
+        (Format::Json, None) => pretty(&reference.json()),
+        (Format::Json, Some(found)) => pretty(&Found::json(found, &reference)),
+        (Format::Definitions, None) => reference.definitions(),
+        (Format::Definitions, Some(_)) => {
+            return Err(Fault::usage("definitions are of the whole script API").hint("leave NAME out"));
+        }
+    };
+    program.terminal.print(text.trim_end())?;
+    Ok(0)
+}
+
+/// The reference of an interpreter that runs nothing.
+fn reference(program: &Program) -> Reference {
+    let host = Host::new(
+        program.tasks.clone(),
+        Arc::new(Run::ephemeral("doc")),
+        Default::default(),
+        Default::default(),
+        Settings::default(),
+    );
+    Reference::of(&interpreter(&Arc::new(host), Path::new(".")))
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}")
 }

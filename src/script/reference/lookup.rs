@@ -1,8 +1,10 @@
 //! Finding one thing in the documentation by what people type.
 
 use crate::fault::{Fault, Result};
+use crate::script::nearest::nearest;
 
 use super::function::alias;
+use super::metadata::STANDARD;
 use super::{FunctionDoc, RHAI_BOOK, Reference, Section, SectionKind};
 
 /// What a name stands for.
@@ -39,7 +41,7 @@ impl Reference {
 
     fn unknown(&self, name: &str) -> Fault {
         let fault = Fault::usage(format!("nothing is called `{name}`"));
-        if self.rhai.iter().any(|known| known == name) {
+        if STANDARD.contains(name) {
             return fault.hint(format!("`{name}` belongs to Rhai itself: {RHAI_BOOK}"));
         }
         match self.nearest(name) {
@@ -51,14 +53,8 @@ impl Reference {
     /// The known name that is most like `name`, if any is like it.
     fn nearest(&self, name: &str) -> Option<String> {
         let sections = self.sections.iter().map(|section| section.name.clone());
-        let functions = self.functions().flat_map(names);
-        sections
-            .chain(functions)
-            .filter(|known| !known.is_empty())
-            .map(|known| (strsim::jaro_winkler(&known, name), known))
-            .filter(|(likeness, _)| *likeness > 0.8)
-            .max_by(|(a, _), (b, _)| a.total_cmp(b))
-            .map(|(_, known)| known)
+        let known: Vec<String> = sections.chain(self.functions().flat_map(names)).collect();
+        nearest(name, known.iter().map(String::as_str)).map(str::to_owned)
     }
 }
 

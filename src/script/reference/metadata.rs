@@ -1,6 +1,7 @@
 //! The interpreter's metadata as it writes it, in the parts that are used here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use rhai::Engine;
 use serde::Deserialize;
@@ -24,6 +25,9 @@ pub(super) struct Metadata {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Function {
     pub(super) name: String,
+    /// `script` or `native`.
+    #[serde(rename = "type")]
+    pub(super) origin: String,
     /// `global`: visible without the module's name.
     pub(super) namespace: String,
     pub(super) access: String,
@@ -56,9 +60,19 @@ pub(super) struct CustomType {
 impl Metadata {
     /// What is registered beyond Rhai's standard packages.
     pub(super) fn of(engine: &Engine) -> Self {
+        Self::read(engine, false)
+    }
+
+    fn read(engine: &Engine, standard: bool) -> Self {
         engine
-            .gen_fn_metadata_to_json(false)
+            .gen_fn_metadata_to_json(standard)
             .and_then(|text| serde_json::from_str(&text))
             .expect("the interpreter's metadata has the shape of its version")
     }
 }
+
+/// The names of the functions in Rhai's standard packages, read once.
+pub(super) static STANDARD: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let functions = Metadata::read(&Engine::new(), true).functions;
+    functions.into_iter().map(|function| function.name).collect()
+});

@@ -23,6 +23,8 @@ pub use section::{Section, SectionKind};
 
 use rhai::Engine;
 
+use crate::script::shipped;
+
 /// Where Rhai documents what is not listed here: arithmetic, strings, arrays, maps.
 const RHAI_BOOK: &str = "https://rhai.rs/book/";
 
@@ -31,8 +33,6 @@ const RHAI_BOOK: &str = "https://rhai.rs/book/";
 pub struct Reference {
     /// Global functions first, then namespaces, types and standard modules, each by name.
     pub sections: Vec<Section>,
-    /// Names of Rhai's own standard packages, which are not listed.
-    rhai: Vec<String>,
 }
 
 impl Reference {
@@ -40,10 +40,13 @@ impl Reference {
     #[must_use]
     pub fn of(engine: &Engine) -> Self {
         let mut sections = native::sections(engine);
-        sections.extend(stdlib::sections(engine, []));
+        let modules: Vec<(String, _)> = shipped::modules()
+            .filter_map(|name| Some((format!("std/{name}"), shipped::module(name)?)))
+            .collect();
+        let sources = modules.iter().map(|(name, source)| (name.as_str(), source.as_ref()));
+        sections.extend(stdlib::sections(engine, sources));
         sections.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
-        let rhai = engine.collect_fn_metadata(None, |info| Some(info.metadata.name.to_string()), true);
-        Self { sections, rhai }
+        Self { sections }
     }
 
     /// Every function, method and property, in the order of the sections.
@@ -60,4 +63,9 @@ pub fn functions(engine: &Engine) -> Vec<FunctionDoc> {
         .into_iter()
         .flat_map(|section| section.functions)
         .collect()
+}
+
+/// The script's word for one of Rhai's own types, as Rust spells it; none for the unit type.
+pub(super) fn type_word(spelled: &str) -> Option<String> {
+    types::script_type(spelled, &types::TypeNames::new())
 }

@@ -55,11 +55,10 @@ impl Sections {
                 self.section(SectionKind::Type, &custom.display_name).docs = docs;
             }
         }
-        for function in metadata
-            .functions
-            .iter()
-            .filter(|function| function.access != "private")
-        {
+        let is_listed = |function: &&Function| {
+            function.access != "private" && !function.name.starts_with("anon$")
+        };
+        for function in metadata.functions.iter().filter(is_listed) {
             let module = module.filter(|_| function.namespace != "global");
             let documented = document(function, module, &self.types);
             let section = match (&documented.on, &documented.module) {
@@ -102,6 +101,11 @@ fn document(function: &Function, module: Option<&str>, types: &TypeNames) -> Fun
         .enumerate()
         .map(|numbered| parameter(numbered, types))
         .collect();
+    let is_script = function.origin == "script";
+    if is_script {
+        // A script says nothing of types.
+        params.iter_mut().for_each(|(param, _)| param.kind = None);
+    }
     let is_operator =
         HOOKS.contains(&function.name.as_str()) || !function.name.contains(|c: char| c.is_alphanumeric() || c == '_');
     let is_property = function.name.starts_with(GETTER) || function.name.starts_with(SETTER);
@@ -121,7 +125,7 @@ fn document(function: &Function, module: Option<&str>, types: &TypeNames) -> Fun
         module: module.map(str::to_owned),
         on,
         params: params.into_iter().map(|(param, _)| param).collect(),
-        returns: script_type(&function.return_type, types),
+        returns: script_type(&function.return_type, types).filter(|_| !is_script),
         settable: false,
         summary: comment.summary,
         docs: comment.docs,

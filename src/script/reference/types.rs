@@ -28,13 +28,13 @@ pub(super) fn script_type(spelled: &str, names: &TypeNames) -> Option<String> {
         "FLOAT" | "f64" | "f32" => "float".to_owned(),
         "bool" => "bool".to_owned(),
         "char" => "char".to_owned(),
-        "ImmutableString" | "String" | "str" | "SmartString" | "Identifier" => "string".to_owned(),
-        "Array" | "Vec" => "array".to_owned(),
+        "ImmutableString" | "String" | "str" | "string" | "SmartString" | "Identifier" => "string".to_owned(),
+        "Array" | "array" | "Vec" => "array".to_owned(),
         "Blob" => "blob".to_owned(),
-        "Map" => "map".to_owned(),
+        "Map" | "map" => "map".to_owned(),
         "Range" | "RangeInclusive" | "ExclusiveRange" | "InclusiveRange" => "range".to_owned(),
         "Dynamic" | "RhaiResult" | "?" => "any".to_owned(),
-        "FnPtr" => "closure".to_owned(),
+        "FnPtr" | "Fn" => "closure".to_owned(),
         other => names.get(other).cloned().unwrap_or_else(|| other.to_owned()),
     };
     Some(word)

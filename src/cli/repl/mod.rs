@@ -1,0 +1,130 @@
+//! `profiler repl`: tries primitives by hand.
+//!
+//! The conversation has a thread of its own, since the interpreter needs a large stack and the editor blocks on the keyboard;
+//! here the process waits for its end, or for a signal that ends it from outside.
+
+mod conversation;
+mod history;
+mod keyboard;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Status;
+use super::program::Program;
+use crate::fault::{Fault, Result};
+use crate::report::Terminal;
+use crate::run::{Event, Run};
+use crate::script::{Host, Settings};
+use conversation::{Conversation, Moment};
+
+/// What a shell reports for a process that a signal ended: 128 and the signal's number.
+const HUNG_UP: Status = 129;
+const TERMINATED: Status = 143;
+
+/// How long an interrupted input may take to notice before it is interrupted again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// A script to load first
+    script: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    options: super::args::ScriptOptions,
+}
+
+/// Reads and evaluates until Ctrl-D.
+pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let host = host(args, program)?;
+    host.run.listen(Box::new(show));
+    let moment = Arc::new(Moment::default());
+    let conversation = Conversation {
+        host: Arc::clone(&host),
+        signals: program.signals.clone(),
+        script: args.script.clone(),
+        moment: Arc::clone(&moment),
+    };
+    let status = wait(program, conversation, &moment);
+    end_services(&host)?;
+    status
+}
+
+/// Waits for the conversation's end. Where a signal ends it while the keyboard is waited for, its thread stays behind.
+fn wait(program: &Program, conversation: Conversation, moment: &Moment) -> Result<Status> {
+    let keys = keyboard::Modes::current();
+    let (done, mut ended) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new()
+        .name("repl".into())
+        .stack_size(crate::script::STACK)
+        .spawn(move || done.send(conversation.hold()))
+        .map_err(|error| Fault::internal(format!("cannot start a thread: {error}")))?;
+    let panicked = |_| Fault::internal("the conversation's thread panicked");
+    let listen = |kind| signal(kind).map_err(|error| Fault::internal(format!("cannot listen for signals: {error}")));
+    program.tasks.finish(async {
+        let mut terminate = listen(SignalKind::terminate())?;
+        let mut hang_up = listen(SignalKind::hangup())?;
+        let status = tokio::select! {
+            result = &mut ended => return result.map_err(panicked)?,
+            _ = terminate.recv() => TERMINATED,
+            _ = hang_up.recv() => HUNG_UP,
+        };
+        if !moment.is_running() {
+            keys.restore();
+            return Ok(status);
+        }
+        // Interrupted, the running input ends by itself, and with it the conversation.
+        moment.leave();
+        loop {
+            program.tasks.interrupt();
+            tokio::select! {
+                result = &mut ended => return result.map_err(panicked)?.map(|_| status),
+                // An input that began at the same instant has forgotten the interruption.
+                () = tokio::time::sleep(AGAIN) => {}
+            }
+        }
+    })
+}
+
+fn host(args: &Args, program: &Program) -> Result<Arc<Host>> {
+    let settings = Settings {
+        script: args.script.clone().unwrap_or_default(),
+        ..Settings::default()
+    };
+    Ok(Arc::new(Host::new(
+        program.tasks.clone(),
+        Arc::new(Run::ephemeral("repl")),
+        Default::default(),
+        Default::default(),
+        settings,
+    )))
+}
+
+/// Ends everything that the session started.
+fn end_services(host: &Host) -> Result<()> {
+    let _ = host;
+    Ok(())
+}
+
+/// The folder that imports are relative to: the script's, else the one that the program was started in.
+fn root(script: Option<&Path>) -> &Path {
+    match script.and_then(Path::parent) {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// What happens while an input runs. What a script prints is a result; the rest is for the reader.
+fn show(event: &Event) {
+    let terminal = Terminal::detect();
+    match event {
+        // A reader that is gone is told of at the next result.
+        Event::Print { text } => drop(terminal.print(text)),
+        Event::Warning { text } => terminal.say(&format!("warning: {text}")),
+        Event::Phase { phase, detail } => terminal.say(format!("{phase} {detail}").trim_end()),
+        _ => {}
+    }
+}

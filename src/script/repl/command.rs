@@ -1,0 +1,118 @@
+//! The commands of the REPL, which begin with a colon; everything else is Rhai.
+
+use std::path::PathBuf;
+
+use crate::fault::{Fault, Result};
+use crate::script::nearest::nearest;
+
+/// What `:help` says about the commands.
+pub const HELP: &str = "\
+:help NAME    what a function, type or module does
+:scope        the variables of this session
+:load FILE    runs a script here
+:save FILE    writes this session as a script (:save! replaces a file)
+:reset        forgets everything and stops what was started
+:quit         leaves, as Ctrl-D does
+
+Tab completes, Alt-Enter breaks a line, Ctrl-C stops the running line, the rest is Rhai.
+`profiler doc` lists the script API.";
+
+/// Every command with its colon.
+pub(super) const COMMANDS: [&str; 7] = [":help", ":load", ":quit", ":reset", ":save", ":save!", ":scope"];
+
+/// A command of the REPL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// What the commands are, or what a name means.
+    Help(Option<String>),
+    /// Runs a file in this session.
+    Load(PathBuf),
+    /// Leaves.
+    Quit,
+    /// Begins anew.
+    Reset,
+    /// Writes the session as a script.
+    Save {
+        /// Where.
+        file: PathBuf,
+        /// Whether an existing file is replaced.
+        replace: bool,
+    },
+    /// Lists the variables.
+    Scope,
+}
+
+impl Command {
+    /// The command that `line` is; none when it is Rhai.
+    pub fn parse(line: &str) -> Option<Result<Self>> {
+        let line = line.trim();
+        line.starts_with(':').then(|| Self::read(line))
+    }
+
+    fn read(line: &str) -> Result<Self> {
+        let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let argument = argument.trim();
+        let file = || match argument {
+            "" => Err(Fault::usage(format!("`{name}` needs a file")).hint(format!("write `{name} my.rhai`"))),
+            path => Ok(PathBuf::from(path)),
+        };
+        let alone = |command| match argument {
+            "" => Ok(command),
+            other => Err(Fault::usage(format!("`{name}` takes nothing, not `{other}`"))),
+        };
+        match name {
+            ":help" => Ok(Command::Help((!argument.is_empty()).then(|| argument.to_owned()))),
+            ":load" => Ok(Command::Load(file()?)),
+            ":quit" => alone(Command::Quit),
+            ":reset" => alone(Command::Reset),
+            ":save" | ":save!" => Ok(Command::Save {
+                file: file()?,
+                replace: name.ends_with('!'),
+            }),
+            ":scope" => alone(Command::Scope),
+            _ => {
+                let fault = Fault::usage(format!("there is no command `{name}`"));
+                Err(match nearest(name, COMMANDS) {
+                    Some(near) => fault.hint(format!("did you mean `{near}`?")),
+                    None => fault.hint("`:help` lists the commands"),
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_colon_makes_a_command() {
+        assert_eq!(Command::parse("let x = 1;"), None);
+        assert_eq!(Command::parse(" :quit "), Some(Ok(Command::Quit)));
+        assert_eq!(Command::parse(":help"), Some(Ok(Command::Help(None))));
+        assert_eq!(
+            Command::parse(":help docker::start"),
+            Some(Ok(Command::Help(Some("docker::start".to_owned()))))
+        );
+        assert_eq!(
+            Command::parse(":save! a b.rhai"),
+            Some(Ok(Command::Save {
+                file: "a b.rhai".into(),
+                replace: true
+            }))
+        );
+    }
+
+    #[test]
+    fn a_wrong_command_names_the_nearest() {
+        let fault = Command::parse(":hlep x").unwrap().unwrap_err();
+        assert_eq!(fault.hint.as_deref(), Some("did you mean `:help`?"));
+        assert!(Command::parse(":save").unwrap().is_err());
+        assert!(Command::parse(":reset now").unwrap().is_err());
+    }
+
+    #[test]
+    fn help_names_every_command() {
+        assert!(COMMANDS.iter().all(|command| HELP.contains(command)));
+    }
+}

@@ -1,0 +1,150 @@
+//! Colours for what is being typed.
+
+use rhai::{Engine, Token};
+
+use super::mask::{Class, Mask};
+use super::pieces::word_at;
+
+const COMMENT: &str = "\x1b[2m";
+const KEYWORD: &str = "\x1b[35m";
+const NUMBER: &str = "\x1b[36m";
+const TEXT: &str = "\x1b[32m";
+const CALL: &str = "\x1b[34m";
+const WRONG: &str = "\x1b[31m";
+const END: &str = "\x1b[0m";
+
+/// `text` with colours; without them it is the same text.
+pub(super) fn highlight(engine: &Engine, text: &str) -> String {
+    if text.trim_start().starts_with(':') {
+        return format!("{KEYWORD}{text}{END}");
+    }
+    let mask = Mask::of(text);
+    let mut colours = token_colours(engine, text);
+    for (at, colour) in colours.iter_mut().enumerate() {
+        match mask.class(at) {
+            Class::Comment => *colour = COMMENT,
+            Class::Text => *colour = TEXT,
+            Class::Code => {}
+        }
+    }
+    let mut shown = String::with_capacity(text.len() * 2);
+    let mut current = "";
+    for (at, c) in text.char_indices() {
+        // A colour must not run over a line's end, where the editor draws anew.
+        let colour = if c == '\n' { "" } else { colours[at] };
+        if colour != current {
+            if !current.is_empty() {
+                shown.push_str(END);
+            }
+            shown.push_str(colour);
+            current = colour;
+        }
+        shown.push(c);
+    }
+    if !current.is_empty() {
+        shown.push_str(END);
+    }
+    shown
+}
+
+/// For each byte the colour of the token that it is in; strings and comments are told by the mask.
+fn token_colours(engine: &Engine, text: &str) -> Vec<&'static str> {
+    let mut colours = vec![""; text.len()];
+    let lines: Vec<usize> = std::iter::once(0)
+        .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+        .collect();
+    let inputs = [text];
+    let (tokens, control) = engine.lex(&inputs);
+    // For each interpolation of a long string that is open, how many braces are open in it.
+    let mut braces: Vec<usize> = Vec::new();
+    for (token, position) in tokens {
+        match &token {
+            // The lexer repeats the end for ever.
+            Token::EOF => break,
+            Token::InterpolatedString(_) => braces.push(0),
+            Token::LeftBrace | Token::MapStart => {
+                if let Some(open) = braces.last_mut() {
+                    *open += 1;
+                }
+            }
+            Token::RightBrace => {
+                if let Some(open) = braces.last_mut() {
+                    *open = open.saturating_sub(1);
+                    if *open == 0 {
+                        braces.pop();
+                        control.borrow_mut().is_within_text = true;
+                    }
+                }
+            }
+            _ => {}
+        }
+        let (Some(line), Some(column)) = (position.line(), position.position()) else {
+            continue;
+        };
+        let Some(&begin) = lines.get(line - 1) else { continue };
+        let Some((offset, _)) = text[begin..].char_indices().nth(column - 1) else {
+            continue;
+        };
+        let start = begin + offset;
+        let (colour, length) = shape(&token, &text[start..]);
+        colours[start..start + length].fill(colour);
+    }
+    colours
+}
+
+/// The colour of a token and how many bytes it has.
+fn shape(token: &Token, rest: &str) -> (&'static str, usize) {
+    let word = word_at(rest, 0).len();
+    let colour = match token {
+        Token::IntegerConstant(_) | Token::FloatConstant(_) | Token::True | Token::False => NUMBER,
+        Token::Identifier(_) if rest[word..].starts_with('(') => CALL,
+        Token::Reserved(_) | Token::LexError(_) => WRONG,
+        token if token.is_standard_keyword() => KEYWORD,
+        _ => return ("", word),
+    };
+    // A float is two words with a point between.
+    let length = match token {
+        Token::FloatConstant(_) => rest
+            .find(|c: char| !c.is_alphanumeric() && !['.', '_'].contains(&c))
+            .unwrap_or(rest.len()),
+        _ => word.max(rest.chars().next().map_or(0, char::len_utf8)),
+    };
+    (colour, length)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn plain(coloured: &str) -> String {
+        console::strip_ansi_codes(coloured).into_owned()
+    }
+
+    #[test]
+    fn keywords_numbers_strings_calls_and_comments_have_colours() {
+        let engine = Engine::new();
+        let shown = highlight(&engine, "let x = f(1.5, \"a\"); // é");
+        assert_eq!(
+            shown,
+            format!("{KEYWORD}let{END} x = {CALL}f{END}({NUMBER}1.5{END}, {TEXT}\"a\"{END}); {COMMENT}// é{END}")
+        );
+    }
+
+    #[test]
+    fn code_inside_a_long_string_has_colours() {
+        let engine = Engine::new();
+        let shown = highlight(&engine, "`é ${ if a { 1 } } let` + 2");
+        assert!(shown.contains(&format!("{KEYWORD}if{END}")), "{shown:?}");
+        assert!(shown.contains(&format!("let`{END}")), "{shown:?}");
+        assert!(shown.ends_with(&format!("{NUMBER}2{END}")), "{shown:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn colours_change_no_character(text in "[a-z0-9 \n`\"'#{}()$/*\\\\é.+]{0,40}") {
+            prop_assert_eq!(plain(&highlight(&Engine::new(), &text)), text);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Values as the REPL shows them: short ones on one line, maps and long arrays indented.
+
+use rhai::{Array, Dynamic, Engine, Map, Scope};
+
+/// What still stands on one line, in characters.
+const WIDTH: usize = 100;
+
+/// How many items of an array or map are shown.
+const ITEMS: usize = 200;
+
+/// `value` as it is shown; nothing for `()`.
+pub(super) fn pretty(engine: &Engine, value: &Dynamic) -> Option<String> {
+    (!value.is_unit()).then(|| shown(engine, value, 0))
+}
+
+/// `value` on one line of at most `width` characters, for lists.
+pub(super) fn brief(engine: &Engine, value: &Dynamic, width: usize) -> String {
+    let line = one_line(engine, value, width * 2).unwrap_or_else(|| match () {
+        () if value.is_array() => "[…]".to_owned(),
+        () if value.is_map() => "#{…}".to_owned(),
+        () => leaf(engine, value),
+    });
+    let line = line.replace('\n', " ");
+    match line.chars().count() > width {
+        true => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        false => line,
+    }
+}
+
+fn shown(engine: &Engine, value: &Dynamic, depth: usize) -> String {
+    if let Some(line) = one_line(engine, value, WIDTH.saturating_sub(2 * depth))
+        && (depth > 0 || !value.is_map() || line == "#{}")
+    {
+        return line;
+    }
+    let indent = "  ".repeat(depth + 1);
+    let close = "  ".repeat(depth);
+    if let Some(map) = value.read_lock::<Map>() {
+        let items: Vec<String> = map
+            .iter()
+            .take(ITEMS)
+            .map(|(key, value)| format!("{indent}{}: {},\n", key_text(key), shown(engine, value, depth + 1)))
+            .collect();
+        return format!("#{{\n{}{}{close}}}", items.concat(), more(map.len(), &indent));
+    }
+    if let Some(array) = value.read_lock::<Array>() {
+        let items: Vec<String> = array
+            .iter()
+            .take(ITEMS)
+            .map(|value| format!("{indent}{},\n", shown(engine, value, depth + 1)))
+            .collect();
+        return format!("[\n{}{}{close}]", items.concat(), more(array.len(), &indent));
+    }
+    leaf(engine, value)
+}
+
+fn more(length: usize, indent: &str) -> String {
+    match length.checked_sub(ITEMS) {
+        None | Some(0) => String::new(),
+        Some(hidden) => format!("{indent}… {hidden} more\n"),
+    }
+}
+
+/// The value on one line, unless it takes more than `room` characters.
+fn one_line(engine: &Engine, value: &Dynamic, room: usize) -> Option<String> {
+    let line = if let Some(map) = value.read_lock::<Map>() {
+        if map.is_empty() {
+            return Some("#{}".to_owned());
+        }
+        let mut left = room.checked_sub(4)?;
+        let mut items = Vec::new();
+        for (key, value) in map.iter() {
+            let item = format!("{}: {}", key_text(key), one_line(engine, value, left)?);
+            left = left.checked_sub(item.len() + 2)?;
+            items.push(item);
+        }
+        format!("#{{ {} }}", items.join(", "))
+    } else if let Some(array) = value.read_lock::<Array>() {
+        let mut left = room.checked_sub(2)?;
+        let mut items = Vec::new();
+        for value in array.iter() {
+            let item = one_line(engine, value, left)?;
+            left = left.checked_sub(item.len() + 2)?;
+            items.push(item);
+        }
+        format!("[{}]", items.join(", "))
+    } else {
+        leaf(engine, value)
+    };
+    (line.chars().count() <= room && !line.contains('\n')).then_some(line)
+}
+
+/// A value that holds no others. Types of ours show themselves by their `to_debug`.
+fn leaf(engine: &Engine, value: &Dynamic) -> String {
+    if let Some(text) = value.read_lock::<rhai::ImmutableString>() {
+        return format!("{:?}", text.as_str());
+    }
+    if value.is_fnptr() {
+        return "closure".to_owned();
+    }
+    if value.is_int() || value.is_float() || value.is_bool() || value.is_unit() || value.is_char() || value.is_blob() {
+        return format!("{value:?}");
+    }
+    let mut scope = Scope::new();
+    scope.push_dynamic("value", value.clone());
+    engine
+        .eval_expression_with_scope::<String>(&mut scope, "value.to_debug()")
+        .unwrap_or_else(|_| engine.map_type_name(value.type_name()).to_owned())
+}
+
+/// A key as a map literal writes it.
+fn key_text(key: &str) -> String {
+    let is_name = key.chars().all(super::pieces::is_word) && !key.starts_with(|c: char| c.is_ascii_digit());
+    match is_name && !key.is_empty() {
+        true => key.to_owned(),
+        false => format!("{key:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn eval(script: &str) -> Option<String> {
+        let engine = Engine::new();
+        let value: Dynamic = engine.eval(script).unwrap();
+        pretty(&engine, &value)
+    }
+
+    #[test]
+    fn short_values_stand_on_one_line() {
+        assert_eq!(eval("()"), None);
+        assert_eq!(eval("1 + 1").as_deref(), Some("2"));
+        assert_eq!(eval("\"a\\\"b\"").as_deref(), Some("\"a\\\"b\""));
+        assert_eq!(eval("[1, 2.5, 'c', ()]").as_deref(), Some("[1, 2.5, 'c', ()]"));
+        assert_eq!(eval("#{}").as_deref(), Some("#{}"));
+        assert_eq!(eval("|x| x").as_deref(), Some("closure"));
+    }
+
+    #[test]
+    fn maps_are_indented() {
+        assert_eq!(
+            eval("#{ verdict: \"ok\", \"a b\": [#{ x: 1 }] }").as_deref(),
+            Some("#{\n  \"a b\": [#{ x: 1 }],\n  verdict: \"ok\",\n}")
+        );
+    }
+
+    #[test]
+    fn long_arrays_are_cut() {
+        let shown = eval("let a = []; a.pad(1000, \"0123456789\"); a").unwrap();
+        assert!(shown.starts_with("[\n  \"0123456789\",\n"), "{shown}");
+        assert!(shown.ends_with("  … 800 more\n]"), "{shown}");
+    }
+
+    #[test]
+    fn brief_values_keep_to_their_width() {
+        let engine = Engine::new();
+        let value: Dynamic = engine.eval("let a = []; a.pad(1000, 7); a").unwrap();
+        assert_eq!(brief(&engine, &value, 20), "[…]");
+        assert_eq!(
+            brief(&engine, &Dynamic::from("a long text without end"), 10),
+            "\"a long t…"
+        );
+    }
+}

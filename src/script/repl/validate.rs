@@ -1,0 +1,108 @@
+//! Whether Enter ends an input or opens another line.
+
+use rhai::{Engine, ParseErrorType, Position};
+
+use super::mask::{Inside, Mask};
+
+/// Judges inputs with an interpreter that knows only the grammar: unknown names are the session's to report.
+pub(super) struct Validator {
+    grammar: Engine,
+}
+
+impl Validator {
+    pub(super) fn new() -> Self {
+        let mut grammar = Engine::new_raw();
+        grammar.set_max_expr_depths(0, 0);
+        Self { grammar }
+    }
+
+    /// Whether `text` can be run as it is; else it wants more lines. What is wrong in itself counts as complete, so that
+    /// the error is shown.
+    pub(super) fn is_complete(&self, text: &str) -> bool {
+        if text.trim_start().starts_with(':') {
+            return true;
+        }
+        let mask = Mask::of(text);
+        if matches!(mask.end, Inside::BlockComment | Inside::LongText) {
+            return false;
+        }
+        let Err(error) = self.grammar.compile(text) else {
+            return true;
+        };
+        match error.err_type() {
+            ParseErrorType::UnexpectedEOF => false,
+            ParseErrorType::MissingToken(..) => !is_past_the_end(text, error.position()),
+            _ => true,
+        }
+    }
+}
+
+/// Whether nothing but blanks and comments follows `position`.
+fn is_past_the_end(text: &str, position: Position) -> bool {
+    let (Some(line), column) = (position.line(), position.position().unwrap_or(1)) else {
+        return true;
+    };
+    let before: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let on_line = text[before..]
+        .chars()
+        .take(column - 1)
+        .map(char::len_utf8)
+        .sum::<usize>();
+    Mask::of(text)
+        .code()
+        .all(|(at, c)| at < before + on_line || c.is_whitespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_construct_wants_more_lines() {
+        let validator = Validator::new();
+        for text in [
+            "fn f(x) {",
+            "fn f(x) {\n  x + 1 // more",
+            "f(1,",
+            "[1, 2",
+            "#{ a: 1,",
+            "if a",
+            "let t = `one",
+            "let t = `one ${ f(`two",
+            "/* open",
+            "let x = #\"raw",
+            "a +",
+            "for p in [1, 2] {",
+            "while true {\n",
+            "switch x { 1 =>",
+            "|p| {",
+            "try { 1 }",
+        ] {
+            assert!(!validator.is_complete(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_runs_or_cannot_run_is_complete() {
+        let validator = Validator::new();
+        for text in [
+            "",
+            "1 + 1",
+            "let x = 5;",
+            "let x = 5",
+            "fn f(x) {\n x\n}",
+            "// note",
+            "let t = `a { b`",
+            "let s = \"{[(\";",
+            "x.unknown(undefined::y)",
+            "f(1))",
+            "let s = \"open",
+            "fn f(x { }",
+            ":help f(",
+            "let = 4;",
+            "if x { 1 }",
+        ] {
+            assert!(validator.is_complete(text), "{text}");
+        }
+    }
+}

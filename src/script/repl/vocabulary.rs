@@ -1,0 +1,140 @@
+//! The names that completion and hints know: what is registered, what Rhai brings, and what the session has.
+
+use std::collections::BTreeSet;
+
+use rhai::Engine;
+
+use crate::script::reference::{self, FunctionDoc, FunctionKind};
+
+/// Words of the language that begin or join statements.
+const KEYWORDS: [&str; 25] = [
+    "break", "catch", "const", "continue", "do", "else", "export", "false", "fn", "for", "global", "if", "import",
+    "in", "let", "loop", "private", "return", "switch", "this", "throw", "true", "try", "until", "while",
+];
+
+/// Everything that can be named.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Vocabulary {
+    /// Functions beyond Rhai's own, those of the session included.
+    pub(super) functions: Vec<FunctionDoc>,
+    /// Rhai's own functions: name, and the type that they are methods of.
+    builtin: Vec<(String, Option<String>)>,
+    /// Variables of the session.
+    pub(super) variables: Vec<Variable>,
+    /// What can be imported by name.
+    pub(super) modules: Vec<String>,
+}
+
+/// A variable of the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its type in script words.
+    pub kind: String,
+    /// Whether it cannot be assigned.
+    pub constant: bool,
+    /// Its value on one short line.
+    pub value: String,
+    /// The keys of a map.
+    pub(super) keys: Vec<String>,
+}
+
+impl Vocabulary {
+    /// What can be named beside `variables`.
+    pub(super) fn of(engine: &Engine, variables: Vec<Variable>, modules: Vec<String>) -> Self {
+        let functions = reference::functions(engine);
+        let builtin = engine.collect_fn_metadata(
+            None,
+            |info| {
+                let name = info.metadata.name.as_str();
+                let first = info
+                    .metadata
+                    .params_info
+                    .first()
+                    .and_then(|param| param.split_once(':'));
+                let on = first.and_then(|(_, kind)| reference::type_word(kind));
+                let is_name = name.chars().all(super::pieces::is_word) && info.namespace.is_empty();
+                is_name.then(|| (name.to_owned(), on))
+            },
+            true,
+        );
+        Self {
+            functions,
+            builtin,
+            variables,
+            modules,
+        }
+    }
+
+    /// Names that can begin an expression or statement.
+    pub(super) fn names(&self) -> BTreeSet<String> {
+        let functions = self.functions.iter().filter_map(|function| match function.kind {
+            FunctionKind::Function => Some(match &function.module {
+                Some(module) if !module.contains('/') => format!("{module}::"),
+                Some(_) => return None,
+                None => function.name.clone(),
+            }),
+            _ => None,
+        });
+        let global = ["print", "debug", "type_of"].map(str::to_owned);
+        KEYWORDS
+            .map(str::to_owned)
+            .into_iter()
+            .chain(functions)
+            .chain(global)
+            .chain(self.variables.iter().map(|variable| variable.name.clone()))
+            .collect()
+    }
+
+    /// Functions of `module::`.
+    pub(super) fn inside<'a>(&'a self, module: &'a str) -> impl Iterator<Item = &'a FunctionDoc> {
+        self.functions
+            .iter()
+            .filter(move |function| function.module.as_deref() == Some(module))
+    }
+
+    /// Methods and properties of the variable `value`; of every type where that is unknown.
+    pub(super) fn members(&self, value: &str) -> BTreeSet<String> {
+        let variable = self.variables.iter().rev().find(|variable| variable.name == value);
+        let kind = variable.map(|variable| variable.kind.as_str());
+        let fits = |on: Option<&str>| match (on, kind) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(on), Some(kind)) => on == kind,
+        };
+        let own = self
+            .functions
+            .iter()
+            .filter(|function| matches!(function.kind, FunctionKind::Method | FunctionKind::Property))
+            .filter(|function| fits(function.on.as_deref()))
+            .map(|function| function.name.clone());
+        let builtin = self
+            .builtin
+            .iter()
+            // Where the type is unknown, Rhai's hundreds of methods would drown ours.
+            .filter(|(_, on)| kind.is_some() && fits(on.as_deref()))
+            .map(|(name, _)| name.clone());
+        let keys = variable.into_iter().flat_map(|variable| variable.keys.clone());
+        own.chain(builtin).chain(keys).collect()
+    }
+
+    /// The functions that a call may mean, fewest parameters first. `on` as in [`super::cursor::Call`].
+    pub(super) fn called(&self, path: &str, on: Option<&str>) -> Vec<&FunctionDoc> {
+        let kind = on.and_then(|value| {
+            let variable = self.variables.iter().rev().find(|variable| variable.name == value);
+            variable.map(|variable| variable.kind.as_str())
+        });
+        let mut found: Vec<&FunctionDoc> = self
+            .functions
+            .iter()
+            .filter(|function| match on {
+                Some(_) => function.kind == FunctionKind::Method && function.name == path,
+                None => function.kind == FunctionKind::Function && function.path() == path,
+            })
+            .filter(|function| kind.is_none() || function.on.as_deref() == kind)
+            .collect();
+        found.sort_by_key(|function| function.params.len());
+        found
+    }
+}
