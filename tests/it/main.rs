@@ -8,6 +8,7 @@
 )]
 
 mod boundary;
+mod doc;
 mod llamacpp;
 mod script;
 mod search;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{ColorMode, Cmd, CompletionType, Config, Editor, KeyCode, KeyEvent, Modifiers};
+use rustyline::{Cmd, ColorMode, CompletionType, Config, Editor, KeyCode, KeyEvent, Modifiers};
 
 use super::history::{self, HistoryFile};
 use crate::cli::Status;
@@ -187,7 +187,9 @@ impl Talk<'_> {
 
     /// Runs something of the session; an interruption ends that alone.
     fn evaluate(&mut self, work: impl FnOnce(&mut Session) -> Result<Option<String>, Box<Diagnostic>>) {
-        let Conversation { host, signals, moment, .. } = &self.conversation;
+        let Conversation {
+            host, signals, moment, ..
+        } = &self.conversation;
         // A signal that came while nobody ran anything asked for nothing.
         host.tasks.renew();
         signals.forget();

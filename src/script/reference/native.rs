@@ -55,9 +55,7 @@ impl Sections {
                 self.section(SectionKind::Type, &custom.display_name).docs = docs;
             }
         }
-        let is_listed = |function: &&Function| {
-            function.access != "private" && !function.name.starts_with("anon$")
-        };
+        let is_listed = |function: &&Function| function.access != "private" && !function.name.starts_with("anon$");
         for function in metadata.functions.iter().filter(is_listed) {
             let module = module.filter(|_| function.namespace != "global");
             let documented = document(function, module, &self.types);

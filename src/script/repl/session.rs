@@ -54,6 +54,17 @@ impl Session {
         self.run_source(&Source::new(&format!("input {}", self.inputs), text))
     }
 
+    /// Whether an input would compile; nothing runs.
+    pub fn compiles(&mut self, text: &str) -> Result<(), Box<Diagnostic>> {
+        self.inputs += 1;
+        let source = Source::new(&format!("input {}", self.inputs), text);
+        self.host.sources.insert(source.clone());
+        let compiled = self.compile(&source, text);
+        compiled
+            .map(drop)
+            .map_err(|error| Box::new(diagnose(&self.engine, &self.host.sources, &source.key, error)))
+    }
+
     /// Runs a file as if it were typed; its imports are relative to the session's folder.
     pub fn load(&mut self, file: &Path) -> Result<Option<String>, Box<Diagnostic>> {
         let text = crate::script::source::read(file)?;

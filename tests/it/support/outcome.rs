@@ -7,7 +7,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// How a run ended. Every assertion shows both streams when it fails.
-#[must_use = "a run that nobody looks at tests nothing"]
 pub struct Outcome {
     /// Standard output.
     pub stdout: String,

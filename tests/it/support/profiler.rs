@@ -86,6 +86,7 @@ impl Profiler {
     }
 
     /// Runs to the end.
+    #[must_use = "a run that nobody looks at tests nothing"]
     #[track_caller]
     pub fn run(self) -> Outcome {
         let (mut child, stdin, folder) = self.start();
