@@ -10,17 +10,28 @@ mod fault;
 mod strategy;
 mod time;
 
-use rhai::{Engine, exported_module};
+use rhai::{Engine, Module, Variant, exported_module};
 
 use crate::fault::Fault;
 
 /// Registers every module.
 pub(super) fn register(engine: &mut Engine) {
-    engine.register_type_with_name::<super::boundary::Handle>("Boundary");
+    name_type::<super::boundary::Handle>(
+        engine,
+        "Boundary",
+        "What is known of where points stop fitting, over the axes that it was made with.",
+    );
     engine.register_global_module(exported_module!(assert::assert).into());
     engine.register_global_module(exported_module!(boundary::boundary).into());
     engine.register_global_module(exported_module!(strategy::strategy).into());
-    engine.register_type_with_name::<Fault>("Fault");
+    name_type::<Fault>(engine, "Fault", "What went wrong, as `catch` gets it from a primitive.");
     engine.register_global_module(exported_module!(fault::fault).into());
     engine.register_global_module(exported_module!(time::time).into());
+}
+
+/// Gives a type of ours its name in scripts and, for the documentation, what it is.
+fn name_type<T: Variant + Clone>(engine: &mut Engine, name: &str, about: &str) {
+    let mut types = Module::new();
+    types.set_custom_type_with_comments::<T>(name, &[&format!("/// {about}")]);
+    engine.register_global_module(types.into());
 }
