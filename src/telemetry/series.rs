@@ -1,0 +1,324 @@
+//! Memory over time, in bounded space.
+//!
+//! Pure: times are microseconds since the sampler's start. A row stands for all looks in a row that saw the same, so that an
+//! idle engine costs nothing. When there are too many rows, neighbours of one phase are merged and keep the highest value: detail
+//! is lost, peaks never are.
+
+use std::collections::BTreeMap;
+
+use super::phase::Phase;
+use super::reading::{Device, Reading};
+
+/// Rows kept before neighbours are merged: 131,072, some 10 MiB with eight GPUs.
+const MOST_ROWS: usize = 1 << 17;
+
+/// Looks in a row that saw the same memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Time of the first look, in microseconds since the sampler's start.
+    pub from: u64,
+    /// Time of the last look, in microseconds since the sampler's start.
+    pub to: u64,
+    /// What the engine was doing.
+    pub phase: Phase,
+    /// How many looks.
+    pub looks: u64,
+    /// Bytes in use on all devices together, at one moment.
+    pub total: u64,
+    /// Bytes in use on each device, in the order of [`Series::devices`].
+    pub used: Vec<u64>,
+}
+
+/// The highest memory of a stretch of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peak {
+    /// Bytes in use on all devices together, at one moment.
+    pub total: u64,
+    /// Bytes in use on each device, by its id; not necessarily at the same moment.
+    pub devices: BTreeMap<String, u64>,
+    /// How many looks this rests on.
+    pub looks: u64,
+}
+
+/// Memory over time.
+#[derive(Clone, Debug)]
+pub struct Series {
+    devices: Vec<Device>,
+    rows: Vec<Row>,
+    phase: Phase,
+    most: usize,
+    limit: usize,
+}
+
+impl Default for Series {
+    fn default() -> Self {
+        Self::bounded(MOST_ROWS)
+    }
+}
+
+impl Series {
+    /// An empty series that keeps at most so many rows (at least 16), and two for each change of phase.
+    #[must_use]
+    pub fn bounded(most: usize) -> Self {
+        Self {
+            devices: Vec::new(),
+            rows: Vec::new(),
+            phase: Phase::default(),
+            most: most.max(16),
+            limit: most.max(16),
+        }
+    }
+
+    /// From here on, looks belong to this phase.
+    pub fn mark(&mut self, phase: Phase) {
+        self.phase = phase;
+    }
+
+    /// Adds a look. Times never go back.
+    pub fn push(&mut self, at: u64, reading: &Reading) {
+        let used = self.columns(reading);
+        match self.rows.last_mut() {
+            Some(row) if row.phase == self.phase && row.used == used => {
+                row.to = at;
+                row.looks += 1;
+            }
+            _ => self.rows.push(Row {
+                from: at,
+                to: at,
+                phase: self.phase,
+                looks: 1,
+                total: used.iter().sum(),
+                used,
+            }),
+        }
+        if self.rows.len() > self.limit {
+            self.thin();
+            // Rows of many short phases cannot be merged: trying again on every look would take for ever.
+            self.limit = self.most.max(2 * self.rows.len());
+        }
+    }
+
+    /// The devices; `used` is what the newest look saw.
+    #[must_use]
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// The rows, oldest first.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The part between two times, both included. Memory between two looks is what the look before saw, so the row that was in
+    /// force at `from` belongs to it.
+    #[must_use]
+    pub fn between(&self, from: u64, to: u64) -> Series {
+        Series {
+            devices: self.devices.clone(),
+            rows: self.window(from, to).to_vec(),
+            phase: self.phase,
+            ..Self::bounded(self.most)
+        }
+    }
+
+    /// The peak between two times, both included; none where nothing was seen yet.
+    #[must_use]
+    pub fn peak_between(&self, from: u64, to: u64) -> Option<Peak> {
+        self.peak_of(self.window(from, to).iter())
+    }
+
+    /// The peak of everything.
+    #[must_use]
+    pub fn peak(&self) -> Option<Peak> {
+        self.peak_of(self.rows.iter())
+    }
+
+    /// The peak of each phase that was seen.
+    #[must_use]
+    pub fn peaks(&self) -> BTreeMap<Phase, Peak> {
+        Phase::ALL
+            .into_iter()
+            .filter_map(|phase| Some((phase, self.peak_of(self.rows.iter().filter(|row| row.phase == phase))?)))
+            .collect()
+    }
+
+    fn window(&self, from: u64, to: u64) -> &[Row] {
+        if to < from {
+            return &[];
+        }
+        let end = self.rows.partition_point(|row| row.from <= to);
+        let start = self.rows.partition_point(|row| row.from <= from).saturating_sub(1);
+        self.rows.get(start..end).unwrap_or_default()
+    }
+
+    fn peak_of<'a>(&self, rows: impl Iterator<Item = &'a Row>) -> Option<Peak> {
+        let mut peak: Option<(u64, Vec<u64>, u64)> = None;
+        for row in rows {
+            let (total, used, looks) = peak.get_or_insert_with(|| (0, vec![0; self.devices.len()], 0));
+            *total = row.total.max(*total);
+            *looks += row.looks;
+            for (most, &now) in used.iter_mut().zip(&row.used) {
+                *most = now.max(*most);
+            }
+        }
+        let (total, used, looks) = peak?;
+        let ids = self.devices.iter().map(|device| device.id.clone());
+        Some(Peak {
+            total,
+            devices: ids.zip(used).collect(),
+            looks,
+        })
+    }
+
+    /// The reading in the order of the devices. A device seen for the first time held nothing before; one that is gone holds nothing.
+    fn columns(&mut self, reading: &Reading) -> Vec<u64> {
+        for device in &reading.devices {
+            match self.devices.iter_mut().find(|known| known.id == device.id) {
+                Some(known) => known.clone_from(device),
+                None => {
+                    self.devices.push(device.clone());
+                    self.rows.iter_mut().for_each(|row| row.used.push(0));
+                }
+            }
+        }
+        let used = |known: &Device| reading.devices.iter().find(|device| device.id == known.id);
+        self.devices
+            .iter()
+            .map(|known| used(known).map_or(0, |device| device.used))
+            .collect()
+    }
+
+    /// Merges neighbours of one phase, two and two. The newest row stays as it is: it is still growing.
+    fn thin(&mut self) {
+        let newest = self.rows.pop();
+        let mut thinned: Vec<Row> = Vec::with_capacity(self.most / 2 + 2);
+        let mut open = false;
+        for row in self.rows.drain(..) {
+            match thinned.last_mut() {
+                Some(last) if open && last.phase == row.phase => {
+                    merge(last, &row);
+                    open = false;
+                }
+                _ => {
+                    thinned.push(row);
+                    open = true;
+                }
+            }
+        }
+        thinned.extend(newest);
+        self.rows = thinned;
+    }
+}
+
+fn merge(into: &mut Row, row: &Row) {
+    into.to = row.to;
+    into.looks += row.looks;
+    into.total = into.total.max(row.total);
+    for (most, &now) in into.used.iter_mut().zip(&row.used) {
+        *most = now.max(*most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reading(used: &[u64]) -> Reading {
+        let device = |(index, &used): (usize, &u64)| Device {
+            id: format!("gpu{index}"),
+            name: "test".into(),
+            used,
+            total: 1000,
+        };
+        Reading {
+            devices: used.iter().enumerate().map(device).collect(),
+            tenants: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn looks_that_see_the_same_are_one_row() {
+        let mut series = Series::default();
+        for at in 0..1000 {
+            series.push(at, &reading(&[5, 6]));
+        }
+        assert_eq!(series.rows().len(), 1);
+        assert_eq!(series.rows()[0].looks, 1000);
+        series.mark(Phase::Load);
+        series.push(1000, &reading(&[5, 6]));
+        assert_eq!(series.rows().len(), 2, "a phase has rows of its own");
+    }
+
+    #[test]
+    fn a_window_begins_with_what_was_in_force() {
+        let mut series = Series::default();
+        series.push(10, &reading(&[1]));
+        series.push(20, &reading(&[9]));
+        series.push(30, &reading(&[2]));
+        let peak = |from, to| series.peak_between(from, to).map(|peak| peak.total);
+        assert_eq!(peak(0, 9), None);
+        assert_eq!(peak(0, 10), Some(1));
+        assert_eq!(peak(11, 12), Some(1), "between two looks, the look before");
+        assert_eq!(peak(21, 40), Some(9));
+        assert_eq!(peak(30, 40), Some(2));
+        assert_eq!(peak(40, 30), None);
+    }
+
+    #[test]
+    fn the_peak_of_all_devices_is_that_of_one_moment() {
+        let mut series = Series::default();
+        series.push(0, &reading(&[10, 1]));
+        series.push(1, &reading(&[1, 10]));
+        let peak = series.peak().unwrap();
+        assert_eq!(peak.total, 11);
+        assert_eq!(peak.devices, BTreeMap::from([("gpu0".into(), 10), ("gpu1".into(), 10)]));
+    }
+
+    #[test]
+    fn devices_may_come_and_go() {
+        let mut series = Series::default();
+        series.push(0, &reading(&[4]));
+        series.push(1, &reading(&[4, 7]));
+        series.push(2, &reading(&[]));
+        let used: Vec<_> = series.rows().iter().map(|row| row.used.clone()).collect();
+        assert_eq!(used, [vec![4, 0], vec![4, 7], vec![0, 0]]);
+    }
+
+    proptest! {
+        /// However much is merged: bounded rows, no look forgotten, and the peaks of phases and windows as the raw looks have them.
+        #[test]
+        fn merging_keeps_peaks(looks in prop::collection::vec((0_usize..6, 0_u64..100, 0_u64..100), 1..400), a in 0_u64..400, b in 0_u64..400) {
+            let mut series = Series::bounded(16);
+            let mut raw = Vec::new();
+            for (at, &(phase, one, two)) in looks.iter().enumerate() {
+                // Phases of a life follow one another; merging never crosses them.
+                let phase = Phase::ALL[phase * at / looks.len()];
+                series.mark(phase);
+                series.push(at as u64, &reading(&[one, two]));
+                raw.push((at as u64, phase, one + two));
+            }
+            let phases = series.rows().windows(2).filter(|pair| pair[0].phase != pair[1].phase).count();
+            prop_assert!(series.rows().len() <= 16.max(2 * phases + 2), "{} rows, {phases} changes", series.rows().len());
+            prop_assert_eq!(series.peak().unwrap().looks, looks.len() as u64);
+            for phase in Phase::ALL {
+                let expected = raw.iter().filter(|look| look.1 == phase).map(|look| look.2).max();
+                prop_assert_eq!(series.peaks().get(&phase).map(|peak| peak.total), expected);
+            }
+            let (from, to) = (a.min(b), a.max(b));
+            let expected = raw.iter().filter(|look| (from..=to).contains(&look.0)).map(|look| look.2).max();
+            let seen = series.peak_between(from, to).map(|peak| peak.total);
+            prop_assert!(seen >= expected, "{seen:?} {expected:?}");
+
+            let mut exact = Series::bounded(1000);
+            for &(at, _, total) in &raw {
+                exact.push(at, &reading(&[total]));
+            }
+            if expected.is_some() {
+                prop_assert_eq!(exact.peak_between(from, to).map(|peak| peak.total), expected);
+            }
+        }
+    }
+}
