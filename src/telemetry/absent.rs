@@ -21,6 +21,12 @@ impl Absent {
         }
     }
 
+    /// For whoever cannot do without it: exit 3.
+    #[must_use]
+    pub fn fault(self) -> Fault {
+        Fault::missing(self.why, self.remedy)
+    }
+
     /// Neither of the two is there.
     pub(super) fn and(self, other: &Self) -> Self {
         Self {
@@ -33,12 +39,5 @@ impl Absent {
 impl fmt::Display for Absent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)
-    }
-}
-
-impl From<Absent> for Fault {
-    /// For whoever cannot do without it: exit 3.
-    fn from(absent: Absent) -> Self {
-        Fault::missing(absent.why, absent.remedy)
     }
 }

@@ -56,7 +56,7 @@ pub fn gpus() -> Result<Vec<GpuInfo>, Absent> {
 ///
 /// `missing` when there is no GPU, or none of that name; `usage` when one is named twice, or makers are mixed.
 pub fn select(names: &[String]) -> Result<Vec<GpuInfo>> {
-    choose(&gpus()?, names)
+    choose(&gpus().map_err(Absent::fault)?, names)
 }
 
 /// A source that looks at these GPUs.
@@ -67,11 +67,17 @@ pub fn select(names: &[String]) -> Result<Vec<GpuInfo>> {
 pub fn gpu_source(names: &[String]) -> Result<Box<dyn Source>> {
     let chosen = select(names)?;
     let ids: Vec<String> = chosen.iter().map(|gpu| gpu.id.clone()).collect();
-    match chosen.first().map(|gpu| gpu.vendor) {
-        Some(Vendor::Nvidia) => Ok(Box::new(nvml::Gpus::new(&ids)?)),
-        Some(Vendor::Amd) => Ok(Box::new(Cards::default().source(&ids)?)),
+    match chosen.first() {
+        Some(gpu) => source(gpu.vendor, &ids),
         None => Err(Fault::usage("no GPU is named").hint("`gpus` is a list of indices or UUIDs: `[0]`")),
     }
+}
+
+fn source(vendor: Vendor, ids: &[String]) -> Result<Box<dyn Source>> {
+    Ok(match vendor {
+        Vendor::Nvidia => Box::new(nvml::Gpus::new(ids)?),
+        Vendor::Amd => Box::new(Cards::default().source(ids)?),
+    })
 }
 
 /// One look at every GPU of this machine.
@@ -80,12 +86,13 @@ pub fn gpu_source(names: &[String]) -> Result<Box<dyn Source>> {
 ///
 /// `missing` when there is no GPU.
 pub fn look() -> Result<Reading> {
+    let there = gpus().map_err(Absent::fault)?;
     let mut all = Reading::default();
     for vendor in [Vendor::Nvidia, Vendor::Amd] {
-        let of_vendor = |gpu: GpuInfo| (gpu.vendor == vendor).then_some(gpu.id);
-        let names: Vec<String> = gpus()?.into_iter().filter_map(of_vendor).collect();
-        if !names.is_empty() {
-            let reading = gpu_source(&names)?.read()?;
+        let of_vendor = there.iter().filter(|gpu| gpu.vendor == vendor);
+        let ids: Vec<String> = of_vendor.map(|gpu| gpu.id.clone()).collect();
+        if !ids.is_empty() {
+            let reading = source(vendor, &ids)?.read()?;
             all.devices.extend(reading.devices);
             all.tenants.extend(reading.tenants);
         }

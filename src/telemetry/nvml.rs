@@ -88,7 +88,7 @@ pub(super) struct Gpus {
 impl Gpus {
     /// The GPUs with these UUIDs.
     pub(super) fn new(ids: &[String]) -> Result<Self> {
-        let library = library()?;
+        let library = library().map_err(Absent::fault)?;
         let find = |id: &String| {
             let gpu = library.device_by_uuid(id.as_str())?;
             let name = gpu.name()?;
@@ -99,7 +99,7 @@ impl Gpus {
                 .iter()
                 .map(find)
                 .collect::<Result<_, NvmlError>>()
-                .map_err(|error| absent(&error))?,
+                .map_err(|error| absent(&error).fault())?,
             tenants: Vec::new(),
             tenants_at: None,
         })
