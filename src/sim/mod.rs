@@ -4,6 +4,8 @@
 //! runs out. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. Everything it says bears the word
 //! `SIMULATED`. It owns no decision about a search and knows nothing of scripts.
 
+#[cfg(test)]
+mod fit;
 mod gauge;
 mod handle;
 mod http;
