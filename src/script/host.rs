@@ -1,7 +1,7 @@
 //! What primitives reach through the interpreter's tag.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use rhai::{Dynamic, NativeCallContext};
@@ -64,6 +64,11 @@ impl Host {
             sources: Arc::default(),
             state: Mutex::default(),
         }
+    }
+
+    /// What the program has learnt so far.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

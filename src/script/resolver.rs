@@ -11,7 +11,7 @@ use rhai::{Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Share
 
 use super::nearest::nearest;
 use super::source::{self, Source, Sources};
-use super::{Caught, shipped};
+use super::{Caught, header, shipped};
 use crate::fault::{Fault, Result};
 
 /// How deep imports may nest: each level holds an evaluation on the stack.
@@ -120,6 +120,11 @@ impl Resolver {
 
 /// Compiles a text so that errors and functions know which file they are of.
 pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<rhai::AST> {
+    header::check_requirement(&source.text).map_err(|(fault, at)| {
+        let mut error: Box<EvalAltResult> = fault.into();
+        error.set_position(at);
+        error
+    })?;
     let mut ast = engine
         .compile(&*source.text)
         .map_err(|error| EvalAltResult::ErrorParsing(*error.0, error.1))?;

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::Builder;
 
-use rhai::{Dynamic, Scope};
+use rhai::{AST, ASTNode, Dynamic, Expr, Scope, Stmt};
 use serde_json::Value;
 
 use super::diagnose::{Diagnostic, diagnose};
@@ -58,6 +58,20 @@ fn evaluate(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
     let engine = engine::interpreter(host, &main.root);
     let explain = |error| Box::new(diagnose(&engine, &host.sources, &main.source.key, error));
     let ast = resolver::compile(&engine, &main.source).map_err(explain)?;
+    if !host.settings.set.is_empty() && !calls_params(&ast) {
+        let fault = Fault::usage("parameters are set, but this script takes no parameters");
+        return Err(fault.hint("a script declares them with `params(#{ … })`").into());
+    }
     let value: Dynamic = engine.eval_ast_with_scope(&mut Scope::new(), &ast).map_err(explain)?;
     Ok(convert::from_script(&value)?)
+}
+
+/// Whether `params` is called anywhere in the script itself.
+fn calls_params(ast: &AST) -> bool {
+    !ast.walk(&mut |path| {
+        !matches!(
+            path.last(),
+            Some(ASTNode::Expr(Expr::FnCall(call, _)) | ASTNode::Stmt(Stmt::FnCall(call, _))) if call.name == "params"
+        )
+    })
 }

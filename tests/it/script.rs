@@ -5,3 +5,4 @@ mod diagnose;
 mod faults;
 mod limits;
 mod modules;
+mod params;

@@ -7,11 +7,14 @@
 mod assert;
 mod boundary;
 mod fault;
+mod params;
+mod record;
 mod strategy;
 mod time;
 
 use rhai::{Engine, Module, Variant, exported_module};
 
+use super::params::Param;
 use crate::fault::Fault;
 
 /// Registers every module.
@@ -26,6 +29,9 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_global_module(exported_module!(strategy::strategy).into());
     name_type::<Fault>(engine, "Fault", "What went wrong, as `catch` gets it from a primitive.");
     engine.register_global_module(exported_module!(fault::fault).into());
+    engine.register_type_with_name::<Param>("Param");
+    engine.register_global_module(exported_module!(params::params).into());
+    engine.register_global_module(exported_module!(record::record).into());
     engine.register_global_module(exported_module!(time::time).into());
 }
 

@@ -45,6 +45,12 @@ impl Bench {
         Self::new(&[("main.rhai", text)])
     }
 
+    /// With `--set`.
+    pub fn set(mut self, values: Value) -> Self {
+        self.settings.set = values.as_object().unwrap().clone();
+        self
+    }
+
     /// With `--max-operations`.
     pub fn max_operations(mut self, most: u64) -> Self {
         self.settings.max_operations = Some(most);

@@ -1,0 +1,100 @@
+//! Parameters: `params`, `--set`, and the list of a script's parameters without running it.
+
+use profiler::script::{Main, params};
+use serde_json::json;
+
+use super::bench::Bench;
+
+const SCRIPT: &str = "//! Finds.
+let p = params(#{
+    engine: param(\"auto\", \"engine adapter\"),
+    search: param(#{}, \"options\"),
+    ratio: param(0.9, \"share\"),
+});
+[p.engine, p.search, p.ratio]";
+
+#[test]
+fn defaults_and_what_the_user_set() {
+    assert_eq!(Bench::script(SCRIPT).value(), json!(["auto", {}, 0.9]));
+    let set = json!({ "engine": "sim", "search": { "max_probes": 4 }, "ratio": 1 });
+    assert_eq!(
+        Bench::script(SCRIPT).set(set).value(),
+        json!(["sim", { "max_probes": 4 }, 1.0])
+    );
+}
+
+#[test]
+fn an_unknown_parameter_is_wrong_usage() {
+    let diagnostic = Bench::script(SCRIPT).set(json!({ "engin": "sim" })).run().unwrap_err();
+    assert_eq!(diagnostic.fault.kind.exit_code(), 2);
+    let error = diagnostic.render(false);
+    assert!(error.contains("unknown parameter `engin`"), "{error}");
+    assert!(error.contains("a similar parameter exists: `engine`"), "{error}");
+    assert!(error.contains("2 | let p = params(#{"), "{error}");
+}
+
+#[test]
+fn parameters_of_a_script_that_declares_none_are_wrong_usage() {
+    let bench = Bench::script("print(1); 2").set(json!({ "engine": "sim" }));
+    let host = bench.host();
+    let lines = super::bench::printed(&host);
+    let diagnostic = bench.run_in(&host).unwrap_err();
+    assert_eq!(diagnostic.fault.kind.exit_code(), 2);
+    assert!(diagnostic.fault.message.contains("takes no parameters"));
+    assert!(lines.lock().unwrap().is_empty(), "it ran before it was refused");
+}
+
+#[test]
+fn what_a_script_declares_is_told_without_running_it() {
+    let bench = Bench::new(&[
+        (
+            "main.rhai",
+            &format!("import \"m\" as m;\n{SCRIPT};\ndocker::start(#{{}})"),
+        ),
+        ("m.rhai", "fn f() { gpu::list() }"),
+    ]);
+    let host = bench.host();
+    let declared = params::describe(&host, &Main::open(&bench.path("main.rhai")).unwrap()).unwrap();
+    let names: Vec<_> = declared
+        .iter()
+        .map(|param| (param.name.as_str(), param.meaning.as_str()))
+        .collect();
+    assert_eq!(
+        names,
+        [("engine", "engine adapter"), ("ratio", "share"), ("search", "options")]
+    );
+    assert_eq!(declared[1].default, json!(0.9));
+}
+
+#[test]
+fn a_script_without_parameters_has_an_empty_list() {
+    let bench = Bench::script("let x = 1; x");
+    let declared = params::describe(&bench.host(), &Main::open(&bench.path("main.rhai")).unwrap());
+    assert!(declared.unwrap().is_empty());
+}
+
+#[test]
+fn nothing_happens_before_the_parameters_are_told() {
+    let bench = Bench::script("record(\"x\", 1);\nparams(#{});");
+    let diagnostic = params::describe(&bench.host(), &Main::open(&bench.path("main.rhai")).unwrap()).unwrap_err();
+    let error = bench.shown(&diagnostic);
+    assert!(error.contains("cannot tell the parameters"), "{error}");
+    assert!(error.contains("--> main.rhai:1:1"), "{error}");
+}
+
+#[test]
+fn a_parameter_that_is_no_param_is_explained() {
+    let error = Bench::script("params(#{ engine: \"auto\" })").error();
+    assert!(
+        error.contains("parameter `engine` is a string, not a `param(…)`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_script_that_requires_a_newer_program_is_refused() {
+    let error = Bench::script("//! Finds.\n//! requires: profiler >= 99.1\nprint(1);").error();
+    assert!(error.contains("requires profiler 99.1 or newer"), "{error}");
+    assert!(error.contains("--> main.rhai:2:1"), "{error}");
+    assert!(Bench::script("//! requires: profiler >= 0.1\n1").run().is_ok());
+}
