@@ -1,16 +1,19 @@
 //! `profiler fork`: copies a shipped script out for editing.
 
+use std::path::{Path, PathBuf};
+
 use super::Status;
 use super::program::Program;
-use crate::fault::{Fault, Result};
+use crate::fault::Result;
+use crate::script;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// Name of a shipped script
+    /// Name of a shipped script, or of a module such as std/engines/vllm
     name: String,
     /// Where to; NAME.rhai in the current folder when absent
-    file: Option<std::path::PathBuf>,
+    file: Option<PathBuf>,
     /// Copy its strategy as well, and import the copy
     #[arg(long)]
     strategy: bool,
@@ -18,6 +21,15 @@ pub(super) struct Args {
 
 /// Writes the copy and prints its path; never overwrites.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let _ = program;
-    Err(Fault::internal(format!("not built yet: {args:?}")))
+    let target = args.file.clone().unwrap_or_else(|| beside(&args.name));
+    for path in script::fork(&args.name, &target, args.strategy)? {
+        program.terminal.print(&path.display().to_string())?;
+    }
+    Ok(0)
+}
+
+/// `adaptive.rhai` in the current folder.
+fn beside(name: &str) -> PathBuf {
+    let stem = Path::new(name).file_name().unwrap_or_default();
+    Path::new(stem).with_extension("rhai")
 }

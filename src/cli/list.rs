@@ -1,8 +1,11 @@
 //! `profiler list`: lists the shipped scripts and modules with their first line.
 
+use serde::Serialize;
+
 use super::Status;
 use super::program::Program;
 use crate::fault::{Fault, Result};
+use crate::script::shipped::{self, Shipped};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -12,8 +15,33 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// Everything that ships with the program.
+#[derive(Serialize)]
+struct Listing {
+    scripts: Vec<Shipped>,
+    modules: Vec<Shipped>,
+}
+
 /// Prints a line for each.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let _ = program;
-    Err(Fault::internal(format!("not built yet: {args:?}")))
+    let listing = Listing {
+        scripts: shipped::described_scripts(),
+        modules: shipped::described_modules(),
+    };
+    let text = if args.json {
+        serde_json::to_string_pretty(&listing).map_err(|error| Fault::internal(error.to_string()))?
+    } else {
+        table(&listing)
+    };
+    program.terminal.print(&text)?;
+    Ok(0)
+}
+
+fn table(listing: &Listing) -> String {
+    let all = || listing.scripts.iter().chain(&listing.modules);
+    let width = all().map(|one| one.name.len()).max().unwrap_or(0);
+    let lines: Vec<_> = all()
+        .map(|one| format!("{:width$}  {}", one.name, one.summary).trim_end().to_owned())
+        .collect();
+    lines.join("\n")
 }

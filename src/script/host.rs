@@ -8,7 +8,7 @@ use rhai::{Dynamic, NativeCallContext};
 use serde_json::{Map, Value};
 
 use super::meter::{MAX_OPERATIONS, Meter};
-use super::source::Sources;
+use super::source::{self, Sources};
 use crate::run::Run;
 use crate::runtime::{Permits, Services};
 use crate::task::Tasks;
@@ -28,6 +28,14 @@ pub struct Settings {
     pub shared_gpu: bool,
     /// `--max-operations`: operations between two primitives; otherwise 100 million.
     pub max_operations: Option<u64>,
+}
+
+impl Settings {
+    /// The folder that imports and adapters given by path stay below.
+    #[must_use]
+    pub fn root(&self) -> PathBuf {
+        source::folder(&self.script)
+    }
 }
 
 /// The program as primitives see it.

@@ -6,12 +6,15 @@
 //! engine's Rhai file a Rust trait, `reference` writes the documentation; `api/` has one thin file per script module. Primitives
 //! reach the program through the [`Host`] that the interpreter carries as its tag.
 
+mod adapter;
 pub mod api;
+mod asking;
 mod boundary;
 mod bounds;
 mod convert;
 mod diagnose;
 mod engine;
+mod fork;
 mod header;
 mod host;
 mod meter;
@@ -26,10 +29,12 @@ mod signature;
 mod source;
 mod thread;
 
+pub use adapter::adapter;
 pub use boundary::Handle as BoundaryHandle;
 pub use convert::{Caught, from_script, to_script, type_of};
 pub use diagnose::{Diagnostic, diagnose};
 pub use engine::interpreter;
+pub use fork::fork;
 pub use host::{Host, Settings, State, host};
 pub use meter::Meter;
 pub use options::options;

@@ -134,7 +134,7 @@ pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<rhai::AST> {
 
 /// Where an import leads.
 pub(super) struct Located {
-    pub(super) key: String,
+    key: String,
     place: Place,
 }
 
@@ -144,6 +144,11 @@ enum Place {
 }
 
 impl Located {
+    /// What people call it.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Its text.
     pub(super) fn read(&self) -> Result<String> {
         match &self.place {
@@ -238,7 +243,7 @@ pub(super) fn key(path: &Path) -> String {
 }
 
 /// `a` and `a.rhai` both name `a.rhai`.
-fn with_extension(path: &Path) -> PathBuf {
+pub(super) fn with_extension(path: &Path) -> PathBuf {
     if path.extension().is_some_and(|extension| extension == "rhai") {
         return path.to_owned();
     }

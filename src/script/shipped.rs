@@ -5,6 +5,10 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use serde::Serialize;
+
+use super::header::description;
+
 include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
 /// Names of the shipped scripts: `adaptive`, …
@@ -27,6 +31,38 @@ pub fn script(name: &str) -> Option<Cow<'static, str>> {
 #[must_use]
 pub fn module(name: &str) -> Option<Cow<'static, str>> {
     text(MODULES, "stdlib", name)
+}
+
+/// What `profiler list` says of one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Shipped {
+    /// `adaptive`, `std/search`.
+    pub name: String,
+    /// The first line of its description.
+    pub summary: String,
+}
+
+/// The shipped scripts with their first line.
+#[must_use]
+pub fn described_scripts() -> Vec<Shipped> {
+    scripts().map(|name| described(name.to_owned(), script(name))).collect()
+}
+
+/// The shipped modules with their first line.
+#[must_use]
+pub fn described_modules() -> Vec<Shipped> {
+    modules()
+        .map(|name| described(format!("std/{name}"), module(name)))
+        .collect()
+}
+
+fn described(name: String, text: Option<Cow<'static, str>>) -> Shipped {
+    let summary = text
+        .as_deref()
+        .and_then(|text| description(text).next())
+        .unwrap_or_default()
+        .to_owned();
+    Shipped { name, summary }
 }
 
 fn text(table: &[(&str, &'static str)], folder: &str, name: &str) -> Option<Cow<'static, str>> {

@@ -75,15 +75,19 @@ impl Main {
                 None => fault.hint("give the path of a script, or a name that `profiler list` shows"),
             });
         }
-        let root = match script.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
         Ok(Self {
             source: Source::new(&super::resolver::key(script), &read(script)?),
-            root,
+            root: folder(script),
             shipped: false,
         })
+    }
+}
+
+/// The folder of a script given by path; the current one for the name of a shipped script.
+pub(super) fn folder(script: &Path) -> PathBuf {
+    match script.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The script host: limits, modules, errors in the right place, and what a hostile script cannot do.
 
+mod adapter;
 pub mod bench;
 mod diagnose;
 mod faults;

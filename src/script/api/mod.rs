@@ -9,11 +9,13 @@ mod boundary;
 mod fault;
 mod params;
 mod record;
+mod server;
 mod strategy;
 mod time;
 
 use rhai::{Engine, Module, Variant, exported_module};
 
+use super::asking::Server;
 use super::params::Param;
 use crate::fault::Fault;
 
@@ -32,6 +34,8 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_type_with_name::<Param>("Param");
     engine.register_global_module(exported_module!(params::params).into());
     engine.register_global_module(exported_module!(record::record).into());
+    engine.register_type_with_name::<Server>("Server");
+    engine.register_global_module(exported_module!(server::server).into());
     engine.register_global_module(exported_module!(time::time).into());
 }
 

@@ -1,0 +1,152 @@
+//! Copies of shipped scripts and modules for editing: with their origin, and on request with the strategy they import.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use regex::{Captures, Regex};
+
+use super::nearest::nearest;
+use super::shipped;
+use super::source::Source;
+use crate::fault::{Fault, Result};
+
+/// The module that holds the strategies, and the folder of its parts.
+const STRATEGY: &str = "search";
+
+/// Copies the shipped script `name` (or the module `std/…`) to `target`, with the strategy beside it when asked. Gives the
+/// files written, the copy first. Nothing is overwritten: when any of them exists, none is written.
+pub fn fork(name: &str, target: &Path, strategy: bool) -> Result<Vec<PathBuf>> {
+    let folder = target.parent().unwrap_or(Path::new(""));
+    let (origin, text) = original(name)?;
+    let mut files = vec![(target.to_owned(), copy(&origin, &text, strategy.then_some("")))];
+    if strategy {
+        let parts = strategies(&text);
+        if parts.is_empty() {
+            return Err(Fault::usage(format!("`{name}` imports no strategy")).hint("leave out --strategy"));
+        }
+        for (module, text) in parts {
+            let origin = format!("stdlib/{module}.rhai");
+            files.push((
+                folder.join(format!("{module}.rhai")),
+                copy(&origin, &text, Some(&module)),
+            ));
+        }
+    }
+    for (path, _) in &files {
+        if path.symlink_metadata().is_ok() {
+            return Err(Fault::usage(format!("`{}` exists", path.display()))
+                .hint("nothing was written; give another file: `profiler fork NAME FILE`"));
+        }
+    }
+    for (path, text) in &files {
+        let io = |error: std::io::Error| Fault::io(path, &error);
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::create_dir_all(parent).map_err(io)?;
+        }
+        let mut file = File::create_new(path).map_err(io)?;
+        file.write_all(text.as_bytes()).map_err(io)?;
+    }
+    Ok(files.into_iter().map(|(path, _)| path).collect())
+}
+
+/// Where a shipped text comes from, and the text.
+fn original(name: &str) -> Result<(String, String)> {
+    let (origin, text) = match name.strip_prefix("std/") {
+        Some(module) => (format!("stdlib/{module}.rhai"), shipped::module(module)),
+        None => (format!("scripts/{name}.rhai"), shipped::script(name)),
+    };
+    if let Some(text) = text {
+        return Ok((origin, text.into_owned()));
+    }
+    let modules: Vec<_> = shipped::modules().map(|module| format!("std/{module}")).collect();
+    let scripts: Vec<&str> = shipped::scripts().collect();
+    let known = scripts.into_iter().chain(modules.iter().map(String::as_str));
+    let fault = Fault::usage(format!("nothing of the name `{name}` ships with the program"));
+    Err(match nearest(name, known) {
+        Some(near) => fault.hint(format!("a similar name exists: `{near}`")),
+        None => fault.hint("`profiler list` shows what does"),
+    })
+}
+
+/// The text with its origin below its description; `from` is the module that it is, when imports of the strategy are to lead
+/// to the copies.
+fn copy(origin: &str, text: &str, from: Option<&str>) -> String {
+    let hash = Source::new(origin, text).sha256;
+    let line = format!(
+        "//! origin: profiler {} {origin} sha256:{hash}\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    let description: usize = text
+        .split_inclusive('\n')
+        .take_while(|line| line.starts_with("//!"))
+        .map(str::len)
+        .sum();
+    let (head, body) = text.split_at(description);
+    let body = match from {
+        Some(from) => imports().replace_all(body, |found: &Captures| {
+            format!("import \"{}\"", relative(from, &found[1]))
+        }),
+        None => body.into(),
+    };
+    format!("{head}{line}{body}")
+}
+
+/// The strategy's modules that a text leads to, by name below `std/`.
+fn strategies(text: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut texts = vec![text.to_owned()];
+    while let Some(text) = texts.pop() {
+        for import in imports().captures_iter(&text) {
+            let module = &import[1];
+            if let Some(text) = shipped::module(module)
+                && found.insert(module.to_owned(), text.to_string()).is_none()
+            {
+                texts.push(text.into_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Imports of the strategy; the first group is the module below `std/`.
+fn imports() -> Regex {
+    Regex::new(&format!("import \"std/({STRATEGY}(?:/[a-z0-9_/]+)?)\"")).expect("a valid pattern")
+}
+
+/// How the module `from` (empty: the script beside them) imports the module `to`, once both are files.
+fn relative(from: &str, to: &str) -> String {
+    let up = from.matches('/').count();
+    format!("{}{to}", if up == 0 { "./".to_owned() } else { "../".repeat(up) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{copy, relative};
+
+    #[test]
+    fn the_origin_follows_the_description() {
+        let text = copy(
+            "scripts/a.rhai",
+            "//! Finds.\n//! More.\nimport \"std/search\" as search;\n",
+            None,
+        );
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[..2], ["//! Finds.", "//! More."]);
+        assert!(lines[2].starts_with("//! origin: profiler 0.1.0 scripts/a.rhai sha256:"));
+        assert_eq!(lines[3], "import \"std/search\" as search;");
+    }
+
+    #[test]
+    fn imports_of_the_strategy_lead_to_the_copies() {
+        let text = copy(
+            "scripts/a.rhai",
+            "import \"std/search\" as s;\nimport \"std/engines\" as e;\n",
+            Some(""),
+        );
+        assert!(text.contains("import \"./search\" as s;\nimport \"std/engines\" as e;"));
+        assert_eq!(relative("search", "search/grid"), "./search/grid");
+        assert_eq!(relative("search/grid", "search/parts"), "../search/parts");
+    }
+}
