@@ -253,7 +253,7 @@ mod tests {
         );
         assert_eq!(address(&published, None).unwrap(), "http://127.0.0.1:49153");
         let hidden = found(
-            r#"{"Config": {"ExposedPorts": ["8000/tcp"]}, "NetworkSettings": {"Networks": {"bridge": {"IPAddress": "172.17.0.2"}}}}"#,
+            r#"{"Config": {"ExposedPorts": {"8000/tcp": {}}}, "NetworkSettings": {"Networks": {"bridge": {"IPAddress": "172.17.0.2"}}}}"#,
         );
         assert_eq!(address(&hidden, None).unwrap(), "http://172.17.0.2:8000");
     }

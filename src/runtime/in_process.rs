@@ -1,69 +1,71 @@
-//! A server inside this very process: the simulated engine, as the sim room starts it.
+//! The simulated engine, which lives inside this very process.
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use serde_json::json;
 
 use super::service::Body;
 use super::state::{Exit, State};
-use super::{LogBook, Service};
-use crate::fault::Result;
+use super::{Launch, LogBook, Service};
+use crate::fault::{Fault, Result};
+use crate::sim::{self, Sim, SimHandle, Spec};
 
-/// Asks the server to end.
-type Stop = Box<dyn Fn() + Send + Sync>;
-
-/// A server inside this process.
-pub(super) struct InProcess {
-    exit: watch::Receiver<Option<Exit>>,
-    stop: Stop,
+/// Starts the simulated engine that `launch.sim` describes, on a loopback port chosen by the kernel.
+pub(super) fn start(launch: &Launch, name: &str, logs: LogBook) -> Result<Service> {
+    let spec = launch
+        .sim
+        .clone()
+        .ok_or_else(|| Fault::usage("`sim` is missing: the simulated engine needs a profile"))?;
+    let spec: Spec = serde_path_to_error::deserialize(spec)
+        .map_err(|error| Fault::usage(format!("option `sim.{}`: {}", error.path(), error.inner())))?;
+    let (profile, options) = spec.resolve()?;
+    let sink = logs.clone();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let info = json!({"runtime": "sim", "profile": spec.profile, "options": spec.options});
+    let handle = Sim::start(profile, options, address, Arc::new(move |line| sink.push(line)))?;
+    let url = handle.url.clone();
+    Ok(Service::new(
+        name,
+        Some(url),
+        logs,
+        info,
+        Body::InProcess(InProcess(handle)),
+    ))
 }
+
+/// The simulated engine under way.
+pub(super) struct InProcess(pub(super) SimHandle);
 
 impl std::fmt::Debug for InProcess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InProcess").finish_non_exhaustive()
-    }
-}
-
-impl Service {
-    /// A server inside this process: where it listens, what it writes, how it ended once it has, and what makes it end.
-    #[must_use]
-    pub fn in_process(
-        name: &str,
-        base_url: &str,
-        logs: LogBook,
-        info: serde_json::Value,
-        exit: watch::Receiver<Option<Exit>>,
-        stop: impl Fn() + Send + Sync + 'static,
-    ) -> Self {
-        let stop = Box::new(stop);
-        Self::new(
-            name,
-            Some(base_url.to_owned()),
-            logs,
-            info,
-            Body::InProcess(InProcess { exit, stop }),
-        )
+        f.debug_tuple("InProcess").field(&self.0.url).finish()
     }
 }
 
 impl InProcess {
     pub(super) fn state(&self) -> State {
-        self.exit.borrow().clone().map_or(State::Running, State::Exited)
-    }
-
-    pub(super) async fn wait(&self) -> Exit {
-        let mut exit = self.exit.clone();
-        match exit.wait_for(Option::is_some).await {
-            Ok(exit) => exit.clone().unwrap_or_default(),
-            // Dropped without a word: it is gone all the same.
-            Err(_) => Exit::default(),
+        match self.0.state() {
+            sim::State::Exited(exit) => State::Exited(as_exit(exit)),
+            sim::State::Starting | sim::State::Ready => State::Running,
         }
     }
 
-    pub(super) async fn stop(&self, grace: Duration) -> Result<()> {
-        (self.stop)();
-        // It shares our process: there is no force to use after the grace.
-        let _ = tokio::time::timeout(grace, self.wait()).await;
-        Ok(())
+    pub(super) async fn wait(&self) -> Exit {
+        as_exit(self.0.exited().await)
+    }
+
+    pub(super) async fn stop(&self, grace: Duration) {
+        self.0.stop(grace).await;
+    }
+}
+
+fn as_exit(exit: sim::Exit) -> Exit {
+    Exit {
+        code: Some(exit.code.into()),
+        signal: None,
+        oom_killed: exit.oom_killed,
+        finished_at: None,
     }
 }

@@ -6,6 +6,7 @@
 
 mod attach;
 mod cgroup;
+mod claims;
 mod credentials;
 mod disk;
 mod docker;

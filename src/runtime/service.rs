@@ -12,6 +12,7 @@ use super::process::Process;
 use super::{ExecOutput, LogBook, RuntimeKind, State};
 use crate::fault::{Fault, Result};
 use crate::runtime::state::Exit;
+use crate::sim::SimHandle;
 
 /// One server under way.
 #[derive(Debug)]
@@ -94,10 +95,18 @@ impl Service {
             Body::InProcess(own) => own.state(),
         };
         if state.exit().is_some() {
-            // The last lines may still be under way; a grandchild that holds the pipe open must not hold us.
-            let _ = tokio::time::timeout(Duration::from_secs(1), self.logs.wait_end()).await;
+            self.complete_log().await;
         }
         Ok(state)
+    }
+
+    /// After the end the last lines may still be under way; a grandchild that holds the pipe open must not hold us.
+    async fn complete_log(&self) {
+        if matches!(self.body, Body::InProcess(_)) {
+            // Its lines are there before its end is.
+            self.logs.end();
+        }
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.logs.wait_end()).await;
     }
 
     /// Waits until it ends. A URL never does.
@@ -108,7 +117,7 @@ impl Service {
             Body::Attached(attached) => attached.wait().await?,
             Body::InProcess(own) => own.wait().await,
         };
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.logs.wait_end()).await;
+        self.complete_log().await;
         Ok(exit)
     }
 
@@ -119,7 +128,20 @@ impl Service {
             Body::Container(container) => container.stop(grace).await,
             Body::Process(process) => process.stop(grace).await,
             Body::Attached(_) => Ok(()),
-            Body::InProcess(own) => own.stop(grace).await,
+            Body::InProcess(own) => {
+                own.stop(grace).await;
+                self.logs.end();
+                Ok(())
+            }
+        }
+    }
+
+    /// The simulated engine behind it, if it is one: what its telemetry reads.
+    #[must_use]
+    pub fn sim(&self) -> Option<&SimHandle> {
+        match &self.body {
+            Body::InProcess(own) => Some(&own.0),
+            _ => None,
         }
     }
 

@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::claims::Claims;
 use super::docker;
 use super::process::tree;
 use super::service::{Body, Service};
@@ -22,6 +23,7 @@ pub struct Services {
     started: Mutex<Vec<Arc<Service>>>,
     // Starts that must not be cut in half: a container created but not yet known.
     starting: Mutex<Vec<JoinHandle<()>>>,
+    claims: Claims,
     hurry: CancellationToken,
     count: AtomicUsize,
 }
@@ -86,9 +88,25 @@ impl Services {
         }
     }
 
-    /// The user is in a hurry (a second Ctrl-C): every grace ends now.
+    /// Ends everything by force, now: a second Ctrl-C, or the last resort when nobody called [`Services::end_all`].
+    /// Blocks, and needs nothing of the runtime, which may be gone; may be called on any thread.
     pub fn kill_all(&self) {
         self.hurry.cancel();
+        for service in &*self.lock() {
+            if let Body::Process(process) = service.body() {
+                tree::signal(&process.pids(), Signal::SIGKILL);
+            }
+        }
+        let containers = self.claims.all();
+        if !containers.is_empty() {
+            // A thread of its own: blocking inside a runtime would panic.
+            let removal = std::thread::spawn(move || docker::remove_blocking(&containers));
+            let _ = removal.join();
+        }
+    }
+
+    pub(super) fn claims(&self) -> &Claims {
+        &self.claims
     }
 
     pub(super) fn hurry(&self) -> CancellationToken {
@@ -101,21 +119,9 @@ impl Services {
 }
 
 impl Drop for Services {
-    /// The last resort, when nobody called [`Services::end_all`]: by force, and without the runtime, which may be gone.
     fn drop(&mut self) {
-        let services = std::mem::take(&mut *self.lock());
-        let mut containers = Vec::new();
-        for service in &services {
-            match service.body() {
-                Body::Process(process) => tree::signal(&process.pids(), Signal::SIGKILL),
-                Body::Container(container) => containers.extend(container.left_over()),
-                Body::Attached(_) | Body::InProcess(_) => {}
-            }
-        }
-        if !containers.is_empty() {
-            // A thread of its own: blocking inside a runtime would panic.
-            let removal = std::thread::spawn(move || docker::remove_blocking(&containers));
-            let _ = removal.join();
+        if !self.lock().is_empty() || !self.claims.all().is_empty() {
+            self.kill_all();
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::service::Service;
-use super::{Launch, LogBook, Permits, RuntimeKind, Services, docker, process};
+use super::{Launch, LogBook, Permits, RuntimeKind, Services, docker, in_process, process};
 use crate::fault::{Fault, Result};
 use crate::run::{Event, Run};
 
@@ -46,9 +46,11 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
             let service = process::start(launch, &grant, &name, logs, context)?;
             Ok(context.services.enter(service))
         }
-        RuntimeKind::Attach | RuntimeKind::Sim => Err(Fault::internal(format!(
-            "the runtime `{kind}` does not start servers here"
-        ))),
+        RuntimeKind::Sim => {
+            context.run.set_simulated();
+            Ok(context.services.enter(in_process::start(launch, &name, logs)?))
+        }
+        RuntimeKind::Attach => Err(Fault::usage("the runtime `attach` starts nothing").hint("use `engines::attach`")),
     }
 }
 

@@ -15,13 +15,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{fault, remove};
 use crate::fault::Result;
-use crate::runtime::cgroup;
+use crate::runtime::claims::Claims;
 use crate::runtime::state::{Exit, State};
+use crate::runtime::{Services, cgroup};
 
 /// A container that this run started.
 #[derive(Debug)]
 pub(in crate::runtime) struct Container {
     inside: Inside,
+    name: String,
+    claims: Claims,
     hurry: CancellationToken,
     // How it ended: asked once, before it is removed.
     exit: Mutex<Option<Exit>>,
@@ -36,10 +39,12 @@ pub(in crate::runtime) struct Inside {
 }
 
 impl Container {
-    pub(super) fn new(docker: Docker, id: String, hurry: CancellationToken) -> Self {
+    pub(super) fn new(docker: Docker, id: String, name: String, services: &Services) -> Self {
         Self {
             inside: Inside::new(docker, id),
-            hurry,
+            name,
+            claims: services.claims().clone(),
+            hurry: services.hurry(),
             exit: Mutex::default(),
             removed: tokio::sync::Mutex::default(),
         }
@@ -81,6 +86,7 @@ impl Container {
         }
         remove::remove(&self.inside.docker, &self.inside.id).await?;
         *removed = true;
+        self.claims.drop(&self.name);
         Ok(())
     }
 
@@ -102,12 +108,6 @@ impl Container {
             Err(error) if matches!(fault::status(&error), Some(304 | 404 | 409)) => Ok(()),
             Err(error) => Err(fault::explain(&error)),
         }
-    }
-
-    /// Its id, unless it is gone: for the last resort.
-    pub(in crate::runtime) fn left_over(&self) -> Option<String> {
-        let gone = self.removed.try_lock().is_ok_and(|removed| *removed);
-        (!gone).then(|| self.inside.id.clone())
     }
 
     fn known_exit(&self) -> Option<Exit> {

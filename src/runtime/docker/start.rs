@@ -39,7 +39,7 @@ pub(in crate::runtime) async fn start(
     phase(
         context,
         "starting",
-        &format!("{} {}", image.reference, launch.args.join(" ")),
+        &format!("{} {}", image.reference, redact::words(&launch.args).join(" ")),
     )?;
 
     let starter = Starter {
@@ -86,12 +86,13 @@ impl Starter {
         logs::follow(&self.docker, &id, "all", self.logs.clone());
         let base_url = (self.launch.port != 0).then(|| format!("http://127.0.0.1:{port}"));
         let info = self.info(&id);
-        let container = Container::new(self.docker, id, self.context.services.hurry());
+        let container = Container::new(self.docker, id, self.container, &self.context.services);
         let service = Service::new(&self.name, base_url, self.logs, info, Body::Container(container));
         Ok(self.context.services.enter(service))
     }
 
     async fn create_and_start(&self, port: u16) -> Result<String> {
+        self.context.services.claims().add(&self.container);
         let found = Found {
             image: self.image.reference.clone(),
             host_port: port,
@@ -138,7 +139,7 @@ impl Starter {
             "image": self.image.reference,
             "digest": self.image.digest,
             "entrypoint": self.launch.entrypoint,
-            "args": self.launch.args,
+            "args": redact::words(&self.launch.args),
             "env": env.collect::<std::collections::BTreeMap<_, _>>(),
             "gpus": self.launch.gpus,
             "memory_limit": self.launch.memory_limit,

@@ -34,7 +34,7 @@ const AFTER_KILL: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Process {
     mark: String,
-    pid: u32,
+    root: tree::Root,
     env: BTreeMap<String, String>,
     exit: watch::Receiver<Option<Exit>>,
     hurry: CancellationToken,
@@ -54,7 +54,7 @@ impl Process {
     }
 
     pub(super) fn pids(&self) -> Vec<u32> {
-        tree::members(&self.mark, self.pid)
+        tree::members(&self.mark, self.root)
     }
 
     /// Ends the whole tree: politely first, by force after `grace` or when the user is in a hurry.

@@ -11,12 +11,12 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use super::{HOST, Process, RUN, SERVICE, kernel};
+use super::{HOST, Process, RUN, SERVICE, kernel, tree};
 use crate::fault::{Fault, Result};
 use crate::runtime::lines::Lines;
 use crate::runtime::service::Body;
 use crate::runtime::state::Exit;
-use crate::runtime::{Grant, Identity, Launch, LogBook, Service, StartContext, credentials, redact};
+use crate::runtime::{Grant, Identity, Launch, LogBook, Service, StartContext, credentials, identity, redact};
 
 /// Starts the process that `launch` describes; it is entered among the services before this returns.
 pub(in crate::runtime) fn start(
@@ -45,7 +45,7 @@ pub(in crate::runtime) fn start(
     ]);
     let info = json!({
         "runtime": "process",
-        "command": command,
+        "command": redact::words(&command),
         "env": launch.env.iter().map(|(key, value)| (key.clone(), redact::env(key, value).to_owned()))
             .collect::<std::collections::BTreeMap<_, _>>(),
         "port": port,
@@ -74,7 +74,10 @@ pub(in crate::runtime) fn start(
     tokio::spawn(wait(child, watched.of(pid), sender));
     let process = Process {
         mark,
-        pid,
+        root: tree::Root {
+            pid,
+            start: identity::start_time(pid),
+        },
         env,
         exit,
         hurry: context.services.hurry(),

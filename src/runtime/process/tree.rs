@@ -8,6 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::SERVICE;
+use crate::runtime::identity;
 
 struct Seen {
     pid: u32,
@@ -15,13 +16,23 @@ struct Seen {
     group: u32,
 }
 
-/// The living processes that carry the mark, are in the group of `root`, or descend from one of these. Never this process.
-pub(in crate::runtime) fn members(mark: &str, root: u32) -> Vec<u32> {
+/// The process that a server began with.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::runtime) struct Root {
+    pub(in crate::runtime) pid: u32,
+    pub(in crate::runtime) start: Option<u64>,
+}
+
+/// The living processes that carry the mark, are in the group of the root, or descend from one of these. Never this process.
+pub(in crate::runtime) fn members(mark: &str, root: Root) -> Vec<u32> {
     let all = living();
     let wanted = format!("{SERVICE}={mark}");
+    // A number that somebody else has by now names a group of theirs.
+    let ours = identity::start_time(root.pid).is_none_or(|start| Some(start) == root.start);
+    let grouped = |seen: &Seen| ours && (seen.pid == root.pid || seen.group == root.pid);
     let mut found: HashSet<u32> = all
         .iter()
-        .filter(|seen| seen.pid == root || seen.group == root || carries(seen.pid, &wanted))
+        .filter(|seen| grouped(seen) || carries(seen.pid, &wanted))
         .map(|seen| seen.pid)
         .collect();
     // Descendants of descendants: until a pass finds none.
