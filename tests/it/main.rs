@@ -9,7 +9,10 @@
 
 mod boundary;
 mod doc;
+mod docker;
 mod llamacpp;
+mod process;
+mod runtime;
 mod script;
 mod search;
 mod support;

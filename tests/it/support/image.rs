@@ -1,21 +1,49 @@
 //! Docker images of one program: the binary and the shared libraries that `ldd` names, and nothing else.
 //! No registry is needed, and a change of the binary gives another image.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// Imports an image of `binary` as `tag`, its entry point the binary itself, and gives the tag.
 pub fn of(binary: &Path, tag: &str) -> String {
+    import(&[(binary, "app/server")], "/app/server", tag)
+}
+
+/// An image with a shell and a few tools, made once: `sh`, `sleep`, `cat`, `mkdir`. Its entry point is the shell.
+pub fn shell() -> &'static str {
+    static IMAGE: OnceLock<String> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        let tools =
+            ["sh", "sleep", "cat", "mkdir"].map(|name| (PathBuf::from("/bin").join(name), format!("bin/{name}")));
+        let tools: Vec<(&Path, &str)> = tools
+            .iter()
+            .map(|(path, name)| (path.as_path(), name.as_str()))
+            .collect();
+        import(&tools, "/bin/sh", "shell")
+    })
+}
+
+/// `binaries`: the file here, and its path in the image.
+fn import(binaries: &[(&Path, &str)], entry: &str, tag: &str) -> String {
     let tag = format!("profiler-test/{tag}:latest");
     let mut archive = tar::Builder::new(Vec::new());
-    archive.append_path_with_name(binary, "app/server").unwrap();
-    for library in libraries(binary) {
-        // Libraries are found through links; the file behind the link is what the container needs.
-        let file = fs::canonicalize(&library).unwrap();
+    let mut seen = BTreeSet::new();
+    for (binary, name) in binaries {
         archive
-            .append_path_with_name(file, library.strip_prefix("/").unwrap())
+            .append_path_with_name(fs::canonicalize(binary).unwrap(), name)
             .unwrap();
+        for library in libraries(binary) {
+            if seen.insert(library.clone()) {
+                // Libraries are found through links; the file behind the link is what the container needs.
+                let file = fs::canonicalize(&library).unwrap();
+                archive
+                    .append_path_with_name(file, library.strip_prefix("/").unwrap())
+                    .unwrap();
+            }
+        }
     }
     let mut folder = tar::Header::new_gnu();
     folder.set_entry_type(tar::EntryType::Directory);
@@ -24,17 +52,13 @@ pub fn of(binary: &Path, tag: &str) -> String {
     archive.append_data(&mut folder, "tmp/", std::io::empty()).unwrap();
 
     let mut import = Command::new("docker")
-        .args(["import", "--change", r#"ENTRYPOINT ["/app/server"]"#, "-", &tag])
+        .args(["import", "--change", &format!(r#"ENTRYPOINT ["{entry}"]"#), "-", &tag])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     std::io::Write::write_all(&mut import.stdin.take().unwrap(), &archive.into_inner().unwrap()).unwrap();
-    assert!(
-        import.wait().unwrap().success(),
-        "docker import of {} failed",
-        binary.display()
-    );
+    assert!(import.wait().unwrap().success(), "docker import of {tag} failed");
     tag
 }
 

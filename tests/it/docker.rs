@@ -1,0 +1,239 @@
+//! Containers, on the real daemon: what they get, what is seen of them, and that nothing of them stays.
+
+use std::time::{Duration, Instant};
+
+use profiler::fault::Kind;
+use profiler::runtime::{Launch, Mount, RuntimeKind, State};
+
+use crate::runtime::{containers_of, context, docker, line, lives, shell, start};
+use crate::support::{needs_docker, temp};
+
+const GRACE: Duration = Duration::from_millis(100);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_is_started_seen_and_removed() {
+    if !needs_docker() {
+        return;
+    }
+    let context = context("");
+    let launch = Launch {
+        env: [("GREETING".to_owned(), "hello".to_owned())].into(),
+        port: 8000,
+        memory_limit: Some(64 << 20),
+        shm_size: Some(1 << 20),
+        ..shell("echo $GREETING; echo error >&2; trap 'echo bye; exit 3' TERM; while :; do sleep 0.1; done")
+    };
+    let service = start(RuntimeKind::Docker, &launch, &context).await;
+    line(&service, "hello").await;
+    line(&service, "error").await;
+    assert_eq!(service.state().await.unwrap(), State::Running);
+
+    let id = service.info()["id"].as_str().unwrap().to_owned();
+    let inspect = |format: &str| docker(&["inspect", "--format", format, &id]);
+    let port = service
+        .base_url()
+        .unwrap()
+        .strip_prefix("http://127.0.0.1:")
+        .unwrap()
+        .to_owned();
+    assert_eq!(docker(&["port", &id, "8000"]), format!("127.0.0.1:{port}"));
+    assert_eq!(
+        inspect("{{.HostConfig.Memory}} {{.HostConfig.MemorySwap}} {{.HostConfig.ShmSize}}"),
+        "67108864 67108864 1048576"
+    );
+    assert_eq!(
+        inspect("{{.HostConfig.Privileged}} {{.HostConfig.NetworkMode}} {{len .Mounts}}"),
+        "false bridge 0"
+    );
+    assert_eq!(
+        inspect(r#"{{index .Config.Labels "profiler.pid"}}"#),
+        std::process::id().to_string()
+    );
+    assert_eq!(inspect(r#"{{index .Config.Labels "profiler.run"}}"#), context.run.id());
+
+    let pids = service.pids().await.unwrap();
+    assert!(!pids.is_empty() && pids.iter().all(|&pid| lives(pid)), "{pids:?}");
+    let cgroup = service.cgroup().await.unwrap().unwrap();
+    assert!(cgroup.join("memory.current").exists() || cgroup.join("memory.usage_in_bytes").exists());
+
+    service.stop(Duration::from_secs(10)).await.unwrap();
+    let State::Exited(exit) = service.state().await.unwrap() else {
+        panic!("stopped and running");
+    };
+    assert_eq!((exit.code, exit.oom_killed), (Some(3), false));
+    assert!(exit.finished_at.unwrap().starts_with("20"));
+    assert_eq!(service.logs().last(1), ["bye"]);
+    assert_eq!(containers_of(context.run.id()), "");
+    context.services.end_all(GRACE).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kernels_kill_is_told_from_any_other() {
+    if !needs_docker() {
+        return;
+    }
+    let context = context("");
+    let hungry = Launch {
+        memory_limit: Some(16 << 20),
+        ..shell("x=0123456789abcdef; while :; do x=$x$x; done")
+    };
+    let hungry = start(RuntimeKind::Docker, &hungry, &context).await;
+    let exit = hungry.wait_exit().await.unwrap();
+    assert_eq!((exit.code, exit.oom_killed), (Some(137), true));
+
+    let suicidal = start(RuntimeKind::Docker, &shell("sh -c 'kill -9 $PPID; sleep 9'"), &context).await;
+    let exit = suicidal.wait_exit().await.unwrap();
+    assert_eq!((exit.code, exit.oom_killed), (Some(137), false));
+    context.services.end_all(GRACE).await.unwrap();
+    assert_eq!(containers_of(context.run.id()), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_run_inside_and_files_go_in_and_out() {
+    if !needs_docker() {
+        return;
+    }
+    let context = context("");
+    let service = start(RuntimeKind::Docker, &shell("sleep 1000"), &context).await;
+    let command = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+
+    let done = service
+        .exec(&command(&["/bin/sh", "-c", "echo out; echo err >&2; exit 4"]))
+        .await
+        .unwrap();
+    assert_eq!((done.code, done.output.as_str()), (Some(4), "out\nerr\n"));
+
+    let folder = temp();
+    std::fs::write(folder.path().join("in.txt"), "inside").unwrap();
+    service.copy_in(&folder.path().join("in.txt"), "/tmp").await.unwrap();
+    assert_eq!(
+        service
+            .exec(&command(&["/bin/cat", "/tmp/in.txt"]))
+            .await
+            .unwrap()
+            .output,
+        "inside"
+    );
+
+    std::fs::create_dir(folder.path().join("back")).unwrap();
+    service
+        .copy_out("/tmp/in.txt", &folder.path().join("back"))
+        .await
+        .unwrap();
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join("back/in.txt")).unwrap(),
+        "inside"
+    );
+    let missing = service.copy_out("/no/such/file", folder.path()).await.unwrap_err();
+    assert!(missing.message.contains("/no/such/file"), "{missing:?}");
+    context.services.end_all(GRACE).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mounts_are_read_only_unless_asked_and_allowed() {
+    if !needs_docker() {
+        return;
+    }
+    let folder = temp();
+    let context = context(&format!("mount={}", folder.path().display()));
+    let mount = |writable| Mount {
+        host: folder.path().to_str().unwrap().into(),
+        container: "/m".into(),
+        writable,
+    };
+    for (writable, code) in [(false, 2), (true, 0)] {
+        let launch = Launch {
+            mounts: vec![mount(writable)],
+            ..shell("echo x > /m/written || exit 2")
+        };
+        let service = start(RuntimeKind::Docker, &launch, &context).await;
+        assert_eq!(
+            service.wait_exit().await.unwrap().code,
+            Some(code),
+            "{:?}",
+            service.logs().last(5)
+        );
+        assert_eq!(folder.path().join("written").exists(), writable);
+    }
+    context.services.end_all(GRACE).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_stays_when_the_run_is_dropped_or_cut_short() {
+    if !needs_docker() {
+        return;
+    }
+    let dropped = context("");
+    start(RuntimeKind::Docker, &shell("sleep 1000"), &dropped).await;
+    let run = dropped.run.id().to_owned();
+    assert_ne!(containers_of(&run), "");
+    drop(dropped);
+    assert_eq!(containers_of(&run), "");
+
+    // Interrupted at many moments of a start: whatever had begun is brought to its end and removed.
+    for patience in [0, 2, 5, 10, 20, 40, 80, 160] {
+        let cut = context("");
+        let launch = shell("sleep 1000");
+        let started = profiler::runtime::start(RuntimeKind::Docker, &launch, &cut);
+        let _ = tokio::time::timeout(Duration::from_millis(patience), started).await;
+        cut.services.end_all(GRACE).await.unwrap();
+        assert_eq!(containers_of(cut.run.id()), "", "after {patience} ms");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hurried_user_does_not_wait_for_the_grace() {
+    if !needs_docker() {
+        return;
+    }
+    let context = context("");
+    let stubborn = start(
+        RuntimeKind::Docker,
+        &shell("trap '' TERM; echo ready; while :; do sleep 1; done"),
+        &context,
+    )
+    .await;
+    line(&stubborn, "ready").await;
+    let services = context.services.clone();
+    let ending = tokio::spawn(async move { services.end_all(Duration::from_secs(60)).await });
+    let begun = Instant::now();
+    let services = context.services.clone();
+    tokio::task::spawn_blocking(move || services.kill_all()).await.unwrap();
+    ending.await.unwrap().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert_eq!(containers_of(context.run.id()), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_start_says_why_and_leaves_nothing() {
+    if !needs_docker() {
+        return;
+    }
+    let folder = temp();
+    let context = context(&format!("mount={}", folder.path().display()));
+    let launch = Launch {
+        mounts: vec![Mount {
+            host: folder.path().to_str().unwrap().into(),
+            container: "not/absolute".into(),
+            writable: false,
+        }],
+        ..shell("")
+    };
+    let fault = profiler::runtime::start(RuntimeKind::Docker, &launch, &context)
+        .await
+        .unwrap_err();
+    assert_eq!(fault.kind, Kind::Usage, "{fault:?}");
+    assert!(fault.message.contains("not/absolute"), "{fault:?}");
+    assert_eq!(containers_of(context.run.id()), "");
+
+    let absent = Launch {
+        image: Some("localhost:1/profiler-test/absent:1".into()),
+        ..Launch::default()
+    };
+    let fault = profiler::runtime::start(RuntimeKind::Docker, &absent, &context)
+        .await
+        .unwrap_err();
+    assert_eq!(fault.kind, Kind::Missing);
+    assert!(fault.message.contains("cannot be pulled"), "{fault:?}");
+    assert!(fault.hint.unwrap().contains("docker pull"));
+}

@@ -1,0 +1,145 @@
+//! Native processes: their log, their end, their whole tree.
+
+use std::time::{Duration, Instant};
+
+use profiler::fault::Kind;
+use profiler::runtime::{Launch, RuntimeKind, State};
+
+use crate::runtime::{context, eventually, line, lives, native, start};
+
+const GRACE: Duration = Duration::from_millis(100);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_streams_are_one_log_in_order() {
+    let context = context("process");
+    let script = r"i=0; while [ $i -lt 50 ]; do echo out$i; echo err$i >&2; i=$((i+1)); done; printf 'a\rb'";
+    let service = start(RuntimeKind::Process, &native(script), &context).await;
+    let exit = service.wait_exit().await.unwrap();
+    assert_eq!((exit.code, exit.signal, exit.oom_killed), (Some(0), None, false));
+    let mut expected: Vec<String> = (0..50).flat_map(|i| [format!("out{i}"), format!("err{i}")]).collect();
+    expected.extend(["a".to_owned(), "b".to_owned()]);
+    assert_eq!(service.logs().last(200), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_port_is_chosen_by_the_kernel_and_filled_in() {
+    let context = context("process");
+    let launch = Launch {
+        env: [("PORT".to_owned(), "{port}".to_owned())].into(),
+        ..native("echo port {port} $PORT")
+    };
+    let service = start(RuntimeKind::Process, &launch, &context).await;
+    let port = service
+        .base_url()
+        .unwrap()
+        .strip_prefix("http://127.0.0.1:")
+        .unwrap()
+        .to_owned();
+    assert_eq!(line(&service, "port").await, format!("port {port} {port}"));
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let launch = Launch {
+        port: taken.local_addr().unwrap().port(),
+        ..native("echo never")
+    };
+    let fault = profiler::runtime::start(RuntimeKind::Process, &launch, &context)
+        .await
+        .unwrap_err();
+    assert_eq!(fault.kind, Kind::Missing);
+    assert!(
+        fault.message.contains(&launch.port.to_string()) && fault.hint.is_some(),
+        "{fault:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_tree_ends_also_what_left_the_group() {
+    let context = context("process");
+    // A worker in a session of its own whose parent is gone, and one that ignores the polite signal.
+    let script = "setsid sh -c 'echo away $$; exec sleep 1000' & sh -c 'trap \"\" TERM; echo deaf $$; while :; do sleep 1; done' & echo ready; exit 0";
+    let service = start(RuntimeKind::Process, &native(script), &context).await;
+    let number = |line: String| line.rsplit(' ').next().unwrap().parse::<u32>().unwrap();
+    let away = number(line(&service, "away").await);
+    let deaf = number(line(&service, "deaf").await);
+    assert!(matches!(service.wait_exit().await.unwrap().code, Some(0)));
+    assert!(lives(away) && lives(deaf));
+    assert!(service.pids().await.unwrap().contains(&away));
+    service.stop(GRACE).await.unwrap();
+    assert!(!lives(away) && !lives(deaf));
+    assert_eq!(service.pids().await.unwrap(), Vec::<u32>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_is_told_and_never_taken_for_lack_of_memory() {
+    let context = context("process");
+    let service = start(RuntimeKind::Process, &native("kill -9 $$"), &context).await;
+    let exit = service.wait_exit().await.unwrap();
+    assert_eq!((exit.code, exit.signal, exit.oom_killed), (Some(137), Some(9), false));
+    assert!(exit.finished_at.is_some());
+    assert_eq!(service.state().await.unwrap(), State::Exited(exit));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grace_is_given_and_cut_by_a_hurried_user() {
+    let context = context("process");
+    let polite = start(
+        RuntimeKind::Process,
+        &native("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"),
+        &context,
+    )
+    .await;
+    line(&polite, "ready").await;
+    polite.stop(Duration::from_secs(20)).await.unwrap();
+    assert_eq!(polite.logs().last(1), ["bye"]);
+
+    let stubborn = start(
+        RuntimeKind::Process,
+        &native("trap '' TERM; echo ready; while :; do sleep 1; done"),
+        &context,
+    )
+    .await;
+    line(&stubborn, "ready").await;
+    let services = context.services.clone();
+    let ending = tokio::spawn(async move { services.end_all(Duration::from_secs(60)).await });
+    let begun = Instant::now();
+    context.services.kill_all();
+    ending.await.unwrap().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_stays_when_the_run_is_dropped() {
+    let context = context("process");
+    let service = start(RuntimeKind::Process, &native("echo ready; sleep 1000 & wait"), &context).await;
+    line(&service, "ready").await;
+    let pids = service.pids().await.unwrap();
+    drop((service, context));
+    eventually("everything ended", || pids.iter().all(|&pid| !lives(pid)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_users_word_nothing_is_started() {
+    let folder = crate::support::temp();
+    let context = context("token,exec,code");
+    let launch = native(&format!("touch {}/started", folder.path().display()));
+    let fault = profiler::runtime::start(RuntimeKind::Process, &launch, &context)
+        .await
+        .unwrap_err();
+    assert_eq!(fault.kind, Kind::NotAllowed);
+    assert!(fault.hint.unwrap().contains("--allow process"));
+    assert!(context.services.list().is_empty() && !folder.path().join("started").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_not_there_is_missing() {
+    let context = context("process");
+    let launch = Launch {
+        command: vec!["no-such-program-anywhere".into()],
+        ..Launch::default()
+    };
+    let fault = profiler::runtime::start(RuntimeKind::Process, &launch, &context)
+        .await
+        .unwrap_err();
+    assert_eq!(fault.kind, Kind::Missing);
+    assert!(fault.message.contains("no-such-program-anywhere"));
+}
