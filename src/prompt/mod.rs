@@ -1,6 +1,6 @@
 //! Tokenizers, and prompts of exactly N tokens as an engine will count them.
 //!
-//! `locate` finds a model's `tokenizer.json` (a folder, the Hugging Face cache, the hub), [`Prompts`] makes prompts: token
+//! [`locate`] finds a model's `tokenizer.json` (a folder, the Hugging Face cache, the hub), [`Prompts`] makes prompts: token
 //! ids where the engine takes them, else text proven to re-encode to N. Each differs from its first token on, so no prefix
 //! cache can hit. Where the engine's own count disagrees, [`Calibration`] learns the difference: the engine's count decides.
 
@@ -8,7 +8,9 @@ mod ask;
 mod calibration;
 mod chat;
 mod draw;
+mod hub;
 mod lexicon;
+mod locate;
 mod ordinary;
 mod prompts;
 mod text;
@@ -16,5 +18,7 @@ mod tokenizer;
 
 pub use ask::{Ask, Content, MAX_TOKENS, Prompt};
 pub use calibration::Calibration;
+pub use hub::{Hub, ModelId, Secret};
+pub use locate::locate;
 pub use prompts::Prompts;
 pub use tokenizer::{Files, Tokenizer};

@@ -1,0 +1,316 @@
+//! Single files fetched from the hub into its cache.
+//!
+//! Redirects are followed here rather than by the client: the commit and the content's name stand in the first answer, and
+//! the token must not go to the host that the content really comes from.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode, redirect};
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+use url::Url;
+
+use crate::fault::{Fault, Kind, Result};
+use crate::http;
+
+use super::cache::{Entry, is_commit};
+use super::{Hub, ModelId};
+
+/// How often a request is made before it has failed.
+const TRIES: u32 = 4;
+/// The longest pause between two tries, whatever the server asks for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MOST_REDIRECTS: u32 = 10;
+/// Larger than any tokenizer there is; weights are not fetched here.
+const LARGEST_FILE: u64 = 256 << 20;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Hub {
+    /// The folder of a model's files that holds `needed`, from the cache or else fetched, with those of `wanted` that there are.
+    ///
+    /// # Errors
+    ///
+    /// `missing` with the remedy when it is in neither: offline, unreachable, gated, private, or without such a file.
+    pub async fn folder(&self, model: &ModelId, needed: &str, wanted: &[&str]) -> Result<PathBuf> {
+        let entry = Entry::new(&self.cache, model);
+        if let Some(folder) = entry.snapshot_with(needed) {
+            return Ok(folder);
+        }
+        if self.offline {
+            return Err(Fault::missing(
+                format!(
+                    "`{needed}` of `{model}` is not in the cache `{}`, and HF_HUB_OFFLINE is set",
+                    self.cache.display()
+                ),
+                "fetch it once while online, or give a folder with the file as `tokenizer`",
+            ));
+        }
+        let fetch = Fetch::new(self, model, &entry)?;
+        let commit = fetch
+            .file(&model.revision, needed)
+            .await?
+            .ok_or_else(|| fetch.no_such_file(needed))?;
+        for file in wanted {
+            fetch.file(&commit, file).await?;
+        }
+        // Last, so that a fetch cut short is begun again instead of being taken for whole.
+        entry.point_at(&commit)?;
+        Ok(entry.snapshot(&commit))
+    }
+}
+
+/// Fetching files of one model.
+struct Fetch<'a> {
+    hub: &'a Hub,
+    model: &'a ModelId,
+    entry: &'a Entry,
+    client: Client,
+}
+
+/// Whether a failure may pass.
+enum Failure {
+    /// Trying again may help, after this pause where the server asks for one.
+    Passing(Fault, Option<Duration>),
+    Final(Fault),
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Failure::Final(fault)
+    }
+}
+
+impl<'a> Fetch<'a> {
+    fn new(hub: &'a Hub, model: &'a ModelId, entry: &'a Entry) -> Result<Self> {
+        let builder = http::world()
+            .redirect(redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(READ_TIMEOUT);
+        Ok(Self {
+            hub,
+            model,
+            entry,
+            client: http::build(builder)?,
+        })
+    }
+
+    /// Fetches one file, and gives the commit that it is of; none when the model has no such file.
+    async fn file(&self, revision: &str, file: &str) -> Result<Option<String>> {
+        let mut pause = self.hub.patience;
+        for _ in 1..TRIES {
+            match self.attempt(revision, file).await {
+                Ok(done) => return Ok(done),
+                Err(Failure::Final(fault)) => return Err(fault),
+                Err(Failure::Passing(_, asked)) => {
+                    tokio::time::sleep(asked.unwrap_or(pause).min(LONGEST_PAUSE)).await;
+                    pause *= 2;
+                }
+            }
+        }
+        self.attempt(revision, file).await.map_err(|failure| match failure {
+            Failure::Passing(fault, _) | Failure::Final(fault) => fault,
+        })
+    }
+
+    async fn attempt(&self, revision: &str, file: &str) -> Result<Option<String>, Failure> {
+        let mut url = self.address(revision, file)?;
+        let mut about: Option<About> = None;
+        for _ in 0..=MOST_REDIRECTS {
+            let response = self.send(&url).await?;
+            let status = response.status();
+            if status.is_redirection() || status.is_success() {
+                // Only the hub itself knows the commit; the first of its answers that tells it counts.
+                about = about.or_else(|| About::of(response.headers()));
+            }
+            if status.is_redirection() {
+                url = redirected(&url, response.headers())?;
+                continue;
+            }
+            if status == StatusCode::NOT_FOUND && error_code(response.headers()) == "EntryNotFound" {
+                return Ok(None);
+            }
+            if !status.is_success() {
+                return Err(self.refused(&response, file));
+            }
+            let about = about.ok_or_else(|| {
+                Fault::new(
+                    Kind::Http,
+                    "HF_ENDPOINT does not answer as a Hugging Face hub: no `x-repo-commit` in its answer",
+                )
+                .hint("check HF_ENDPOINT")
+            })?;
+            let (content, digest) = self.body(response).await?;
+            self.entry
+                .keep(content, about.etag.as_deref().unwrap_or(&digest), &about.commit, file)?;
+            return Ok(Some(about.commit));
+        }
+        Err(Fault::new(Kind::Http, "the hub redirects without end").into())
+    }
+
+    /// `ENDPOINT/org/name/resolve/REVISION/FILE`.
+    fn address(&self, revision: &str, file: &str) -> Result<Url> {
+        let mut url = self.hub.endpoint.clone();
+        let mut segments = url
+            .path_segments_mut()
+            .map_err(|()| Fault::usage("HF_ENDPOINT is not an HTTP address"))?;
+        // A branch's slashes are escaped, as otherwise the file's name could not be told from it.
+        segments
+            .pop_if_empty()
+            .extend(self.model.name.split('/'))
+            .extend(["resolve", revision, file]);
+        drop(segments);
+        Ok(url)
+    }
+
+    async fn send(&self, url: &Url) -> Result<Response, Failure> {
+        let mut request = self.client.get(url.clone());
+        if let Some(token) = self
+            .hub
+            .token
+            .as_ref()
+            .filter(|_| url.origin() == self.hub.endpoint.origin())
+        {
+            request = request.header(AUTHORIZATION, format!("Bearer {}", token.reveal()));
+        }
+        request.send().await.map_err(|error| self.unreachable(&error))
+    }
+
+    async fn body(&self, mut response: Response) -> Result<(NamedTempFile, String), Failure> {
+        let mut content = self.entry.scratch()?;
+        let mut digest = Sha256::new();
+        let mut size = 0;
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+            size += chunk.len() as u64;
+            if size > LARGEST_FILE {
+                return Err(Fault::new(
+                    Kind::Http,
+                    format!("a file of `{}` is larger than {} MiB", self.model, LARGEST_FILE >> 20),
+                )
+                .into());
+            }
+            digest.update(&chunk);
+            content
+                .write_all(&chunk)
+                .map_err(|error| Fault::io(content.path(), &error))?;
+        }
+        let digest = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok((content, digest))
+    }
+
+    fn refused(&self, response: &Response, file: &str) -> Failure {
+        let (status, code, model) = (response.status(), error_code(response.headers()), self.model);
+        match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND if code == "GatedRepo" => {
+                Fault::missing(
+                    format!("`{model}` is gated: the hub gives `{file}` only to those who accepted its terms"),
+                    "accept the terms on the model's page, then set HF_TOKEN to a token of that account",
+                )
+                .into()
+            }
+            StatusCode::NOT_FOUND if code == "RevisionNotFound" => Fault::missing(
+                format!("`{}` has no revision `{}`", model.name, model.revision),
+                "check the revision",
+            )
+            .into(),
+            // The hub answers 401, not 404, to those who may not even know whether a model exists.
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Fault::missing(
+                format!(
+                    "there is no model `{model}` on the hub, or it is private ({})",
+                    status.as_u16()
+                ),
+                if self.hub.token.is_some() {
+                    "check the name, and whether HF_TOKEN is valid for it"
+                } else {
+                    "check the name; for a private model set HF_TOKEN"
+                },
+            )
+            .into(),
+            _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+                let fault = self.no_answer(&format!("it answers {}", status.as_u16()));
+                Failure::Passing(fault, pause(response.headers()))
+            }
+            _ => Fault::new(
+                Kind::Http,
+                format!("the hub answers {} for `{file}` of `{model}`", status.as_u16()),
+            )
+            .into(),
+        }
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        Failure::Passing(self.no_answer(&http::root(error)), None)
+    }
+
+    fn no_answer(&self, why: &str) -> Fault {
+        Fault::missing(
+            format!(
+                "the hub at `{}` does not give the tokenizer of `{}`: {why}",
+                self.hub.endpoint.host_str().unwrap_or_default(),
+                self.model
+            ),
+            "check the network and HF_ENDPOINT, or give a folder with `tokenizer.json` as `tokenizer`",
+        )
+    }
+
+    fn no_such_file(&self, file: &str) -> Fault {
+        Fault::missing(
+            format!("`{}` has no `{file}`", self.model),
+            "name another model with the same tokenizer, or a folder with `tokenizer.json`, as `tokenizer`",
+        )
+    }
+}
+
+/// What the hub says of a file, beside its content.
+struct About {
+    commit: String,
+    etag: Option<String>,
+}
+
+impl About {
+    /// `x-linked-etag` names the content where it lies elsewhere.
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let text = |name: &str| headers.get(name)?.to_str().ok();
+        let commit = text("x-repo-commit").filter(|commit| is_commit(commit))?.to_owned();
+        let etag = text("x-linked-etag")
+            .or_else(|| text("etag"))
+            .map(|etag| etag.trim_start_matches("W/").trim_matches('"'));
+        Some(Self {
+            commit,
+            // It becomes a file's name.
+            etag: etag
+                .filter(|etag| (8..=128).contains(&etag.len()) && etag.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+                .map(str::to_owned),
+        })
+    }
+}
+
+fn error_code(headers: &HeaderMap) -> &str {
+    headers
+        .get("x-error-code")
+        .and_then(|code| code.to_str().ok())
+        .unwrap_or_default()
+}
+
+fn redirected(from: &Url, headers: &HeaderMap) -> Result<Url> {
+    let to = headers
+        .get(LOCATION)
+        .and_then(|location| location.to_str().ok())
+        .and_then(|location| from.join(location).ok())
+        .ok_or_else(|| Fault::new(Kind::Http, "the hub redirects to nowhere"))?;
+    match (from.scheme(), to.scheme()) {
+        ("http", "http" | "https") | ("https", "https") => Ok(to),
+        _ => Err(Fault::new(
+            Kind::Http,
+            "the hub redirects to an address that is not safe",
+        )),
+    }
+}
+
+fn pause(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
