@@ -13,6 +13,7 @@ mod lexicon;
 mod locate;
 mod ordinary;
 mod prompts;
+mod shelf;
 mod text;
 mod tokenizer;
 
@@ -21,4 +22,5 @@ pub use calibration::Calibration;
 pub use hub::{Hub, ModelId, Secret};
 pub use locate::locate;
 pub use prompts::Prompts;
+pub use shelf::{Origin, Shelf};
 pub use tokenizer::{Files, Tokenizer};

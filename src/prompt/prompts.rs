@@ -1,8 +1,8 @@
 //! Where prompts come from: a tokenizer or a vocabulary's size, a seed, and a number that counts up.
 
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::engine::PromptForm;
 use crate::fault::{Fault, Result};
@@ -16,7 +16,7 @@ use super::{Ask, Content, Prompt, Tokenizer, ordinary};
 /// Makes prompts. The same seed makes the same prompts in the same order; no two of them begin alike.
 pub struct Prompts {
     ids: Vec<u32>,
-    tokenizer: Option<Tokenizer>,
+    tokenizer: Option<Arc<Tokenizer>>,
     lexicon: OnceLock<Result<Lexicon>>,
     plain: Around,
     chat: Around,
@@ -31,7 +31,8 @@ impl Prompts {
     /// # Errors
     ///
     /// `usage` when its vocabulary has no ordinary tokens.
-    pub fn new(tokenizer: Tokenizer, seed: u64) -> Result<Self> {
+    pub fn new(tokenizer: impl Into<Arc<Tokenizer>>, seed: u64) -> Result<Self> {
+        let tokenizer = tokenizer.into();
         Ok(Self::of(ordinary::of_tokenizer(&tokenizer)?, Some(tokenizer), seed))
     }
 
@@ -45,7 +46,7 @@ impl Prompts {
         Ok(Self::of(ordinary::of_size(size)?, None, seed))
     }
 
-    fn of(mut ids: Vec<u32>, tokenizer: Option<Tokenizer>, seed: u64) -> Self {
+    fn of(mut ids: Vec<u32>, tokenizer: Option<Arc<Tokenizer>>, seed: u64) -> Self {
         shuffle(seed, &mut ids);
         let chat = match &tokenizer {
             Some(tokenizer) => tokenizer.user_message(),

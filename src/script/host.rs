@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::meter::{MAX_OPERATIONS, Meter};
 use super::source::{self, Sources};
+use crate::prompt::Shelf;
 use crate::run::Run;
 use crate::runtime::{Permits, Services};
 use crate::task::Tasks;
@@ -48,6 +49,8 @@ pub struct Host {
     pub permits: Permits,
     /// Everything that this run started: ended at the end, whatever happens.
     pub services: Arc<Services>,
+    /// Tokenizers and prompts, shared by all that ask.
+    pub prompts: Shelf,
     /// What the command line decided.
     pub settings: Settings,
     /// The texts of the main script and of every module imported so far.
@@ -67,6 +70,7 @@ impl Host {
             run,
             permits,
             services,
+            prompts: Shelf::default(),
             meter: Meter::new(settings.max_operations.unwrap_or(MAX_OPERATIONS)),
             settings,
             sources: Arc::default(),

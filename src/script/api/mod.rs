@@ -7,7 +7,9 @@
 mod assert;
 mod boundary;
 mod fault;
+mod gpu;
 mod params;
+mod prompt;
 mod record;
 mod server;
 mod strategy;
@@ -32,7 +34,9 @@ pub(super) fn register(engine: &mut Engine) {
     name_type::<Fault>(engine, "Fault", "What went wrong, as `catch` gets it from a primitive.");
     engine.register_global_module(exported_module!(fault::fault).into());
     engine.register_type_with_name::<Param>("Param");
+    engine.register_static_module("gpu", exported_module!(gpu::gpu).into());
     engine.register_global_module(exported_module!(params::params).into());
+    engine.register_static_module("prompt", exported_module!(prompt::prompt).into());
     engine.register_global_module(exported_module!(record::record).into());
     engine.register_type_with_name::<Server>("Server");
     engine.register_global_module(exported_module!(server::server).into());
