@@ -1,16 +1,21 @@
 //! What people see: the live view, the boundary as a picture, tables. With `cli`, the only room that prints.
 //!
-//! `terminal` owns the two streams, `page` says what a text may be made of, `picture` and `summary` make texts of a
-//! boundary, `advice` says what to run.
+//! `terminal` owns the two streams, `page` says what a text may be made of, `picture`, `table` and `summary` make texts of
+//! a boundary, `advice` says what to run, `findings` is that as a value.
 
 mod advice;
+mod findings;
 mod page;
 mod picture;
+mod summary;
+mod table;
 mod terminal;
 mod unit;
 
 pub use advice::{Advice, advise};
+pub use findings::{Findings, Row};
 pub use page::Page;
 pub use picture::draw;
+pub use summary::{Extras, SIMULATED, summarize};
 pub use terminal::Terminal;
 pub use unit::{Bytes, Clock, Count};

@@ -62,7 +62,7 @@ impl Keeper {
             if !differences.is_empty() {
                 return Err(refusal(&differences));
             }
-            if !state.manifest.engines.contains(info) {
+            if !plan::is_among(&state.manifest.engines, info) {
                 state.manifest.engines.push(info.clone());
                 state.stale = true;
             }

@@ -30,6 +30,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
+use crate::boundary::Point;
 use crate::fault::Result;
 use keeper::Keeper;
 use past::Past;
@@ -172,6 +173,12 @@ impl Run {
     #[must_use]
     pub fn nothing_fits(&self) -> bool {
         lock(&self.tally).nothing_fits()
+    }
+
+    /// Bytes of memory that were left while a point of a boundary was probed; none where memory was not measured.
+    #[must_use]
+    pub fn headroom(&self, boundary: usize, point: &Point) -> Option<u64> {
+        lock(&self.tally).headroom(boundary, point)
     }
 
     /// Ends the run: `done` with its result, `failed` or `interrupted` with the fault. Gives the document that `--json` prints.

@@ -58,29 +58,45 @@ fn parameters(prefix: &str, before: &Map<String, Value>, now: &Map<String, Value
     }
 }
 
-/// What makes an engine the same one: whatever of this both descriptions tell.
-const IDENTITY: [&str; 8] = [
-    "engine",
-    "runtime",
-    "version",
-    "image",
-    "image_digest",
-    "digest",
-    "model",
-    "profile",
+/// What says that two starts are meant to be the same engine, as JSON pointers into their descriptions.
+const MEANT: [&str; 3] = ["/info/engine", "/runtime", "/options"];
+
+/// What must then be equal, wherever both descriptions tell it.
+const EQUAL: [&str; 5] = [
+    "/info/version",
+    "/info/model",
+    "/launched/image",
+    "/launched/digest",
+    "/launched/image_digest",
 ];
 
-/// How an engine differs from those that earlier lives of the run started; none when it is one of them, or the first.
+/// How an engine differs from what earlier lives of the run started in its place; nothing where it is the same, or a new one.
 pub(super) fn engine_differences(before: &[Value], now: &Value) -> Vec<String> {
     let differ = |before: &Value| -> Vec<String> {
-        let told = IDENTITY.iter().filter_map(|key| {
-            let (before, now) = (before.get(key)?, now.get(key)?);
+        let told = EQUAL.iter().filter_map(|pointer| {
+            let (before, now) = (before.pointer(pointer)?, now.pointer(pointer)?);
             let same = before == now || before.is_null() || now.is_null();
-            (!same).then(|| format!("`{key}` of the engine was {before} and is {now}"))
+            let name = pointer.rsplit('/').next().unwrap_or(pointer);
+            (!same).then(|| format!("the engine's {name} was {before} and is {now}"))
         });
         told.collect()
     };
-    before.iter().map(differ).min_by_key(Vec::len).unwrap_or_default()
+    let meant = |before: &&Value| MEANT.iter().all(|key| before.pointer(key) == now.pointer(key));
+    before
+        .iter()
+        .filter(meant)
+        .map(differ)
+        .min_by_key(Vec::len)
+        .unwrap_or_default()
+}
+
+/// Whether the description is one more start of an engine that is among `before`.
+pub(super) fn is_among(before: &[Value], now: &Value) -> bool {
+    let same = |before: &Value| {
+        let mut keys = MEANT.iter().chain(&EQUAL);
+        keys.all(|key| before.pointer(key) == now.pointer(key))
+    };
+    before.iter().any(same)
 }
 
 #[cfg(test)]
@@ -111,15 +127,24 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_is_known_by_what_both_sides_tell() {
-        let before = [json!({ "engine": "vllm", "version": "0.24.0", "limits": { "input": 1 }, "digest": null })];
-        let same = json!({ "engine": "vllm", "version": "0.24.0", "limits": { "input": 2 }, "digest": "sha256:1" });
-        assert_eq!(engine_differences(&before, &same), Vec::<String>::new());
-        assert_eq!(engine_differences(&[], &same), Vec::<String>::new());
-        let newer = json!({ "engine": "vllm", "version": "0.25.0" });
-        assert_eq!(
-            engine_differences(&before, &newer),
-            ["`version` of the engine was \"0.24.0\" and is \"0.25.0\""]
+    fn an_engine_must_be_the_one_that_was_started_in_its_place() {
+        let engine = |version: Value, limit: u64| json!({ "info": { "engine": "vllm", "version": version }, "limits": { "input": limit } });
+        let before = [engine(json!("0.24.0"), 1)];
+        assert!(engine_differences(&before, &engine(json!("0.24.0"), 2)).is_empty());
+        assert!(
+            engine_differences(&before, &engine(Value::Null, 2)).is_empty(),
+            "not told is not different"
         );
+        assert!(engine_differences(&[], &engine(json!("0.25.0"), 1)).is_empty());
+        assert_eq!(
+            engine_differences(&before, &engine(json!("0.25.0"), 1)),
+            ["the engine's version was \"0.24.0\" and is \"0.25.0\""]
+        );
+        let other = json!({ "info": { "engine": "tgi", "version": "3.3.6" } });
+        assert!(
+            engine_differences(&before, &other).is_empty(),
+            "a second engine of the same script"
+        );
+        assert!(is_among(&before, &engine(json!("0.24.0"), 9)) && !is_among(&before, &other));
     }
 }

@@ -1,7 +1,11 @@
 //! What a run as a whole comes to: warnings, and whether anything fits.
 
+use std::collections::HashMap;
+
+use serde_json::Value;
+
 use super::Event;
-use crate::boundary::Moves;
+use crate::boundary::{Moves, Point};
 
 /// Counted from the events.
 #[derive(Debug, Default)]
@@ -9,15 +13,32 @@ pub(super) struct Tally {
     points: u64,
     fits: u64,
     warnings: Vec<String>,
+    /// Most memory in use while a point was probed, by boundary and point, where it was measured.
+    peaks: HashMap<(usize, String), u64>,
+    /// Bytes of memory that the engine's devices have.
+    total: Option<u64>,
 }
 
 impl Tally {
     /// Takes in one more event; false when it is a warning that is there already.
     pub(super) fn count(&mut self, event: &Event) -> bool {
         match event {
-            Event::Point { moves, .. } => {
+            Event::Point {
+                boundary,
+                point,
+                moves,
+                answer,
+                ..
+            } => {
                 self.points += 1;
                 self.fits += u64::from(*moves == Moves::Fits);
+                if let Some(peak) = answer.get("peak").and_then(Value::as_u64) {
+                    self.peaks.insert((*boundary, point.to_string()), peak);
+                }
+            }
+            Event::Memory { total, .. } => self.total = Some(*total),
+            Event::Engine { info } => {
+                self.total = info.get("memory_total").and_then(Value::as_u64).or(self.total);
             }
             Event::Warning { text } => {
                 if self.warnings.contains(text) {
@@ -33,6 +54,12 @@ impl Tally {
     /// Whether points were asked about, and not one is known to fit.
     pub(super) fn nothing_fits(&self) -> bool {
         self.points > 0 && self.fits == 0
+    }
+
+    /// Bytes that were left while a point of a boundary was probed.
+    pub(super) fn headroom(&self, boundary: usize, point: &Point) -> Option<u64> {
+        let peak = self.peaks.get(&(boundary, point.to_string()))?;
+        Some(self.total?.saturating_sub(*peak))
     }
 
     pub(super) fn warnings(&self) -> &[String] {

@@ -58,6 +58,11 @@ impl Handle {
         self.0.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Which boundary of the script it is, from 0.
+    pub(super) fn index(&self) -> usize {
+        self.0.index
+    }
+
     /// How many points an earlier life of the run recorded.
     pub(super) fn resumed(&self) -> usize {
         self.0.resumed

@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 
 use super::meter::{MAX_OPERATIONS, Meter};
 use super::source::{self, Sources};
+use crate::engine::Engine;
 use crate::prompt::Shelf;
+use crate::report::Page;
 use crate::run::Run;
 use crate::runtime::{Permits, Services};
 use crate::task::Tasks;
@@ -27,6 +29,8 @@ pub struct Settings {
     pub dry_run: bool,
     /// `--shared-gpu`: other tenants are tolerated.
     pub shared_gpu: bool,
+    /// What reports of this run are drawn on.
+    pub page: Page,
     /// `--max-operations`: operations between two primitives; otherwise 100 million.
     pub max_operations: Option<u64>,
 }
@@ -85,12 +89,14 @@ impl Host {
 }
 
 /// What the program learns while the script runs.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct State {
     /// How many boundaries the script has made.
     pub boundaries: usize,
     /// Axes of the newest boundary: the box that engine start limits should cover.
     pub axes: Option<Value>,
+    /// The newest engine: a report tells its flags.
+    pub engine: Option<Arc<Engine>>,
     /// When the run began.
     pub begun: Begun,
     /// The parameters that the script runs with, once it has called `params`.

@@ -23,6 +23,7 @@ mod options;
 pub mod params;
 pub mod reference;
 pub mod repl;
+mod reporting;
 mod resolver;
 pub mod shipped;
 mod signature;

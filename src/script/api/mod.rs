@@ -11,6 +11,7 @@ mod gpu;
 mod params;
 mod prompt;
 mod record;
+mod report;
 mod server;
 mod strategy;
 mod time;
@@ -38,6 +39,7 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_global_module(exported_module!(params::params).into());
     engine.register_static_module("prompt", exported_module!(prompt::prompt).into());
     engine.register_global_module(exported_module!(record::record).into());
+    engine.register_global_module(exported_module!(report::report).into());
     engine.register_type_with_name::<Server>("Server");
     engine.register_global_module(exported_module!(server::server).into());
     engine.register_global_module(exported_module!(time::time).into());

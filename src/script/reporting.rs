@@ -1,0 +1,34 @@
+//! What `report(map)` does: sums a boundary up with what the run knows beyond it, and tells the run.
+
+use super::{BoundaryHandle, Host};
+use crate::boundary::Point;
+use crate::engine::Limits;
+use crate::fault::{Fault, Result};
+use crate::report::{Extras, Findings, summarize};
+use crate::run::Event;
+
+/// Sums a boundary up and shows it.
+pub(super) fn report(host: &Host, map: &BoundaryHandle) -> Result<Findings> {
+    let boundary = map.lock();
+    let engine = host.state().engine.clone();
+    let flags = |point: &Point| match (&engine, Limits::of_point(point)) {
+        (Some(engine), Ok(limits)) => engine.flags(Some(limits)),
+        // Without an engine, or over axes that are not lengths, there is nothing to paste.
+        _ => Ok(Vec::new()),
+    };
+    let findings = Findings::of(&boundary, flags, |safe| host.run.headroom(map.index(), safe))?;
+    let extras = Extras {
+        flags: findings.flags.clone(),
+        headroom: findings.headroom,
+        simulated: host.run.simulated(),
+    };
+    let text = summarize(&boundary, &extras, host.settings.page)?;
+    drop(boundary);
+    let value = serde_json::to_value(&findings).map_err(|error| Fault::internal(error.to_string()))?;
+    host.run.note(Event::Report {
+        boundary: map.index(),
+        value,
+        text,
+    })?;
+    Ok(findings)
+}
