@@ -108,6 +108,7 @@ impl Args {
                 tokenizer: self.tokenizer.clone(),
                 time_scale: self.time_scale,
                 gather_ms: self.gather_ms,
+                serve: None,
                 misbehave,
             },
         })

@@ -26,7 +26,7 @@ pub use gauge::DEVICE;
 pub use handle::{Exit, LogSink, SimHandle, State};
 pub use launch::Sim;
 pub use misbehave::Misbehave;
-pub use options::{Options, Spec, Victim};
+pub use options::{Options, Serve, Spec, Victim};
 pub use profile::{
     Defaults, Dynamic, Engine, Fixed, Kv, MemoryProfile, Pool, Profile, Reservation, Speculation, names,
 };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::misbehave::Misbehave;
-use super::profile::Profile;
+use super::profile::{Engine, Profile};
 use crate::fault::{Fault, Result};
 
 /// What to simulate, as a script writes it: `#{ profile: "llama-8b-24gb-vllm", options: #{ max_model_len: 8192 } }`.
@@ -67,8 +67,24 @@ pub struct Options {
     /// An idle engine waits so long (real milliseconds) for company before the first step: lets C requests that are sent
     /// together be resident together even when model time is free.
     pub gather_ms: Option<u64>,
+    /// What this start must serve, in the words of every engine: becomes the profile's engine's own flags where they are not given.
+    pub serve: Option<Serve>,
     /// What to do wrong.
     pub misbehave: Misbehave,
+}
+
+/// What one start must serve, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Serve {
+    /// Longest input.
+    pub input: u64,
+    /// Longest output.
+    pub output: u64,
+    /// Longest input and output together.
+    pub total: u64,
+    /// Sequences at once.
+    pub concurrency: u64,
 }
 
 /// What dies when memory runs out while serving.
@@ -85,6 +101,34 @@ pub enum Victim {
 }
 
 impl Options {
+    /// The options with `serve` turned into flags of this engine. A flag that was given stands.
+    #[must_use]
+    pub(super) fn serving(mut self, engine: Engine, max_num_seqs: u64) -> Self {
+        let Some(serve) = self.serve.take() else { return self };
+        let total = i64::try_from(serve.total).unwrap_or(i64::MAX);
+        match engine {
+            Engine::Vllm => {
+                self.max_model_len = self.max_model_len.or(Some(total));
+                self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency.max(max_num_seqs)));
+            }
+            Engine::Tgi => {
+                self.max_model_len = self.max_model_len.or(Some(total));
+                self.max_input_tokens = self.max_input_tokens.or(Some(serve.input));
+            }
+            Engine::Llamacpp => {
+                // Each slot has its part of the context, and room for one token more than is asked.
+                let slots = self.max_num_seqs.unwrap_or(serve.concurrency).max(1);
+                self.max_num_seqs = Some(slots);
+                self.ctx_size = self
+                    .ctx_size
+                    .or(Some(serve.total.saturating_add(1).saturating_mul(slots)));
+            }
+            // It has no limits to set; requests are answered one after another.
+            Engine::Transformers => {}
+        }
+        self
+    }
+
     /// Refuses what no engine takes.
     pub fn check(&self) -> Result<()> {
         if let Some(share) = self.gpu_memory_utilization

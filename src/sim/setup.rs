@@ -42,6 +42,7 @@ impl Setup {
     /// The options over the profile. An option that this profile cannot honour is refused, not ignored.
     pub(super) fn new(profile: Profile, options: &Options) -> Result<Self> {
         options.check()?;
+        let options = options.clone().serving(profile.engine, profile.defaults.max_num_seqs);
         let pool = match &profile.memory {
             MemoryProfile::Pool(pool) => Some(pool),
             MemoryProfile::Dynamic(_) | MemoryProfile::Fixed(_) => None,

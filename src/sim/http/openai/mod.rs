@@ -28,6 +28,8 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/v1/completions", post(completions))
         .route("/v1/chat/completions", post(chat))
         .route("/v1/models", get(models))
+        // Only vLLM has this; every profile does, as the mark of the simulation.
+        .route("/version", get(version))
 }
 
 /// What vLLM has.
@@ -35,7 +37,6 @@ pub(super) fn vllm() -> Router<Arc<Service>> {
     routes()
         .route("/health", get(|| async { StatusCode::OK }))
         .route("/ping", get(|| async { StatusCode::OK }))
-        .route("/version", get(version))
         .route("/tokenize", post(tokenize))
         .route(
             "/metrics",
