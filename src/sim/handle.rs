@@ -32,6 +32,12 @@ pub struct Exit {
     pub oom_killed: bool,
 }
 
+/// What is said of an engine that is gone without a word: its runtime was shut down.
+const GONE: State = State::Exited(Exit {
+    code: 137,
+    oom_killed: false,
+});
+
 /// A running simulated engine. Dropping it ends the engine at once.
 pub struct SimHandle {
     /// `http://127.0.0.1:PORT`, known before the engine is ready.
@@ -58,7 +64,10 @@ impl SimHandle {
     /// What it is doing now.
     #[must_use]
     pub fn state(&self) -> State {
-        *self.state.borrow()
+        match *self.state.borrow() {
+            State::Starting | State::Ready if self.state.has_changed().is_err() => GONE,
+            state => state,
+        }
     }
 
     /// Waits until it serves, or has failed to.
@@ -88,11 +97,7 @@ impl SimHandle {
         let mut state = self.state.clone();
         match state.wait_for(wanted).await {
             Ok(found) => *found,
-            // The supervisor is gone without a word: the runtime is shutting down.
-            Err(_) => State::Exited(Exit {
-                code: 137,
-                oom_killed: false,
-            }),
+            Err(_) => GONE,
         }
     }
 }

@@ -15,4 +15,5 @@ mod process;
 mod runtime;
 mod script;
 mod search;
+mod sim;
 mod support;

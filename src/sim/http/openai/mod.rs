@@ -46,9 +46,7 @@ pub(super) fn vllm() -> Router<Arc<Service>> {
 
 /// What `transformers serve` has.
 pub(super) fn transformers() -> Router<Arc<Service>> {
-    routes()
-        .route("/health", get(|| async { Json(json!({ "status": "ok" })) }))
-        .route("/version", get(version))
+    routes().route("/health", get(|| async { Json(json!({ "status": "ok" })) }))
 }
 
 async fn version(State(service): State<Arc<Service>>) -> Response {

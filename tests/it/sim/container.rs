@@ -1,0 +1,102 @@
+//! The simulated engine as a container: the program alone in an image, asked through a published port.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{image, needs_docker};
+
+/// Removes its container when dropped.
+struct Container(String);
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        docker(&["rm", "--force", "--volumes", &self.0]);
+    }
+}
+
+fn docker(args: &[&str]) -> String {
+    let output = Command::new("docker").args(args).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    assert!(
+        output.status.success(),
+        "docker {args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+#[tokio::test]
+async fn it_runs_in_a_container_of_its_own() {
+    if !needs_docker() {
+        return;
+    }
+    let image = image::of(Path::new(env!("CARGO_BIN_EXE_profiler")), "sim");
+    let container = Container(docker(&[
+        "run",
+        "--detach",
+        "--label",
+        "profiler-test=sim",
+        "--publish",
+        "127.0.0.1:0:8000",
+        "--memory",
+        "100m",
+        "--memory-swap",
+        "100m",
+        &image,
+        "sim",
+        "--profile",
+        "llama-8b-24gb-vllm",
+        "--host",
+        "0.0.0.0",
+        "--port",
+        "8000",
+        "--time-scale",
+        "0",
+        "--max-model-len",
+        "4096",
+    ]));
+    let address = docker(&["port", &container.0, "8000"]);
+    let client = profiler::http::build(profiler::http::direct()).unwrap();
+    let url = format!("http://{}", address.lines().next().unwrap());
+    let mut ready = false;
+    for _ in 0..600 {
+        ready = client
+            .get(format!("{url}/health"))
+            .send()
+            .await
+            .is_ok_and(|health| health.status().is_success());
+        if ready {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(ready, "{}", docker(&["logs", &container.0]));
+    let body = super::completion(1000, 200);
+    let answer = client
+        .post(format!("{url}/v1/completions"))
+        .json(&body)
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
+    assert!(
+        answer.contains("\"completion_tokens\":200") && answer.ends_with("data: [DONE]\n\n"),
+        "{answer}"
+    );
+    let memory: profiler::telemetry::Reading = client
+        .get(format!("{url}/sim/memory"))
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    assert!(memory.devices[0].used > 16 << 30);
+    docker(&["stop", "--time", "10", &container.0]);
+    assert_eq!(
+        docker(&["inspect", "--format", "{{.State.ExitCode}}", &container.0]),
+        "143"
+    );
+}
