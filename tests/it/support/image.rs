@@ -30,6 +30,8 @@ pub fn shell() -> &'static str {
 fn import(binaries: &[(&Path, &str)], entry: &str, tag: &str) -> String {
     let tag = format!("profiler-test/{tag}:latest");
     let mut archive = tar::Builder::new(Vec::new());
+    // Docker reads no sparse entries, which a binary with holes would become.
+    archive.sparse(false);
     let mut seen = BTreeSet::new();
     for (binary, name) in binaries {
         archive
