@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+use crate::fault::{Fault, Result};
 
 /// A server to start. Fields that ask for what is never given (`privileged`, `network`) exist so that they can be refused by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,6 +31,7 @@ pub struct Launch {
     /// Whether the engine needs the Hugging Face token.
     pub token: bool,
     /// GPUs by index or UUID; empty: none.
+    #[serde(deserialize_with = "names")]
     pub gpus: Vec<String>,
     /// Docker: size of /dev/shm in bytes.
     pub shm_size: Option<u64>,
@@ -52,6 +57,14 @@ pub struct Launch {
     pub sim: Option<serde_json::Value>,
 }
 
+impl Launch {
+    /// `stop_grace` as a time.
+    pub(super) fn grace(&self) -> Result<Option<Duration>> {
+        let grace = self.stop_grace.map(Duration::try_from_secs_f64).transpose();
+        grace.map_err(|_| Fault::usage("`stop_grace` is no number of seconds"))
+    }
+}
+
 /// A folder of the host inside a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,4 +76,31 @@ pub struct Mount {
     /// Whether the container may write there: needs the user's word.
     #[serde(default)]
     pub writable: bool,
+}
+
+/// Indices may be written as numbers.
+fn names<'de, D: serde::Deserializer<'de>>(list: D) -> std::result::Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "an index or a UUID")]
+    enum Name {
+        Index(u32),
+        Uuid(String),
+    }
+    let names = Vec::<Name>::deserialize(list)?.into_iter().map(|name| match name {
+        Name::Index(index) => index.to_string(),
+        Name::Uuid(uuid) => uuid,
+    });
+    Ok(names.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_are_indices_or_uuids() {
+        let launch: Launch = serde_json::from_str(r#"{"gpus": [0, "GPU-ab"]}"#).unwrap();
+        assert_eq!(launch.gpus, ["0", "GPU-ab"]);
+        assert!(serde_json::from_str::<Launch>(r#"{"gpus": [true]}"#).is_err());
+    }
 }

@@ -14,6 +14,9 @@ use crate::fault::{Fault, Result};
 use crate::runtime::state::Exit;
 use crate::sim::SimHandle;
 
+/// What Docker gives a container to end by itself.
+const GRACE: Duration = Duration::from_secs(10);
+
 /// One server under way.
 #[derive(Debug)]
 pub struct Service {
@@ -21,6 +24,7 @@ pub struct Service {
     base_url: Option<String>,
     logs: LogBook,
     info: Value,
+    grace: Duration,
     body: Body,
 }
 
@@ -39,8 +43,21 @@ impl Service {
             base_url,
             logs,
             info,
+            grace: GRACE,
             body,
         }
+    }
+
+    /// The same with the grace that its launch asks for.
+    pub(super) fn with_grace(mut self, grace: Option<Duration>) -> Self {
+        self.grace = grace.unwrap_or(self.grace);
+        self
+    }
+
+    /// How long it may take to end when it is asked to: what its launch says, else 10 seconds as with Docker.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        self.grace
     }
 
     /// Where it lives.

@@ -74,7 +74,10 @@ impl Services {
             let _ = tokio::time::timeout(UNDER_WAY, task).await;
         }
         let services = self.list();
-        let stops = services.iter().rev().map(|service| service.stop(grace));
+        let stops = services
+            .iter()
+            .rev()
+            .map(|service| service.stop(grace.min(service.grace())));
         let failure = futures_util::future::join_all(stops)
             .await
             .into_iter()

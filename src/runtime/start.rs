@@ -34,6 +34,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     for withheld in &grant.withheld {
         context.run.warn(withheld)?;
     }
+    let grace = launch.grace()?;
     let name = context.services.next_name(&context.prefix);
     let logs = match context.run.file("logs", &format!("{name}.log"))? {
         Some(file) => LogBook::kept_in(&file)?,
@@ -44,11 +45,13 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
         RuntimeKind::Process => {
             phase(context, "starting", launch.command.first().map_or("", String::as_str))?;
             let service = process::start(launch, &grant, &name, logs, context)?;
-            Ok(context.services.enter(service))
+            Ok(context.services.enter(service.with_grace(grace)))
         }
         RuntimeKind::Sim => {
             context.run.set_simulated();
-            Ok(context.services.enter(in_process::start(launch, &name, logs)?))
+            Ok(context
+                .services
+                .enter(in_process::start(launch, &name, logs)?.with_grace(grace)))
         }
         RuntimeKind::Attach => Err(Fault::usage("the runtime `attach` starts nothing").hint("use `engines::attach`")),
     }

@@ -25,6 +25,7 @@ pub mod reference;
 pub mod repl;
 mod reporting;
 mod resolver;
+mod service;
 pub mod shipped;
 mod signature;
 mod source;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use profiler::run::Run;
+use profiler::runtime::Permits;
 use profiler::script::reference::{Example, FunctionDoc, FunctionKind, Needs, Reference};
 use profiler::script::repl::Session;
 use profiler::script::{Host, Settings, interpreter, on_thread};
@@ -12,12 +13,12 @@ use tokio::runtime::Runtime;
 
 use crate::support::{Profiler, temp};
 
-/// What examples run in: a host that starts nothing by itself.
+/// What examples run in: a user who allowed native processes.
 fn host(runtime: &Runtime) -> Arc<Host> {
     Arc::new(Host::new(
         Tasks::new(runtime.handle().clone()),
         Arc::new(Run::ephemeral("doc")),
-        Default::default(),
+        Permits::parse(["process"]).unwrap(),
         Default::default(),
         Settings::default(),
     ))

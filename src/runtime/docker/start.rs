@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bollard::Docker;
 use bollard::query_parameters::{CreateContainerOptionsBuilder, StartContainerOptions};
@@ -53,6 +54,7 @@ pub(in crate::runtime) async fn start(
         name: name.to_owned(),
         logs,
         context: context.clone(),
+        grace: launch.grace()?,
     };
     // From the first request on until the container is entered: an interruption in between would lose it.
     context.services.undivided(async move { starter.run().await }).await
@@ -70,6 +72,7 @@ struct Starter {
     name: String,
     logs: LogBook,
     context: StartContext,
+    grace: Option<Duration>,
 }
 
 impl Starter {
@@ -88,7 +91,7 @@ impl Starter {
         let info = self.info(&id);
         let container = Container::new(self.docker, id, self.container, &self.context.services);
         let service = Service::new(&self.name, base_url, self.logs, info, Body::Container(container));
-        Ok(self.context.services.enter(service))
+        Ok(self.context.services.enter(service.with_grace(self.grace)))
     }
 
     async fn create_and_start(&self, port: u16) -> Result<String> {

@@ -6,13 +6,16 @@
 
 mod assert;
 mod boundary;
+mod docker;
 mod fault;
 mod gpu;
 mod params;
 mod prompt;
+mod process;
 mod record;
 mod report;
 mod server;
+mod service;
 mod strategy;
 mod time;
 
@@ -20,6 +23,7 @@ use rhai::{Engine, Module, Variant, exported_module};
 
 use super::asking::Server;
 use super::params::Param;
+use super::service::Service;
 use crate::fault::Fault;
 
 /// Registers every module.
@@ -42,6 +46,14 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_global_module(exported_module!(report::report).into());
     engine.register_type_with_name::<Server>("Server");
     engine.register_global_module(exported_module!(server::server).into());
+    name_type::<Service>(
+        engine,
+        "Service",
+        "A server that a script started by hand: its log, its inside, its end.",
+    );
+    engine.register_global_module(exported_module!(service::service).into());
+    engine.register_static_module("docker", exported_module!(docker::docker).into());
+    engine.register_static_module("process", exported_module!(process::process).into());
     engine.register_global_module(exported_module!(time::time).into());
 }
 

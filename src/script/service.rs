@@ -1,0 +1,124 @@
+//! A server that a script started by hand, as the script holds it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::Host;
+use crate::fault::{Fault, Result};
+use crate::runtime::{self, Exit, Launch, RuntimeKind, StartContext};
+
+/// A server that a script started by hand.
+#[derive(Clone, Debug)]
+pub(super) struct Service(Arc<runtime::Service>);
+
+/// Options of `logs`.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct LogOptions {
+    /// How many of the newest lines.
+    last: usize,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self { last: usize::MAX }
+    }
+}
+
+impl Service {
+    /// Starts what a script describes. An option of another runtime is refused, not overlooked.
+    pub(super) fn start(host: &Host, kind: RuntimeKind, launch: &Launch) -> Result<Self> {
+        if host.settings.dry_run {
+            return Err(Fault::usage("`--dry-run` starts nothing"));
+        }
+        foreign(kind, launch)?;
+        let context = StartContext {
+            run: Arc::clone(&host.run),
+            permits: host.permits.clone(),
+            services: Arc::clone(&host.services),
+            // A script chose it.
+            shipped_image: false,
+            prefix: "service".to_owned(),
+        };
+        host.tasks.wait(runtime::start(kind, launch, &context)).map(Self)
+    }
+
+    pub(super) fn url(&self) -> Option<&str> {
+        self.0.base_url()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    pub(super) fn logs(&self, options: &LogOptions) -> Vec<String> {
+        self.0.logs().last(options.last)
+    }
+
+    pub(super) fn state(&self, host: &Host) -> Result<runtime::State> {
+        host.tasks.wait(self.0.state())
+    }
+
+    /// None when it still runs after `patience`.
+    pub(super) fn wait(&self, host: &Host, patience: Option<Duration>) -> Result<Option<Exit>> {
+        host.tasks.wait(async {
+            let end = self.0.wait_exit();
+            match patience {
+                None => end.await.map(Some),
+                Some(patience) => tokio::time::timeout(patience, end).await.ok().transpose(),
+            }
+        })
+    }
+
+    pub(super) fn stop(&self, host: &Host, grace: Option<Duration>) -> Result<()> {
+        host.tasks.wait(self.0.stop(grace.unwrap_or_else(|| self.0.grace())))
+    }
+
+    pub(super) fn exec(&self, host: &Host, command: &[String]) -> Result<runtime::ExecOutput> {
+        host.tasks.wait(self.0.exec(command))
+    }
+
+    /// A script has no files of its own: what it copies in must lie in a folder that the user allowed.
+    pub(super) fn copy_in(&self, host: &Host, from: &str, to: &str) -> Result<()> {
+        let from = host.permits.check_read(Path::new(from))?;
+        host.tasks.wait(self.0.copy_in(&from, to))
+    }
+
+    /// What it copies out goes into the run's folder, and nowhere else.
+    pub(super) fn copy_out(&self, host: &Host, from: &str) -> Result<String> {
+        let folder = host.run.file("files", self.0.name())?.ok_or_else(|| {
+            Fault::usage("`copy_out` needs a run that keeps a folder").hint("start the script with `profiler run`")
+        })?;
+        std::fs::create_dir_all(&folder).map_err(|error| Fault::io(&folder, &error))?;
+        host.tasks.wait(self.0.copy_out(from, &folder))?;
+        Ok(folder.to_string_lossy().into_owned())
+    }
+}
+
+fn foreign(kind: RuntimeKind, launch: &Launch) -> Result<()> {
+    let docker = [
+        ("image", launch.image.is_some()),
+        ("entrypoint", !launch.entrypoint.is_empty()),
+        ("args", !launch.args.is_empty()),
+        ("mounts", !launch.mounts.is_empty()),
+        ("cache", launch.cache.is_some()),
+        ("gpus", !launch.gpus.is_empty()),
+        ("shm_size", launch.shm_size.is_some()),
+        ("memory_limit", launch.memory_limit.is_some()),
+    ];
+    let process = [("command", !launch.command.is_empty())];
+    let (others, advice) = match kind {
+        RuntimeKind::Docker => (&process[..], "use `entrypoint` and `args`"),
+        _ => (&docker[..], "use `command`, or `docker::start`"),
+    };
+    let sim = [("sim", launch.sim.is_some())];
+    match others.iter().chain(&sim).find(|(_, given)| *given) {
+        Some((name, _)) => {
+            Err(Fault::usage(format!("option `{name}` means nothing to the runtime `{kind}`")).hint(advice))
+        }
+        None => Ok(()),
+    }
+}
