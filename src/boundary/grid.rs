@@ -52,7 +52,7 @@ impl Boundary {
             if !self.askable(&cell)? {
                 continue;
             }
-            let worth = self.worth(&cell, &[])?;
+            let worth = self.worth(&cell, &[], None)?;
             if best.as_ref().is_none_or(|(most, _)| worth > *most) {
                 best = Some((worth, cell));
             }

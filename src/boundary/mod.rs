@@ -14,6 +14,7 @@ mod gap;
 mod grid;
 mod lattice;
 mod line;
+mod model;
 mod point;
 mod rays;
 mod record;

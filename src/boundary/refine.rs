@@ -4,12 +4,20 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::lattice::{Cell, below};
+use super::model::Model;
+use super::view::View;
 use super::volume::left_below;
 use super::{Boundary, Point};
 use crate::fault::{Fault, Result};
 
 /// Open boxes looked at closely.
-const CLOSELY: usize = 24;
+const CLOSELY: usize = 8;
+
+/// Proven points of each side that a guess rests on, for each axis.
+const NEAR: usize = 4;
+
+/// Chances of fitting at which a guess is put to the test.
+const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
 
 /// Places in a box, as shares of the way from its lowest to its highest cell, for when its middle was asked in vain.
 const ELSEWHERE: [(i64, i64); 8] = [(1, 4), (3, 4), (1, 8), (7, 8), (3, 8), (5, 8), (0, 1), (1, 1)];
@@ -68,14 +76,17 @@ impl Boundary {
         Ok((all < 1e6).then(|| all.ceil() as u64))
     }
 
-    /// What asking at `cell` settles on average, beyond what the `chosen` settle anyway.
-    pub(super) fn worth(&self, cell: &Cell, chosen: &[Cell]) -> Result<f64> {
+    /// What asking at `cell` settles on average, beyond what the `chosen` settle anyway; `chance` is how likely it fits.
+    ///
+    /// Without a guess, the boundary is taken to be anywhere between with equal chance: then the answer settles the harmonic
+    /// mean of both volumes.
+    pub(super) fn worth(&self, cell: &Cell, chosen: &[Cell], chance: Option<f64>) -> Result<f64> {
         let view = self.view()?;
-        let with = |known: &[Cell], more: Vec<Cell>| [known, &more].concat();
         let mirrored: Vec<Cell> = chosen.iter().map(|cell| self.lattice.mirror(cell)).collect();
-        let down = left_below(cell, &with(&view.fits, chosen.to_vec())) as f64;
-        let up = left_below(&self.lattice.mirror(cell), &with(&view.shut, mirrored)) as f64;
-        Ok(2.0 * down * up / (down + up).max(1.0))
+        let down = left_below(cell, view.fits.iter().chain(chosen)) as f64;
+        let up = left_below(&self.lattice.mirror(cell), view.shut.iter().chain(&mirrored)) as f64;
+        let chance = chance.unwrap_or(up / (down + up).max(1.0));
+        Ok(chance * down + (1.0 - chance) * up)
     }
 
     /// Whether a cell is open and was not recorded.
@@ -85,15 +96,13 @@ impl Boundary {
         Ok(!self.seen.contains(cell) && !self.fits.covers(cell) && !shut.iter().any(|wall| below(&mirrored, wall)))
     }
 
-    fn best_of(&self, candidates: Vec<Cell>, count: usize) -> Result<Vec<Cell>> {
+    fn best_of(&self, candidates: Vec<Candidate>, count: usize) -> Result<Vec<Cell>> {
         let mut chosen: Vec<Cell> = Vec::new();
         while chosen.len() < count {
             let mut best: Option<(f64, &Cell)> = None;
-            for cell in candidates
-                .iter()
-                .filter(|cell| chosen.iter().all(|other| apart(other, cell)))
-            {
-                let worth = self.worth(cell, &chosen)?;
+            let free = |cell: &Cell| chosen.iter().all(|other| apart(other, cell));
+            for (cell, chance) in candidates.iter().filter(|(cell, _)| free(cell)) {
+                let worth = self.worth(cell, &chosen, *chance)?;
                 if best.is_none_or(|(most, _)| worth > most) {
                     best = Some((worth, cell));
                 }
@@ -104,8 +113,8 @@ impl Boundary {
         Ok(chosen)
     }
 
-    /// A cell to ask in each of the largest open boxes.
-    fn candidates(&self) -> Result<Vec<Cell>> {
+    /// Cells to ask in the largest open boxes.
+    fn candidates(&self) -> Result<Vec<Candidate>> {
         let view = self.view()?;
         let mut boxes = BinaryHeap::new();
         for (at, low) in view.lowest.iter().enumerate() {
@@ -120,36 +129,127 @@ impl Boundary {
                 boxes.push((volume, Reverse(at), Reverse(to)));
             }
         }
-        let mut cells: Vec<Cell> = Vec::new();
+        let (mut cells, mut looked) = (Vec::new(), 0);
         while let Some((_, Reverse(at), Reverse(to))) = boxes.pop() {
-            if let Some(cell) = self.inside(&view.lowest[at], &view.highest[to])
-                && !cells.contains(&cell)
-            {
-                cells.push(cell);
-            }
-            if cells.len() >= CLOSELY {
+            let found = self.inside(view, &view.lowest[at], &view.highest[to]);
+            looked += usize::from(!found.is_empty());
+            cells.extend(found);
+            if looked >= CLOSELY {
                 break;
             }
         }
         Ok(cells)
     }
 
-    /// The middle of an open box, or another cell of it where that was asked in vain.
-    fn inside(&self, low: &Cell, high: &Cell) -> Option<Cell> {
+    /// Cells to ask in an open box: where the boundary is guessed to run through it, or else its middle, or another cell where
+    /// that was asked in vain.
+    fn inside(&self, view: &View, low: &Cell, high: &Cell) -> Vec<Candidate> {
         let axes = self.lattice.axes();
         let middle: Cell = axes
             .iter()
             .enumerate()
             .map(|(i, axis)| axis.middle(low[i], high[i]))
             .collect();
-        let others = ELSEWHERE.iter().map(|(part, of)| {
-            let sides = low.iter().zip(high);
-            sides.map(|(low, high)| low + (high - low) * part / of).collect()
-        });
-        std::iter::once(middle)
-            .chain(others)
-            .find(|cell| !self.seen.contains(cell))
+        let near = |cells: &[Cell], mirrored: bool| self.nearest(cells, mirrored, &middle);
+        let mut found = Vec::new();
+        if let Some(model) = Model::agreeing(&self.lattice, &near(&view.fits, false), &near(&view.shut, true)) {
+            for path in paths(low, high) {
+                for wanted in CHANCES {
+                    let cell = path.first(|cell| model.fits(&self.lattice, cell) < wanted);
+                    if !self.seen.contains(&cell) {
+                        let chance = model.fits(&self.lattice, &cell).clamp(0.02, 0.98);
+                        found.push((cell, Some(chance)));
+                    }
+                }
+            }
+        }
+        if found.is_empty() {
+            let others = ELSEWHERE.iter().map(|(part, of)| {
+                let sides = low.iter().zip(high);
+                sides.map(|(low, high)| low + (high - low) * part / of).collect()
+            });
+            let free = std::iter::once(middle)
+                .chain(others)
+                .find(|cell| !self.seen.contains(cell));
+            found.extend(free.map(|cell| (cell, None)));
+        }
+        found
     }
+
+    /// The cells nearest to one, in shares of the box.
+    fn nearest(&self, cells: &[Cell], mirrored: bool, to: &Cell) -> Vec<Cell> {
+        let last = self.lattice.last();
+        let mut near: Vec<(f64, Cell)> = cells
+            .iter()
+            .map(|cell| {
+                let cell = if mirrored {
+                    self.lattice.mirror(cell)
+                } else {
+                    cell.clone()
+                };
+                let sides = cell.iter().zip(to).zip(&last);
+                let shares = sides.map(|((at, to), last)| (at - to) as f64 / (*last).max(1) as f64);
+                (shares.map(|share| share * share).sum(), cell)
+            })
+            .collect();
+        near.sort_by(|a, b| a.0.total_cmp(&b.0));
+        near.truncate(NEAR * to.len());
+        near.into_iter().map(|(_, cell)| cell).collect()
+    }
+}
+
+/// A cell to ask, and how likely it fits where there is a guess.
+type Candidate = (Cell, Option<f64>);
+
+/// A way through an open box on which cells grow harder.
+struct Path {
+    from: Cell,
+    to: Cell,
+}
+
+impl Path {
+    /// The first cell on the way for which `holds`, which then holds for all after it; the last when none.
+    fn first(&self, holds: impl Fn(&Cell) -> bool) -> Cell {
+        let steps = self
+            .from
+            .iter()
+            .zip(&self.to)
+            .map(|(from, to)| to - from)
+            .max()
+            .unwrap_or(0);
+        let cell = |step: i64| -> Cell {
+            let sides = self.from.iter().zip(&self.to);
+            #[expect(clippy::cast_possible_truncation, reason = "within the box")]
+            sides
+                .map(|(from, to)| from + ((to - from) as f64 * (step as f64 / steps.max(1) as f64)) as i64)
+                .collect()
+        };
+        let (mut low, mut high) = (0, steps);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if holds(&cell(middle)) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        cell(low)
+    }
+}
+
+/// Through the middle of the box, and along each of its faces.
+fn paths(low: &Cell, high: &Cell) -> Vec<Path> {
+    let pinned = |axis: usize, at: i64| {
+        let (mut from, mut to) = (low.clone(), high.clone());
+        (from[axis], to[axis]) = (at, at);
+        Path { from, to }
+    };
+    let faces = (0..low.len()).flat_map(|axis| [pinned(axis, low[axis]), pinned(axis, high[axis])]);
+    let through = Path {
+        from: low.clone(),
+        to: high.clone(),
+    };
+    std::iter::once(through).chain(faces).collect()
 }
 
 /// Whether neither cell lies below the other.

@@ -14,24 +14,41 @@ pub(super) fn covered(corners: &[Vec<i64>]) -> u128 {
         0 => 0,
         1 => corners.iter().map(|corner| extent(corner[0])).max().unwrap_or(0),
         2 => {
-            let mut stairs = Stairs::default();
-            for corner in corners {
-                stairs.add(extent(corner[0]), extent(corner[1]));
-            }
-            stairs.area
+            let mut sorted: Vec<(i64, i64)> = corners.iter().map(|corner| (corner[0], corner[1])).collect();
+            sorted.sort_unstable();
+            staircase(&sorted)
         }
         axes => slabs(corners, axes - 1),
     }
 }
 
 /// Lattice points below `cell` that none of `corners` covers.
-pub(super) fn left_below(cell: &[i64], corners: &[Vec<i64>]) -> u128 {
+pub(super) fn left_below<'a>(cell: &[i64], corners: impl Iterator<Item = &'a Vec<i64>>) -> u128 {
     let whole: u128 = cell.iter().map(|side| extent(*side)).product();
+    if let [width, height] = *cell {
+        let mut stairs: Vec<(i64, i64)> = corners
+            .map(|corner| (corner[0].min(width), corner[1].min(height)))
+            .collect();
+        stairs.sort_unstable();
+        return whole - staircase(&stairs);
+    }
     let cut: Vec<Vec<i64>> = corners
-        .iter()
         .map(|corner| corner.iter().zip(cell).map(|(a, b)| *a.min(b)).collect())
         .collect();
     whole - covered(&cut)
+}
+
+/// The area below corners sorted by width: from the right, each adds the strip that no wider one reaches as high.
+fn staircase(corners: &[(i64, i64)]) -> u128 {
+    let (mut area, mut top) = (0, 0);
+    for (width, height) in corners.iter().rev() {
+        let height = extent(*height);
+        if height > top {
+            area += extent(*width) * (height - top);
+            top = height;
+        }
+    }
+    area
 }
 
 fn slabs(corners: &[Vec<i64>], last: usize) -> u128 {
@@ -123,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_is_left_below_a_cell() {
-        assert_eq!(left_below(&[9, 9], &[vec![4, 20], vec![20, 4]]), 25);
-        assert_eq!(left_below(&[9], &[]), 10);
+        assert_eq!(left_below(&[9, 9], [vec![4, 20], vec![20, 4]].iter()), 25);
+        assert_eq!(left_below(&[9], [].iter()), 10);
     }
 }

@@ -86,7 +86,7 @@ fn asked() -> impl Strategy<Value = (Truth, Vec<Vec<i64>>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn only_what_follows_is_proven((truth, asked) in asked()) {

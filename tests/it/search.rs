@@ -226,7 +226,8 @@ fn a_short_output_proves_what_was_produced() {
 fn a_changed_rule_for_the_next_point_asks_other_points() {
     let search = include_str!("../../stdlib/search.rhai");
     let rule = "map.refine(count, options.coverage)";
-    let mine = "let far = map.refine(1, options.coverage); if far.is_empty() { return far; } far[0].input -= 1; far";
+    let mine = "map.refine(9, options.coverage).map(|point| { point.output -= 1; point })";
+    let stuck = "[map.largest()]";
     assert!(search.contains(rule), "the rule for the next point has moved");
     let script = r#"import "./search" as search;
         let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
@@ -241,6 +242,12 @@ fn a_changed_rule_for_the_next_point_asks_other_points() {
         "the corners stay"
     );
     assert_ne!(shipped, changed);
+    let corners = asked(&search.replace(rule, stuck));
+    assert_eq!(
+        corners.as_array().unwrap().len(),
+        2,
+        "a rule that chooses known points ends the search"
+    );
 }
 
 #[test]
