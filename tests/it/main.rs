@@ -13,6 +13,7 @@ mod docker;
 mod llamacpp;
 mod process;
 mod runtime;
+mod repl;
 mod script;
 mod search;
 mod sim;

@@ -26,6 +26,9 @@ impl Validator {
         if matches!(mask.end, Inside::BlockComment | Inside::LongText) {
             return false;
         }
+        if is_only_documentation(&mask) {
+            return false;
+        }
         let Err(error) = self.grammar.compile(text) else {
             return true;
         };
@@ -35,6 +38,12 @@ impl Validator {
             _ => true,
         }
     }
+}
+
+/// Whether the text is a doc comment whose function is still to come.
+fn is_only_documentation(mask: &Mask) -> bool {
+    let last = mask.text.trim_end().lines().next_back().unwrap_or_default();
+    last.trim_start().starts_with("///") && mask.code().all(|(_, c)| c.is_whitespace())
 }
 
 /// Whether nothing but blanks and comments follows `position`.
@@ -77,6 +86,8 @@ mod tests {
             "switch x { 1 =>",
             "|p| {",
             "try { 1 }",
+            "/// Doubles.",
+            "/// Doubles.\nfn twice(n) {",
         ] {
             assert!(!validator.is_complete(text), "{text}");
         }
@@ -101,6 +112,7 @@ mod tests {
             ":help f(",
             "let = 4;",
             "if x { 1 }",
+            "/// Doubles.\nfn twice(n) { 2 * n }",
         ] {
             assert!(validator.is_complete(text), "{text}");
         }

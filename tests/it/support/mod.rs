@@ -5,7 +5,8 @@
     reason = "a tool waits here for the test that first needs it"
 )]
 
-pub mod image;
+pub mod dialogue;
+mod image;
 pub mod llamacpp;
 pub mod model;
 mod needs;
@@ -13,6 +14,7 @@ mod outcome;
 mod profiler;
 mod temp;
 
+pub use dialogue::Dialogue;
 pub use needs::{needs_docker, needs_llama_server};
 pub use outcome::Outcome;
 pub use profiler::Profiler;

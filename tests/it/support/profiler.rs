@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::{Outcome, temp};
+use super::{Dialogue, Outcome, temp};
 
 /// One start of the built binary, in a folder of its own that is also its home: nothing of the user's is read or written.
-#[must_use = "call `run` or `spawn`"]
+#[must_use = "call `run`, `spawn` or `on_terminal`"]
 pub struct Profiler {
     command: Command,
     stdin: Vec<u8>,
@@ -22,18 +22,7 @@ impl Profiler {
     #[track_caller]
     pub fn new() -> Self {
         let folder = temp();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
-        command
-            .current_dir(folder.path())
-            .env("HOME", folder.path())
-            .env("XDG_CACHE_HOME", folder.path().join("cache"))
-            .env("XDG_STATE_HOME", folder.path().join("state"))
-            .env("NO_COLOR", "1")
-            .env_remove("HF_HOME")
-            .env_remove("HF_TOKEN")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let command = command(folder.path());
         Self {
             command,
             stdin: Vec::new(),
@@ -105,9 +94,31 @@ impl Profiler {
         (child, folder)
     }
 
+    /// Starts on a terminal of its own. The folder lives as long as what is returned.
+    #[track_caller]
+    pub fn on_terminal(mut self) -> Dialogue {
+        self.command.env("TERM", "xterm");
+        Dialogue::begin(self.command, self.folder)
+    }
+
     #[track_caller]
     fn start(mut self) -> (Child, Vec<u8>, TempDir) {
-        let child = self.command.spawn().unwrap();
+        let streams = self.command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = streams.stderr(Stdio::piped()).spawn().unwrap();
         (child, self.stdin, self.folder)
     }
+}
+
+/// The program, at home in `folder`.
+pub(super) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+    command
+        .current_dir(folder)
+        .env("HOME", folder)
+        .env("XDG_CACHE_HOME", folder.join("cache"))
+        .env("XDG_STATE_HOME", folder.join("state"))
+        .env("NO_COLOR", "1")
+        .env_remove("HF_HOME")
+        .env_remove("HF_TOKEN");
+    command
 }

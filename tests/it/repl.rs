@@ -1,0 +1,206 @@
+//! The REPL as somebody at a keyboard has it, through a pseudo-terminal; and as a pipe has it.
+
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Dialogue, Profiler};
+
+/// What the editor writes once it has the keyboard to itself: before that, Ctrl-C and Ctrl-D are the terminal's.
+const READY: &str = "\x1b[?2004h";
+
+fn repl() -> Dialogue {
+    let mut repl = Profiler::new().arg("repl").on_terminal();
+    repl.expect(READY);
+    repl
+}
+
+/// Leaves with Ctrl-D after the last answer.
+#[track_caller]
+fn leave(mut repl: Dialogue) {
+    repl.expect(READY);
+    repl.control('d');
+    assert_eq!(repl.end(), 0);
+}
+
+/// Types a line and waits for its answer, which must not be in the line itself. What is typed next waits by itself.
+#[track_caller]
+fn ask(repl: &mut Dialogue, line: &str, answer: &str) {
+    repl.line(line);
+    repl.expect(&format!("\n{answer}\r\n"));
+}
+
+#[test]
+fn a_function_may_span_lines() {
+    let mut repl = repl();
+    repl.line("fn plus(a, b) {");
+    repl.line("  a + b // }");
+    repl.line("}");
+    ask(&mut repl, "plus(40, 2)", "42");
+    ask(&mut repl, "let t = `a\rb`; t.len()", "3");
+    leave(repl);
+}
+
+#[test]
+fn values_are_shown_and_errors_quoted() {
+    let mut repl = repl();
+    ask(
+        &mut repl,
+        "#{ verdict: \"o\" + \"k\" }",
+        "#{\r\n  verdict: \"ok\",\r\n}",
+    );
+    repl.line("let wrong = nothing_here;");
+    repl.expect("unknown variable `nothing_here`");
+    repl.expect("input 2:1:13");
+    repl.expect(READY);
+    repl.line("const M = #{ a: 1 };");
+    repl.line("M.a = 2");
+    repl.expect("`M` is constant");
+    ask(&mut repl, "M.a + 41", "42");
+    repl.line(":quit");
+    assert_eq!(repl.end(), 0);
+}
+
+#[test]
+fn tab_completes() {
+    let mut repl = repl();
+    repl.line("let measurements = [20, 22];");
+    ask(&mut repl, "measu\t.le\t() + 40", "42");
+    repl.line(":he\t slee\t");
+    repl.expect("Waits for a number of seconds");
+    leave(repl);
+}
+
+#[test]
+fn the_signature_is_shown_while_a_call_is_typed() {
+    let mut repl = repl();
+    repl.keys("sleep(");
+    repl.expect("sleep(seconds: ");
+    repl.control('c');
+    leave(repl);
+}
+
+#[test]
+fn history_outlives_the_session() {
+    let mut first = repl();
+    ask(&mut first, "6 * 7", "42");
+    first.expect(READY);
+    let mut second = first.again();
+    second.expect(READY);
+    second.keys("\x1b[A");
+    second.expect("6 * 7");
+    second.keys(" + 1\r");
+    second.expect("\n43\r\n");
+    leave(second);
+}
+
+#[test]
+fn help_tells_of_commands_and_names() {
+    let mut repl = repl();
+    repl.line(":help");
+    repl.expect(":save FILE");
+    repl.expect(READY);
+    repl.line(":help sleep");
+    repl.expect("# `sleep(seconds: float)`");
+    repl.expect(READY);
+    repl.line("/// Doubles a number.\rfn twice(n) { 2 * n }");
+    repl.expect(READY);
+    repl.line(":help twice");
+    repl.expect("Doubles a number.");
+    repl.expect(READY);
+    repl.line(":help slep");
+    repl.expect("did you mean `sleep`?");
+    repl.line(":hepl");
+    repl.expect("did you mean `:help`?");
+    leave(repl);
+}
+
+#[test]
+fn a_saved_session_runs() {
+    let mut repl = repl();
+    std::fs::write(repl.folder().join("mine.rhai"), "fn twice(n) { 2 * n }").unwrap();
+    repl.line("let x = 20");
+    repl.line("let lost = 1; throw \"no\"");
+    repl.expect("no");
+    repl.line("import \"mine\" as mine");
+    repl.line("fn answer(n) { mine::twice(n) + 2 }");
+    ask(&mut repl, "answer(x)", "42");
+    repl.line(":save session.rhai");
+    repl.expect("saved `session.rhai`");
+    repl.line(":save session.rhai");
+    repl.expect("`:save! session.rhai` replaces it");
+    repl.line(":reset");
+    repl.line(":scope");
+    repl.expect("no variables");
+    repl.line(":load session.rhai");
+    repl.expect("\n42\r\n");
+    repl.line(":scope");
+    repl.expect("let x: int = 20");
+    let saved = std::fs::read_to_string(repl.folder().join("session.rhai")).unwrap();
+    assert!(!saved.contains("lost"), "{saved}");
+    assert!(saved.find("import").unwrap() < saved.find("let x").unwrap(), "{saved}");
+    leave(repl);
+}
+
+#[test]
+fn control_c_drops_the_line_or_stops_the_running_one() {
+    let mut repl = repl();
+    repl.line("let x = 41");
+    repl.keys("let x = 7; thr");
+    repl.expect("thr");
+    repl.control('c');
+    repl.expect(READY);
+    repl.line("print(\"go\" + \"ing\"); sleep(100); let x = 8;");
+    repl.expect("going");
+    repl.control('c');
+    repl.expect("interrupted");
+    repl.expect(READY);
+    ask(&mut repl, "x + 1", "42");
+    repl.line("print(\"on\" + \"ward\"); loop {}");
+    repl.expect("onward");
+    repl.control('c');
+    repl.expect("interrupted");
+    ask(&mut repl, "x + 2", "43");
+    leave(repl);
+}
+
+#[test]
+fn a_signal_to_end_is_obeyed_at_the_prompt_and_in_a_line() {
+    let mut waiting = repl();
+    waiting.signal(Signal::SIGTERM);
+    assert_eq!(waiting.end(), 143);
+
+    let mut running = repl();
+    running.line("print(\"go\" + \"ing\"); sleep(100)");
+    running.expect("going");
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.end(), 143);
+}
+
+#[test]
+fn a_script_is_loaded_first() {
+    let mut repl = Profiler::new()
+        .file("kit/helper.rhai", "fn one() { 1 }")
+        .file(
+            "kit/main.rhai",
+            "//! A kit.\nimport \"helper\" as helper;\nconst BASE = 41;\nfn answer() { global::BASE + helper::one() }\nanswer() + 1",
+        )
+        .args(["repl", "kit/main.rhai"])
+        .on_terminal();
+    repl.expect("43\r\n");
+    repl.expect(READY);
+    ask(&mut repl, "answer()", "42");
+    ask(&mut repl, "helper::one()", "1");
+    leave(repl);
+}
+
+#[test]
+fn a_pipe_is_read_to_its_end() {
+    let outcome = Profiler::new()
+        .arg("repl")
+        .stdin("let x = 40;\nfn f(n) {\n  n + 2\n}\nprint(\"hello\");\nf(x)\n:hepl\nlet y = ;\nx\n")
+        .run();
+    let outcome = outcome.success().stderr("did you mean `:help`?").stderr("input 5:1:9");
+    assert_eq!(outcome.stdout, "hello\n42\n40\n");
+    assert!(Path::new(outcome.folder()).join("state/profiler/history").exists());
+}
