@@ -5,8 +5,8 @@
     reason = "a tool waits here for the test that first needs it"
 )]
 
-pub mod dialogue;
-mod image;
+mod dialogue;
+pub mod image;
 pub mod llamacpp;
 pub mod model;
 mod needs;
