@@ -38,13 +38,21 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_global_module(exported_module!(strategy::strategy).into());
     name_type::<Fault>(engine, "Fault", "What went wrong, as `catch` gets it from a primitive.");
     engine.register_global_module(exported_module!(fault::fault).into());
-    engine.register_type_with_name::<Param>("Param");
+    name_type::<Param>(
+        engine,
+        "Param",
+        "A parameter as `param` declares it: its default and what it means.",
+    );
     engine.register_static_module("gpu", exported_module!(gpu::gpu).into());
     engine.register_global_module(exported_module!(params::params).into());
     engine.register_static_module("prompt", exported_module!(prompt::prompt).into());
     engine.register_global_module(exported_module!(record::record).into());
     engine.register_global_module(exported_module!(report::report).into());
-    engine.register_type_with_name::<Server>("Server");
+    name_type::<Server>(
+        engine,
+        "Server",
+        "The server that an adapter's `ready(engine)` looks at.",
+    );
     engine.register_global_module(exported_module!(server::server).into());
     name_type::<Service>(
         engine,
