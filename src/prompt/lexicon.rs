@@ -55,11 +55,13 @@ impl Lexicon {
         let mut candidates = candidates(tokenizer);
         shuffle(seed, &mut candidates);
         candidates.truncate(MOST);
+        // The first word has no space before it, so that its cost says nothing of its cost elsewhere: it is there twice.
+        candidates.insert(0, candidates[0].clone());
         let text = candidates.join(" ");
         let ends = ends(&candidates);
 
         let costs = costs(tokenizer, &text, &ends, &ordinary.iter().copied().collect())?;
-        let kept = candidates.into_iter().zip(costs);
+        let kept = candidates.into_iter().zip(costs).skip(1);
         let (single, several): (Vec<_>, Vec<_>) = kept
             .filter_map(|(text, cost)| cost.map(|cost| Word { text, cost }))
             .partition(|word| word.cost == 1);
@@ -148,8 +150,6 @@ fn costs(tokenizer: &Tokenizer, text: &str, ends: &[usize], ordinary: &HashSet<u
             }
         }
     }
-    // The first word has no space before it, so its cost says nothing of its cost elsewhere.
-    costs[0] = None;
     Ok(costs.into_iter().map(|cost| cost.filter(|&cost| cost > 0)).collect())
 }
 

@@ -10,8 +10,10 @@
 mod boundary;
 mod doc;
 mod docker;
+mod hub;
 mod llamacpp;
 mod process;
+mod prompt;
 mod repl;
 mod runtime;
 mod script;

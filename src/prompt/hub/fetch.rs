@@ -203,6 +203,11 @@ impl<'a> Fetch<'a> {
 
     fn refused(&self, response: &Response, file: &str) -> Failure {
         let (status, code, model) = (response.status(), error_code(response.headers()), self.model);
+        if response.url().origin() != self.hub.endpoint.origin() {
+            // Where the content lies, refusals have nothing to do with the model.
+            let fault = self.no_answer(&format!("the host that it redirects to answers {}", status.as_u16()));
+            return Failure::Passing(fault, pause(response.headers()));
+        }
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND if code == "GatedRepo" => {
                 Fault::missing(

@@ -1,0 +1,367 @@
+//! Fetching a tokenizer from the hub, which here is a server on this machine that answers as the real one does.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use profiler::fault::{Fault, Kind};
+use profiler::prompt::{Hub, Secret, Tokenizer, locate};
+use tempfile::TempDir;
+
+use super::prompt::families;
+use super::support::temp;
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+const TOKEN: &str = "hf_test_secret_value";
+
+/// What a hub answers to one path, in turn; the last answer stays.
+type Answers = HashMap<&'static str, Vec<Answer>>;
+
+#[derive(Clone, Default)]
+struct Answer {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Path and `Authorization` of each request.
+    requests: Vec<(String, Option<String>)>,
+    answers: Answers,
+}
+
+/// A server that keeps what it was asked.
+struct Server {
+    address: SocketAddr,
+    seen: Arc<Mutex<Seen>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Server {
+    async fn start(answers: Answers) -> Self {
+        let seen = Arc::new(Mutex::new(Seen {
+            answers,
+            ..Seen::default()
+        }));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&seen));
+        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { address, seen, task }
+    }
+
+    fn hub(&self, cache: &Path) -> Hub {
+        Hub {
+            endpoint: format!("http://{}", self.address).parse().unwrap(),
+            cache: cache.to_owned(),
+            token: Secret::new(TOKEN),
+            offline: false,
+            patience: Duration::from_millis(1),
+        }
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.seen
+            .lock()
+            .unwrap()
+            .requests
+            .iter()
+            .map(|(path, _)| path.clone())
+            .collect()
+    }
+
+    fn tokens(&self) -> Vec<Option<String>> {
+        self.seen
+            .lock()
+            .unwrap()
+            .requests
+            .iter()
+            .map(|(_, token)| token.clone())
+            .collect()
+    }
+}
+
+async fn answer(State(seen): State<Arc<Mutex<Seen>>>, headers: HeaderMap, request: Request) -> Response {
+    let mut seen = seen.lock().unwrap();
+    let path = request.uri().path().to_owned();
+    let token = headers
+        .get("authorization")
+        .map(|value| value.to_str().unwrap().to_owned());
+    seen.requests.push((path.clone(), token));
+    let answer = match seen.answers.get_mut(path.as_str()) {
+        Some(answers) if answers.len() > 1 => answers.remove(0),
+        Some(answers) => answers[0].clone(),
+        None => error(404, "EntryNotFound"),
+    };
+    let mut response = Response::builder().status(StatusCode::from_u16(answer.status).unwrap());
+    for (name, value) in answer.headers {
+        response = response.header(name, value);
+    }
+    response.body(Body::from(answer.body)).unwrap()
+}
+
+fn file(etag: &str, body: impl Into<Vec<u8>>) -> Answer {
+    Answer {
+        status: 200,
+        headers: vec![("x-repo-commit", COMMIT.into()), ("etag", format!("\"{etag}\""))],
+        body: body.into(),
+    }
+}
+
+fn error(status: u16, code: &str) -> Answer {
+    Answer {
+        status,
+        headers: vec![("x-error-code", code.into())],
+        body: b"no".to_vec(),
+    }
+}
+
+fn tokenizer() -> Vec<u8> {
+    families::byte_level().to_string().into_bytes()
+}
+
+const MAIN: &str = "/org/name/resolve/main/tokenizer.json";
+
+fn one(answers: Vec<Answer>) -> Answers {
+    HashMap::from([(MAIN, answers)])
+}
+
+async fn refused(answers: Answers) -> (Fault, Server, TempDir) {
+    let server = Server::start(answers).await;
+    let cache = temp();
+    let fault = locate("org/name", &server.hub(cache.path())).await.unwrap_err();
+    assert!(!format!("{fault:?}").contains(TOKEN));
+    (fault, server, cache)
+}
+
+#[tokio::test]
+async fn a_tokenizer_is_fetched_into_the_caches_layout_once() {
+    let pinned = |name| match name {
+        "tokenizer_config.json" => "/org/name/resolve/0123456789abcdef0123456789abcdef01234567/tokenizer_config.json",
+        _ => "/org/name/resolve/0123456789abcdef0123456789abcdef01234567/config.json",
+    };
+    let answers = HashMap::from([
+        (MAIN, vec![file("aaaaaaaaaaaa", tokenizer())]),
+        (
+            pinned("tokenizer_config.json"),
+            vec![file("bbbbbbbbbbbb", r#"{"bos_token":"<s>"}"#)],
+        ),
+        (
+            pinned("config.json"),
+            vec![file("W/\"cccccccccccc", r#"{"vocab_size":400}"#)],
+        ),
+    ]);
+    let server = Server::start(answers).await;
+    let cache = temp();
+    let hub = server.hub(cache.path());
+    let folder = locate("org/name", &hub).await.unwrap();
+
+    let model = cache.path().join("models--org--name");
+    assert_eq!(folder, model.join("snapshots").join(COMMIT));
+    assert_eq!(std::fs::read_to_string(model.join("refs/main")).unwrap(), COMMIT);
+    let link = std::fs::read_link(folder.join("tokenizer.json")).unwrap();
+    assert_eq!(link, Path::new("../../blobs/aaaaaaaaaaaa"));
+    Tokenizer::open(&folder).unwrap();
+    let names: Vec<_> = std::fs::read_dir(model.join("blobs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names.len(), 3, "nothing half-written is left: {names:?}");
+
+    let asked = server.requests().len();
+    assert_eq!(asked, 4, "the chat template is asked for, and may be missing");
+    assert_eq!(locate("org/name", &hub).await.unwrap(), folder);
+    let offline = Hub { offline: true, ..hub };
+    assert_eq!(locate("org/name", &offline).await.unwrap(), folder);
+    assert_eq!(server.requests().len(), asked, "the cache answers");
+}
+
+#[tokio::test]
+async fn the_token_goes_to_the_hub_and_to_nobody_else() {
+    let elsewhere = Server::start(HashMap::from([(
+        "/blob",
+        vec![Answer {
+            status: 200,
+            headers: vec![("etag", "\"theirs-that-is-not-a-name\"".into())],
+            body: tokenizer(),
+        }],
+    )]))
+    .await;
+    let moved = Answer {
+        status: 302,
+        headers: vec![
+            ("location", format!("http://{}/blob", elsewhere.address)),
+            ("x-repo-commit", COMMIT.into()),
+            ("x-linked-etag", "\"dddddddddddd\"".into()),
+        ],
+        body: Vec::new(),
+    };
+    let server = Server::start(one(vec![moved])).await;
+    let cache = temp();
+    let folder = locate("org/name", &server.hub(cache.path())).await.unwrap();
+    let link = std::fs::read_link(folder.join("tokenizer.json")).unwrap();
+    assert_eq!(link, Path::new("../../blobs/dddddddddddd"), "named as the hub names it");
+    assert!(
+        server
+            .tokens()
+            .iter()
+            .all(|token| token.as_deref() == Some(&format!("Bearer {TOKEN}")))
+    );
+    assert_eq!(elsewhere.tokens(), [None]);
+}
+
+#[tokio::test]
+async fn a_redirect_within_the_hub_is_followed() {
+    let moved = Answer {
+        status: 307,
+        headers: vec![("location", "/api/resolve-cache/x".into())],
+        body: Vec::new(),
+    };
+    let answers = HashMap::from([
+        (MAIN, vec![moved]),
+        ("/api/resolve-cache/x", vec![file("eeeeeeeeeeee", tokenizer())]),
+    ]);
+    let server = Server::start(answers).await;
+    let cache = temp();
+    locate("org/name", &server.hub(cache.path())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failing_hub_is_asked_again() {
+    let server = Server::start(one(vec![
+        error(503, ""),
+        error(500, ""),
+        error(429, ""),
+        file("ffffffffffff", tokenizer()),
+    ]))
+    .await;
+    let cache = temp();
+    locate("org/name", &server.hub(cache.path())).await.unwrap();
+    assert_eq!(server.requests().iter().filter(|path| *path == MAIN).count(), 4);
+
+    let (fault, server, _cache) = refused(one(vec![error(502, "")])).await;
+    assert_eq!(fault.kind, Kind::Missing);
+    assert!(fault.message.contains("502"), "{fault}");
+    assert_eq!(server.requests().len(), 4, "not for ever");
+}
+
+#[tokio::test]
+async fn what_the_hub_refuses_is_told_with_a_remedy() {
+    for (answer, message, remedy) in [
+        (error(403, "GatedRepo"), "is gated", "accept the terms"),
+        (error(401, "GatedRepo"), "is gated", "HF_TOKEN"),
+        (error(401, "RepoNotFound"), "no model `org/name`", "HF_TOKEN"),
+        (error(404, "RepoNotFound"), "no model `org/name`", "name"),
+        (error(404, "RevisionNotFound"), "no revision", "revision"),
+        (error(404, "EntryNotFound"), "has no `tokenizer.json`", "`tokenizer`"),
+    ] {
+        let (fault, server, _cache) = refused(one(vec![answer])).await;
+        assert_eq!(fault.kind, Kind::Missing, "{fault}");
+        assert!(fault.message.contains(message), "{fault}");
+        assert!(fault.hint.clone().unwrap().contains(remedy), "{fault:?}");
+        assert_eq!(server.requests().len(), 1, "asking again would not help");
+    }
+}
+
+#[tokio::test]
+async fn answers_that_are_not_a_hubs_are_refused() {
+    let bare = |headers| {
+        one(vec![Answer {
+            status: 200,
+            headers,
+            body: tokenizer(),
+        }])
+    };
+    let (fault, ..) = refused(bare(Vec::new())).await;
+    assert!(fault.message.contains("x-repo-commit"), "{fault}");
+    // What a server says never becomes a path outside the cache.
+    let (fault, _, cache) = refused(bare(vec![("x-repo-commit", "../../../../evil".into())])).await;
+    assert!(fault.message.contains("x-repo-commit"), "{fault}");
+    assert!(!cache.path().join("../evil").exists());
+    let cyclic = Answer {
+        status: 302,
+        headers: vec![("location", MAIN.into())],
+        body: Vec::new(),
+    };
+    let (fault, ..) = refused(one(vec![cyclic])).await;
+    assert!(fault.message.contains("without end"), "{fault}");
+}
+
+#[tokio::test]
+async fn an_etag_that_is_no_name_is_replaced_by_the_contents_hash() {
+    let mut answer = file("", tokenizer());
+    answer.headers[1] = ("etag", "\"../../../x\"".into());
+    let server = Server::start(one(vec![answer])).await;
+    let cache = temp();
+    let folder = locate("org/name", &server.hub(cache.path())).await.unwrap();
+    let link = std::fs::read_link(folder.join("tokenizer.json")).unwrap();
+    assert_eq!(link.file_name().unwrap().len(), 64);
+    assert!(folder.join("tokenizer.json").is_file());
+}
+
+#[tokio::test]
+async fn a_body_that_ends_early_leaves_nothing() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let _asked = stream.read(&mut request).await.unwrap();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\nx-repo-commit: {COMMIT}\r\netag: \"abcdefabcdef\"\r\n\r\n{{"
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+        }
+    });
+    let cache = temp();
+    let hub = Hub {
+        endpoint: format!("http://{address}").parse().unwrap(),
+        cache: cache.path().to_owned(),
+        token: None,
+        offline: false,
+        patience: Duration::from_millis(1),
+    };
+    let fault = locate("org/name", &hub).await.unwrap_err();
+    server.abort();
+    assert_eq!(fault.kind, Kind::Missing, "{fault}");
+    let model = cache.path().join("models--org--name");
+    assert_eq!(std::fs::read_dir(model.join("blobs")).unwrap().count(), 0);
+    assert!(!model.join("snapshots").exists());
+}
+
+#[tokio::test]
+async fn offline_and_unreachable_are_told_apart() {
+    let server = Server::start(HashMap::new()).await;
+    let cache = temp();
+    let offline = Hub {
+        offline: true,
+        ..server.hub(cache.path())
+    };
+    let fault = locate("org/name", &offline).await.unwrap_err();
+    assert!(fault.message.contains("HF_HUB_OFFLINE"), "{fault}");
+    assert!(server.requests().is_empty());
+
+    let nobody = Hub {
+        endpoint: "http://127.0.0.1:1".parse().unwrap(),
+        ..server.hub(cache.path())
+    };
+    let fault = locate("org/name", &nobody).await.unwrap_err();
+    assert_eq!(fault.kind, Kind::Missing);
+    assert!(fault.message.contains("refused") && fault.hint.unwrap().contains("HF_ENDPOINT"));
+}
