@@ -20,3 +20,4 @@ mod script;
 mod search;
 mod sim;
 mod support;
+mod telemetry;

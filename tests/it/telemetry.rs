@@ -1,0 +1,385 @@
+//! Memory as it is really read: of this machine's processes, of its GPUs where it has any, and of folders that look like the kernel's.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use profiler::fault::{Fault, Kind};
+use profiler::telemetry::host::{Cgroup, Measure, Roots, Tree};
+use profiler::telemetry::{Cards, Device, Phase, Polled, Reading, Sampler, Source, gpu_source, gpus, look};
+
+use super::support::temp;
+
+const MIB: u64 = 1 << 20;
+
+fn reading(used: u64) -> Reading {
+    Reading {
+        devices: vec![Device {
+            id: "sim0".into(),
+            name: "simulated".into(),
+            used,
+            total: 100,
+        }],
+        tenants: Vec::new(),
+    }
+}
+
+/// Waits for what another thread will do; nothing signals it.
+#[track_caller]
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn write(root: &Path, file: &str, text: impl AsRef<[u8]>) {
+    let path = root.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn peaks_are_told_by_phase_and_between_moments() {
+    let used = Arc::new(AtomicU64::new(1));
+    let source = Polled::new("sim", {
+        let used = Arc::clone(&used);
+        move || Ok(reading(used.load(Ordering::SeqCst)))
+    });
+    let sampler = Sampler::start(Box::new(source), 1000.0).unwrap();
+    assert_eq!(
+        sampler.latest(),
+        reading(1),
+        "the first look is made before the start returns"
+    );
+    let see = |value: u64| {
+        used.store(value, Ordering::SeqCst);
+        wait_until("seen", || sampler.latest() == reading(value));
+    };
+    sampler.mark(Phase::Loading);
+    see(40);
+    see(30);
+    let before = Instant::now();
+    sampler.mark(Phase::Load);
+    see(70);
+    see(35);
+    let after = Instant::now();
+    see(90);
+
+    let total = |peak: Option<profiler::telemetry::Peak>| peak.map(|peak| peak.total);
+    assert_eq!(total(sampler.peak_between(before, after)), Some(70));
+    assert_eq!(total(sampler.between(before, after).peak()), Some(70));
+    let (series, health) = sampler.stop();
+    let peaks: Vec<_> = series
+        .peaks()
+        .into_iter()
+        .map(|(phase, peak)| (phase, peak.total))
+        .collect();
+    assert_eq!(peaks, [(Phase::Baseline, 1), (Phase::Loading, 40), (Phase::Load, 90)]);
+    let looks: u64 = series.rows().iter().map(|row| row.looks).sum();
+    assert_eq!(looks, health.taken);
+    assert_eq!(health.errors, 0);
+}
+
+#[test]
+fn a_source_that_blocks_loses_looks_and_says_so() {
+    let mut first = true;
+    let source = Polled::new("sim", move || {
+        if !std::mem::take(&mut first) {
+            std::thread::sleep(Duration::from_millis(25));
+        }
+        Ok(reading(1))
+    });
+    let sampler = Sampler::start(Box::new(source), 200.0).unwrap();
+    wait_until("three slow looks", || sampler.health().taken >= 4);
+    let (_, health) = sampler.stop();
+    assert!(health.lost >= 3 * 4, "{health:?}");
+    assert!(health.slowest_us >= 25_000, "{health:?}");
+}
+
+#[test]
+fn failures_are_counted_and_the_first_is_told() {
+    let mut looks = 0;
+    let source = Polled::new("sim", move || {
+        looks += 1;
+        if looks % 2 == 0 {
+            Err(Fault::new(Kind::Io, "it broke"))
+        } else {
+            Ok(reading(5))
+        }
+    });
+    let sampler = Sampler::start(Box::new(source), 1000.0).unwrap();
+    wait_until("ten looks", || sampler.health().taken >= 10);
+    let (series, health) = sampler.stop();
+    assert_eq!(health.errors, health.taken / 2);
+    assert_eq!(health.last_error.as_deref(), Some("it broke"));
+    assert_eq!(series.peak().unwrap().looks, health.taken - health.errors);
+
+    let broken = Polled::new("sim", || Err(Fault::new(Kind::Io, "no look at all")));
+    assert_eq!(
+        Sampler::start(Box::new(broken), 10.0).err().unwrap().message,
+        "no look at all"
+    );
+}
+
+#[test]
+fn a_slow_sampler_stops_at_once() {
+    let sampler = Sampler::start(Box::new(Polled::new("sim", || Ok(reading(1)))), 1.0).unwrap();
+    let began = Instant::now();
+    drop(sampler);
+    assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+    let source = || Box::new(Polled::new("sim", || Ok(reading(1))));
+    assert_eq!(Sampler::start(source(), 0.5).err().unwrap().kind, Kind::Usage);
+    assert_eq!(Sampler::start(source(), 1001.0).err().unwrap().kind, Kind::Usage);
+}
+
+/// A shell with a child that holds memory.
+struct Family(Child);
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        self.0.stdin.take();
+        let _already_ended = self.0.wait();
+    }
+}
+
+#[test]
+fn the_memory_of_a_process_and_its_children_is_read() {
+    // The inner shell holds 40 MB in a variable until its input ends; `: ` keeps the outer one from becoming it.
+    let script = "sh -c 'held=$(head -c 40000000 /dev/zero | tr \"\\0\" x); echo ready; read end'; :";
+    let mut child = Command::new("sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut output, &mut line).unwrap();
+    let mut family = Family(child);
+    let pid = family.0.id();
+
+    for measure in [Measure::Resident, Measure::Proportional] {
+        let reading = Tree::new(pid, measure, Roots::default()).read().unwrap();
+        assert_eq!(reading.devices[0].id, "host");
+        assert!(reading.devices[0].used > 38 * MIB, "{measure:?}: {reading:?}");
+        assert!(reading.devices[0].total > reading.devices[0].used);
+        assert!(reading.tenants.len() >= 2, "{reading:?}");
+        assert!(reading.tenants.iter().any(|tenant| tenant.pid == pid));
+    }
+    family.0.stdin.take();
+    family.0.wait().unwrap();
+    let reading = Tree::new(pid, Measure::Resident, Roots::default()).read().unwrap();
+    assert_eq!(
+        (reading.devices[0].used, reading.tenants.len()),
+        (0, 0),
+        "what has ended holds nothing"
+    );
+}
+
+fn roots(folder: &Path) -> Roots {
+    write(folder, "proc/meminfo", "MemTotal:       1024 kB\n");
+    Roots {
+        proc: folder.join("proc"),
+        cgroup: folder.join("cgroup"),
+    }
+}
+
+#[test]
+fn a_cgroup_of_version_2_is_read() {
+    let folder = temp();
+    let roots = roots(folder.path());
+    write(folder.path(), "proc/7/cgroup", "0::/system.slice/docker-abc.scope\n");
+    let group = "cgroup/system.slice/docker-abc.scope";
+    write(folder.path(), &format!("{group}/memory.current"), "500\n");
+    write(folder.path(), &format!("{group}/memory.max"), "2000\n");
+    let mut cgroup = Cgroup::of_process(7, &roots).unwrap();
+    assert_eq!(cgroup.peak(), None, "older kernels keep none");
+    write(folder.path(), &format!("{group}/memory.peak"), "900\n");
+    assert_eq!(cgroup.peak(), Some(900));
+    let device = cgroup.read().unwrap().devices.remove(0);
+    assert_eq!(
+        (device.id.as_str(), device.used, device.total),
+        ("/system.slice/docker-abc.scope", 500, 2000)
+    );
+
+    write(folder.path(), &format!("{group}/memory.max"), "max\n");
+    assert_eq!(
+        cgroup.read().unwrap().devices[0].total,
+        1024 * 1024,
+        "no limit but the machine's"
+    );
+    fs::remove_dir_all(folder.path().join(group)).unwrap();
+    assert!(cgroup.read().unwrap_err().message.contains("is gone"));
+}
+
+#[test]
+fn a_cgroup_of_version_1_is_read() {
+    let folder = temp();
+    let roots = roots(folder.path());
+    write(
+        folder.path(),
+        "proc/7/cgroup",
+        "9:cpu:/x\n4:memory:/docker/abc\n0::/u\n",
+    );
+    write(folder.path(), "cgroup/memory/docker/abc/memory.usage_in_bytes", "700\n");
+    write(
+        folder.path(),
+        "cgroup/memory/docker/abc/memory.max_usage_in_bytes",
+        "800\n",
+    );
+    write(
+        folder.path(),
+        "cgroup/memory/docker/abc/memory.limit_in_bytes",
+        "9223372036854771712\n",
+    );
+    for mut cgroup in [
+        Cgroup::of_process(7, &roots).unwrap(),
+        Cgroup::at_path("/docker/abc", &roots).unwrap(),
+    ] {
+        let device = cgroup.read().unwrap().devices.remove(0);
+        assert_eq!(
+            (device.used, device.total, cgroup.peak()),
+            (700, 1024 * 1024, Some(800))
+        );
+    }
+}
+
+#[test]
+fn a_cgroup_that_cannot_be_seen_is_named() {
+    let folder = temp();
+    let roots = roots(folder.path());
+    write(folder.path(), "proc/7/cgroup", "0::/../outside\n");
+    write(folder.path(), "outside/memory.current", "1\n");
+    for fault in [
+        Cgroup::of_process(7, &roots).unwrap_err(),
+        Cgroup::of_process(8, &roots).unwrap_err(),
+        Cgroup::at_path("/nowhere", &roots).unwrap_err(),
+        Cgroup::at_path("/../outside", &roots).unwrap_err(),
+    ] {
+        assert_eq!(fault.kind, Kind::Missing, "{fault}");
+        assert!(fault.hint.is_some());
+    }
+}
+
+/// A machine with two AMD cards, one of which has a serial number, an output, and a card of somebody else.
+fn amd(folder: &Path) -> Cards {
+    let card = |number: u32, file: &str, text: &str| {
+        write(folder, &format!("sys/class/drm/card{number}/device/{file}"), text);
+    };
+    for (number, used) in [(2, 100), (10, 300)] {
+        card(number, "mem_info_vram_used", &format!("{}\n", used * MIB));
+        card(number, "mem_info_vram_total", &format!("{}\n", 1000 * MIB));
+        card(
+            number,
+            "uevent",
+            &format!("DRIVER=amdgpu\nPCI_SLOT_NAME=0000:{number:02}:00.0\n"),
+        );
+    }
+    card(2, "unique_id", "a1b2c3d4e5f60718\n");
+    card(2, "product_name", "AMD Instinct MI300X\n");
+    card(10, "unique_id", "0000000000000000\n");
+    card(0, "vendor", "0x8086\n");
+    write(folder, "sys/class/drm/card2-DP-1/status", "connected\n");
+    write(folder, "sys/module/amdgpu/version", "6.8.5\n");
+    let client = |id: u32, kib: u64| {
+        format!("drm-driver:\tamdgpu\ndrm-client-id:\t{id}\ndrm-pdev:\t0000:02:00.0\ndrm-memory-vram:\t{kib} KiB\n")
+    };
+    write(folder, "proc/50/fdinfo/3", client(1, 1024));
+    write(folder, "proc/50/fdinfo/4", client(1, 1024));
+    write(folder, "proc/50/fdinfo/5", client(2, 2048));
+    write(folder, "proc/51/fdinfo/0", "pos:\t0\n");
+    Cards {
+        sys: folder.join("sys"),
+        proc: folder.join("proc"),
+    }
+}
+
+#[test]
+fn amd_cards_are_listed_and_read() {
+    let folder = temp();
+    let cards = amd(folder.path());
+    let list = cards.list().unwrap();
+    let seen: Vec<_> = list
+        .iter()
+        .map(|gpu| (gpu.index, gpu.id.as_str(), gpu.name.as_str(), gpu.used / MIB))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (0, "GPU-a1b2c3d4e5f60718", "AMD Instinct MI300X", 100),
+            (1, "PCI-0000:10:00.0", "AMD GPU", 300)
+        ]
+    );
+    assert_eq!(list[0].driver.as_deref(), Some("6.8.5"));
+
+    let mut source = cards
+        .source(&["PCI-0000:10:00.0".into(), "GPU-a1b2c3d4e5f60718".into()])
+        .unwrap();
+    let reading = source.read().unwrap();
+    assert_eq!(source.name(), "amd");
+    assert_eq!(
+        reading
+            .devices
+            .iter()
+            .map(|device| device.used / MIB)
+            .collect::<Vec<_>>(),
+        [300, 100]
+    );
+    assert_eq!(reading.tenants.len(), 1);
+    assert_eq!(
+        (reading.tenants[0].pid, reading.tenants[0].used),
+        (50, Some(3 * MIB)),
+        "each client counts once"
+    );
+
+    fs::remove_file(folder.path().join("sys/class/drm/card10/device/mem_info_vram_used")).unwrap();
+    assert!(source.read().unwrap_err().message.contains("PCI-0000:10:00.0"));
+    assert_eq!(cards.source(&["GPU-0".into()]).err().unwrap().kind, Kind::Missing);
+}
+
+#[test]
+fn a_machine_without_amd_cards_says_so() {
+    let folder = temp();
+    let cards = Cards {
+        sys: folder.path().join("sys"),
+        proc: folder.path().join("proc"),
+    };
+    assert!(cards.list().unwrap_err().why.contains("no AMD GPU"));
+}
+
+/// On a machine with a GPU this reads it; on any other it asserts the condition's name and its remedy.
+#[test]
+fn gpus_are_read_or_their_absence_has_a_name() {
+    match gpus() {
+        Ok(list) => {
+            assert!(!list.is_empty());
+            let first = &list[0];
+            assert!(
+                first.total > 0 && first.used <= first.total && !first.id.is_empty(),
+                "{first:?}"
+            );
+            let mut source = gpu_source(&["0".into()]).unwrap();
+            let reading = source.read().unwrap();
+            assert_eq!(
+                (&reading.devices[0].id, reading.devices[0].total),
+                (&first.id, first.total)
+            );
+            assert_eq!(look().unwrap().devices.len(), list.len());
+            let sampler = Sampler::start(source, 100.0).unwrap();
+            wait_until("ten looks", || sampler.health().taken >= 10);
+            assert_eq!(sampler.stop().1.errors, 0);
+        }
+        Err(absent) => {
+            assert!(absent.why.contains("NVIDIA") && absent.why.contains("AMD"), "{absent}");
+            assert!(!absent.remedy.is_empty());
+            let fault = look().unwrap_err();
+            assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));
+            assert_eq!(gpu_source(&["0".into()]).err().unwrap().kind, Kind::Missing);
+        }
+    }
+}
