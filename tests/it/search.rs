@@ -269,3 +269,24 @@ fn ten_million_points_are_refused() {
     let error = Bench::script(script).error();
     assert!(error.contains("a boundary holds at most 1,000,000 points"), "{error}");
 }
+
+#[test]
+fn the_shipped_scripts_search_with_any_engine() {
+    // An engine as scripts see one, that holds 6000 tokens.
+    let engines = r#"fn launch(name, options) {
+        assert(name == "auto" && options.model == "meta-llama/Llama-3.1-8B-Instruct" && options.gpus == [0]);
+    }
+    fn probe(p) { #{ verdict: if p.input + p.output <= 6000 { "ok" } else { "oom" }, started: false } }"#;
+    for script in ["adaptive", "grid", "bisect"] {
+        let text = std::fs::read_to_string(format!("{}/scripts/{script}.rhai", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let own = text
+            .replace("\"std/engines\"", "\"./engines\"")
+            .replace("engine.probe", "engines::probe");
+        let result = Bench::new(&[("main.rhai", &own), ("engines.rhai", engines)]).value();
+        let frontier = result["frontier"].as_array().unwrap();
+        assert!(frontier.len() >= 3, "{result}");
+        for point in frontier {
+            assert!(point["input"].as_i64().unwrap() + point["output"].as_i64().unwrap() <= 6000);
+        }
+    }
+}
