@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Metrics;
-use crate::boundary::{Point, Verdict};
+use crate::boundary::{Moves, Point, Verdict};
 
 /// The answer to one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,6 +14,8 @@ pub struct ProbeAnswer {
     pub verdict: Verdict,
     /// Why, where it is not `ok`.
     pub cause: Option<String>,
+    /// What it says of the boundary, by the option `overload`.
+    pub moves: Moves,
     /// What shows it.
     pub evidence: Evidence,
     /// Tokens of the prompt as the engine counted them: the fewest of the requests.
@@ -45,6 +47,7 @@ impl ProbeAnswer {
             point: point.clone(),
             verdict: Verdict::Error,
             cause: None,
+            moves: Moves::None,
             evidence: Evidence::default(),
             input: None,
             output: None,

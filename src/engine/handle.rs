@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use reqwest::Client;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::fire::Page;
 use super::info::Info;
@@ -19,6 +19,8 @@ use super::{Adapter, Context, Limits, Metrics};
 use crate::fault::{Fault, Result};
 use crate::http;
 use crate::run::Event;
+use crate::runtime::RuntimeKind;
+use crate::telemetry::{Reading, Sampler};
 
 /// vLLM closes a connection that was idle for 5 s; one that is given up earlier is never found closed.
 const IDLE: Duration = Duration::from_secs(2);
@@ -31,7 +33,7 @@ pub struct Engine {
     pub(super) context: Context,
     pub(super) adapter: Arc<dyn Adapter>,
     pub(super) options: LaunchOptions,
-    pub(super) runtime: String,
+    pub(super) runtime: RuntimeKind,
     pub(super) rules: Rules,
     pub(super) client: Client,
     live: Mutex<Live>,
@@ -45,11 +47,14 @@ pub(super) struct Live {
     /// Something went wrong: whether the engine still serves must be seen before it is asked again.
     pub(super) suspect: bool,
     starts: Starts,
+    /// Memory of the GPUs before the first start.
+    baseline: Option<Reading>,
 }
 
 /// An engine that is up.
 pub(super) struct Running {
     pub(super) server: Server,
+    pub(super) sampler: Option<Sampler>,
     /// What it can serve; `None` where that is not ours to choose.
     pub(super) limits: Option<Limits>,
     pub(super) info: Info,
@@ -69,15 +74,21 @@ impl Engine {
     /// # Errors
     ///
     /// `usage` for a wrong option, or an adapter whose rules cannot be read.
-    pub fn describe(context: Context, adapter: Arc<dyn Adapter>, options: Value) -> Result<Self> {
-        let options = LaunchOptions::read(options)?;
+    pub fn describe(context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
+        options.check()?;
+        options.find_model(&context.home);
         let runtime = match options.runtime.as_deref() {
-            None | Some("auto") if options.url.is_some() || options.container.is_some() => "attach",
-            None | Some("auto") if adapter.name() == "sim" => "sim",
-            None | Some("auto") => "docker",
-            Some(named) => named,
-        }
-        .to_owned();
+            None | Some("auto") if options.url.is_some() || options.container.is_some() => RuntimeKind::Attach,
+            None | Some("auto") if adapter.name() == "sim" => RuntimeKind::Sim,
+            None | Some("auto" | "docker") => RuntimeKind::Docker,
+            Some("process") => RuntimeKind::Process,
+            Some("attach") => RuntimeKind::Attach,
+            Some("sim") => RuntimeKind::Sim,
+            Some(other) => {
+                return Err(Fault::usage(format!("there is no runtime `{other}`"))
+                    .hint("one of: docker, process, attach, sim, auto"));
+            }
+        };
         Ok(Self {
             rules: Rules::of(adapter.as_ref())?,
             client: http::build(
@@ -95,6 +106,7 @@ impl Engine {
                 prompting: None,
                 suspect: false,
                 starts: Starts::default(),
+                baseline: None,
             }),
         })
     }
@@ -161,7 +173,11 @@ impl Engine {
     pub fn info(&self) -> Info {
         match &self.lock().running {
             Some(running) => running.info.clone(),
-            None => Info::before(self.name(), self.options.model.as_deref(), self.runtime == "sim"),
+            None => Info::before(
+                self.name(),
+                self.options.model.as_deref(),
+                self.runtime == RuntimeKind::Sim,
+            ),
         }
     }
 
@@ -194,8 +210,8 @@ impl Engine {
         if live.running.is_some() {
             return Ok(Ensured::Running(false));
         }
-        if self.runtime == "attach" {
-            let ready = self.attach_to(Server::attach(&self.options)?)?;
+        if self.runtime == RuntimeKind::Attach {
+            let ready = self.attach_to(self.find()?)?;
             self.welcome(live, ready, None)?;
             return Ok(Ensured::Running(true));
         }
@@ -208,6 +224,7 @@ impl Engine {
                 Next::Try(limits) => limits,
                 Next::Hopeless(failure) => return Ok(Ensured::Failed(Box::new(failure.clone()))),
             };
+            self.settle(&mut live.baseline)?;
             match self.start_with(limits)? {
                 Ok(ready) => {
                     self.welcome(live, ready, Some(limits))?;
@@ -274,12 +291,14 @@ impl Engine {
                 "facts": ready.facts,
                 "limits": limits,
                 "runtime": self.runtime,
+                "launched": ready.server.describe(),
                 "options": self.options.shown(),
             }),
         })?;
         live.suspect = false;
         live.running = Some(Running {
             server: ready.server,
+            sampler: ready.sampler,
             limits,
             info,
         });
@@ -292,6 +311,7 @@ impl Engine {
         };
         self.phase("stopping", self.name())?;
         self.context.tasks.finish(running.server.stop(self.grace()))?;
+        self.keep_memory(running.server.name(), running.sampler)?;
         self.phase("stopped", self.name())
     }
 }

@@ -61,7 +61,7 @@ impl Engine {
             model: text("model").or_else(|| self.options.model.clone()),
             max_model_len: count("max_model_len"),
             kv_tokens: count("kv_tokens"),
-            ..Info::before(self.name(), None, self.runtime == "sim")
+            ..Info::before(self.name(), None, self.runtime == crate::runtime::RuntimeKind::Sim)
         })
     }
 

@@ -1,6 +1,7 @@
 //! What a script says when it describes an engine: neutral options, the same words for every engine.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -24,6 +25,8 @@ pub struct LaunchOptions {
     pub image: Option<String>,
     /// Process: the engine's program in place of the adapter's.
     pub program: Option<String>,
+    /// The port that the engine listens on inside its container, in place of the adapter's.
+    pub port: Option<u16>,
     /// Attach: where the engine listens.
     pub url: Option<String>,
     /// Attach: name of a running container.
@@ -78,6 +81,7 @@ impl Default for LaunchOptions {
             runtime: None,
             image: None,
             program: None,
+            port: None,
             url: None,
             container: None,
             gpus: Vec::new(),
@@ -132,18 +136,12 @@ impl From<LimitsOption> for Limits {
 }
 
 impl LaunchOptions {
-    /// Reads and checks a script's options.
-    ///
-    /// # Errors
-    ///
-    /// `usage` with the option's path.
-    pub fn read(options: Value) -> Result<Self> {
-        let options: Self = serde_path_to_error::deserialize(given(options))
-            .map_err(|error| Fault::usage(format!("option `{}`: {}", error.path(), error.inner())))?;
+    /// Refuses what cannot be.
+    pub(super) fn check(&self) -> Result<()> {
         for (name, seconds) in [
-            ("start_timeout", options.start_timeout),
-            ("settle_timeout", options.settle_timeout),
-            ("stop_grace", options.stop_grace),
+            ("start_timeout", self.start_timeout),
+            ("settle_timeout", self.settle_timeout),
+            ("stop_grace", self.stop_grace),
         ] {
             if !(0.0..=1e7).contains(&seconds) {
                 return Err(Fault::usage(format!(
@@ -151,20 +149,33 @@ impl LaunchOptions {
                 )));
             }
         }
-        if let Some(share) = options.memory_fraction
+        if let Some(share) = self.memory_fraction
             && !(share > 0.0 && share <= 1.0)
         {
             return Err(Fault::usage(format!(
                 "option `memory_fraction` is {share}, not in (0, 1]"
             )));
         }
-        if !(1.0..=1000.0).contains(&options.sample_hz) {
+        if !(1.0..=1000.0).contains(&self.sample_hz) {
             return Err(Fault::usage(format!(
                 "option `sample_hz` is {}, not within 1 to 1000",
-                options.sample_hz
+                self.sample_hz
             )));
         }
-        Ok(options)
+        Ok(())
+    }
+
+    /// A model that is a folder or file of this machine gets its absolute path, so that a container sees it under the same name.
+    pub(super) fn find_model(&mut self, home: &Path) {
+        // A model id may happen to be a folder's name: only what holds a model counts.
+        let is_model = |path: &Path| path.is_file() || path.join("config.json").is_file();
+        let found = self
+            .model
+            .as_deref()
+            .and_then(|model| home.join(model).canonicalize().ok());
+        if let Some(path) = found.filter(|path| is_model(path)) {
+            self.model = Some(path.display().to_string());
+        }
     }
 
     /// The options as the journal may see them: without the values of the environment, and without a password in a URL.
@@ -194,16 +205,6 @@ pub(super) fn without_password(url: &str) -> String {
             parsed.to_string()
         }
         _ => url.to_owned(),
-    }
-}
-
-fn given(options: Value) -> Value {
-    match options {
-        Value::Object(mut map) => {
-            map.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
-            Value::Object(map)
-        }
-        other => other,
     }
 }
 
@@ -250,35 +251,39 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_is_empty_was_not_given() {
-        let options = LaunchOptions::read(json!({ "model": "", "image": null, "gpus": [0, "GPU-1"] })).unwrap();
-        assert_eq!((options.model, options.image), (None, None));
-        assert_eq!(options.gpus, ["0", "GPU-1"]);
+    fn read(options: Value) -> Result<LaunchOptions> {
+        let options: LaunchOptions =
+            serde_json::from_value(options).map_err(|error| Fault::usage(error.to_string()))?;
+        options.check()?;
+        Ok(options)
     }
 
     #[test]
-    fn wrong_options_are_named() {
-        let message = |options| LaunchOptions::read(options).unwrap_err().message;
-        assert!(message(json!({ "modle": "x" })).contains("modle"));
-        assert!(message(json!({ "gpus": [1.5] })).contains("`gpus"));
+    fn gpus_are_indices_and_uuids_or_one_of_them() {
+        let gpus = |value: Value| read(json!({ "gpus": value })).map(|options| options.gpus);
+        assert_eq!(gpus(json!([0, "GPU-1"])).unwrap(), ["0", "GPU-1"]);
+        assert_eq!(gpus(json!(3)).unwrap(), ["3"]);
+        assert!(gpus(json!([1.5])).is_err());
+    }
+
+    #[test]
+    fn impossible_options_are_named() {
+        let message = |options| read(options).unwrap_err().message;
         assert!(message(json!({ "memory_fraction": 1.5 })).contains("memory_fraction"));
         assert!(message(json!({ "start_timeout": -1 })).contains("start_timeout"));
-        assert!(message(json!({ "limits": { "input": 1 } })).contains("limits"));
+        assert!(message(json!({ "sample_hz": 0 })).contains("sample_hz"));
     }
 
     #[test]
     fn limits_follow_from_each_other() {
-        let options = LaunchOptions::read(json!({ "limits": { "input": 100, "output": 20 } })).unwrap();
+        let options = read(json!({ "limits": { "input": 100, "output": 20 } })).unwrap();
         let limits: Limits = options.limits.unwrap().into();
         assert_eq!((limits.total, limits.concurrency), (120, 1));
     }
 
     #[test]
     fn secrets_are_not_shown() {
-        let options =
-            LaunchOptions::read(json!({ "url": "http://me:secret@127.0.0.1:1/x", "env": { "KEY": "secret" } }))
-                .unwrap();
+        let options = read(json!({ "url": "http://me:secret@127.0.0.1:1/x", "env": { "KEY": "secret" } })).unwrap();
         let shown = options.shown().to_string();
         assert!(
             !shown.contains("secret") && shown.contains("KEY") && shown.contains("127.0.0.1"),

@@ -9,6 +9,7 @@ use super::ask_options::ProbeOptions;
 use super::failure::Exit;
 use super::handle::{Ensured, Live, Running};
 use super::judge::{Judgement, Seen, clean, judge};
+use super::memory::stretch;
 use super::plan::StartFailure;
 use super::prompting::Prompting;
 use super::queue::Queue;
@@ -18,6 +19,7 @@ use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::{Answer, Ask, End, Summary};
 use crate::run::Event;
+use crate::telemetry::Phase;
 
 /// How long the death of an engine that broke a stream is waited for: the kernel's word comes after the connection's end.
 const DEATH: Duration = Duration::from_secs(2);
@@ -55,11 +57,21 @@ impl Engine {
             Ensured::Failed(failure) => unstarted(point, *failure),
             Ensured::Running(started) => {
                 self.phase("probing", &point.to_string())?;
+                let from = Instant::now();
+                mark(&live, Phase::Load);
                 let mut answer = self.put(&mut live, point, asked, options)?;
                 answer.started = started;
+                mark(&live, Phase::Ready);
+                if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
+                    let seen = stretch(sampler, from, Instant::now());
+                    answer.peak = seen.peak;
+                    answer.evidence.memory = seen.last;
+                    answer.series = seen.series;
+                }
                 answer
             }
         };
+        answer.moves = answer.verdict.moves(answer.cause.as_deref(), options.overload);
         answer.seconds = begun.elapsed().as_secs_f64();
         let answer = serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))?;
         self.context.run.note(Event::Done {
@@ -169,6 +181,12 @@ impl Engine {
             log,
             judgement,
         })
+    }
+}
+
+fn mark(live: &Live, phase: Phase) {
+    if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
+        sampler.mark(phase);
     }
 }
 

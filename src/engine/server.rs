@@ -1,77 +1,67 @@
 //! The server behind an engine, wherever it lives: what it wrote, whether it lives, and its end.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::Context;
+use super::Engine;
 use super::failure::Exit;
-use super::options::LaunchOptions;
 use crate::fault::{Fault, Result};
-use crate::runtime::Launch;
-use crate::sim::{Sim, SimHandle, Spec, State};
+use crate::runtime::{Launch, RuntimeKind, Service, StartContext, Target, attach, start};
+use crate::telemetry::Reading;
 
 /// A server under way.
 pub(super) struct Server {
-    body: Body,
+    service: Arc<Service>,
     base_url: String,
-    log: Log,
 }
 
-enum Body {
-    Sim(SimHandle),
-    Attached,
-}
+impl Engine {
+    /// Starts what the adapter describes.
+    pub(super) fn launch(&self, launch: Launch) -> Result<Server> {
+        let context = self.start_context();
+        let service = self.context.tasks.wait(start(self.runtime, &launch, &context))?;
+        Server::of(service)
+    }
 
-/// Lines as they come.
-type Log = Arc<Mutex<Vec<String>>>;
-
-impl Server {
-    /// Starts what an adapter describes.
-    pub(super) fn start(context: &Context, runtime: &str, launch: Launch) -> Result<Self> {
-        match runtime {
-            "sim" => Self::simulate(context, launch),
-            other => {
-                Err(Fault::usage(format!("unknown runtime `{other}`")).hint("one of: docker, process, attach, sim"))
+    /// Finds a server that runs already.
+    pub(super) fn find(&self) -> Result<Server> {
+        let target = match (&self.options.url, &self.options.container) {
+            (Some(url), None) => Target::Url(url.clone()),
+            (None, Some(container)) => Target::Container(container.clone(), None),
+            (None, None) => {
+                return Err(
+                    Fault::usage("nothing to attach to").hint("give `url`, or the name of a running `container`")
+                );
             }
+            (Some(_), Some(_)) => {
+                return Err(Fault::usage("`url` and `container` are both given").hint("give one of them"));
+            }
+        };
+        let context = self.start_context();
+        Server::of(self.context.tasks.wait(attach(&target, &context))?)
+    }
+
+    fn start_context(&self) -> StartContext {
+        let own = self.options.image.is_none() && self.options.program.is_none();
+        StartContext {
+            run: Arc::clone(&self.context.run),
+            permits: self.context.permits.clone(),
+            services: Arc::clone(&self.context.services),
+            shipped_image: self.adapter.shipped() && own,
+            prefix: "engine".to_owned(),
         }
     }
+}
 
-    fn simulate(context: &Context, launch: Launch) -> Result<Self> {
-        let spec = launch.sim.ok_or_else(|| {
-            Fault::usage("the adapter's `launch(options)` does not describe a simulated engine")
-                .hint("give `sim: #{ profile, options }`, or choose another runtime")
-        })?;
-        let spec: Spec = serde_path_to_error::deserialize(spec)
-            .map_err(|error| Fault::usage(format!("option `sim.{}`: {}", error.path(), error.inner())))?;
-        let (profile, options) = spec.resolve()?;
-        context.run.set_simulated();
-        let log = Log::default();
-        let sink = Arc::clone(&log);
-        let sink = Arc::new(move |line: &str| {
-            sink.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(line.to_owned())
-        });
-        let _inside = context.tasks.runtime().enter();
-        let handle = Sim::start(profile, options, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), sink)?;
-        Ok(Self {
-            base_url: handle.url.clone(),
-            body: Body::Sim(handle),
-            log,
-        })
-    }
-
-    /// A server that runs already.
-    pub(super) fn attach(options: &LaunchOptions) -> Result<Self> {
-        let url = options.url.as_deref().ok_or_else(|| {
-            Fault::usage("nothing to attach to").hint("give `url`, or the name of a running `container`")
-        })?;
-        Ok(Self {
-            body: Body::Attached,
-            base_url: url.trim_end_matches('/').to_owned(),
-            log: Log::default(),
-        })
+impl Server {
+    fn of(service: Arc<Service>) -> Result<Self> {
+        let base_url = service
+            .base_url()
+            .ok_or_else(|| {
+                Fault::usage("the engine listens on no port").hint("let `launch(options)` of the adapter give `port`")
+            })?
+            .to_owned();
+        Ok(Self { service, base_url })
     }
 
     /// Where it listens, without a final slash.
@@ -81,52 +71,59 @@ impl Server {
 
     /// Whether it can be started again.
     pub(super) fn ours(&self) -> bool {
-        !matches!(self.body, Body::Attached)
+        self.service.kind() != RuntimeKind::Attach
+    }
+
+    /// What was started, for the manifest.
+    pub(super) fn describe(&self) -> &serde_json::Value {
+        self.service.info()
     }
 
     /// How it ended, if it did.
     pub(super) async fn exit(&self) -> Result<Option<Exit>> {
-        Ok(match &self.body {
-            Body::Sim(handle) => match handle.state() {
-                State::Exited(exit) => Some(Exit {
-                    code: Some(exit.code.into()),
-                    oom_killed: exit.oom_killed,
-                }),
-                State::Starting | State::Ready => None,
-            },
-            Body::Attached => None,
-        })
+        Ok(self.service.state().await?.exit().map(|exit| Exit {
+            code: exit.code,
+            oom_killed: exit.oom_killed,
+        }))
     }
 
     /// The number of lines so far: a cursor for [`Server::since`].
     pub(super) fn cursor(&self) -> u64 {
-        self.lines().len() as u64
+        self.service.logs().cursor()
     }
 
     /// The lines after a cursor.
     pub(super) fn since(&self, cursor: u64) -> Vec<String> {
-        let skip = usize::try_from(cursor).unwrap_or(usize::MAX);
-        self.lines().iter().skip(skip).cloned().collect()
+        self.service.logs().since(cursor).0
     }
 
     /// The newest lines.
     pub(super) fn last(&self, count: usize) -> Vec<String> {
-        let lines = self.lines();
-        lines[lines.len().saturating_sub(count)..].to_vec()
+        self.service.logs().last(count)
+    }
+
+    /// Its name in this run: `engine-1`.
+    pub(super) fn name(&self) -> &str {
+        self.service.name()
+    }
+
+    /// Its memory control group, where it has one of its own.
+    pub(super) async fn cgroup(&self) -> Result<Option<std::path::PathBuf>> {
+        self.service.cgroup().await
+    }
+
+    /// Its processes, the first one first. Empty where they cannot be seen from here.
+    pub(super) async fn pids(&self) -> Result<Vec<u32>> {
+        self.service.pids().await
     }
 
     /// Ends it, unless it is not ours to end.
-    pub(super) async fn stop(self, grace: Duration) -> Result<()> {
-        match self.body {
-            Body::Sim(handle) => {
-                handle.stop(grace).await;
-            }
-            Body::Attached => {}
-        }
-        Ok(())
+    pub(super) async fn stop(&self, grace: Duration) -> Result<()> {
+        self.service.stop(grace).await
     }
 
-    fn lines(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Memory of the simulated device, where this is one.
+    pub(super) fn simulated(&self) -> Option<impl Fn() -> Reading + Send + 'static + use<>> {
+        self.service.sim().map(|handle| handle.reader())
     }
 }

@@ -1,5 +1,6 @@
 //! One start: launch, watch it come up, and say what became of it.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -13,10 +14,15 @@ use super::server::Server;
 use super::{Engine, Limits, RulePhase};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
+use crate::runtime::Mount;
+use crate::telemetry::{Phase, Sampler};
 
 /// The pauses between looks at a server that comes up: short at first, as the simulated engine is ready at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Seconds that an engine which is said to run already may take to answer.
+const ATTACHED: f64 = 10.0;
 
 /// Lines of the log that are kept where nothing explains a failure.
 pub(super) const TAIL: usize = 40;
@@ -24,6 +30,7 @@ pub(super) const TAIL: usize = 40;
 /// A server that is ready.
 pub(super) struct Ready {
     pub(super) server: Server,
+    pub(super) sampler: Option<Sampler>,
     /// What its start log told.
     pub(super) facts: Found,
 }
@@ -52,10 +59,10 @@ impl Engine {
         }
         self.phase("starting", &shown)?;
         let launch = self.adapter.launch(&self.adapter_options(Some(limits)))?;
-        let server = Server::start(&self.context, &self.runtime, launch)?;
+        let server = self.launch(launch)?;
         self.phase("loading", &shown)?;
-        let coming = match self.watch(&server, Duration::from_secs_f64(self.options.start_timeout)) {
-            Ok(coming) => coming,
+        let (sampler, coming) = match self.come_up(&server) {
+            Ok(came) => came,
             Err(fault) => {
                 self.context.tasks.finish(server.stop(self.grace()))?;
                 return Err(fault);
@@ -65,20 +72,40 @@ impl Engine {
         let facts = self.rules.facts.find(&log);
         if matches!(coming, Coming::Ready) {
             self.phase("ready", &shown)?;
-            return Ok(Ok(Ready { server, facts }));
+            return Ok(Ok(Ready { server, sampler, facts }));
         }
+        let memory = sampler
+            .as_ref()
+            .and_then(|sampler| sampler.series().peak())
+            .map(|peak| peak.total);
         self.context.tasks.finish(server.stop(self.grace()))?;
+        self.keep_memory(server.name(), sampler)?;
         self.phase("stopped", &shown)?;
-        Ok(Err(self.start_failure(limits, &coming, &log, &facts)))
+        let mut failure = self.start_failure(limits, &coming, &log, &facts);
+        failure.evidence.memory = memory;
+        Ok(Err(failure))
+    }
+
+    fn come_up(&self, server: &Server) -> Result<(Option<Sampler>, Coming)> {
+        let sampler = self.watch_memory(server)?;
+        if let Some(sampler) = &sampler {
+            sampler.mark(Phase::Loading);
+        }
+        let coming = self.watch(server, Duration::from_secs_f64(self.options.start_timeout))?;
+        if let Some(sampler) = &sampler {
+            sampler.mark(Phase::Ready);
+        }
+        Ok((sampler, coming))
     }
 
     /// Waits for a server that runs already.
     pub(super) fn attach_to(&self, server: Server) -> Result<Ready> {
-        let patience = Duration::from_secs_f64(self.options.start_timeout.min(10.0));
+        let patience = Duration::from_secs_f64(self.options.start_timeout.min(ATTACHED));
         match self.watch(&server, patience)? {
             Coming::Ready => {
                 let facts = self.rules.facts.find(&plain(server.since(0)));
-                Ok(Ready { server, facts })
+                let sampler = self.watch_memory(&server)?;
+                Ok(Ready { server, sampler, facts })
             }
             Coming::Died(_) | Coming::TooLate => Err(Fault::missing(
                 format!(
@@ -159,7 +186,32 @@ impl Engine {
         let mut options = json!(self.options);
         options["runtime"] = json!(self.runtime);
         options["limits"] = json!(limits);
+        options["mounts"] = json!(self.model_mounts());
         options
+    }
+
+    /// The folder of a local model, seen by a container under the same path, read-only.
+    fn model_mounts(&self) -> Vec<Mount> {
+        let Some(path) = self
+            .options
+            .model
+            .as_deref()
+            .map(Path::new)
+            .filter(|path| path.is_absolute())
+        else {
+            return Vec::new();
+        };
+        let folder = if path.is_file() {
+            path.parent().unwrap_or(path)
+        } else {
+            path
+        };
+        let folder = folder.display().to_string();
+        vec![Mount {
+            host: folder.clone(),
+            container: folder,
+            writable: false,
+        }]
     }
 
     pub(super) fn phase(&self, phase: &str, detail: &str) -> Result<()> {

@@ -56,7 +56,7 @@ impl SimHandle {
     }
 
     /// A closure that gives [`SimHandle::reading`], for a sampler that outlives this borrow.
-    pub fn reader(&self) -> impl Fn() -> Reading + Send + 'static {
+    pub fn reader(&self) -> impl Fn() -> Reading + Send + 'static + use<> {
         let gauge = Arc::clone(&self.gauge);
         move || gauge.reading()
     }

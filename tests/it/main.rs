@@ -10,6 +10,7 @@
 mod boundary;
 mod doc;
 mod docker;
+mod engine;
 mod hub;
 mod llamacpp;
 mod process;

@@ -7,6 +7,7 @@
 mod assert;
 mod boundary;
 mod docker;
+mod engine;
 mod fault;
 mod gpu;
 mod params;
@@ -35,6 +36,13 @@ pub(super) fn register(engine: &mut Engine) {
     );
     engine.register_global_module(exported_module!(assert::assert).into());
     engine.register_global_module(exported_module!(boundary::boundary).into());
+    name_type::<super::engine_handle::Handle>(
+        engine,
+        "Engine",
+        "An engine under test: described first, started by its first probe.",
+    );
+    engine.register_static_module("engine", exported_module!(self::engine::engine).into());
+    engine.register_global_module(exported_module!(self::engine::methods).into());
     engine.register_global_module(exported_module!(strategy::strategy).into());
     name_type::<Fault>(engine, "Fault", "What went wrong, as `catch` gets it from a primitive.");
     engine.register_global_module(exported_module!(fault::fault).into());

@@ -1,0 +1,162 @@
+//! Memory of an engine while it runs: what is looked at, and what a probe and a script are told of it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::Engine;
+use super::server::Server;
+use crate::fault::Result;
+use crate::runtime::RuntimeKind;
+use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
+use crate::telemetry::{
+    Phase, Polled, Reading, Sampler, Series, Source, gpu_source, gpus, keep, require_alone, settle,
+};
+
+/// The most rows of a series in a probe's answer; the whole is in the run's folder.
+const SHOWN: usize = 200;
+
+/// What `engine.memory()` tells, in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Memory {
+    /// In use on all devices of the engine together.
+    pub used: Option<u64>,
+    /// What these devices have.
+    pub total: Option<u64>,
+    /// `nvml`, `amd`, `host` or `sim`: what is looked at.
+    pub source: Option<String>,
+    /// Each device.
+    pub per_gpu: Vec<crate::telemetry::Device>,
+    /// The processes on them, where the source can tell.
+    pub processes: Vec<crate::telemetry::Tenant>,
+}
+
+impl Memory {
+    fn of(reading: Reading, source: &str) -> Self {
+        Self {
+            used: Some(reading.devices.iter().map(|device| device.used).sum()),
+            total: Some(reading.devices.iter().map(|device| device.total).sum()),
+            source: Some(source.to_owned()),
+            per_gpu: reading.devices,
+            processes: reading.tenants,
+        }
+    }
+}
+
+/// Memory of a stretch of time, as an answer shows it.
+#[derive(Default)]
+pub(super) struct Stretch {
+    pub(super) peak: Option<u64>,
+    /// Memory when it was over.
+    pub(super) last: Option<u64>,
+    pub(super) series: Vec<(f64, u64)>,
+}
+
+impl Engine {
+    /// Memory in use now; nothing is known where the engine does not run, or nothing of it can be seen from here.
+    pub fn memory(&self) -> Memory {
+        let live = self.lock();
+        let sampler = live.running.as_ref().and_then(|running| running.sampler.as_ref());
+        sampler.map_or_else(Memory::default, |sampler| {
+            Memory::of(sampler.latest(), sampler.source())
+        })
+    }
+
+    /// Whether this engine holds memory of GPUs: they were named, and are there. The default `gpus: [0]` of a script on a
+    /// machine without any means the host's memory.
+    fn on_gpus(&self) -> bool {
+        self.runtime != RuntimeKind::Sim && !self.options.gpus.is_empty() && gpus().is_ok()
+    }
+
+    /// Waits until the GPUs are as they were before the first start, and refuses those that somebody else uses.
+    pub(super) fn settle(&self, baseline: &mut Option<Reading>) -> Result<()> {
+        if !self.on_gpus() || self.context.shared_gpu {
+            return Ok(());
+        }
+        let mut source = gpu_source(&self.options.gpus)?;
+        match baseline {
+            Some(before) => {
+                let patience = Duration::from_secs_f64(self.options.settle_timeout);
+                self.context.tasks.wait(settle(source.as_mut(), before, patience))?;
+            }
+            None => *baseline = Some(source.read()?),
+        }
+        // Nothing of ours runs before a start.
+        require_alone(&source.read()?, |_| false)
+    }
+
+    /// Looks at the memory of a server from here on, where it can be seen.
+    pub(super) fn watch_memory(&self, server: &Server) -> Result<Option<Sampler>> {
+        match self.source(server)? {
+            Some(source) => Sampler::start(source, self.options.sample_hz).map(Some),
+            None => {
+                self.context.run.warn(format!(
+                    "the memory of `{}` cannot be seen from here: peaks are unknown",
+                    self.name()
+                ))?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn source(&self, server: &Server) -> Result<Option<Box<dyn Source>>> {
+        if let Some(read) = server.simulated() {
+            return Ok(Some(Box::new(Polled::new("sim", move || Ok(read())))));
+        }
+        if self.on_gpus() {
+            return gpu_source(&self.options.gpus).map(Some);
+        }
+        let roots = Roots::default();
+        if let Some(folder) = self.context.tasks.wait(server.cgroup())?
+            && let Some(path) = below_hierarchy(&folder, &roots)
+            && let Ok(cgroup) = Cgroup::at_path(&path, &roots)
+        {
+            return Ok(Some(Box::new(cgroup)));
+        }
+        let pids = self.context.tasks.wait(server.pids())?;
+        Ok(pids
+            .first()
+            .map(|pid| Box::new(Tree::new(*pid, Measure::Resident, roots)) as Box<dyn Source>))
+    }
+
+    /// Keeps what was seen of a server's memory in the run's folder.
+    pub(super) fn keep_memory(&self, name: &str, sampler: Option<Sampler>) -> Result<()> {
+        if let Some(sampler) = sampler {
+            sampler.mark(Phase::After);
+            let (series, _) = sampler.stop();
+            keep(&self.context.run, name, &series)?;
+        }
+        Ok(())
+    }
+}
+
+/// A cgroup's folder as a path below the root of its hierarchy, with the controller of version 1 taken off.
+fn below_hierarchy(folder: &std::path::Path, roots: &Roots) -> Option<String> {
+    let below: PathBuf = folder.strip_prefix(&roots.cgroup).ok()?.to_owned();
+    let below = below.strip_prefix("memory").unwrap_or(&below);
+    Some(format!("/{}", below.display()))
+}
+
+/// What was seen between two moments.
+pub(super) fn stretch(sampler: &Sampler, from: Instant, to: Instant) -> Stretch {
+    let series = sampler.between(from, to);
+    Stretch {
+        peak: sampler.peak_between(from, to).map(|peak| peak.total),
+        last: series.rows().last().map(|row| row.total),
+        series: thinned(&series),
+    }
+}
+
+/// Seconds since the first row, and bytes; neighbours are merged to their peak where there are too many.
+fn thinned(series: &Series) -> Vec<(f64, u64)> {
+    let rows = series.rows();
+    let Some(first) = rows.first() else { return Vec::new() };
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of a probe")]
+    rows.chunks(rows.len().div_ceil(SHOWN).max(1))
+        .map(|chunk| {
+            let peak = chunk.iter().map(|row| row.total).max().unwrap_or_default();
+            ((chunk[0].from - first.from) as f64 / 1e6, peak)
+        })
+        .collect()
+}

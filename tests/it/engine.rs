@@ -1,0 +1,31 @@
+//! An engine from a script, over real sockets: described, started, asked, restarted, stopped.
+
+use serde_json::Value;
+
+use super::script::bench::Bench;
+
+/// The value of a script that uses `std/engines` as `engines`.
+#[track_caller]
+pub fn value(script: &str) -> Value {
+    Bench::script(&format!("import \"std/engines\" as engines;\n{script}")).value()
+}
+
+#[test]
+fn a_probe_starts_the_engine_and_tells_counts_times_and_memory() {
+    let answer = value(
+        "let engine = engines::launch(\"sim\", #{});
+         engine.probe(#{ input: 512, output: 64 })",
+    );
+    assert_eq!(answer["verdict"], "ok", "{answer}");
+    assert_eq!((&answer["input"], &answer["output"]), (&512.into(), &64.into()));
+    assert_eq!(answer["moves"], "fits");
+    assert_eq!(answer["started"], true);
+    for figure in ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "seconds"] {
+        assert!(
+            answer[figure].as_f64().is_some_and(|figure| figure >= 0.0),
+            "{figure}: {answer}"
+        );
+    }
+    assert!(answer["peak"].as_u64().unwrap() > 1 << 30, "{answer}");
+    assert!(!answer["series"].as_array().unwrap().is_empty());
+}
