@@ -45,7 +45,12 @@ impl Probed {
             shared_gpu: false,
             dry_run: false,
         };
-        let engine = Engine::describe(context, script::adapter(&host, "sim").unwrap(), serde_json::from_value(options).unwrap()).unwrap();
+        let engine = Engine::describe(
+            context,
+            script::adapter(&host, "sim").unwrap(),
+            serde_json::from_value(options).unwrap(),
+        )
+        .unwrap();
         Self {
             engine,
             _runtime: runtime,
