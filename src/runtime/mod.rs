@@ -27,7 +27,7 @@ mod start;
 mod state;
 
 pub use attach::{Target, attach};
-pub use credentials::hub_cache;
+pub use disk::free as disk_free;
 pub use docker::{Daemon, look as look_at_docker};
 pub use exec_output::ExecOutput;
 use identity::Identity;

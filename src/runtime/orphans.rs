@@ -3,10 +3,12 @@
 use nix::sys::signal::Signal;
 use serde::Serialize;
 
+use super::RuntimeKind;
 use super::docker;
 use super::identity::{Identity, Owner};
 use super::process::{HOST, RUN, SERVICE, tree};
 use crate::fault::Result;
+use crate::run::Run;
 
 /// Something with our mark whose host is dead, or out of sight.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -91,6 +93,24 @@ pub async fn end(orphans: &[Orphan]) -> Result<usize> {
         ended += 1;
     }
     Ok(ended)
+}
+
+/// Ends what dead runs left, before this run starts anything of that kind; a warning tells of it.
+pub(super) async fn sweep(kind: RuntimeKind, run: &Run) -> Result<()> {
+    let found = match kind {
+        RuntimeKind::Docker => containers().await?,
+        RuntimeKind::Process => processes(),
+        RuntimeKind::Attach | RuntimeKind::Sim => return Ok(()),
+    };
+    let dead: Vec<Orphan> = found.into_iter().filter(|orphan| orphan.dead).collect();
+    end(&dead).await?;
+    for orphan in dead {
+        run.warn(format!(
+            "ended the {} `{}`, which the dead run `{}` had left",
+            orphan.kind, orphan.name, orphan.run
+        ))?;
+    }
+    Ok(())
 }
 
 /// None for what a live run uses. A mark that cannot be read is somebody else's.

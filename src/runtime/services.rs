@@ -5,14 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::RuntimeKind;
 use super::claims::Claims;
 use super::docker;
+use super::orphans;
 use super::process::tree;
 use super::service::{Body, Service};
 use crate::fault::{Fault, Result};
+use crate::run::Run;
 
 /// How long a start that is under way may take to come to an end before its container is looked for by label instead.
 const UNDER_WAY: Duration = Duration::from_secs(20);
@@ -26,12 +30,24 @@ pub struct Services {
     claims: Claims,
     hurry: CancellationToken,
     count: AtomicUsize,
+    swept_docker: OnceCell<()>,
+    swept_processes: OnceCell<()>,
 }
 
 impl Services {
     /// A name for the next one: `engine-1`, `engine-2`, …
     pub(super) fn next_name(&self, prefix: &str) -> String {
         format!("{prefix}-{}", self.count.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Ends what dead runs left, once for each runtime.
+    pub(super) async fn sweep(&self, kind: RuntimeKind, run: &Run) -> Result<()> {
+        let swept = match kind {
+            RuntimeKind::Docker => &self.swept_docker,
+            RuntimeKind::Process => &self.swept_processes,
+            RuntimeKind::Attach | RuntimeKind::Sim => return Ok(()),
+        };
+        swept.get_or_try_init(|| orphans::sweep(kind, run)).await.copied()
     }
 
     /// Enters a server; from here on it is ended with the run.

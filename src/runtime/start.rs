@@ -35,6 +35,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
         context.run.warn(withheld)?;
     }
     let grace = launch.grace()?;
+    context.services.sweep(kind, &context.run).await?;
     let name = context.services.next_name(&context.prefix);
     let logs = match context.run.file("logs", &format!("{name}.log"))? {
         Some(file) => LogBook::kept_in(&file)?,

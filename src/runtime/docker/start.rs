@@ -36,7 +36,12 @@ pub(in crate::runtime) async fn start(
         true => None,
         false => Some(gpu::vendor(&docker).await?),
     };
-    let cache = grant.cache.then(credentials::hub_cache).flatten();
+    let cache = grant.cache.then(|| credentials::cache_for(launch)).flatten();
+    if grant.cache && cache.is_none() && grant.mounts.is_empty() {
+        context.run.warn(
+            "no model that the launch names is in the model cache of this machine: the container fetches it, at every start",
+        )?;
+    }
     phase(
         context,
         "starting",

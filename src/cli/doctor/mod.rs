@@ -1,0 +1,48 @@
+//! `profiler doctor`: tells what works on this machine, and what to do about the rest.
+
+mod checks;
+mod finding;
+mod leftovers;
+
+use serde_json::json;
+
+use super::Status;
+use super::program::Program;
+use crate::fault::{Fault, Result};
+use finding::Finding;
+
+/// The version of what `--json` prints.
+const SCHEMA: u32 = 1;
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// End and remove what dead runs left behind
+    #[arg(long)]
+    clean: bool,
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints a line for each thing that a run may need. What is absent is no failure: not every run needs everything.
+pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let findings = program.tasks.wait(async {
+        let mut findings = checks::all().await;
+        findings.push(leftovers::check(args.clean).await);
+        Ok(findings)
+    })?;
+    let text = if args.json {
+        let document = json!({"schema": SCHEMA, "checks": findings});
+        serde_json::to_string_pretty(&document).map_err(|error| Fault::internal(error.to_string()))?
+    } else {
+        lines(&findings)
+    };
+    program.terminal.print(&text)?;
+    Ok(0)
+}
+
+fn lines(findings: &[Finding]) -> String {
+    let shown: Vec<String> = findings.iter().map(Finding::to_string).collect();
+    shown.join("\n")
+}
