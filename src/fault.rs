@@ -14,6 +14,8 @@ pub type Result<T, E = Fault> = std::result::Result<T, E>;
 pub enum Kind {
     /// The script does not parse, or names something that does not exist.
     Compile,
+    /// `--dry-run`: the script came to what only a started engine could answer.
+    DryRun,
     /// The engine under test broke its protocol, or answered something that has no meaning here.
     Engine,
     /// A request could not be sent, or its answer could not be read.
@@ -46,6 +48,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Compile => "compile",
+            Kind::DryRun => "dry_run",
             Kind::Engine => "engine",
             Kind::Http => "http",
             Kind::Internal => "internal",
@@ -65,6 +68,7 @@ impl Kind {
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
+            Kind::DryRun => 0,
             Kind::Compile | Kind::Usage => 2,
             Kind::Missing | Kind::NotAllowed => 3,
             Kind::Threshold => 4,
@@ -142,6 +146,11 @@ impl Fault {
     /// A fault of ours: exit 101.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Kind::Internal, message)
+    }
+
+    /// `--dry-run`: here something would be started. It ends the script, and scripts cannot catch it.
+    pub fn dry_run(what: impl std::fmt::Display) -> Self {
+        Self::new(Kind::DryRun, format!("`--dry-run` starts nothing, and here {what}"))
     }
 
     /// The user asked to stop.

@@ -1,10 +1,15 @@
 //! The command line as clap reads it: the commands, and the options that several of them share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
+use serde_json::{Map, Value};
+use url::Url;
 
 use super::{check, doc, doctor, fork, list, repl, run, show, sim};
+use crate::fault::Result;
+use crate::runtime::Permits;
+use crate::script::params;
 
 /// Finds by experiment what a GPU will hold for an LLM inference engine.
 #[derive(Debug, Parser)]
@@ -50,7 +55,7 @@ pub(super) struct ScriptOptions {
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
     /// Allow what a stranger's script may not do: token, process, exec, code, image=PREFIX, mount=DIR, net=HOST
-    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    #[arg(long, value_name = "WHAT")]
     pub(super) allow: Vec<String>,
     /// Operations that a script may use between two primitives
     #[arg(long, value_name = "N")]
@@ -58,4 +63,43 @@ pub(super) struct ScriptOptions {
     /// Measure although other processes use the GPU
     #[arg(long)]
     pub(super) shared_gpu: bool,
+}
+
+impl ScriptOptions {
+    /// What `--params` and `--set` give, the latter over the former.
+    pub(super) fn parameters(&self) -> Result<Map<String, Value>> {
+        let mut map = match &self.params {
+            Some(file) => params::read_file(file)?,
+            None => Map::new(),
+        };
+        for text in &self.set {
+            let (path, value) = params::assignment(text)?;
+            params::assign(&mut map, path, value)?;
+        }
+        Ok(map)
+    }
+
+    /// What `--allow` gives, and what counts as allowed since the user named it with `--set`: an address, a container, a
+    /// folder of the model. A file of parameters may be a stranger's, as a script may: what it names is not allowed by that.
+    pub(super) fn permits(&self) -> Result<Permits> {
+        let mut permits = Permits::parse(&self.allow)?;
+        for text in &self.set {
+            let (path, value) = params::assignment(text)?;
+            let Value::String(value) = value else { continue };
+            match path.rsplit('.').next().unwrap_or(path) {
+                "url" => {
+                    if let Ok(url) = Url::parse(&value) {
+                        permits.name_url(&url);
+                    }
+                }
+                "container" => permits.name_container(&value),
+                "model" | "tokenizer" => {
+                    // A name that is no folder is one of the hub.
+                    let _ = permits.name_folder(Path::new(&value));
+                }
+                _ => {}
+            }
+        }
+        Ok(permits)
+    }
 }

@@ -1,32 +1,44 @@
 //! `profiler run`: runs a script and leaves a run folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::Status;
+use serde_json::{Map, Value, json};
+
 use super::args::ScriptOptions;
 use super::program::Program;
-use crate::fault::{Fault, Result};
+use super::{Status, dry_run, script_help, show};
+use crate::fault::{Fault, Kind, Result};
+use crate::report::{Live, Page, SIMULATED};
+use crate::run::{Found, Manifest, Plan, Run, Script, hide};
+use crate::runtime::Services;
+use crate::script::{self, Diagnostic, Host, Main, Settings};
+use crate::telemetry;
+
+/// What everything started may take to end, unless it was given a shorter time.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 #[command(disable_help_flag = true)]
 pub(super) struct Args {
-    /// The script: a path, or the name of a shipped one
+    /// The script: a path, or the name of a shipped one; with --resume, the one that ran
     script: Option<PathBuf>,
     #[command(flatten)]
-    options: ScriptOptions,
+    pub(super) options: ScriptOptions,
     /// The run's folder; runs/TIME-SCRIPT when absent
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     out: Option<PathBuf>,
     /// Go on with the run in this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     resume: Option<PathBuf>,
     /// Show what would be done, and start nothing
     #[arg(long)]
     dry_run: bool,
     /// Print the result as one JSON document
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// This help, or with SCRIPT the script's own parameters
     #[arg(long, short)]
     help: bool,
@@ -34,6 +46,185 @@ pub(super) struct Args {
 
 /// Runs the script to its end.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let _ = program;
-    Err(Fault::internal(format!("not built yet: {args:?}")))
+    let script = match (&args.script, &args.resume) {
+        (Some(script), _) => script.clone(),
+        (None, Some(folder)) => PathBuf::from(Manifest::read(folder)?.script.path),
+        (None, None) if args.help => return script_help::of_command(program),
+        (None, None) => {
+            return Err(Fault::usage("`profiler run` needs a script")
+                .hint("give the path of one, or a name that `profiler list` shows: profiler run adaptive"));
+        }
+    };
+    let main = Main::open(&script)?;
+    if args.help {
+        return script_help::of_script(&script, &main, program);
+    }
+    let mut plan = Plan {
+        script: Script {
+            name: script.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            path: script.display().to_string(),
+            sha256: main.source.sha256.clone(),
+        },
+        text: main.source.text.to_string(),
+        set: args.options.parameters()?,
+        seed: args.options.seed,
+        permissions: args.options.allow.clone(),
+    };
+    if args.dry_run {
+        return dry_run::execute(args, &script, &main, plan, program);
+    }
+    let module = |name: &str| script::module_hash(&main, name);
+    let run = match &args.resume {
+        Some(folder) => {
+            let found = Found::read(folder)?;
+            found.check(&plan, &module)?;
+            if found.done() {
+                return show::print(&found, args.json, program).map(|()| Status::from(found.nothing_fits()));
+            }
+            if plan.set.is_empty() {
+                plan.set.clone_from(&found.manifest.set);
+            }
+            Run::resume(folder, &plan, &module)?
+        }
+        None => {
+            // What does not compile leaves no folder.
+            let nowhere = Arc::new(Run::ephemeral("compile"));
+            if let Err(diagnostic) = script::compile(&host(args, &script, Map::new(), nowhere, program)?, &main) {
+                return Ok(complain(program, &diagnostic));
+            }
+            Run::create(&plan, args.out.as_deref())?
+        }
+    };
+    if let Some(folder) = run.folder() {
+        program.terminal.say(&format!("run folder: {}", folder.display()));
+    }
+    let host = host(args, &script, plan.set, Arc::new(run), program)?;
+    follow(args, &main, &host, program)
+}
+
+/// What primitives reach: made of the options.
+pub(super) fn host(
+    args: &Args,
+    script: &Path,
+    set: Map<String, Value>,
+    run: Arc<Run>,
+    program: &Program,
+) -> Result<Arc<Host>> {
+    let settings = Settings {
+        script: script.to_owned(),
+        set,
+        seed: run.seed(),
+        dry_run: args.dry_run,
+        shared_gpu: args.options.shared_gpu,
+        max_operations: args.options.max_operations,
+        page: Page::from(&program.terminal),
+    };
+    let permits = args.options.permits()?;
+    let services = Arc::new(Services::default());
+    program.signals.guard(&services);
+    Ok(Arc::new(Host::new(
+        program.tasks.clone(),
+        run,
+        permits,
+        services,
+        settings,
+    )))
+}
+
+/// Runs the script, ends whatever it started, and tells what came of it.
+fn follow(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> Result<Status> {
+    let live = Live::watch(&host.run, args.json);
+    let inventory = std::thread::spawn({
+        let run = Arc::clone(&host.run);
+        move || take_inventory(&run)
+    });
+    let ended = script::run(host, main);
+    let stopped = program.tasks.finish(host.services.end_all(GRACE));
+    // Only now: a second signal until here kills what does not end.
+    program.signals.stand_down();
+    // Its own panic, if it had one, was printed; a run is worth having without a list of GPUs.
+    let _ = inventory.join();
+    live.close();
+    let status = conclude(args, ended, &live, host, program)?;
+    match stopped {
+        Ok(()) => Ok(status),
+        Err(fault) => {
+            program
+                .terminal
+                .complain(&fault.while_doing("cannot end what was started"));
+            Ok(status.max(1))
+        }
+    }
+}
+
+fn conclude(
+    args: &Args,
+    ended: std::result::Result<Value, Box<Diagnostic>>,
+    live: &Live,
+    host: &Host,
+    program: &Program,
+) -> Result<Status> {
+    let value = match ended {
+        Ok(value) => value,
+        Err(diagnostic) => {
+            let status = complain(program, &diagnostic);
+            let interrupted = diagnostic.fault.kind == Kind::Interrupted;
+            let fault = json!({
+                "kind": diagnostic.fault.kind.name(),
+                "message": diagnostic.fault.message,
+                "hint": diagnostic.fault.hint,
+                "at": diagnostic.location(),
+            });
+            // What ended the run is told already; a disk that is full may well be that.
+            if let Err(fault) = host.run.end(if interrupted { "interrupted" } else { "failed" }, fault)
+                && fault.message != diagnostic.fault.message
+            {
+                program.terminal.complain(&fault);
+            }
+            resumable(host, program);
+            return Ok(status);
+        }
+    };
+    let document = host.run.end("done", value)?;
+    let result = &document["result"];
+    let json = |value: &Value| {
+        let text = serde_json::to_string_pretty(value).map_err(|error| Fault::internal(error.to_string()))?;
+        program.terminal.print(&hide(&text))
+    };
+    if args.json {
+        json(&document)?;
+    } else if !result.is_null() && !live.has_shown(result) {
+        if host.run.simulated() {
+            program.terminal.print(SIMULATED)?;
+        }
+        json(result)?;
+    }
+    if host.run.nothing_fits() {
+        program.terminal.say("nothing is known to fit");
+        return Ok(1);
+    }
+    Ok(0)
+}
+
+/// Tells what ended the script.
+pub(super) fn complain(program: &Program, diagnostic: &Diagnostic) -> Status {
+    let text = diagnostic.render(program.terminal.error_colour);
+    program.terminal.say(hide(&text).trim_end());
+    diagnostic.fault.kind.exit_code()
+}
+
+fn resumable(host: &Host, program: &Program) {
+    if let Some(folder) = host.run.folder() {
+        let (folder, script) = (folder.display(), host.settings.script.display());
+        program
+            .terminal
+            .say(&format!("go on with it: profiler run {script} --resume {folder}"));
+    }
+}
+
+/// What the machine has, for the manifest. Asking the driver takes longer than the script may wait for.
+fn take_inventory(run: &Run) {
+    let Ok(gpus) = telemetry::gpus() else { return };
+    let driver = gpus.iter().find_map(|gpu| gpu.driver.clone());
+    run.set_gpus(gpus.iter().map(|gpu| json!(gpu)).collect(), driver);
 }

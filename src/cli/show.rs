@@ -1,8 +1,12 @@
-//! `profiler show`: tells what a run found, from its folder.
+//! `profiler show`: tells what a run found, from its folder, whether it came to its end or not.
+
+use serde_json::Value;
 
 use super::Status;
 use super::program::Program;
 use crate::fault::{Fault, Result};
+use crate::report::{Extras, Page, SIMULATED, summarize};
+use crate::run::{Found, FoundBoundary, hide};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -10,13 +14,74 @@ pub(super) struct Args {
     /// The folder of a run
     #[arg(value_name = "DIR")]
     folder: std::path::PathBuf,
-    /// One JSON document
+    /// One JSON document, as the run itself gives with --json
     #[arg(long)]
     json: bool,
 }
 
 /// Prints what the folder holds.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let _ = program;
-    Err(Fault::internal(format!("not built yet: {args:?}")))
+    print(&Found::read(&args.folder)?, args.json, program)?;
+    Ok(0)
+}
+
+/// Prints what a run found.
+pub(super) fn print(found: &Found, json: bool, program: &Program) -> Result<()> {
+    if json {
+        return program.terminal.print(&hide(&pretty(&found.document())?));
+    }
+    let page = Page::from(&program.terminal);
+    let mut parts = vec![head(found)];
+    for boundary in found.boundaries.iter().filter(|boundary| !boundary.described.is_null()) {
+        let extras = Extras::of(boundary.report.as_ref(), found.manifest.simulated);
+        parts.push(summarize(&boundary.rebuild()?, &extras, page)?);
+    }
+    if !found.records.is_empty() {
+        let lines = found.records.iter().map(|(name, value)| format!("  {name}: {value}"));
+        parts.push(format!("recorded\n{}", lines.collect::<Vec<_>>().join("\n")));
+    }
+    if let Some(result) = found.result().filter(|result| !shown(&found.boundaries, result)) {
+        parts.push(format!("result: {}", pretty(result)?));
+    }
+    if !found.warnings().is_empty() {
+        let lines = found.warnings().iter().map(|text| format!("  {text}"));
+        parts.push(format!("warnings\n{}", lines.collect::<Vec<_>>().join("\n")));
+    }
+    program.terminal.print(&hide(&parts.join("\n\n")))
+}
+
+fn head(found: &Found) -> String {
+    let manifest = &found.manifest;
+    let mut lines = vec![format!("run {} of {}", manifest.run, manifest.script.path)];
+    let status = match (manifest.status.as_str(), &found.fault) {
+        ("running", _) => "not finished: still under way, or killed; --resume goes on with it".to_owned(),
+        (status, Some(fault)) => format!("{status}: {fault}"),
+        (status, None) => status.to_owned(),
+    };
+    lines.push(status);
+    let until = found
+        .last
+        .as_ref()
+        .map_or_else(String::new, |last| format!(", last event {last}"));
+    lines.push(format!("began {}{until}", manifest.started));
+    if found.finished > 0 {
+        lines.push(format!("probes, loads and experiments finished: {}", found.finished));
+    }
+    // A boundary says so itself.
+    if manifest.simulated && found.boundaries.is_empty() {
+        lines.push(SIMULATED.to_owned());
+    }
+    lines.join("\n")
+}
+
+/// Whether a report has shown the script's result already.
+fn shown(boundaries: &[FoundBoundary], result: &Value) -> bool {
+    result.is_null()
+        || boundaries
+            .iter()
+            .any(|boundary| boundary.report.as_ref() == Some(result))
+}
+
+fn pretty(value: &Value) -> Result<String> {
+    serde_json::to_string_pretty(value).map_err(|error| Fault::internal(error.to_string()))
 }

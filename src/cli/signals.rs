@@ -1,26 +1,35 @@
 //! SIGINT and SIGTERM: the first asks whatever is under way to stop, a second one before that is done kills.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::fault::{Fault, Result};
+use crate::runtime::Services;
 use crate::task::Tasks;
 
 /// What a shell reports for a process that a signal ended: 128 and the signal's number.
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 
-/// What must still happen when a second signal leaves no time: killing what was started.
-type LastAct = Box<dyn FnOnce() + Send>;
+/// How long a script may take to notice the first signal, before what it started is ended without it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long what was started may take to be killed.
+const LAST: Duration = Duration::from_secs(5);
+
+/// What everything started may take to end, when the script does not notice the first signal.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// The signals of this process.
 #[derive(Clone, Default)]
 pub(super) struct Signals {
     /// Exit status of the last signal; 0: none came.
     status: Arc<AtomicU8>,
-    last_act: Arc<Mutex<Option<LastAct>>>,
+    /// What the script under way has started.
+    guarded: Arc<Mutex<Option<Arc<Services>>>>,
 }
 
 impl Signals {
@@ -32,18 +41,22 @@ impl Signals {
             |kind| signal(kind).map_err(|error| Fault::internal(format!("cannot listen for signals: {error}")));
         let mut interrupt = stream(SignalKind::interrupt())?;
         let mut terminate = stream(SignalKind::terminate())?;
+        // Without a handler it would end the process; with one, writing too long a file is an error like a full disk.
+        let mut too_long = stream(SignalKind::from_raw(nix::sys::signal::Signal::SIGXFSZ as i32))?;
         let (shared, tasks) = (signals.clone(), tasks.clone());
         tasks.runtime().clone().spawn(async move {
             loop {
                 let status = tokio::select! {
                     _ = interrupt.recv() => INTERRUPTED,
                     _ = terminate.recv() => TERMINATED,
+                    _ = too_long.recv() => continue,
                 };
                 if tasks.interrupted() {
-                    shared.die(status);
+                    shared.die(status).await;
                 }
                 shared.status.store(status, Ordering::Relaxed);
                 tasks.interrupt();
+                tokio::spawn(shared.clone().insist(status, tasks.clone()));
             }
         });
         Ok(signals)
@@ -67,16 +80,40 @@ impl Signals {
         self.status.store(0, Ordering::Relaxed);
     }
 
-    /// What a second signal does before the process ends.
-    pub(super) fn at_death(&self, act: impl FnOnce() + Send + 'static) {
-        *self.last_act.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(act));
+    /// From here on a script is under way, and what it starts must be ended even where it does not notice.
+    pub(super) fn guard(&self, services: &Arc<Services>) {
+        *self.guarded() = Some(Arc::clone(services));
     }
 
-    /// A second signal leaves no time to unwind.
-    fn die(&self, status: u8) {
-        let act = self.last_act.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(act) = act {
-            act();
+    /// The script has ended; whoever ran it ends what it started.
+    pub(super) fn stand_down(&self) -> Option<Arc<Services>> {
+        self.guarded().take()
+    }
+
+    fn guarded(&self) -> MutexGuard<'_, Option<Arc<Services>>> {
+        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The script was asked to stop: where it computes on instead, what it started is ended, and then the process.
+    async fn insist(self, status: u8, tasks: Tasks) {
+        tokio::time::sleep(PATIENCE).await;
+        if !tasks.interrupted() {
+            return;
+        }
+        if let Some(services) = self.stand_down() {
+            // Nothing is left to do about a failure: the next start finds what stays behind.
+            let _ = services.end_all(GRACE).await;
+            std::process::exit(i32::from(status));
+        }
+    }
+
+    /// A second signal: everything is killed, and the process ends.
+    async fn die(&self, status: u8) {
+        let services = self.guarded().clone();
+        if let Some(services) = services {
+            services.kill_all();
+            // What cannot be killed in time is found by the next start.
+            let _ = tokio::time::timeout(LAST, services.end_all(Duration::ZERO)).await;
         }
         std::process::exit(i32::from(status));
     }

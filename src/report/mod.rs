@@ -5,6 +5,7 @@
 
 mod advice;
 mod findings;
+mod live;
 mod page;
 mod picture;
 mod summary;
@@ -14,6 +15,7 @@ mod unit;
 
 pub use advice::{Advice, advise};
 pub use findings::{Findings, Row};
+pub use live::Live;
 pub use page::Page;
 pub use picture::draw;
 pub use summary::{Extras, SIMULATED, summarize};

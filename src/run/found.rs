@@ -6,11 +6,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::journal;
+use super::keeper::refusal;
 use super::manifest::Manifest;
 use super::past::Recorded;
+use super::plan::{self, Plan};
 use super::tally::Tally;
 use super::{Event, document};
-use crate::fault::{Fault, Result};
+use crate::boundary::{Answer, Boundary, Options};
+use crate::fault::{Fault, Kind, Result};
 
 /// A boundary as the journal has it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +45,23 @@ pub struct Found {
     tally: Tally,
 }
 
+impl FoundBoundary {
+    /// The boundary itself, with its points.
+    pub fn rebuild(&self) -> Result<Boundary> {
+        let options = self.described.get("options").filter(|options| !options.is_null());
+        let options = match options {
+            Some(options) => serde_json::from_value(options.clone())
+                .map_err(|error| Fault::new(Kind::Io, format!("a boundary of this run cannot be read: {error}")))?,
+            None => Options::default(),
+        };
+        let mut boundary = Boundary::new(&self.described["axes"], options)?;
+        for (point, answer) in &self.points {
+            boundary.record(point, &Answer::parse(answer)?)?;
+        }
+        Ok(boundary)
+    }
+}
+
 impl Found {
     /// Reads the folder of a run. Nothing in it is changed, and its host is not disturbed.
     pub fn read(folder: &Path) -> Result<Self> {
@@ -63,6 +83,14 @@ impl Found {
             found.learn(entry.event);
         })?;
         Ok(found)
+    }
+
+    /// Refuses with the differences where `plan` is not what ran; `module` gives the hash of a module as it is now.
+    pub fn check(&self, plan: &Plan, module: &dyn Fn(&str) -> Option<String>) -> Result<()> {
+        match plan::differences(&self.manifest, plan, module) {
+            differences if differences.is_empty() => Ok(()),
+            differences => Err(refusal(&differences)),
+        }
     }
 
     /// Whether the script came to its end.

@@ -23,6 +23,7 @@ pub use found::{Found, FoundBoundary};
 pub use manifest::{Machine, Manifest, SCHEMA, Script};
 pub use past::Recorded;
 pub use plan::Plan;
+pub use secrets::hide;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -24,7 +24,8 @@ static SECRETS: LazyLock<Vec<String>> = LazyLock::new(|| {
 });
 
 /// The text without the secrets of the environment and without users and passwords in URLs. JSON stays JSON.
-pub(super) fn hide(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn hide(text: &str) -> Cow<'_, str> {
     hide_these(text, &SECRETS)
 }
 

@@ -16,7 +16,7 @@ use super::diagnose::diagnose;
 use super::nearest::nearest;
 use super::options::shaped;
 use super::resolver::{self, below, with_extension};
-use super::source::Source;
+use super::source::{self, Source};
 use super::{Host, convert, interpreter, shipped};
 use crate::boundary::Point;
 use crate::engine::{Adapter, Facts, FailureRule, Limits, RequestForm};
@@ -54,6 +54,8 @@ pub fn adapter(host: &Arc<Host>, name: &str) -> Result<Arc<dyn Adapter>> {
     } else {
         of_the_library(name)?
     };
+    let module = source::module_name(&root, &source.key);
+    host.run.module(&module, &source.text, &source.sha256)?;
     host.sources.insert(source.clone());
     let engine = interpreter(host, &root);
     let ast = resolver::compile(&engine, &source)

@@ -11,10 +11,12 @@ use crate::fault::{Fault, Kind, Result};
 pub type Caught<T> = std::result::Result<T, Box<EvalAltResult>>;
 
 impl From<Fault> for Box<EvalAltResult> {
-    /// An interruption ends the script and cannot be caught; anything else can.
+    /// An interruption, or the end of what `--dry-run` can show, ends the script and cannot be caught; anything else can.
     fn from(fault: Fault) -> Self {
         match fault.kind {
-            Kind::Interrupted => EvalAltResult::ErrorTerminated(Dynamic::from(fault), Position::NONE).into(),
+            Kind::DryRun | Kind::Interrupted => {
+                EvalAltResult::ErrorTerminated(Dynamic::from(fault), Position::NONE).into()
+            }
             _ => EvalAltResult::ErrorRuntime(Dynamic::from(fault), Position::NONE).into(),
         }
     }

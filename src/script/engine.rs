@@ -47,7 +47,11 @@ pub(super) fn bare(host: &Arc<Host>, root: &Path) -> Engine {
         // `Full` would run primitives at compile time, and `Simple` has a panic in 1.27.
         .set_optimization_level(OptimizationLevel::None)
         .disable_symbol("eval")
-        .set_module_resolver(Resolver::new(root.to_owned(), Arc::clone(&host.sources)))
+        .set_module_resolver(Resolver::new(
+            root.to_owned(),
+            Arc::clone(&host.sources),
+            Arc::clone(&host.run),
+        ))
         .set_default_tag(host::tag(host));
     bounds::register(&mut engine);
     let metered = Arc::clone(host);

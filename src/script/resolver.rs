@@ -13,6 +13,7 @@ use super::nearest::nearest;
 use super::source::{self, Source, Sources};
 use super::{Caught, header, shipped};
 use crate::fault::{Fault, Result};
+use crate::run::Run;
 
 /// How deep imports may nest: each level holds an evaluation on the stack.
 const MAX_DEPTH: usize = 32;
@@ -21,6 +22,7 @@ const MAX_DEPTH: usize = 32;
 pub(super) struct Resolver {
     root: PathBuf,
     sources: Arc<Sources>,
+    run: Arc<Run>,
     state: Mutex<State>,
 }
 
@@ -32,11 +34,12 @@ struct State {
 }
 
 impl Resolver {
-    /// Imports stay below `root`; texts are kept in `sources`.
-    pub(super) fn new(root: PathBuf, sources: Arc<Sources>) -> Self {
+    /// Imports stay below `root`; texts are kept in `sources`, and in the folder of `run`.
+    pub(super) fn new(root: PathBuf, sources: Arc<Sources>, run: Arc<Run>) -> Self {
         Self {
             root,
             sources,
+            run,
             state: Mutex::default(),
         }
     }
@@ -113,6 +116,8 @@ impl Resolver {
             return Ok(known);
         }
         let source = Source::new(&found.key, &found.read()?);
+        let name = source::module_name(&self.root, &source.key);
+        self.run.module(&name, &source.text, &source.sha256)?;
         self.sources.insert(source.clone());
         Ok(source)
     }

@@ -91,6 +91,26 @@ pub(super) fn folder(script: &Path) -> PathBuf {
     }
 }
 
+/// What a run calls a module: `std/search.rhai`, or its path from the main script's folder.
+pub(super) fn module_name(root: &Path, key: &str) -> String {
+    if key.starts_with("std/") {
+        return key.to_owned();
+    }
+    let root = super::resolver::key(root);
+    let below = Path::new(key).strip_prefix(root).unwrap_or(Path::new(key));
+    super::resolver::key(below)
+}
+
+/// The hash of a module of `main` as it is now, by the name that its run has for it; none where it is gone.
+#[must_use]
+pub fn module_hash(main: &Main, name: &str) -> Option<String> {
+    let text = match name.strip_prefix("std/") {
+        Some(shipped) => shipped::module(shipped.trim_end_matches(".rhai"))?.into_owned(),
+        None => read(&main.root.join(name)).ok()?,
+    };
+    Some(Source::new(name, &text).sha256)
+}
+
 /// Reads a script's text, within bounds.
 pub(crate) fn read(path: &Path) -> Result<String> {
     let io = |error: std::io::Error| Fault::io(path, &error);

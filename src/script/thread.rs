@@ -25,6 +25,18 @@ pub fn run(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
     on_thread(|| evaluate(host, main))
 }
 
+/// Whether the main script compiles; nothing of it runs, and its imports are not looked at.
+pub fn compile(host: &Arc<Host>, main: &Main) -> Result<(), Box<Diagnostic>> {
+    on_thread(|| {
+        host.sources.insert(main.source.clone());
+        let engine = engine::interpreter(host, &main.root);
+        let compiled = resolver::compile(&engine, &main.source);
+        compiled
+            .map(drop)
+            .map_err(|error| Box::new(diagnose(&engine, &host.sources, &main.source.key, error)))
+    })
+}
+
 /// Does `work` on a thread that is fit for the interpreter.
 pub fn on_thread<T: Send>(work: impl FnOnce() -> Result<T, Box<Diagnostic>> + Send) -> Result<T, Box<Diagnostic>> {
     std::thread::scope(|scope| {

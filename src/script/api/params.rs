@@ -2,6 +2,7 @@
 
 use rhai::Map;
 use rhai::plugin::*;
+use serde_json::json;
 
 use crate::script::params::{Param, declared, lay_over};
 use crate::script::{Caught, host, to_script};
@@ -46,6 +47,7 @@ pub mod params {
         let host = host(&context);
         let values = lay_over(&declared(declaration)?, &host.settings.set)?;
         let shown = to_script(&values)?;
+        host.run.set_parameters(&json!(values));
         host.state().params = Some(values);
         Ok(shown)
     }

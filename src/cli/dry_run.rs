@@ -1,0 +1,143 @@
+//! `profiler run --dry-run`: what a run would do, as far as that can be told without starting anything.
+//!
+//! The script runs until it asks the first thing that only a started engine could answer. What it made until then tells
+//! its parameters, its boundaries with the points that come first, and the engine that would be launched.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Map, Value, json};
+
+use super::Status;
+use super::program::Program;
+use super::run::{Args, complain, host};
+use crate::boundary::Boundary;
+use crate::fault::{Fault, Kind, Result};
+use crate::run::{Event, FoundBoundary, Plan, Run};
+use crate::script::{self, Host, Main};
+
+/// Points that are shown of those that come first.
+const FIRST: usize = 5;
+
+/// What a run would do.
+#[derive(Default)]
+struct Preview {
+    boundaries: Vec<Value>,
+    engines: Vec<Value>,
+    asked: Vec<Value>,
+}
+
+/// Shows what a run would do.
+pub(super) fn execute(args: &Args, script: &Path, main: &Main, plan: Plan, program: &Program) -> Result<Status> {
+    let run = Arc::new(Run::ephemeral("dry-run"));
+    let host = host(args, script, plan.set, run, program)?;
+    let preview = Arc::new(Mutex::new(Preview::default()));
+    let seen = Arc::clone(&preview);
+    host.run.listen(Box::new(move |event| {
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Boundary { axes, .. } => seen.boundaries.push(axes.clone()),
+            Event::Engine { info } => seen.engines.push(info.clone()),
+            Event::Began { args, .. } => seen.asked.push(args.clone()),
+            _ => {}
+        }
+    }));
+    if let Err(diagnostic) = script::run(&host, main)
+        && diagnostic.fault.kind != Kind::DryRun
+    {
+        return Ok(complain(program, &diagnostic));
+    }
+    let preview = preview.lock().unwrap_or_else(PoisonError::into_inner);
+    let document = document(&preview, &host, &plan.permissions)?;
+    let text = if args.json {
+        serde_json::to_string_pretty(&document).map_err(|error| Fault::internal(error.to_string()))?
+    } else {
+        describe(&document)
+    };
+    program.terminal.print(&crate::run::hide(&text))?;
+    Ok(0)
+}
+
+fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Value> {
+    let parameters = host.state().params.clone().unwrap_or_default();
+    let boundaries = preview.boundaries.iter().map(expect).collect::<Result<Vec<_>>>()?;
+    Ok(json!({
+        "dry_run": true,
+        "simulated": host.run.simulated(),
+        "parameters": parameters,
+        "permissions": permissions,
+        "engines": preview.engines,
+        "boundaries": boundaries,
+        "first_question": preview.asked.first(),
+        "seconds_at_most": seconds(&parameters),
+    }))
+}
+
+/// The points of a boundary that come first, and about how many there will be.
+fn expect(described: &Value) -> Result<Value> {
+    let boundary: Boundary = FoundBoundary {
+        described: described.clone(),
+        ..FoundBoundary::default()
+    }
+    .rebuild()?;
+    let coverage = boundary.options().coverage;
+    Ok(json!({
+        "axes": described["axes"],
+        "first_points": boundary.refine(FIRST, coverage)?,
+        "expected_probes": boundary.expected(0, coverage)?,
+    }))
+}
+
+/// The time that the user gave the search; how long a probe takes is known only once one was made.
+fn seconds(parameters: &Map<String, Value>) -> Option<&Value> {
+    parameters
+        .get("search")?
+        .get("max_seconds")
+        .filter(|seconds| !seconds.is_null())
+}
+
+fn describe(document: &Value) -> String {
+    let mut lines = vec!["dry run: nothing was started".to_owned()];
+    let mut list = |title: &str, entries: Vec<String>| {
+        lines.push(String::new());
+        lines.push(title.to_owned());
+        if entries.is_empty() {
+            lines.push("  none".to_owned());
+        }
+        lines.extend(entries.into_iter().map(|entry| format!("  {entry}")));
+    };
+    let texts = |value: &Value| -> Vec<String> {
+        let entries = value.as_array().into_iter().flatten();
+        entries
+            .map(|entry| entry.as_str().map_or_else(|| entry.to_string(), str::to_owned))
+            .collect()
+    };
+    let parameters = document["parameters"].as_object();
+    list(
+        "parameters",
+        parameters
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| format!("{name} = {value}"))
+            .collect(),
+    );
+    list("permissions", texts(&document["permissions"]));
+    list("engines", texts(&document["engines"]));
+    for boundary in document["boundaries"].as_array().into_iter().flatten() {
+        let mut entries = vec![match boundary["expected_probes"].as_u64() {
+            Some(probes) => format!("about {probes} probes"),
+            None => "how many probes it takes is not known yet".to_owned(),
+        }];
+        entries.push(match document["seconds_at_most"].as_f64() {
+            Some(seconds) => format!("at most {seconds} s, as `search.max_seconds` says"),
+            None => "how long they take is known once the first was made; `search.max_seconds` bounds it".to_owned(),
+        });
+        entries.extend(
+            texts(&boundary["first_points"])
+                .into_iter()
+                .map(|point| format!("first points: {point}")),
+        );
+        list(&format!("boundary over {}", boundary["axes"]), entries);
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,106 @@
+//! The run as lines for a stream that is no terminal: one for each phase and point, none of them ever changed again.
+
+use std::time::Duration;
+
+use crate::report::{Clock, Count};
+use crate::run::Event;
+
+/// Points shown within a second; more of them are only counted, as nobody reads on at that pace.
+const PER_SECOND: u32 = 10;
+
+/// The lines of a run.
+#[derive(Debug, Default)]
+pub(super) struct Plain {
+    second: u64,
+    shown: u32,
+    hidden: usize,
+}
+
+impl Plain {
+    /// The lines that an event is worth, `elapsed` after the start.
+    pub(super) fn lines(&mut self, event: &Event, elapsed: Duration) -> Vec<String> {
+        let at = Clock(elapsed);
+        match event {
+            // The point's own line says what was probed.
+            Event::Phase { phase, .. } if phase == "probing" => Vec::new(),
+            Event::Phase { phase, detail } => {
+                let line = format!("[{at}] {phase} {detail}");
+                self.rest().into_iter().chain([line.trim_end().to_owned()]).collect()
+            }
+            Event::Resumed { answers, points } => vec![format!(
+                "[{at}] resumed: {} and {} are taken from the journal",
+                Count(*answers, "finished answer"),
+                Count(*points, "point")
+            )],
+            Event::Point {
+                point, verdict, cause, ..
+            } => {
+                if !self.room(elapsed) {
+                    self.hidden += 1;
+                    return Vec::new();
+                }
+                let cause = cause.as_ref().map_or_else(String::new, |cause| format!(" ({cause})"));
+                let line = format!("[{at}] {point}: {verdict}{cause}");
+                self.rest().into_iter().chain([line]).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// How many points were not shown since the last line.
+    pub(super) fn rest(&mut self) -> Option<String> {
+        let hidden = std::mem::take(&mut self.hidden);
+        (hidden > 0).then(|| format!("... {} more", Count(hidden, "point")))
+    }
+
+    fn room(&mut self, elapsed: Duration) -> bool {
+        if self.second != elapsed.as_secs() {
+            self.second = elapsed.as_secs();
+            self.shown = 0;
+        }
+        self.shown += 1;
+        self.shown <= PER_SECOND
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boundary::{Moves, Point, Verdict};
+
+    fn point(input: i64) -> Event {
+        Event::Point {
+            boundary: 0,
+            point: Point::default().with("input", input),
+            verdict: Verdict::Refused,
+            cause: Some("kv_cache".into()),
+            moves: Moves::Fails,
+            answer: serde_json::Value::Null,
+        }
+    }
+
+    #[test]
+    fn many_points_at_once_are_counted() {
+        let mut plain = Plain::default();
+        let second = Duration::from_secs(1);
+        assert_eq!(plain.lines(&point(7), second), ["[0:01] input=7: refused (kv_cache)"]);
+        let lines: usize = (0..99).map(|input| plain.lines(&point(input), second).len()).sum();
+        assert_eq!(lines, 9);
+        assert_eq!(
+            plain.lines(&point(8), 2 * second),
+            ["... 90 points more", "[0:02] input=8: refused (kv_cache)"]
+        );
+        assert_eq!(plain.rest(), None);
+    }
+
+    #[test]
+    fn a_phase_is_one_line() {
+        let phase = |phase: &str| Event::Phase {
+            phase: phase.into(),
+            detail: String::new(),
+        };
+        let mut plain = Plain::default();
+        assert_eq!(plain.lines(&phase("ready"), Duration::ZERO), ["[0:00] ready"]);
+        assert!(plain.lines(&phase("probing"), Duration::ZERO).is_empty());
+    }
+}
