@@ -1,9 +1,8 @@
-//! The simulated engine as a container: the program alone in an image, asked through a published port.
+//! The simulated engine as a container: the image that `.ci/sim-image` makes, asked through a published port.
 
-use std::path::Path;
 use std::process::Command;
 
-use crate::support::{image, needs_docker};
+use crate::support::needs_docker;
 
 /// Removes its container when dropped.
 struct Container(String);
@@ -30,7 +29,12 @@ async fn it_runs_in_a_container_of_its_own() {
     if !needs_docker() {
         return;
     }
-    let image = image::of(Path::new(env!("CARGO_BIN_EXE_profiler")), "sim");
+    let image = "profiler-test/sim:latest";
+    let made = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/sim-image"))
+        .args([env!("CARGO_BIN_EXE_profiler"), image])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let container = Container(docker(&[
         "run",
         "--detach",
@@ -42,14 +46,9 @@ async fn it_runs_in_a_container_of_its_own() {
         "100m",
         "--memory-swap",
         "100m",
-        &image,
-        "sim",
+        image,
         "--profile",
         "llama-8b-24gb-vllm",
-        "--host",
-        "0.0.0.0",
-        "--port",
-        "8000",
         "--time-scale",
         "0",
         "--max-model-len",
