@@ -1,19 +1,51 @@
 //! `profiler check`: looks at scripts without running them.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use super::Status;
 use super::program::Program;
-use crate::fault::{Fault, Result};
+use crate::fault::{Kind, Result};
+use crate::run::Run;
+use crate::runtime::Permits;
+use crate::script::params::{assign, assignment, read_file};
+use crate::script::{self, Host, Settings};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Scripts: paths, or names of shipped ones
     #[arg(required = true, value_name = "SCRIPT")]
-    scripts: Vec<std::path::PathBuf>,
+    scripts: Vec<PathBuf>,
+    /// A parameter that the script would be run with
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Parameters from a YAML, TOML or JSON file
+    #[arg(long, value_name = "FILE")]
+    params: Option<PathBuf>,
 }
 
-/// Prints every finding with its excerpt; status 2 when a script would not compile.
+/// Prints every finding with its excerpt; status 2 when there is any.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let _ = program;
-    Err(Fault::internal(format!("not built yet: {args:?}")))
+    let mut set = args.params.as_deref().map(read_file).transpose()?.unwrap_or_default();
+    for text in &args.set {
+        let (path, value) = assignment(text)?;
+        assign(&mut set, path, value)?;
+    }
+    let mut found = 0;
+    for script in &args.scripts {
+        let settings = Settings {
+            script: script.clone(),
+            set: set.clone(),
+            ..Settings::default()
+        };
+        let run = Arc::new(Run::ephemeral("check"));
+        let host = Host::new(program.tasks.clone(), run, Permits::default(), Arc::default(), settings);
+        for diagnostic in script::check(&Arc::new(host), script) {
+            found += 1;
+            program.terminal.say(&diagnostic.render(program.terminal.error_colour));
+            program.terminal.say("");
+        }
+    }
+    Ok(if found > 0 { Kind::Compile.exit_code() } else { 0 })
 }

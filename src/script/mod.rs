@@ -11,6 +11,7 @@ pub mod api;
 mod asking;
 mod boundary;
 mod bounds;
+mod check;
 mod convert;
 mod diagnose;
 mod engine;
@@ -34,6 +35,7 @@ mod thread;
 
 pub use adapter::adapter;
 pub use boundary::Handle as BoundaryHandle;
+pub use check::check;
 pub use convert::{Caught, from_script, to_script, type_of};
 pub use diagnose::{Diagnostic, diagnose};
 pub use engine::interpreter;

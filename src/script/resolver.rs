@@ -57,14 +57,7 @@ impl Resolver {
             state.under_way.push(importer.to_owned());
         }
         if let Some(start) = state.under_way.iter().position(|other| other == key) {
-            let cycle: Vec<_> = state.under_way[start..]
-                .iter()
-                .map(String::as_str)
-                .chain([key])
-                .map(|key| format!("`{key}`"))
-                .collect();
-            return Err(Fault::usage(format!("import cycle: {}", cycle.join(" -> ")))
-                .hint("move what both need into a third module"));
+            return Err(cycle(&state.under_way[start..], key));
         }
         if state.under_way.len() > MAX_DEPTH {
             return Err(Fault::usage(format!("imports nest deeper than {MAX_DEPTH} files")));
@@ -121,6 +114,17 @@ impl Resolver {
         self.sources.insert(source.clone());
         Ok(source)
     }
+}
+
+/// The files of `way` import each other, and the last one imports `key`, the first.
+pub(super) fn cycle(way: &[String], key: &str) -> Fault {
+    let names: Vec<_> = way
+        .iter()
+        .map(String::as_str)
+        .chain([key])
+        .map(|key| format!("`{key}`"))
+        .collect();
+    Fault::usage(format!("import cycle: {}", names.join(" -> "))).hint("move what both need into a third module")
 }
 
 /// Compiles a text so that errors and functions know which file they are of.

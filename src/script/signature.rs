@@ -1,6 +1,6 @@
 //! Functions as people read them: `sleep(seconds: int)`; and what to say of a call that fits none.
 
-use rhai::Engine;
+use rhai::{Engine, FnNamespace};
 
 use super::nearest::nearest;
 use super::source::Sources;
@@ -20,6 +20,8 @@ pub(crate) struct Signature {
     pub(crate) name: String,
     /// Names and types of the parameters; a script function has no types.
     pub(crate) params: Vec<(String, String)>,
+    /// Whether it is called without its namespace as well: methods are.
+    pub(crate) global: bool,
 }
 
 impl std::fmt::Display for Signature {
@@ -79,6 +81,7 @@ pub(crate) fn natives(engine: &Engine) -> Vec<Signature> {
                 namespace: info.namespace.to_string(),
                 name: data.name.to_string(),
                 params,
+                global: data.namespace == FnNamespace::Global,
             })
         },
         true,
@@ -102,6 +105,7 @@ fn defined(engine: &Engine, sources: &Sources, file: &str) -> Vec<Signature> {
                 .iter()
                 .map(|name| ((*name).to_owned(), String::new()))
                 .collect(),
+            global: false,
         })
         .collect()
 }
@@ -137,7 +141,7 @@ pub(super) fn not_found(engine: &Engine, sources: &Sources, file: &str, call: &s
 }
 
 /// How a function can be called; where it is a method of what it was called on, only that.
-fn forms(overloads: &[&Signature], receiver: Option<&String>) -> String {
+pub(super) fn forms(overloads: &[&Signature], receiver: Option<&String>) -> String {
     // A number is rarely what a function is a method of.
     let receiver = receiver.filter(|kind| !matches!(kind.as_str(), "int" | "float"));
     let same_receiver: Vec<_> = overloads
@@ -162,7 +166,7 @@ fn forms(overloads: &[&Signature], receiver: Option<&String>) -> String {
 }
 
 /// Whether it is a name rather than an operator or an accessor.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_alphabetic() || c == '_') && !name.contains('$')
 }
 

@@ -18,7 +18,7 @@ use crate::fault::Fault;
 
 /// Address space, of which the system gives only what is touched. Evaluation needs a few MiB; dropping a value that a hostile
 /// script nested as deep as memory allows needs the rest.
-pub(crate) const STACK: usize = 512 << 20;
+pub(crate) const STACK: usize = 640 << 20;
 
 /// Runs the main script; gives the value of its last expression.
 pub fn run(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {

@@ -2,6 +2,7 @@
 
 mod adapter;
 pub mod bench;
+mod check;
 mod diagnose;
 mod faults;
 mod limits;

@@ -1,0 +1,134 @@
+//! `check`: what is wrong with a script, without running it.
+
+use std::path::Path;
+
+use profiler::script::{self, shipped};
+use serde_json::json;
+
+use super::bench::Bench;
+
+/// Everything that is found, rendered.
+fn found(bench: &Bench) -> Vec<String> {
+    let found = script::check(&bench.host(), &bench.path("main.rhai"));
+    found.iter().map(|diagnostic| bench.shown(diagnostic)).collect()
+}
+
+#[track_caller]
+fn finds(script: &str, message: &str, excerpt: &str) {
+    let found = found(&Bench::script(script));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains(message), "{}", found[0]);
+    assert!(found[0].contains(excerpt), "{}", found[0]);
+}
+
+#[test]
+fn a_sound_script_has_no_findings() {
+    let bench = Bench::new(&[
+        (
+            "main.rhai",
+            "import \"lib/a\" as a;
+             let p = params(#{ count: param(3, \"how many\") });
+             fn twice(x) { x * 2 }
+             let kept = #{ f: |x| x + 1 };
+             let all = [1, 2].map(|x| twice(a::inc(x)));
+             all.push(kept.f(p.count)); let g = |x| x; g.call(1); all.len() + twice(2) + 3.max(4)",
+        ),
+        ("lib/a.rhai", "fn inc(n) { n + 1 } private fn own() { 1 }"),
+    ]);
+    assert_eq!(found(&bench), Vec::<String>::new());
+}
+
+#[test]
+fn unknown_functions_and_wrong_arities_are_found_before_anything_runs() {
+    finds(
+        "if false {\n  slep(1);\n}",
+        "there is no function `slep`",
+        "2 |   slep(1);",
+    );
+    finds(
+        "let x = [1];\nx.puhs(2);",
+        "there is no function `puhs`",
+        "a similar name exists: `push`",
+    );
+    finds(
+        "sleep(1, 2);",
+        "`sleep` does not take 2 arguments",
+        "`sleep(seconds: int)`",
+    );
+    finds(
+        "fn f(a, b) { a + b }\nf(1);",
+        "`f` does not take 1 argument",
+        "it is `f(a, b)`",
+    );
+}
+
+#[test]
+fn unknown_variables_and_modules_are_found() {
+    finds("fn f() { wrong }", "unknown variable `wrong`", "main.rhai:1:10");
+    finds("nowhere::f()", "unknown module `nowhere`", "main.rhai:1:1");
+}
+
+#[test]
+fn imports_are_followed() {
+    let bench = Bench::new(&[
+        (
+            "main.rhai",
+            "import \"a\" as a;\nimport \"gone\" as g;\na::f(1);\na::g();\na::hidden();",
+        ),
+        ("a.rhai", "fn f() { nothing() }\nprivate fn hidden() { 1 }"),
+    ]);
+    let found = found(&bench).join("\n\n");
+    for expected in [
+        "there is no function `nothing`\n --> a.rhai:1:10",
+        "there is no file `gone.rhai`\n --> main.rhai:2:8",
+        "`a::f` does not take 1 argument\n --> main.rhai:3:4",
+        "there is no function `a::g`\n --> main.rhai:4:4",
+        "there is no function `a::hidden`\n --> main.rhai:5:4",
+    ] {
+        assert!(found.contains(expected), "{expected} is not in\n{found}");
+    }
+}
+
+#[test]
+fn cycles_end() {
+    let bench = Bench::new(&[("main.rhai", "import \"a\" as a;"), ("a.rhai", "import \"main\" as m;")]);
+    let found = found(&bench);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("import cycle"), "{}", found[0]);
+}
+
+#[test]
+fn parameters_that_are_not_declared_are_found() {
+    let script = "let p = params(#{ model: param(\"tiny\", \"model\") });\nprint(p.modle);";
+    finds(
+        script,
+        "the script declares no parameter `modle`",
+        "a similar parameter exists: `model`",
+    );
+    let bench =
+        Bench::script("let p = params(#{ model: param(\"tiny\", \"model\") }); p.model").set(json!({ "modle": 1 }));
+    let found = found(&bench);
+    assert!(found[0].contains("unknown parameter `modle`"), "{found:?}");
+}
+
+#[test]
+fn an_adapter_must_export_all_six_functions() {
+    let adapter = "fn launch(options) { #{} } fn ready(engine) { true } fn request(point) { #{} } \
+                   fn facts() { #{} } fn failures() { [] } fn flags(limits, more) { [] }";
+    finds(
+        adapter,
+        "this adapter exports `flags` with 2 parameters, not `flags(limits)`",
+        "main.rhai",
+    );
+}
+
+#[test]
+fn everything_that_ships_is_sound() {
+    let modules = shipped::modules().map(|name| format!("std/{name}"));
+    for name in shipped::scripts().map(str::to_owned).chain(modules) {
+        let bench = Bench::script("");
+        let found = script::check(&bench.host(), Path::new(&name));
+        let shown: Vec<_> = found.iter().map(|diagnostic| diagnostic.render(false)).collect();
+        assert!(shown.is_empty(), "{}", shown.join("\n"));
+    }
+}
