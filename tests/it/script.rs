@@ -3,6 +3,7 @@
 mod adapter;
 pub mod bench;
 mod check;
+mod commands;
 mod diagnose;
 mod faults;
 mod limits;
