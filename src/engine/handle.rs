@@ -295,6 +295,9 @@ impl Engine {
                 "options": self.options.shown(),
             }),
         })?;
+        if let Some(line) = ready.facts.get("degraded") {
+            self.context.run.warn(format!("`{}` serves another configuration than asked: {line}", self.name()))?;
+        }
         live.suspect = false;
         live.running = Some(Running {
             server: ready.server,

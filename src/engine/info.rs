@@ -20,6 +20,9 @@ pub struct Info {
     pub max_model_len: Option<u64>,
     /// Tokens that the KV cache holds.
     pub kv_tokens: Option<u64>,
+    /// Ids that prompts may consist of, where the engine tells: they are below this.
+    #[serde(skip)]
+    pub(super) vocabulary: Option<u32>,
     /// Whether this is the simulated engine: then nothing here was measured.
     pub simulated: bool,
 }
@@ -61,6 +64,7 @@ impl Engine {
             model: text("model").or_else(|| self.options.model.clone()),
             max_model_len: count("max_model_len"),
             kv_tokens: count("kv_tokens"),
+            vocabulary: count("vocabulary").and_then(|size| u32::try_from(size).ok()),
             ..Info::before(self.name(), None, self.runtime == crate::runtime::RuntimeKind::Sim)
         })
     }

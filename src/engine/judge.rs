@@ -64,7 +64,16 @@ fn failed(rules: &FailureRules, seen: &Seen<'_>) -> Option<Judgement> {
         messages: &messages,
         log: seen.log,
     };
-    if let Some(found) = rules.classify(RulePhase::Request, signs) {
+    let found = rules.classify(RulePhase::Request, signs);
+    let away = |answer: &Answer| matches!(answer.end, End::Status(429 | 503, _));
+    let overloaded = match &found {
+        Some(found) => found.verdict == Verdict::Error && found.cause.as_deref() == Some("overloaded"),
+        None => seen.exit.is_none() && seen.answers.iter().any(away),
+    };
+    if overloaded {
+        return Some(turned_away(seen));
+    }
+    if let Some(found) = found {
         let message = match (&found.line, found.cause.as_deref()) {
             (Some(line), _) => excerpt(line),
             (None, _) => "the kernel killed the engine for its memory".to_owned(),
@@ -86,19 +95,17 @@ fn failed(rules: &FailureRules, seen: &Seen<'_>) -> Option<Judgement> {
     broken.map(|answer| unexplained(answer, seen))
 }
 
+/// The engine would not take so many requests at once: it ran fewer than asked, or none.
+fn turned_away(seen: &Seen<'_>) -> Judgement {
+    let served = seen.answers.iter().filter(|answer| clean(answer)).count();
+    let verdict = if served > 0 { Verdict::Queued } else { Verdict::Error };
+    let message = format!("the engine turned requests away; {served} of {} were served", seen.answers.len());
+    Judgement::new(verdict, "overloaded", message)
+}
+
 /// A request that failed, and no rule knows why.
 fn unexplained(answer: &Answer, seen: &Seen<'_>) -> Judgement {
     // Other requests may tell more than the first that failed.
-    let overloaded = |answer: &Answer| matches!(answer.end, End::Status(429 | 503, _));
-    if seen.answers.iter().any(overloaded) {
-        let served = seen.answers.iter().filter(|answer| clean(answer)).count();
-        let message = format!(
-            "the engine turned requests away; {served} of {} were served",
-            seen.answers.len()
-        );
-        let verdict = if served > 0 { Verdict::Queued } else { Verdict::Error };
-        return Judgement::new(verdict, "overloaded", message);
-    }
     if let Some(error) = seen.answers.iter().find_map(|answer| answer.error.as_ref()) {
         return Judgement::new(
             Verdict::Error,

@@ -21,8 +21,8 @@ pub(super) struct Prompting {
 }
 
 impl Prompting {
-    /// Prompts for the model that these options name.
-    pub(super) fn new(options: &LaunchOptions, home: &Path, seed: u64) -> Result<Self> {
+    /// Prompts for the model that these options name, or of a vocabulary that the engine told.
+    pub(super) fn new(options: &LaunchOptions, home: &Path, seed: u64, vocabulary: Option<u32>) -> Result<Self> {
         let named = options.tokenizer.as_deref().map(|name| home.join(name));
         let beside = options
             .model
@@ -31,7 +31,7 @@ impl Prompting {
             .filter(|folder| has_tokenizer(folder));
         let prompts = match named.or(beside) {
             Some(folder) => Prompts::open(&folder, seed)?,
-            None => Prompts::of_vocabulary(VOCABULARY, seed)?,
+            None => Prompts::of_vocabulary(vocabulary.unwrap_or(VOCABULARY), seed)?,
         };
         Ok(Self {
             prompts: Arc::new(prompts),

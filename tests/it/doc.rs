@@ -37,8 +37,9 @@ fn every_function_has_a_summary_and_an_example() {
         if function.summary.is_empty() {
             missing.push(format!("{title} has no doc comment"));
         }
-        // Nobody calls these by name.
-        if function.kind != FunctionKind::Operator && function.examples.is_empty() {
+        // Nobody calls these by name; stdlib/engines/README.md is the contract of adapters.
+        let called = function.kind != FunctionKind::Operator && !title.starts_with("std/engines/");
+        if called && function.examples.is_empty() {
             missing.push(format!("{title}({}) has no example", function.params_line()));
         }
     }

@@ -94,6 +94,7 @@ impl OpenAi {
         }
         let mut piece = Piece::default();
         let mut ids = None;
+        let of_a_choice = !event.choices.is_empty();
         for choice in event.choices {
             let delta = choice.delta.unwrap_or_default();
             piece.content |= choice.text.0
@@ -117,6 +118,8 @@ impl OpenAi {
             self.counted = output;
             more
         });
+        // So has one that only the counts tell of.
+        piece.content |= of_a_choice && counted.is_some_and(|counted| counted > 0);
         piece.tokens = ids.or(counted).filter(|_| piece.content);
         piece
     }
