@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::prompt::Shelf;
 use crate::run::Run;
 use crate::runtime::{Permits, Services};
 use crate::task::Tasks;
@@ -23,6 +24,8 @@ pub struct Context {
     pub permits: Permits,
     /// Everything that this run started.
     pub services: Arc<Services>,
+    /// Tokenizers and prompts of the run.
+    pub shelf: Arc<Shelf>,
     /// The axes of the newest boundary.
     pub axes: Axes,
     /// The folder of the main script: relative paths of models start there.

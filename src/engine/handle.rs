@@ -296,7 +296,10 @@ impl Engine {
             }),
         })?;
         if let Some(line) = ready.facts.get("degraded") {
-            self.context.run.warn(format!("`{}` serves another configuration than asked: {line}", self.name()))?;
+            self.context.run.warn(format!(
+                "`{}` serves another configuration than asked: {line}",
+                self.name()
+            ))?;
         }
         live.suspect = false;
         live.running = Some(Running {

@@ -99,7 +99,10 @@ fn failed(rules: &FailureRules, seen: &Seen<'_>) -> Option<Judgement> {
 fn turned_away(seen: &Seen<'_>) -> Judgement {
     let served = seen.answers.iter().filter(|answer| clean(answer)).count();
     let verdict = if served > 0 { Verdict::Queued } else { Verdict::Error };
-    let message = format!("the engine turned requests away; {served} of {} were served", seen.answers.len());
+    let message = format!(
+        "the engine turned requests away; {served} of {} were served",
+        seen.answers.len()
+    );
     Judgement::new(verdict, "overloaded", message)
 }
 

@@ -11,7 +11,7 @@ use super::handle::{Ensured, Live, Running};
 use super::judge::{Judgement, Seen, clean, judge};
 use super::memory::stretch;
 use super::plan::StartFailure;
-use super::prompting::Prompting;
+use super::prompting::{Prompting, origin};
 use super::queue::Queue;
 use super::start::{plain, tail};
 use super::{Engine, Limits, RequestForm, protocol};
@@ -133,10 +133,19 @@ impl Engine {
         }
     }
 
-    fn attempt(&self, live: &mut Live, form: &RequestForm, asked: Limits, options: ProbeOptions) -> Result<Attempt> {
+    /// Finds out what prompts for this engine come from, when it is first asked.
+    pub(super) fn prepare_prompts(&self, live: &mut Live, form: &RequestForm) -> Result<()> {
         if live.prompting.is_none() {
-            live.prompting = Some(Prompting::new(&self.options, &self.context.home, self.context.seed)?);
+            let told = live.running.as_ref().and_then(|running| running.info.vocabulary);
+            let origin = origin(&self.options, self.runtime, form.prompt, told, &self.context.home);
+            let prompts = self.context.shelf.prompts(&origin, self.context.seed);
+            live.prompting = Some(Prompting::new(self.context.tasks.wait(prompts)?));
         }
+        Ok(())
+    }
+
+    fn attempt(&self, live: &mut Live, form: &RequestForm, asked: Limits, options: ProbeOptions) -> Result<Attempt> {
+        self.prepare_prompts(live, form)?;
         let timeout = options
             .timeout
             .map_or_else(|| live.pace.timeout(&asked), Duration::from_secs_f64);

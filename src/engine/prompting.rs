@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::options::LaunchOptions;
 use super::protocol::Wire;
-use super::{Protocol, RequestForm};
+use super::{PromptForm, Protocol, RequestForm};
 use crate::fault::Result;
-use crate::prompt::{Ask, Calibration, Content, Prompts};
+use crate::prompt::{Ask, Calibration, Content, Origin, Prompts};
+use crate::runtime::RuntimeKind;
 
 /// The vocabulary that is assumed where no tokenizer is named: the smallest of the model families in use (Llama 2).
 const VOCABULARY: u32 = 32_000;
@@ -17,26 +18,16 @@ const VOCABULARY: u32 = 32_000;
 pub(super) struct Prompting {
     prompts: Arc<Prompts>,
     // By protocol and form, as each adds tokens of its own.
-    calibrations: HashMap<(Protocol, super::PromptForm), Calibration>,
+    calibrations: HashMap<(Protocol, PromptForm), Calibration>,
 }
 
 impl Prompting {
-    /// Prompts for the model that these options name, or of a vocabulary that the engine told.
-    pub(super) fn new(options: &LaunchOptions, home: &Path, seed: u64, vocabulary: Option<u32>) -> Result<Self> {
-        let named = options.tokenizer.as_deref().map(|name| home.join(name));
-        let beside = options
-            .model
-            .as_deref()
-            .map(|model| home.join(model))
-            .filter(|folder| has_tokenizer(folder));
-        let prompts = match named.or(beside) {
-            Some(folder) => Prompts::open(&folder, seed)?,
-            None => Prompts::of_vocabulary(vocabulary.unwrap_or(VOCABULARY), seed)?,
-        };
-        Ok(Self {
-            prompts: Arc::new(prompts),
+    /// Prompts that nothing is known of yet but their tokens.
+    pub(super) fn new(prompts: Arc<Prompts>) -> Self {
+        Self {
+            prompts,
             calibrations: HashMap::new(),
-        })
+        }
     }
 
     /// So many prompts of `tokens` tokens, as the engine counts.
@@ -66,7 +57,7 @@ impl Prompting {
     }
 }
 
-fn key(form: &RequestForm) -> (Protocol, super::PromptForm) {
+fn key(form: &RequestForm) -> (Protocol, PromptForm) {
     (form.protocol, form.prompt)
 }
 
@@ -77,6 +68,75 @@ fn wire(content: Content) -> Wire {
     }
 }
 
-fn has_tokenizer(folder: &Path) -> bool {
-    folder.join("tokenizer.json").is_file()
+/// What an engine's prompts come from: the tokenizer that was named; for text, or where the engine was launched on a model and
+/// does not tell its vocabulary, the model's; else ids alone.
+pub(super) fn origin(
+    options: &LaunchOptions,
+    runtime: RuntimeKind,
+    form: PromptForm,
+    told: Option<u32>,
+    home: &Path,
+) -> Origin {
+    if let Some(name) = &options.tokenizer {
+        let beside = home.join(name);
+        let name = if beside.exists() {
+            beside.display().to_string()
+        } else {
+            name.clone()
+        };
+        return Origin::Tokenizer(name);
+    }
+    // A server that was attached to, or that is simulated, may know its model by a name that nobody else does.
+    let launched = matches!(runtime, RuntimeKind::Docker | RuntimeKind::Process);
+    match &options.model {
+        Some(model) if form == PromptForm::Text || (launched && told.is_none()) => Origin::Tokenizer(model.clone()),
+        _ => Origin::Vocabulary(told.unwrap_or(VOCABULARY)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(options: &LaunchOptions, runtime: RuntimeKind, form: PromptForm, told: Option<u32>) -> Origin {
+        origin(options, runtime, form, told, Path::new("/nowhere"))
+    }
+
+    #[test]
+    fn a_named_tokenizer_comes_first() {
+        let options = LaunchOptions {
+            model: Some("m".into()),
+            tokenizer: Some("t".into()),
+            ..LaunchOptions::default()
+        };
+        for runtime in [RuntimeKind::Sim, RuntimeKind::Docker, RuntimeKind::Attach] {
+            assert_eq!(
+                of(&options, runtime, PromptForm::Tokens, Some(9)),
+                Origin::Tokenizer("t".into())
+            );
+        }
+    }
+
+    #[test]
+    fn ids_need_the_models_tokenizer_only_where_nobody_else_tells_the_vocabulary() {
+        let options = LaunchOptions {
+            model: Some("m".into()),
+            ..LaunchOptions::default()
+        };
+        let model = Origin::Tokenizer("m".into());
+        assert_eq!(of(&options, RuntimeKind::Docker, PromptForm::Tokens, None), model);
+        assert_eq!(
+            of(&options, RuntimeKind::Docker, PromptForm::Tokens, Some(9)),
+            Origin::Vocabulary(9)
+        );
+        assert_eq!(
+            of(&options, RuntimeKind::Attach, PromptForm::Tokens, None),
+            Origin::Vocabulary(VOCABULARY)
+        );
+        assert_eq!(
+            of(&options, RuntimeKind::Sim, PromptForm::Tokens, None),
+            Origin::Vocabulary(VOCABULARY)
+        );
+        assert_eq!(of(&options, RuntimeKind::Sim, PromptForm::Text, None), model);
+    }
 }

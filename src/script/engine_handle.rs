@@ -42,6 +42,7 @@ fn context(host: &Arc<Host>) -> Context {
         run: Arc::clone(&host.run),
         permits: host.permits.clone(),
         services: Arc::clone(&host.services),
+        shelf: Arc::clone(&host.prompts),
         axes: Arc::new(move || {
             let host = axes.upgrade()?;
             let state = host.state.lock().unwrap_or_else(PoisonError::into_inner);

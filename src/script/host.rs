@@ -54,7 +54,7 @@ pub struct Host {
     /// Everything that this run started: ended at the end, whatever happens.
     pub services: Arc<Services>,
     /// Tokenizers and prompts, shared by all that ask.
-    pub prompts: Shelf,
+    pub prompts: Arc<Shelf>,
     /// What the command line decided.
     pub settings: Settings,
     /// The texts of the main script and of every module imported so far.
@@ -74,7 +74,7 @@ impl Host {
             run,
             permits,
             services,
-            prompts: Shelf::default(),
+            prompts: Arc::default(),
             meter: Meter::new(settings.max_operations.unwrap_or(MAX_OPERATIONS)),
             settings,
             sources: Arc::default(),

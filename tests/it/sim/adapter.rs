@@ -39,6 +39,7 @@ impl Probed {
             run,
             permits: Permits::default(),
             services: Arc::clone(&host.services),
+            shelf: Arc::default(),
             axes: Arc::new(|| None),
             home: std::env::temp_dir(),
             seed: 7,
