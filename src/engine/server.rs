@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::Engine;
 use super::failure::Exit;
 use crate::fault::{Fault, Result};
 use crate::runtime::{Launch, RuntimeKind, Service, StartContext, Target, attach, start};
+use crate::sim::Spec;
 use crate::telemetry::Reading;
 
 /// A server under way.
@@ -17,7 +20,11 @@ pub(super) struct Server {
 
 impl Engine {
     /// Starts what the adapter describes.
-    pub(super) fn launch(&self, launch: Launch) -> Result<Server> {
+    pub(super) fn launch(&self, mut launch: Launch) -> Result<Server> {
+        if let Some(spec) = launch.sim.take() {
+            // The files that a script names lie below its folder.
+            launch.sim = Some(json!(Spec::of_script(spec, &self.context.home)?));
+        }
         let context = self.start_context();
         let service = self.context.tasks.wait(start(self.runtime, &launch, &context))?;
         Server::of(service)

@@ -34,8 +34,11 @@ impl Bound {
             TcpSocket::new_v6()
         }
         .map_err(failed)?;
-        // Only against connections of a dead process in TIME_WAIT; a living listener still refuses.
-        socket.set_reuseaddr(true).map_err(failed)?;
+        // Against connections of a dead process in TIME_WAIT; a living listener still refuses. Not where the kernel chooses, who might then
+        // give the same port to two that do not listen yet.
+        if address.port() != 0 {
+            socket.set_reuseaddr(true).map_err(failed)?;
+        }
         socket.bind(address).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         Ok(Self { socket, address })

@@ -1,12 +1,12 @@
 //! Launch options of the simulated engine. They mirror the flags of the engines that it stands in for; what is left out
 //! comes from the profile.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::misbehave::Misbehave;
-use super::profile::{Engine, Profile};
+use super::profile::{Engine, Profile, names};
 use crate::fault::{Fault, Result};
 
 /// What to simulate, as a script writes it: `#{ profile: "llama-8b-24gb-vllm", options: #{ max_model_len: 8192 } }`.
@@ -26,6 +26,34 @@ impl Spec {
         self.options.check()?;
         Ok((Profile::load(&self.profile)?, self.options.clone()))
     }
+
+    /// Reads what a script describes. Its files lie below `folder` and are named relative to it; afterwards by their whole path.
+    ///
+    /// # Errors
+    /// `usage` for an unknown or wrong key; `not_allowed` for a file elsewhere, whether it exists or not.
+    pub fn of_script(value: serde_json::Value, folder: &Path) -> Result<Self> {
+        let mut spec: Self = serde_path_to_error::deserialize(value)
+            .map_err(|error| Fault::usage(format!("option `sim.{}`: {}", error.path(), error.inner())))?;
+        if !names().any(|name| name == spec.profile) && spec.profile.contains(['/', '.']) {
+            spec.profile = below(folder, Path::new(&spec.profile))?.to_string_lossy().into_owned();
+        }
+        if let Some(tokenizer) = spec.options.tokenizer.take() {
+            spec.options.tokenizer = Some(below(folder, &tokenizer)?);
+        }
+        Ok(spec)
+    }
+}
+
+/// The file, where it lies below the folder after every link is followed.
+fn below(folder: &Path, file: &Path) -> Result<PathBuf> {
+    let folder = folder.canonicalize().map_err(|error| Fault::io(folder, &error))?;
+    let found = folder.join(file).canonicalize().ok();
+    found.filter(|found| found.starts_with(&folder)).ok_or_else(|| {
+        Fault::not_allowed(
+            format!("no file `{}` below the script's folder", file.display()),
+            "put it beside the script, or start `profiler sim` with it and attach to its URL",
+        )
+    })
 }
 
 /// Launch options. Tokens, bytes and seconds unless the name says otherwise.
@@ -179,6 +207,32 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::Kind;
+
+    #[test]
+    fn a_scripts_files_lie_below_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("scripts");
+        std::fs::create_dir(&inner).unwrap();
+        for place in [&inner, &folder.path().to_path_buf()] {
+            std::fs::write(place.join("mine.toml"), "name = 1").unwrap();
+        }
+        std::os::unix::fs::symlink("../mine.toml", inner.join("link.toml")).unwrap();
+        let read = |spec: serde_json::Value| Spec::of_script(spec, &inner).and_then(|spec| spec.resolve());
+        let kind = |profile: &str| {
+            let read = read(serde_json::json!({ "profile": profile }));
+            read.map(drop).map_err(|fault| fault.kind)
+        };
+        assert_eq!(kind("llama-8b-24gb-vllm"), Ok(()));
+        // Read, and found wanting.
+        assert_eq!(kind("mine.toml"), Err(Kind::Usage));
+        for outside in ["../mine.toml", "link.toml", "/etc/hostname", "../nowhere.toml"] {
+            assert_eq!(kind(outside), Err(Kind::NotAllowed), "{outside}");
+        }
+        let tokenizer = serde_json::json!({ "tokenizer": "/etc/hostname" });
+        let spec = serde_json::json!({ "profile": "llama-8b-24gb-vllm", "options": tokenizer });
+        assert_eq!(read(spec).unwrap_err().kind, Kind::NotAllowed);
+    }
 
     #[test]
     fn impossible_options_are_refused_by_name() {
