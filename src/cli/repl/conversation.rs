@@ -1,6 +1,6 @@
 //! Reading, evaluating, showing; until Ctrl-D.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ use crate::cli::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::Terminal;
 use crate::script::repl::{Command, HELP, LineHelper, Session};
-use crate::script::{Diagnostic, Host};
+use crate::script::{Diagnostic, Host, Main};
 
 /// What the process must know of the conversation when a signal comes.
 #[derive(Debug, Default)]
@@ -43,14 +43,16 @@ impl Moment {
 pub(super) struct Conversation {
     pub(super) host: Arc<Host>,
     pub(super) signals: Signals,
-    pub(super) script: Option<PathBuf>,
+    /// What is loaded first.
+    pub(super) main: Option<Main>,
     pub(super) moment: Arc<Moment>,
 }
 
 impl Conversation {
     /// Holds it to its end.
     pub(super) fn hold(self) -> Result<Status> {
-        let mut session = Session::new(&self.host, super::root(self.script.as_deref()));
+        let root = self.main.as_ref().map_or(Path::new("."), |main| main.root.as_path());
+        let mut session = Session::new(&self.host, root);
         let terminal = Terminal::detect();
         let mut editor = editor(&terminal).map_err(|error| broken(&error))?;
         editor.set_helper(Some(LineHelper::new(&session)));
@@ -63,8 +65,8 @@ impl Conversation {
             session: &mut session,
             terminal,
         };
-        if let Some(script) = talk.conversation.script.clone() {
-            talk.load(&script);
+        if let Some(main) = talk.conversation.main.take() {
+            talk.evaluate(|session| session.begin(&main));
         }
         while !talk.conversation.moment.is_leaving() {
             if let Some(helper) = editor.helper_mut() {
@@ -143,7 +145,7 @@ impl Talk<'_> {
                 .help(&name)
                 .and_then(|text| self.terminal.print(text.trim_end())),
             Command::Load(file) => {
-                self.load(&file);
+                self.evaluate(|session| session.load(&file));
                 Ok(())
             }
             Command::Reset => {
@@ -160,10 +162,6 @@ impl Talk<'_> {
             self.terminal.complain(&fault);
         }
         false
-    }
-
-    fn load(&mut self, file: &Path) {
-        self.evaluate(|session| session.load(file));
     }
 
     fn scope(&self) -> Result<()> {

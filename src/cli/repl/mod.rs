@@ -7,7 +7,6 @@ mod conversation;
 mod history;
 mod keyboard;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,12 +17,16 @@ use super::program::Program;
 use crate::fault::{Fault, Result};
 use crate::report::Terminal;
 use crate::run::{Event, Run};
-use crate::script::{Host, Settings};
+use crate::runtime::{Permits, Services};
+use crate::script::{Host, Main, Settings};
 use conversation::{Conversation, Moment};
 
 /// What a shell reports for a process that a signal ended: 128 and the signal's number.
 const HUNG_UP: Status = 129;
 const TERMINATED: Status = 143;
+
+/// How long what was started may take to end politely.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// How long an interrupted input may take to notice before it is interrupted again.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -39,13 +42,14 @@ pub(super) struct Args {
 
 /// Reads and evaluates until Ctrl-D.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let main = args.script.as_deref().map(Main::open).transpose()?;
     let host = host(args, program)?;
     host.run.listen(Box::new(show));
     let moment = Arc::new(Moment::default());
     let conversation = Conversation {
         host: Arc::clone(&host),
         signals: program.signals.clone(),
-        script: args.script.clone(),
+        main,
         moment: Arc::clone(&moment),
     };
     let status = wait(program, conversation, &moment);
@@ -90,31 +94,27 @@ fn wait(program: &Program, conversation: Conversation, moment: &Moment) -> Resul
 }
 
 fn host(args: &Args, program: &Program) -> Result<Arc<Host>> {
+    let services = Arc::new(Services::default());
+    let hurried = Arc::clone(&services);
+    program.signals.at_death(move || hurried.kill_all());
     let settings = Settings {
         script: args.script.clone().unwrap_or_default(),
+        shared_gpu: args.options.shared_gpu,
+        max_operations: args.options.max_operations,
         ..Settings::default()
     };
     Ok(Arc::new(Host::new(
         program.tasks.clone(),
         Arc::new(Run::ephemeral("repl")),
-        Default::default(),
-        Default::default(),
+        Permits::parse(&args.options.allow)?,
+        services,
         settings,
     )))
 }
 
 /// Ends everything that the session started.
 fn end_services(host: &Host) -> Result<()> {
-    let _ = host;
-    Ok(())
-}
-
-/// The folder that imports are relative to: the script's, else the one that the program was started in.
-fn root(script: Option<&Path>) -> &Path {
-    match script.and_then(Path::parent) {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
+    host.tasks.finish(host.services.end_all(GRACE))
 }
 
 /// What happens while an input runs. What a script prints is a result; the rest is for the reader.

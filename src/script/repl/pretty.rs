@@ -8,6 +8,9 @@ const WIDTH: usize = 100;
 /// How many items of an array or map are shown.
 const ITEMS: usize = 200;
 
+/// How deep values inside values are shown.
+const DEPTH: usize = 12;
+
 /// `value` as it is shown; nothing for `()`.
 pub(super) fn pretty(engine: &Engine, value: &Dynamic) -> Option<String> {
     (!value.is_unit()).then(|| shown(engine, value, 0))
@@ -15,11 +18,7 @@ pub(super) fn pretty(engine: &Engine, value: &Dynamic) -> Option<String> {
 
 /// `value` on one line of at most `width` characters, for lists.
 pub(super) fn brief(engine: &Engine, value: &Dynamic, width: usize) -> String {
-    let line = one_line(engine, value, width * 2).unwrap_or_else(|| match () {
-        () if value.is_array() => "[…]".to_owned(),
-        () if value.is_map() => "#{…}".to_owned(),
-        () => leaf(engine, value),
-    });
+    let line = one_line(engine, value, width * 2, 0).unwrap_or_else(|| hidden(value, || leaf(engine, value)));
     let line = line.replace('\n', " ");
     match line.chars().count() > width {
         true => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
@@ -28,7 +27,10 @@ pub(super) fn brief(engine: &Engine, value: &Dynamic, width: usize) -> String {
 }
 
 fn shown(engine: &Engine, value: &Dynamic, depth: usize) -> String {
-    if let Some(line) = one_line(engine, value, WIDTH.saturating_sub(2 * depth))
+    if depth > DEPTH {
+        return hidden(value, || leaf(engine, value));
+    }
+    if let Some(line) = one_line(engine, value, WIDTH.saturating_sub(2 * depth), depth)
         && (depth > 0 || !value.is_map() || line == "#{}")
     {
         return line;
@@ -61,8 +63,20 @@ fn more(length: usize, indent: &str) -> String {
     }
 }
 
-/// The value on one line, unless it takes more than `room` characters.
-fn one_line(engine: &Engine, value: &Dynamic, room: usize) -> Option<String> {
+/// A value whose inside is not shown.
+fn hidden(value: &Dynamic, leaf: impl FnOnce() -> String) -> String {
+    match () {
+        () if value.is_array() => "[…]".to_owned(),
+        () if value.is_map() => "#{…}".to_owned(),
+        () => leaf(),
+    }
+}
+
+/// The value on one line, unless it takes more than `room` characters or is too deep.
+fn one_line(engine: &Engine, value: &Dynamic, room: usize, depth: usize) -> Option<String> {
+    if depth > DEPTH {
+        return None;
+    }
     let line = if let Some(map) = value.read_lock::<Map>() {
         if map.is_empty() {
             return Some("#{}".to_owned());
@@ -70,7 +84,7 @@ fn one_line(engine: &Engine, value: &Dynamic, room: usize) -> Option<String> {
         let mut left = room.checked_sub(4)?;
         let mut items = Vec::new();
         for (key, value) in map.iter() {
-            let item = format!("{}: {}", key_text(key), one_line(engine, value, left)?);
+            let item = format!("{}: {}", key_text(key), one_line(engine, value, left, depth + 1)?);
             left = left.checked_sub(item.len() + 2)?;
             items.push(item);
         }
@@ -79,7 +93,7 @@ fn one_line(engine: &Engine, value: &Dynamic, room: usize) -> Option<String> {
         let mut left = room.checked_sub(2)?;
         let mut items = Vec::new();
         for value in array.iter() {
-            let item = one_line(engine, value, left)?;
+            let item = one_line(engine, value, left, depth + 1)?;
             left = left.checked_sub(item.len() + 2)?;
             items.push(item);
         }
@@ -150,6 +164,12 @@ mod tests {
         let shown = eval("let a = []; a.pad(1000, \"0123456789\"); a").unwrap();
         assert!(shown.starts_with("[\n  \"0123456789\",\n"), "{shown}");
         assert!(shown.ends_with("  … 800 more\n]"), "{shown}");
+    }
+
+    #[test]
+    fn deep_values_are_cut() {
+        let shown = eval("let a = [1]; for i in 0..3000 { a = [a]; } a").unwrap();
+        assert!(shown.contains("[…]") && shown.len() < 2000, "{shown}");
     }
 
     #[test]

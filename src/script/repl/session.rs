@@ -14,7 +14,7 @@ use super::save;
 use super::vocabulary::{Variable, Vocabulary};
 use crate::fault::{Fault, Kind, Result};
 use crate::script::reference::{Found, Reference, type_word};
-use crate::script::{Diagnostic, Host, Source, diagnose, guarded, interpreter, shipped};
+use crate::script::{Diagnostic, Host, Main, Source, diagnose, guarded, interpreter, shipped};
 
 /// How much of a value a list of variables shows, in characters.
 const BRIEF: usize = 60;
@@ -65,11 +65,15 @@ impl Session {
             .map_err(|error| Box::new(diagnose(&self.engine, &self.host.sources, &source.key, error)))
     }
 
-    /// Runs a file as if it were typed; its imports are relative to the session's folder.
+    /// Runs a file as if it were typed. Its imports are relative to its own folder, and stay below the session's.
     pub fn load(&mut self, file: &Path) -> Result<Option<String>, Box<Diagnostic>> {
         let text = crate::script::source::read(file)?;
-        // Relative imports are looked for beside the file that has this key.
         self.run_source(&Source::new(&file.to_string_lossy(), &text))
+    }
+
+    /// Runs the script that the session was made for.
+    pub fn begin(&mut self, main: &Main) -> Result<Option<String>, Box<Diagnostic>> {
+        self.run_source(&main.source)
     }
 
     fn run_source(&mut self, source: &Source) -> Result<Option<String>, Box<Diagnostic>> {
@@ -86,8 +90,10 @@ impl Session {
                 Ok(pretty(&self.engine, &value))
             }
             Err(diagnostic) => {
-                self.scope.rewind(variables);
-                self.publish_constants();
+                if self.scope.len() != variables {
+                    self.scope.rewind(variables);
+                    self.publish_constants();
+                }
                 Err(diagnostic)
             }
         }
@@ -130,8 +136,11 @@ impl Session {
     fn evaluate_part(&mut self, source: &Source, part: &[&Piece]) -> Result<Dynamic, Box<EvalAltResult>> {
         let text = only(&source.text, part.iter().copied());
         let ast = self.compile(source, &text)?;
+        let known = self.scope.len();
         let value = self.engine.eval_ast_with_scope(&mut self.scope, &ast);
-        self.publish_constants();
+        if self.scope.len() != known {
+            self.publish_constants();
+        }
         value
     }
 
@@ -196,20 +205,23 @@ impl Session {
     #[must_use]
     pub fn variables(&self) -> Vec<Variable> {
         let mut variables: Vec<Variable> = Vec::new();
-        for (name, constant, value) in self.scope.iter() {
-            // A later one of the same name hides the earlier.
-            variables.retain(|variable| variable.name != name);
+        // Newest first, and by reference: a copy of what is large would be made at every prompt.
+        for (name, constant, value) in self.scope.iter_raw() {
+            if variables.iter().any(|newer| newer.name == name) {
+                continue;
+            }
             let keys = value
                 .read_lock::<Map>()
                 .map(|map| map.keys().map(ToString::to_string).collect());
             variables.push(Variable {
                 name: name.to_owned(),
-                kind: self.type_of(&value),
+                kind: self.type_of(value),
                 constant,
-                value: brief(&self.engine, &value, BRIEF),
+                value: brief(&self.engine, value, BRIEF),
                 keys: keys.unwrap_or_default(),
             });
         }
+        variables.reverse();
         variables
     }
 
