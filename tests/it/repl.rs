@@ -178,6 +178,19 @@ fn a_signal_to_end_is_obeyed_at_the_prompt_and_in_a_line() {
 }
 
 #[test]
+fn leaving_ends_what_the_session_started() {
+    let mut repl = Profiler::new().args(["repl", "--allow", "process"]).on_terminal();
+    repl.line("let server = process::start(#{ command: [\"sh\", \"-c\", \"echo pid=$$; exec sleep 1000\"] });");
+    repl.line("while server.logs().is_empty() { sleep(0.01); } print(`the ` + server.logs()[0] + `;`);");
+    repl.expect("the pid=");
+    let pid = repl.expect(";");
+    let process = Path::new("/proc").join(&pid);
+    assert!(process.exists(), "{pid}");
+    leave(repl);
+    assert!(!process.exists(), "{pid} lives");
+}
+
+#[test]
 fn a_script_is_loaded_first() {
     let mut repl = Profiler::new()
         .file("kit/helper.rhai", "fn one() { 1 }")

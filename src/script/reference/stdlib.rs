@@ -5,6 +5,10 @@ use rhai::{Engine, FnAccess};
 use super::comment::Comment;
 use super::{FunctionDoc, FunctionKind, Param, Section, SectionKind};
 
+/// What every adapter exports for the program to call. `std/engines` says once what these take and give; below the name of an engine
+/// they would only be repeated.
+const ADAPTER: [&str; 6] = ["facts", "failures", "flags", "launch", "ready", "request"];
+
 /// A section for each of these modules, given by name and source.
 pub(super) fn sections<'a>(engine: &Engine, modules: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Section> {
     modules
@@ -16,9 +20,11 @@ pub(super) fn sections<'a>(engine: &Engine, modules: impl IntoIterator<Item = (&
 /// The section of one module; none for a source that does not compile, which its own tests tell.
 fn section(engine: &Engine, name: &str, source: &str) -> Option<Section> {
     let ast = engine.compile(source).ok()?;
+    let is_adapter = name.starts_with("std/engines/");
     let mut functions: Vec<FunctionDoc> = ast
         .iter_functions()
         .filter(|function| function.access == FnAccess::Public && !function.name.starts_with("anon$"))
+        .filter(|function| !(is_adapter && ADAPTER.contains(&function.name)))
         .map(|function| {
             let comment = Comment::parse(function.comments.iter().copied());
             FunctionDoc {
@@ -54,6 +60,20 @@ fn section(engine: &Engine, name: &str, source: &str) -> Option<Section> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_adapter_shows_what_the_others_do_not_have() {
+        let source = "//! An engine.\nfn launch(options) {}\n/// More.\nfn more() {}";
+        let sections = sections(&Engine::new(), [("std/engines/mine", source), ("std/search", source)]);
+        let names = |index: usize| {
+            sections[index]
+                .functions
+                .iter()
+                .map(|f| f.name.as_str())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((names(0), names(1)), (vec!["more"], vec!["launch", "more"]));
+    }
 
     #[test]
     fn public_functions_and_the_head_of_a_module_are_documented() {

@@ -104,15 +104,42 @@ fn files(folder: &Path, start: &str, import: bool) -> Vec<String> {
         .collect()
 }
 
-/// The options that a doc comment lists: names in back-ticks that begin a list item or a table row.
+/// The options that a doc comment names in back-ticks: at the head of a list item or table row, in a list item that gathers several
+/// (``- memory: `a` (what), `b` ``), or, in a paragraph that begins with `Options`, before a parenthesis that explains them.
 fn option_keys(docs: &str) -> Vec<String> {
-    docs.lines()
-        .filter_map(|line| {
-            let item = line.trim_start();
-            let item = ["- `", "* `", "| `"].iter().find_map(|mark| item.strip_prefix(mark))?;
-            let (name, _) = item.split_once('`')?;
-            let name = name.split([':', ' ']).next()?;
-            (!name.is_empty() && name.chars().all(super::pieces::is_word)).then(|| name.to_owned())
+    let mut keys = Vec::new();
+    for line in docs.lines().map(str::trim_start) {
+        if let Some(item) = ["- `", "* `", "| `"].iter().find_map(|mark| line.strip_prefix(mark)) {
+            keys.extend(item.split(['`', ':', ' ']).next().map(str::to_owned));
+        } else if let Some((_, several)) = line.strip_prefix("- ").and_then(|item| item.split_once(": ")) {
+            keys.extend(quoted(&outside_parentheses(several)).map(|(name, _)| name.to_owned()));
+        }
+    }
+    for paragraph in docs.split("\n\n").filter(|paragraph| paragraph.starts_with("Options")) {
+        let explained = quoted(paragraph).filter(|(_, after)| after.trim_start().starts_with('('));
+        keys.extend(explained.map(|(name, _)| name.to_owned()));
+    }
+    keys.retain(|name| !name.is_empty() && name.chars().all(super::pieces::is_word));
+    keys
+}
+
+/// What stands in back-ticks, each with the text up to the next.
+fn quoted(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut parts = text.split('`').skip(1);
+    std::iter::from_fn(move || Some((parts.next()?, parts.next().unwrap_or_default())))
+}
+
+fn outside_parentheses(text: &str) -> String {
+    let mut depth = 0_usize;
+    text.chars()
+        .filter(|c| {
+            let inside = depth > 0;
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            !inside && *c != '('
         })
         .collect()
 }
@@ -134,6 +161,10 @@ mod tests {
         ///
         /// - `image`: what
         /// - `env: map`: how
+        /// - memory: `memory_limit` (of `bytes`), `shm_size`
+        ///
+        /// Options beyond: `port` (which, of `ports`); `stop_grace`
+        /// (seconds).
         pub fn start(options: Map) {
             let _ = options;
         }
@@ -172,6 +203,18 @@ mod tests {
         assert_eq!(offered("import \"std/s"), ["import \"std/search"]);
         assert_eq!(offered("import \"m"), ["import \"mine", "import \"more/"]);
         assert_eq!(offered("docker::start(#{ i"), ["docker::start(#{ image: "]);
+        assert_eq!(
+            offered("docker::start(#{ image: 1, "),
+            [
+                "env: ",
+                "image: ",
+                "memory_limit: ",
+                "port: ",
+                "shm_size: ",
+                "stop_grace: "
+            ]
+            .map(|key| format!("docker::start(#{{ image: 1, {key}"))
+        );
         assert!(offered("\"docker::st").is_empty());
     }
 
