@@ -13,6 +13,7 @@ use crate::cli::Status;
 use crate::cli::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::Terminal;
+use crate::run::hide;
 use crate::script::repl::{Command, HELP, LineHelper, Session};
 use crate::script::{Diagnostic, Host, Main};
 
@@ -191,20 +192,23 @@ impl Talk<'_> {
         // A signal that came while nobody ran anything asked for nothing.
         host.tasks.renew();
         signals.forget();
+        signals.guard(&host.services);
         moment.running.store(true, Ordering::SeqCst);
         let result = work(self.session);
         moment.running.store(false, Ordering::SeqCst);
+        signals.stand_down();
         host.tasks.renew();
         signals.forget();
         let shown = match result {
             Ok(None) => Ok(()),
-            Ok(Some(value)) => self.terminal.print(&value),
+            Ok(Some(value)) => self.terminal.print(&hide(&value)),
             Err(diagnostic) if diagnostic.fault.kind == Kind::Interrupted => {
                 self.terminal.say("interrupted");
                 Ok(())
             }
             Err(diagnostic) => {
-                self.terminal.say(&diagnostic.render(self.terminal.error_colour));
+                let text = diagnostic.render(self.terminal.error_colour);
+                self.terminal.say(hide(&text).trim_end());
                 Ok(())
             }
         };

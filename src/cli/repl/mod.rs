@@ -7,6 +7,7 @@ mod conversation;
 mod history;
 mod keyboard;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::Status;
 use super::program::Program;
 use crate::fault::{Fault, Result};
-use crate::report::Terminal;
-use crate::run::{Event, Run};
-use crate::runtime::{Permits, Services};
+use crate::report::{Page, Terminal};
+use crate::run::{Event, Run, hide};
 use crate::script::{Host, Main, Settings};
 use conversation::{Conversation, Moment};
 
@@ -53,8 +53,11 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         moment: Arc::clone(&moment),
     };
     let status = wait(program, conversation, &moment);
-    end_services(&host)?;
-    status
+    // A second signal from here on kills what does not end.
+    program.signals.guard(&host.services);
+    let ended = end_services(&host);
+    program.signals.stand_down();
+    ended.and(status)
 }
 
 /// Waits for the conversation's end. Where a signal ends it while the keyboard is waited for, its thread stays behind.
@@ -75,6 +78,7 @@ fn wait(program: &Program, conversation: Conversation, moment: &Moment) -> Resul
             result = &mut ended => return result.map_err(panicked)?,
             _ = terminate.recv() => TERMINATED,
             _ = hang_up.recv() => HUNG_UP,
+            never = forget_strays(program, moment) => match never {},
         };
         if !moment.is_running() {
             keys.restore();
@@ -93,23 +97,33 @@ fn wait(program: &Program, conversation: Conversation, moment: &Moment) -> Resul
     })
 }
 
+/// An interruption that comes while nothing runs asks for nothing: Ctrl-C in the instant before the editor has the keyboard.
+async fn forget_strays(program: &Program, moment: &Moment) -> Infallible {
+    loop {
+        program.tasks.token().cancelled().await;
+        match moment.is_running() {
+            true => tokio::time::sleep(AGAIN).await,
+            false => {
+                program.tasks.renew();
+                program.signals.forget();
+            }
+        }
+    }
+}
+
 fn host(args: &Args, program: &Program) -> Result<Arc<Host>> {
-    let services = Arc::new(Services::default());
-    let hurried = Arc::clone(&services);
-    program.signals.at_death(move || hurried.kill_all());
+    let run = Arc::new(Run::ephemeral("repl"));
     let settings = Settings {
         script: args.script.clone().unwrap_or_default(),
+        set: args.options.parameters()?,
+        seed: args.options.seed.unwrap_or_else(|| run.seed()),
+        dry_run: false,
         shared_gpu: args.options.shared_gpu,
         max_operations: args.options.max_operations,
-        ..Settings::default()
+        page: Page::from(&program.terminal),
     };
-    Ok(Arc::new(Host::new(
-        program.tasks.clone(),
-        Arc::new(Run::ephemeral("repl")),
-        Permits::parse(&args.options.allow)?,
-        services,
-        settings,
-    )))
+    let (tasks, permits) = (program.tasks.clone(), args.options.permits()?);
+    Ok(Arc::new(Host::new(tasks, run, permits, Arc::default(), settings)))
 }
 
 /// Ends everything that the session started.
@@ -117,14 +131,15 @@ fn end_services(host: &Host) -> Result<()> {
     host.tasks.finish(host.services.end_all(GRACE))
 }
 
-/// What happens while an input runs. What a script prints is a result; the rest is for the reader.
+/// What happens while an input runs. What a script prints and reports is a result; the rest is for the reader.
 fn show(event: &Event) {
     let terminal = Terminal::detect();
     match event {
         // A reader that is gone is told of at the next result.
-        Event::Print { text } => drop(terminal.print(text)),
-        Event::Warning { text } => terminal.say(&format!("warning: {text}")),
-        Event::Phase { phase, detail } => terminal.say(format!("{phase} {detail}").trim_end()),
+        Event::Print { text } | Event::Report { text, .. } => drop(terminal.print(&hide(text))),
+        Event::Warning { text } => terminal.say(&format!("warning: {}", hide(text))),
+        Event::Phase { phase, detail } => terminal.say(hide(&format!("{phase} {detail}")).trim_end()),
+        Event::Point { point, verdict, .. } => terminal.say(&format!("{point}: {verdict}")),
         _ => {}
     }
 }
