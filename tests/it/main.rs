@@ -8,14 +8,19 @@
 )]
 
 mod boundary;
+mod cli;
 mod doc;
 mod docker;
 mod engine;
+mod exit_codes;
 mod hub;
+mod live;
 mod llamacpp;
 mod process;
 mod prompt;
 mod repl;
+mod resume;
+mod run;
 mod runtime;
 mod script;
 mod search;

@@ -1,0 +1,27 @@
+//! The command line as a whole, called in this process and more than once.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+#[test]
+fn the_program_can_be_called_in_process_and_again() {
+    let folder = crate::support::temp();
+    let script = folder.path().join("s.rhai");
+    std::fs::write(&script, "40 + 2").unwrap();
+    let out = folder.path().join("out");
+    let args = || -> [OsString; 5] {
+        [
+            "profiler".into(),
+            "run".into(),
+            (&script).into(),
+            "--out".into(),
+            (&out).into(),
+        ]
+    };
+    for _ in 0..2 {
+        let code = profiler::cli::main(args());
+        // An exit code can be compared in no other way.
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
+    }
+    assert!(out.is_dir() && folder.path().join("out-2").is_dir());
+}

@@ -1,0 +1,245 @@
+//! Taking a run up again after its host died, at any instant.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::run::{SEARCH, journal};
+use crate::support::{Profiler, temp};
+
+fn program(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+    command
+        .current_dir(folder)
+        .env("HOME", folder)
+        .args(["run", "line.rhai", "--json", "--set", "pause=0.004"])
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// The points of a journal in order, torn last line left out.
+fn points(folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(folder.join("journal.jsonl")).unwrap_or_default();
+    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    events
+        .filter(|event| event["event"] == "point")
+        .map(|event| event["point"].to_string())
+        .collect()
+}
+
+#[test]
+fn ten_kills_at_random_instants_change_nothing() {
+    let folder = temp();
+    fs::write(folder.path().join("line.rhai"), SEARCH).unwrap();
+    let undisturbed = program(folder.path(), &["--out", "whole"]).output().unwrap();
+    let whole: Value = serde_json::from_slice(&undisturbed.stdout).unwrap();
+    let needed = points(&folder.path().join("whole")).len();
+
+    let out = folder.path().join("killed");
+    let mut kills = 0;
+    let mut before = Vec::new();
+    for number in 0..10_u64 {
+        let args: &[&str] = if out.join("manifest.json").exists() {
+            &["--resume", "killed"]
+        } else {
+            &["--out", "killed"]
+        };
+        let mut child = program(folder.path(), args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Wait for another few points, then for a moment that differs every time, down to the middle of a write.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while points(&out).len() < before.len() + 5 && child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "no progress");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(Duration::from_micros(number * 731));
+        child.kill().unwrap();
+        kills += u64::from(!child.wait().unwrap().success());
+        let now = points(&out);
+        assert_eq!(now[..before.len()], before[..], "no line is lost or changed");
+        before = now;
+    }
+    assert!(kills >= 5, "{kills} kills hit a living run");
+    let last = program(folder.path(), &["--resume", "killed"]).output().unwrap();
+    let resumed: Value = serde_json::from_slice(&last.stdout).unwrap();
+    assert_eq!(resumed["result"]["frontier"], whole["result"]["frontier"]);
+    let all = points(&out);
+    let distinct: BTreeSet<&String> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len(), "no finished probe is repeated");
+    assert!(
+        all.len() as u64 <= needed as u64 + kills,
+        "{} instead of {needed}",
+        all.len()
+    );
+}
+
+#[test]
+fn an_unfinished_grid_goes_on_where_it_was() {
+    // Answers that settle nothing, so that every point of the grid must be asked.
+    let script = r#"
+        import "std/search" as search;
+        let map = boundary(#{ input: [1, 9], output: [1, 9] }, #{});
+        let ask = |q| {
+            print(`asked ${q.input} ${q.output}`);
+            sleep(0.1);
+            "timeout"
+        };
+        search::grid(map, ask, #{ grid_size: 3, retries: 0, refinement_rounds: 0 });
+        map.points().len()
+    "#;
+    let profiler = Profiler::new().file("grid.rhai", script);
+    let (mut child, folder) = profiler.args(["run", "grid.rhai", "--out", "out"]).spawn();
+    let out = folder.path().join("out");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while points(&out).len() < 4 {
+        assert!(Instant::now() < deadline, "the grid does not come to its middle");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let had = points(&out);
+    assert!(had.len() < 9, "the kill came too late");
+    let output = Command::new(env!("CARGO_BIN_EXE_profiler"))
+        .current_dir(folder.path())
+        .args(["run", "grid.rhai", "--resume", "out"])
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "nothing is known to fit: {stdout}");
+    for point in had {
+        let point: Value = serde_json::from_str(&point).unwrap();
+        let asked = format!("asked {} {}\n", point["input"], point["output"]);
+        assert!(!stdout.contains(&asked), "asked again: {asked}{stdout}");
+    }
+    let all: BTreeSet<String> = points(&out).into_iter().collect();
+    assert_eq!(all.len(), 9);
+}
+
+#[test]
+fn a_torn_last_line_is_cut() {
+    let script = r#"let map = boundary(#{ input: [1, 9] }, #{}); map.record(#{ input: 4 }, "ok"); throw "later""#;
+    let outcome = Profiler::new()
+        .file("s.rhai", script)
+        .args(["run", "s.rhai", "--out", "out"])
+        .run()
+        .code(1);
+    let out = outcome.folder().join("out");
+    let path = out.join("journal.jsonl");
+    let mut text = fs::read_to_string(&path).unwrap();
+    text.push_str(r#"{"event":"point","boundary":0,"poi"#);
+    fs::write(&path, text).unwrap();
+    let _ = Profiler::new()
+        .arg("show")
+        .arg(&out)
+        .run()
+        .success()
+        .stdout("boundary over input: 1 point;");
+    let again = Command::new(env!("CARGO_BIN_EXE_profiler"))
+        .current_dir(outcome.folder())
+        .args(["run", "s.rhai", "--resume", "out"])
+        .output()
+        .unwrap();
+    assert_eq!(again.status.code(), Some(1), "it throws again");
+    let kinds: Vec<_> = journal(&out).into_iter().map(|event| event["event"].clone()).collect();
+    assert_eq!(kinds, ["boundary", "point", "end", "resumed", "boundary", "end"]);
+}
+
+#[test]
+fn a_finished_run_prints_its_result_again() {
+    let outcome = Profiler::new()
+        .file("line.rhai", SEARCH)
+        .args(["run", "line.rhai", "--out", "out", "--json"])
+        .run()
+        .success();
+    let again = |args: &[&str]| {
+        let command = Command::new(env!("CARGO_BIN_EXE_profiler"))
+            .current_dir(outcome.folder())
+            .args(args)
+            .output();
+        let output = command.unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let bytes = fs::read(outcome.folder().join("out/journal.jsonl")).unwrap();
+    assert_eq!(again(&["run", "--resume", "out", "--json"]), outcome.stdout);
+    assert_eq!(again(&["show", "out", "--json"]), outcome.stdout);
+    assert!(again(&["run", "line.rhai", "--resume", "out"]).contains("recommended: "));
+    assert_eq!(
+        fs::read(outcome.folder().join("out/journal.jsonl")).unwrap(),
+        bytes,
+        "nothing was run"
+    );
+}
+
+#[test]
+fn another_run_is_refused_with_the_differences() {
+    let started = Profiler::new()
+        .file("lib.rhai", "fn f() { 1 }")
+        .file(
+            "s.rhai",
+            r#"import "lib" as lib; params(#{ a: param(1, ""), m: param(#{}, "") }); throw "no""#,
+        )
+        .args([
+            "run", "s.rhai", "--out", "out", "--set", "a=2", "--set", "m.x=1", "--seed", "4",
+        ])
+        .run()
+        .code(1);
+    let folder = started.folder();
+    let resume = |args: &[&str]| {
+        let command = Command::new(env!("CARGO_BIN_EXE_profiler"))
+            .current_dir(folder)
+            .args(["run", "s.rhai", "--resume", "out"])
+            .args(args)
+            .output();
+        let output = command.unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(resume(&[]).0, Some(1), "the same run");
+    assert_eq!(
+        resume(&["--set", "a=2", "--set", "m.x=1"]).0,
+        Some(1),
+        "the same parameters"
+    );
+    fs::write(folder.join("lib.rhai"), "fn f() { 2 }").unwrap();
+    let (code, stderr) = resume(&["--set", "a=3", "--set", "m.x=1", "--seed", "5"]);
+    assert_eq!(code, Some(2), "{stderr}");
+    for part in [
+        "the module `lib.rhai` has changed",
+        "`a` was 2 and is 3",
+        "the seed was 4 and is 5",
+    ] {
+        assert!(stderr.contains(part), "{part}\n{stderr}");
+    }
+    fs::write(folder.join("s.rhai"), "1").unwrap();
+    assert!(resume(&[]).1.contains("the script `s.rhai` has changed"));
+}
+
+#[test]
+fn two_hosts_cannot_use_one_folder() {
+    let profiler = Profiler::new().file("s.rhai", r#"print("here"); sleep(60.0);"#);
+    let (mut child, folder) = profiler.args(["run", "s.rhai", "--out", "out"]).spawn();
+    let path = folder.path().join("out/journal.jsonl");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !fs::read_to_string(&path).is_ok_and(|text| text.contains("here")) {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_profiler"))
+        .current_dir(folder.path())
+        .args(["run", "s.rhai", "--resume", "out"])
+        .output()
+        .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("another profiler is using the run"));
+}

@@ -1,0 +1,211 @@
+//! `profiler run` and the folder that it leaves.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::Profiler;
+
+/// A search with a closure instead of an engine.
+pub const SEARCH: &str = r#"
+//! Finds a line.
+import "std/search" as search;
+let p = params(#{ limit: param(700, "sum that fits"), pause: param(0.0, "seconds that a probe takes") });
+let map = boundary(#{ input: [1, 1000], output: [1, 1000] }, #{});
+let limit = p.limit;
+let pause = p.pause;
+search::adaptive(map, |q| {
+    sleep(pause);
+    if q.input + q.output <= limit { "ok" } else { "oom" }
+}, #{ seed: 1 });
+report(map)
+"#;
+
+/// The events of a journal.
+pub fn journal(folder: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(folder.join("journal.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_search_leaves_its_folder_and_prints_a_picture() {
+    let outcome = Profiler::new()
+        .file("line.rhai", SEARCH)
+        .args(["run", "line.rhai", "--out", "out", "--set", "limit=600", "--seed", "7"])
+        .run()
+        .success()
+        .stdout("largest points that fit")
+        .stdout("recommended: ")
+        .stderr("run folder: out")
+        .stderr("[0:00] input=");
+    let folder = outcome.folder().join("out");
+    let manifest = json(&folder.join("manifest.json"));
+    assert_eq!(manifest["status"], "done");
+    assert_eq!(manifest["parameters"]["limit"], 600);
+    assert_eq!(manifest["seed"], 7);
+    assert_eq!(manifest["simulated"], false);
+    assert_eq!(manifest["script"]["sha256"].as_str().unwrap().len(), 64);
+    assert!(manifest["modules"]["std/search.rhai"].is_string());
+    assert_eq!(fs::read_to_string(folder.join("script.rhai")).unwrap(), SEARCH);
+    assert!(folder.join("modules/std/search.rhai").is_file());
+    let events = journal(&folder);
+    let kinds = |kind: &str| events.iter().filter(|event| event["event"] == kind).count();
+    assert_eq!((kinds("boundary"), kinds("end")), (1, 1));
+    assert!(kinds("point") > 10 && events.iter().all(|event| event["time"].is_string()));
+    let result = json(&folder.join("result.json"));
+    assert_eq!(result["result"]["points"].as_array().unwrap().len(), kinds("point"));
+}
+
+#[test]
+fn json_is_one_document_and_the_same_as_in_the_folder() {
+    let outcome = Profiler::new()
+        .file("line.rhai", SEARCH)
+        .args(["run", "line.rhai", "--out", "out", "--json"])
+        .run()
+        .success();
+    let document = outcome.json();
+    let keys: Vec<_> = document.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, ["result", "run", "schema", "script", "simulated", "warnings"]);
+    assert_eq!(document["script"], "line.rhai");
+    assert_eq!(document, json(&outcome.folder().join("out/result.json")));
+    for key in ["frontier", "recommended", "flags", "headroom", "points", "gap"] {
+        assert!(document["result"].get(key).is_some(), "{key}");
+    }
+}
+
+#[test]
+fn an_existing_folder_is_never_written_to() {
+    let outcome = Profiler::new()
+        .file("one.rhai", "1 + 1")
+        .file("out/precious", "kept")
+        .args(["run", "one.rhai", "--out", "out"])
+        .run()
+        .success()
+        .stderr("run folder: out-2");
+    assert_eq!(outcome.stdout, "2\n");
+    assert_eq!(fs::read_dir(outcome.folder().join("out")).unwrap().count(), 1);
+    assert!(outcome.folder().join("out-2/result.json").is_file());
+}
+
+#[test]
+fn warnings_and_records_are_kept_and_printed_lines_are_not_mixed_with_json() {
+    let script = r#"print("a line"); warn("careful"); warn("careful"); record("figure", 3); #{ a: 1 }"#;
+    let outcome = Profiler::new()
+        .file("s.rhai", script)
+        .args(["run", "s.rhai", "--out", "out", "--json"])
+        .run()
+        .success()
+        .stderr("a line")
+        .stderr("warning: careful");
+    assert_eq!(outcome.json()["warnings"], serde_json::json!(["careful"]));
+    let shown = Profiler::new()
+        .arg("show")
+        .arg(outcome.folder().join("out"))
+        .run()
+        .success()
+        .stdout("figure: 3")
+        .stdout("careful");
+    assert!(shown.stdout.contains("\"a\": 1"));
+}
+
+#[test]
+fn secrets_never_reach_the_folder() {
+    let script = r#"
+        let p = params(#{ url: param("", "where") });
+        print("at " + p.url);
+        record("url", p.url);
+        warn("token hf_very_secret_value");
+        p.url
+    "#;
+    let outcome = Profiler::new()
+        .file("s.rhai", script)
+        .env("HF_TOKEN", "hf_very_secret_value")
+        .args([
+            "run",
+            "s.rhai",
+            "--out",
+            "out",
+            "--json",
+            "--set",
+            "url=http://me:hunter2@localhost:1/x",
+        ])
+        .run()
+        .success();
+    assert_eq!(outcome.json()["result"], "http://***@localhost:1/x");
+    for name in ["journal.jsonl", "manifest.json", "result.json"] {
+        let text = fs::read_to_string(outcome.folder().join("out").join(name)).unwrap();
+        assert!(
+            !text.contains("hunter2") && !text.contains("hf_very_secret"),
+            "{name}: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_what_was_measured_stays() {
+    let script = r#"
+        let map = boundary(#{ input: [1, 100000] }, #{});
+        for n in 1..100000 { map.record(#{ input: n }, "ok"); }
+        report(map)
+    "#;
+    let program = env!("CARGO_BIN_EXE_profiler");
+    let folder = crate::support::temp();
+    fs::write(folder.path().join("s.rhai"), script).unwrap();
+    // A limit on the size of files is what an ordinary user can have of a full disk.
+    let output = std::process::Command::new("bash")
+        .current_dir(folder.path())
+        .args(["-c", &format!("ulimit -f 64; exec {program} run s.rhai --out out")])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("journal.jsonl") && stderr.contains("--out"), "{stderr}");
+    let points = journal(&folder.path().join("out"))
+        .iter()
+        .filter(|event| event["event"] == "point")
+        .count();
+    assert!(points > 100, "{points}");
+    let _ = Profiler::new()
+        .arg("show")
+        .arg(folder.path().join("out"))
+        .run()
+        .success()
+        .stdout(&format!("boundary over input: {points} points"));
+}
+
+#[test]
+fn a_dry_run_starts_nothing_and_says_what_would_be_done() {
+    let outcome = Profiler::new()
+        .file("line.rhai", SEARCH)
+        .args(["run", "line.rhai", "--dry-run", "--set", "limit=5", "--allow", "token"])
+        .run()
+        .success()
+        .stdout("nothing was started")
+        .stdout("limit = 5")
+        .stdout("token")
+        .stdout("first points: ");
+    assert!(!outcome.folder().join("runs").exists());
+}
+
+#[test]
+fn a_script_tells_its_own_parameters() {
+    let outcome = Profiler::new()
+        .file("line.rhai", SEARCH)
+        .args(["run", "line.rhai", "--help"])
+        .run()
+        .success()
+        .stdout("Finds a line.")
+        .stdout("limit=700")
+        .stdout("sum that fits");
+    assert!(!outcome.folder().join("runs").exists());
+    let _ = Profiler::new()
+        .args(["run", "--help"])
+        .run()
+        .success()
+        .stdout("--resume");
+}
