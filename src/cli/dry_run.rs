@@ -11,13 +11,17 @@ use serde_json::{Map, Value, json};
 use super::Status;
 use super::program::Program;
 use super::run::{Args, complain, host};
-use crate::boundary::Boundary;
+use crate::boundary::{Answer, Boundary, Point, Verdict};
 use crate::fault::{Fault, Kind, Result};
+use crate::report::SIMULATED;
 use crate::run::{Event, FoundBoundary, Plan, Run};
 use crate::script::{self, Host, Main};
 
 /// Points that are shown of those that come first.
 const FIRST: usize = 5;
+
+/// Probes that are rehearsed at most.
+const MOST_REHEARSED: usize = 300;
 
 /// What a run would do.
 #[derive(Default)]
@@ -75,7 +79,7 @@ fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Va
 
 /// The points of a boundary that come first, and about how many there will be.
 fn expect(described: &Value) -> Result<Value> {
-    let boundary: Boundary = FoundBoundary {
+    let boundary = FoundBoundary {
         described: described.clone(),
         ..FoundBoundary::default()
     }
@@ -84,8 +88,37 @@ fn expect(described: &Value) -> Result<Value> {
     Ok(json!({
         "axes": described["axes"],
         "first_points": boundary.refine(FIRST, coverage)?,
-        "expected_probes": boundary.expected(0, coverage)?,
+        "expected_probes": rehearse(boundary)?,
     }))
+}
+
+/// How many probes a search takes that follows the boundary's own proposals, if half of the way to every corner fits. None
+/// where that takes more than can be rehearsed.
+fn rehearse(mut boundary: Boundary) -> Result<Option<usize>> {
+    let coverage = boundary.options().coverage;
+    let largest = boundary.largest();
+    let smallest = boundary.smallest();
+    let share = |point: &Point, axis: &str| {
+        let at = |point: &Point| point.0.get(axis).map_or(0.0, |value| value.as_f64());
+        let width = at(&largest) - at(&smallest);
+        if width == 0.0 {
+            0.0
+        } else {
+            (at(point) - at(&smallest)) / width
+        }
+    };
+    let fits = |point: &Point| {
+        let shares: f64 = point.0.keys().map(|axis| share(point, axis).powi(2)).sum();
+        shares.sqrt() <= 0.5
+    };
+    for probes in 0..MOST_REHEARSED {
+        let Some(point) = boundary.refine(1, coverage)?.pop() else {
+            return Ok(Some(probes));
+        };
+        let verdict = if fits(&point) { Verdict::Ok } else { Verdict::Oom };
+        boundary.record(&point, &Answer::from(verdict))?;
+    }
+    Ok(None)
 }
 
 /// The time that the user gave the search; how long a probe takes is known only once one was made.
@@ -96,8 +129,47 @@ fn seconds(parameters: &Map<String, Value>) -> Option<&Value> {
         .filter(|seconds| !seconds.is_null())
 }
 
+/// What would be started: image, launch line, limits.
+fn launch(engine: &Value) -> Vec<String> {
+    let launch = &engine["launch"];
+    let line = |name: &str, value: &Value| {
+        let text = match value {
+            Value::Null => return None,
+            Value::String(text) => text.clone(),
+            Value::Array(words) if words.is_empty() => return None,
+            Value::Array(words) => {
+                let words = words
+                    .iter()
+                    .map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned));
+                words.collect::<Vec<_>>().join(" ")
+            }
+            other => other.to_string(),
+        };
+        Some(format!("{name}: {text}"))
+    };
+    let lines = [
+        line("engine", &engine["info"]["engine"]),
+        line("runtime", &engine["runtime"]),
+        line("image", &launch["image"]),
+        line("command", &launch["command"]),
+        line("arguments", &launch["args"]),
+        line("environment", &launch["env"]),
+        line("mounts", &launch["mounts"]),
+        line("GPUs", &launch["gpus"]),
+        line("limits", &engine["limits"]),
+    ];
+    lines
+        .into_iter()
+        .flatten()
+        .filter(|line| !line.ends_with(": {}"))
+        .collect()
+}
+
 fn describe(document: &Value) -> String {
     let mut lines = vec!["dry run: nothing was started".to_owned()];
+    if document["simulated"] == true {
+        lines.push(SIMULATED.to_owned());
+    }
     let mut list = |title: &str, entries: Vec<String>| {
         lines.push(String::new());
         lines.push(title.to_owned());
@@ -122,11 +194,13 @@ fn describe(document: &Value) -> String {
             .collect(),
     );
     list("permissions", texts(&document["permissions"]));
-    list("engines", texts(&document["engines"]));
+    for engine in document["engines"].as_array().into_iter().flatten() {
+        list("engine", launch(engine));
+    }
     for boundary in document["boundaries"].as_array().into_iter().flatten() {
         let mut entries = vec![match boundary["expected_probes"].as_u64() {
-            Some(probes) => format!("about {probes} probes"),
-            None => "how many probes it takes is not known yet".to_owned(),
+            Some(probes) => format!("about {probes} probes, if half of the way to every corner fits"),
+            None => format!("more than {MOST_REHEARSED} probes"),
         }];
         entries.push(match document["seconds_at_most"].as_f64() {
             Some(seconds) => format!("at most {seconds} s, as `search.max_seconds` says"),

@@ -210,15 +210,18 @@ impl Engine {
         if live.running.is_some() {
             return Ok(Ensured::Running(false));
         }
+        let whole = match self.options.limits {
+            Some(limits) => Limits::from(limits).join(asked),
+            None => Limits::of_box((self.context.axes)().as_ref(), asked),
+        };
+        if self.context.dry_run {
+            return Err(self.preview(whole)?);
+        }
         if self.runtime == RuntimeKind::Attach {
             let ready = self.attach_to(self.find()?)?;
             self.welcome(live, ready, None)?;
             return Ok(Ensured::Running(true));
         }
-        let whole = match self.options.limits {
-            Some(limits) => Limits::from(limits).join(asked),
-            None => Limits::of_box((self.context.axes)().as_ref(), asked),
-        };
         loop {
             let limits = match live.starts.next(whole, asked) {
                 Next::Try(limits) => limits,

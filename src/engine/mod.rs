@@ -22,6 +22,7 @@ mod options;
 mod pace;
 mod pattern;
 mod plan;
+mod preview;
 mod probe;
 mod prometheus;
 mod prompting;

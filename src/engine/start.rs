@@ -52,11 +52,6 @@ impl Engine {
             limits.output,
             limits.concurrency
         );
-        if self.context.dry_run {
-            return Err(Fault::usage(
-                "`--dry-run` starts nothing, and a probe needs a running engine",
-            ));
-        }
         self.phase("starting", &shown)?;
         let launch = self.adapter.launch(&self.adapter_options(Some(limits)))?;
         let server = self.launch(launch)?;

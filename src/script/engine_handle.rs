@@ -19,7 +19,9 @@ impl Handle {
     pub(super) fn describe(host: &Arc<Host>, name: &str, given: Map) -> Result<Self> {
         let options: LaunchOptions = options(given.into_iter().filter(|(_, value)| is_given(value)).collect())?;
         let adapter = adapter(host, name)?;
-        Ok(Self(Arc::new(Engine::describe(context(host), adapter, options)?)))
+        let engine = Arc::new(Engine::describe(context(host), adapter, options)?);
+        host.state().engine = Arc::downgrade(&engine);
+        Ok(Self(engine))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What primitives reach through the interpreter's tag.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use rhai::{Dynamic, NativeCallContext};
@@ -95,8 +95,8 @@ pub struct State {
     pub boundaries: usize,
     /// Axes of the newest boundary: the box that engine start limits should cover.
     pub axes: Option<Value>,
-    /// The newest engine: a report tells its flags.
-    pub engine: Option<Arc<Engine>>,
+    /// The newest engine, while the script holds it: a report tells its flags. (It holds the host itself.)
+    pub engine: Weak<Engine>,
     /// When the run began.
     pub begun: Begun,
     /// The parameters that the script runs with, once it has called `params`.

@@ -10,7 +10,7 @@ use crate::run::Event;
 /// Sums a boundary up and shows it.
 pub(super) fn report(host: &Host, map: &BoundaryHandle) -> Result<Findings> {
     let boundary = map.lock();
-    let engine = host.state().engine.clone();
+    let engine = host.state().engine.upgrade();
     let flags = |point: &Point| match (&engine, Limits::of_point(point)) {
         (Some(engine), Ok(limits)) => engine.flags(Some(limits)),
         // Without an engine, or over axes that are not lengths, there is nothing to paste.

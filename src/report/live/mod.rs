@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::{Page, Terminal};
+use super::{Page, SIMULATED, Terminal};
 use crate::run::{Event, Run};
 use plain::Plain;
 use screen::Screen;
@@ -92,8 +92,8 @@ impl View {
     fn show(&mut self, event: &Event) {
         let elapsed = self.begun.elapsed();
         self.state.learn(event, elapsed);
-        if self.run.upgrade().is_some_and(|run| run.simulated()) {
-            self.state.simulated();
+        if self.run.upgrade().is_some_and(|run| run.simulated()) && self.state.turned_simulated() {
+            self.aside(SIMULATED);
         }
         match event {
             Event::Report { value, text, .. } => {

@@ -8,6 +8,9 @@ use crate::run::Event;
 /// Points shown within a second; more of them are only counted, as nobody reads on at that pace.
 const PER_SECOND: u32 = 10;
 
+/// Phases that are not worth a line: what follows says the same.
+const UNSAID: [&str; 4] = ["loading", "probing", "stopping", "stopped"];
+
 /// The lines of a run.
 #[derive(Debug, Default)]
 pub(super) struct Plain {
@@ -21,8 +24,7 @@ impl Plain {
     pub(super) fn lines(&mut self, event: &Event, elapsed: Duration) -> Vec<String> {
         let at = Clock(elapsed);
         match event {
-            // The point's own line says what was probed.
-            Event::Phase { phase, .. } if phase == "probing" => Vec::new(),
+            Event::Phase { phase, .. } if UNSAID.contains(&phase.as_str()) => Vec::new(),
             Event::Phase { phase, detail } => {
                 let line = format!("[{at}] {phase} {detail}");
                 self.rest().into_iter().chain([line.trim_end().to_owned()]).collect()
@@ -101,6 +103,6 @@ mod tests {
         };
         let mut plain = Plain::default();
         assert_eq!(plain.lines(&phase("ready"), Duration::ZERO), ["[0:00] ready"]);
-        assert!(plain.lines(&phase("probing"), Duration::ZERO).is_empty());
+        assert!(plain.lines(&phase("loading"), Duration::ZERO).is_empty());
     }
 }

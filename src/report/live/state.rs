@@ -67,9 +67,9 @@ impl State {
         }
     }
 
-    /// The run turned out to be simulated.
-    pub(super) fn simulated(&mut self) {
-        self.simulated = true;
+    /// The run is simulated; whether that is news.
+    pub(super) fn turned_simulated(&mut self) -> bool {
+        !std::mem::replace(&mut self.simulated, true)
     }
 
     /// What the run is doing.
@@ -162,7 +162,7 @@ mod tests {
         state.learn(&point(Moves::Fits), 20 * second);
         state.learn(&point(Moves::None), 20 * second);
         state.learn(&progress(22), 30 * second);
-        state.simulated();
+        assert!(state.turned_simulated() && !state.turned_simulated());
         assert_eq!(
             state.found(40 * second),
             "2 of about 40 points: 1 fit, 0 fail, 1 unclear; 50 % proven; about 2:50 left"
