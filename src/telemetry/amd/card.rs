@@ -1,0 +1,58 @@
+//! One AMD card, as its folder in sysfs tells (Linux, `Documentation/gpu/amdgpu/driver-misc.rst`: `mem_info_vram_*`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One card.
+#[derive(Clone, Debug)]
+pub(super) struct Card {
+    folder: PathBuf,
+    /// Its serial number, else its address.
+    pub(super) id: String,
+    pub(super) name: String,
+    /// Address on the bus, by which processes name it: `0000:03:00.0`.
+    pub(super) address: String,
+}
+
+impl Card {
+    /// The card whose folder this is; none when it does not tell its memory.
+    pub(super) fn at(folder: &Path) -> Option<Self> {
+        number(&folder.join("mem_info_vram_total"))?;
+        let uevent = text(&folder.join("uevent")).unwrap_or_default();
+        let address = uevent
+            .lines()
+            .find_map(|line| line.strip_prefix("PCI_SLOT_NAME="))
+            .unwrap_or_default()
+            .to_owned();
+        // The serial number of the chip, as ROCm's tools show it; small cards have none.
+        let id = match text(&folder.join("unique_id")).filter(|id| id.bytes().any(|byte| byte != b'0')) {
+            Some(unique) => format!("GPU-{unique}"),
+            None => format!("PCI-{address}"),
+        };
+        Some(Self {
+            folder: folder.to_owned(),
+            id,
+            name: text(&folder.join("product_name"))
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| "AMD GPU".to_owned()),
+            address,
+        })
+    }
+
+    /// Bytes used and there.
+    pub(super) fn memory(&self) -> Option<(u64, u64)> {
+        Some((
+            number(&self.folder.join("mem_info_vram_used"))?,
+            number(&self.folder.join("mem_info_vram_total"))?,
+        ))
+    }
+}
+
+/// A small file without the white space around it.
+pub(super) fn text(path: &Path) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+fn number(path: &Path) -> Option<u64> {
+    text(path)?.parse().ok()
+}
