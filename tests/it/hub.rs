@@ -16,7 +16,7 @@ use profiler::prompt::{Hub, Secret, Tokenizer, locate};
 use tempfile::TempDir;
 
 use super::prompt::families;
-use super::support::temp;
+use super::support::{Profiler, temp};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const TOKEN: &str = "hf_test_secret_value";
@@ -364,4 +364,28 @@ async fn offline_and_unreachable_are_told_apart() {
     let fault = locate("org/name", &nobody).await.unwrap_err();
     assert_eq!(fault.kind, Kind::Missing);
     assert!(fault.message.contains("refused") && fault.hint.unwrap().contains("HF_ENDPOINT"));
+}
+
+#[tokio::test]
+async fn the_program_uses_the_environment_and_never_shows_the_token() {
+    let server = Server::start(one(vec![file("aaaaaaaaaaaa", tokenizer())])).await;
+    let endpoint = format!("http://{}", server.address);
+    let session = "prompt::tokens(50, #{ model: \"org/name\", form: \"text\" }).count\nprompt::tokens(50, #{ model: \"org/other\" })\n";
+    let outcome = tokio::task::spawn_blocking(move || {
+        Profiler::new()
+            .env("HF_ENDPOINT", endpoint)
+            .env("HF_TOKEN", TOKEN)
+            .arg("repl")
+            .stdin(session)
+            .run()
+    });
+    let outcome = outcome.await.unwrap().nowhere(TOKEN);
+    assert!(
+        outcome
+            .folder()
+            .join("cache/huggingface/hub/models--org--name/refs/main")
+            .is_file()
+    );
+    outcome.stdout("50").stderr("`org/other` has no `tokenizer.json`");
+    assert!(server.tokens()[0].as_deref().unwrap().contains(TOKEN));
 }

@@ -9,6 +9,7 @@ use profiler::fault::Kind;
 use profiler::prompt::{Ask, Content, Files, MAX_TOKENS, Prompts, Tokenizer};
 use serde_json::{Value, json};
 
+use super::script::bench::Bench;
 use super::support::temp;
 
 const CHAT: &str =
@@ -260,4 +261,62 @@ fn files_that_are_no_tokenizer_are_named() {
     std::fs::write(folder.path().join("tokenizer.json"), families::byte_level().to_string()).unwrap();
     std::fs::write(folder.path().join("config.json"), "not json").unwrap();
     assert!(open("").message.contains("config.json"));
+}
+
+#[test]
+fn a_script_makes_prompts_of_a_model_folder() {
+    let script = r#"
+        let model = params(#{ model: param("", "folder") }).model;
+        let wishes = #{ model: model, form: "text", seed: 4 };
+        let one = prompt::tokens(64, wishes);
+        let two = prompt::tokens(64, wishes);
+        let refused = ();
+        try { prompt::tokens(1, wishes); } catch (error) { refused = error.hint; }
+        let ids = prompt::tokens(5, #{ tokenizer: model + "/tokenizer.json" }).ids;
+        #{ one: one, two: two, refused: refused, ids: ids.len() }
+    "#;
+    let tokenizer = families::byte_level();
+    let bench = Bench::new(&[("main.rhai", script), ("model/tokenizer.json", &tokenizer.to_string())]);
+    let model = bench.path("model");
+    let result = bench.set(json!({ "model": model })).value();
+    let text = result["one"]["text"].as_str().unwrap();
+    assert_eq!(encoded(&library(&tokenizer), text, true).len(), 64);
+    assert_ne!(result["one"]["text"], result["two"]["text"]);
+    assert_eq!(
+        (&result["one"]["count"], &result["one"]["ids"]),
+        (&json!(64), &Value::Null)
+    );
+    assert_eq!(result["refused"], "ask for at least 2");
+    assert_eq!(result["ids"], 5);
+}
+
+#[test]
+fn a_script_is_told_what_it_asked_wrongly() {
+    let error = |call: &str| Bench::script(call).error();
+    for (call, expected) in [
+        ("prompt::tokens(64, #{})", "`vocabulary`"),
+        (
+            "prompt::tokens(64, #{ vocabulary: 9000, model: \"x\" })",
+            "without a tokenizer",
+        ),
+        (
+            "prompt::tokens(64, #{ model: \"./nowhere\" })",
+            "there is no `./nowhere`",
+        ),
+        (
+            "prompt::tokens(64, #{ vocabulary: 9000, shared_prefx: 3 })",
+            "`shared_prefix`",
+        ),
+        ("prompt::tokens(0, #{ vocabulary: 9000 })", "at least 1"),
+        ("prompt::tokens(-5, #{ vocabulary: 9000 })", "at least 1"),
+        ("prompt::tokens(2000000, #{ vocabulary: 9000 })", "1000000"),
+        ("prompt::tokens(9, #{ vocabulary: 9000, form: \"text\" })", "tokenizer"),
+        (
+            "for seed in 0..99 { prompt::tokens(9, #{ vocabulary: 9000, seed: seed }); }",
+            "at most 32",
+        ),
+    ] {
+        let shown = error(call);
+        assert!(shown.contains(expected), "{call}: {shown}");
+    }
 }

@@ -7,16 +7,17 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::header::AUTHORIZATION;
 use reqwest::{Client, Response, StatusCode, redirect};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
-use url::Url;
+use url::{Host, Url};
 
 use crate::fault::{Fault, Kind, Result};
 use crate::http;
 
-use super::cache::{Entry, is_commit};
+use super::answer::{About, error_code, pause, redirected};
+use super::cache::Entry;
 use super::{Hub, ModelId};
 
 /// How often a request is made before it has failed.
@@ -86,7 +87,13 @@ impl From<Fault> for Failure {
 
 impl<'a> Fetch<'a> {
     fn new(hub: &'a Hub, model: &'a ModelId, entry: &'a Entry) -> Result<Self> {
-        let builder = http::world()
+        // A proxy cannot reach a mirror on this machine.
+        let builder = if is_loopback(&hub.endpoint) {
+            http::direct()
+        } else {
+            http::world()
+        };
+        let builder = builder
             .redirect(redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT);
@@ -269,53 +276,11 @@ impl<'a> Fetch<'a> {
     }
 }
 
-/// What the hub says of a file, beside its content.
-struct About {
-    commit: String,
-    etag: Option<String>,
-}
-
-impl About {
-    /// `x-linked-etag` names the content where it lies elsewhere.
-    fn of(headers: &HeaderMap) -> Option<Self> {
-        let text = |name: &str| headers.get(name)?.to_str().ok();
-        let commit = text("x-repo-commit").filter(|commit| is_commit(commit))?.to_owned();
-        let etag = text("x-linked-etag")
-            .or_else(|| text("etag"))
-            .map(|etag| etag.trim_start_matches("W/").trim_matches('"'));
-        Some(Self {
-            commit,
-            // It becomes a file's name.
-            etag: etag
-                .filter(|etag| (8..=128).contains(&etag.len()) && etag.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-                .map(str::to_owned),
-        })
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
     }
-}
-
-fn error_code(headers: &HeaderMap) -> &str {
-    headers
-        .get("x-error-code")
-        .and_then(|code| code.to_str().ok())
-        .unwrap_or_default()
-}
-
-fn redirected(from: &Url, headers: &HeaderMap) -> Result<Url> {
-    let to = headers
-        .get(LOCATION)
-        .and_then(|location| location.to_str().ok())
-        .and_then(|location| from.join(location).ok())
-        .ok_or_else(|| Fault::new(Kind::Http, "the hub redirects to nowhere"))?;
-    match (from.scheme(), to.scheme()) {
-        ("http", "http" | "https") | ("https", "https") => Ok(to),
-        _ => Err(Fault::new(
-            Kind::Http,
-            "the hub redirects to an address that is not safe",
-        )),
-    }
-}
-
-fn pause(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
 }
