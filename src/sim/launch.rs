@@ -143,26 +143,30 @@ impl Process {
         let serving = match plan.end {
             End::Serve(serving) => serving,
             End::Exit(exit) => {
-                self.load(&plan.stages).await;
+                self.say_all(self.load(&plan.stages).await);
                 return exit;
             }
         };
         let (fate, fates) = mpsc::unbounded_channel();
         let (setup, gauge, log) = (self.setup.clone(), Arc::clone(&self.gauge), Arc::clone(&self.log));
         let service = Arc::new(Service::new(setup, *serving, counter, gauge, log, fate));
-        if !plan.listens_early {
-            self.load(&plan.stages).await;
-        }
+        let loaded = if plan.listens_early {
+            None
+        } else {
+            Some(self.load(&plan.stages).await)
+        };
         let listener = match bound.listen(cut) {
             Ok(listener) => listener,
             Err(error) => return self.cannot_listen(&error.to_string()),
         };
         let server = axum::serve(listener, http::router(Arc::clone(&service))).into_future();
         let work = async {
-            if plan.listens_early {
-                self.load(&plan.stages).await;
-            }
+            let last = match loaded {
+                Some(last) => last,
+                None => self.load(&plan.stages).await,
+            };
             service.open();
+            self.say_all(last);
             self.tell.send_replace(State::Ready);
             self.work(&service, fates).await
         };
@@ -180,19 +184,25 @@ impl Process {
         }
     }
 
-    /// Goes through the stages of the start.
-    async fn load(&self, stages: &[Stage]) {
-        let mut pace = Pace::new(self.setup.time_scale);
+    /// Goes through the stages of the start. What the last one logs is left to the caller: it must be true when it is read.
+    async fn load<'a>(&self, stages: &'a [Stage]) -> &'a [Line] {
+        let (mut pace, mut unsaid): (_, &[Line]) = (Pace::new(self.setup.time_scale), &[]);
         for stage in stages {
+            self.say_all(unsaid);
             if let Some(sleep) = pace.spend(stage.seconds) {
                 let began = Instant::now();
                 tokio::time::sleep(sleep).await;
                 pace.slept(began.elapsed());
             }
             self.gauge.set(stage.used);
-            for line in &stage.lines {
-                self.say(line);
-            }
+            unsaid = &stage.lines;
+        }
+        unsaid
+    }
+
+    fn say_all(&self, lines: &[Line]) {
+        for line in lines {
+            self.say(line);
         }
     }
 

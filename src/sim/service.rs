@@ -20,6 +20,9 @@ use super::tokens::Counter;
 /// Steps between two yields to the runtime when model time is free.
 const STEPS_A_TURN: u32 = 32;
 
+/// Quiet times that an idle engine waits at most.
+const LONGEST_GATHERING: u32 = 20;
+
 /// A running simulated engine.
 pub(super) struct Service {
     pub(super) setup: Setup,
@@ -157,9 +160,7 @@ impl Service {
         loop {
             let Some(seconds) = self.step() else {
                 self.wake.notified().await;
-                if self.setup.gather_ms > 0 {
-                    tokio::time::sleep(Duration::from_millis(self.setup.gather_ms)).await;
-                }
+                self.gather().await;
                 pace.rest();
                 continue;
             };
@@ -172,6 +173,18 @@ impl Service {
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// Waits for company until nobody has come for a while, or it has taken too long altogether.
+    async fn gather(&self) {
+        let quiet = Duration::from_millis(self.setup.gather_ms);
+        if quiet.is_zero() {
+            return;
+        }
+        let began = Instant::now();
+        while began.elapsed() < quiet * LONGEST_GATHERING
+            && tokio::time::timeout(quiet, self.wake.notified()).await.is_ok()
+        {}
     }
 
     /// One step; its model time, or nothing where nobody is there.
