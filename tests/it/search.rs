@@ -1,8 +1,11 @@
 //! The strategies of `std/search` against closures that stand in for an engine.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
+use crate::support::Profiler;
 
 /// What a script gives that has `search`, the default box as `map`, and `watch(truth)`: a probe that keeps what it was asked
 /// in `asked` and fails when it is asked what is known.
@@ -288,5 +291,42 @@ fn the_shipped_scripts_search_with_any_engine() {
         for point in frontier {
             assert!(point["input"].as_i64().unwrap() + point["output"].as_i64().unwrap() <= 6000);
         }
+    }
+}
+
+#[test]
+fn a_killed_search_ends_as_an_undisturbed_one() {
+    let script = r#"import "std/search" as search;
+        let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
+        let probe = |p| { sleep(0.01); if p.input + p.output <= 6000 { "ok" } else { "oom" } };
+        let done = STRATEGY;
+        #{ frontier: map.frontier(), points: map.points().len(), probes: done.probes, stopped: done.stopped }"#;
+    for strategy in [
+        "search::adaptive(map, probe, #{ coverage: 0.9 })",
+        "search::grid(map, probe, #{ grid_size: 5 })",
+        "search::bisect(map, probe, #{})",
+    ] {
+        let text = script.replace("STRATEGY", strategy);
+        let undisturbed = Bench::script(&text).value();
+        let run = |arguments: &[&str]| Profiler::new().args(arguments).file("main.rhai", &text);
+        let (mut child, folder) = run(&["run", "main.rhai", "--out", "killed"]).spawn();
+        let journal = folder.path().join("killed/journal.jsonl");
+        let points = || {
+            std::fs::read_to_string(&journal)
+                .unwrap_or_default()
+                .matches("\"event\":\"point\"")
+                .count()
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while points() < 12 {
+            assert!(Instant::now() < deadline, "no twelve points in {}", journal.display());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let resumed = Profiler::new()
+            .current_dir(folder.path())
+            .args(["run", "--resume", "killed", "--json"]);
+        assert_eq!(resumed.run().success().json()["result"], undisturbed, "{strategy}");
     }
 }
