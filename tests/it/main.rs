@@ -7,15 +7,20 @@
     reason = "tests"
 )]
 
+mod attach;
 mod boundary;
 mod cli;
+mod daemon;
 mod doc;
 mod docker;
+mod doctor;
 mod engine;
 mod exit_codes;
 mod hub;
 mod live;
 mod llamacpp;
+mod orphans;
+mod permits;
 mod process;
 mod prompt;
 mod repl;

@@ -1,0 +1,116 @@
+//! What runs already is attached to by URL or name, never stopped, and entered only with the user's word.
+
+use std::time::Duration;
+
+use profiler::fault::Kind;
+use profiler::runtime::{Launch, RuntimeKind, State, Target, attach};
+
+use crate::runtime::{containers_of, context, docker, line, shell, start};
+use crate::support::needs_docker;
+
+fn url(text: &str) -> Target {
+    Target::Url(text.into())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_addresses_of_this_machine_or_allowed_ones() {
+    let own = context("");
+    let service = attach(&url("http://localhost:8000/"), &own).await.unwrap();
+    assert_eq!(service.base_url(), Some("http://localhost:8000"));
+    assert_eq!(service.state().await.unwrap(), State::Running);
+    let fault = attach(&url("http://example.org/v1"), &own).await.unwrap_err();
+    assert_eq!(fault.kind, Kind::NotAllowed);
+    assert!(fault.hint.unwrap().contains("--allow net=example.org"));
+    for wrong in ["", "localhost:8000", "ftp://localhost", "file:///etc/passwd"] {
+        assert_eq!(
+            attach(&url(wrong), &own).await.unwrap_err().kind,
+            Kind::Usage,
+            "{wrong}"
+        );
+    }
+    assert!(
+        attach(&url("http://example.org/v1"), &context("net=example.org"))
+            .await
+            .is_ok()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_in_a_url_is_shown_nowhere() {
+    let context = context("");
+    let service = attach(&url("http://me:hunter2@127.0.0.1:1/v1?key=hunter2"), &context)
+        .await
+        .unwrap();
+    assert!(!service.info().to_string().contains("hunter2"));
+    for wrong in [
+        "http://me:hunter2@example.org",
+        "ftp://me:hunter2@localhost",
+        "http://me:hunter2@[bad",
+    ] {
+        let fault = attach(&url(wrong), &context).await.unwrap_err();
+        assert!(!format!("{fault:?}").contains("hunter2"), "{fault:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_container_is_read_not_touched() {
+    if !needs_docker() {
+        return;
+    }
+    // Somebody else's container: another run's.
+    let theirs = context("");
+    let launch = Launch {
+        port: 8000,
+        env: [
+            ("HF_TOKEN".to_owned(), "hf_secret".to_owned()),
+            ("MODEL_ID".to_owned(), "org/model".to_owned()),
+        ]
+        .into(),
+        ..shell("echo serving; while :; do sleep 1; done")
+    };
+    let other = start(RuntimeKind::Docker, &launch, &theirs).await;
+    let name = other.info()["container"].as_str().unwrap().to_owned();
+    let target = Target::Container(name.clone(), None);
+
+    let stranger = context("");
+    let fault = attach(&target, &stranger).await.unwrap_err();
+    assert_eq!(fault.kind, Kind::NotAllowed, "{fault:?}");
+    assert!(fault.message.contains(&name));
+
+    let mut named = context("");
+    named.permits.name_container(&name);
+    let service = attach(&target, &named).await.unwrap();
+    assert_eq!(service.base_url(), other.base_url());
+    line(&service, "serving").await;
+    assert_eq!(service.info()["model"]["name"], "org/model");
+    assert!(!service.info().to_string().contains("hf_secret"));
+    assert!(!service.pids().await.unwrap().is_empty());
+
+    let command = ["/bin/sh", "-c", "echo inside"].map(str::to_owned);
+    let fault = service.exec(&command).await.unwrap_err();
+    assert_eq!(fault.kind, Kind::NotAllowed);
+    assert!(fault.hint.unwrap().contains("--allow exec"));
+    assert_eq!(
+        service
+            .copy_out("/bin", std::path::Path::new("/tmp"))
+            .await
+            .unwrap_err()
+            .kind,
+        Kind::NotAllowed
+    );
+
+    let allowed = context("exec");
+    let entered = attach(&target, &allowed).await.unwrap();
+    assert_eq!(entered.exec(&command).await.unwrap().output, "inside\n");
+
+    // Neither stopping nor ending the run ends it.
+    service.stop(Duration::ZERO).await.unwrap();
+    named.services.end_all(Duration::ZERO).await.unwrap();
+    drop((named, allowed));
+    assert_eq!(docker(&["inspect", "--format", "{{.State.Running}}", &name]), "true");
+
+    theirs.services.end_all(Duration::ZERO).await.unwrap();
+    assert_eq!(containers_of(theirs.run.id()), "");
+    let fault = attach(&target, &context("exec")).await.unwrap_err();
+    assert_eq!(fault.kind, Kind::Missing, "{fault:?}");
+}

@@ -1,0 +1,226 @@
+//! Docker that is absent, down, forbidden, full or without the image: each is named, with its remedy. The daemon is a fake on a socket of
+//! the test's own; the program is the real one.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::support::{Outcome, Profiler, temp};
+
+/// Answers by `METHOD /path` without the version; anything else is 404.
+type Answers = fn(&str) -> (u16, Value);
+
+/// Serves `answers` on a socket in `folder`, and counts containers created and removed.
+fn serve(folder: &Path, answers: Answers) -> (tokio::runtime::Runtime, String, Arc<[AtomicUsize; 2]>) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let counts: Arc<[AtomicUsize; 2]> = Arc::default();
+    let path = folder.join("docker.sock");
+    let listener = {
+        let _inside = runtime.enter();
+        tokio::net::UnixListener::bind(&path).unwrap()
+    };
+    let counted = Arc::clone(&counts);
+    let respond = move |request: Request| {
+        let path = request.uri().path();
+        let path = path.strip_prefix("/v1.41").unwrap_or(path);
+        let asked = format!("{} {path}", request.method());
+        if asked == "POST /containers/create" {
+            counted[0].fetch_add(1, Ordering::Relaxed);
+        }
+        if asked.starts_with("DELETE ") {
+            counted[1].fetch_add(1, Ordering::Relaxed);
+        }
+        let answer: Response = match usual(&asked) {
+            Some(answer) => axum::Json(answer).into_response(),
+            None => {
+                let (status, body) = answers(&asked);
+                let status = StatusCode::from_u16(status).unwrap();
+                if body.is_null() {
+                    status.into_response()
+                } else {
+                    (status, axum::Json(body)).into_response()
+                }
+            }
+        };
+        std::future::ready(answer)
+    };
+    runtime.spawn(axum::serve(listener, Router::new().fallback(respond)).into_future());
+    (runtime, format!("unix://{}", path.display()), counts)
+}
+
+fn usual(asked: &str) -> Option<Value> {
+    match asked {
+        "GET /version" => Some(json!({"Version": "fake", "ApiVersion": "1.41"})),
+        "GET /info" => Some(json!({"DockerRootDir": "/", "Runtimes": {}})),
+        "GET /containers/json" => Some(json!([])),
+        _ => None,
+    }
+}
+
+fn message(status: u16, text: &str) -> (u16, Value) {
+    (status, json!({"message": text}))
+}
+
+fn start(host: &str) -> Outcome {
+    let line = "docker::start(#{ image: \"engine:1\", port: 80 })\n";
+    Profiler::new().arg("repl").env("DOCKER_HOST", host).stdin(line).run()
+}
+
+#[test]
+fn no_daemon() {
+    start("unix:///no/such/docker.sock")
+        .stderr("there is no Docker daemon")
+        .stderr("install Docker");
+}
+
+#[test]
+fn a_daemon_that_is_down() {
+    let folder = temp();
+    let path = folder.path().join("docker.sock");
+    // The file stays, nobody listens.
+    drop(UnixListener::bind(&path).unwrap());
+    start(&format!("unix://{}", path.display()))
+        .stderr("does not listen")
+        .stderr("systemctl start docker");
+}
+
+#[test]
+fn a_remote_daemon() {
+    start("tcp://192.0.2.1:2375")
+        .stderr("is not on this machine")
+        .stderr("unset DOCKER_HOST");
+}
+
+#[test]
+fn no_permission_for_the_socket() {
+    let folder = temp();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = folder.path().join("docker.sock");
+    let _daemon = UnixListener::bind(&path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let host = format!("unix://{}", path.display());
+    let output = as_nobody()
+        .arg("doctor")
+        .env("DOCKER_HOST", host)
+        .current_dir("/")
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if nix_root() && said.contains("setpriv") {
+        eprintln!("not run: no_permission_for_the_socket needs setpriv and a folder that others may read");
+        return;
+    }
+    assert!(shown.contains("no permission for the Docker socket"), "{shown}{said}");
+    assert!(shown.contains("group `docker`"), "{shown}");
+}
+
+fn nix_root() -> bool {
+    std::fs::metadata("/proc/self")
+        .map(|data| std::os::unix::fs::MetadataExt::uid(&data))
+        .unwrap()
+        == 0
+}
+
+/// The program as somebody without rights; root itself may open any socket.
+fn as_nobody() -> std::process::Command {
+    let program = env!("CARGO_BIN_EXE_profiler");
+    if !nix_root() {
+        // A socket of mode 0600 is ours: only its folder can be closed to us. Mode 0 refuses its owner as well.
+        return std::process::Command::new(program);
+    }
+    let mut command = std::process::Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", program]);
+    command
+}
+
+#[test]
+fn an_image_that_is_missing_and_cannot_be_pulled() {
+    let folder = temp();
+    let (_runtime, host, counts) = serve(folder.path(), |asked| match asked {
+        "POST /images/create" => message(404, "pull access denied for engine, repository does not exist"),
+        _ => message(404, "No such image: engine:1"),
+    });
+    start(&host)
+        .stderr("the image `engine:1` is not here and cannot be pulled")
+        .stderr("docker pull engine:1");
+    assert_eq!(counts[0].load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_disk_that_fills_during_the_pull() {
+    let folder = temp();
+    let (_runtime, host, _) = serve(folder.path(), |asked| match asked {
+        "POST /images/create" => (
+            200,
+            json!({"errorDetail": {"message": "write /var/lib/docker/tmp/x: no space left on device"}, "error": "full"}),
+        ),
+        _ => message(404, "No such image: engine:1"),
+    });
+    start(&host)
+        .stderr("no space left on device")
+        .stderr("docker system prune");
+}
+
+#[test]
+fn a_disk_that_cannot_hold_the_image_is_known_before_it_is_full() {
+    let folder = temp();
+    let (_runtime, host, _) = serve(folder.path(), |asked| match asked {
+        "POST /images/create" => (
+            200,
+            json!({"status": "Downloading", "id": "layer", "progressDetail": {"current": 1, "total": 4_000_000_000_000_000_i64}}),
+        ),
+        _ => message(404, "No such image: engine:1"),
+    });
+    start(&host)
+        .stderr("the image `engine:1` needs at least")
+        .stderr("free disk space");
+}
+
+#[test]
+fn a_port_that_somebody_else_took_is_tried_again_and_then_named() {
+    let folder = temp();
+    let (_runtime, host, counts) = serve(folder.path(), |asked| match asked {
+        "GET /images/engine:1/json" => (200, json!({"Id": "sha256:1"})),
+        "POST /containers/create" => (201, json!({"Id": "c0ffee", "Warnings": []})),
+        "POST /containers/c0ffee/start" => message(
+            500,
+            "driver failed: Bind for 127.0.0.1:80 failed: port is already allocated",
+        ),
+        "DELETE /containers/c0ffee" => (204, Value::Null),
+        _ => message(404, "not found"),
+    });
+    start(&host)
+        .stderr("port is already allocated")
+        .stderr("end what listens on that port");
+    // Every container that was created for it is removed.
+    assert_eq!([0, 1].map(|at| counts[at].load(Ordering::Relaxed)), [3, 3]);
+}
+
+#[test]
+fn a_full_disk_at_creation() {
+    let folder = temp();
+    let (_runtime, host, _) = serve(folder.path(), |asked| match asked {
+        "GET /images/engine:1/json" => (200, json!({"Id": "sha256:1"})),
+        _ => message(500, "failed to mount: no space left on device"),
+    });
+    start(&host).stderr("no space left on device").stderr("free disk space");
+}
+
+#[test]
+fn a_name_cannot_lead_to_another_question() {
+    let folder = temp();
+    let (_runtime, host, counts) = serve(folder.path(), |_| message(404, "asked something else"));
+    let line = "docker::start(#{ image: \"../containers/prune?x=\" })\n";
+    let outcome = Profiler::new().arg("repl").env("DOCKER_HOST", &host).stdin(line).run();
+    outcome.stderr("is no image reference").nowhere("asked something else");
+    assert_eq!(counts[0].load(Ordering::Relaxed), 0);
+}
