@@ -70,13 +70,18 @@ fn message(status: u16, text: &str) -> (u16, Value) {
 }
 
 fn start(host: &str) -> Outcome {
-    let line = "docker::start(#{ image: \"engine:1\", port: 80 })\n";
-    Profiler::new().arg("repl").env("DOCKER_HOST", host).stdin(line).run()
+    run(host, r#"docker::start(#{ image: "engine:1", port: 80 })"#)
+}
+
+fn run(host: &str, script: &str) -> Outcome {
+    let program = Profiler::new().file("ask.rhai", script).args(["run", "ask.rhai"]);
+    program.env("DOCKER_HOST", host).run()
 }
 
 #[test]
 fn no_daemon() {
     start("unix:///no/such/docker.sock")
+        .code(3)
         .stderr("there is no Docker daemon")
         .stderr("install Docker");
 }
@@ -88,6 +93,7 @@ fn a_daemon_that_is_down() {
     // The file stays, nobody listens.
     drop(UnixListener::bind(&path).unwrap());
     start(&format!("unix://{}", path.display()))
+        .code(3)
         .stderr("does not listen")
         .stderr("systemctl start docker");
 }
@@ -95,6 +101,7 @@ fn a_daemon_that_is_down() {
 #[test]
 fn a_remote_daemon() {
     start("tcp://192.0.2.1:2375")
+        .code(3)
         .stderr("is not on this machine")
         .stderr("unset DOCKER_HOST");
 }
@@ -150,6 +157,7 @@ fn an_image_that_is_missing_and_cannot_be_pulled() {
         _ => message(404, "No such image: engine:1"),
     });
     start(&host)
+        .code(3)
         .stderr("the image `engine:1` is not here and cannot be pulled")
         .stderr("docker pull engine:1");
     assert_eq!(counts[0].load(Ordering::Relaxed), 0);
@@ -166,6 +174,7 @@ fn a_disk_that_fills_during_the_pull() {
         _ => message(404, "No such image: engine:1"),
     });
     start(&host)
+        .code(3)
         .stderr("no space left on device")
         .stderr("docker system prune");
 }
@@ -181,6 +190,7 @@ fn a_disk_that_cannot_hold_the_image_is_known_before_it_is_full() {
         _ => message(404, "No such image: engine:1"),
     });
     start(&host)
+        .code(3)
         .stderr("the image `engine:1` needs at least")
         .stderr("free disk space");
 }
@@ -199,6 +209,7 @@ fn a_port_that_somebody_else_took_is_tried_again_and_then_named() {
         _ => message(404, "not found"),
     });
     start(&host)
+        .code(3)
         .stderr("port is already allocated")
         .stderr("end what listens on that port");
     // Every container that was created for it is removed.
@@ -212,15 +223,17 @@ fn a_full_disk_at_creation() {
         "GET /images/engine:1/json" => (200, json!({"Id": "sha256:1"})),
         _ => message(500, "failed to mount: no space left on device"),
     });
-    start(&host).stderr("no space left on device").stderr("free disk space");
+    start(&host)
+        .code(3)
+        .stderr("no space left on device")
+        .stderr("free disk space");
 }
 
 #[test]
 fn a_name_cannot_lead_to_another_question() {
     let folder = temp();
     let (_runtime, host, counts) = serve(folder.path(), |_| message(404, "asked something else"));
-    let line = "docker::start(#{ image: \"../containers/prune?x=\" })\n";
-    let outcome = Profiler::new().arg("repl").env("DOCKER_HOST", &host).stdin(line).run();
+    let outcome = run(&host, r#"docker::start(#{ image: "../containers/prune?x=" })"#).code(2);
     outcome.stderr("is no image reference").nowhere("asked something else");
     assert_eq!(counts[0].load(Ordering::Relaxed), 0);
 }

@@ -1,6 +1,6 @@
 //! What a run leaves when it is killed with SIGKILL is found by its marks and ended; what a live run uses is not.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
 use profiler::runtime::RuntimeKind;
@@ -10,9 +10,14 @@ use crate::support::{Profiler, image, needs_docker};
 
 /// Starts something in a program of its own, kills that program, and gives what the script printed.
 fn killed(script: &str) -> String {
-    let (mut child, _folder) = Profiler::new().args(["repl", "--allow", "process"]).spawn();
-    let mut stdin = child.stdin.take().unwrap();
-    writeln!(stdin, "{script}").unwrap();
+    let program = Profiler::new().file(
+        "left.rhai",
+        format!(
+            "{script}
+sleep(1000);"
+        ),
+    );
+    let (mut child, _folder) = program.args(["run", "left.rhai", "--allow", "process"]).spawn();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let printed = lines
         .into_iter()

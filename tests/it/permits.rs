@@ -4,13 +4,14 @@ use crate::support::{Outcome, Profiler, temp};
 
 /// Runs one line of a script where no daemon is: what is refused is refused before that matters.
 fn ask(allow: &str, line: &str) -> Outcome {
-    let repl = Profiler::new().arg("repl").env("DOCKER_HOST", "unix:///no/daemon/here");
-    let repl = if allow.is_empty() {
-        repl
+    let program = Profiler::new().file("ask.rhai", line).args(["run", "ask.rhai"]);
+    let program = program.env("DOCKER_HOST", "unix:///no/daemon/here");
+    if allow.is_empty() {
+        program
     } else {
-        repl.args(["--allow", allow])
-    };
-    repl.stdin(format!("{line}\n")).run()
+        program.args(["--allow", allow])
+    }
+    .run()
 }
 
 const NO_DAEMON: &str = "there is no Docker daemon";
@@ -101,10 +102,10 @@ fn a_word_that_is_none_is_wrong_usage() {
 fn the_token_is_never_shown_nor_given_unasked() {
     let line = r#"let s = process::start(#{ command: ["sh", "-c", "echo token=$HF_TOKEN"], token: true }); s.wait(); print(s.logs())"#;
     let with_token = |allow: &str| {
-        let repl = Profiler::new()
-            .args(["repl", "--allow", allow])
-            .env("HF_TOKEN", "hf_secret");
-        repl.stdin(format!("{line}\n")).run()
+        let program = Profiler::new()
+            .file("ask.rhai", line)
+            .args(["run", "ask.rhai", "--allow", allow]);
+        program.env("HF_TOKEN", "hf_secret").run()
     };
     with_token("process").stdout("token=").nowhere("hf_secret");
     with_token("process,token").stdout("token=hf_secret");
