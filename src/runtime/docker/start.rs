@@ -129,6 +129,7 @@ impl Starter {
             Err(error) => {
                 // Created and not started: it is ours, and of no use.
                 remove::remove(&self.docker, &created.id).await?;
+                self.context.services.claims().drop(&self.container);
                 Err(fault::explain(&error))
             }
         }
