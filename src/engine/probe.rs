@@ -13,7 +13,7 @@ use super::memory::stretch;
 use super::plan::StartFailure;
 use super::prompting::{Prompting, origin};
 use super::queue::Queue;
-use super::start::{plain, tail};
+use super::start::{TAIL, plain};
 use super::{Engine, Limits, RequestForm, protocol};
 use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
@@ -29,7 +29,8 @@ struct Attempt {
     answers: Vec<Answer>,
     queue: Queue,
     exit: Option<Exit>,
-    log: Vec<String>,
+    /// The end of the whole log: the last words before a death may be older than the probe.
+    ending: Vec<String>,
     judgement: Judgement,
 }
 
@@ -172,6 +173,7 @@ impl Engine {
             .wait(super::fire::fire(&self.client, requests, page.as_ref()))?;
         let exit = self.context.tasks.wait(death(running, &answers))?;
         let log = plain(running.server.since(cursor));
+        let ending = plain(running.server.last(TAIL));
         let judgement = judge(
             &self.rules.failures,
             &Seen {
@@ -187,7 +189,7 @@ impl Engine {
             answers,
             queue,
             exit,
-            log,
+            ending,
             judgement,
         })
     }
@@ -257,7 +259,7 @@ fn describe(point: &Point, asked: Limits, attempt: Attempt, attempts: u64, limit
         answers,
         queue,
         exit,
-        log,
+        ending,
         judgement,
     } = attempt;
     let output = answers.iter().map(|answer| answer.counts.output).min().flatten();
@@ -267,7 +269,7 @@ fn describe(point: &Point, asked: Limits, attempt: Attempt, attempts: u64, limit
         message: judgement.message,
         log: match judgement.line {
             Some(line) => vec![line],
-            None if judgement.verdict == Verdict::Error || exit.is_some() => tail(&log),
+            None if judgement.verdict == Verdict::Error || exit.is_some() => ending,
             None => Vec::new(),
         },
         exit_code: exit.and_then(|exit| exit.code),

@@ -32,3 +32,4 @@ mod search;
 mod sim;
 mod support;
 mod telemetry;
+mod verdicts;
