@@ -293,6 +293,7 @@ impl Engine {
                 "info": info,
                 "facts": ready.facts,
                 "limits": limits,
+                "memory_total": ready.sampler.as_ref().map(|sampler| sampler.latest().total()),
                 "runtime": self.runtime,
                 "launched": ready.server.describe(),
                 "options": self.options.shown(),

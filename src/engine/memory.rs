@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Engine;
 use super::server::Server;
 use crate::fault::Result;
+use crate::run::Event;
 use crate::runtime::RuntimeKind;
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
 use crate::telemetry::{
@@ -35,8 +36,8 @@ pub struct Memory {
 impl Memory {
     fn of(reading: Reading, source: &str) -> Self {
         Self {
-            used: Some(reading.devices.iter().map(|device| device.used).sum()),
-            total: Some(reading.devices.iter().map(|device| device.total).sum()),
+            used: Some(reading.used()),
+            total: Some(reading.total()),
             source: Some(source.to_owned()),
             per_gpu: reading.devices,
             processes: reading.tenants,
@@ -60,6 +61,15 @@ impl Engine {
         let sampler = live.running.as_ref().and_then(|running| running.sampler.as_ref());
         sampler.map_or_else(Memory::default, |sampler| {
             Memory::of(sampler.latest(), sampler.source())
+        })
+    }
+
+    /// Shows whoever watches the run what memory is in use now.
+    pub(super) fn show_memory(&self, sampler: &Sampler) -> Result<()> {
+        let reading = sampler.latest();
+        self.context.run.note(Event::Memory {
+            used: reading.used(),
+            total: reading.total(),
         })
     }
 

@@ -65,6 +65,7 @@ impl Engine {
                 mark(&live, Phase::Ready);
                 if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
                     let seen = stretch(sampler, from, Instant::now());
+                    self.show_memory(sampler)?;
                     answer.peak = seen.peak;
                     answer.evidence.memory = seen.last;
                     answer.series = seen.series;

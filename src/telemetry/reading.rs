@@ -37,6 +37,20 @@ pub struct Reading {
     pub tenants: Vec<Tenant>,
 }
 
+impl Reading {
+    /// Bytes in use on all devices together.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.devices.iter().map(|device| device.used).sum()
+    }
+
+    /// Bytes that all devices have together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.devices.iter().map(|device| device.total).sum()
+    }
+}
+
 /// Where looks come from. Called on the sampler's thread.
 pub trait Source: Send {
     /// `nvml`, `amd`, `host` or `sim`.

@@ -209,3 +209,43 @@ fn a_script_tells_its_own_parameters() {
         .success()
         .stdout("--resume");
 }
+
+#[test]
+fn a_simulated_run_says_so_everywhere_and_tells_flags_and_headroom() {
+    let outcome = Profiler::new()
+        .args([
+            "run",
+            "adaptive",
+            "--set",
+            "engine=sim",
+            "--set",
+            "input=[128,2048]",
+            "--set",
+            "output=[128,256]",
+        ])
+        .args(["--out", "out"])
+        .run()
+        .success()
+        .stdout("SIMULATED")
+        .stdout("recommended: input=")
+        .stdout("flags: ")
+        .stdout("headroom: ")
+        .stderr("SIMULATED");
+    let result = json(&outcome.folder().join("out/result.json"));
+    assert_eq!(result["simulated"], true);
+    assert!(
+        result["result"]["headroom"].as_u64().is_some_and(|bytes| bytes > 0),
+        "{}",
+        result["result"]["headroom"]
+    );
+    let manifest = json(&outcome.folder().join("out/manifest.json"));
+    assert_eq!(manifest["simulated"], true);
+    assert_eq!(manifest["engines"][0]["info"]["engine"], "sim");
+    let _ = Profiler::new()
+        .arg("show")
+        .arg(outcome.folder().join("out"))
+        .run()
+        .success()
+        .stdout("SIMULATED")
+        .stdout("flags: ");
+}
