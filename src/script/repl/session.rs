@@ -8,13 +8,18 @@ use std::sync::Arc;
 
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Map, Module, Scope};
 
-use super::pieces::{Piece, PieceKind, pieces};
+use super::mask::{Class, Mask};
+use super::pieces::{Piece, PieceKind, is_word, pieces};
 use super::pretty::{brief, pretty};
 use super::save;
 use super::vocabulary::{Variable, Vocabulary};
 use crate::fault::{Fault, Kind, Result};
 use crate::script::reference::{Found, Reference, type_word};
 use crate::script::{Diagnostic, Host, Main, Source, diagnose, guarded, interpreter, shipped};
+
+/// The module that holds the session's constants, as long as the word `global` in whose place it is compiled. One that is called
+/// `global` would hide the constants of every imported module.
+const CONSTANTS: &str = "_const";
 
 /// How much of a value a list of variables shows, in characters.
 const BRIEF: usize = 60;
@@ -36,14 +41,16 @@ impl Session {
     /// A session that knows nothing yet. Imports are relative to `root` and stay below it.
     #[must_use]
     pub fn new(host: &Arc<Host>, root: &Path) -> Self {
-        Self {
+        let mut session = Self {
             host: Arc::clone(host),
             root: root.to_owned(),
             engine: interpreter(host, root),
             scope: Scope::new(),
             succeeded: Vec::new(),
             inputs: 0,
-        }
+        };
+        session.publish_constants();
+        session
     }
 
     /// Runs one input; gives its value as it is shown, unless that is `()`.
@@ -147,7 +154,7 @@ impl Session {
     fn compile(&self, source: &Source, text: &str) -> Result<AST, Box<EvalAltResult>> {
         let mut ast = self
             .engine
-            .compile_with_scope(&self.scope, text)
+            .compile_with_scope(&self.scope, with_constants(text))
             .map_err(|error| EvalAltResult::ErrorParsing(*error.0, error.1))?;
         ast.set_source(&*source.key);
         Ok(ast)
@@ -176,7 +183,7 @@ impl Session {
                 constants.set_var(name, value);
             }
         }
-        self.engine.register_static_module("global", constants.into());
+        self.engine.register_static_module(CONSTANTS, constants.into());
     }
 
     /// Writes what succeeded as a script.
@@ -199,6 +206,7 @@ impl Session {
         self.engine = interpreter(&self.host, &self.root);
         self.scope = Scope::new();
         self.succeeded.clear();
+        self.publish_constants();
     }
 
     /// The variables that can be seen, oldest first.
@@ -247,6 +255,19 @@ impl Session {
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
+}
+
+/// `text` with the session's constants in the place of `global::`; every position stays what it is.
+fn with_constants(text: &str) -> String {
+    let mask = Mask::of(text);
+    let mut changed = text.to_owned();
+    for (at, word) in text.match_indices("global") {
+        let stands_alone = !text[..at].ends_with(is_word) && text[at + word.len()..].trim_start().starts_with("::");
+        if stands_alone && mask.class(at) == Class::Code {
+            changed.replace_range(at..at + word.len(), CONSTANTS);
+        }
+    }
+    changed
 }
 
 /// `text` with everything but these pieces blanked, so that positions stay what they are.
@@ -328,11 +349,13 @@ mod tests {
         let mut repl = fixture();
         std::fs::write(
             repl.folder.path().join("mine.rhai"),
-            "/// Doubles.\nfn twice(n) { 2 * n }",
+            "/// Doubles.\nfn twice(n) { 2 * n }\nconst OWN = 7;\nfn own() { global::OWN }",
         )
         .unwrap();
+        repl.shows("const OWN = 8; fn here() { global::OWN }", "");
         repl.shows("import \"mine\" as mine", "");
         repl.shows("mine::twice(2)", "4");
+        repl.shows("[mine::own(), here()]", "[7, 8]");
         repl.shows("fn f(n) { mine::twice(n) } f(3)", "6");
         repl.shows("import \"mine\" as other; const C = other::twice(1); C", "2");
         assert!(repl.session.help("mine::twice").unwrap().contains("Doubles."));
