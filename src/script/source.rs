@@ -14,8 +14,9 @@ use sha2::{Digest as _, Sha256};
 use super::shipped;
 use crate::fault::{Fault, Result};
 
-/// Larger files are refused: parsing multiplies them.
-const LARGEST: u64 = 4 << 20;
+/// Larger files are refused. Parsing cannot be interrupted, and the parser compares every key of a map literal with every
+/// other: this bounds it to seconds.
+const LARGEST: u64 = 512 << 10;
 
 /// One file of Rhai as it was read.
 #[derive(Clone, Debug)]
@@ -121,7 +122,7 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     let mut text = String::new();
     file.take(LARGEST + 1).read_to_string(&mut text).map_err(io)?;
     if text.len() as u64 > LARGEST {
-        return Err(Fault::usage(format!("`{}` is larger than 4 MiB", path.display()))
+        return Err(Fault::usage(format!("`{}` is larger than 512 KiB", path.display()))
             .hint("a script is program text; keep data elsewhere"));
     }
     Ok(text)

@@ -191,3 +191,22 @@ fn a_long_line_is_cut() {
     let line = lines.lock().unwrap().join("\n");
     assert!(line.len() < 70_000 && line.ends_with("(2000000 bytes in all)"));
 }
+
+#[test]
+fn program_text_that_never_ends_or_nests() {
+    let error = Bench::script(&"let x = 1;".repeat(60_000)).error();
+    assert!(error.contains("is larger than 512 KiB"), "{error}");
+    for text in ["+1", "[0]", ".abs()", "&&true", "??()"] {
+        let error = Bench::script(&format!("let x = 1; x{}", text.repeat(50_000))).error();
+        assert!(error.contains("nests too deeply"), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_text() {
+    let bench = Bench::script("");
+    std::fs::write(bench.path("main.rhai"), b"\xff\xfe").unwrap();
+    let diagnostic = bench.run().unwrap_err();
+    assert_eq!(diagnostic.fault.kind.exit_code(), 2);
+    assert!(diagnostic.fault.message.contains("is not UTF-8 text"));
+}
