@@ -54,6 +54,15 @@ impl Served {
     }
 }
 
+impl Drop for Served {
+    /// Nothing outlives a test that failed.
+    fn drop(&mut self) {
+        // Both fail where it has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 const READY: &str = "Application startup complete";
 
 #[tokio::test]
