@@ -7,13 +7,11 @@ mod doctor;
 mod dry_run;
 mod fork;
 mod list;
-#[allow(dead_code, reason = "the commands that use it are being written")]
 mod program;
 mod repl;
 mod run;
 mod script_help;
 mod show;
-#[allow(dead_code, reason = "the commands that use it are being written")]
 mod signals;
 mod sim;
 
