@@ -36,10 +36,9 @@ fn main() {
     show("load a tokenizer", 5, load);
     let tokenizer = Arc::new(load());
     let mut seed = 0;
-    show("first text of a seed, 16 tokens", 5, || {
+    show("find its words, once for each seed", 5, || {
         seed += 1;
-        let prompts = Prompts::new(Arc::clone(&tokenizer), seed).unwrap();
-        prompts.make(&Ask::text(16)).unwrap()
+        Prompts::new(Arc::clone(&tokenizer), seed).unwrap()
     });
 
     let prompts = Prompts::new(Arc::clone(&tokenizer), 0).unwrap();

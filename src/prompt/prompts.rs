@@ -1,8 +1,8 @@
 //! Where prompts come from: a tokenizer or a vocabulary's size, a seed, and a number that counts up.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use crate::engine::PromptForm;
 use crate::fault::{Fault, Result};
@@ -17,7 +17,7 @@ use super::{Ask, Content, Prompt, Tokenizer, ordinary};
 pub struct Prompts {
     ids: Vec<u32>,
     tokenizer: Option<Arc<Tokenizer>>,
-    lexicon: OnceLock<Result<Lexicon>>,
+    lexicon: Option<Result<Lexicon>>,
     plain: Around,
     chat: Around,
     chat_unknown: Option<String>,
@@ -52,6 +52,9 @@ impl Prompts {
             Some(tokenizer) => tokenizer.user_message(),
             None => Err("without a tokenizer there is none".to_owned()),
         };
+        // Looked for now, though ids need none, so that the first prompt is made as quickly as every other. A tokenizer without
+        // words is a fault only for who asks for text.
+        let lexicon = tokenizer.as_ref().map(|tokenizer| Lexicon::of(tokenizer, &ids, seed));
         let (chat, chat_unknown) = match chat {
             Ok(around) => (around, None),
             Err(why) => (Around::nothing(), Some(why)),
@@ -59,7 +62,7 @@ impl Prompts {
         Self {
             ids,
             tokenizer,
-            lexicon: OnceLock::new(),
+            lexicon,
             plain: Around::nothing(),
             chat,
             chat_unknown,
@@ -124,15 +127,12 @@ impl Prompts {
     }
 
     fn text(&self, serial: u64, ask: &Ask) -> Result<String> {
-        let tokenizer = self.tokenizer.as_ref().ok_or_else(|| {
-            Fault::usage("a prompt of text needs the model's tokenizer")
-                .hint("name it with `tokenizer`: a folder with `tokenizer.json`, or a model id of the Hugging Face hub")
-        })?;
-        let lexicon = self
-            .lexicon
-            .get_or_init(|| Lexicon::of(tokenizer, &self.ids, self.seed))
-            .as_ref()
-            .map_err(Clone::clone)?;
+        let (Some(tokenizer), Some(lexicon)) = (&self.tokenizer, &self.lexicon) else {
+            return Err(Fault::usage("a prompt of text needs the model's tokenizer").hint(
+                "name it with `tokenizer`: a folder with `tokenizer.json`, or a model id of the Hugging Face hub",
+            ));
+        };
+        let lexicon = lexicon.as_ref().map_err(Clone::clone)?;
         let writer = Writer {
             tokenizer,
             lexicon,
