@@ -119,13 +119,15 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     if !file.metadata().map_err(io)?.is_file() {
         return Err(Fault::usage(format!("`{}` is not a file", path.display())));
     }
-    let mut text = String::new();
-    file.take(LARGEST + 1).read_to_string(&mut text).map_err(io)?;
-    if text.len() as u64 > LARGEST {
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > LARGEST {
         return Err(Fault::usage(format!("`{}` is larger than 512 KiB", path.display()))
             .hint("a script is program text; keep data elsewhere"));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|_| {
+        Fault::usage(format!("`{}` is not UTF-8 text", path.display())).hint("give a script, and save it as UTF-8")
+    })
 }
 
 /// Every text of a run, by key.
