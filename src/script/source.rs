@@ -16,7 +16,7 @@ use crate::fault::{Fault, Result};
 
 /// Larger files are refused. Parsing cannot be interrupted, and the parser compares every key of a map literal with every
 /// other: this bounds it to seconds.
-const LARGEST: u64 = 512 << 10;
+const LARGEST: u64 = 256 << 10;
 
 /// One file of Rhai as it was read.
 #[derive(Clone, Debug)]
@@ -122,7 +122,7 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > LARGEST {
-        return Err(Fault::usage(format!("`{}` is larger than 512 KiB", path.display()))
+        return Err(Fault::usage(format!("`{}` is larger than 256 KiB", path.display()))
             .hint("a script is program text; keep data elsewhere"));
     }
     String::from_utf8(bytes).map_err(|_| {
