@@ -153,7 +153,7 @@ fn complaint(answer: &Answer) -> Option<String> {
 }
 
 /// The engine's counts are not those asked for.
-fn miscounted(answer: &Answer, asked: &Limits, tolerance: u64) -> Option<Judgement> {
+pub(super) fn miscounted(answer: &Answer, asked: &Limits, tolerance: u64) -> Option<Judgement> {
     let (Some(input), Some(output)) = (answer.counts.input, answer.counts.output) else {
         let message = "the engine did not say how many tokens it counted";
         return Some(Judgement::new(Verdict::Error, "no_counts", message));

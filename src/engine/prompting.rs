@@ -32,6 +32,16 @@ impl Prompting {
 
     /// So many prompts of `tokens` tokens, as the engine counts.
     pub(super) fn make(&self, form: &RequestForm, tokens: u64, count: u64) -> Result<Vec<Wire>> {
+        let make = self.maker(form, tokens)?;
+        (0..count).map(|_| make()).collect()
+    }
+
+    /// Makes one prompt of `tokens` tokens after the other, as the engine counts.
+    pub(super) fn maker(
+        &self,
+        form: &RequestForm,
+        tokens: u64,
+    ) -> Result<impl Fn() -> Result<Wire> + Send + Sync + use<>> {
         let ask = Ask {
             tokens: usize::try_from(tokens).unwrap_or(usize::MAX),
             form: form.prompt,
@@ -44,7 +54,8 @@ impl Prompting {
             .copied()
             .unwrap_or_default()
             .adjust(ask)?;
-        (0..count).map(|_| Ok(wire(self.prompts.make(&ask)?.content))).collect()
+        let prompts = Arc::clone(&self.prompts);
+        Ok(move || Ok(wire(prompts.make(&ask)?.content)))
     }
 
     /// Learns from the engine's count; true where it is the one that was wanted.

@@ -2,6 +2,7 @@
 //!
 //! What a protocol's events mean is decoded by `engine::protocol` behind the [`Decode`] trait; nothing of an engine is here.
 
+mod closed;
 mod decode;
 mod lines;
 mod ndjson;
@@ -10,6 +11,7 @@ mod stats;
 mod stream;
 mod timing;
 
+pub use closed::{Loop, Make, Tally, closed};
 pub use decode::{Counts, Decode, Framing, Piece};
 pub use ndjson::Ndjson;
 pub use sse::{Sse, SseEvent};

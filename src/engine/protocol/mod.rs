@@ -15,7 +15,7 @@ use crate::load::Decode;
 
 /// A prompt as it travels.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Wire {
+pub enum Wire {
     /// Token ids.
     Tokens(Vec<u32>),
     /// Text.

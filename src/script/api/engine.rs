@@ -3,7 +3,8 @@
 use rhai::Map;
 use rhai::plugin::*;
 
-use crate::engine::{Limits, LimitsOption, ProbeOptions};
+use crate::engine::{Limits, LimitsOption, ProbeOptions, SendOptions, Wire};
+use crate::fault::{Fault, Result};
 use crate::script::engine_handle::{Handle, point};
 use crate::script::{Caught, host, options, to_script};
 
@@ -131,6 +132,75 @@ pub mod methods {
         ask(&context, engine, point, options)
     }
 
+    /// Keeps requests of one shape under way and tells what came of it, in figures.
+    ///
+    /// Options: `concurrency` (requests at once), `requests` (in all), `input` and `output` (tokens of each), `duration` (seconds after
+    /// which what is unfinished is cut off), `timeout` (seconds that each request may take). The answer is `#{ issued, completed, failed, cut_off,
+    /// duration, request_throughput, output_throughput, total_token_throughput, ttft_ms, tpot_ms, itl_ms, e2el_ms }`, rates by the second; each latency
+    /// is a map with `mean`, `median`, `std`, `p50`, `p90`, `p95`, `p99`, `p99_9` and `ci` (95 % interval of the mean), `()` where the sample
+    /// cannot support the figure.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a wrong option; `engine` when no start serves such requests.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::launch("sim", #{});
+    /// let load = engine.load(#{ concurrency: 2, requests: 6, input: 128, output: 8 });
+    /// assert(load.issued == 6 && load.completed == 6 && load.ttft_ms.p99 == ());
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn load(context: NativeCallContext, engine: &mut Handle, options: Map) -> Caught<Dynamic> {
+        host(&context).meter.reset();
+        Ok(to_script(&engine.0.load(crate::script::options(options)?)?)?)
+    }
+
+    /// Sends one prompt, a text or an array of token ids, and tells what came back: `#{ complete, input, output, finish, error, http_status,
+    /// ttft_ms, tpot_ms, e2el_ms }`. 16 tokens are generated. The engine is started where needed.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for ids where the engine takes none; `engine` when no start serves the request.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::launch("sim", #{});
+    /// assert(engine.send([11, 12, 13]).input == 3);
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn send(context: NativeCallContext, engine: &mut Handle, prompt: Dynamic) -> Caught<Dynamic> {
+        deliver(&context, engine, &prompt, SendOptions::default())
+    }
+
+    /// Sends one prompt with options: `output` (16: tokens to generate), `timeout` (600: seconds).
+    ///
+    /// # Errors
+    ///
+    /// `usage` for ids where the engine takes none, or a wrong option; `engine` when no start serves the request.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::launch("sim", #{});
+    /// assert(engine.send("a few words", #{ output: 4 }).output == 4);
+    /// ```
+    #[rhai_fn(name = "send", return_raw, volatile)]
+    pub fn send_with(
+        context: NativeCallContext,
+        engine: &mut Handle,
+        prompt: Dynamic,
+        options: Map,
+    ) -> Caught<Dynamic> {
+        let options = crate::script::options(options)?;
+        deliver(&context, engine, &prompt, options)
+    }
+
     /// Memory in use now: `#{ used, total, source, per_gpu, processes }` in bytes; `source` is `nvml`, `amd`, `host` or `sim`; `()` where
     /// the engine does not run, or nothing of it can be seen from here.
     ///
@@ -253,6 +323,21 @@ pub mod methods {
 fn ask(context: &NativeCallContext, engine: &Handle, map: Map, options: ProbeOptions) -> Caught<Dynamic> {
     host(context).meter.reset();
     Ok(to_script(&engine.0.probe(&point(map)?, options)?)?)
+}
+
+fn deliver(context: &NativeCallContext, engine: &Handle, prompt: &Dynamic, options: SendOptions) -> Caught<Dynamic> {
+    host(context).meter.reset();
+    Ok(to_script(&engine.0.send(&wire(prompt)?, options)?)?)
+}
+
+fn wire(prompt: &Dynamic) -> Result<Wire> {
+    if let Ok(text) = prompt.as_immutable_string_ref() {
+        return Ok(Wire::Text(text.to_string()));
+    }
+    let wrong = || Fault::usage("a prompt is a text, or an array of token ids");
+    let ids = prompt.as_array_ref().map_err(|_| wrong())?;
+    let id = |id: &Dynamic| id.as_int().ok().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong);
+    ids.iter().map(id).collect::<Result<_>>().map(Wire::Tokens)
 }
 
 /// How many lines.
