@@ -47,4 +47,5 @@ pub use memory::Memory;
 pub use metrics::Metrics;
 pub use options::{LaunchOptions, LimitsOption};
 pub use protocol::Wire;
+pub use rules::{StartReading, read_start};
 pub use send::{SendAnswer, SendOptions};

@@ -1,8 +1,14 @@
 //! An adapter's words, read once: compiled patterns, metric names, and where the engine tells about itself.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
 use super::facts::FactRules;
-use super::failure::FailureRules;
-use super::{Adapter, InfoRule, MetricRules};
+use super::failure::{Exit, FailureRules, Signs};
+use super::{Adapter, InfoRule, MetricRules, RulePhase};
+use crate::boundary::Verdict;
 use crate::fault::Result;
 
 /// What the functions `facts()` and `failures()` of an adapter gave, ready for use.
@@ -25,4 +31,43 @@ impl Rules {
             info: facts.info.into_iter().collect(),
         })
     }
+}
+
+/// What an adapter reads from the log of a start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StartReading {
+    /// Facts by name; sizes in bytes.
+    pub facts: BTreeMap<String, Value>,
+    /// The verdict, where a rule knows a failure in it.
+    pub verdict: Option<Verdict>,
+    /// Its cause.
+    pub cause: Option<String>,
+    /// The line that says so.
+    pub line: Option<String>,
+}
+
+/// Reads a log as the engine room does when an engine that was starting ended with status `code`: for adapters under test.
+///
+/// # Errors
+///
+/// `usage` when the adapter's rules cannot be read.
+pub fn read_start(adapter: &dyn Adapter, log: &[String], code: i64) -> Result<StartReading> {
+    let rules = Rules::of(adapter)?;
+    let log = super::start::plain(log.to_vec());
+    let exit = Exit {
+        code: Some(code),
+        oom_killed: false,
+    };
+    let signs = Signs {
+        exit: Some(exit),
+        messages: &[],
+        log: &log,
+    };
+    let found = rules.failures.classify(RulePhase::Start, signs);
+    Ok(StartReading {
+        facts: rules.facts.find(&log),
+        verdict: found.as_ref().map(|found| found.verdict),
+        cause: found.as_ref().and_then(|found| found.cause.clone()),
+        line: found.and_then(|found| found.line),
+    })
 }

@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+mod adapters;
 mod attach;
 mod boundary;
 mod cli;
@@ -19,6 +20,7 @@ mod exit_codes;
 mod hub;
 mod live;
 mod llamacpp;
+mod logs;
 mod orphans;
 mod permits;
 mod process;

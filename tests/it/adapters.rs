@@ -1,0 +1,113 @@
+//! Adapters as users meet them: engines that run already, an adapter of one's own, and real adapters before simulated engines.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use profiler::sim::{Sim, Spec};
+use serde_json::json;
+
+use super::engine::value;
+use super::script::bench::Bench;
+
+#[test]
+fn a_running_server_is_attached_to_and_left_running() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let spec: Spec =
+        serde_json::from_value(json!({ "profile": "llama-8b-24gb-vllm", "options": { "max_model_len": 4096 } }))
+            .unwrap();
+    let (profile, options) = spec.resolve().unwrap();
+    let handle = {
+        let _inside = runtime.enter();
+        Sim::start(
+            profile,
+            options,
+            SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            Arc::new(|_| {}),
+        )
+        .unwrap()
+    };
+    let url = &handle.url;
+    let answers = value(&format!(
+        "let engine = engines::attach(\"vllm\", #{{ url: \"{url}\" }});
+         let first = engine.probe(#{{ input: 300, output: 20 }});
+         engine.stop();
+         [first, engine.probe(#{{ input: 300, output: 20 }}), engine.info()]"
+    ));
+    assert_eq!(
+        (&answers[0]["verdict"], &answers[1]["verdict"]),
+        (&"ok".into(), &"ok".into()),
+        "{answers}"
+    );
+    assert_eq!(answers[2]["version"], "0.24.0");
+    assert!(matches!(handle.state(), profiler::sim::State::Ready), "it was stopped");
+}
+
+#[test]
+fn nothing_to_attach_to_is_missing() {
+    let script = "import \"std/engines\" as engines;
+        let engine = engines::attach(\"vllm\", #{ url: \"http://127.0.0.1:1\", start_timeout: 0.1 });
+        engine.probe(#{ input: 3, output: 2 })";
+    let error = Bench::script(script).error();
+    assert!(error.contains("no engine answers at `http://127.0.0.1:1`"), "{error}");
+}
+
+#[test]
+fn an_adapter_of_ones_own_is_named_by_its_path() {
+    let mine = "import \"std/engines/sim\" as sim;
+        fn launch(options) { sim::launch(options) }
+        fn ready(engine) { sim::ready(engine) }
+        fn request(point) { sim::request(point) }
+        fn facts() { sim::facts() }
+        fn failures() { [#{ pattern: \"KV cache is needed\", verdict: \"refused\", cause: \"kv_cache\" }] }
+        fn flags(limits) { [`--mine=${limits.total}`] }";
+    let main = "import \"std/engines\" as engines;
+        let engine = engines::launch(\"./mine.rhai\", #{ runtime: \"sim\" });
+        let answer = engine.probe(#{ input: 100, output: 10 });
+        [answer.verdict, engine.flags(), engine.info().engine]";
+    let value = Bench::new(&[("main.rhai", main), ("mine.rhai", mine)]).value();
+    assert_eq!(value, json!(["ok", ["--mine=110"], "mine"]));
+}
+
+#[test]
+fn an_unknown_engine_or_option_names_the_nearest() {
+    let error = |script: &str| Bench::script(&format!("import \"std/engines\" as engines;\n{script}")).error();
+    let engine = error("engines::launch(\"vlm\", #{})");
+    assert!(engine.contains("`vllm`"), "{engine}");
+    let option = error("engines::launch(\"sim\", #{ modle: \"x\" })");
+    assert!(option.contains("`modle`") && option.contains("`model`"), "{option}");
+}
+
+#[test]
+fn the_adapter_of_llamacpp_speaks_its_own_protocol() {
+    let answer = value(
+        "let engine = engines::launch(\"llamacpp\", #{ runtime: \"sim\", sim: #{ time_scale: 0.0 } });
+         engine.probe(#{ input: 200, output: 20 })",
+    );
+    assert_eq!(
+        (&answer["verdict"], &answer["input"], &answer["output"]),
+        (&"ok".into(), &200.into(), &20.into()),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_load_tells_figures_that_its_sample_supports() {
+    let load = value(
+        "let engine = engines::launch(\"sim\", #{});
+         engine.load(#{ concurrency: 4, requests: 20, input: 128, output: 16 })",
+    );
+    assert_eq!(
+        (&load["issued"], &load["completed"], &load["failed"], &load["cut_off"]),
+        (&20.into(), &20.into(), &0.into(), &0.into()),
+        "{load}"
+    );
+    assert!(
+        load["ttft_ms"]["p95"].is_number() && load["ttft_ms"]["p99"].is_null(),
+        "{load}"
+    );
+    assert!(load["output_throughput"].as_f64().unwrap() > 0.0);
+}
