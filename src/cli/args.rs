@@ -95,7 +95,7 @@ impl ScriptOptions {
                 "container" => permits.name_container(&value),
                 "model" | "tokenizer" => {
                     // A name that is no folder is one of the hub.
-                    let _ = permits.name_folder(Path::new(&value));
+                    let _ = permits.name_model(Path::new(&value));
                 }
                 _ => {}
             }

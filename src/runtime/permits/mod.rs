@@ -92,11 +92,15 @@ impl Permits {
         self.hosts.extend(url.host().map(|host| address(&host, url.port())));
     }
 
-    /// Counts a model folder named on the command line as allowed for reading; false when there is no such folder.
-    pub fn name_folder(&mut self, folder: &Path) -> bool {
-        let Ok(folder) = canonical(folder) else {
+    /// Counts a model named on the command line, a folder or a file in one, as allowed for reading with all that lies beside it: a
+    /// model has many files. False when there is no such folder.
+    pub fn name_model(&mut self, model: &Path) -> bool {
+        let Ok(mut folder) = canonical(model) else {
             return false;
         };
+        if folder.is_file() {
+            folder.pop();
+        }
         self.mounts.push((folder, Access::Read));
         true
     }

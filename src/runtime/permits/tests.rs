@@ -135,8 +135,8 @@ fn mounts_need_the_users_word() {
 fn a_named_model_folder_may_be_read_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let mut permits = none();
-    assert!(permits.name_folder(folder.path()));
-    assert!(!permits.name_folder(Path::new("/no/such/folder")));
+    assert!(permits.name_model(folder.path()));
+    assert!(!permits.name_model(Path::new("/no/such/folder")));
     assert!(
         permits
             .check_launch(RuntimeKind::Docker, &mount(folder.path(), false), false)
