@@ -288,6 +288,10 @@ impl Engine {
 
     fn welcome(&self, live: &mut Live, ready: Ready, limits: Option<Limits>) -> Result<()> {
         let info = self.learn_info(&ready)?;
+        // One that was attached to, or started as a process, says so in its version.
+        if info.simulated {
+            self.context.run.set_simulated();
+        }
         self.context.run.note(Event::Engine {
             info: json!({
                 "info": info,

@@ -59,13 +59,16 @@ impl Engine {
                 .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
         };
         let count = |field: &str| told.get(field).and_then(Value::as_u64);
+        let version = text("version");
+        let simulated = self.runtime == crate::runtime::RuntimeKind::Sim
+            || version.as_deref().is_some_and(|version| version.contains("SIMULATED"));
         Ok(Info {
-            version: text("version"),
+            version,
             model: text("model").or_else(|| self.options.model.clone()),
             max_model_len: count("max_model_len"),
             kv_tokens: count("kv_tokens"),
             vocabulary: count("vocabulary").and_then(|size| u32::try_from(size).ok()),
-            ..Info::before(self.name(), None, self.runtime == crate::runtime::RuntimeKind::Sim)
+            ..Info::before(self.name(), None, simulated)
         })
     }
 

@@ -42,7 +42,10 @@ fn a_running_server_is_attached_to_and_left_running() {
         (&"ok".into(), &"ok".into()),
         "{answers}"
     );
-    assert_eq!(answers[2]["version"], "0.24.0");
+    assert_eq!(
+        (&answers[2]["version"], &answers[2]["simulated"]),
+        (&"0.24.0+SIMULATED".into(), &true.into())
+    );
     assert!(matches!(handle.state(), profiler::sim::State::Ready), "it was stopped");
 }
 
