@@ -12,12 +12,15 @@ use super::{Status, dry_run, script_help, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, Page, SIMULATED};
 use crate::run::{Found, Manifest, Plan, Run, Script, hide};
-use crate::runtime::Services;
+use crate::runtime::{Services, orphans};
 use crate::script::{self, Diagnostic, Host, Main, Settings};
 use crate::telemetry;
 
 /// What everything started may take to end, unless it was given a shorter time.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// How long the search for what earlier lives of the run left may take.
+const SWEEP: Duration = Duration::from_secs(10);
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -139,7 +142,14 @@ fn follow(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> Resu
         move || take_inventory(&run)
     });
     let ended = script::run(host, main);
-    let stopped = program.tasks.finish(host.services.end_all(GRACE));
+    program.signals.script_ended();
+    let stopped = program.tasks.finish(async {
+        let stopped = host.services.end_all(GRACE).await;
+        match args.resume {
+            Some(_) => stopped.and(sweep(&host.run).await),
+            None => stopped,
+        }
+    });
     // Only now: a second signal until here kills what does not end.
     program.signals.stand_down();
     // Its own panic, if it had one, was printed; a run is worth having without a list of GPUs.
@@ -154,6 +164,15 @@ fn follow(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> Resu
                 .complain(&fault.while_doing("cannot end what was started"));
             Ok(status.max(1))
         }
+    }
+}
+
+/// What the run's earlier lives left; a daemon that hangs must not keep the run from its end.
+async fn sweep(run: &Run) -> Result<()> {
+    match tokio::time::timeout(SWEEP, orphans::sweep_all(run)).await {
+        Ok(swept) => swept,
+        Err(_) => run
+            .warn("Docker does not answer: containers of dead runs may be left, which `profiler doctor --clean` ends"),
     }
 }
 

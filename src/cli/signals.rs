@@ -29,7 +29,15 @@ pub(super) struct Signals {
     /// Exit status of the last signal; 0: none came.
     status: Arc<AtomicU8>,
     /// What the script under way has started.
-    guarded: Arc<Mutex<Option<Arc<Services>>>>,
+    guarded: Arc<Mutex<Option<Guarded>>>,
+}
+
+/// What must be ended where the script, or whoever ends what it started, does not come to an end.
+#[derive(Clone)]
+struct Guarded {
+    services: Arc<Services>,
+    /// Whether the script itself runs; otherwise what it started is being ended.
+    running: bool,
 }
 
 impl Signals {
@@ -82,15 +90,25 @@ impl Signals {
 
     /// From here on a script is under way, and what it starts must be ended even where it does not notice.
     pub(super) fn guard(&self, services: &Arc<Services>) {
-        *self.guarded() = Some(Arc::clone(services));
+        *self.guarded() = Some(Guarded {
+            services: Arc::clone(services),
+            running: true,
+        });
     }
 
-    /// The script has ended; whoever ran it ends what it started.
-    pub(super) fn stand_down(&self) -> Option<Arc<Services>> {
-        self.guarded().take()
+    /// The script has ended, and what it started is being ended: only a second signal interferes with that.
+    pub(super) fn script_ended(&self) {
+        if let Some(guarded) = &mut *self.guarded() {
+            guarded.running = false;
+        }
     }
 
-    fn guarded(&self) -> MutexGuard<'_, Option<Arc<Services>>> {
+    /// The script has ended, and so has what it started, or whoever ran it looks after that.
+    pub(super) fn stand_down(&self) {
+        self.guarded().take();
+    }
+
+    fn guarded(&self) -> MutexGuard<'_, Option<Guarded>> {
         self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,17 +118,19 @@ impl Signals {
         if !tasks.interrupted() {
             return;
         }
-        if let Some(services) = self.stand_down() {
+        // Kept, so that a second signal still finds what to kill.
+        let guarded = self.guarded().clone();
+        if let Some(guarded) = guarded.filter(|guarded| guarded.running) {
             // Nothing is left to do about a failure: the next start finds what stays behind.
-            let _ = services.end_all(GRACE).await;
+            let _ = guarded.services.end_all(GRACE).await;
             std::process::exit(i32::from(status));
         }
     }
 
     /// A second signal: everything is killed, and the process ends.
     async fn die(&self, status: u8) {
-        let services = self.guarded().clone();
-        if let Some(services) = services {
+        let guarded = self.guarded().clone();
+        if let Some(Guarded { services, .. }) = guarded {
             services.kill_all();
             // What cannot be killed in time is found by the next start.
             let _ = tokio::time::timeout(LAST, services.end_all(Duration::ZERO)).await;

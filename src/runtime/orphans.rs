@@ -7,7 +7,7 @@ use super::RuntimeKind;
 use super::docker;
 use super::identity::{Identity, Owner};
 use super::process::{HOST, RUN, SERVICE, tree};
-use crate::fault::Result;
+use crate::fault::{Kind, Result};
 use crate::run::Run;
 
 /// Something with our mark whose host is dead, or out of sight.
@@ -111,6 +111,17 @@ pub(super) async fn sweep(kind: RuntimeKind, run: &Run) -> Result<()> {
         ))?;
     }
     Ok(())
+}
+
+/// Ends what dead runs left, of every kind: for a run that was taken up again. It may start nothing, so that no start looks for that;
+/// and a container that the daemon was still creating when its host died is there only after the first start has looked.
+pub async fn sweep_all(run: &Run) -> Result<()> {
+    sweep(RuntimeKind::Process, run).await?;
+    match sweep(RuntimeKind::Docker, run).await {
+        // Without a daemon there is no container that could be ended.
+        Err(fault) if fault.kind == Kind::Missing => Ok(()),
+        swept => swept,
+    }
 }
 
 /// None for what a live run uses. A mark that cannot be read is somebody else's.

@@ -18,6 +18,7 @@ mod doctor;
 mod engine;
 mod exit_codes;
 mod hub;
+mod killed;
 mod live;
 mod llamacpp;
 mod logs;

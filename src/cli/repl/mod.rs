@@ -55,6 +55,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let status = wait(program, conversation, &moment);
     // A second signal from here on kills what does not end.
     program.signals.guard(&host.services);
+    program.signals.script_ended();
     let ended = end_services(&host);
     program.signals.stand_down();
     ended.and(status)

@@ -6,6 +6,7 @@
 )]
 
 mod dialogue;
+pub mod engines;
 pub mod image;
 pub mod llamacpp;
 pub mod model;

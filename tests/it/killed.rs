@@ -1,0 +1,219 @@
+//! The host is killed with SIGKILL at random instants of a search on an engine, and the run taken up again each time.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::runtime::{containers_of, eventually};
+use crate::support::engines::{container, in_process, process, processes_of};
+use crate::support::{needs_docker, temp};
+
+/// A search that takes a few seconds, and most of the starts that a search makes.
+const SEARCH: [&str; 12] = [
+    "run",
+    "adaptive.rhai",
+    "--json",
+    "--seed",
+    "3",
+    "--set",
+    "engine=./mine.rhai",
+    "--set",
+    "model=",
+    "--set",
+    r#"search={"coverage":0.85}"#,
+    "--allow=process",
+];
+
+/// Instants drawn from a seed that a failing test shows. `PROFILER_TEST_SEED` draws them again.
+struct Instants(u64);
+
+impl Instants {
+    fn draw() -> Self {
+        let given = std::env::var("PROFILER_TEST_SEED")
+            .ok()
+            .and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| RandomState::new().hash_one("instants") >> 32);
+        eprintln!("PROFILER_TEST_SEED={seed}");
+        Self(seed)
+    }
+
+    /// SplitMix64 (Steele, Lea and Flood, 2014), as a share of `most`.
+    fn up_to(&mut self, most: Duration) -> Duration {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        #[expect(clippy::cast_precision_loss, reason = "a share needs no more")]
+        let share = (mixed >> 11) as f64 / (1_u64 << 53) as f64;
+        most.mul_f64(share)
+    }
+}
+
+fn program(folder: &Path, runtime: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+    command
+        .current_dir(folder)
+        .env("HOME", folder)
+        .args(SEARCH)
+        .args(["--set", &format!("runtime={runtime}")])
+        .args(args);
+    command
+}
+
+/// What the journal says, as text and event by event; a torn last line is left out.
+fn journal(folder: &Path) -> (Vec<String>, Vec<Value>) {
+    let text = fs::read_to_string(folder.join("journal.jsonl")).unwrap_or_default();
+    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+    let lines: Vec<String> = whole.lines().map(str::to_owned).collect();
+    let events = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (lines, events)
+}
+
+/// How often each probe was finished.
+fn finished(events: &[Value]) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
+    for event in events.iter().filter(|event| event["event"] == "done") {
+        *counts.entry(event["args"].to_string()).or_default() += 1;
+    }
+    counts
+}
+
+fn begun(events: &[Value]) -> usize {
+    events.iter().filter(|event| event["event"] == "began").count()
+}
+
+/// Kills the search `kills` times, and compares what it finds in the end with what an undisturbed one finds.
+fn kill(runtime: &str, adapter: &str, kills: usize) {
+    let folder = temp();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/adaptive.rhai");
+    fs::copy(script, folder.path().join("adaptive.rhai")).unwrap();
+    fs::write(folder.path().join("mine.rhai"), adapter).unwrap();
+    let start = Instant::now();
+    let undisturbed = program(folder.path(), runtime, &["--out", "whole"]).output().unwrap();
+    let took = start.elapsed();
+    let told = String::from_utf8_lossy(&undisturbed.stderr);
+    assert_eq!(undisturbed.status.code(), Some(0), "{told}");
+    let whole: Value = serde_json::from_slice(&undisturbed.stdout).unwrap();
+    let needed = finished(&journal(&folder.path().join("whole")).1);
+
+    let out = folder.path().join("out");
+    let mut instants = Instants::draw();
+    let mut before = Vec::new();
+    let mut hit = 0;
+    while hit < kills {
+        let resume = out.join("journal.jsonl").exists();
+        let mut child = program(
+            folder.path(),
+            runtime,
+            &[if resume { "--resume" } else { "--out" }, "out"],
+        )
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+        // On average, the lives together come to three quarters of the search.
+        let share = took.mul_f64(1.5 / kills as f64);
+        std::thread::sleep(instants.up_to(share));
+        child.kill().unwrap();
+        let killed = !child.wait().unwrap().success();
+        let (lines, events) = journal(&out);
+        assert_eq!(lines[..before.len()], before[..], "no line is lost or changed");
+        before = lines;
+        if !killed || events.last().is_some_and(|event| event["event"] == "end") {
+            // Done already. What is left of the kills would hit nothing.
+            break;
+        }
+        hit += 1;
+    }
+    eprintln!("{hit} kills of a search that takes {took:?}");
+    let last = program(folder.path(), runtime, &["--resume", "out"]).output().unwrap();
+    assert_eq!(last.status.code(), Some(0), "{}", String::from_utf8_lossy(&last.stderr));
+    let resumed: Value = serde_json::from_slice(&last.stdout).unwrap();
+    assert_eq!(resumed["result"]["frontier"], whole["result"]["frontier"]);
+
+    let (lines, events) = journal(&out);
+    assert_eq!(lines[..before.len()], before[..], "no line is lost or changed");
+    let done = finished(&events);
+    assert!(done.values().all(|count| *count == 1), "finished again: {done:?}");
+    let asked = |counts: &HashMap<String, usize>| counts.keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(asked(&done), asked(&needed), "the same points are asked");
+    assert!(
+        begun(&events) <= needed.len() + hit,
+        "{} probes began, {hit} kills",
+        begun(&events)
+    );
+    let run = resumed["run"].as_str().unwrap();
+    assert_eq!(processes_of(run), Vec::<u32>::new(), "processes are left");
+    assert!(
+        runtime != "docker" || containers_of(run).is_empty(),
+        "containers are left"
+    );
+}
+
+/// Kills a run whose one probe is finished while its engine lives, and takes it up again: nothing is left to start.
+fn leave_an_engine(runtime: &str, adapter: &str) {
+    let folder = temp();
+    let script = r#"import "std/engines" as engines;
+        let p = params(#{ runtime: param("", "where the engine lives") });
+        let engine = engines::launch("./mine.rhai", #{ runtime: p.runtime });
+        let answer = engine.probe(#{ input: 100, output: 10 });
+        sleep(0.3);
+        answer.verdict"#;
+    fs::write(folder.path().join("one.rhai"), script).unwrap();
+    fs::write(folder.path().join("mine.rhai"), adapter).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+        command
+            .current_dir(folder.path())
+            .env("HOME", folder.path())
+            .args(["run", "one.rhai", "--json", "--allow=process", "--set"])
+            .arg(format!("runtime={runtime}"))
+            .args(args);
+        command
+    };
+    let out = folder.path().join("out");
+    let mut child = run(&["--out", "out"]).stderr(Stdio::null()).spawn().unwrap();
+    eventually("the probe is finished", || !finished(&journal(&out).1).is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let manifest: Value = serde_json::from_slice(&fs::read(out.join("manifest.json")).unwrap()).unwrap();
+    let id = manifest["run"].as_str().unwrap();
+    let left = || !processes_of(id).is_empty() || (runtime == "docker" && !containers_of(id).is_empty());
+    assert!(left(), "the engine ended with its host: this test tests nothing");
+    let last = run(&["--resume", "out"]).output().unwrap();
+    let told = String::from_utf8_lossy(&last.stderr);
+    assert_eq!(last.status.code(), Some(0), "{told}");
+    assert!(!told.contains("starting"), "{told}");
+    assert!(!left(), "{told}");
+}
+
+#[test]
+fn a_search_on_the_simulated_engine() {
+    kill("sim", &in_process(0.001), 10);
+}
+
+#[test]
+fn a_search_on_a_process() {
+    kill("process", &process(0.001, "[]"), 10);
+}
+
+#[test]
+fn a_search_on_a_container() {
+    if needs_docker() {
+        kill("docker", &container(0.0, "[]"), 3);
+    }
+}
+
+#[test]
+fn what_is_left_is_ended_though_nothing_is_started() {
+    leave_an_engine("process", &process(0.0, "[]"));
+    if needs_docker() {
+        leave_an_engine("docker", &container(0.0, "[]"));
+    }
+}

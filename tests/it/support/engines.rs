@@ -1,0 +1,82 @@
+//! Adapters of a user's own, each a simulated engine somewhere else: in the program itself, in a process, in a container.
+
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// What all of them share with the shipped adapter.
+const COMMON: &str = r#"
+import "std/engines/sim" as sim;
+fn ready(engine) { sim::ready(engine) }
+fn request(point) { sim::request(point) }
+fn facts() { sim::facts() }
+fn failures() { sim::failures() }
+fn flags(limits) { sim::flags(limits) }
+"#;
+
+/// Lives in the program itself. A second of the model's time takes `scale` seconds.
+pub fn in_process(scale: f64) -> String {
+    format!(
+        "{COMMON}
+fn launch(options) {{
+    let launch = sim::launch(options);
+    launch.sim.options.time_scale = {scale:?};
+    launch
+}}"
+    )
+}
+
+/// A native process; `further` are arguments as an array of the script.
+pub fn process(scale: f64, further: &str) -> String {
+    let program = env!("CARGO_BIN_EXE_profiler");
+    format!(
+        r#"{COMMON}
+fn launch(options) {{
+    let serve = options.limits;
+    #{{
+        command: ["{program}", "sim", "--profile", "llama-8b-24gb-vllm", "--port", "{{port}}", "--time-scale", "{scale:?}",
+            "--max-model-len", `${{serve.total}}`, "--max-num-seqs", `${{serve.concurrency}}`] + {further},
+        stop_grace: options.stop_grace,
+    }}
+}}"#
+    )
+}
+
+/// A container; `further` are arguments as an array of the script. The image is made once.
+pub fn container(scale: f64, further: &str) -> String {
+    static IMAGE: OnceLock<&str> = OnceLock::new();
+    let image = IMAGE.get_or_init(|| {
+        let tag = "profiler-test/sim-engine:latest";
+        let made = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/sim-image"))
+            .args([env!("CARGO_BIN_EXE_profiler"), tag])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        tag
+    });
+    format!(
+        r#"{COMMON}
+fn launch(options) {{
+    let serve = options.limits;
+    #{{
+        image: "{image}",
+        port: 8000,
+        args: ["--profile", "llama-8b-24gb-vllm", "--time-scale", "{scale:?}",
+            "--max-model-len", `${{serve.total}}`, "--max-num-seqs", `${{serve.concurrency}}`] + {further},
+        stop_grace: options.stop_grace,
+    }}
+}}"#
+    )
+}
+
+/// The living processes that carry the mark of a run.
+pub fn processes_of(run: &str) -> Vec<u32> {
+    let mark = format!("PROFILER_RUN={run}");
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            std::fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()))
+        })
+        .collect()
+}
