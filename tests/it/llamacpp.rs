@@ -1,4 +1,6 @@
-//! A real engine, a real container, a real kill by the kernel.
+//! The main job on a real engine: llama-server in a container, and a kernel that kills it.
+
+use serde_json::{Value, json};
 
 use crate::support::llamacpp::{Start, image, start};
 use crate::support::{Profiler, model, temp};
@@ -59,4 +61,75 @@ fn a_probe_of_a_real_server_is_ok_or_the_kernels_kill() {
     assert_eq!(fails["evidence"]["oom_killed"], true, "{fails}");
     assert_eq!(both["verdict"], "ok", "{both}");
     assert!(fits["peak"].as_u64().unwrap() > 1 << 20, "{fits}");
+}
+
+/// One axis, so that the boundary is one pair of lengths, and each side of it can be started by hand.
+#[test]
+fn adaptive_finds_the_context_at_which_the_kernel_kills() {
+    let Some(image) = image() else { return };
+    let folder = temp();
+    let model = model::write(folder.path());
+    let outcome = Profiler::new()
+        .args([
+            "run",
+            "adaptive",
+            "--json",
+            "--set",
+            "engine=llamacpp",
+            "--set",
+            "runtime=docker",
+        ])
+        .args([
+            "--set",
+            &format!("image={image}"),
+            "--set",
+            &format!("model={}", model.display()),
+        ])
+        .args([
+            "--set",
+            &format!("memory_limit={MEMORY}"),
+            "--set",
+            "input=[64,3072]",
+            "--set",
+            "output=[8,8]",
+        ])
+        .args(["--set", "search.coverage=0.9"])
+        .run()
+        .success()
+        .stdout(r#""simulated": false"#);
+    let found = &outcome.json()["result"];
+    let points = found["points"].as_array().unwrap();
+
+    // Every failing answer is the kernel's, and the evidence says so.
+    let failing: Vec<_> = points.iter().filter(|row| row["moves"] == "fails").collect();
+    assert!(!failing.is_empty(), "{found}");
+    for row in &failing {
+        assert_eq!(row["evidence"]["oom_killed"], json!(true), "{row}");
+    }
+
+    // Both sides of the boundary, started without our program: the context that llama-server needs is one token more than the text.
+    let input = |row: &Value| row["point"]["input"].as_u64().unwrap();
+    let fits = points
+        .iter()
+        .filter(|row| row["moves"] == "fits")
+        .map(input)
+        .max()
+        .unwrap();
+    let fails = failing
+        .iter()
+        .filter(|row| row["verdict"] == "start_failed")
+        .map(|row| input(row))
+        .min()
+        .unwrap();
+    assert_eq!(start(image, folder.path(), fits + 8 + 1, MEMORY), Start::Serves);
+    assert_eq!(
+        start(image, folder.path(), fails + 8 + 1, MEMORY),
+        Start::KilledForMemory
+    );
+    assert_eq!(found["frontier"], json!([{"input": fits, "output": 8}]));
+    assert!(!found["flags"].as_array().unwrap().is_empty(), "{found}");
+    assert!(
+        found["headroom"].as_u64().is_some_and(|bytes| bytes < MEMORY),
+        "{found}"
+    );
 }
