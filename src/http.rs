@@ -5,6 +5,7 @@
 use std::sync::Once;
 
 use reqwest::ClientBuilder;
+use reqwest::redirect::Policy;
 
 use crate::fault::{Fault, Result};
 
@@ -22,9 +23,10 @@ pub fn world() -> ClientBuilder {
     reqwest::Client::builder().user_agent(USER_AGENT)
 }
 
-/// A client for engines: never through a proxy, which would delay the bytes that are timed, and which cannot reach a loopback address.
+/// A client for engines: never through a proxy, which would delay the bytes that are timed, and which cannot reach a loopback address;
+/// and never to where an engine redirects, which may be an address that the user did not allow.
 pub fn direct() -> ClientBuilder {
-    world().no_proxy()
+    world().no_proxy().redirect(Policy::none())
 }
 
 /// The finished client.

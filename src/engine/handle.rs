@@ -73,10 +73,18 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `usage` for a wrong option, or an adapter whose rules cannot be read.
+    /// `usage` for a wrong option, or an adapter whose rules cannot be read; `not_allowed` for a model or tokenizer on this machine that the
+    /// script may not read.
     pub fn describe(context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
         options.check()?;
         options.find_model(&context.home);
+        // Both may be read here, for the tokenizer.
+        if let Some(model) = &options.model {
+            context.permits.check_model(model, &context.home)?;
+        }
+        if let Some(tokenizer) = &mut options.tokenizer {
+            *tokenizer = context.permits.check_model(tokenizer, &context.home)?;
+        }
         let runtime = match options.runtime.as_deref() {
             None | Some("auto") if options.url.is_some() || options.container.is_some() => RuntimeKind::Attach,
             None | Some("auto") if adapter.name() == "sim" => RuntimeKind::Sim,

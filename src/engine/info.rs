@@ -46,7 +46,7 @@ impl Engine {
         let mut page: Option<(String, Value)> = None;
         for (field, rule) in &self.rules.info {
             if page.as_ref().is_none_or(|(path, _)| *path != rule.path) {
-                let url = format!("{}{}", ready.server.base_url(), rule.path);
+                let url = ready.server.url(&rule.path)?;
                 page = Some((rule.path.clone(), self.context.tasks.wait(self.fetch(&url))?));
             }
             let value = page.as_ref().and_then(|(_, page)| page.pointer(&rule.pointer));

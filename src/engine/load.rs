@@ -122,7 +122,7 @@ impl Engine {
             return Err(Fault::internal("a load on an engine that does not run"));
         };
         let prompts = prompting.maker(&form, asked.input)?;
-        let url = format!("{}{}", running.server.base_url(), form.path);
+        let url = running.server.url(&form.path)?;
         let model = running.info.model.clone();
         let make: Make = Arc::new(move || {
             let ask = Ask {

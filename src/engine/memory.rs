@@ -12,7 +12,7 @@ use crate::run::Event;
 use crate::runtime::RuntimeKind;
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
 use crate::telemetry::{
-    Phase, Polled, Reading, Sampler, Series, Source, gpu_source, gpus, keep, require_alone, settle,
+    Phase, Polled, Reading, Sampler, Series, Source, keep, require_alone, settle,
 };
 
 /// The most rows of a series in a probe's answer; the whole is in the run's folder.
@@ -73,18 +73,21 @@ impl Engine {
         })
     }
 
-    /// Whether this engine holds memory of GPUs: they were named, and are there. The default `gpus: [0]` of a script on a
+    /// The GPUs whose memory this engine holds: they were named, and are there. The default `gpus: [0]` of a script on a
     /// machine without any means the host's memory.
-    fn on_gpus(&self) -> bool {
-        self.runtime != RuntimeKind::Sim && !self.options.gpus.is_empty() && gpus().is_ok()
+    fn gpus(&self) -> Result<Option<Box<dyn Source>>> {
+        if self.runtime == RuntimeKind::Sim || self.options.gpus.is_empty() {
+            return Ok(None);
+        }
+        (self.context.gpus)(&self.options.gpus)
     }
 
     /// Waits until the GPUs are as they were before the first start, and refuses those that somebody else uses.
     pub(super) fn settle(&self, baseline: &mut Option<Reading>) -> Result<()> {
-        if !self.on_gpus() || self.context.shared_gpu {
+        if self.context.shared_gpu {
             return Ok(());
         }
-        let mut source = gpu_source(&self.options.gpus)?;
+        let Some(mut source) = self.gpus()? else { return Ok(()) };
         match baseline {
             Some(before) => {
                 let patience = Duration::from_secs_f64(self.options.settle_timeout);
@@ -114,8 +117,8 @@ impl Engine {
         if let Some(read) = server.simulated() {
             return Ok(Some(Box::new(Polled::new("sim", move || Ok(read())))));
         }
-        if self.on_gpus() {
-            return gpu_source(&self.options.gpus).map(Some);
+        if let Some(source) = self.gpus()? {
+            return Ok(Some(source));
         }
         let roots = Roots::default();
         if let Some(folder) = self.context.tasks.wait(server.cgroup())?

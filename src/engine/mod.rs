@@ -39,7 +39,7 @@ pub use adapter::{
 };
 pub use answer::{Evidence, ProbeAnswer};
 pub use ask_options::ProbeOptions;
-pub use context::{Axes, Context};
+pub use context::{Axes, Context, Gpus};
 pub use handle::Engine;
 pub use info::Info;
 pub use load::{LoadAnswer, LoadOptions};

@@ -139,7 +139,7 @@ impl Engine {
     pub(super) fn prepare_prompts(&self, live: &mut Live, form: &RequestForm) -> Result<()> {
         if live.prompting.is_none() {
             let told = live.running.as_ref().and_then(|running| running.info.vocabulary);
-            let origin = origin(&self.options, self.runtime, form.prompt, told, &self.context.home);
+            let origin = origin(&self.options, self.runtime, form.prompt, told);
             let prompts = self.context.shelf.prompts(&origin, self.context.seed);
             live.prompting = Some(Prompting::new(self.context.tasks.wait(prompts)?));
         }
@@ -159,7 +159,7 @@ impl Engine {
             .iter()
             .map(|prompt| {
                 let ask = Ask {
-                    url: format!("{}{}", running.server.base_url(), form.path),
+                    url: running.server.url(&form.path)?,
                     body: protocol::body(form, prompt, running.info.model.as_deref())?,
                     timeout,
                 };

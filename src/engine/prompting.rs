@@ -1,7 +1,6 @@
 //! Prompts for an engine: from its model's tokenizer, or ids alone, corrected until the engine's own count is the one asked.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::options::LaunchOptions;
@@ -86,16 +85,9 @@ pub(super) fn origin(
     runtime: RuntimeKind,
     form: PromptForm,
     told: Option<u32>,
-    home: &Path,
 ) -> Origin {
     if let Some(name) = &options.tokenizer {
-        let beside = home.join(name);
-        let name = if beside.exists() {
-            beside.display().to_string()
-        } else {
-            name.clone()
-        };
-        return Origin::Tokenizer(name);
+        return Origin::Tokenizer(name.clone());
     }
     // A server that was attached to, or that is simulated, may know its model by a name that nobody else does.
     let launched = matches!(runtime, RuntimeKind::Docker | RuntimeKind::Process);
@@ -110,7 +102,7 @@ mod tests {
     use super::*;
 
     fn of(options: &LaunchOptions, runtime: RuntimeKind, form: PromptForm, told: Option<u32>) -> Origin {
-        origin(options, runtime, form, told, Path::new("/nowhere"))
+        origin(options, runtime, form, told)
     }
 
     #[test]

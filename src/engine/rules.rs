@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::facts::FactRules;
 use super::failure::{Exit, FailureRules, Signs};
+use super::server::check_path;
 use super::{Adapter, InfoRule, MetricRules, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::Result;
@@ -24,6 +25,9 @@ impl Rules {
     /// Asks the adapter and compiles what it says.
     pub(super) fn of(adapter: &dyn Adapter) -> Result<Self> {
         let facts = adapter.facts()?;
+        let pages = facts.info.values().map(|rule| rule.path.as_str());
+        let metrics = Some(facts.metrics.path.as_str()).filter(|path| !path.is_empty());
+        pages.chain(metrics).try_for_each(check_path)?;
         Ok(Self {
             facts: FactRules::new(&facts.log)?,
             failures: FailureRules::new(adapter.failures()?)?,

@@ -90,7 +90,7 @@ impl Engine {
             .as_ref()
             .ok_or_else(|| Fault::internal("a prompt for an engine that does not run"))?;
         let request = Ask {
-            url: format!("{}{}", running.server.base_url(), form.path),
+            url: running.server.url(&form.path)?,
             body: protocol::body(&form, prompt, running.info.model.as_deref())?,
             timeout,
         };

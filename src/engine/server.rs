@@ -76,6 +76,12 @@ impl Server {
         &self.base_url
     }
 
+    /// The address of a page of it.
+    pub(super) fn url(&self, path: &str) -> Result<String> {
+        check_path(path)?;
+        Ok(format!("{}{path}", self.base_url))
+    }
+
     /// Whether it can be started again.
     pub(super) fn ours(&self) -> bool {
         self.service.kind() != RuntimeKind::Attach
@@ -133,4 +139,13 @@ impl Server {
     pub(super) fn simulated(&self) -> Option<impl Fn() -> Reading + Send + 'static + use<>> {
         self.service.sim().map(|handle| handle.reader())
     }
+}
+
+/// Refuses a path that would turn a request to another host than the engine's: after `http://127.0.0.1:8000`, a path `@elsewhere/` would.
+pub(super) fn check_path(path: &str) -> Result<()> {
+    if path.starts_with('/') {
+        return Ok(());
+    }
+    Err(Fault::usage(format!("the path `{path}` does not begin with `/`"))
+        .hint("an adapter's paths are below the address of its engine"))
 }

@@ -6,7 +6,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use reqwest::redirect::Policy;
 use rhai::{AST, Dynamic, Engine, FuncArgs, Scope};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -70,7 +69,7 @@ pub fn adapter(host: &Arc<Host>, name: &str) -> Result<Arc<dyn Adapter>> {
         shipped: !by_path,
         host: Arc::clone(host),
         key: source.key.to_string(),
-        client: crate::http::build(crate::http::direct().timeout(PATIENCE).redirect(Policy::none()))?,
+        client: crate::http::build(crate::http::direct().timeout(PATIENCE))?,
         engine,
         ast,
     }))

@@ -9,6 +9,7 @@ use super::{Host, adapter, from_script, options};
 use crate::boundary::Point;
 use crate::engine::{Context, Engine, LaunchOptions};
 use crate::fault::{Fault, Result};
+use crate::telemetry;
 
 /// An engine shared by every copy of its handle.
 #[derive(Clone)]
@@ -50,6 +51,7 @@ fn context(host: &Arc<Host>) -> Context {
             let state = host.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.axes.clone()
         }),
+        gpus: Arc::new(telemetry::gpus_if_any),
         home: home.to_owned(),
         seed: host.settings.seed,
         shared_gpu: host.settings.shared_gpu,

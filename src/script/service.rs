@@ -31,10 +31,15 @@ impl Default for LogOptions {
 impl Service {
     /// Starts what a script describes. An option of another runtime is refused, not overlooked.
     pub(super) fn start(host: &Host, kind: RuntimeKind, launch: &Launch) -> Result<Self> {
-        if host.settings.dry_run {
-            return Err(Fault::usage("`--dry-run` starts nothing"));
-        }
         foreign(kind, launch)?;
+        if host.settings.dry_run {
+            // What a run would refuse, its rehearsal refuses as well.
+            host.permits.check_launch(kind, launch, false)?;
+            return Err(Fault::dry_run(match &launch.image {
+                Some(image) => format!("the image `{image}` would be started"),
+                None => format!("`{}` would be started", launch.command.first().map_or("", String::as_str)),
+            }));
+        }
         let context = StartContext {
             run: Arc::clone(&host.run),
             permits: host.permits.clone(),

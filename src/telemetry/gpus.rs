@@ -73,6 +73,18 @@ pub fn gpu_source(names: &[String]) -> Result<Box<dyn Source>> {
     }
 }
 
+/// A source that looks at these GPUs; nothing where this machine has none at all: the default `gpus: [0]` of a script then means nothing.
+///
+/// # Errors
+///
+/// `missing` when there are GPUs, and none of that name; `usage` as [`select`].
+pub fn gpus_if_any(names: &[String]) -> Result<Option<Box<dyn Source>>> {
+    match gpus() {
+        Ok(_) if !names.is_empty() => gpu_source(names).map(Some),
+        _ => Ok(None),
+    }
+}
+
 fn source(vendor: Vendor, ids: &[String]) -> Result<Box<dyn Source>> {
     Ok(match vendor {
         Vendor::Nvidia => Box::new(nvml::Gpus::new(ids)?),

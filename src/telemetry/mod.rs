@@ -21,7 +21,7 @@ mod tenancy;
 pub use absent::Absent;
 pub use amd::Cards;
 pub use csv::{keep, write};
-pub use gpus::{GpuInfo, Vendor, gpu_source, gpus, look, select};
+pub use gpus::{GpuInfo, Vendor, gpu_source, gpus, gpus_if_any, look, select};
 pub use phase::Phase;
 pub use polled::Polled;
 pub use reading::{Device, Reading, Source, Tenant};

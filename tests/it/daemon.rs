@@ -3,78 +3,17 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::Router;
-use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::runtime::daemon::{Daemon, message};
 use crate::support::{Outcome, Profiler, temp};
 
-/// Answers by `METHOD /path` without the version; anything else is 404.
-type Answers = fn(&str) -> (u16, Value);
-
-/// Serves `answers` on a socket in `folder`, and counts containers created and removed.
-fn serve(folder: &Path, answers: Answers) -> (tokio::runtime::Runtime, String, Arc<[AtomicUsize; 2]>) {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let counts: Arc<[AtomicUsize; 2]> = Arc::default();
-    let path = folder.join("docker.sock");
-    let listener = {
-        let _inside = runtime.enter();
-        tokio::net::UnixListener::bind(&path).unwrap()
-    };
-    let counted = Arc::clone(&counts);
-    let respond = move |request: Request| {
-        let path = request.uri().path();
-        let path = path.strip_prefix("/v1.41").unwrap_or(path);
-        let asked = format!("{} {path}", request.method());
-        if asked == "POST /containers/create" {
-            counted[0].fetch_add(1, Ordering::Relaxed);
-        }
-        if asked.starts_with("DELETE ") {
-            counted[1].fetch_add(1, Ordering::Relaxed);
-        }
-        let answer: Response = match usual(&asked) {
-            Some(answer) => axum::Json(answer).into_response(),
-            None => {
-                let (status, body) = answers(&asked);
-                let status = StatusCode::from_u16(status).unwrap();
-                if body.is_null() {
-                    status.into_response()
-                } else {
-                    (status, axum::Json(body)).into_response()
-                }
-            }
-        };
-        std::future::ready(answer)
-    };
-    runtime.spawn(axum::serve(listener, Router::new().fallback(respond)).into_future());
-    (runtime, format!("unix://{}", path.display()), counts)
-}
-
-fn usual(asked: &str) -> Option<Value> {
-    match asked {
-        "GET /version" => Some(json!({"Version": "fake", "ApiVersion": "1.41"})),
-        "GET /info" => Some(json!({"DockerRootDir": "/", "Runtimes": {}})),
-        "GET /containers/json" => Some(json!([])),
-        _ => None,
-    }
-}
-
-fn message(status: u16, text: &str) -> (u16, Value) {
-    (status, json!({"message": text}))
-}
+const CREATE: &str = "POST /containers/create";
+const START: &str = r#"docker::start(#{ image: "engine:1", port: 80 })"#;
 
 fn start(host: &str) -> Outcome {
-    run(host, r#"docker::start(#{ image: "engine:1", port: 80 })"#)
-}
-
-fn run(host: &str, script: &str) -> Outcome {
-    let program = Profiler::new().file("ask.rhai", script).args(["run", "ask.rhai"]);
+    let program = Profiler::new().file("ask.rhai", START).args(["run", "ask.rhai"]);
     program.env("DOCKER_HOST", host).run()
 }
 
@@ -151,29 +90,27 @@ fn as_nobody() -> std::process::Command {
 
 #[test]
 fn an_image_that_is_missing_and_cannot_be_pulled() {
-    let folder = temp();
-    let (_runtime, host, counts) = serve(folder.path(), |asked| match asked {
+    let daemon = Daemon::new(|asked| match asked {
         "POST /images/create" => message(404, "pull access denied for engine, repository does not exist"),
         _ => message(404, "No such image: engine:1"),
     });
-    start(&host)
+    daemon.run(START, &[])
         .code(3)
         .stderr("the image `engine:1` is not here and cannot be pulled")
         .stderr("docker pull engine:1");
-    assert_eq!(counts[0].load(Ordering::Relaxed), 0);
+    assert_eq!(daemon.asked(CREATE).len(), 0);
 }
 
 #[test]
 fn a_disk_that_fills_during_the_pull() {
-    let folder = temp();
-    let (_runtime, host, _) = serve(folder.path(), |asked| match asked {
+    let daemon = Daemon::new(|asked| match asked {
         "POST /images/create" => (
             200,
             json!({"errorDetail": {"message": "write /var/lib/docker/tmp/x: no space left on device"}, "error": "full"}),
         ),
         _ => message(404, "No such image: engine:1"),
     });
-    start(&host)
+    daemon.run(START, &[])
         .code(3)
         .stderr("no space left on device")
         .stderr("docker system prune");
@@ -181,24 +118,37 @@ fn a_disk_that_fills_during_the_pull() {
 
 #[test]
 fn a_disk_that_cannot_hold_the_image_is_known_before_it_is_full() {
-    let folder = temp();
-    let (_runtime, host, _) = serve(folder.path(), |asked| match asked {
+    let daemon = Daemon::new(|asked| match asked {
         "POST /images/create" => (
             200,
             json!({"status": "Downloading", "id": "layer", "progressDetail": {"current": 1, "total": 4_000_000_000_000_000_i64}}),
         ),
         _ => message(404, "No such image: engine:1"),
     });
-    start(&host)
+    daemon.run(START, &[])
         .code(3)
         .stderr("the image `engine:1` needs at least")
         .stderr("free disk space");
 }
 
 #[test]
+fn a_disk_without_room_is_known_before_the_pull() {
+    // A file system that never has any room.
+    let daemon = Daemon::new(|asked| match asked {
+        "GET /info" => (200, json!({"DockerRootDir": "/proc", "Runtimes": {}})),
+        _ => message(404, "No such image: engine:1"),
+    });
+    daemon
+        .run(START, &[])
+        .code(3)
+        .stderr("the disk of `/proc` has 0 MiB left")
+        .stderr("free disk space");
+    assert_eq!(daemon.asked("POST /images/create").len(), 0);
+}
+
+#[test]
 fn a_port_that_somebody_else_took_is_tried_again_and_then_named() {
-    let folder = temp();
-    let (_runtime, host, counts) = serve(folder.path(), |asked| match asked {
+    let daemon = Daemon::new(|asked| match asked {
         "GET /images/engine:1/json" => (200, json!({"Id": "sha256:1"})),
         "POST /containers/create" => (201, json!({"Id": "c0ffee", "Warnings": []})),
         "POST /containers/c0ffee/start" => message(
@@ -208,22 +158,21 @@ fn a_port_that_somebody_else_took_is_tried_again_and_then_named() {
         "DELETE /containers/c0ffee" => (204, Value::Null),
         _ => message(404, "not found"),
     });
-    start(&host)
+    daemon.run(START, &[])
         .code(3)
         .stderr("port is already allocated")
         .stderr("end what listens on that port");
     // Every container that was created for it is removed.
-    assert_eq!([0, 1].map(|at| counts[at].load(Ordering::Relaxed)), [3, 3]);
+    assert_eq!([CREATE, "DELETE "].map(|asked| daemon.asked(asked).len()), [3, 3]);
 }
 
 #[test]
 fn a_full_disk_at_creation() {
-    let folder = temp();
-    let (_runtime, host, _) = serve(folder.path(), |asked| match asked {
+    let daemon = Daemon::new(|asked| match asked {
         "GET /images/engine:1/json" => (200, json!({"Id": "sha256:1"})),
         _ => message(500, "failed to mount: no space left on device"),
     });
-    start(&host)
+    daemon.run(START, &[])
         .code(3)
         .stderr("no space left on device")
         .stderr("free disk space");
@@ -231,9 +180,10 @@ fn a_full_disk_at_creation() {
 
 #[test]
 fn a_name_cannot_lead_to_another_question() {
-    let folder = temp();
-    let (_runtime, host, counts) = serve(folder.path(), |_| message(404, "asked something else"));
-    let outcome = run(&host, r#"docker::start(#{ image: "../containers/prune?x=" })"#).code(2);
+    let daemon = Daemon::new(|_| message(404, "asked something else"));
+    let outcome = daemon
+        .run(r#"docker::start(#{ image: "../containers/prune?x=" })"#, &[])
+        .code(2);
     outcome.stderr("is no image reference").nowhere("asked something else");
-    assert_eq!(counts[0].load(Ordering::Relaxed), 0);
+    assert_eq!(daemon.asked(CREATE).len(), 0);
 }

@@ -163,6 +163,27 @@ impl Permits {
         self.check_path(path, Access::Read)
     }
 
+    /// A model or tokenizer as a script names it. What is there, beside the script in `home` or where the program was started, must lie
+    /// below `home` or where the user allowed reading, and is given by its real path; any other name is left to the hub.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed`, with the `--allow` that it needs.
+    pub fn check_model(&self, name: &str, home: &Path) -> Result<String> {
+        // A script in the current folder has a folder without a name.
+        let home = Path::new(".").join(home);
+        let Some(real) = [home.join(name), PathBuf::from(name)]
+            .iter()
+            .find_map(|path| path.canonicalize().ok())
+        else {
+            return Ok(name.to_owned());
+        };
+        if !canonical(&home).is_ok_and(|home| real.starts_with(home)) {
+            self.check_read(&real)?;
+        }
+        Ok(real.display().to_string())
+    }
+
     fn check_path(&self, path: &Path, access: Access) -> Result<PathBuf> {
         let real = canonical(path)?;
         let wide_enough = |(_, allowed): &&(PathBuf, Access)| access == Access::Read || *allowed == Access::Write;

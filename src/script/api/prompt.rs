@@ -33,9 +33,12 @@ struct Made {
 }
 
 impl Wishes {
-    fn origin(&self) -> Result<Origin> {
+    fn origin(&self, host: &Host) -> Result<Origin> {
         match (self.tokenizer.as_ref().or(self.model.as_ref()), self.vocabulary) {
-            (Some(name), None) => Ok(Origin::Tokenizer(name.clone())),
+            (Some(name), None) => {
+                let name = host.permits.check_model(name, &host.settings.root())?;
+                Ok(Origin::Tokenizer(name))
+            }
             (None, Some(size)) => Ok(Origin::Vocabulary(size)),
             (None, None) => Err(Fault::usage("a prompt needs to know its model")
                 .hint("give `model` or `tokenizer`, or `vocabulary`, the number of token ids")),
@@ -61,7 +64,7 @@ fn make(host: &Host, tokens: i64, wishes: &Wishes) -> Result<Made> {
         shared_prefix: wishes.shared_prefix,
     };
     let seed = wishes.seed.unwrap_or(host.settings.seed);
-    let prompts = host.tasks.wait(host.prompts.prompts(&wishes.origin()?, seed))?;
+    let prompts = host.tasks.wait(host.prompts.prompts(&wishes.origin(host)?, seed))?;
     if let Some(why) = prompts.chat_unknown().filter(|_| ask.chat) {
         return Err(Fault::usage(format!("a chat message cannot be counted: {why}")));
     }
@@ -83,7 +86,8 @@ pub mod prompt {
     /// A prompt of exactly so many tokens (1 to 1,000,000), as a map of `ids` (token ids), `text`, of which one is `()`, and `count`.
     /// Each call gives another prompt, different from its first token on, so that no engine answers it from its prefix cache.
     ///
-    /// Options: `model` or `tokenizer` (a folder or file with `tokenizer.json`, or a model of the Hugging Face hub), or instead
+    /// Options: `model` or `tokenizer` (a folder or file with `tokenizer.json` below the script's folder or one that the user allowed with
+    /// `--allow mount=DIR`, or a model of the Hugging Face hub), or instead
     /// `vocabulary` (how many token ids there are); `form`: `"tokens"` (default) or `"text"`, which is proven to re-encode to
     /// that number, special tokens included; `chat` (false): the text becomes the content of one user message, and the chat template
     /// counts; `shared_prefix` (0): tokens at the start that all prompts of one seed have in common; `seed` (that of the run).
@@ -91,7 +95,7 @@ pub mod prompt {
     /// # Errors
     ///
     /// `usage` when fewer tokens are asked for than what the engine adds needs (the hint has the smallest number), or text without a
-    /// tokenizer; `missing` when there is no tokenizer; `limit` for more than 1,000,000 tokens.
+    /// tokenizer; `missing` when there is no tokenizer; `not_allowed` for a file or folder elsewhere; `limit` for more than 1,000,000 tokens.
     ///
     /// # Example
     ///

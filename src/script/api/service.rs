@@ -150,7 +150,7 @@ pub mod service {
     }
 
     /// Runs a command inside the container, or beside the process with its environment, to its end: `#{ code, output, truncated }`. The output
-    /// is both streams in the order that they came, the first 4 MiB.
+    /// is both streams, the first 4 MiB; which of two lines on different streams comes first is not certain.
     ///
     /// # Errors
     ///

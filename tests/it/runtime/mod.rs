@@ -1,5 +1,7 @@
 //! What the tests of the runtimes share: a run of their own, and questions to Docker that do not go through our program.
 
+pub mod daemon;
+
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -41,6 +41,7 @@ impl Probed {
             services: Arc::clone(&host.services),
             shelf: Arc::default(),
             axes: Arc::new(|| None),
+            gpus: Arc::new(|_| Ok(None)),
             home: std::env::temp_dir(),
             seed: 7,
             shared_gpu: false,

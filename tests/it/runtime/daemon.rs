@@ -1,0 +1,94 @@
+//! A Docker daemon on a socket of the test's own, that answers what the test says and remembers what it was asked.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Outcome, Profiler, temp};
+
+/// A daemon that lives as long as this.
+pub struct Daemon {
+    folder: TempDir,
+    asked: Asked,
+    _runtime: tokio::runtime::Runtime,
+}
+
+/// `METHOD /path` without the version, and the body.
+type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
+impl Daemon {
+    /// Answers `METHOD /path`, without the version, with a status and a body; where that is 404, as a daemon usually does.
+    pub fn new(answers: impl Fn(&str) -> (u16, Value) + Clone + Send + Sync + 'static) -> Self {
+        let folder = temp();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let asked = Asked::default();
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::UnixListener::bind(folder.path().join("docker.sock")).unwrap()
+        };
+        let kept = Arc::clone(&asked);
+        let respond = move |request: Request| respond(request, Arc::clone(&kept), answers.clone());
+        runtime.spawn(axum::serve(listener, Router::new().fallback(respond)).into_future());
+        Self {
+            folder,
+            asked,
+            _runtime: runtime,
+        }
+    }
+
+    /// What `DOCKER_HOST` says for it.
+    pub fn host(&self) -> String {
+        format!("unix://{}", self.folder.path().join("docker.sock").display())
+    }
+
+    /// The bodies of all questions that begin so.
+    pub fn asked(&self, question: &str) -> Vec<Value> {
+        let asked = self.asked.lock().unwrap();
+        let bodies = asked.iter().filter(|(asked, _)| asked.starts_with(question));
+        bodies.map(|(_, body)| body.clone()).collect()
+    }
+
+    /// Runs a script before this daemon, with these arguments.
+    pub fn run(&self, script: &str, args: &[&str]) -> Outcome {
+        let program = Profiler::new().file("ask.rhai", script).args(["run", "ask.rhai"]);
+        program.args(args).env("DOCKER_HOST", self.host()).run()
+    }
+}
+
+/// An answer of the daemon with a reason.
+pub fn message(status: u16, text: &str) -> (u16, Value) {
+    (status, json!({"message": text}))
+}
+
+async fn respond(request: Request, kept: Asked, answers: impl Fn(&str) -> (u16, Value)) -> Response {
+    let path = request.uri().path();
+    let asked = format!("{} {}", request.method(), path.strip_prefix("/v1.41").unwrap_or(path));
+    let body = to_bytes(request.into_body(), 1 << 20).await.unwrap();
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    kept.lock().unwrap().push((asked.clone(), body));
+    let (status, body) = match (answers(&asked), usual(&asked)) {
+        ((404, _), Some(usual)) => (200, usual),
+        (answer, _) => answer,
+    };
+    let status = StatusCode::from_u16(status).unwrap();
+    if body.is_null() {
+        status.into_response()
+    } else {
+        (status, axum::Json(body)).into_response()
+    }
+}
+
+fn usual(asked: &str) -> Option<Value> {
+    match asked {
+        "GET /version" => Some(json!({"Version": "fake", "ApiVersion": "1.41"})),
+        "GET /info" => Some(json!({"DockerRootDir": "/", "Runtimes": {}})),
+        "GET /containers/json" => Some(json!([])),
+        _ => None,
+    }
+}
