@@ -78,4 +78,20 @@ mod tests {
         assert!(text.contains("refused"), "{text}");
         assert!(!text.contains("secret"), "{text}");
     }
+
+    #[tokio::test]
+    async fn an_engine_sends_nobody_elsewhere() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 1024]).await.unwrap();
+            let answer = "HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        });
+        let answer = build(direct()).unwrap().get(url).send().await.unwrap();
+        assert_eq!(answer.status(), 302);
+        server.await.unwrap();
+    }
 }

@@ -11,9 +11,7 @@ use crate::fault::Result;
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
-use crate::telemetry::{
-    Phase, Polled, Reading, Sampler, Series, Source, keep, require_alone, settle,
-};
+use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, keep, require_alone, settle};
 
 /// The most rows of a series in a probe's answer; the whole is in the run's folder.
 const SHOWN: usize = 200;

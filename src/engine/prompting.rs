@@ -80,12 +80,7 @@ fn wire(content: Content) -> Wire {
 
 /// What an engine's prompts come from: the tokenizer that was named; for text, or where the engine was launched on a model and
 /// does not tell its vocabulary, the model's; else ids alone.
-pub(super) fn origin(
-    options: &LaunchOptions,
-    runtime: RuntimeKind,
-    form: PromptForm,
-    told: Option<u32>,
-) -> Origin {
+pub(super) fn origin(options: &LaunchOptions, runtime: RuntimeKind, form: PromptForm, told: Option<u32>) -> Origin {
     if let Some(name) = &options.tokenizer {
         return Origin::Tokenizer(name.clone());
     }

@@ -37,7 +37,10 @@ impl Service {
             host.permits.check_launch(kind, launch, false)?;
             return Err(Fault::dry_run(match &launch.image {
                 Some(image) => format!("the image `{image}` would be started"),
-                None => format!("`{}` would be started", launch.command.first().map_or("", String::as_str)),
+                None => format!(
+                    "`{}` would be started",
+                    launch.command.first().map_or("", String::as_str)
+                ),
             }));
         }
         let context = StartContext {

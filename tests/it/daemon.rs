@@ -94,7 +94,8 @@ fn an_image_that_is_missing_and_cannot_be_pulled() {
         "POST /images/create" => message(404, "pull access denied for engine, repository does not exist"),
         _ => message(404, "No such image: engine:1"),
     });
-    daemon.run(START, &[])
+    daemon
+        .run(START, &[])
         .code(3)
         .stderr("the image `engine:1` is not here and cannot be pulled")
         .stderr("docker pull engine:1");
@@ -110,7 +111,8 @@ fn a_disk_that_fills_during_the_pull() {
         ),
         _ => message(404, "No such image: engine:1"),
     });
-    daemon.run(START, &[])
+    daemon
+        .run(START, &[])
         .code(3)
         .stderr("no space left on device")
         .stderr("docker system prune");
@@ -125,7 +127,8 @@ fn a_disk_that_cannot_hold_the_image_is_known_before_it_is_full() {
         ),
         _ => message(404, "No such image: engine:1"),
     });
-    daemon.run(START, &[])
+    daemon
+        .run(START, &[])
         .code(3)
         .stderr("the image `engine:1` needs at least")
         .stderr("free disk space");
@@ -158,7 +161,8 @@ fn a_port_that_somebody_else_took_is_tried_again_and_then_named() {
         "DELETE /containers/c0ffee" => (204, Value::Null),
         _ => message(404, "not found"),
     });
-    daemon.run(START, &[])
+    daemon
+        .run(START, &[])
         .code(3)
         .stderr("port is already allocated")
         .stderr("end what listens on that port");
@@ -170,9 +174,11 @@ fn a_port_that_somebody_else_took_is_tried_again_and_then_named() {
 fn a_full_disk_at_creation() {
     let daemon = Daemon::new(|asked| match asked {
         "GET /images/engine:1/json" => (200, json!({"Id": "sha256:1"})),
-        _ => message(500, "failed to mount: no space left on device"),
+        "POST /containers/create" => message(500, "failed to mount: no space left on device"),
+        _ => message(404, "not found"),
     });
-    daemon.run(START, &[])
+    daemon
+        .run(START, &[])
         .code(3)
         .stderr("no space left on device")
         .stderr("free disk space");
@@ -186,4 +192,52 @@ fn a_name_cannot_lead_to_another_question() {
         .code(2);
     outcome.stderr("is no image reference").nowhere("asked something else");
     assert_eq!(daemon.asked(CREATE).len(), 0);
+}
+
+#[test]
+fn only_containers_of_dead_runs_are_removed() {
+    let own = std::process::id();
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let stat = read(&format!("/proc/{own}/stat"));
+    let start = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .nth(19)
+        .unwrap()
+        .to_owned();
+    let (boot, machine) = (read("/proc/sys/kernel/random/boot_id"), read("/etc/machine-id"));
+    let space = std::fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
+    let space = space.replace(|c: char| !c.is_ascii_digit(), "");
+    let labels = |host: &str| json!({"profiler.run": "r", "profiler.host": host});
+    // The daemon gives more than it was asked for.
+    let listed = json!([
+        {"Id": "foreign", "Names": ["/db"], "Labels": {}},
+        {"Id": "bare", "Names": ["/bare"]},
+        {"Id": "half", "Names": ["/half"], "Labels": {"profiler.run": "r"}},
+        {"Id": "odd", "Names": ["/odd"], "Labels": labels("what is this")},
+        {"Id": "live", "Names": ["/live"], "Labels": labels(&format!("{own}:{start}:{boot}:{machine}:{space}"))},
+        {"Id": "elsewhere", "Names": ["/far"], "Labels": labels(&format!("{own}:1:{boot}:other-machine:{space}"))},
+        {"Id": "dead", "Names": ["/dead"], "Labels": labels(&format!("{own}:1:{boot}:{machine}:{space}"))},
+    ]);
+    for doctor in [true, false] {
+        let listed = listed.clone();
+        let daemon = Daemon::new(move |asked| match asked {
+            "GET /containers/json" => (200, listed.clone()),
+            "DELETE /containers/dead" => (204, Value::Null),
+            _ => message(404, "not found"),
+        });
+        if doctor {
+            let program = Profiler::new().args(["doctor", "--clean"]);
+            let _ = program
+                .env("DOCKER_HOST", daemon.host())
+                .run()
+                .stdout("container dead of r");
+        } else {
+            let _ = daemon.run(START, &[]).stderr("ended the container `dead`");
+        }
+        assert_eq!(daemon.asked("DELETE ").len(), 1);
+        assert_eq!(daemon.asked("DELETE /containers/dead").len(), 1);
+    }
 }

@@ -35,4 +35,5 @@ mod search;
 mod sim;
 mod support;
 mod telemetry;
+mod tenancy;
 mod verdicts;

@@ -1,5 +1,8 @@
 //! What a stranger's script asks for is refused by name, before Docker is even looked for, unless the user allowed it.
 
+use serde_json::{Value, json};
+
+use crate::runtime::daemon::{Daemon, message};
 use crate::support::{Outcome, Profiler, temp};
 
 /// Runs one line of a script where no daemon is: what is refused is refused before that matters.
@@ -109,4 +112,262 @@ fn the_token_is_never_shown_nor_given_unasked() {
     };
     with_token("process").stdout("token=").nowhere("hf_secret");
     with_token("process,token").stdout("token=hf_secret");
+}
+
+/// An adapter that is vLLM's, and asks for one thing more.
+fn greedy(more: &str) -> String {
+    format!(
+        r#"import "std/engines/vllm" as vllm;
+fn launch(options) {{ vllm::launch(options) + #{{ {more} }} }}
+fn ready(engine) {{ vllm::ready(engine) }}
+fn request(point) {{ vllm::request(point) }}
+fn facts() {{ vllm::facts() }}
+fn failures() {{ vllm::failures() }}
+fn flags(limits) {{ vllm::flags(limits) }}
+"#
+    )
+}
+
+/// Probes an engine where no daemon is; `./mine.rhai` is an adapter that asks for `more`.
+fn probe(engine: &str, more: &str) -> Outcome {
+    let script = format!(r#"import "std/engines" as engines; engines::{engine}.probe(#{{ input: 9, output: 9 }})"#);
+    let program = Profiler::new().file("ask.rhai", script).file("mine.rhai", greedy(more));
+    program
+        .args(["run", "ask.rhai"])
+        .env("DOCKER_HOST", "unix:///no/daemon/here")
+        .run()
+}
+
+#[test]
+fn what_an_engine_asks_for_is_refused_by_name_before_anything_starts() {
+    let folder = temp();
+    std::fs::write(folder.path().join("config.json"), "{}").unwrap();
+    let outside = folder.path().canonicalize().unwrap().display().to_string();
+    let model = format!(r#"launch("vllm", #{{ model: "{outside}" }})"#);
+    for (engine, name) in [
+        (
+            r#"launch("vllm", #{ model: "m", trust_remote_code: true })"#,
+            "`trust_remote_code`",
+        ),
+        (
+            r#"launch("vllm", #{ model: "m", engine_args: ["--trust-remote-code"] })"#,
+            "`trust_remote_code`",
+        ),
+        (
+            r#"launch("tgi", #{ model: "m", env: #{ TRUST_REMOTE_CODE: "true" } })"#,
+            "`trust_remote_code`",
+        ),
+        (
+            r#"launch("vllm", #{ model: "m", runtime: "process" })"#,
+            "native processes are not allowed",
+        ),
+        (r#"attach("openai", #{ url: "http://10.0.0.1:8000" })"#, "`10.0.0.1`"),
+        (r#"attach("openai", #{ container: "db" })"#, "the container `db`"),
+        (
+            r#"launch("vllm", #{ model: "m", tokenizer: "/etc/hostname" })"#,
+            "reading `/etc/hostname` is not allowed",
+        ),
+        (&model, &format!("reading `{outside}` is not allowed")),
+    ] {
+        let outcome = probe(engine, "").code(3).stderr(name).stderr("--allow");
+        outcome.nowhere(NO_DAEMON);
+    }
+}
+
+#[test]
+fn what_an_adapter_asks_for_is_refused_by_name_before_anything_starts() {
+    for (more, name) in [
+        ("privileged: true", "`privileged`"),
+        (r#"network: "host""#, r#"`network: "host"`"#),
+        (r#"mounts: [#{ host: "/run", container: "/r" }]"#, "never allowed"),
+        (r#"mounts: [#{ host: "/etc", container: "/e" }]"#, "--allow mount=/etc"),
+        (r#"args: ["--trust-remote-code"]"#, "`trust_remote_code`"),
+    ] {
+        probe(r#"launch("./mine.rhai", #{ model: "m" })"#, more)
+            .code(3)
+            .stderr(name)
+            .nowhere(NO_DAEMON);
+    }
+}
+
+#[test]
+fn an_adapter_leads_no_request_away_from_its_engine() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let seen = std::sync::Arc::clone(&asked);
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let elsewhere = format!("@{}/x", listener.local_addr().unwrap());
+    let router = axum::Router::new().fallback(move || {
+        seen.store(true, std::sync::atomic::Ordering::Relaxed);
+        std::future::ready("{}")
+    });
+    runtime.spawn(axum::serve(listener, router).into_future());
+    let sim = r#"import "std/engines/sim" as sim;
+fn launch(options) { sim::launch(options) }
+fn ready(engine) { sim::ready(engine) }
+fn failures() { sim::failures() }
+fn flags(limits) { sim::flags(limits) }
+"#;
+    let request = "fn request(point) { sim::request(point) }\n";
+    let facts = "fn facts() { sim::facts() }\n";
+    for adapter in [
+        format!("fn request(point) {{ sim::request(point) + #{{ path: \"{elsewhere}\" }} }}\n{facts}"),
+        format!("fn facts() {{ let f = sim::facts(); f.metrics.path = \"{elsewhere}\"; f }}\n{request}"),
+        format!(
+            "fn facts() {{ let f = sim::facts(); f.info = #{{ version: #{{ path: \"{elsewhere}\", pointer: \"/v\" }} }}; f }}\n{request}"
+        ),
+    ] {
+        let script = r#"import "std/engines" as engines; engines::launch("./mine.rhai", #{ runtime: "sim" }).probe(#{ input: 9, output: 9 })"#;
+        let program = Profiler::new()
+            .file("ask.rhai", script)
+            .file("mine.rhai", format!("{sim}{adapter}"));
+        let outcome = program.args(["run", "ask.rhai"]).run();
+        let _ = outcome
+            .code(2)
+            .stderr(&format!("the path `{elsewhere}` does not begin with `/`"));
+        assert!(!asked.load(std::sync::atomic::Ordering::Relaxed));
+    }
+}
+
+#[test]
+fn only_the_command_line_is_the_users_word() {
+    let script = r#"import "std/engines" as engines; let p = params(#{ url: param("", "") });
+        engines::attach("openai", #{ url: p.url, start_timeout: 0.1 }).probe(#{ input: 9, output: 9 })"#;
+    let program = || Profiler::new().file("ask.rhai", script).args(["run", "ask.rhai"]);
+    // No address is ever used: this one is for documentation.
+    let url = "http://192.0.2.1:9";
+    let file = format!("url: {url}\n");
+    let _ = program()
+        .file("p.yaml", file)
+        .args(["--params", "p.yaml"])
+        .run()
+        .code(3)
+        .stderr("--allow net=192.0.2.1");
+    for word in [["--set", "url=http://192.0.2.1:9"], ["--allow", "net=192.0.2.1"]] {
+        let outcome = program().args(["--set", &format!("url={url}")]).args(word).run();
+        let _ = outcome.stderr("no engine answers").nowhere("--allow net");
+    }
+}
+
+/// A daemon that has every image and starts nothing.
+fn reluctant() -> Daemon {
+    Daemon::new(|asked| match asked {
+        "POST /containers/create" => (201, json!({"Id": "c0ffee", "Warnings": []})),
+        "POST /containers/c0ffee/start" => message(500, "not today"),
+        "DELETE /containers/c0ffee" => (204, Value::Null),
+        image if image.starts_with("GET /images/") => (200, json!({"Id": "sha256:1"})),
+        _ => message(404, "not found"),
+    })
+}
+
+#[test]
+fn token_and_cache_are_for_the_images_of_shipped_adapters() {
+    let cache = temp();
+    std::fs::create_dir(cache.path().join("models--org--m")).unwrap();
+    for (engine, allow, given) in [
+        (r#""vllm", #{ model: "org/m" }"#, "", true),
+        (r#""vllm", #{ model: "org/m", image: "mine:1" }"#, "", false),
+        (r#""vllm", #{ model: "org/m", image: "mine:1" }"#, "image=mine", true),
+        (r#""./mine.rhai", #{ model: "org/m" }"#, "", false),
+    ] {
+        let daemon = reluctant();
+        let script =
+            format!(r#"import "std/engines" as engines; engines::launch({engine}).probe(#{{ input: 9, output: 9 }})"#);
+        let program = Profiler::new()
+            .file("ask.rhai", script)
+            .file("mine.rhai", greedy(""))
+            .args(["run", "ask.rhai", "--allow", allow])
+            .env("DOCKER_HOST", daemon.host())
+            .env("HF_TOKEN", "hf_secret")
+            .env("HF_HUB_CACHE", cache.path());
+        let outcome = program.run().stderr("not today").nowhere("hf_secret");
+        let created = daemon.asked("POST /containers/create");
+        assert_eq!(created.len(), 1, "{engine}");
+        let token = created[0]["Env"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|entry| entry == "HF_TOKEN=hf_secret");
+        let mounts = created[0]["HostConfig"]["Mounts"].as_array().unwrap();
+        assert!(mounts.iter().all(|mount| mount["ReadOnly"] == true), "{mounts:?}");
+        assert_eq!((token, mounts.len()), (given, usize::from(given)), "{engine}");
+        if !given {
+            let _ = outcome
+                .stderr("the Hugging Face token is not given")
+                .stderr("the model cache is not shown");
+        }
+    }
+}
+
+#[test]
+fn the_daemons_own_socket_is_mounted_by_no_name() {
+    let daemon = reluctant();
+    let socket = daemon.host().strip_prefix("unix://").unwrap().to_owned();
+    let folder = std::path::Path::new(&socket).parent().unwrap().to_owned();
+    let links = temp();
+    let (to_socket, to_folder) = (links.path().join("a"), links.path().join("b"));
+    std::os::unix::fs::symlink(&socket, &to_socket).unwrap();
+    std::os::unix::fs::symlink(&folder, &to_folder).unwrap();
+    let parent = folder.parent().unwrap();
+    for path in [std::path::Path::new(&socket), &folder, &to_socket, &to_folder, parent] {
+        let mount = format!(
+            r#"docker::start(#{{ image: "x", mounts: [#{{ host: "{}", container: "/m" }}] }})"#,
+            path.display()
+        );
+        let outcome = daemon.run(&mount, &["--allow", "mount=/"]).code(3);
+        let _ = outcome.stderr("is never allowed: it");
+    }
+    assert_eq!(daemon.asked("").len(), 0, "the daemon was asked");
+}
+
+#[test]
+fn a_rehearsal_starts_nothing() {
+    let started = temp();
+    let file = started.path().join("started").display().to_string();
+    for script in [
+        format!(r#"process::start(#{{ command: ["touch", "{file}"] }})"#),
+        r#"docker::start(#{ image: "engine:1" })"#.to_owned(),
+        r#"import "std/engines" as engines; engines::launch("vllm", #{ model: "m" }).start()"#.to_owned(),
+        r#"import "std/engines" as engines; engines::attach("openai", #{ url: "http://127.0.0.1:1" }).probe(#{ input: 9, output: 9 })"#.to_owned(),
+    ] {
+        let daemon = reluctant();
+        let outcome = daemon.run(&script, &["--dry-run", "--allow", "process"]);
+        let _ = outcome.success().stdout("nothing was started");
+        assert_eq!(daemon.asked("").len(), 0, "{script}");
+    }
+    assert!(!started.path().join("started").exists());
+    // What the run would refuse, its rehearsal refuses.
+    for line in [
+        r#"process::start(#{ command: ["true"] })"#,
+        r#"docker::start(#{ image: "x", privileged: true })"#,
+    ] {
+        let program = Profiler::new()
+            .file("ask.rhai", line)
+            .args(["run", "ask.rhai", "--dry-run"]);
+        let _ = program.run().code(3);
+    }
+}
+
+#[test]
+fn a_script_reads_tokenizers_only_below_its_folder_or_where_the_user_allowed() {
+    let outside = temp();
+    let path = outside.path().canonicalize().unwrap();
+    std::fs::write(path.join("tokenizer.json"), "{}").unwrap();
+    let ask = |name: &str, allow: &str| {
+        let script = format!(r#"prompt::tokens(9, #{{ tokenizer: "{name}" }})"#);
+        let program = Profiler::new()
+            .file("ask.rhai", script)
+            .file("mine/tokenizer.json", "{}");
+        std::os::unix::fs::symlink(&path, program.folder().join("link")).unwrap();
+        program.args(["run", "ask.rhai", "--allow", allow]).run()
+    };
+    let shown = path.display().to_string();
+    for name in [&shown, &format!("{shown}/tokenizer.json"), "link", "/etc/hostname"] {
+        let _ = ask(name, "").code(3).stderr("reading `").stderr("--allow mount=");
+    }
+    // Read, and found to be none.
+    let _ = ask("mine", "").nowhere("is not allowed").stderr("tokenizer");
+    let _ = ask(&shown, &format!("mount={shown}"))
+        .nowhere("is not allowed")
+        .stderr("tokenizer");
 }

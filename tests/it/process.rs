@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use profiler::fault::Kind;
+use profiler::run::Event;
 use profiler::runtime::{Launch, RuntimeKind, State};
 
 use crate::runtime::{context, eventually, line, lives, native, start};
+use crate::script::bench::Bench;
 
 const GRACE: Duration = Duration::from_millis(100);
 
@@ -142,4 +144,29 @@ async fn a_program_that_is_not_there_is_missing() {
         .unwrap_err();
     assert_eq!(fault.kind, Kind::Missing);
     assert!(fault.message.contains("no-such-program-anywhere"));
+}
+
+#[test]
+fn a_panic_of_the_host_ends_what_the_script_started() {
+    let script = r#"let s = process::start(#{ command: ["sh", "-c", "echo ready; sleep 1000"] });
+        while s.logs() == [] { sleep(0.01); } print("go");"#;
+    let bench = Bench::script(script);
+    let host = bench.allowing("process");
+    host.run.listen(Box::new(|event| {
+        assert!(!matches!(event, Event::Print { .. }), "the host is broken");
+    }));
+    let diagnostic = bench.run_in(&host).unwrap_err();
+    assert_eq!(
+        (diagnostic.fault.kind, diagnostic.fault.kind.exit_code()),
+        (Kind::Internal, 101)
+    );
+    assert!(
+        diagnostic.fault.message.contains("the host is broken"),
+        "{}",
+        diagnostic.fault
+    );
+    let pids = host.tasks.wait(host.services.list()[0].pids()).unwrap();
+    assert!(pids.iter().any(|&pid| lives(pid)));
+    drop(host);
+    eventually("everything ended", || pids.iter().all(|&pid| !lives(pid)));
 }

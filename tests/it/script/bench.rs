@@ -62,13 +62,24 @@ impl Bench {
     }
 
     pub fn host(&self) -> Arc<Host> {
+        self.allowing("")
+    }
+
+    /// A host with `--allow`.
+    pub fn allowing(&self, allow: &str) -> Arc<Host> {
         let settings = Settings {
             script: self.path("main.rhai"),
             ..self.settings.clone()
         };
         let run = Arc::new(Run::ephemeral("test"));
         let tasks = Tasks::new(self.runtime.handle().clone());
-        Arc::new(Host::new(tasks, run, Permits::default(), Arc::default(), settings))
+        Arc::new(Host::new(
+            tasks,
+            run,
+            Permits::parse([allow]).unwrap(),
+            Arc::default(),
+            settings,
+        ))
     }
 
     pub fn run_in(&self, host: &Arc<Host>) -> Result<Value, Box<Diagnostic>> {

@@ -1,0 +1,164 @@
+//! Before a start, the GPUs are free of others and back at their baseline. The GPU is one that the test makes up.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use profiler::boundary::Point;
+use profiler::engine::{Context, Engine, ProbeOptions};
+use profiler::fault::{Fault, Kind};
+use profiler::runtime::{Permits, Services};
+use profiler::script;
+use profiler::telemetry::{Device, Polled, Reading, Source, Tenant};
+use serde_json::{Value, json};
+
+use crate::script::bench::Bench;
+
+/// An engine whose process ends at once.
+const ENDS: &str = r#"import "std/engines/openai" as openai;
+fn launch(options) { #{ command: ["false"], port: 0 } }
+fn ready(engine) { false }
+fn request(point) { openai::request(point) }
+fn facts() { openai::facts() }
+fn failures() { openai::failures() }
+fn flags(limits) { openai::flags(limits) }
+"#;
+
+const MIB: u64 = 1 << 20;
+
+/// An engine on a made-up GPU.
+struct Tested {
+    engine: Engine,
+    services: Arc<Services>,
+    looks: Arc<Mutex<VecDeque<(u64, u64)>>>,
+    /// MiB in use at each look, and how many starts there were by then.
+    seen: Arc<Mutex<Vec<(u64, usize)>>>,
+    _bench: Bench,
+}
+
+impl Tested {
+    /// Each look sees (MiB in use, MiB that process 1 holds of it); the last one is seen again and again.
+    fn new(shared_gpu: bool, looks: &[(u64, u64)]) -> Self {
+        let bench = Bench::new(&[("main.rhai", ""), ("mine.rhai", ENDS)]);
+        let host = bench.host();
+        let looks = Arc::new(Mutex::new(VecDeque::from(looks.to_vec())));
+        let seen: Arc<Mutex<Vec<(u64, usize)>>> = Arc::default();
+        let (shown, told) = (Arc::clone(&looks), Arc::clone(&seen));
+        let services = Arc::clone(&host.services);
+        let context = Context {
+            tasks: host.tasks.clone(),
+            run: Arc::clone(&host.run),
+            permits: Permits::parse(["process"]).unwrap(),
+            services: Arc::clone(&host.services),
+            shelf: Arc::default(),
+            axes: Arc::new(|| None),
+            gpus: Arc::new(move |names| {
+                assert_eq!(names, ["0"]);
+                let (shown, told, services) = (Arc::clone(&shown), Arc::clone(&told), Arc::clone(&services));
+                let source: Box<dyn Source> = Box::new(Polled::new("nvml", move || {
+                    let reading = look(&shown);
+                    told.lock().unwrap().push((reading.used() / MIB, services.list().len()));
+                    Ok(reading)
+                }));
+                Ok(Some(source))
+            }),
+            home: bench.path(""),
+            seed: 1,
+            shared_gpu,
+            dry_run: false,
+        };
+        let options = json!({ "runtime": "process", "gpus": [0], "settle_timeout": 0.3 });
+        let adapter = script::adapter(&host, "./mine.rhai").unwrap();
+        Self {
+            engine: Engine::describe(context, adapter, serde_json::from_value(options).unwrap()).unwrap(),
+            services: Arc::clone(&host.services),
+            looks,
+            seen,
+            _bench: bench,
+        }
+    }
+
+    fn then(&self, looks: &[(u64, u64)]) {
+        *self.looks.lock().unwrap() = looks.iter().copied().collect();
+    }
+
+    fn probe(&self) -> Result<Value, Fault> {
+        let point = Point::default().with("input", 9).with("output", 9);
+        self.engine.probe(&point, ProbeOptions::default())
+    }
+
+    /// The engine was started, and ended.
+    #[track_caller]
+    fn starts(&self) {
+        assert_eq!(self.probe().unwrap()["verdict"], "start_failed");
+    }
+
+    /// How many starts there were.
+    fn started(&self) -> usize {
+        self.services.list().len()
+    }
+}
+
+fn look(looks: &Mutex<VecDeque<(u64, u64)>>) -> Reading {
+    let mut looks = looks.lock().unwrap();
+    let (used, foreign) = looks[0];
+    if looks.len() > 1 {
+        looks.pop_front();
+    }
+    let device = Device {
+        id: "GPU-1".into(),
+        name: "made up".into(),
+        used: used * MIB,
+        total: 80_000 * MIB,
+    };
+    let tenant = Tenant {
+        pid: 1,
+        device: "GPU-1".into(),
+        used: Some(foreign * MIB),
+    };
+    Reading {
+        devices: vec![device],
+        tenants: vec![tenant],
+    }
+}
+
+#[test]
+fn a_gpu_that_somebody_else_uses_is_refused_unless_the_user_shares_it() {
+    let foreign = Tested::new(false, &[(500, 257)]);
+    let fault = foreign.probe().unwrap_err();
+    assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));
+    assert!(fault.message.contains("process 1 holds 257 MiB of `GPU-1`"), "{fault}");
+    assert!(fault.hint.unwrap().contains("--shared-gpu"));
+    assert_eq!(foreign.started(), 0);
+
+    Tested::new(false, &[(500, 256)]).starts();
+    Tested::new(true, &[(500, 257)]).starts();
+}
+
+#[test]
+fn memory_is_back_at_its_baseline_before_the_next_start() {
+    let tested = Tested::new(false, &[(100, 0)]);
+    tested.starts();
+    // Freed lazily: seen twice before it is gone.
+    tested.then(&[(700, 0), (700, 0), (120, 0)]);
+    tested.starts();
+    let seen = tested.seen.lock().unwrap().clone();
+    let lazily: Vec<usize> = seen
+        .iter()
+        .filter(|(used, _)| *used == 700)
+        .map(|(_, started)| *started)
+        .collect();
+    assert_eq!(lazily, [1, 1], "it was started before the memory was back");
+
+    let starts = tested.started();
+    tested.then(&[(700, 0)]);
+    let fault = tested.probe().unwrap_err();
+    assert_eq!(fault.kind, Kind::Missing);
+    assert!(
+        fault
+            .message
+            .contains("after 0.3 s, still in use beyond the baseline: 600 MiB of `GPU-1`"),
+        "{fault}"
+    );
+    assert!(fault.hint.unwrap().contains("settle_timeout"));
+    assert_eq!(tested.started(), starts);
+}
