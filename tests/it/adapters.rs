@@ -4,10 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use profiler::sim::{Sim, Spec};
+use profiler::telemetry;
 use serde_json::json;
 
 use super::engine::value;
 use super::script::bench::Bench;
+use crate::support::Profiler;
 
 #[test]
 fn a_running_server_is_attached_to_and_left_running() {
@@ -82,6 +84,29 @@ fn an_unknown_engine_or_option_names_the_nearest() {
     assert!(engine.contains("`vllm`"), "{engine}");
     let option = error("engines::launch(\"sim\", #{ modle: \"x\" })");
     assert!(option.contains("`modle`") && option.contains("`model`"), "{option}");
+}
+
+#[test]
+fn what_the_user_named_is_never_replaced_by_a_simulation() {
+    let status = |options: &[&str]| {
+        let sets = options.iter().flat_map(|option| ["--set", option]);
+        Profiler::new().args(["run", "adaptive"]).args(sets).run()
+    };
+    let _ = status(&["url=http://127.0.0.1:1"]).code(2).stderr("engine=vllm");
+    let _ = status(&["engine=sim", "runtime=docker"])
+        .code(2)
+        .stderr("does not run in `docker`");
+    let _ = status(&["engine=sim", "engine_args=[\"--x\"]"])
+        .code(2)
+        .stderr("cannot simulate `engine_args`");
+    let _ = status(&["engine=openai"]).code(2).stderr("name its `url`");
+    if telemetry::gpus().is_ok_and(|gpus| !gpus.is_empty()) {
+        return;
+    }
+    let _ = status(&["runtime=docker"])
+        .code(3)
+        .stderr("runtime `docker` is not replaced by a simulation");
+    let _ = status(&["image=mine"]).code(3).stderr("image `mine` is not replaced");
 }
 
 #[test]

@@ -1,12 +1,39 @@
-//! What a script sees of a fault that it caught.
+//! Faults in scripts: what a script sees of one that it caught, and those that it throws.
 
 use rhai::plugin::*;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Kind};
+use crate::script::Caught;
+
+/// Kinds that a script may throw.
+const THROWN: [Kind; 4] = [Kind::Missing, Kind::Script, Kind::Threshold, Kind::Usage];
 
 /// What a script sees of a fault that it caught.
 #[export_module]
 pub mod fault {
+    /// A fault to throw. Where nobody catches it, the run ends with the status of its kind: `usage` 2, `missing` 3, `threshold` 4,
+    /// `script` 1, as with any other value that is thrown. `hint` is the remedy.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for another kind.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// try { throw fault("missing", "there is no second GPU", "run it with one"); } catch (e) { assert(e.kind == "missing"); }
+    /// ```
+    #[rhai_fn(name = "fault", global, return_raw)]
+    pub fn thrown(kind: &str, message: &str, hint: &str) -> Caught<Fault> {
+        let Some(kind) = THROWN.into_iter().find(|known| known.name() == kind) else {
+            let names = THROWN.map(|kind| format!("`{}`", kind.name())).join(", ");
+            return Err(Fault::usage(format!("a script throws no fault of the kind `{kind}`"))
+                .hint(format!("the kinds are {names}"))
+                .into());
+        };
+        Ok(Fault::new(kind, message).hint(hint))
+    }
+
     /// What kind of thing went wrong, a stable name to compare with: `usage`, `missing`, `not_allowed`, `timeout`, `limit`,
     /// `http`, `engine`, `io`, `script`, `threshold`, `compile` or `internal`.
     ///

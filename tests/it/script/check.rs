@@ -120,6 +120,8 @@ fn an_adapter_must_export_all_six_functions() {
         "this adapter exports `flags` with 2 parameters, not `flags(limits)`",
         "main.rhai",
     );
+    let half = "fn launch(options) { #{} } fn ready(engine) { true } fn request(point) { #{} }";
+    assert_eq!(found(&Bench::script(half)).len(), 3);
 }
 
 #[test]
