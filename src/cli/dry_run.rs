@@ -206,10 +206,14 @@ fn describe(document: &Value) -> String {
             Some(seconds) => format!("at most {seconds} s, as `search.max_seconds` says"),
             None => "how long they take is known once the first was made; `search.max_seconds` bounds it".to_owned(),
         });
+        let asked = &document["first_question"]["point"];
+        if !asked.is_null() {
+            entries.push(format!("the script asks first: {asked}"));
+        }
         entries.extend(
             texts(&boundary["first_points"])
                 .into_iter()
-                .map(|point| format!("first points: {point}")),
+                .map(|point| format!("where most is open: {point}")),
         );
         list(&format!("boundary over {}", boundary["axes"]), entries);
     }

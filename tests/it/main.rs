@@ -26,6 +26,7 @@ mod orphans;
 mod permits;
 mod process;
 mod prompt;
+mod readme;
 mod repl;
 mod resume;
 mod run;

@@ -188,7 +188,7 @@ fn a_dry_run_starts_nothing_and_says_what_would_be_done() {
         .stdout("nothing was started")
         .stdout("limit = 5")
         .stdout("token")
-        .stdout("first points: ");
+        .stdout("where most is open: ");
     assert!(!outcome.folder().join("runs").exists());
 }
 

@@ -1,0 +1,94 @@
+//! The README as a newcomer reads it: every command is run, every script too, and what it shows is what the program prints.
+
+use std::path::Path;
+
+use crate::support::Profiler;
+
+/// A fenced block: its language, and its lines.
+struct Block {
+    language: String,
+    text: String,
+}
+
+fn blocks(markdown: &str) -> Vec<Block> {
+    let mut parts = markdown.split("```").skip(1);
+    let mut found = Vec::new();
+    while let (Some(inside), _) = (parts.next(), parts.next()) {
+        let (language, text) = inside.split_once('\n').unwrap();
+        found.push(Block {
+            language: language.to_owned(),
+            text: text.to_owned(),
+        });
+    }
+    found
+}
+
+fn readme() -> Vec<Block> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    blocks(&std::fs::read_to_string(root.join("README.md")).unwrap())
+}
+
+fn of(language: &str) -> Vec<String> {
+    let wanted = readme().into_iter().filter(|block| block.language == language);
+    let texts: Vec<_> = wanted.map(|block| block.text).collect();
+    assert!(!texts.is_empty(), "no {language} block");
+    texts
+}
+
+/// A command in the repository's folder, with results elsewhere; `cargo run --release --` stands for the binary under test.
+fn profiler(words: &[&str], folder: &Path) -> Profiler {
+    let command = Profiler::new().current_dir(folder).env("LC_ALL", "C.UTF-8");
+    words.iter().fold(command, |command, word| command.arg(word))
+}
+
+#[test]
+fn every_command_works() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for block in of("sh") {
+        // The commands of one block follow each other in one folder; scripts are reached from there as from the repository.
+        let folder = crate::support::temp();
+        std::os::unix::fs::symlink(root.join("scripts"), folder.path().join("scripts")).unwrap();
+        std::fs::create_dir(folder.path().join("models")).unwrap();
+        std::fs::write(folder.path().join("models/my.gguf"), "a dry run opens no model").unwrap();
+        for line in block.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                // This is what runs now.
+                ["cargo", "test"] => {}
+                ["cargo", "run", "--release", "--", words @ ..] | ["profiler", words @ ..] => {
+                    let _ = profiler(words, folder.path()).run().success();
+                }
+                _ => panic!("neither a command of ours nor a known one: {line}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_script_runs() {
+    for text in of("rhai") {
+        let command = Profiler::new().file("readme.rhai", text);
+        let _ = command
+            .args(["run", "readme.rhai"])
+            .run()
+            .success()
+            .stdout("recommended");
+    }
+}
+
+/// The simulated engine and the search have seeds of their own: the same box gives the same picture.
+#[test]
+fn the_output_shown_is_real() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let outcome = profiler(&["run", "adaptive"], root)
+        .args(["--out"])
+        .arg(crate::support::temp().path().join("run"));
+    let outcome = outcome.run().success();
+    for text in of("text") {
+        assert!(
+            outcome.stdout.contains(text.trim()),
+            "not what is printed now:\n{}",
+            outcome.stdout
+        );
+    }
+}
