@@ -11,7 +11,7 @@ use super::program::Program;
 use super::{Status, dry_run, script_help, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, Page, SIMULATED};
-use crate::run::{Found, Manifest, Plan, Run, Script, hide};
+use crate::run::{Found, Manifest, Plan, Run, Script, hide, stillborn};
 use crate::runtime::{Services, orphans};
 use crate::script::{self, Diagnostic, Host, Main, Settings};
 use crate::telemetry;
@@ -47,12 +47,31 @@ pub(super) struct Args {
     help: bool,
 }
 
-/// Runs the script to its end.
+/// What came of preparing a run.
+enum Prepared {
+    /// There is nothing to run, or it does not compile.
+    Answered(Status),
+    /// The script can begin.
+    Ready(Main, Arc<Host>),
+}
+
+/// Runs the script to its end. With `--json`, what hinders it from beginning is told as a document too.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let prepared = prepare(args, program).inspect_err(|fault| {
+        let script = args.script.as_deref().unwrap_or(Path::new(""));
+        print_stillborn(args, script, &Diagnostic::from(fault.clone()), program);
+    });
+    match prepared? {
+        Prepared::Answered(status) => Ok(status),
+        Prepared::Ready(main, host) => follow(args, &main, &host, program),
+    }
+}
+
+fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     let script = match (&args.script, &args.resume) {
         (Some(script), _) => script.clone(),
         (None, Some(folder)) => PathBuf::from(Manifest::read(folder)?.script.path),
-        (None, None) if args.help => return script_help::of_command(program),
+        (None, None) if args.help => return script_help::of_command(program).map(Prepared::Answered),
         (None, None) => {
             return Err(Fault::usage("`profiler run` needs a script")
                 .hint("give the path of one, or a name that `profiler list` shows: profiler run adaptive"));
@@ -60,7 +79,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     };
     let main = Main::open(&script)?;
     if args.help {
-        return script_help::of_script(&script, &main, program);
+        return script_help::of_script(&script, &main, program).map(Prepared::Answered);
     }
     let mut plan = Plan {
         script: Script {
@@ -74,7 +93,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         permissions: args.options.allow.clone(),
     };
     if args.dry_run {
-        return dry_run::execute(args, &script, &main, plan, program);
+        return dry_run::execute(args, &script, &main, plan, program).map(Prepared::Answered);
     }
     let module = |name: &str| script::module_hash(&main, name);
     let run = match &args.resume {
@@ -82,7 +101,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             let found = Found::read(folder)?;
             found.check(&plan, &module)?;
             if found.done() {
-                return show::print(&found, args.json, program).map(|()| Status::from(found.nothing_fits()));
+                show::print(&found, args.json, program)?;
+                return Ok(Prepared::Answered(found.nothing_fits().into()));
             }
             if plan.set.is_empty() {
                 plan.set.clone_from(&found.manifest.set);
@@ -93,7 +113,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             // What does not compile leaves no folder.
             let nowhere = Arc::new(Run::ephemeral("compile"));
             if let Err(diagnostic) = script::compile(&host(args, &script, Map::new(), nowhere, program)?, &main) {
-                return Ok(complain(program, &diagnostic));
+                print_stillborn(args, &script, &diagnostic, program);
+                return Ok(Prepared::Answered(complain(program, &diagnostic)));
             }
             Run::create(&plan, args.out.as_deref())?
         }
@@ -102,7 +123,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         program.terminal.say(&format!("run folder: {}", folder.display()));
     }
     let host = host(args, &script, plan.set, Arc::new(run), program)?;
-    follow(args, &main, &host, program)
+    Ok(Prepared::Ready(main, host))
 }
 
 /// What primitives reach: made of the options.
@@ -188,35 +209,42 @@ fn conclude(
         Err(diagnostic) => {
             let status = complain(program, &diagnostic);
             let interrupted = diagnostic.fault.kind == Kind::Interrupted;
-            let fault = json!({
-                "kind": diagnostic.fault.kind.name(),
-                "message": diagnostic.fault.message,
-                "hint": diagnostic.fault.hint,
-                "at": diagnostic.location(),
-            });
+            let fault = described(&diagnostic);
+            let ended = host
+                .run
+                .end(if interrupted { "interrupted" } else { "failed" }, fault.clone());
             // What ended the run is told already; a disk that is full may well be that.
-            if let Err(fault) = host.run.end(if interrupted { "interrupted" } else { "failed" }, fault)
+            if let Err(fault) = &ended
                 && fault.message != diagnostic.fault.message
             {
-                program.terminal.complain(&fault);
+                program.terminal.complain(fault);
             }
-            resumable(host, program);
+            if args.json {
+                let document = ended.unwrap_or_else(|_| host.run.document(Err(&fault)));
+                print_json(&document, program)?;
+            }
+            go_on(args, host, interrupted, program);
             return Ok(status);
         }
     };
-    let document = host.run.end("done", value)?;
-    let result = &document["result"];
-    let json = |value: &Value| {
-        let text = serde_json::to_string_pretty(value).map_err(|error| Fault::internal(error.to_string()))?;
-        program.terminal.print(&hide(&text))
+    let document = match host.run.end("done", value) {
+        Ok(document) => document,
+        Err(fault) => {
+            if args.json {
+                let told = described(&Diagnostic::from(fault.clone()));
+                print_json(&host.run.document(Err(&told)), program)?;
+            }
+            return Err(fault);
+        }
     };
+    let result = &document["result"];
     if args.json {
-        json(&document)?;
+        print_json(&document, program)?;
     } else if !result.is_null() && !live.has_shown(result) {
         if host.run.simulated() {
             program.terminal.print(SIMULATED)?;
         }
-        json(result)?;
+        print_json(result, program)?;
     }
     if host.run.nothing_fits() {
         program.terminal.say("nothing is known to fit");
@@ -232,13 +260,49 @@ pub(super) fn complain(program: &Program, diagnostic: &Diagnostic) -> Status {
     diagnostic.fault.kind.exit_code()
 }
 
-fn resumable(host: &Host, program: &Program) {
-    if let Some(folder) = host.run.folder() {
-        let (folder, script) = (folder.display(), host.settings.script.display());
-        program
-            .terminal
-            .say(&format!("go on with it: profiler run {script} --resume {folder}"));
+/// The fault of the journal, `result.json` and `--json`.
+fn described(diagnostic: &Diagnostic) -> Value {
+    json!({
+        "kind": diagnostic.fault.kind.name(),
+        "message": diagnostic.fault.message,
+        "hint": diagnostic.fault.hint,
+        "at": diagnostic.location(),
+    })
+}
+
+fn print_json(value: &Value, program: &Program) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Fault::internal(error.to_string()))?;
+    program.terminal.print(&hide(&text))
+}
+
+/// The one document of a run that did not begin.
+fn print_stillborn(args: &Args, script: &Path, diagnostic: &Diagnostic, program: &Program) {
+    if args.json && !args.dry_run {
+        // The fault itself is told and decides the exit status.
+        let _ = print_json(
+            &stillborn(&script.display().to_string(), &described(diagnostic)),
+            program,
+        );
     }
+}
+
+/// Tells how to go on with a run that did not come to its end, or that there is nothing to go on with.
+fn go_on(args: &Args, host: &Host, interrupted: bool, program: &Program) {
+    let Some(folder) = host.run.folder() else { return };
+    let folder = folder.display();
+    if !interrupted && !host.run.has_measured() {
+        program.terminal.say(&format!(
+            "nothing was measured; `{folder}` keeps the journal and the logs"
+        ));
+        return;
+    }
+    // What the user allowed is not taken from the folder, which may be a stranger's.
+    let allowed = args.options.allow.iter().map(|word| format!(" --allow {word}"));
+    program.terminal.say(&format!(
+        "go on with it: profiler run {} --resume {folder}{}",
+        host.settings.script.display(),
+        allowed.collect::<String>()
+    ));
 }
 
 /// What the machine has, for the manifest. Asking the driver takes longer than the script may wait for.

@@ -53,7 +53,8 @@ pub(super) fn print(found: &Found, json: bool, program: &Program) -> Result<()> 
 fn head(found: &Found) -> String {
     let manifest = &found.manifest;
     let mut lines = vec![format!("run {} of {}", manifest.run, manifest.script.path)];
-    let status = match (manifest.status.as_str(), &found.fault) {
+    let fault = found.fault.as_ref().and_then(|fault| fault["message"].as_str());
+    let status = match (manifest.status.as_str(), fault) {
         ("running", _) => "not finished: still under way, or killed; --resume goes on with it".to_owned(),
         (status, Some(fault)) => format!("{status}: {fault}"),
         (status, None) => status.to_owned(),

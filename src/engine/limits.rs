@@ -1,5 +1,7 @@
 //! What one start must be able to serve: the box of a boundary, or just a point. Pure.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::Limits;
@@ -86,6 +88,23 @@ impl Limits {
     }
 }
 
+/// `input=8192 output=4096 concurrency=1`, and `total=…` where that is not their sum.
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            input,
+            output,
+            total,
+            concurrency,
+        } = self;
+        write!(f, "input={input} output={output} ")?;
+        if *total < input.saturating_add(*output) {
+            write!(f, "total={total} ")?;
+        }
+        write!(f, "concurrency={concurrency}")
+    }
+}
+
 /// The highest value of an axis: the larger end of `[lowest, highest]`, or of its `range`.
 #[expect(
     clippy::cast_possible_truncation,
@@ -145,5 +164,14 @@ mod tests {
         assert!(limits(10, 10, 2).cover(&limits(10, 9, 1)));
         assert!(!limits(10, 10, 2).cover(&limits(10, 9, 3)));
         assert!(!limits(10, 10, 2).capped(12).cover(&limits(10, 9, 1)));
+    }
+
+    #[test]
+    fn the_total_is_shown_where_it_limits() {
+        assert_eq!(limits(10, 8, 2).to_string(), "input=10 output=8 concurrency=2");
+        assert_eq!(
+            limits(10, 8, 2).capped(12).to_string(),
+            "input=10 output=8 total=12 concurrency=2"
+        );
     }
 }

@@ -45,13 +45,7 @@ enum Coming {
 impl Engine {
     /// Starts the engine with these limits. The inner error is an ordinary answer; the outer one is a fault.
     pub(super) fn start_with(&self, limits: Limits) -> Result<Result<Ready, StartFailure>> {
-        let shown = format!(
-            "{} input={} output={} concurrency={}",
-            self.name(),
-            limits.input,
-            limits.output,
-            limits.concurrency
-        );
+        let shown = format!("{} {limits}", self.name());
         self.phase("starting", &shown)?;
         let launch = self.adapter.launch(&self.adapter_options(Some(limits)))?;
         let server = self.launch(launch)?;

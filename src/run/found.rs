@@ -40,7 +40,7 @@ pub struct Found {
     /// When the last event happened, UTC.
     pub last: Option<String>,
     /// The fault that ended the last life, if one did.
-    pub fault: Option<String>,
+    pub fault: Option<Value>,
     result: Option<Value>,
     tally: Tally,
 }
@@ -117,16 +117,16 @@ impl Found {
         self.result.as_ref()
     }
 
-    /// The document that `--json` prints. Of a run that did not come to its end, the result is null.
+    /// The document that `--json` prints.
     #[must_use]
     pub fn document(&self) -> Value {
-        let result = self.result.as_ref().unwrap_or(&Value::Null);
+        let fault = self.fault.as_ref().unwrap_or(&Value::Null);
         let manifest = &self.manifest;
         document(
             manifest.simulated,
-            &manifest.run,
+            Some(&manifest.run),
             &manifest.script.path,
-            result,
+            self.result.as_ref().ok_or(fault),
             self.warnings(),
         )
     }
@@ -153,7 +153,7 @@ impl Found {
             Event::Resumed { .. } => self.fault = None,
             Event::End { status, value } => match status.as_str() {
                 "done" => self.result = Some(value),
-                _ => self.fault = value.get("message").and_then(Value::as_str).map(str::to_owned),
+                _ => self.fault = Some(value),
             },
             _ => {}
         }

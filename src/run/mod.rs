@@ -182,16 +182,15 @@ impl Run {
         lock(&self.tally).headroom(boundary, point)
     }
 
+    /// Whether anything was measured, in this life or an earlier one: a point recorded, or a probe, load or experiment finished.
+    #[must_use]
+    pub fn has_measured(&self) -> bool {
+        lock(&self.tally).has_measured()
+    }
+
     /// Ends the run: `done` with its result, `failed` or `interrupted` with the fault. Gives the document that `--json` prints.
     pub fn end(&self, status: &str, value: Value) -> Result<Value> {
-        let result = if status == "done" { &value } else { &Value::Null };
-        let document = document(
-            self.simulated(),
-            &self.id,
-            &self.script,
-            result,
-            lock(&self.tally).warnings(),
-        );
+        let document = self.document(if status == "done" { Ok(&value) } else { Err(&value) });
         self.note(Event::End {
             status: status.to_owned(),
             value,
@@ -202,6 +201,13 @@ impl Run {
         Ok(document)
     }
 
+    /// The document that `--json` prints: of a result, or of the fault that the run ended with.
+    #[must_use]
+    pub fn document(&self, ended: std::result::Result<&Value, &Value>) -> Value {
+        let tally = lock(&self.tally);
+        document(self.simulated(), Some(&self.id), &self.script, ended, tally.warnings())
+    }
+
     fn amend(&self, change: impl FnOnce(&mut Manifest)) {
         if let Some(keeper) = &self.keeper {
             keeper.amend(change);
@@ -209,16 +215,35 @@ impl Run {
     }
 }
 
-/// The document of `result.json` and `--json`.
-fn document(simulated: bool, run: &str, script: &str, result: &Value, warnings: &[String]) -> Value {
-    json!({
+/// The document that `--json` prints of a run that did not even begin.
+#[must_use]
+pub fn stillborn(script: &str, fault: &Value) -> Value {
+    document(false, None, script, Err(fault), &[])
+}
+
+/// The document of `result.json` and `--json`. Of a run that did not come to its end, the result is null and `fault` says why, if
+/// that is known.
+fn document(
+    simulated: bool,
+    run: Option<&str>,
+    script: &str,
+    ended: std::result::Result<&Value, &Value>,
+    warnings: &[String],
+) -> Value {
+    let mut document = json!({
         "schema": SCHEMA,
         "simulated": simulated,
         "run": run,
         "script": script,
-        "result": result,
+        "result": ended.ok(),
         "warnings": warnings,
-    })
+    });
+    if let Err(fault) = ended
+        && !fault.is_null()
+    {
+        document["fault"] = fault.clone();
+    }
+    document
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -12,6 +12,8 @@ use crate::boundary::{Moves, Point};
 pub(super) struct Tally {
     points: u64,
     fits: u64,
+    /// Probes, loads and experiments finished.
+    finished: u64,
     warnings: Vec<String>,
     /// Most memory in use while a point was probed, by boundary and point, where it was measured.
     peaks: HashMap<(usize, String), u64>,
@@ -36,6 +38,7 @@ impl Tally {
                     self.peaks.insert((*boundary, point.to_string()), peak);
                 }
             }
+            Event::Done { .. } => self.finished += 1,
             Event::Memory { total, .. } => self.total = Some(*total),
             Event::Engine { info } => {
                 self.total = info.get("memory_total").and_then(Value::as_u64).or(self.total);
@@ -54,6 +57,11 @@ impl Tally {
     /// Whether points were asked about, and not one is known to fit.
     pub(super) fn nothing_fits(&self) -> bool {
         self.points > 0 && self.fits == 0
+    }
+
+    /// Whether there is anything to go on with.
+    pub(super) fn has_measured(&self) -> bool {
+        self.points > 0 || self.finished > 0
     }
 
     /// Bytes that were left while a point of a boundary was probed.

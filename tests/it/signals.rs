@@ -1,0 +1,162 @@
+//! Ctrl-C and SIGTERM while an engine starts and while it is probed: everything started is ended, soon, and the exit status says why.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::runtime::{containers_of, eventually};
+use crate::support::engines::{container, process, processes_of};
+use crate::support::{needs_docker, temp};
+
+/// What an engine may take to end when it is asked to, seconds.
+const GRACE: u64 = 1;
+
+/// What the program may take on top of that, and as much again on a machine that is busy with other tests.
+const SOON: Duration = Duration::from_secs(4);
+
+/// An engine that is never ready, one that never answers, and ones that do not end when asked to.
+const STARTING: &str = r#"["--misbehave", "slow_start:1000"]"#;
+const HANGING: &str = r#"["--misbehave", "hang"]"#;
+const STUBBORN: &str = r#"["--misbehave", "hang", "--misbehave", "ignore_sigterm"]"#;
+
+/// A run whose engine is under way.
+struct Run {
+    child: Child,
+    id: String,
+    docker: bool,
+    folder: TempDir,
+}
+
+impl Run {
+    /// Started, and come to this phase.
+    fn until(phase: &str, docker: bool, further: &str, grace: u64) -> Self {
+        let folder = temp();
+        let script = format!(
+            r#"import "std/engines" as engines;
+            let engine = engines::launch("./mine.rhai", #{{ runtime: "{}", stop_grace: {grace} }});
+            engine.probe(#{{ input: 100, output: 10 }})"#,
+            if docker { "docker" } else { "process" }
+        );
+        let adapter = if docker {
+            container(0.0, further)
+        } else {
+            process(0.0, further)
+        };
+        std::fs::write(folder.path().join("one.rhai"), script).unwrap();
+        std::fs::write(folder.path().join("mine.rhai"), adapter).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_profiler"))
+            .current_dir(folder.path())
+            .env("HOME", folder.path())
+            .args(["run", "one.rhai", "--json", "--allow=process", "--out", "out"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = folder.path().join("out");
+        let text = |name: &str| std::fs::read_to_string(out.join(name)).unwrap_or_default();
+        let wanted = format!(r#""phase":"{phase}""#);
+        eventually(phase, || text("journal.jsonl").contains(&wanted));
+        let manifest: Value = serde_json::from_str(&text("manifest.json")).unwrap();
+        Self {
+            child,
+            id: manifest["run"].as_str().unwrap().to_owned(),
+            docker,
+            folder,
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
+    }
+
+    /// The program ends within this time with this status, and leaves nothing.
+    #[track_caller]
+    fn ends(&mut self, within: Duration, status: i32) {
+        let begun = Instant::now();
+        let ended = self.child.wait().unwrap();
+        let took = begun.elapsed();
+        assert_eq!(ended.code(), Some(status));
+        assert!(took < within, "it took {took:?}");
+        assert_eq!(processes_of(&self.id), Vec::<u32>::new());
+        assert!(!self.docker || containers_of(&self.id).is_empty());
+    }
+
+    fn out(&self, name: &str) -> Value {
+        let path: &Path = &self.folder.path().join("out").join(name);
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Both fail where it has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Both runtimes, or the one that is there.
+fn runtimes() -> Vec<bool> {
+    if needs_docker() { vec![false, true] } else { vec![false] }
+}
+
+#[test]
+fn control_c_while_an_engine_starts() {
+    for docker in runtimes() {
+        let mut run = Run::until("loading", docker, STARTING, GRACE);
+        run.signal(Signal::SIGINT);
+        run.ends(SOON + Duration::from_secs(GRACE), 130);
+        assert_eq!(run.out("manifest.json")["status"], "interrupted");
+    }
+}
+
+#[test]
+fn control_c_before_a_container_is_there() {
+    if needs_docker() {
+        let mut run = Run::until("starting", true, STARTING, GRACE);
+        run.signal(Signal::SIGINT);
+        run.ends(SOON + Duration::from_secs(GRACE), 130);
+    }
+}
+
+#[test]
+fn control_c_while_an_engine_is_probed() {
+    for docker in runtimes() {
+        let mut run = Run::until("probing", docker, HANGING, GRACE);
+        run.signal(Signal::SIGINT);
+        run.ends(SOON + Duration::from_secs(GRACE), 130);
+        assert_eq!(run.out("result.json")["fault"]["kind"], "interrupted");
+    }
+}
+
+#[test]
+fn an_engine_that_does_not_end_is_killed_after_its_grace() {
+    for docker in runtimes() {
+        // Longer than a script may take to notice the signal: what waits for that must not cut the end short.
+        let mut run = Run::until("probing", docker, STUBBORN, GRACE + 2);
+        run.signal(Signal::SIGTERM);
+        run.ends(SOON + Duration::from_secs(GRACE + 2), 143);
+        assert_eq!(run.out("manifest.json")["status"], "interrupted");
+    }
+}
+
+#[test]
+fn a_second_control_c_kills_at_once() {
+    for docker in runtimes() {
+        let mut run = Run::until("probing", docker, STUBBORN, 60);
+        run.signal(Signal::SIGINT);
+        // The first one is being obeyed, which this engine does not let come to an end.
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(
+            run.child.try_wait().unwrap().is_none(),
+            "the engine was not that stubborn"
+        );
+        run.signal(Signal::SIGINT);
+        run.ends(SOON, 130);
+    }
+}
