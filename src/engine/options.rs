@@ -275,6 +275,14 @@ mod tests {
     }
 
     #[test]
+    fn memory_has_a_minute_to_come_back() {
+        assert_eq!(
+            read(json!({})).unwrap().settle_timeout.total_cmp(&60.0),
+            std::cmp::Ordering::Equal
+        );
+    }
+
+    #[test]
     fn limits_follow_from_each_other() {
         let options = read(json!({ "limits": { "input": 100, "output": 20 } })).unwrap();
         let limits: Limits = options.limits.unwrap().into();

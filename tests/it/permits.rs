@@ -249,6 +249,26 @@ fn only_the_command_line_is_the_users_word() {
     }
 }
 
+#[test]
+fn what_the_command_line_names_counts_as_allowed() {
+    let script = r#"import "std/engines" as engines; let p = params(#{ container: param("db", ""), model: param("m", "") });
+        if p.model == "m" { engines::attach("openai", #{ container: p.container }).probe(#{ input: 9, output: 9 }) }
+        else { engines::launch("vllm", #{ model: p.model }).probe(#{ input: 9, output: 9 }) }"#;
+    let model = temp();
+    std::fs::write(model.path().join("config.json"), "{}").unwrap();
+    let folder = model.path().canonicalize().unwrap().display().to_string();
+    let ask = |set: &str| {
+        let program = Profiler::new()
+            .file("ask.rhai", script)
+            .args(["run", "ask.rhai", "--set", set]);
+        program.env("DOCKER_HOST", "unix:///no/daemon/here").run()
+    };
+    let _ = ask("container=db").stderr(NO_DAEMON);
+    let _ = ask(&format!("model={folder}")).stderr(NO_DAEMON);
+    // The default of the script is the script's word.
+    let _ = ask("model=m").stderr("`--set container=db`").nowhere(NO_DAEMON);
+}
+
 /// A daemon that has every image and starts nothing.
 fn reluctant() -> Daemon {
     Daemon::new(|asked| match asked {

@@ -117,6 +117,7 @@ mod tests {
             (host.cap_add, host.devices, host.pid_mode, host.ipc_mode),
             (None, None, None, None)
         );
+        assert_eq!(host.security_opt, Some(vec!["no-new-privileges".to_owned()]));
     }
 
     #[test]

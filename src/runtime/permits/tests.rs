@@ -120,6 +120,12 @@ fn mounts_need_the_users_word() {
     let grant = allow(folder.path()).check_launch(RuntimeKind::Docker, &mount(&inside, true), false);
     assert_eq!(grant.unwrap().mounts[0].host, real.to_str().unwrap());
 
+    // A link is followed once, here: what it leads to later is not mounted.
+    let name = folder.path().join("name");
+    std::os::unix::fs::symlink(&inside, &name).unwrap();
+    let grant = allow(folder.path()).check_launch(RuntimeKind::Docker, &mount(&name, false), false);
+    assert_eq!(grant.unwrap().mounts[0].host, real.to_str().unwrap());
+
     // A sibling whose name begins alike, and a link that leads out.
     refused(&allow(&inside), &mount(folder.path(), false));
     let link = inside.join("out");
