@@ -4,7 +4,9 @@ use std::path::Path;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Dialogue, Profiler};
+use crate::runtime::docker;
+use crate::support::engines::{container, process, runs};
+use crate::support::{Dialogue, Profiler, needs_docker};
 
 /// What the editor writes once it has the keyboard to itself: before that, Ctrl-C and Ctrl-D are the terminal's.
 const READY: &str = "\x1b[?2004h";
@@ -188,6 +190,42 @@ fn leaving_ends_what_the_session_started() {
     assert!(process.exists(), "{pid}");
     leave(repl);
     assert!(!process.exists(), "{pid} lives");
+}
+
+/// Starts an engine of the session's own, whose command line has `name` in it, asks it, and leaves with Ctrl-D.
+fn leave_with_an_engine(runtime: &str, adapter: &str, name: &str) {
+    let mut repl = Profiler::new()
+        .file("mine.rhai", adapter)
+        .args(["repl", "--allow", "process", "--set"])
+        .arg(format!("runtime={runtime}"))
+        .on_terminal();
+    let lives = || match runtime {
+        "docker" => docker(&["ps", "--all", "--no-trunc", "--format", "{{.Command}}"]).contains(name),
+        _ => runs(name),
+    };
+    repl.expect(READY);
+    repl.line("import \"std/engines\" as engines;");
+    repl.line("let p = params(#{ runtime: param(\"\", \"where it lives\") });");
+    repl.line("let engine = engines::launch(\"./mine.rhai\", #{ runtime: p.runtime });");
+    repl.line("engine.probe(#{ input: 100, output: 10 }).verdict + \"ay\"");
+    repl.expect("\"okay\"");
+    assert!(lives(), "the engine does not outlive its line");
+    leave(repl);
+    assert!(!lives(), "the engine outlives its session");
+}
+
+#[test]
+fn leaving_ends_an_engine_that_is_a_process() {
+    let name = format!("of-a-session-{}", std::process::id());
+    leave_with_an_engine("process", &process(0.0, &format!(r#"["--model", "{name}"]"#)), &name);
+}
+
+#[test]
+fn leaving_ends_an_engine_that_is_a_container() {
+    if needs_docker() {
+        let name = format!("in-a-container-of-a-session-{}", std::process::id());
+        leave_with_an_engine("docker", &container(0.0, &format!(r#"["--model", "{name}"]"#)), &name);
+    }
 }
 
 #[test]

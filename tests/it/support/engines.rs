@@ -71,12 +71,22 @@ fn launch(options) {{
 /// The living processes that carry the mark of a run.
 pub fn processes_of(run: &str) -> Vec<u32> {
     let mark = format!("PROFILER_RUN={run}");
+    processes("environ", |entry| entry == mark.as_bytes())
+}
+
+/// Whether a process lives that has this argument.
+pub fn runs(argument: &str) -> bool {
+    !processes("cmdline", |entry| entry == argument.as_bytes()).is_empty()
+}
+
+/// The processes with such an entry in a list that the kernel keeps of each.
+fn processes(list: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(|pid: &u32| {
-            std::fs::read(format!("/proc/{pid}/environ"))
-                .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()))
+            std::fs::read(format!("/proc/{pid}/{list}"))
+                .is_ok_and(|entries| entries.split(|byte| *byte == 0).any(&wanted))
         })
         .collect()
 }
