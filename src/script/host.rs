@@ -115,7 +115,8 @@ impl Default for Begun {
 
 /// The host behind a call. Every interpreter of ours carries one.
 ///
-/// Every primitive begins with it, so that it is also where the script's count of operations starts anew.
+/// Every primitive begins with it, so that it is also where the script's count of operations starts anew, and where the place of
+/// the call is noted: the interpreter gives the errors of `module::function` none.
 #[must_use]
 pub fn host(context: &NativeCallContext) -> Arc<Host> {
     let host = context
@@ -124,6 +125,9 @@ pub fn host(context: &NativeCallContext) -> Arc<Host> {
         .map(|host| Arc::clone(&host))
         .expect("the interpreter carries its host");
     host.meter.reset();
+    if let Some(file) = context.call_source() {
+        host.sources.note_call(file, context.call_position());
+    }
     host
 }
 

@@ -9,6 +9,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rhai::Position;
 use sha2::{Digest as _, Sha256};
 
 use super::shipped;
@@ -130,10 +131,11 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     })
 }
 
-/// Every text of a run, by key.
+/// Every text of a run, by key; and where in them the newest primitive was called.
 #[derive(Debug, Default)]
 pub struct Sources {
     texts: Mutex<BTreeMap<Arc<str>, Source>>,
+    called: Mutex<Option<(String, Position)>>,
 }
 
 impl Sources {
@@ -152,6 +154,20 @@ impl Sources {
     #[must_use]
     pub fn all(&self) -> Vec<Source> {
         self.lock().values().cloned().collect()
+    }
+
+    /// A primitive was called there.
+    pub(super) fn note_call(&self, key: &str, at: Position) {
+        *self.called.lock().unwrap_or_else(PoisonError::into_inner) = Some((key.to_owned(), at));
+    }
+
+    /// Where in this text the newest primitive was called, if it was called there.
+    pub(super) fn newest_call(&self, key: &str) -> Option<Position> {
+        let called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
+        called
+            .as_ref()
+            .filter(|(file, at)| file == key && !at.is_none())
+            .map(|(_, at)| *at)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Source>> {

@@ -52,6 +52,7 @@ fn the_fault_is_in_the_document() {
     );
     assert_eq!(document["warnings"], serde_json::json!(["careful"]));
     assert_eq!(document["fault"]["kind"], "not_allowed");
+    assert_eq!(document["fault"]["at"], "s.rhai:2:10");
     assert!(document["fault"]["message"].as_str().unwrap().contains("process"));
     assert!(document["fault"]["hint"].as_str().unwrap().contains("--allow process"));
     let kept = std::fs::read(outcome.folder().join("out/result.json")).unwrap();

@@ -79,6 +79,9 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
     let fault = message::fault(engine, sources, &file, *error);
     let mut file = file;
     // Natives give no position of their own: the call is the place.
+    if at.is_none() {
+        at = sources.newest_call(&file).unwrap_or_default();
+    }
     if at.is_none()
         && let Some(frame) = frames.pop()
     {

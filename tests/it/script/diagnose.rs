@@ -23,6 +23,22 @@ error: unknown variable `totl`
 }
 
 #[test]
+fn a_primitive_of_a_module() {
+    shows(
+        "let a = 1;\nfn ask(name) {\n    engine::describe(name, #{})\n}\nask(`none`);",
+        "
+error: there is no engine adapter `none`
+ --> main.rhai:3:13
+  |
+3 |     engine::describe(name, #{})
+  |             ^^^^^^^^
+  |
+  = note: `ask` called from main.rhai:5:1
+  = help: there are `llamacpp`, `openai`, `sim`, `tgi`, `transformers`, `vllm`; your own is named by its path, such as `./mine.rhai`",
+    );
+}
+
+#[test]
 fn a_misspelt_function() {
     shows(
         "let x = slep(1);",
