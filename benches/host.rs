@@ -48,7 +48,7 @@ fn row(what: &str, repeats: usize, mut measure: impl FnMut() -> f64) {
 fn first_line(folder: &Path) -> Duration {
     let mut command = script(folder, r#"print("here");"#);
     let started = Instant::now();
-    let mut child = command.spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     wait_for_line(&mut child, "here");
     let time = started.elapsed();
     child.wait().unwrap();
@@ -56,7 +56,8 @@ fn first_line(folder: &Path) -> Duration {
 }
 
 fn idle_memory(folder: &Path) -> f64 {
-    let mut child = script(folder, r#"print("here"); sleep(60);"#).spawn().unwrap();
+    let mut command = script(folder, r#"print("here"); sleep(60);"#);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     wait_for_line(&mut child, "here");
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     child.kill().unwrap();
@@ -87,7 +88,7 @@ fn simulated_probes(folder: &Path) -> Duration {
     let text = format!(
         r#"
         import "std/engines" as engines;
-        let engine = engines::launch("sim", #{{ time_scale: 0.0 }});
+        let engine = engines::launch("sim", #{{ sim: #{{ time_scale: 0.0 }}, limits: #{{ input: 2000, output: 8, total: 2008, concurrency: 1 }} }});
         for n in 0..{PROBES} {{
             let answer = engine.probe(#{{ input: 16 + n, output: 8 }});
             if answer.verdict != "ok" {{ throw answer; }}
@@ -114,7 +115,7 @@ fn script(folder: &Path, text: &str) -> Command {
 }
 
 fn wait_for_line(child: &mut Child, text: &str) {
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let seen = lines.map_while(Result::ok).find(|line| line.contains(text)).is_some();
     assert!(seen, "the script printed nothing");
 }
