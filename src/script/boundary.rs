@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rhai::{Dynamic, Map};
 use serde_json::{Value, json};
 
+use super::engine::MAP;
 use super::{Host, from_script, options};
 use crate::boundary::{Answer, Boundary, Moves, Options, Point};
-use crate::fault::Result;
+use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
 
 /// A boundary shared by every copy of its handle.
@@ -56,6 +57,20 @@ impl Handle {
     /// The boundary itself, for as long as the guard lives.
     pub fn lock(&self) -> MutexGuard<'_, Boundary> {
         self.0.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses a list of more points than a script's value may hold, before the memory for it is taken.
+    pub(super) fn listable(&self) -> Result<()> {
+        /// Entries of a row: point, verdict, cause, moves, evidence.
+        const ROW: usize = 5;
+        let boundary = self.lock();
+        let (points, most) = (boundary.records().len(), MAP / (ROW + boundary.lattice().axes().len()));
+        if points <= most {
+            return Ok(());
+        }
+        let message = format!("{points} points are too many for one list, which ends at {most}");
+        Err(Fault::new(Kind::Limit, message)
+            .hint("`frontier()` and `failing()` give those that matter; the journal keeps them all"))
     }
 
     /// Which boundary of the script it is, from 0.

@@ -14,7 +14,7 @@ const CALL_LEVELS: usize = 64;
 /// Elements of an array, those of nested arrays included.
 const ARRAY: usize = 4_000_000;
 /// Entries of an object map, those of nested maps included.
-const MAP: usize = 2_000_000;
+pub(super) const MAP: usize = 2_000_000;
 /// Bytes of a string, or of all strings in an array or map.
 pub(super) const STRING: usize = 64 << 20;
 

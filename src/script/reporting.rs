@@ -9,6 +9,7 @@ use crate::run::Event;
 
 /// Sums a boundary up and shows it.
 pub(super) fn report(host: &Host, map: &BoundaryHandle) -> Result<Findings> {
+    map.listable()?;
     let boundary = map.lock();
     let engine = host.state().engine.upgrade();
     let flags = |point: &Point| match (&engine, Limits::of_point(point)) {

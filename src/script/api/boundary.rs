@@ -135,6 +135,10 @@ pub mod boundary {
     /// Every recorded point in recording order: `#{ point, verdict, cause, moves: "fits"|"fails"|"none", evidence }`, with
     /// `()` for a cause or evidence that was not given.
     ///
+    /// # Errors
+    ///
+    /// `limit` when there are more than a list may hold: some 285,000 over two axes.
+    ///
     /// # Example
     ///
     /// ```rhai
@@ -144,6 +148,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn points(map: &mut Handle) -> Caught<Array> {
+        map.listable()?;
         let map = map.lock();
         let row = |(point, record): (Point, &crate::boundary::Record)| -> Caught<Dynamic> {
             let mut row = Map::new();
