@@ -1,8 +1,9 @@
 //! `profiler run --dry-run`: what a run would do, as far as that can be told without starting anything.
 //!
-//! The script runs until it asks the first thing that only a started engine could answer. What it made until then tells
-//! its parameters, its boundaries with the points that come first, and the engine that would be launched.
+//! The script runs until it asks what only a started engine could answer. Probes of a boundary are rehearsed: they are answered as
+//! if half of it fitted. So the script itself tells its parameters, the engine that would be launched, and the points it chooses.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,24 +12,24 @@ use serde_json::{Map, Value, json};
 use super::Status;
 use super::program::Program;
 use super::run::{Args, complain, host};
-use crate::boundary::{Answer, Boundary, Point, Verdict};
+use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::SIMULATED;
-use crate::run::{Event, FoundBoundary, Plan, Run};
+use crate::run::{Event, Plan, Run};
 use crate::script::{self, Host, Main};
 
 /// Points that are shown of those that come first.
 const FIRST: usize = 5;
-
-/// Probes that are rehearsed at most.
-const MOST_REHEARSED: usize = 300;
 
 /// What a run would do.
 #[derive(Default)]
 struct Preview {
     boundaries: Vec<Value>,
     engines: Vec<Value>,
-    asked: Vec<Value>,
+    /// The points recorded in each boundary.
+    points: BTreeMap<usize, Vec<Point>>,
+    /// The script went on to what cannot be rehearsed.
+    cut_off: bool,
 }
 
 /// Shows what a run would do.
@@ -42,16 +43,19 @@ pub(super) fn execute(args: &Args, script: &Path, main: &Main, plan: Plan, progr
         match event {
             Event::Boundary { axes, .. } => seen.boundaries.push(axes.clone()),
             Event::Engine { info } => seen.engines.push(info.clone()),
-            Event::Began { args, .. } => seen.asked.push(args.clone()),
+            Event::Point { boundary, point, .. } => seen.points.entry(*boundary).or_default().push(point.clone()),
             _ => {}
         }
     }));
-    if let Err(diagnostic) = script::run(&host, main)
-        && diagnostic.fault.kind != Kind::DryRun
-    {
-        return Ok(complain(program, &diagnostic));
+    let ended = script::run(&host, main);
+    let mut preview = preview.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Err(diagnostic) = ended {
+        // After a rehearsed probe a script may miss what only a real answer has.
+        if diagnostic.fault.kind != Kind::DryRun && preview.engines.is_empty() {
+            return Ok(complain(program, &diagnostic));
+        }
+        preview.cut_off = true;
     }
-    let preview = preview.lock().unwrap_or_else(PoisonError::into_inner);
     let document = document(&preview, &host, &plan.permissions)?;
     let text = if args.json {
         serde_json::to_string_pretty(&document).map_err(|error| Fault::internal(error.to_string()))?
@@ -64,7 +68,20 @@ pub(super) fn execute(args: &Args, script: &Path, main: &Main, plan: Plan, progr
 
 fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Value> {
     let parameters = host.state().params.clone().unwrap_or_default();
-    let boundaries = preview.boundaries.iter().map(expect).collect::<Result<Vec<_>>>()?;
+    let boundaries: Vec<_> = preview
+        .boundaries
+        .iter()
+        .enumerate()
+        .map(|(index, described)| {
+            let points = preview.points.get(&index).map_or(&[][..], Vec::as_slice);
+            json!({
+                "axes": described["axes"],
+                "first_points": points[..points.len().min(FIRST)],
+                "probes": points.len(),
+                "expected_probes": (!preview.cut_off).then_some(points.len()),
+            })
+        })
+        .collect();
     Ok(json!({
         "dry_run": true,
         "simulated": host.run.simulated(),
@@ -72,53 +89,8 @@ fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Va
         "permissions": permissions,
         "engines": preview.engines,
         "boundaries": boundaries,
-        "first_question": preview.asked.first(),
         "seconds_at_most": seconds(&parameters),
     }))
-}
-
-/// The points of a boundary that come first, and about how many there will be.
-fn expect(described: &Value) -> Result<Value> {
-    let boundary = FoundBoundary {
-        described: described.clone(),
-        ..FoundBoundary::default()
-    }
-    .rebuild()?;
-    let coverage = boundary.options().coverage;
-    Ok(json!({
-        "axes": described["axes"],
-        "first_points": boundary.refine(FIRST, coverage)?,
-        "expected_probes": rehearse(boundary)?,
-    }))
-}
-
-/// How many probes a search takes that follows the boundary's own proposals, if half of the way to every corner fits. None
-/// where that takes more than can be rehearsed.
-fn rehearse(mut boundary: Boundary) -> Result<Option<usize>> {
-    let coverage = boundary.options().coverage;
-    let largest = boundary.largest();
-    let smallest = boundary.smallest();
-    let share = |point: &Point, axis: &str| {
-        let at = |point: &Point| point.0.get(axis).map_or(0.0, |value| value.as_f64());
-        let width = at(&largest) - at(&smallest);
-        if width == 0.0 {
-            0.0
-        } else {
-            (at(point) - at(&smallest)) / width
-        }
-    };
-    let fits = |point: &Point| {
-        let shares: f64 = point.0.keys().map(|axis| share(point, axis).powi(2)).sum();
-        shares.sqrt() <= 0.5
-    };
-    for probes in 0..MOST_REHEARSED {
-        let Some(point) = boundary.refine(1, coverage)?.pop() else {
-            return Ok(Some(probes));
-        };
-        let verdict = if fits(&point) { Verdict::Ok } else { Verdict::Oom };
-        boundary.record(&point, &Answer::from(verdict))?;
-    }
-    Ok(None)
 }
 
 /// The time that the user gave the search; how long a probe takes is known only once one was made.
@@ -199,21 +171,18 @@ fn describe(document: &Value) -> String {
     }
     for boundary in document["boundaries"].as_array().into_iter().flatten() {
         let mut entries = vec![match boundary["expected_probes"].as_u64() {
-            Some(probes) => format!("about {probes} probes, if half of the way to every corner fits"),
-            None => format!("more than {MOST_REHEARSED} probes"),
+            Some(probes) => format!("about {probes} probes, if half of it fits"),
+            None => format!("{} probes and more", boundary["probes"]),
         }];
         entries.push(match document["seconds_at_most"].as_f64() {
             Some(seconds) => format!("at most {seconds} s, as `search.max_seconds` says"),
             None => "how long they take is known once the first was made; `search.max_seconds` bounds it".to_owned(),
         });
-        let asked = &document["first_question"]["point"];
-        if !asked.is_null() {
-            entries.push(format!("the script asks first: {asked}"));
-        }
         entries.extend(
             texts(&boundary["first_points"])
                 .into_iter()
-                .map(|point| format!("where most is open: {point}")),
+                .enumerate()
+                .map(|(index, point)| format!("point {}: {point}", index + 1)),
         );
         list(&format!("boundary over {}", boundary["axes"]), entries);
     }

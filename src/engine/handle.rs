@@ -46,6 +46,8 @@ pub(super) struct Live {
     pub(super) prompting: Option<Prompting>,
     /// Something went wrong: whether the engine still serves must be seen before it is asked again.
     pub(super) suspect: bool,
+    /// Probes that a dry run answered.
+    pub(super) rehearsed: u64,
     starts: Starts,
     /// Memory of the GPUs before the first start.
     baseline: Option<Reading>,
@@ -113,6 +115,7 @@ impl Engine {
                 pace: Pace::default(),
                 prompting: None,
                 suspect: false,
+                rehearsed: 0,
                 starts: Starts::default(),
                 baseline: None,
             }),
@@ -212,16 +215,21 @@ impl Engine {
         })
     }
 
+    /// What one start is to serve, where memory allows: the limits that were given, or the box of the newest boundary.
+    pub(super) fn whole(&self, asked: Limits) -> Limits {
+        match self.options.limits {
+            Some(limits) => Limits::from(limits).join(asked),
+            None => Limits::of_box((self.context.axes)().as_ref(), asked),
+        }
+    }
+
     /// Makes sure that the engine runs and serves `asked`.
     pub(super) fn ensure(&self, live: &mut Live, asked: Limits) -> Result<Ensured> {
         self.drop_unusable(live, asked)?;
         if live.running.is_some() {
             return Ok(Ensured::Running(false));
         }
-        let whole = match self.options.limits {
-            Some(limits) => Limits::from(limits).join(asked),
-            None => Limits::of_box((self.context.axes)().as_ref(), asked),
-        };
+        let whole = self.whole(asked);
         if self.context.dry_run {
             return Err(self.preview(whole)?);
         }

@@ -56,6 +56,25 @@ impl Limits {
         }
     }
 
+    /// The smallest point of the box of `axes`, and what `self` has for an axis that is not there.
+    #[must_use]
+    pub(super) fn smallest_of_box(self, axes: &Value) -> Self {
+        let lowest = |name: &str, or: u64| axes.get(name).and_then(ends).map_or(or, |(lowest, _)| lowest);
+        let (input, output) = (lowest("input", self.input), lowest("output", self.output));
+        Self {
+            input,
+            output,
+            total: input.saturating_add(output),
+            concurrency: lowest("concurrency", self.concurrency),
+        }
+    }
+
+    /// Tokens in the cache when all requests are at their end.
+    #[must_use]
+    pub(super) fn resident(self) -> u64 {
+        self.input.saturating_add(self.output).saturating_mul(self.concurrency)
+    }
+
     /// Whether a start with these limits serves `other` too.
     #[must_use]
     pub fn cover(&self, other: &Self) -> bool {
@@ -105,22 +124,23 @@ impl fmt::Display for Limits {
     }
 }
 
-/// The highest value of an axis: the larger end of `[lowest, highest]`, or of its `range`.
+/// The highest value of an axis.
+fn highest(axis: &Value) -> Option<u64> {
+    ends(axis).map(|(_, highest)| highest)
+}
+
+/// The lowest and the highest value of an axis: of `[lowest, highest]`, or of its `range`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "lengths are far below 2^53"
 )]
-fn highest(axis: &Value) -> Option<u64> {
+fn ends(axis: &Value) -> Option<(u64, u64)> {
     let range = axis.get("range").unwrap_or(axis).as_array()?;
-    range
-        .iter()
-        .filter_map(Value::as_f64)
-        .fold(None, |highest: Option<f64>, value| {
-            Some(highest.map_or(value, |highest| highest.max(value)))
-        })
-        .filter(|highest| *highest >= 1.0)
-        .map(|highest| highest.ceil() as u64)
+    let values = || range.iter().filter_map(Value::as_f64);
+    let highest = values().fold(f64::NEG_INFINITY, f64::max);
+    let lowest = values().fold(f64::INFINITY, f64::min);
+    (highest >= 1.0).then(|| (lowest.max(0.0).ceil() as u64, highest.ceil() as u64))
 }
 
 #[cfg(test)]

@@ -44,6 +44,9 @@ impl Engine {
     pub fn probe(&self, point: &Point, options: ProbeOptions) -> Result<Value> {
         options.check()?;
         let asked = Limits::of_point(point)?;
+        if self.context.dry_run {
+            return self.rehearse(point, asked, options.overload);
+        }
         let args = json!({ "engine": self.name(), "launch": self.options.shown(), "point": point, "options": options });
         if let Some(answer) = self.context.run.replay("probe", &args) {
             return Ok(answer);

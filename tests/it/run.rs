@@ -188,8 +188,30 @@ fn a_dry_run_starts_nothing_and_says_what_would_be_done() {
         .stdout("nothing was started")
         .stdout("limit = 5")
         .stdout("token")
-        .stdout("where most is open: ");
+        .stdout(r#"point 1: {"input":1000,"output":1000}"#);
     assert!(!outcome.folder().join("runs").exists());
+}
+
+#[test]
+fn a_dry_run_rehearses_the_strategy_of_the_script() {
+    let rehearsed = |script: &str| {
+        let outcome = Profiler::new()
+            .args(["run", script, "--dry-run", "--json", "--set", "engine=sim"])
+            .run()
+            .success();
+        outcome.json()["boundaries"][0].clone()
+    };
+    let (adaptive, grid) = (rehearsed("adaptive"), rehearsed("grid"));
+    assert_eq!(
+        adaptive["first_points"][0],
+        serde_json::json!({ "input": 8192, "output": 4096 })
+    );
+    assert_eq!(
+        adaptive["first_points"][1],
+        serde_json::json!({ "input": 128, "output": 128 })
+    );
+    assert_ne!(adaptive["first_points"], grid["first_points"]);
+    assert!(adaptive["expected_probes"].as_u64() > Some(5), "{adaptive}");
 }
 
 #[test]
