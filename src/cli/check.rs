@@ -43,8 +43,13 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         let host = Host::new(program.tasks.clone(), run, Permits::default(), Arc::default(), settings);
         for diagnostic in script::check(&Arc::new(host), script) {
             found += 1;
-            program.terminal.say(&diagnostic.render(program.terminal.error_colour));
-            program.terminal.say("");
+            match diagnostic.location() {
+                Some(_) => {
+                    program.terminal.say(&diagnostic.render(program.terminal.error_colour));
+                    program.terminal.say("");
+                }
+                None => program.terminal.complain(&diagnostic.fault),
+            }
         }
     }
     Ok(if found > 0 { Kind::Compile.exit_code() } else { 0 })

@@ -240,11 +240,13 @@ fn conclude(
     let result = &document["result"];
     if args.json {
         print_json(&document, program)?;
-    } else if !result.is_null() && !live.has_shown(result) {
+    } else if !live.has_shown(result) {
         if host.run.simulated() {
             program.terminal.print(SIMULATED)?;
         }
-        print_json(result, program)?;
+        if !result.is_null() {
+            print_json(result, program)?;
+        }
     }
     if host.run.nothing_fits() {
         program.terminal.say("nothing is known to fit");

@@ -9,7 +9,7 @@ use super::Status;
 use super::program::Program;
 use crate::fault::{Fault, Result};
 use crate::report::Terminal;
-use crate::sim::{LogSink, Misbehave, Options, Sim, SimHandle, Spec, Victim};
+use crate::sim::{LogSink, Misbehave, Options, Sim, SimHandle, Spec, State, Victim};
 
 /// What a server that was asked to stop may still do.
 const GRACE: Duration = Duration::from_secs(10);
@@ -127,12 +127,29 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         .tasks
         .wait(async { Sim::start(profile, options, address, log) })?;
     program.terminal.print(&handle.url)?;
-    let code = program.tasks.finish(until_end(&handle, program, stubborn));
+    let lengths = args.max_model_len.is_none() && args.misbehave.is_empty();
+    let code = program.tasks.finish(async {
+        if !serves(&handle, program).await && lengths {
+            program
+                .terminal
+                .say("hint: a real engine would have ended so too; `--max-model-len -1` takes the longest that fits");
+        }
+        until_end(&handle, program, stubborn).await
+    });
     if told.is_some() {
         // A status that was asked for is told whatever ended the process.
         program.signals.disregard();
     }
     u8::try_from(code).map_err(|_| Fault::usage(format!("exit status {code} is not in 0 to 255")))
+}
+
+/// False once it has ended instead of coming up.
+async fn serves(handle: &SimHandle, program: &Program) -> bool {
+    let asked = program.tasks.token();
+    tokio::select! {
+        state = handle.settled() => !matches!(state, State::Exited(_)),
+        () = asked.cancelled() => true,
+    }
 }
 
 async fn until_end(handle: &SimHandle, program: &Program, stubborn: bool) -> i32 {

@@ -50,10 +50,12 @@ pub fn summarize(boundary: &Boundary, extras: &Extras, page: Page) -> Result<Str
     match advise(boundary)? {
         Some(advice) => {
             parts.push(largest(boundary)?);
-            let mut lines = vec![format!(
-                "recommended: {} (5 % less than {}, which fits)",
-                advice.recommended, advice.safe
-            )];
+            let why = if advice.recommended == advice.safe {
+                "it fits; nothing smaller is in the box".to_owned()
+            } else {
+                format!("5 % less than {}, which fits", advice.safe)
+            };
+            let mut lines = vec![format!("recommended: {} ({why})", advice.recommended)];
             if !extras.flags.is_empty() {
                 lines.push(format!("flags: {}", extras.flags.join(" ")));
             }

@@ -14,7 +14,7 @@ use crate::run::Event;
 
 /// A boundary shared by every copy of its handle.
 #[derive(Clone)]
-pub struct Handle(Arc<Shared>);
+pub struct BoundaryHandle(Arc<Shared>);
 
 struct Shared {
     index: usize,
@@ -24,7 +24,7 @@ struct Shared {
     kept: Mutex<BTreeMap<String, usize>>,
 }
 
-impl Handle {
+impl BoundaryHandle {
     /// Makes the script's next boundary: told to the run, and holding what it held before a resume.
     pub(super) fn new(host: &Host, axes: Map, given: Map) -> Result<Self> {
         let described = from_script(&Dynamic::from(given.clone()))?;

@@ -13,9 +13,9 @@ use crate::telemetry;
 
 /// An engine shared by every copy of its handle.
 #[derive(Clone)]
-pub struct Handle(pub Arc<Engine>);
+pub struct EngineHandle(pub Arc<Engine>);
 
-impl Handle {
+impl EngineHandle {
     /// Describes the engine `name`; options that are `()` or `""` were not given.
     pub(super) fn describe(host: &Arc<Host>, name: &str, given: Map) -> Result<Self> {
         let options: LaunchOptions = options(given.into_iter().filter(|(_, value)| is_given(value)).collect())?;

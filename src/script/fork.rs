@@ -64,7 +64,12 @@ fn original(name: &str) -> Result<(String, String)> {
     let scripts: Vec<&str> = shipped::scripts().collect();
     let known = scripts.into_iter().chain(modules.iter().map(String::as_str));
     let fault = Fault::usage(format!("nothing of the name `{name}` ships with the program"));
-    Err(match nearest(name, known) {
+    let ending = format!("/{name}");
+    let module = modules
+        .iter()
+        .find(|module| module.ends_with(&ending))
+        .map(String::as_str);
+    Err(match module.or_else(|| nearest(name, known)) {
         Some(near) => fault.hint(format!("a similar name exists: `{near}`")),
         None => fault.hint("`profiler list` shows what does"),
     })

@@ -34,12 +34,12 @@ mod source;
 mod thread;
 
 pub use adapter::adapter;
-pub use boundary::Handle as BoundaryHandle;
+pub use boundary::BoundaryHandle;
 pub use check::check;
 pub use convert::{Caught, from_script, to_script, type_of};
 pub use diagnose::{Diagnostic, diagnose};
 pub use engine::interpreter;
-pub use engine_handle::Handle as EngineHandle;
+pub use engine_handle::EngineHandle;
 pub use fork::fork;
 pub(crate) use header::description;
 pub use host::{Host, Settings, State, host};

@@ -131,6 +131,12 @@ fn an_unknown_name_gets_the_nearest() {
 }
 
 #[test]
+fn a_method_is_found_by_the_value_that_scripts_call_it_on() {
+    let shown = Profiler::new().args(["doc", "map.record"]).run().success();
+    let _ = shown.stdout("`Boundary.record(");
+}
+
+#[test]
 fn a_name_of_rhai_itself_is_pointed_to() {
     Profiler::new()
         .args(["doc", "to_upper"])

@@ -37,6 +37,9 @@ fn two_for_wrong_usage_and_scripts_that_do_not_compile() {
         !outcome.folder().join("runs").exists(),
         "what does not compile leaves no folder"
     );
+    let _ = run("1").args(["--params", "no.json"]).run().code(2).stderr("`no.json`");
+    let wrong = run("params(#{})").args(["--set", "a=1"]).run().code(2);
+    let _ = wrong.nowhere("--resume");
     let _ = run("1").args(["--set", "a=1"]).run().code(2).stderr("no parameters");
     let _ = run("1")
         .args(["--allow", "everything"])

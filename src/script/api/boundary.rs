@@ -6,7 +6,7 @@ use rhai::{Array, Map};
 use crate::boundary::{Axis, Point, Scalar};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
-use crate::script::boundary::Handle;
+use crate::script::boundary::BoundaryHandle;
 use crate::script::{Caught, from_script, host, to_script};
 
 fn to_point(map: &Map) -> Result<Point> {
@@ -103,8 +103,8 @@ pub mod boundary {
     /// assert(map.refine(1).len() == 1);
     /// ```
     #[rhai_fn(name = "boundary", return_raw, volatile)]
-    pub fn make(context: NativeCallContext, axes: Map, options: Map) -> Caught<Handle> {
-        Ok(Handle::new(&host(&context), axes, options)?)
+    pub fn make(context: NativeCallContext, axes: Map, options: Map) -> Caught<BoundaryHandle> {
+        Ok(BoundaryHandle::new(&host(&context), axes, options)?)
     }
 
     /// Records what a probe of `point` answered, and tells what that says of the point: `"fits"`, `"fails"` or `"none"`.
@@ -124,7 +124,7 @@ pub mod boundary {
     /// assert(map.record(#{ input: 80 }, #{ verdict: "start_failed", cause: "memory" }) == "fails");
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn record(context: NativeCallContext, map: &mut Handle, point: Map, answer: Dynamic) -> Caught<String> {
+    pub fn record(context: NativeCallContext, map: &mut BoundaryHandle, point: Map, answer: Dynamic) -> Caught<String> {
         let answer = from_script(&answer)?;
         Ok(map
             .record(&host(&context), to_point(&point)?, answer)?
@@ -147,7 +147,7 @@ pub mod boundary {
     /// assert(map.points()[0].moves == "none");
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn points(map: &mut Handle) -> Caught<Array> {
+    pub fn points(map: &mut BoundaryHandle) -> Caught<Array> {
         map.listable()?;
         let map = map.lock();
         let row = |(point, record): (Point, &crate::boundary::Record)| -> Caught<Dynamic> {
@@ -180,7 +180,7 @@ pub mod boundary {
     /// assert(map.resumed() == map.points().len());
     /// ```
     #[rhai_fn(volatile, pure)]
-    pub fn resumed(map: &mut Handle) -> i64 {
+    pub fn resumed(map: &mut BoundaryHandle) -> i64 {
         count(map.resumed() as u128)
     }
 
@@ -195,7 +195,7 @@ pub mod boundary {
     /// assert(map.frontier() == [#{ input: 50, output: 10 }]);
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn frontier(map: &mut Handle) -> Caught<Array> {
+    pub fn frontier(map: &mut BoundaryHandle) -> Caught<Array> {
         Ok(from_points(&map.lock().frontier()?))
     }
 
@@ -209,7 +209,7 @@ pub mod boundary {
     /// assert(map.failing() == [#{ input: 80 }]);
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn failing(map: &mut Handle) -> Caught<Array> {
+    pub fn failing(map: &mut BoundaryHandle) -> Caught<Array> {
         Ok(from_points(&map.lock().failing()?))
     }
 
@@ -223,7 +223,7 @@ pub mod boundary {
     /// assert(map.clipped() == [#{ input: 60 }] && map.classify(#{ input: 70 }) == "unknown");
     /// ```
     #[rhai_fn(volatile, pure)]
-    pub fn clipped(map: &mut Handle) -> Array {
+    pub fn clipped(map: &mut BoundaryHandle) -> Array {
         from_points(&map.lock().clipped())
     }
 
@@ -238,7 +238,7 @@ pub mod boundary {
     /// assert(map.classify(#{ input: 49 }) == "fits" && map.classify(#{ input: 51 }) == "unknown");
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn classify(map: &mut Handle, point: Map) -> Caught<String> {
+    pub fn classify(map: &mut BoundaryHandle, point: Map) -> Caught<String> {
         let class = map.lock().classify(&to_point(&point)?)?;
         Ok(class.name().to_owned())
     }
@@ -253,7 +253,7 @@ pub mod boundary {
     /// assert(map.recorded(#{ input: 50 }) && !map.recorded(#{ input: 49 }));
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn recorded(map: &mut Handle, point: Map) -> Caught<bool> {
+    pub fn recorded(map: &mut BoundaryHandle, point: Map) -> Caught<bool> {
         Ok(map.lock().recorded(&to_point(&point)?)?)
     }
 
@@ -271,7 +271,7 @@ pub mod boundary {
     /// assert(guess.verdict == "fits" && guess.low.input == 50 && guess.high.input == 70);
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn predict(map: &mut Handle, point: Map) -> Caught<Map> {
+    pub fn predict(map: &mut BoundaryHandle, point: Map) -> Caught<Map> {
         let prediction = map.lock().predict(&to_point(&point)?)?;
         let end = |point: Option<Point>| maybe(point, |point| from_point(&point));
         Ok(Map::from([
@@ -294,7 +294,7 @@ pub mod boundary {
     /// assert(map.bracket(#{ input: 50 }, "output") == #{ fits: 40, fails: 80, middle: 60, width: 40 });
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn bracket(map: &mut Handle, point: Map, axis: &str) -> Caught<Map> {
+    pub fn bracket(map: &mut BoundaryHandle, point: Map, axis: &str) -> Caught<Map> {
         let bracket = map.lock().bracket(&to_point(&point)?, axis)?;
         Ok(Map::from([
             ("fits".into(), maybe(bracket.fits, from_scalar)),
@@ -316,7 +316,7 @@ pub mod boundary {
     /// assert(map.gap() == #{ input: 20 });
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn gap(map: &mut Handle) -> Caught<Map> {
+    pub fn gap(map: &mut BoundaryHandle) -> Caught<Map> {
         let gap = map.lock().gap()?;
         Ok(gap
             .into_iter()
@@ -336,7 +336,7 @@ pub mod boundary {
     /// assert(map.conflicts() == [#{ fits: #{ input: 50 }, fails: #{ input: 40 } }]);
     /// ```
     #[rhai_fn(volatile, pure)]
-    pub fn conflicts(map: &mut Handle) -> Array {
+    pub fn conflicts(map: &mut BoundaryHandle) -> Array {
         let pair = |(fits, fails): &(Point, Point)| -> Dynamic {
             Map::from([("fits".into(), from_point(fits)), ("fails".into(), from_point(fails))]).into()
         };
@@ -354,7 +354,7 @@ pub mod boundary {
     /// assert(map.volume() == #{ fits: 40, fails: 0, clipped: 0, open: 60, total: 100 });
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn volume(map: &mut Handle) -> Caught<Map> {
+    pub fn volume(map: &mut BoundaryHandle) -> Caught<Map> {
         let volume = map.lock().volume()?;
         let parts = [
             ("fits", volume.fits),
@@ -382,7 +382,7 @@ pub mod boundary {
     /// assert(map.coverage() == 1.0);
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn coverage(map: &mut Handle) -> Caught<f64> {
+    pub fn coverage(map: &mut BoundaryHandle) -> Caught<f64> {
         Ok(map.lock().coverage()?)
     }
 
@@ -397,7 +397,7 @@ pub mod boundary {
     /// assert(map.refine(1) == [#{ input: 50 }]);
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn refine(map: &mut Handle, n: i64) -> Caught<Array> {
+    pub fn refine(map: &mut BoundaryHandle, n: i64) -> Caught<Array> {
         let coverage = map.lock().options().coverage;
         refine_to(map, n, coverage)
     }
@@ -412,7 +412,7 @@ pub mod boundary {
     /// assert(map.refine(1, 0.9).is_empty() && !map.refine(1, 0.99).is_empty());
     /// ```
     #[rhai_fn(name = "refine", return_raw, volatile, pure)]
-    pub fn refine_to(map: &mut Handle, n: i64, coverage: f64) -> Caught<Array> {
+    pub fn refine_to(map: &mut BoundaryHandle, n: i64, coverage: f64) -> Caught<Array> {
         Ok(from_points(&map.lock().refine(size(n, "refine")?, coverage)?))
     }
 
@@ -426,7 +426,7 @@ pub mod boundary {
     /// assert(map.done(1.0));
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn done(map: &mut Handle, coverage: f64) -> Caught<bool> {
+    pub fn done(map: &mut BoundaryHandle, coverage: f64) -> Caught<bool> {
         Ok(map.lock().done(coverage)?)
     }
 
@@ -439,7 +439,7 @@ pub mod boundary {
     /// assert(map.best([#{ input: 10 }, #{ input: 45 }]) == #{ input: 45 });
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn best(map: &mut Handle, points: Array) -> Caught<Dynamic> {
+    pub fn best(map: &mut BoundaryHandle, points: Array) -> Caught<Dynamic> {
         let best = map.lock().best(&points_of(points)?)?;
         Ok(maybe(best, |point| from_point(&point)))
     }
@@ -457,7 +457,7 @@ pub mod boundary {
     /// assert(map.grid(3).len() == 9);
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn grid(map: &mut Handle, size: i64) -> Caught<Array> {
+    pub fn grid(map: &mut BoundaryHandle, size: i64) -> Caught<Array> {
         Ok(from_points(&map.lock().grid(super::size(size, "grid")?)?))
     }
 
@@ -470,7 +470,7 @@ pub mod boundary {
     /// assert(map.smallest() == #{ fraction: 0.9 });
     /// ```
     #[rhai_fn(volatile, pure)]
-    pub fn smallest(map: &mut Handle) -> Dynamic {
+    pub fn smallest(map: &mut BoundaryHandle) -> Dynamic {
         from_point(&map.lock().smallest())
     }
 
@@ -483,7 +483,7 @@ pub mod boundary {
     /// assert(map.largest() == #{ input: 8192 });
     /// ```
     #[rhai_fn(volatile, pure)]
-    pub fn largest(map: &mut Handle) -> Dynamic {
+    pub fn largest(map: &mut BoundaryHandle) -> Dynamic {
         from_point(&map.lock().largest())
     }
 
@@ -496,7 +496,7 @@ pub mod boundary {
     /// assert(map.axes().keys() == ["input", "output"] && map.axes().input.range == [1, 9]);
     /// ```
     #[rhai_fn(volatile, pure)]
-    pub fn axes(map: &mut Handle) -> Map {
+    pub fn axes(map: &mut BoundaryHandle) -> Map {
         let map = map.lock();
         let axes = map.lattice().axes().iter();
         axes.map(|axis| (axis.name().into(), from_axis(axis).into())).collect()
@@ -513,7 +513,7 @@ pub mod boundary {
     /// map.progress(1, 0.95);
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn progress(context: NativeCallContext, map: &mut Handle, probes: i64, coverage: f64) -> Caught<()> {
+    pub fn progress(context: NativeCallContext, map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<()> {
         let done = size(probes, "progress")? as u64;
         let (expected, proven) = {
             let map = map.lock();
@@ -535,7 +535,7 @@ pub mod boundary {
     /// assert(map.to_string() == "boundary over input, 0 points");
     /// ```
     #[rhai_fn(name = "to_string", name = "to_debug", volatile, pure)]
-    pub fn shown(map: &mut Handle) -> String {
+    pub fn shown(map: &mut BoundaryHandle) -> String {
         let map = map.lock();
         let names: Vec<&str> = map.lattice().axes().iter().map(Axis::name).collect();
         format!("boundary over {}, {} points", names.join(", "), map.records().len())

@@ -5,7 +5,7 @@ use rhai::plugin::*;
 
 use crate::engine::{Limits, LimitsOption, ProbeOptions, SendOptions, Wire};
 use crate::fault::{Fault, Result};
-use crate::script::engine_handle::{Handle, point};
+use crate::script::engine_handle::{EngineHandle, point};
 use crate::script::{Caught, host, options, to_script};
 
 /// Engines by their adapters.
@@ -26,8 +26,8 @@ pub mod engine {
     /// engine.info().engine == "sim"
     /// ```
     #[rhai_fn(return_raw, volatile)]
-    pub fn describe(context: NativeCallContext, name: &str, options: Map) -> Caught<Handle> {
-        Ok(Handle::describe(&host(&context), name, options)?)
+    pub fn describe(context: NativeCallContext, name: &str, options: Map) -> Caught<EngineHandle> {
+        Ok(EngineHandle::describe(&host(&context), name, options)?)
     }
 
     /// Whether a GPU is there that an engine can use: what `auto` asks.
@@ -63,7 +63,7 @@ pub mod methods {
     /// assert(!engine.start());
     /// ```
     #[rhai_fn(return_raw, volatile)]
-    pub fn start(context: NativeCallContext, engine: &mut Handle) -> Caught<bool> {
+    pub fn start(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<bool> {
         host(&context).meter.reset();
         Ok(engine.0.start()?)
     }
@@ -79,7 +79,7 @@ pub mod methods {
     /// engine.stop();
     /// ```
     #[rhai_fn(return_raw, volatile)]
-    pub fn stop(context: NativeCallContext, engine: &mut Handle) -> Caught<()> {
+    pub fn stop(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<()> {
         host(&context).meter.reset();
         Ok(engine.0.stop()?)
     }
@@ -105,7 +105,7 @@ pub mod methods {
     /// assert(answer.verdict == "ok" && answer.input == 512 && answer.output == 64);
     /// ```
     #[rhai_fn(return_raw, volatile)]
-    pub fn probe(context: NativeCallContext, engine: &mut Handle, point: Map) -> Caught<Dynamic> {
+    pub fn probe(context: NativeCallContext, engine: &mut EngineHandle, point: Map) -> Caught<Dynamic> {
         ask(&context, engine, point, ProbeOptions::default())
     }
 
@@ -127,7 +127,12 @@ pub mod methods {
     /// assert(answer.verdict == "ok");
     /// ```
     #[rhai_fn(name = "probe", return_raw, volatile)]
-    pub fn probe_with(context: NativeCallContext, engine: &mut Handle, point: Map, options: Map) -> Caught<Dynamic> {
+    pub fn probe_with(
+        context: NativeCallContext,
+        engine: &mut EngineHandle,
+        point: Map,
+        options: Map,
+    ) -> Caught<Dynamic> {
         let options = crate::script::options(options)?;
         ask(&context, engine, point, options)
     }
@@ -153,7 +158,7 @@ pub mod methods {
     /// assert(load.issued == 6 && load.completed == 6 && load.ttft_ms.p99 == ());
     /// ```
     #[rhai_fn(return_raw, volatile)]
-    pub fn load(context: NativeCallContext, engine: &mut Handle, options: Map) -> Caught<Dynamic> {
+    pub fn load(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
         host(&context).meter.reset();
         Ok(to_script(&engine.0.load(crate::script::options(options)?)?)?)
     }
@@ -173,7 +178,7 @@ pub mod methods {
     /// assert(engine.send([11, 12, 13]).input == 3);
     /// ```
     #[rhai_fn(return_raw, volatile)]
-    pub fn send(context: NativeCallContext, engine: &mut Handle, prompt: Dynamic) -> Caught<Dynamic> {
+    pub fn send(context: NativeCallContext, engine: &mut EngineHandle, prompt: Dynamic) -> Caught<Dynamic> {
         deliver(&context, engine, &prompt, SendOptions::default())
     }
 
@@ -193,7 +198,7 @@ pub mod methods {
     #[rhai_fn(name = "send", return_raw, volatile)]
     pub fn send_with(
         context: NativeCallContext,
-        engine: &mut Handle,
+        engine: &mut EngineHandle,
         prompt: Dynamic,
         options: Map,
     ) -> Caught<Dynamic> {
@@ -213,7 +218,7 @@ pub mod methods {
     /// assert(engine.memory().used > 0);
     /// ```
     #[rhai_fn(return_raw, volatile)]
-    pub fn memory(context: NativeCallContext, engine: &mut Handle) -> Caught<Dynamic> {
+    pub fn memory(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         host(&context).meter.reset();
         Ok(to_script(&engine.0.memory())?)
     }
@@ -230,7 +235,7 @@ pub mod methods {
     /// assert(engine.metrics().running == 0);
     /// ```
     #[rhai_fn(return_raw, volatile)]
-    pub fn metrics(context: NativeCallContext, engine: &mut Handle) -> Caught<Dynamic> {
+    pub fn metrics(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         host(&context).meter.reset();
         Ok(to_script(&engine.0.metrics()?)?)
     }
@@ -247,7 +252,7 @@ pub mod methods {
     /// assert(engine.info().simulated && engine.info().kv_tokens > 0);
     /// ```
     #[rhai_fn(return_raw, volatile)]
-    pub fn info(context: NativeCallContext, engine: &mut Handle) -> Caught<Dynamic> {
+    pub fn info(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         host(&context).meter.reset();
         Ok(to_script(&engine.0.info())?)
     }
@@ -263,7 +268,7 @@ pub mod methods {
     /// assert(engine.logs().len() > 0);
     /// ```
     #[rhai_fn(return_raw, volatile)]
-    pub fn logs(context: NativeCallContext, engine: &mut Handle) -> Caught<Dynamic> {
+    pub fn logs(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         newest(&context, engine, Last::default())
     }
 
@@ -278,7 +283,7 @@ pub mod methods {
     /// assert(engine.logs(#{ last: 1 }).len() == 1);
     /// ```
     #[rhai_fn(name = "logs", return_raw, volatile)]
-    pub fn logs_last(context: NativeCallContext, engine: &mut Handle, options: Map) -> Caught<Dynamic> {
+    pub fn logs_last(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
         let options = crate::script::options(options)?;
         newest(&context, engine, options)
     }
@@ -297,7 +302,7 @@ pub mod methods {
     /// assert(engine.flags().len() > 0);
     /// ```
     #[rhai_fn(return_raw, volatile)]
-    pub fn flags(context: NativeCallContext, engine: &mut Handle) -> Caught<Dynamic> {
+    pub fn flags(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         host(&context).meter.reset();
         Ok(to_script(&engine.0.flags(None)?)?)
     }
@@ -313,19 +318,24 @@ pub mod methods {
     /// assert(engine.flags(#{ input: 4096, output: 512 }).contains("--max-model-len=4608"));
     /// ```
     #[rhai_fn(name = "flags", return_raw, volatile)]
-    pub fn flags_for(context: NativeCallContext, engine: &mut Handle, limits: Map) -> Caught<Dynamic> {
+    pub fn flags_for(context: NativeCallContext, engine: &mut EngineHandle, limits: Map) -> Caught<Dynamic> {
         host(&context).meter.reset();
         let limits: LimitsOption = options(limits)?;
         Ok(to_script(&engine.0.flags(Some(Limits::from(limits)))?)?)
     }
 }
 
-fn ask(context: &NativeCallContext, engine: &Handle, map: Map, options: ProbeOptions) -> Caught<Dynamic> {
+fn ask(context: &NativeCallContext, engine: &EngineHandle, map: Map, options: ProbeOptions) -> Caught<Dynamic> {
     host(context).meter.reset();
     Ok(to_script(&engine.0.probe(&point(map)?, options)?)?)
 }
 
-fn deliver(context: &NativeCallContext, engine: &Handle, prompt: &Dynamic, options: SendOptions) -> Caught<Dynamic> {
+fn deliver(
+    context: &NativeCallContext,
+    engine: &EngineHandle,
+    prompt: &Dynamic,
+    options: SendOptions,
+) -> Caught<Dynamic> {
     host(context).meter.reset();
     Ok(to_script(&engine.0.send(&wire(prompt)?, options)?)?)
 }
@@ -353,7 +363,7 @@ impl Default for Last {
     }
 }
 
-fn newest(context: &NativeCallContext, engine: &Handle, options: Last) -> Caught<Dynamic> {
+fn newest(context: &NativeCallContext, engine: &EngineHandle, options: Last) -> Caught<Dynamic> {
     host(context).meter.reset();
     Ok(to_script(&engine.0.logs(options.last))?)
 }

@@ -29,14 +29,14 @@ use crate::fault::Fault;
 
 /// Registers every module.
 pub(super) fn register(engine: &mut Engine) {
-    name_type::<super::boundary::Handle>(
+    name_type::<super::boundary::BoundaryHandle>(
         engine,
         "Boundary",
         "What is known of where points stop fitting, over the axes that it was made with.",
     );
     engine.register_global_module(exported_module!(assert::assert).into());
     engine.register_global_module(exported_module!(boundary::boundary).into());
-    name_type::<super::engine_handle::Handle>(
+    name_type::<super::engine_handle::EngineHandle>(
         engine,
         "Engine",
         "An engine under test: described first, started by its first probe.",

@@ -17,8 +17,8 @@ pub enum Found<'a> {
 }
 
 impl Reference {
-    /// What `name` stands for: `docker`, `std/search`, `Engine`, `docker::start`, `Engine.probe`, or a bare `probe`, which
-    /// may be several. Never empty; an unknown name is a fault with the nearest known one.
+    /// What `name` stands for: `docker`, `std/search`, `Engine`, `docker::start`, `Engine.probe`, `map.record`, or a bare
+    /// `probe`; the last two may be several. Never empty; an unknown name is a fault with the nearest known one.
     pub fn find(&self, name: &str) -> Result<Vec<Found<'_>>> {
         let name = name.trim().trim_end_matches("()").trim_end_matches("::");
         let mut found: Vec<Found> = self
@@ -33,6 +33,13 @@ impl Reference {
                 .filter(|function| names(function).contains(&name.to_owned()))
                 .map(Found::Function),
         );
+        // Scripts name a value as they like: `engine.probe` and `map.record` are methods too.
+        if let (true, Some((_, method))) = (found.is_empty(), name.rsplit_once('.')) {
+            let methods = self
+                .functions()
+                .filter(|function| function.name == method && function.title().contains('.'));
+            found.extend(methods.map(Found::Function));
+        }
         match found.is_empty() {
             true => Err(self.unknown(name)),
             false => Ok(found),

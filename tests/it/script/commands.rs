@@ -73,6 +73,19 @@ fn a_fork_says_where_it_comes_from_and_is_sound() {
 }
 
 #[test]
+fn a_module_is_forked_by_its_whole_name() {
+    let _ = Profiler::new()
+        .args(["fork", "vllm"])
+        .run()
+        .code(2)
+        .stderr("`std/engines/vllm`");
+    let _ = Profiler::new()
+        .args(["fork", "std/engines/vllm", "mine.rhai"])
+        .run()
+        .success();
+}
+
+#[test]
 fn a_fork_with_its_strategy_uses_the_copy() {
     let forked = Profiler::new()
         .args(["fork", "adaptive", "own/mine.rhai", "--strategy"])

@@ -109,7 +109,13 @@ fn a_start_that_fails_is_the_exit_status_and_the_log() {
         ])
         .run()
         .code(1)
-        .stderr("estimated maximum model length is 8352");
+        .stderr("estimated maximum model length is 8352")
+        .nowhere("hint:");
+    Profiler::new()
+        .args(["sim", "--profile", "llama-8b-24gb-vllm", "--time-scale", "0"])
+        .run()
+        .code(1)
+        .stderr("`--max-model-len -1` takes the longest that fits");
 }
 
 #[test]
