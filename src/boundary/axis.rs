@@ -61,7 +61,7 @@ impl Easier {
 
 /// An axis as scripts write it in full.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a range or a map")]
 struct Spec {
     range: (Scalar, Scalar),
     #[serde(default)]
