@@ -1,1 +1,0 @@
-//! Model shapes from config.json, and estimates of memory by architecture.
