@@ -4,6 +4,7 @@
 //! [`Tasks::wait`]. It must never be called from inside the runtime: nesting would panic.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub struct Tasks {
     runtime: Handle,
     // Replaceable, as the REPL goes on after Ctrl-C has stopped one line.
     cancel: Arc<Mutex<CancellationToken>>,
+    // How many callers of `finish` wait at this moment.
+    finishing: Arc<AtomicUsize>,
 }
 
 impl Tasks {
@@ -27,6 +30,7 @@ impl Tasks {
         Self {
             runtime,
             cancel: Arc::default(),
+            finishing: Arc::default(),
         }
     }
 
@@ -72,7 +76,16 @@ impl Tasks {
 
     /// Waits for `work` even when the user has interrupted: for cleaning up.
     pub fn finish<T>(&self, work: impl Future<Output = T>) -> T {
-        self.runtime.block_on(work)
+        self.finishing.fetch_add(1, Ordering::Relaxed);
+        let done = self.runtime.block_on(work);
+        self.finishing.fetch_sub(1, Ordering::Relaxed);
+        done
+    }
+
+    /// Whether somebody cleans up at this moment.
+    #[must_use]
+    pub fn finishing(&self) -> bool {
+        self.finishing.load(Ordering::Relaxed) > 0
     }
 
     /// Sleeps, interruptibly.

@@ -114,9 +114,15 @@ impl Signals {
 
     /// The script was asked to stop: where it computes on instead, what it started is ended, and then the process.
     async fn insist(self, status: u8, tasks: Tasks) {
-        tokio::time::sleep(PATIENCE).await;
-        if !tasks.interrupted() {
-            return;
+        loop {
+            tokio::time::sleep(PATIENCE).await;
+            if !tasks.interrupted() {
+                return;
+            }
+            // An engine that is being stopped has its own grace, and the script goes on to its end after that.
+            if !tasks.finishing() {
+                break;
+            }
         }
         // Kept, so that a second signal still finds what to kill.
         let guarded = self.guarded().clone();

@@ -19,8 +19,9 @@ const GRACE: u64 = 1;
 /// What the program may take on top of that, and as much again on a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(4);
 
-/// An engine that is never ready, one that never answers, and ones that do not end when asked to.
+/// An engine that is never ready, one that does not end when asked to either, one that never answers, and one that does neither.
 const STARTING: &str = r#"["--misbehave", "slow_start:1000"]"#;
+const NEITHER: &str = r#"["--misbehave", "slow_start:1000", "--misbehave", "ignore_sigterm"]"#;
 const HANGING: &str = r#"["--misbehave", "hang"]"#;
 const STUBBORN: &str = r#"["--misbehave", "hang", "--misbehave", "ignore_sigterm"]"#;
 
@@ -113,6 +114,14 @@ fn control_c_while_an_engine_starts() {
         run.ends(SOON + Duration::from_secs(GRACE), 130);
         assert_eq!(run.out("manifest.json")["status"], "interrupted");
     }
+}
+
+#[test]
+fn control_c_while_an_engine_starts_that_does_not_end() {
+    let mut run = Run::until("loading", false, NEITHER, GRACE + 2);
+    run.signal(Signal::SIGINT);
+    run.ends(SOON + Duration::from_secs(GRACE + 2), 130);
+    assert_eq!(run.out("manifest.json")["status"], "interrupted");
 }
 
 #[test]

@@ -72,7 +72,8 @@ fn wait(program: &Program, conversation: Conversation, moment: &Moment) -> Resul
         .map_err(|error| Fault::internal(format!("cannot start a thread: {error}")))?;
     let panicked = |_| Fault::internal("the conversation's thread panicked");
     let listen = |kind| signal(kind).map_err(|error| Fault::internal(format!("cannot listen for signals: {error}")));
-    program.tasks.finish(async {
+    // Not `finish`, which says that something is being cleaned up.
+    program.tasks.runtime().block_on(async {
         let mut terminate = listen(SignalKind::terminate())?;
         let mut hang_up = listen(SignalKind::hangup())?;
         let status = tokio::select! {
