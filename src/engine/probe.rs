@@ -24,6 +24,9 @@ use crate::telemetry::Phase;
 /// How long the death of an engine that broke a stream is waited for: the kernel's word comes after the connection's end.
 const DEATH: Duration = Duration::from_secs(2);
 
+/// What an engine is asked for.
+const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
+
 /// What came of sending a point once.
 struct Attempt {
     answers: Vec<Answer>,
@@ -44,6 +47,11 @@ impl Engine {
     pub fn probe(&self, point: &Point, options: ProbeOptions) -> Result<Value> {
         options.check()?;
         let asked = Limits::of_point(point)?;
+        if let Some(name) = point.0.keys().find(|name| !COORDINATES.contains(&name.as_str())) {
+            return Err(Fault::usage(format!("an engine cannot be asked for `{name}`")).hint(
+                "a point is `#{ input: 512, output: 128, concurrency: 1 }`; what else varies belongs to the launch",
+            ));
+        }
         if self.context.dry_run {
             return self.rehearse(point, asked, options.overload);
         }

@@ -11,6 +11,14 @@ pub fn value(script: &str) -> Value {
 }
 
 #[test]
+fn a_coordinate_that_no_engine_has_is_named() {
+    let script = "import \"std/engines\" as engines;
+        engines::launch(\"sim\", #{}).probe(#{ input: 3, output: 4, batch: 2 })";
+    let error = super::script::bench::Bench::script(script).error();
+    assert!(error.contains("an engine cannot be asked for `batch`"), "{error}");
+}
+
+#[test]
 fn a_probe_starts_the_engine_and_tells_counts_times_and_memory() {
     let answer = value(
         "let engine = engines::launch(\"sim\", #{});

@@ -226,6 +226,16 @@ fn a_short_output_proves_what_was_produced() {
 }
 
 #[test]
+fn what_a_probe_asked_again_by_itself_is_not_asked_again_by_the_search() {
+    let asked = found(
+        r#"let asked = 0;
+        search::adaptive(map, |p| { asked += 1; #{ verdict: "short_output", evidence: #{ attempts: 4 } } }, #{});
+        asked"#,
+    );
+    assert_eq!(asked, json!(3));
+}
+
+#[test]
 fn a_changed_rule_for_the_next_point_asks_other_points() {
     let search = include_str!("../../stdlib/search.rhai");
     let rule = "map.refine(count, options.coverage)";
