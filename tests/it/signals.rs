@@ -119,6 +119,11 @@ fn control_c_while_an_engine_starts() {
 #[test]
 fn control_c_while_an_engine_starts_that_does_not_end() {
     let mut run = Run::until("loading", false, NEITHER, GRACE + 2);
+    // From its first line on it has its own way with signals.
+    let log = run.folder.path().join("out/logs/engine-1.log");
+    eventually("a line", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| !text.is_empty())
+    });
     run.signal(Signal::SIGINT);
     run.ends(SOON + Duration::from_secs(GRACE + 2), 130);
     assert_eq!(run.out("manifest.json")["status"], "interrupted");
