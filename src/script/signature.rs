@@ -1,6 +1,6 @@
 //! Functions as people read them: `sleep(seconds: int)`; and what to say of a call that fits none.
 
-use rhai::{Engine, FnNamespace};
+use rhai::{Engine, FnNamespace, ScriptFnMetadata};
 
 use super::nearest::nearest;
 use super::source::Sources;
@@ -22,6 +22,19 @@ pub(crate) struct Signature {
     pub(crate) params: Vec<(String, String)>,
     /// Whether it is called without its namespace as well: methods are.
     pub(crate) global: bool,
+}
+
+impl Signature {
+    /// Of a function that is written in a script: no namespace yet, no types.
+    pub(crate) fn of(function: &ScriptFnMetadata) -> Self {
+        let untyped = |name: &&str| ((*name).to_owned(), String::new());
+        Self {
+            namespace: String::new(),
+            name: function.name.to_owned(),
+            params: function.params.iter().map(untyped).collect(),
+            global: false,
+        }
+    }
 }
 
 impl std::fmt::Display for Signature {
@@ -96,18 +109,7 @@ fn defined(engine: &Engine, sources: &Sources, file: &str) -> Vec<Signature> {
     let Ok(ast) = engine.compile(&*source.text) else {
         return Vec::new();
     };
-    ast.iter_functions()
-        .map(|function| Signature {
-            namespace: String::new(),
-            name: function.name.to_owned(),
-            params: function
-                .params
-                .iter()
-                .map(|name| ((*name).to_owned(), String::new()))
-                .collect(),
-            global: false,
-        })
-        .collect()
+    ast.iter_functions().map(|function| Signature::of(&function)).collect()
 }
 
 /// What to say of `call`, the interpreter's `name (type, type)`, raised in `file`.

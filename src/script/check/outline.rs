@@ -50,16 +50,7 @@ impl Outline {
         let mut outline = Self::default();
         for function in ast.iter_functions() {
             outline.functions.push(Defined {
-                signature: Signature {
-                    namespace: String::new(),
-                    name: function.name.to_owned(),
-                    params: function
-                        .params
-                        .iter()
-                        .map(|name| ((*name).to_owned(), String::new()))
-                        .collect(),
-                    global: false,
-                },
+                signature: Signature::of(&function),
                 private: function.access == FnAccess::Private,
             });
         }
