@@ -101,6 +101,8 @@ impl Engine {
         };
         let limit = options.duration.map(seconds).transpose()?;
         let mut live = self.lock();
+        let form = self.adapter.request(&point(options)?)?;
+        self.prepare_early(&mut live, &form)?;
         if let Ensured::Failed(failure) = self.ensure(&mut live, asked)? {
             let message = failure.evidence.message.unwrap_or_default();
             return Err(
@@ -112,7 +114,6 @@ impl Engine {
             "probing",
             &format!("load of {} requests, {} at once", options.requests, options.concurrency),
         )?;
-        let form = self.adapter.request(&point(options)?)?;
         self.prepare_prompts(&mut live, &form)?;
         let timeout = match options.timeout {
             Some(timeout) => seconds(timeout)?,

@@ -14,7 +14,7 @@ use super::plan::StartFailure;
 use super::prompting::{Prompting, origin};
 use super::queue::Queue;
 use super::start::{TAIL, plain};
-use super::{Engine, Limits, RequestForm, protocol};
+use super::{Engine, Limits, PromptForm, RequestForm, protocol};
 use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::{Answer, Ask, End, Summary};
@@ -65,13 +65,15 @@ impl Engine {
         })?;
         let begun = Instant::now();
         let mut live = self.lock();
+        let form = self.adapter.request(point)?;
+        self.prepare_early(&mut live, &form)?;
         let mut answer = match self.ensure(&mut live, asked)? {
             Ensured::Failed(failure) => unstarted(point, *failure),
             Ensured::Running(started) => {
                 self.phase("probing", &point.to_string())?;
                 let from = Instant::now();
                 mark(&live, Phase::Load);
-                let mut answer = self.put(&mut live, point, asked, options)?;
+                let mut answer = self.put(&mut live, &form, point, asked, options)?;
                 answer.started = started;
                 mark(&live, Phase::Ready);
                 if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
@@ -96,15 +98,21 @@ impl Engine {
     }
 
     /// Asks a running engine, again where that makes sense, and keeps the best answer.
-    fn put(&self, live: &mut Live, point: &Point, asked: Limits, options: ProbeOptions) -> Result<ProbeAnswer> {
-        let form = self.adapter.request(point)?;
+    fn put(
+        &self,
+        live: &mut Live,
+        form: &RequestForm,
+        point: &Point,
+        asked: Limits,
+        options: ProbeOptions,
+    ) -> Result<ProbeAnswer> {
         let mut best: Option<Attempt> = None;
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let attempt = self.attempt(live, &form, asked, options)?;
+            let attempt = self.attempt(live, form, asked, options)?;
             let recount = attempt.judgement.cause.as_deref() == Some("input_count")
-                && self.recount(live, &form, asked, &attempt)?;
+                && self.recount(live, form, asked, &attempt)?;
             let again = recount || (attempts <= u64::from(options.retries) && worth_repeating(&attempt));
             let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
             if best.as_ref().is_none_or(|best| produced(&attempt) >= produced(best)) {
@@ -144,6 +152,16 @@ impl Engine {
             (Some(prompting), Some(seen)) => Ok(prompting.observe(form, asked.input, seen).is_ok()),
             _ => Ok(false),
         }
+    }
+
+    /// Loads the tokenizer before the engine starts, where prompts need one whatever the engine tells: that it is not there is
+    /// better learnt now than after a start of minutes.
+    pub(super) fn prepare_early(&self, live: &mut Live, form: &RequestForm) -> Result<()> {
+        let text = form.prompt == PromptForm::Text && self.options.model.is_some();
+        if text || self.options.tokenizer.is_some() {
+            self.prepare_prompts(live, form)?;
+        }
+        Ok(())
     }
 
     /// Finds out what prompts for this engine come from, when it is first asked.

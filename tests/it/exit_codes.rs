@@ -123,3 +123,21 @@ fn a_reader_that_goes_away_is_no_error() {
     );
     assert_eq!(output.stdout, b"line\n");
 }
+
+#[test]
+fn a_tokenizer_that_is_not_there_is_missed_before_the_engine_starts() {
+    for named in [
+        ["--set", "engine=sim", "--set", "tokenizer=some/where"],
+        ["--set", "engine=tgi", "--set", "model=some/where"],
+    ] {
+        let _ = Profiler::new()
+            .args(["run", "adaptive", "--set", "output=[8,16]", "--set", "runtime=sim"])
+            .args(named)
+            .env("HF_HUB_OFFLINE", "1")
+            .run()
+            .code(3)
+            .stderr("`tokenizer.json` of `some/where` is not in the cache")
+            .stderr("give a folder with the file as `tokenizer`")
+            .nowhere("ready");
+    }
+}
