@@ -345,3 +345,15 @@ impl Engine {
         self.phase("stopped", self.name())
     }
 }
+
+impl Drop for Engine {
+    /// A script that ends need not stop its engine: the run does. What memory did until then is kept all the same.
+    fn drop(&mut self) {
+        let live = self.live.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(running) = live.running.take() else { return };
+        if let Err(fault) = self.keep_series(running.server.name(), running.sampler) {
+            // The run goes on to its end, and says what its folder lacks.
+            let _ = self.context.run.warn(format!("the memory series is not kept: {fault}"));
+        }
+    }
+}

@@ -131,10 +131,17 @@ impl Engine {
             .map(|pid| Box::new(Tree::new(*pid, Measure::Resident, roots)) as Box<dyn Source>))
     }
 
-    /// Keeps what was seen of a server's memory in the run's folder.
+    /// Keeps what was seen of the memory of a server that has ended, in the run's folder.
     pub(super) fn keep_memory(&self, name: &str, sampler: Option<Sampler>) -> Result<()> {
-        if let Some(sampler) = sampler {
+        if let Some(sampler) = &sampler {
             sampler.mark(Phase::After);
+        }
+        self.keep_series(name, sampler)
+    }
+
+    /// Keeps what was seen of a server's memory, whether it has ended or not.
+    pub(super) fn keep_series(&self, name: &str, sampler: Option<Sampler>) -> Result<()> {
+        if let Some(sampler) = sampler {
             let (series, _) = sampler.stop();
             keep(&self.context.run, name, &series)?;
         }

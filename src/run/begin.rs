@@ -21,7 +21,6 @@ impl Run {
         let name = file_name(&plan.script.name);
         let folder = Folder::create(out, &name)?;
         folder.keep(None, &plan.text)?;
-        let journal = Journal::create(&folder.path().join("journal.jsonl"))?;
         let manifest = Manifest {
             schema: SCHEMA,
             profiler: env!("CARGO_PKG_VERSION").to_owned(),
@@ -41,6 +40,9 @@ impl Run {
             driver: None,
             host: Machine::own(),
         };
+        // First, as it makes the folder that of a run: one that is killed from here on can be taken up.
+        manifest.write(folder.path())?;
+        let journal = Journal::create(&folder.path().join("journal.jsonl"))?;
         Self::keep(folder, journal, manifest, Past::default(), Tally::default())
     }
 

@@ -59,11 +59,13 @@ impl Journal {
         Self::hold(file, path, length)
     }
 
-    /// Opens an existing journal for reading and appending, and locks it.
+    /// Opens the journal of an earlier life for reading and appending, and locks it. One that was killed before it had a journal
+    /// has an empty one.
     pub(super) fn open(path: &Path) -> Result<File> {
         let file = OpenOptions::new()
             .read(true)
             .append(true)
+            .create(true)
             .open(path)
             .map_err(|error| Fault::io(path, &error))?;
         lock(&file, path)?;

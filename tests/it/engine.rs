@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::script::bench::Bench;
+use crate::support::Profiler;
 
 /// The value of a script that uses `std/engines` as `engines`.
 #[track_caller]
@@ -36,4 +37,18 @@ fn a_probe_starts_the_engine_and_tells_counts_times_and_memory() {
     }
     assert!(answer["peak"].as_u64().unwrap() > 1 << 30, "{answer}");
     assert!(!answer["series"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn what_memory_did_is_kept_though_the_script_stops_no_engine() {
+    let script = "import \"std/engines\" as engines;
+        engines::launch(\"sim\", #{}).probe(#{ input: 512, output: 64 }).verdict";
+    let outcome = Profiler::new()
+        .file("one.rhai", script)
+        .args(["run", "one.rhai", "--out", "run"])
+        .run()
+        .success();
+    let kept = std::fs::read_to_string(outcome.folder().join("run/memory/engine-1.csv")).unwrap();
+    assert!(kept.contains(",loading,"), "{kept}");
+    assert!(!kept.contains(",after,"), "nothing ended yet: {kept}");
 }

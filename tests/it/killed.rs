@@ -109,7 +109,11 @@ fn kill(runtime: &str, adapter: &str, coverage: f64, kills: u32) {
     let mut before = Vec::new();
     let mut hit = 0;
     while hit < kills {
-        let resume = out.join("journal.jsonl").exists();
+        let resume = out.join("manifest.json").exists();
+        if !resume {
+            // Killed before it was a run: there is nothing to take up.
+            let _ = fs::remove_dir_all(&out);
+        }
         let mut child = program(
             folder.path(),
             (runtime, coverage),
