@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rhai::{Dynamic, Map};
 use serde_json::{Value, json};
 
-use super::engine::MAP;
+use super::limits::MAP;
 use super::{Host, from_script, options};
 use crate::boundary::{Answer, Boundary, Moves, Options, Point};
 use crate::fault::{Fault, Kind, Result};

@@ -10,7 +10,7 @@ use rhai::plugin::*;
 use rhai::{Array, ImmutableString};
 
 use super::Caught;
-use super::engine::STRING;
+use super::limits::STRING;
 use crate::fault::{Fault, Kind};
 
 /// Pieces of one `split`: each is a string of its own, some 64 bytes.

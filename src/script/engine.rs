@@ -5,18 +5,10 @@ use std::sync::Arc;
 
 use rhai::{Dynamic, Engine, OptimizationLevel};
 
+use super::limits::{ARRAY, CALL_LEVELS, MAP, STRING};
 use super::resolver::Resolver;
 use super::{Host, api, bounds, host};
 use crate::run::Event;
-
-/// Script functions within each other. A level takes some KiB of the script thread's stack, in debug builds more.
-const CALL_LEVELS: usize = 64;
-/// Elements of an array, those of nested arrays included.
-const ARRAY: usize = 4_000_000;
-/// Entries of an object map, those of nested maps included.
-pub(super) const MAP: usize = 2_000_000;
-/// Bytes of a string, or of all strings in an array or map.
-pub(super) const STRING: usize = 64 << 20;
 
 /// An interpreter that carries `host`; imports of its scripts are relative to their own file and stay below `root`.
 #[must_use]

@@ -19,6 +19,7 @@ mod engine_handle;
 mod fork;
 mod header;
 mod host;
+mod limits;
 mod meter;
 mod nearest;
 mod options;
