@@ -102,7 +102,7 @@ impl Engine {
         let limit = options.duration.map(seconds).transpose()?;
         let mut live = self.lock();
         let form = self.adapter.request(&point(options)?)?;
-        self.prepare_early(&mut live, &form)?;
+        self.prepare_early(&mut live, &form, asked)?;
         if let Ensured::Failed(failure) = self.ensure(&mut live, asked)? {
             let message = failure.evidence.message.unwrap_or_default();
             return Err(

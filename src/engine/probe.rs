@@ -19,6 +19,7 @@ use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::{Answer, Ask, End, Summary};
 use crate::run::Event;
+use crate::runtime::RuntimeKind;
 use crate::telemetry::Phase;
 
 /// How long the death of an engine that broke a stream is waited for: the kernel's word comes after the connection's end.
@@ -66,7 +67,7 @@ impl Engine {
         let begun = Instant::now();
         let mut live = self.lock();
         let form = self.adapter.request(point)?;
-        self.prepare_early(&mut live, &form)?;
+        self.prepare_early(&mut live, &form, asked)?;
         let mut answer = match self.ensure(&mut live, asked)? {
             Ensured::Failed(failure) => unstarted(point, *failure),
             Ensured::Running(started) => {
@@ -156,12 +157,16 @@ impl Engine {
 
     /// Loads the tokenizer before the engine starts, where prompts need one whatever the engine tells: that it is not there is
     /// better learnt now than after a start of minutes.
-    pub(super) fn prepare_early(&self, live: &mut Live, form: &RequestForm) -> Result<()> {
+    pub(super) fn prepare_early(&self, live: &mut Live, form: &RequestForm, asked: Limits) -> Result<()> {
         let text = form.prompt == PromptForm::Text && self.options.model.is_some();
-        if text || self.options.tokenizer.is_some() {
-            self.prepare_prompts(live, form)?;
+        let needed = text || self.options.tokenizer.is_some();
+        if !needed || self.runtime == RuntimeKind::Attach || live.prompting.is_some() {
+            return Ok(());
         }
-        Ok(())
+        // What the user did not allow is told before anything is fetched.
+        let launch = self.adapter.launch(&self.adapter_options(Some(self.whole(asked))))?;
+        self.context.permits.check_launch(self.runtime, &launch, false)?;
+        self.prepare_prompts(live, form)
     }
 
     /// Finds out what prompts for this engine come from, when it is first asked.
