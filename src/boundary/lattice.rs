@@ -49,6 +49,12 @@ impl Lattice {
         &self.axes
     }
 
+    /// The names of the axes, in the same order.
+    #[must_use]
+    pub fn axis_names(&self) -> Vec<&str> {
+        self.axes.iter().map(Axis::name).collect()
+    }
+
     /// All lattice points of the box.
     #[must_use]
     pub fn total(&self) -> u128 {

@@ -96,10 +96,6 @@ pub(super) fn origin(options: &LaunchOptions, runtime: RuntimeKind, form: Prompt
 mod tests {
     use super::*;
 
-    fn of(options: &LaunchOptions, runtime: RuntimeKind, form: PromptForm, told: Option<u32>) -> Origin {
-        origin(options, runtime, form, told)
-    }
-
     #[test]
     fn a_named_tokenizer_comes_first() {
         let options = LaunchOptions {
@@ -109,7 +105,7 @@ mod tests {
         };
         for runtime in [RuntimeKind::Sim, RuntimeKind::Docker, RuntimeKind::Attach] {
             assert_eq!(
-                of(&options, runtime, PromptForm::Tokens, Some(9)),
+                origin(&options, runtime, PromptForm::Tokens, Some(9)),
                 Origin::Tokenizer("t".into())
             );
         }
@@ -122,19 +118,19 @@ mod tests {
             ..LaunchOptions::default()
         };
         let model = Origin::Tokenizer("m".into());
-        assert_eq!(of(&options, RuntimeKind::Docker, PromptForm::Tokens, None), model);
+        assert_eq!(origin(&options, RuntimeKind::Docker, PromptForm::Tokens, None), model);
         assert_eq!(
-            of(&options, RuntimeKind::Docker, PromptForm::Tokens, Some(9)),
+            origin(&options, RuntimeKind::Docker, PromptForm::Tokens, Some(9)),
             Origin::Vocabulary(9)
         );
         assert_eq!(
-            of(&options, RuntimeKind::Attach, PromptForm::Tokens, None),
+            origin(&options, RuntimeKind::Attach, PromptForm::Tokens, None),
             Origin::Vocabulary(VOCABULARY)
         );
         assert_eq!(
-            of(&options, RuntimeKind::Sim, PromptForm::Tokens, None),
+            origin(&options, RuntimeKind::Sim, PromptForm::Tokens, None),
             Origin::Vocabulary(VOCABULARY)
         );
-        assert_eq!(of(&options, RuntimeKind::Sim, PromptForm::Text, None), model);
+        assert_eq!(origin(&options, RuntimeKind::Sim, PromptForm::Text, None), model);
     }
 }

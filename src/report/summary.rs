@@ -78,12 +78,7 @@ pub fn summarize(boundary: &Boundary, extras: &Extras, page: Page) -> Result<Str
 }
 
 fn headline(boundary: &Boundary) -> Result<String> {
-    let names: Vec<&str> = boundary
-        .lattice()
-        .axes()
-        .iter()
-        .map(crate::boundary::Axis::name)
-        .collect();
+    let names = boundary.lattice().axis_names();
     let volume = boundary.volume()?;
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let share = |part: u128| 100.0 * part as f64 / volume.total.max(1) as f64;
@@ -103,12 +98,7 @@ fn headline(boundary: &Boundary) -> Result<String> {
 
 fn largest(boundary: &Boundary) -> Result<String> {
     let frontier = boundary.frontier()?;
-    let names: Vec<&str> = boundary
-        .lattice()
-        .axes()
-        .iter()
-        .map(crate::boundary::Axis::name)
-        .collect();
+    let names = boundary.lattice().axis_names();
     let row = |point: &Point| -> Vec<String> {
         let entry = |name: &&str| point.0.get(*name).map_or_else(String::new, ToString::to_string);
         names.iter().map(entry).collect()

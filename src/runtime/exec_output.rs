@@ -10,7 +10,7 @@ const MOST: usize = 4 * 1024 * 1024;
 pub struct ExecOutput {
     /// The exit code; 128 + the signal's number after a signal; none where the runtime does not tell.
     pub code: Option<i64>,
-    /// Standard output and error, in the order that they came; its first 4 MiB.
+    /// Standard output and error together, each in its order; Docker may mix the two up. Its first 4 MiB.
     pub output: String,
     /// Whether there was more.
     pub truncated: bool,

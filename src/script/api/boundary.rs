@@ -537,7 +537,7 @@ pub mod boundary {
     #[rhai_fn(name = "to_string", name = "to_debug", volatile, pure)]
     pub fn shown(map: &mut BoundaryHandle) -> String {
         let map = map.lock();
-        let names: Vec<&str> = map.lattice().axes().iter().map(Axis::name).collect();
+        let names = map.lattice().axis_names();
         format!("boundary over {}, {} points", names.join(", "), map.records().len())
     }
 }
