@@ -13,6 +13,7 @@
 //! | [`prompt`] | tokenizers; prompts of exactly N tokens |
 //! | [`telemetry`] | memory over time; only it knows NVML |
 //! | [`boundary`] | points, dominance, frontier, refinement (pure) |
+//! | [`memory`] | model shapes, estimates, breakdowns (pure) |
 //! | [`run`] | the run folder: journal, manifest, resume |
 //! | [`report`] | terminal, pictures |
 //! | [`sim`] | the simulated engine |
@@ -23,6 +24,7 @@ pub mod engine;
 pub mod fault;
 pub mod http;
 pub mod load;
+pub mod memory;
 pub mod prompt;
 pub mod report;
 pub mod run;

@@ -44,6 +44,10 @@ pub struct LaunchOptions {
     pub tensor_parallel: Option<u64>,
     /// Share of GPU memory that the engine may use, 0 to 1.
     pub memory_fraction: Option<f64>,
+    /// Whether CUDA graphs are captured; without it, as the engine does by itself.
+    pub cuda_graphs: Option<bool>,
+    /// Whether the KV cache of earlier prompts is used again; without it, as the engine does by itself.
+    pub prefix_cache: Option<bool>,
     /// Random weights: only the model's shape is needed.
     pub random_weights: bool,
     /// Further arguments of the engine, as on its command line.
@@ -90,6 +94,8 @@ impl Default for LaunchOptions {
             kv_cache_dtype: None,
             tensor_parallel: None,
             memory_fraction: None,
+            cuda_graphs: None,
+            prefix_cache: None,
             random_weights: false,
             engine_args: Vec::new(),
             env: BTreeMap::new(),

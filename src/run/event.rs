@@ -87,6 +87,13 @@ pub enum Event {
         #[serde(skip)]
         text: String,
     },
+    /// Memory by component, for each device and in all.
+    Breakdown {
+        /// What the script calls it: the start, or the engine.
+        name: String,
+        /// `#{ all, per_gpu }`: [`crate::memory::Breakdown`]s.
+        value: Value,
+    },
     /// Something that the reader of the results must know.
     Warning {
         /// The warning.
