@@ -104,12 +104,14 @@ pub struct Facts {
     pub info: BTreeMap<String, InfoRule>,
 }
 
-/// Names on the Prometheus page, newest wording first.
+/// Names on the metrics page, newest wording first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MetricRules {
     /// `/metrics`; empty: the engine has none.
     pub path: String,
+    /// How the page is written.
+    pub format: MetricFormat,
     /// Requests being served.
     pub running: Vec<String>,
     /// Requests waiting.
@@ -118,15 +120,28 @@ pub struct MetricRules {
     pub kv_usage: Vec<String>,
     /// Preemptions since the start.
     pub preemptions: Vec<String>,
+    /// Sequences that are thrown out of the KV cache at the moment, where the engine tells that instead of a count since the start.
+    pub paused: Vec<String>,
 }
 
-/// Where one field of `engine.info()` is told.
+/// How a metrics page is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MetricFormat {
+    /// The Prometheus text format; rules give names of samples.
+    #[default]
+    Prometheus,
+    /// JSON: a list of moments, oldest first, or one of them. Rules give JSON pointers into a moment; `/a of /b` is a share.
+    Json,
+}
+
+/// Where one fact is told. A unit follows its name as in `log`: a number as `weights_gib` is turned into bytes as `weights_bytes`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InfoRule {
     /// Path below the base URL.
     pub path: String,
-    /// JSON pointer into the answer.
+    /// JSON pointer into the answer. Where it leads to a map, its numbers are added up.
     pub pointer: String,
 }
 

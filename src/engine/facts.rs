@@ -61,13 +61,32 @@ const UNITS: [(&str, f64); 5] = [
     ("_gb", 1e9),
 ];
 
+/// What a page tells, as a fact: a number in the unit of the fact's name, the sum of a map's numbers, or what else stands there.
+pub(super) fn told(fact: &str, value: &Value) -> Option<(String, Value)> {
+    let number = match value {
+        Value::Number(number) => number.as_f64(),
+        Value::Object(parts) if !parts.is_empty() => parts.values().map(Value::as_f64).sum(),
+        _ => None,
+    };
+    for (suffix, bytes) in UNITS {
+        if let (Some(stem), Some(number)) = (fact.strip_suffix(suffix), number) {
+            return Some((format!("{stem}_bytes"), in_bytes(number, bytes)));
+        }
+    }
+    (!value.is_null()).then(|| (fact.to_owned(), value.clone()))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "bytes of a device")]
+fn in_bytes(number: f64, unit: f64) -> Value {
+    Value::from((number * unit).round() as i64)
+}
+
 /// The fact's name without its unit, and the value: a number where it is one (thousands separators taken out), else text.
 fn value(fact: &str, text: &str) -> (String, Value) {
     let plain = text.replace(',', "");
     for (suffix, bytes) in UNITS {
         if let (Some(stem), Ok(number)) = (fact.strip_suffix(suffix), plain.parse::<f64>()) {
-            #[expect(clippy::cast_possible_truncation, reason = "bytes of a device")]
-            return (format!("{stem}_bytes"), Value::from((number * bytes).round() as i64));
+            return (format!("{stem}_bytes"), in_bytes(number, bytes));
         }
     }
     let value = plain
@@ -119,6 +138,22 @@ mod tests {
             found,
             json!({ "kv_bytes": -708_669_604, "kv_tokens": 910_336, "free_bytes": 1_500_000_000, "version": "0.24.0", "share": 0.9 })
         );
+    }
+
+    #[test]
+    fn a_page_tells_numbers_in_the_units_of_their_names() {
+        assert_eq!(
+            told("kv_gib", &json!(1.5)),
+            Some(("kv_bytes".into(), json!(1_610_612_736)))
+        );
+        let parts = json!({ "prefill": 0.25, "decode": 0.25 });
+        assert_eq!(
+            told("graphs_gib", &parts),
+            Some(("graphs_bytes".into(), json!(536_870_912)))
+        );
+        assert_eq!(told("version", &json!("1.2")), Some(("version".into(), json!("1.2"))));
+        assert_eq!(told("kv_tokens", &json!(7)), Some(("kv_tokens".into(), json!(7))));
+        assert_eq!(told("kv_gib", &Value::Null), None);
     }
 
     #[test]

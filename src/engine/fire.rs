@@ -32,8 +32,8 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// One look; `None` where the page does not answer.
-    pub(super) async fn look(&self) -> Option<Metrics> {
+    /// One look: what the page tells of, oldest first; `None` where it does not answer.
+    pub(super) async fn look(&self) -> Option<Vec<Metrics>> {
         let request = self.client.get(&self.url).timeout(LOOK).send().await.ok()?;
         let text = request.error_for_status().ok()?.text().await.ok()?;
         Some(Metrics::read(&text, &self.rules))
@@ -52,7 +52,7 @@ pub(super) async fn fire(
     if let Some(page) = page.filter(|_| count > 1)
         && let Some(metrics) = page.look().await
     {
-        queue.see(metrics);
+        metrics.into_iter().for_each(|metrics| queue.see(metrics));
     }
     let all_decode = Arc::new(Notify::new());
     let decoding = Arc::new(AtomicU64::new(0));
@@ -85,7 +85,7 @@ pub(super) async fn fire(
             if count > 1
                 && let Some(metrics) = page.look().await
             {
-                queue.see(metrics);
+                metrics.into_iter().for_each(|metrics| queue.see(metrics));
             }
         }
         None => collect.await?,
@@ -102,7 +102,7 @@ async fn follow(page: &Page, count: u64, all_decode: &Notify, queue: &mut Queue)
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE.max(pause)),
         }
         if let Some(metrics) = page.look().await {
-            queue.see(metrics);
+            metrics.into_iter().for_each(|metrics| queue.see(metrics));
         }
     }
 }

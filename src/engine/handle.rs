@@ -174,9 +174,8 @@ impl Engine {
         let Some(page) = live.running.as_ref().and_then(|running| self.page(running)) else {
             return Ok(Metrics::default());
         };
-        self.context
-            .tasks
-            .wait(async { Ok(page.look().await.unwrap_or_default()) })
+        let told = self.context.tasks.wait(async { Ok(page.look().await) })?;
+        Ok(told.unwrap_or_default().pop().unwrap_or_default())
     }
 
     /// What is known of the engine; what only a running one tells is missing before its start.
@@ -287,8 +286,11 @@ impl Engine {
             let idle = match self.page(running) {
                 Some(page) => {
                     let metrics = self.context.tasks.wait(async { Ok(page.look().await) })?;
-                    metrics
-                        .is_some_and(|metrics| metrics.running.unwrap_or(0) == 0 && metrics.waiting.unwrap_or(0) == 0)
+                    // A page that tells of no moment since the last look: nothing went on.
+                    metrics.is_some_and(|told| {
+                        let now = told.last().copied().unwrap_or_default();
+                        now.running.unwrap_or(0) == 0 && now.waiting.unwrap_or(0) == 0
+                    })
                 }
                 None => true,
             };
@@ -302,8 +304,8 @@ impl Engine {
         }
     }
 
-    fn welcome(&self, live: &mut Live, ready: Ready, limits: Option<Limits>) -> Result<()> {
-        let info = self.learn_info(&ready)?;
+    fn welcome(&self, live: &mut Live, mut ready: Ready, limits: Option<Limits>) -> Result<()> {
+        let info = self.learn_info(&mut ready)?;
         // One that was attached to, or started as a process, says so in its version.
         if info.simulated {
             self.context.run.set_simulated();

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Engine;
+use super::facts::told as told_by_page;
 use super::start::Ready;
 use crate::fault::Result;
 
@@ -40,9 +41,9 @@ impl Info {
 }
 
 impl Engine {
-    /// Asks the pages that the adapter names; what they do not tell is taken from the log.
-    pub(super) fn learn_info(&self, ready: &Ready) -> Result<Info> {
-        let mut told = ready.facts.clone();
+    /// Asks the pages that the adapter names; what they do not tell is taken from the log. What they tell is added to the facts.
+    pub(super) fn learn_info(&self, ready: &mut Ready) -> Result<Info> {
+        let mut told = std::mem::take(&mut ready.facts);
         let mut page: Option<(String, Value)> = None;
         for (field, rule) in &self.rules.info {
             if page.as_ref().is_none_or(|(path, _)| *path != rule.path) {
@@ -50,10 +51,9 @@ impl Engine {
                 page = Some((rule.path.clone(), self.context.tasks.wait(self.fetch(&url))?));
             }
             let value = page.as_ref().and_then(|(_, page)| page.pointer(&rule.pointer));
-            if let Some(value) = value.filter(|value| !value.is_null()) {
-                told.insert(field.clone(), value.clone());
-            }
+            told.extend(value.and_then(|value| told_by_page(field, value)));
         }
+        ready.facts.clone_from(&told);
         let text = |field: &str| {
             told.get(field)
                 .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))

@@ -277,6 +277,7 @@ mod tests {
                 waiting: Some(*waiting),
                 kv_usage: None,
                 preemptions: Some(*preemptions),
+                ..Metrics::default()
             });
         }
         let seen = Seen {

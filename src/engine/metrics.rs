@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::MetricRules;
 use super::prometheus::samples;
+use super::{MetricFormat, MetricRules, moments};
 
 /// The state of an engine's queue; `None` where it does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,21 +16,43 @@ pub struct Metrics {
     pub kv_usage: Option<f64>,
     /// Preemptions since the start.
     pub preemptions: Option<u64>,
+    /// Sequences out of the KV cache at the moment, where the engine tells that instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<u64>,
 }
 
 impl Metrics {
-    /// Reads a page. Where the engine has several workers, their requests are added up, and the fullest cache counts.
+    /// Reads a page: the moments that it tells of, oldest first. Prometheus tells of one; a JSON page that each read empties, of all
+    /// since the last one, perhaps none.
     #[must_use]
-    pub fn read(page: &str, rules: &MetricRules) -> Self {
+    pub fn read(page: &str, rules: &MetricRules) -> Vec<Self> {
+        match rules.format {
+            MetricFormat::Prometheus => vec![Self::of_samples(page, rules)],
+            MetricFormat::Json => moments::read(page, rules),
+        }
+    }
+
+    /// Where the engine has several workers, their requests are added up, and the fullest cache counts.
+    fn of_samples(page: &str, rules: &MetricRules) -> Self {
         let sum = |names: &[String]| newest(page, names, |values| values.iter().sum());
-        let count = |names: &[String]| sum(names).filter(|sum| *sum >= 0.0).map(whole);
+        Self::of(rules, sum, |names| {
+            newest(page, names, |values| values.iter().copied().fold(0.0, f64::max))
+        })
+    }
+
+    /// The figures of these rules: numbers of requests by `count`, shares by `share`.
+    pub(super) fn of(
+        rules: &MetricRules,
+        count: impl Fn(&[String]) -> Option<f64>,
+        share: impl Fn(&[String]) -> Option<f64>,
+    ) -> Self {
+        let count = |names: &[String]| count(names).filter(|count| *count >= 0.0).map(whole);
         Self {
             running: count(&rules.running),
             waiting: count(&rules.waiting),
-            kv_usage: newest(page, &rules.kv_usage, |values| {
-                values.iter().copied().fold(0.0, f64::max)
-            }),
+            kv_usage: share(&rules.kv_usage),
             preemptions: count(&rules.preemptions),
+            paused: count(&rules.paused),
         }
     }
 }
@@ -67,13 +89,14 @@ mod tests {
             waiting: names(&["vllm:num_requests_waiting"]),
             kv_usage: names(&["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"]),
             preemptions: names(&["vllm:num_preemptions_total"]),
+            ..MetricRules::default()
         }
     }
 
     #[test]
     fn a_real_page_of_vllm_is_read() {
         let page = include_str!("../../tests/data/vllm-0.24.0-h200/small.metrics.txt");
-        let metrics = Metrics::read(page, &rules());
+        let metrics = Metrics::read(page, &rules())[0];
         assert_eq!(
             (metrics.running, metrics.waiting, metrics.preemptions),
             (Some(0), Some(0), Some(5))
@@ -85,7 +108,7 @@ mod tests {
     fn older_names_are_taken_where_the_newest_is_missing_and_workers_are_joined() {
         let page = "vllm:gpu_cache_usage_perc{engine=\"0\"} 0.25\nvllm:gpu_cache_usage_perc{engine=\"1\"} 0.5\n\
                     vllm:num_requests_running{engine=\"0\"} 3.0\nvllm:num_requests_running{engine=\"1\"} 4.0\n";
-        let metrics = Metrics::read(page, &rules());
+        let metrics = Metrics::read(page, &rules())[0];
         assert_eq!(
             (metrics.kv_usage, metrics.running, metrics.waiting),
             (Some(0.5), Some(7), None)
@@ -94,6 +117,6 @@ mod tests {
 
     #[test]
     fn a_page_of_something_else_says_nothing() {
-        assert_eq!(Metrics::read("<html></html>", &rules()), Metrics::default());
+        assert_eq!(Metrics::read("<html></html>", &rules()), [Metrics::default()]);
     }
 }

@@ -19,6 +19,7 @@ mod limits;
 mod load;
 mod memory;
 mod metrics;
+mod moments;
 mod options;
 mod pace;
 mod pattern;
@@ -35,7 +36,8 @@ mod server;
 mod start;
 
 pub use adapter::{
-    Adapter, Facts, FailureRule, InfoRule, Limits, MetricRules, PromptForm, Protocol, RequestForm, RulePhase,
+    Adapter, Facts, FailureRule, InfoRule, Limits, MetricFormat, MetricRules, PromptForm, Protocol, RequestForm,
+    RulePhase,
 };
 pub use answer::{Evidence, ProbeAnswer};
 pub use ask_options::ProbeOptions;

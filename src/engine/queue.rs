@@ -17,6 +17,7 @@ impl Queue {
         self.last = Some(metrics);
         self.peak.running = self.peak.running.max(metrics.running);
         self.peak.waiting = self.peak.waiting.max(metrics.waiting);
+        self.peak.paused = self.peak.paused.max(metrics.paused);
         self.peak.kv_usage = match (self.peak.kv_usage, metrics.kv_usage) {
             (Some(before), Some(now)) => Some(before.max(now)),
             (before, now) => before.or(now),
@@ -32,9 +33,13 @@ impl Queue {
         })
     }
 
-    /// Preemptions since the first look.
+    /// Preemptions since the first look; of an engine that tells only how many sequences are out, the most at a time.
     pub(super) fn preempted(&self) -> Option<u64> {
-        Some(self.last?.preemptions?.saturating_sub(self.first?.preemptions?))
+        let counted = |seen: Option<Metrics>| seen?.preemptions;
+        match (counted(self.first), counted(self.last)) {
+            (Some(before), Some(now)) => Some(now.saturating_sub(before)),
+            _ => self.peak.paused,
+        }
     }
 
     /// Whether requests cannot go on: nothing runs and something waits, or sequences are thrown out again and again.
@@ -56,8 +61,8 @@ mod tests {
             queue.see(Metrics {
                 running: Some(*running),
                 waiting: Some(*waiting),
-                kv_usage: None,
                 preemptions: Some(*preemptions),
+                ..Metrics::default()
             });
         }
         queue
@@ -75,6 +80,18 @@ mod tests {
             (seen.running, seen.waiting, seen.preemptions),
             (Some(5), Some(2), Some(2))
         );
+    }
+
+    #[test]
+    fn sequences_that_were_out_were_preempted() {
+        let mut queue = Queue::default();
+        for paused in [0, 2, 0] {
+            queue.see(Metrics {
+                paused: Some(paused),
+                ..Metrics::default()
+            });
+        }
+        assert_eq!(queue.preempted(), Some(2));
     }
 
     #[test]

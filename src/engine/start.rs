@@ -14,8 +14,8 @@ use super::server::Server;
 use super::{Engine, Limits, RulePhase};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
-use crate::runtime::Mount;
-use crate::telemetry::{Phase, Sampler};
+use crate::runtime::{Mount, RuntimeKind};
+use crate::telemetry::{Phase, Sampler, Vendor, select};
 
 /// The pauses between looks at a server that comes up: short at first, as the simulated engine is ready at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -176,7 +176,17 @@ impl Engine {
         options["runtime"] = json!(self.runtime);
         options["limits"] = json!(limits);
         options["mounts"] = json!(self.model_mounts());
+        options["gpu_vendor"] = json!(self.gpu_vendor());
         options
+    }
+
+    /// Whose GPUs the engine gets, `nvidia` or `amd`: images differ. Nothing where it gets none, or none is seen.
+    fn gpu_vendor(&self) -> Option<Vendor> {
+        if self.options.gpus.is_empty() || self.runtime == RuntimeKind::Sim {
+            return None;
+        }
+        // A GPU that is not there is told by the runtime, when it is to be given.
+        select(&self.options.gpus).ok()?.first().map(|gpu| gpu.vendor)
     }
 
     /// The folder of a local model, seen by a container under the same path, read-only.

@@ -22,6 +22,8 @@ pub struct Launch {
     pub command: Vec<String>,
     /// Environment. Values of secrets are never put here: see `token`.
     pub env: BTreeMap<String, String>,
+    /// Text files that the engine reads, by plain names; `{files}` in arguments and environment stands for their folder.
+    pub files: BTreeMap<String, String>,
     /// Docker: the port that the server listens on inside the container.
     pub port: u16,
     /// Docker: folders of the host.

@@ -11,6 +11,7 @@ mod credentials;
 mod disk;
 mod docker;
 mod exec_output;
+mod files;
 mod identity;
 mod in_process;
 mod kind;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::service::Service;
-use super::{Launch, LogBook, Permits, RuntimeKind, Services, docker, in_process, process};
+use super::{Launch, LogBook, Permits, RuntimeKind, Services, docker, files, in_process, process};
 use crate::fault::{Fault, Result};
 use crate::run::{Event, Run};
 
@@ -34,6 +34,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     for withheld in &grant.withheld {
         context.run.warn(withheld)?;
     }
+    files::check(&launch.files)?;
     let grace = launch.grace()?;
     context.services.sweep(kind, &context.run).await?;
     let name = context.services.next_name(&context.prefix);

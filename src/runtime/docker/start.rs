@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::Docker;
-use bollard::query_parameters::{CreateContainerOptionsBuilder, StartContainerOptions};
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, StartContainerOptions, UploadToContainerOptionsBuilder,
+};
 use serde_json::json;
 
 use super::create::{self, Found};
@@ -13,7 +15,7 @@ use super::{Container, connect, fault, gpu, image, labels, logs, names, remove};
 use crate::fault::{Fault, Kind, Result};
 use crate::runtime::service::{Body, Service};
 use crate::runtime::start::phase;
-use crate::runtime::{Grant, Identity, Launch, LogBook, StartContext, credentials, redact};
+use crate::runtime::{Grant, Identity, Launch, LogBook, StartContext, credentials, files, redact};
 
 /// How often another port is tried when somebody took the one that the kernel gave.
 const ATTEMPTS: usize = 3;
@@ -50,7 +52,7 @@ pub(in crate::runtime) async fn start(
 
     let starter = Starter {
         docker,
-        launch: launch.clone(),
+        launch: files::placed(launch, &files::inside()),
         grant: grant.clone(),
         image,
         vendor,
@@ -120,19 +122,31 @@ impl Starter {
             .create_container(Some(options), body)
             .await
             .map_err(|error| fault::explain(&error))?;
-        match self
-            .docker
-            .start_container(&created.id, None::<StartContainerOptions>)
-            .await
-        {
+        match self.fill_and_start(&created.id).await {
             Ok(()) => Ok(created.id),
-            Err(error) => {
+            Err(fault) => {
                 // Created and not started: it is ours, and of no use.
                 remove::remove(&self.docker, &created.id).await?;
                 self.context.services.claims().drop(&self.container);
-                Err(fault::explain(&error))
+                Err(fault)
             }
         }
+    }
+
+    /// Gives the container its files, then starts it: the engine finds them from its first moment on.
+    async fn fill_and_start(&self, id: &str) -> Result<()> {
+        if !self.launch.files.is_empty() {
+            let options = UploadToContainerOptionsBuilder::default().path("/").build();
+            let archive = bollard::body_full(files::archive(&self.launch.files)?);
+            self.docker
+                .upload_to_container(id, Some(options), archive)
+                .await
+                .map_err(|error| fault::explain(&error).while_doing("cannot give the container its files"))?;
+        }
+        self.docker
+            .start_container(id, None::<StartContainerOptions>)
+            .await
+            .map_err(|error| fault::explain(&error))
     }
 
     fn info(&self, id: &str) -> serde_json::Value {
@@ -150,6 +164,7 @@ impl Starter {
             "entrypoint": self.launch.entrypoint,
             "args": redact::words(&self.launch.args),
             "env": env.collect::<std::collections::BTreeMap<_, _>>(),
+            "files": self.launch.files,
             "gpus": self.launch.gpus,
             "memory_limit": self.launch.memory_limit,
             "shm_size": self.launch.shm_size,

@@ -149,7 +149,11 @@ fn diverts(name: &str) -> bool {
 fn asks_for_code(launch: &Launch) -> bool {
     let words = launch.entrypoint.iter().chain(&launch.args).chain(&launch.command);
     let variables = launch.env.iter().map(|(name, value)| format!("{name}={value}"));
-    words.cloned().chain(variables).any(|text| trusts(&text))
+    words
+        .chain(launch.files.values())
+        .cloned()
+        .chain(variables)
+        .any(|text| trusts(&text))
 }
 
 fn trusts(text: &str) -> bool {
@@ -158,7 +162,7 @@ fn trusts(text: &str) -> bool {
         .split_whitespace()
         .map(|word| word.split('=').next().unwrap_or(word))
         .any(|word| word.len() >= 4 && "--trust-remote-code".starts_with(word));
-    let refused = ["=false", "=0", "=no", "\": false", "\":false"];
+    let refused = ["=false", "=0", "=no", ": false", "\": false", "\":false"];
     let asked = plain
         .match_indices("trust-remote-code")
         .any(|(at, found)| !refused.iter().any(|no| plain[at + found.len()..].starts_with(no)));

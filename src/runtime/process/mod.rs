@@ -38,6 +38,8 @@ pub(super) struct Process {
     env: BTreeMap<String, String>,
     exit: watch::Receiver<Option<Exit>>,
     hurry: CancellationToken,
+    // Removed with the process.
+    _files: Option<tempfile::TempDir>,
 }
 
 impl Process {

@@ -16,7 +16,7 @@ use crate::fault::{Fault, Result};
 use crate::runtime::lines::Lines;
 use crate::runtime::service::Body;
 use crate::runtime::state::Exit;
-use crate::runtime::{Grant, Identity, Launch, LogBook, Service, StartContext, credentials, identity, redact};
+use crate::runtime::{Grant, Identity, Launch, LogBook, Service, StartContext, credentials, files, identity, redact};
 
 /// Starts the process that `launch` describes; it is entered among the services before this returns.
 pub(in crate::runtime) fn start(
@@ -27,6 +27,9 @@ pub(in crate::runtime) fn start(
     context: &StartContext,
 ) -> Result<Service> {
     let port = free_port(launch.port)?;
+    let folder = files::folder(&launch.files)?;
+    let place = folder.as_ref().map(|folder| folder.path().display().to_string());
+    let launch = &files::placed(launch, place.as_deref().unwrap_or_default());
     let fill = |text: &String| text.replace("{port}", &port.to_string());
     let command: Vec<String> = launch.command.iter().map(fill).collect();
     let Some((program, args)) = command.split_first() else {
@@ -48,6 +51,7 @@ pub(in crate::runtime) fn start(
         "command": redact::words(&command),
         "env": launch.env.iter().map(|(key, value)| (key.clone(), redact::env(key, value).to_owned()))
             .collect::<std::collections::BTreeMap<_, _>>(),
+        "files": launch.files,
         "port": port,
     });
 
@@ -80,6 +84,7 @@ pub(in crate::runtime) fn start(
         },
         env,
         exit,
+        _files: folder,
         hurry: context.services.hurry(),
     };
     let base_url = Some(format!("http://127.0.0.1:{port}"));

@@ -14,7 +14,7 @@ pub mod process {
     ///
     /// Options: `command` (the program and its arguments); `env` (a map of strings, added to the environment of profiler without the
     /// Hugging Face token); `port` (one that it must have; otherwise `{port}` in `command` and `env` stands for a free one that the kernel
-    /// chose); `token` (true: it needs the Hugging Face token, given with `--allow token`); `stop_grace` (seconds).
+    /// chose); `files` (a map from plain names to texts, which lie in the temporary folder that `{files}` stands for); `token` (true: it needs the Hugging Face token, given with `--allow token`); `stop_grace` (seconds).
     ///
     /// # Errors
     ///
