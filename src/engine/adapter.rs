@@ -102,6 +102,18 @@ pub struct Facts {
     pub metrics: MetricRules,
     /// By field of `engine.info()`: where the engine tells it.
     pub info: BTreeMap<String, InfoRule>,
+    /// By which lines the phases of a start are known. Before the first of them, weights are loaded.
+    pub progress: Vec<ProgressRule>,
+}
+
+/// The line with which a phase of the start begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgressRule {
+    /// A regular expression, searched in one log line.
+    pub pattern: String,
+    /// What begins: `profiling`, `kv_cache`, `graph_capture`, `warm_up`, …
+    pub phase: String,
 }
 
 /// Names on the metrics page, newest wording first.
@@ -158,6 +170,9 @@ pub struct FailureRule {
     /// Only before the engine was ready (`start`), only after (`request`), or both (`any`).
     #[serde(default)]
     pub phase: RulePhase,
+    /// A regular expression of lines that take back what they and the lines before them say: the engine went on in another way.
+    #[serde(default)]
+    pub unless: Option<String>,
 }
 
 /// When a failure rule holds.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Metrics;
+use super::{Allocation, Metrics};
 use crate::boundary::{Moves, Point, Verdict};
 
 /// The answer to one probe.
@@ -71,6 +71,13 @@ pub struct Evidence {
     pub message: Option<String>,
     /// The log lines that say so, or the end of the log.
     pub log: Vec<String>,
+    /// How far the engine was when it failed: `weights`, `profiling`, `kv_cache`, `graph_capture`, `warm_up` of a start, by its last line
+    /// that tells; `request` once it was ready.
+    pub phase: Option<String>,
+    /// Where an allocation on a GPU failed, and its allocator gave figures: the last one of each GPU.
+    pub allocations: Vec<Allocation>,
+    /// Whether the engine served again after requests failed, without a start; looked at where they failed for more than their size.
+    pub survived: Option<bool>,
     /// Exit status of the engine, where it died.
     pub exit_code: Option<i64>,
     /// Whether the kernel killed it for its memory.

@@ -42,7 +42,30 @@ pub(super) struct Finding {
 /// The failure rules of an adapter, compiled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FailureRules {
-    rules: Vec<(Regex, FailureRule)>,
+    rules: Vec<Compiled>,
+}
+
+#[derive(Clone, Debug)]
+struct Compiled {
+    rule: FailureRule,
+    pattern: Regex,
+    unless: Option<Regex>,
+}
+
+impl Compiled {
+    /// The message or log line that this rule knows.
+    fn find<'a>(&self, signs: &Signs<'a>) -> Option<&'a String> {
+        let taken_back = |text: &&String| self.unless.as_ref().is_some_and(|unless| unless.is_match(text));
+        let mut messages = signs.messages.iter().filter(|text| !taken_back(text));
+        let from = signs
+            .log
+            .iter()
+            .rposition(|line| taken_back(&line))
+            .map_or(0, |last| last + 1);
+        messages
+            .find(|text| self.pattern.is_match(text))
+            .or_else(|| signs.log[from..].iter().find(|text| self.pattern.is_match(text)))
+    }
 }
 
 impl FailureRules {
@@ -64,7 +87,15 @@ impl FailureRules {
                     ))
                     .hint("use cause `allocator` where the engine itself reports that host memory ran out"));
                 }
-                Ok((compile(&rule.pattern, &place)?, rule))
+                Ok(Compiled {
+                    pattern: compile(&rule.pattern, &place)?,
+                    unless: rule
+                        .unless
+                        .as_deref()
+                        .map(|unless| compile(unless, &place))
+                        .transpose()?,
+                    rule,
+                })
             })
             .collect::<Result<_>>()?;
         Ok(Self { rules })
@@ -81,13 +112,12 @@ impl FailureRules {
         } else {
             self.rules
                 .iter()
-                .filter(|(_, rule)| rule.phase == RulePhase::Any || rule.phase == phase)
-                .find_map(|(pattern, rule)| {
-                    let mut texts = signs.messages.iter().chain(signs.log);
+                .filter(|known| known.rule.phase == RulePhase::Any || known.rule.phase == phase)
+                .find_map(|known| {
                     Some(Finding {
-                        verdict: rule.verdict,
-                        cause: rule.cause.clone(),
-                        line: Some(texts.find(|text| pattern.is_match(text))?.clone()),
+                        verdict: known.rule.verdict,
+                        cause: known.rule.cause.clone(),
+                        line: Some(known.find(&signs)?.clone()),
                     })
                 })
         }?;
@@ -124,6 +154,7 @@ mod tests {
             verdict,
             cause: cause.map(Into::into),
             phase,
+            unless: None,
         };
         FailureRules::new(vec![
             rule("CUDA out of memory", Verdict::Oom, Some("cuda"), RulePhase::Any),
@@ -230,7 +261,33 @@ mod tests {
             verdict: Verdict::Oom,
             cause: Some("host".into()),
             phase: RulePhase::Any,
+            unless: None,
         };
         assert!(FailureRules::new(vec![rule]).unwrap_err().message.contains("kernel"));
+    }
+
+    #[test]
+    fn a_line_takes_back_itself_and_what_came_before_it() {
+        let rule = FailureRule {
+            pattern: "allocation failed".into(),
+            verdict: Verdict::Oom,
+            cause: Some("cuda".into()),
+            phase: RulePhase::Any,
+            unless: Some("retrying".into()),
+        };
+        let rules = FailureRules::new(vec![rule]).unwrap();
+        let found = |log: &[&str]| {
+            let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
+            let signs = Signs {
+                log: &log,
+                ..Signs::default()
+            };
+            rules.classify(RulePhase::Request, signs).and_then(|found| found.line)
+        };
+        assert_eq!(found(&["allocation failed 1", "allocation failed, retrying"]), None);
+        assert_eq!(
+            found(&["allocation failed 1", "retrying", "allocation failed 2"]).as_deref(),
+            Some("allocation failed 2")
+        );
     }
 }

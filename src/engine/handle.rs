@@ -277,7 +277,7 @@ impl Engine {
     }
 
     /// Whether an engine that misbehaved answers, and has no request of ours left.
-    fn recovers(&self, running: &Running) -> Result<bool> {
+    pub(super) fn recovers(&self, running: &Running) -> Result<bool> {
         let deadline = std::time::Instant::now() + RECOVERY;
         loop {
             if self.context.tasks.wait(running.server.exit())?.is_some() {

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Engine;
 use super::facts::told as told_by_page;
+use super::reported::Reported;
 use super::start::Ready;
 use crate::fault::Result;
 
@@ -24,6 +25,9 @@ pub struct Info {
     /// Ids that prompts may consist of, where the engine tells: they are below this.
     #[serde(skip)]
     pub(super) vocabulary: Option<u32>,
+    /// Its own bounds, for verdicts.
+    #[serde(skip)]
+    pub(super) reported: Reported,
     /// Whether this is the simulated engine: then nothing here was measured.
     pub simulated: bool,
 }
@@ -62,11 +66,18 @@ impl Engine {
         let version = text("version");
         let simulated = self.runtime == crate::runtime::RuntimeKind::Sim
             || version.as_deref().is_some_and(|version| version.contains("SIMULATED"));
+        let reported = Reported {
+            kv_tokens: count("kv_tokens"),
+            max_model_len: count("max_model_len"),
+            max_input: count("max_input"),
+            fitted: count("fitted"),
+        };
         Ok(Info {
             version,
             model: text("model").or_else(|| self.options.model.clone()),
-            max_model_len: count("max_model_len"),
-            kv_tokens: count("kv_tokens"),
+            max_model_len: reported.max_model_len,
+            kv_tokens: reported.kv_tokens,
+            reported,
             vocabulary: count("vocabulary").and_then(|size| u32::try_from(size).ok()),
             ..Info::before(self.name(), None, simulated)
         })

@@ -1,7 +1,9 @@
 //! From what was seen to a verdict. Pure: the order of the tests here is what the verdicts mean.
 
-use super::failure::{Exit, FailureRules, Signs};
+use super::counts::miscounted;
+use super::failure::{Exit, FailureRules, Finding, Signs};
 use super::queue::Queue;
+use super::reported::Reported;
 use super::{Limits, RulePhase};
 use crate::boundary::Verdict;
 use crate::load::{Answer, End};
@@ -14,9 +16,13 @@ pub(super) struct Seen<'a> {
     pub(super) answers: &'a [Answer],
     /// How the engine ended, where it did.
     pub(super) exit: Option<Exit>,
+    /// Whether it served again after requests failed, where that was looked at.
+    pub(super) survived: Option<bool>,
     /// Log lines since the probe began.
     pub(super) log: &'a [String],
     pub(super) queue: &'a Queue,
+    /// The engine's own bounds.
+    pub(super) reported: &'a Reported,
 }
 
 /// A verdict, and why.
@@ -47,14 +53,14 @@ pub(super) fn judge(rules: &FailureRules, seen: &Seen<'_>) -> Judgement {
         .or_else(|| {
             seen.answers
                 .iter()
-                .find_map(|answer| miscounted(answer, &seen.asked, seen.tolerance))
+                .find_map(|answer| miscounted(answer, &seen.asked, seen.tolerance, seen.reported))
         })
         .unwrap_or_else(|| resident(seen))
 }
 
 /// The engine died, or a request did not end as it should.
 fn failed(rules: &FailureRules, seen: &Seen<'_>) -> Option<Judgement> {
-    let messages: Vec<String> = seen.answers.iter().filter_map(complaint).collect();
+    let messages: Vec<String> = seen.answers.iter().filter_map(complaint).cloned().collect();
     let broken = seen.answers.iter().find(|answer| !clean(answer));
     if seen.exit.is_none() && broken.is_none() {
         return None;
@@ -65,25 +71,18 @@ fn failed(rules: &FailureRules, seen: &Seen<'_>) -> Option<Judgement> {
         log: seen.log,
     };
     let found = rules.classify(RulePhase::Request, signs);
+    // An engine that is dead turns everything away: that is no load.
     let away = |answer: &Answer| matches!(answer.end, End::Status(429 | 503, _));
+    let dead = seen.survived == Some(false);
     let overloaded = match &found {
         Some(found) => found.verdict == Verdict::Error && found.cause.as_deref() == Some("overloaded"),
         None => seen.exit.is_none() && seen.answers.iter().any(away),
     };
-    if overloaded {
+    if overloaded && !dead {
         return Some(turned_away(seen));
     }
-    if let Some(found) = found {
-        let message = match (&found.line, found.cause.as_deref()) {
-            (Some(line), _) => excerpt(line),
-            (None, _) => "the kernel killed the engine for its memory".to_owned(),
-        };
-        return Some(Judgement {
-            verdict: found.verdict,
-            cause: found.cause,
-            message: Some(message),
-            line: found.line,
-        });
+    if let Some(found) = found.filter(|_| !overloaded) {
+        return Some(explained(found, seen));
     }
     if let Some(exit) = seen.exit {
         let status = exit
@@ -92,7 +91,39 @@ fn failed(rules: &FailureRules, seen: &Seen<'_>) -> Option<Judgement> {
         let message = format!("the engine died with {status} and did not say why");
         return Some(Judgement::new(Verdict::Error, "died", message));
     }
-    broken.map(|answer| unexplained(answer, seen))
+    let unexplained = broken.map(|answer| unexplained(answer, seen))?;
+    if !dead {
+        return Some(unexplained);
+    }
+    let said = unexplained.message.unwrap_or_default();
+    let message = format!("the engine's process lives, but it serves no more; {said}");
+    Some(Judgement::new(Verdict::Error, "dead", message))
+}
+
+/// What a rule, or the kernel, said.
+fn explained(found: Finding, seen: &Seen<'_>) -> Judgement {
+    let mut message = match &found.line {
+        Some(line) => excerpt(line),
+        None => "the kernel killed the engine for its memory".to_owned(),
+    };
+    let mut cause = found.cause;
+    // What the engine calls its length may be what its memory left of it.
+    if found.verdict == Verdict::Refused
+        && cause.as_deref() == Some("length_limit")
+        && let Some(bound) = seen
+            .reported
+            .bound(&seen.asked)
+            .filter(|bound| bound.cause == "kv_cache")
+    {
+        cause = Some(bound.cause.to_owned());
+        message = format!("{message}; {}", bound.message);
+    }
+    Judgement {
+        verdict: found.verdict,
+        cause,
+        message: Some(message),
+        line: found.line,
+    }
 }
 
 /// The engine would not take so many requests at once: it ran fewer than asked, or none.
@@ -144,42 +175,12 @@ pub(super) fn clean(answer: &Answer) -> bool {
 }
 
 /// What the engine said against a request.
-fn complaint(answer: &Answer) -> Option<String> {
+pub(super) fn complaint(answer: &Answer) -> Option<&String> {
     match (&answer.end, &answer.error) {
-        (_, Some(error)) => Some(error.clone()),
-        (End::Status(_, body), None) => Some(body.clone()),
+        (_, Some(error)) => Some(error),
+        (End::Status(_, body), None) => Some(body),
         _ => None,
     }
-}
-
-/// The engine's counts are not those asked for.
-pub(super) fn miscounted(answer: &Answer, asked: &Limits, tolerance: u64) -> Option<Judgement> {
-    let (Some(input), Some(output)) = (answer.counts.input, answer.counts.output) else {
-        let message = "the engine did not say how many tokens it counted";
-        return Some(Judgement::new(Verdict::Error, "no_counts", message));
-    };
-    if input != asked.input {
-        let message = format!("the engine counted {input} tokens of input, not {}", asked.input);
-        return Some(Judgement::new(Verdict::Error, "input_count", message));
-    }
-    if output.saturating_add(tolerance) >= asked.output {
-        return None;
-    }
-    let finish = answer.finish.as_deref().unwrap_or_default();
-    let message = format!("{output} of {} tokens, then `{finish}`", asked.output);
-    Some(if matches!(finish, "length" | "limit" | "max_tokens") {
-        Judgement::new(
-            Verdict::Refused,
-            "length_limit",
-            format!("the engine clipped the output: {message}"),
-        )
-    } else {
-        Judgement::new(
-            Verdict::ShortOutput,
-            "end_of_text",
-            format!("the text ended early: {message}"),
-        )
-    })
 }
 
 /// Every request ended well: were all of them served at once?
@@ -260,6 +261,7 @@ mod tests {
             verdict,
             cause: Some(cause.into()),
             phase: RulePhase::Any,
+            unless: None,
         };
         FailureRules::new(vec![
             rule("CUDA out of memory", Verdict::Oom, "cuda"),
@@ -288,8 +290,10 @@ mod tests {
             tolerance: 0,
             answers,
             exit,
+            survived: None,
             log: &log,
             queue: &queue,
+            reported: &Reported::default(),
         };
         let judgement = judge(&rules(), &seen);
         (judgement.verdict, judgement.cause.unwrap_or_default())
@@ -334,19 +338,6 @@ mod tests {
             one(|answer| answer.error = Some("CUDA out of memory".into())),
             is(Verdict::Oom, "cuda")
         );
-    }
-
-    #[test]
-    fn clipping_and_the_end_of_text_are_told_apart() {
-        assert_eq!(
-            one(|answer| answer.counts.output = Some(4)),
-            is(Verdict::Refused, "length_limit")
-        );
-        let short = one(|answer| {
-            answer.counts.output = Some(4);
-            answer.finish = Some("stop".into());
-        });
-        assert_eq!(short, is(Verdict::ShortOutput, "end_of_text"));
     }
 
     #[test]

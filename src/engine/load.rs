@@ -6,8 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::counts::miscounted;
 use super::handle::Ensured;
-use super::judge::{clean, miscounted};
+use super::judge::clean;
+use super::reported::Reported;
 use super::{Engine, Limits, protocol};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
@@ -157,7 +159,7 @@ fn figures(tally: &Tally, asked: &Limits) -> LoadAnswer {
     let good: Vec<&Answer> = tally
         .answers
         .iter()
-        .filter(|answer| clean(answer) && miscounted(answer, asked, 0).is_none())
+        .filter(|answer| clean(answer) && miscounted(answer, asked, 0, &Reported::default()).is_none())
         .collect();
     let duration = tally.duration.as_secs_f64();
     let rate = |count: u64| if duration > 0.0 { count as f64 / duration } else { 0.0 };

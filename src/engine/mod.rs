@@ -2,13 +2,15 @@
 //! log facts, metrics, probing and verdicts. Nothing of one engine is here but its protocol: the rest is in `stdlib/engines/*.rhai`.
 //!
 //! [`Engine`] is what scripts hold. `handle` keeps it running (`plan` says with which limits, `start` starts it), `probe` puts points to
-//! it (`fire` sends, `judge` decides), `failure` says what a failure was. `judge`, `failure`, `plan`, `limits`, `metrics`,
-//! `facts`, `pace` and `queue` are pure.
+//! it (`fire` sends, `judge` decides), `failure` says what a failure was. `judge`, `counts`, `reported`, `failure`, `progress`, `allocation`,
+//! `plan`, `limits`, `metrics`, `facts`, `pace` and `queue` are pure.
 
 mod adapter;
+mod allocation;
 mod answer;
 mod ask_options;
 mod context;
+mod counts;
 mod facts;
 mod failure;
 mod fire;
@@ -26,19 +28,22 @@ mod pattern;
 mod plan;
 mod preview;
 mod probe;
+mod progress;
 mod prometheus;
 mod prompting;
 mod protocol;
 mod queue;
+mod reported;
 mod rules;
 mod send;
 mod server;
 mod start;
 
 pub use adapter::{
-    Adapter, Facts, FailureRule, InfoRule, Limits, MetricFormat, MetricRules, PromptForm, Protocol, RequestForm,
-    RulePhase,
+    Adapter, Facts, FailureRule, InfoRule, Limits, MetricFormat, MetricRules, ProgressRule, PromptForm, Protocol,
+    RequestForm, RulePhase,
 };
+pub use allocation::Allocation;
 pub use answer::{Evidence, ProbeAnswer};
 pub use ask_options::ProbeOptions;
 pub use context::{Axes, Context, Gpus};
@@ -49,5 +54,5 @@ pub use memory::Memory;
 pub use metrics::Metrics;
 pub use options::{LaunchOptions, LimitsOption};
 pub use protocol::Wire;
-pub use rules::{StartReading, read_start};
+pub use rules::{Reading, read_request, read_start};
 pub use send::{SendAnswer, SendOptions};

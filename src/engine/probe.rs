@@ -4,17 +4,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::allocation::allocations;
 use super::answer::{Evidence, ProbeAnswer};
 use super::ask_options::ProbeOptions;
 use super::failure::Exit;
 use super::handle::{Ensured, Live, Running};
-use super::judge::{Judgement, Seen, clean, judge};
+use super::judge::{Judgement, Seen, clean, complaint, judge};
 use super::memory::stretch;
 use super::plan::StartFailure;
+use super::progress::REQUEST;
 use super::prompting::{Prompting, origin};
 use super::queue::Queue;
 use super::start::{TAIL, plain};
-use super::{Engine, Limits, PromptForm, RequestForm, protocol};
+use super::{Allocation, Engine, Limits, PromptForm, RequestForm, protocol};
 use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::{Answer, Ask, End, Summary};
@@ -33,6 +35,10 @@ struct Attempt {
     answers: Vec<Answer>,
     queue: Queue,
     exit: Option<Exit>,
+    /// Whether the engine served again, where that was looked at.
+    survived: Option<bool>,
+    /// Allocations that failed on a GPU.
+    allocations: Vec<Allocation>,
     /// The end of the whole log: the last words before a death may be older than the probe.
     ending: Vec<String>,
     judgement: Judgement,
@@ -129,7 +135,8 @@ impl Engine {
             }
         }
         let best = best.ok_or_else(|| Fault::internal("a probe without an attempt"))?;
-        live.suspect = best.exit.is_some() || best.answers.iter().any(|answer| !clean(answer));
+        // An engine that was seen to serve again need not be looked at twice.
+        live.suspect = best.survived != Some(true) && (best.exit.is_some() || !best.answers.iter().all(clean));
         if best.judgement.verdict == Verdict::Ok {
             for answer in &best.answers {
                 let output = answer.counts.output.unwrap_or(asked.output);
@@ -206,7 +213,7 @@ impl Engine {
             .context
             .tasks
             .wait(super::fire::fire(&self.client, requests, page.as_ref()))?;
-        let exit = self.context.tasks.wait(death(running, &answers))?;
+        let (exit, survived) = self.aftermath(running, &answers)?;
         let log = plain(running.server.since(cursor));
         let ending = plain(running.server.last(TAIL));
         let judgement = judge(
@@ -216,18 +223,59 @@ impl Engine {
                 tolerance: options.output_tolerance,
                 answers: &answers,
                 exit,
+                survived,
                 log: &log,
                 queue: &queue,
+                reported: &running.info.reported,
             },
         );
+        let allocations = if judgement.verdict == Verdict::Oom {
+            allocations(answers.iter().filter_map(complaint).chain(&log))
+        } else {
+            Vec::new()
+        };
         Ok(Attempt {
             answers,
             queue,
             exit,
+            survived,
+            allocations,
             ending,
             judgement,
         })
     }
+}
+
+impl Engine {
+    /// How the engine ended over these requests, if it did, and whether it serves on: looked at where a request failed for more than its size.
+    fn aftermath(&self, running: &Running, answers: &[Answer]) -> Result<(Option<Exit>, Option<bool>)> {
+        let exit = self.context.tasks.wait(death(running, answers))?;
+        if exit.is_some() {
+            return Ok((exit, Some(false)));
+        }
+        if !answers.iter().any(hurt) {
+            return Ok((None, None));
+        }
+        let survived = self.recovers(running)?;
+        // Engines report an error first and end a moment later.
+        let exit = if survived {
+            None
+        } else {
+            self.context.tasks.wait(running.server.exit())?
+        };
+        Ok((exit, Some(survived)))
+    }
+}
+
+/// Whether a request failed in a way that may have hurt the engine.
+fn hurt(answer: &Answer) -> bool {
+    answer.error.is_some()
+        || match &answer.end {
+            // TGI says 424 where others say 500.
+            End::Status(status, _) => *status >= 500 || *status == 424,
+            End::Broken(_) | End::Unreachable(_) => true,
+            End::Complete | End::Deadline | End::Malformed(_) => false,
+        }
 }
 
 fn mark(live: &Live, phase: Phase) {
@@ -257,7 +305,7 @@ async fn death(running: &Running, answers: &[Answer]) -> Result<Option<Exit>> {
 /// An early end of text differs from try to try, and an overloaded engine may be free a moment later.
 fn worth_repeating(attempt: &Attempt) -> bool {
     match attempt.judgement.verdict {
-        Verdict::ShortOutput => true,
+        Verdict::ShortOutput => attempt.judgement.cause.as_deref() == Some("end_of_text"),
         Verdict::Error => attempt.judgement.cause.as_deref() == Some("overloaded"),
         _ => false,
     }
@@ -294,6 +342,8 @@ fn describe(point: &Point, asked: Limits, attempt: Attempt, attempts: u64, limit
         answers,
         queue,
         exit,
+        survived,
+        allocations,
         ending,
         judgement,
     } = attempt;
@@ -307,6 +357,9 @@ fn describe(point: &Point, asked: Limits, attempt: Attempt, attempts: u64, limit
             None if judgement.verdict == Verdict::Error || exit.is_some() => ending,
             None => Vec::new(),
         },
+        phase: (judgement.verdict != Verdict::Ok).then(|| REQUEST.to_owned()),
+        allocations,
+        survived,
         exit_code: exit.and_then(|exit| exit.code),
         oom_killed: exit.map(|exit| exit.oom_killed),
         http_status: answers.iter().find_map(|answer| match answer.end {

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::allocation::allocations;
 use super::facts::FactRules;
 use super::failure::{Exit, FailureRules, Signs};
+use super::progress::{Progress, REQUEST};
 use super::server::check_path;
-use super::{Adapter, InfoRule, MetricRules, RulePhase};
+use super::{Adapter, Allocation, InfoRule, MetricRules, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::Result;
 
@@ -19,6 +21,7 @@ pub(super) struct Rules {
     pub(super) failures: FailureRules,
     pub(super) metrics: MetricRules,
     pub(super) info: Vec<(String, InfoRule)>,
+    pub(super) progress: Progress,
 }
 
 impl Rules {
@@ -30,6 +33,7 @@ impl Rules {
         pages.chain(metrics).try_for_each(check_path)?;
         Ok(Self {
             facts: FactRules::new(&facts.log)?,
+            progress: Progress::new(&facts.progress)?,
             failures: FailureRules::new(adapter.failures()?)?,
             metrics: facts.metrics,
             info: facts.info.into_iter().collect(),
@@ -37,9 +41,9 @@ impl Rules {
     }
 }
 
-/// What an adapter reads from the log of a start.
+/// What an adapter reads from what an engine wrote.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct StartReading {
+pub struct Reading {
     /// Facts by name; sizes in bytes.
     pub facts: BTreeMap<String, Value>,
     /// The verdict, where a rule knows a failure in it.
@@ -48,6 +52,10 @@ pub struct StartReading {
     pub cause: Option<String>,
     /// The line that says so.
     pub line: Option<String>,
+    /// How far the engine was.
+    pub phase: Option<String>,
+    /// Allocations that failed.
+    pub allocations: Vec<Allocation>,
 }
 
 /// Reads a log as the engine room does when an engine that was starting ended with status `code`: for adapters under test.
@@ -55,23 +63,48 @@ pub struct StartReading {
 /// # Errors
 ///
 /// `usage` when the adapter's rules cannot be read.
-pub fn read_start(adapter: &dyn Adapter, log: &[String], code: i64) -> Result<StartReading> {
+pub fn read_start(adapter: &dyn Adapter, log: &[String], code: i64) -> Result<Reading> {
+    read(adapter, RulePhase::Start, &[], log, Some(code))
+}
+
+/// Reads what came of a request: bodies of refusals or errors within streams, the log since it was sent, and the status of an engine that
+/// died over it. For adapters under test.
+///
+/// # Errors
+///
+/// `usage` when the adapter's rules cannot be read.
+pub fn read_request(adapter: &dyn Adapter, messages: &[String], log: &[String], code: Option<i64>) -> Result<Reading> {
+    read(adapter, RulePhase::Request, messages, log, code)
+}
+
+fn read(
+    adapter: &dyn Adapter,
+    phase: RulePhase,
+    messages: &[String],
+    log: &[String],
+    code: Option<i64>,
+) -> Result<Reading> {
     let rules = Rules::of(adapter)?;
     let log = super::start::plain(log.to_vec());
-    let exit = Exit {
+    let exit = code.map(|code| Exit {
         code: Some(code),
         oom_killed: false,
-    };
+    });
     let signs = Signs {
-        exit: Some(exit),
-        messages: &[],
+        exit,
+        messages,
         log: &log,
     };
-    let found = rules.failures.classify(RulePhase::Start, signs);
-    Ok(StartReading {
+    let found = rules.failures.classify(phase, signs);
+    Ok(Reading {
         facts: rules.facts.find(&log),
         verdict: found.as_ref().map(|found| found.verdict),
         cause: found.as_ref().and_then(|found| found.cause.clone()),
         line: found.and_then(|found| found.line),
+        phase: match phase {
+            RulePhase::Start => rules.progress.phase(&log),
+            RulePhase::Any | RulePhase::Request => Some(REQUEST.to_owned()),
+        },
+        allocations: allocations(messages.iter().chain(&log)),
     })
 }

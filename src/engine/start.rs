@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::allocation::allocations;
 use super::answer::Evidence;
 use super::facts::Found;
 use super::failure::{Exit, Signs};
@@ -154,6 +155,7 @@ impl Engine {
             }
             (None, _) => format!("the engine was not ready after {} s", self.options.start_timeout),
         };
+        let memory = cause.as_deref() == Some("memory");
         let unexplained = if exit.is_some() { "exited" } else { "timeout" };
         StartFailure {
             limits,
@@ -162,6 +164,8 @@ impl Engine {
             evidence: Evidence {
                 message: Some(message),
                 log: line.map_or_else(|| tail(log), |line| vec![line]),
+                phase: self.rules.progress.phase(log),
+                allocations: if memory { allocations(log) } else { Vec::new() },
                 exit_code: exit.and_then(|exit| exit.code),
                 oom_killed: exit.map(|exit| exit.oom_killed),
                 limits: Some(limits),
