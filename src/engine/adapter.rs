@@ -21,11 +21,12 @@ pub trait Adapter: Send + Sync {
     /// `launch(options)`: neutral options, with `limits` and `runtime` among them, as the engine's own launch.
     fn launch(&self, options: &Value) -> Result<Launch>;
 
-    /// `ready(engine)`: whether it can be asked now. `base_url` is where it listens.
-    fn ready(&self, base_url: &str) -> Result<bool>;
+    /// `ready(engine)`: whether it can be asked now. `base_url` is where it listens, `options` what `launch` got.
+    fn ready(&self, base_url: &str, options: &Value) -> Result<Readiness>;
 
-    /// `request(point)`: the request for exactly this input and output.
-    fn request(&self, point: &Point) -> Result<RequestForm>;
+    /// `request(point)`: the request for exactly this input and output. `limits` are those of the start that serves it; none before a
+    /// start, and where the engine was attached to.
+    fn request(&self, point: &Point, limits: Option<&Limits>) -> Result<RequestForm>;
 
     /// `facts()`: what logs, metrics and information pages mean.
     fn facts(&self) -> Result<Facts>;
@@ -35,6 +36,17 @@ pub trait Adapter: Send + Sync {
 
     /// `flags(limits)`: what to paste into a production command line.
     fn flags(&self, limits: &Limits) -> Result<Vec<String>>;
+}
+
+/// What `ready(engine)` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It can be asked.
+    Ready,
+    /// It is still starting, or does not answer.
+    NotYet,
+    /// It lives and will not become ready: what it said. Ollama survives a model that does not load.
+    Failed(String),
 }
 
 /// What one start of an engine can serve, in tokens.

@@ -15,7 +15,7 @@ use super::prompting::Prompting;
 use super::rules::Rules;
 use super::server::Server;
 use super::start::Ready;
-use super::{Adapter, Context, Limits, Metrics};
+use super::{Adapter, Context, Limits, Metrics, Readiness};
 use crate::fault::{Fault, Result};
 use crate::http;
 use crate::run::Event;
@@ -279,6 +279,7 @@ impl Engine {
     /// Whether an engine that misbehaved answers, and has no request of ours left.
     pub(super) fn recovers(&self, running: &Running) -> Result<bool> {
         let deadline = std::time::Instant::now() + RECOVERY;
+        let options = self.adapter_options(running.limits);
         loop {
             if self.context.tasks.wait(running.server.exit())?.is_some() {
                 return Ok(false);
@@ -294,8 +295,12 @@ impl Engine {
                 }
                 None => true,
             };
-            if idle && self.adapter.ready(running.server.base_url())? {
-                return Ok(true);
+            if idle {
+                match self.adapter.ready(running.server.base_url(), &options)? {
+                    Readiness::Ready => return Ok(true),
+                    Readiness::Failed(_) => return Ok(false),
+                    Readiness::NotYet => {}
+                }
             }
             if std::time::Instant::now() >= deadline {
                 return Ok(false);

@@ -103,8 +103,8 @@ impl Engine {
         };
         let limit = options.duration.map(seconds).transpose()?;
         let mut live = self.lock();
-        let form = self.adapter.request(&point(options)?)?;
-        self.prepare_early(&mut live, &form, asked)?;
+        let point = point(options)?;
+        self.prepare_early(&mut live, &self.adapter.request(&point, None)?, asked)?;
         if let Ensured::Failed(failure) = self.ensure(&mut live, asked)? {
             let message = failure.evidence.message.unwrap_or_default();
             return Err(
@@ -116,6 +116,8 @@ impl Engine {
             "probing",
             &format!("load of {} requests, {} at once", options.requests, options.concurrency),
         )?;
+        let limits = live.running.as_ref().and_then(|running| running.limits);
+        let form = self.adapter.request(&point, limits.as_ref())?;
         self.prepare_prompts(&mut live, &form)?;
         let timeout = match options.timeout {
             Some(timeout) => seconds(timeout)?,

@@ -41,7 +41,7 @@ mod start;
 
 pub use adapter::{
     Adapter, Facts, FailureRule, InfoRule, Limits, MetricFormat, MetricRules, ProgressRule, PromptForm, Protocol,
-    RequestForm, RulePhase,
+    Readiness, RequestForm, RulePhase,
 };
 pub use allocation::Allocation;
 pub use answer::{Evidence, ProbeAnswer};

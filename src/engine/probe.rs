@@ -72,14 +72,15 @@ impl Engine {
         })?;
         let begun = Instant::now();
         let mut live = self.lock();
-        let form = self.adapter.request(point)?;
-        self.prepare_early(&mut live, &form, asked)?;
+        self.prepare_early(&mut live, &self.adapter.request(point, None)?, asked)?;
         let mut answer = match self.ensure(&mut live, asked)? {
             Ensured::Failed(failure) => unstarted(point, *failure),
             Ensured::Running(started) => {
                 self.phase("probing", &point.to_string())?;
                 let from = Instant::now();
                 mark(&live, Phase::Load);
+                let limits = live.running.as_ref().and_then(|running| running.limits);
+                let form = self.adapter.request(point, limits.as_ref())?;
                 let mut answer = self.put(&mut live, &form, point, asked, options)?;
                 answer.started = started;
                 mark(&live, Phase::Ready);

@@ -84,11 +84,11 @@ impl Engine {
                 format!("no start serves this prompt: {message}"),
             ));
         }
-        let form = self.adapter.request(&point)?;
         let running = live
             .running
             .as_ref()
             .ok_or_else(|| Fault::internal("a prompt for an engine that does not run"))?;
+        let form = self.adapter.request(&point, running.limits.as_ref())?;
         let request = Ask {
             url: running.server.url(&form.path)?,
             body: protocol::body(&form, prompt, running.info.model.as_deref())?,

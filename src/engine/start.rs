@@ -12,7 +12,7 @@ use super::failure::{Exit, Signs};
 use super::pattern::without_colour;
 use super::plan::StartFailure;
 use super::server::Server;
-use super::{Engine, Limits, RulePhase};
+use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::runtime::{Mount, RuntimeKind};
@@ -40,6 +40,8 @@ pub(super) struct Ready {
 enum Coming {
     Ready,
     Died(Exit),
+    /// It lives, and said why it will not become ready.
+    Failed(String),
     TooLate,
 }
 
@@ -48,10 +50,11 @@ impl Engine {
     pub(super) fn start_with(&self, limits: Limits) -> Result<Result<Ready, StartFailure>> {
         let shown = format!("{} {limits}", self.name());
         self.phase("starting", &shown)?;
-        let launch = self.adapter.launch(&self.adapter_options(Some(limits)))?;
+        let options = self.adapter_options(Some(limits));
+        let launch = self.adapter.launch(&options)?;
         let server = self.launch(launch)?;
         self.phase("loading", &shown)?;
-        let (sampler, coming) = match self.come_up(&server) {
+        let (sampler, coming) = match self.come_up(&server, &options) {
             Ok(came) => came,
             Err(fault) => {
                 self.context.tasks.finish(server.stop(self.grace()))?;
@@ -76,12 +79,12 @@ impl Engine {
         Ok(Err(failure))
     }
 
-    fn come_up(&self, server: &Server) -> Result<(Option<Sampler>, Coming)> {
+    fn come_up(&self, server: &Server, options: &Value) -> Result<(Option<Sampler>, Coming)> {
         let sampler = self.watch_memory(server)?;
         if let Some(sampler) = &sampler {
             sampler.mark(Phase::Loading);
         }
-        let coming = self.watch(server, Duration::from_secs_f64(self.options.start_timeout))?;
+        let coming = self.watch(server, options, Duration::from_secs_f64(self.options.start_timeout))?;
         if let Some(sampler) = &sampler {
             sampler.mark(Phase::Ready);
         }
@@ -91,12 +94,16 @@ impl Engine {
     /// Waits for a server that runs already.
     pub(super) fn attach_to(&self, server: Server) -> Result<Ready> {
         let patience = Duration::from_secs_f64(self.options.start_timeout.min(ATTACHED));
-        match self.watch(&server, patience)? {
+        match self.watch(&server, &self.adapter_options(None), patience)? {
             Coming::Ready => {
                 let facts = self.rules.facts.find(&plain(server.since(0)));
                 let sampler = self.watch_memory(&server)?;
                 Ok(Ready { server, sampler, facts })
             }
+            Coming::Failed(why) => Err(Fault::missing(
+                format!("the engine that was attached to is not ready: {}", why.trim()),
+                "see to it there, and resume the run",
+            )),
             Coming::Died(_) | Coming::TooLate => Err(Fault::missing(
                 format!(
                     "no engine answers at `{}`",
@@ -107,15 +114,17 @@ impl Engine {
         }
     }
 
-    fn watch(&self, server: &Server, patience: Duration) -> Result<Coming> {
+    fn watch(&self, server: &Server, options: &Value, patience: Duration) -> Result<Coming> {
         let deadline = Instant::now() + patience;
         let mut pause = FIRST_PAUSE;
         loop {
             if let Some(exit) = self.context.tasks.wait(server.exit())? {
                 return Ok(Coming::Died(exit));
             }
-            if self.adapter.ready(server.base_url())? {
-                return Ok(Coming::Ready);
+            match self.adapter.ready(server.base_url(), options)? {
+                Readiness::Ready => return Ok(Coming::Ready),
+                Readiness::Failed(why) => return Ok(Coming::Failed(why)),
+                Readiness::NotYet => {}
             }
             if Instant::now() >= deadline {
                 return Ok(Coming::TooLate);
@@ -128,13 +137,17 @@ impl Engine {
     fn start_failure(&self, limits: Limits, coming: &Coming, log: &[String], facts: &Found) -> StartFailure {
         let exit = match coming {
             Coming::Died(exit) => Some(*exit),
-            Coming::Ready | Coming::TooLate => None,
+            Coming::Ready | Coming::TooLate | Coming::Failed(_) => None,
+        };
+        let said = match coming {
+            Coming::Failed(why) => std::slice::from_ref(why),
+            Coming::Ready | Coming::Died(_) | Coming::TooLate => &[],
         };
         let found = self.rules.failures.classify(
             RulePhase::Start,
             Signs {
                 exit,
-                messages: &[],
+                messages: said,
                 log,
             },
         );
@@ -144,6 +157,7 @@ impl Engine {
         };
         let message = match (&line, coming) {
             (Some(line), _) => line.trim().to_owned(),
+            (None, Coming::Failed(why)) => why.trim().to_owned(),
             (None, Coming::Died(exit)) if exit.oom_killed => {
                 "the kernel killed the engine for its memory while it started".into()
             }
@@ -156,7 +170,11 @@ impl Engine {
             (None, _) => format!("the engine was not ready after {} s", self.options.start_timeout),
         };
         let memory = cause.as_deref() == Some("memory");
-        let unexplained = if exit.is_some() { "exited" } else { "timeout" };
+        let unexplained = match coming {
+            Coming::Died(_) => "exited",
+            Coming::Failed(_) => "engine",
+            Coming::Ready | Coming::TooLate => "timeout",
+        };
         StartFailure {
             limits,
             cause: cause.unwrap_or_else(|| unexplained.to_owned()),
@@ -174,7 +192,8 @@ impl Engine {
         }
     }
 
-    /// The options as the adapter sees them: every key, the runtime decided, and the limits of this start.
+    /// The options as the adapter sees them: every key, the runtime decided, the limits of this start, what must be mounted for a local
+    /// model, and whose the GPUs asked for are.
     pub(super) fn adapter_options(&self, limits: Option<Limits>) -> Value {
         let mut options = json!(self.options);
         options["runtime"] = json!(self.runtime);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rhai::{AST, Dynamic, Engine, FuncArgs, Scope};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::asking::{PATIENCE, Server};
 use super::diagnose::diagnose;
@@ -18,7 +18,7 @@ use super::resolver::{self, below, with_extension};
 use super::source::{self, Source};
 use super::{Host, convert, interpreter, shipped};
 use crate::boundary::Point;
-use crate::engine::{Adapter, Facts, FailureRule, Limits, RequestForm};
+use crate::engine::{Adapter, Facts, FailureRule, Limits, Readiness, RequestForm};
 use crate::fault::{Fault, Kind, Result};
 use crate::runtime::Launch;
 
@@ -166,20 +166,25 @@ impl Adapter for RhaiAdapter {
         self.answer("launch", (convert::to_script(options)?,))
     }
 
-    fn ready(&self, base_url: &str) -> Result<bool> {
-        let server = Server::new(base_url, self.client.clone());
-        let ready = self.call("ready", (server,))?;
-        ready.as_bool().map_err(|kind| {
-            let kind = super::signature::type_name(kind);
-            Fault::usage(format!(
-                "adapter `{}`: `ready` must give a bool, but gives a {kind}",
-                self.name
-            ))
-        })
+    fn ready(&self, base_url: &str, options: &Value) -> Result<Readiness> {
+        let server = Server::new(base_url, self.client.clone(), convert::to_script(options)?);
+        let said = self.call("ready", (server,))?;
+        match (said.as_bool(), said.is_string()) {
+            (Ok(true), _) => Ok(Readiness::Ready),
+            (Ok(false), _) => Ok(Readiness::NotYet),
+            (Err(_), true) => Ok(Readiness::Failed(said.to_string())),
+            (Err(kind), false) => Err(Fault::usage(format!(
+                "adapter `{}`: `ready` must give a bool, or why the engine will not become ready as a string, but gives a {}",
+                self.name,
+                super::signature::type_name(kind)
+            ))),
+        }
     }
 
-    fn request(&self, point: &Point) -> Result<RequestForm> {
-        self.answer("request", (convert::to_script(point)?,))
+    fn request(&self, point: &Point, limits: Option<&Limits>) -> Result<RequestForm> {
+        let mut asked = serde_json::to_value(point).map_err(|error| Fault::internal(error.to_string()))?;
+        asked["limits"] = json!(limits);
+        self.answer("request", (convert::to_script(&asked)?,))
     }
 
     fn facts(&self) -> Result<Facts> {

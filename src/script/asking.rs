@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rhai::Dynamic;
 use serde::Serialize;
 
 use crate::fault::{Fault, Result};
@@ -19,6 +20,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Server {
     base: String,
     client: reqwest::Client,
+    /// What `launch(options)` got.
+    pub(super) options: Dynamic,
 }
 
 /// What it answered.
@@ -32,10 +35,11 @@ pub(super) struct Answer {
 
 impl Server {
     /// The server at `base`, `http://127.0.0.1:8000`.
-    pub(super) fn new(base: &str, client: reqwest::Client) -> Self {
+    pub(super) fn new(base: &str, client: reqwest::Client, options: Dynamic) -> Self {
         Self {
             base: base.trim_end_matches('/').to_owned(),
             client,
+            options,
         }
     }
 
@@ -44,9 +48,15 @@ impl Server {
         tasks.wait(self.ask(self.client.get(self.url(path)?)))
     }
 
-    /// `POST path` with a JSON body.
-    pub(super) fn post(&self, tasks: &Tasks, path: &str, body: &serde_json::Value) -> Result<Answer> {
-        tasks.wait(self.ask(self.client.post(self.url(path)?).json(body)))
+    /// `POST path` with a JSON body; it may take so long.
+    pub(super) fn post(
+        &self,
+        tasks: &Tasks,
+        path: &str,
+        body: &serde_json::Value,
+        patience: Duration,
+    ) -> Result<Answer> {
+        tasks.wait(self.ask(self.client.post(self.url(path)?).json(body).timeout(patience)))
     }
 
     /// Only this server can be asked: `//other` and `@other` lead nowhere else.

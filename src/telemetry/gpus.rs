@@ -26,6 +26,9 @@ pub struct GpuInfo {
     pub total: u64,
     /// Version of the driver, where it tells one.
     pub driver: Option<String>,
+    /// AMD: the names of its device files below `/dev/dri`, by which a container gets it.
+    #[serde(skip)]
+    pub nodes: Vec<String>,
 }
 
 /// Who made a GPU, and so how it is read and given to containers.
@@ -149,6 +152,7 @@ mod tests {
             used: 0,
             total: 1,
             driver: None,
+            nodes: Vec::new(),
         };
         vec![gpu(0, Vendor::Nvidia), gpu(1, Vendor::Nvidia), gpu(2, Vendor::Amd)]
     }

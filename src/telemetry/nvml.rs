@@ -52,6 +52,7 @@ fn describe(library: &Nvml, index: u32, driver: Option<String>) -> Result<GpuInf
         used: memory.used,
         total: memory.total,
         driver,
+        nodes: Vec::new(),
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType, PortBinding};
 
-use super::gpu::{self, Vendor};
+use super::gpu::{self, Gpus};
 use crate::runtime::{Grant, Launch};
 
 /// What the launch itself does not say.
@@ -13,7 +13,8 @@ pub(super) struct Found {
     /// The loopback port to publish on.
     pub(super) host_port: u16,
     pub(super) labels: HashMap<String, String>,
-    pub(super) vendor: Option<Vendor>,
+    /// How the GPUs of the launch get in, where it asks for any.
+    pub(super) gpus: Option<Gpus>,
     /// The host's model cache, where it is to be seen.
     pub(super) cache: Option<String>,
     /// The variables with the token.
@@ -51,8 +52,8 @@ pub(super) fn body(launch: &Launch, grant: &Grant, found: Found) -> ContainerCre
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         ..HostConfig::default()
     };
-    if let Some(vendor) = found.vendor {
-        gpu::give(&launch.gpus, vendor, &mut host, &mut env);
+    if let Some(gpus) = &found.gpus {
+        gpu::give(gpus, &mut host, &mut env);
     }
     let port = format!("{}/tcp", launch.port);
     if launch.port != 0 {
@@ -90,15 +91,18 @@ fn as_i64(bytes: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::runtime;
+    use crate::telemetry::Cards;
 
     fn made(launch: &Launch, grant: &Grant) -> ContainerCreateBody {
         let found = Found {
             image: "engine:1".into(),
             host_port: 4711,
             labels: HashMap::new(),
-            vendor: None,
+            gpus: None,
             cache: Some("/home/me/hub".into()),
             token: vec![("HF_TOKEN", "hf_secret".into())],
         };
@@ -132,6 +136,62 @@ mod tests {
         assert_eq!(bindings[0].host_ip.as_deref(), Some("127.0.0.1"));
         assert_eq!(bindings[0].host_port.as_deref(), Some("4711"));
         assert_eq!((host.memory, host.memory_swap), (Some(1 << 30), Some(1 << 30)));
+    }
+
+    /// Two cards of a made-up machine, as the kernel's driver shows them.
+    #[test]
+    fn amd_cards_get_their_own_files_and_groups_and_no_privilege() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        for (card, render) in [(1, 128), (2, 129), (3, 130)] {
+            let device = format!("sys/class/drm/card{card}/device");
+            write(&format!("{device}/mem_info_vram_used"), "1");
+            write(&format!("{device}/mem_info_vram_total"), "100");
+            write(&format!("{device}/unique_id"), &format!("{card:016x}"));
+            write(&format!("{device}/drm/card{card}/dev"), "226:1");
+            write(&format!("{device}/drm/renderD{render}/dev"), "226:128");
+        }
+        let cards = Cards {
+            sys: folder.path().join("sys"),
+            proc: folder.path().join("proc"),
+        };
+        // The first and the third of three.
+        let chosen: Vec<_> = cards.list().unwrap().into_iter().step_by(2).collect();
+        let found = Found {
+            image: "vllm/vllm-openai-rocm:v1".into(),
+            host_port: 1,
+            labels: HashMap::new(),
+            gpus: Some(Gpus::Amd(gpu::Amd::of(&chosen, Path::new("/dev")))),
+            cache: None,
+            token: Vec::new(),
+        };
+        let body = body(&Launch::default(), &Grant::default(), found);
+        let host = body.host_config.unwrap();
+        let devices: Vec<_> = host
+            .devices
+            .unwrap()
+            .into_iter()
+            .flat_map(|device| device.path_on_host)
+            .collect();
+        let files = [
+            "/dev/kfd",
+            "/dev/dri/card1",
+            "/dev/dri/renderD128",
+            "/dev/dri/card3",
+            "/dev/dri/renderD130",
+        ];
+        assert_eq!(devices, files);
+        assert!(host.group_add.unwrap().contains(&"video".to_owned()));
+        assert!(body.env.unwrap().contains(&"HIP_VISIBLE_DEVICES=0,1".to_owned()));
+        assert_eq!(host.security_opt, Some(vec!["no-new-privileges".to_owned()]));
+        assert_eq!(
+            (host.device_requests, host.privileged, host.ipc_mode),
+            (None, Some(false), None)
+        );
     }
 
     #[test]

@@ -1,5 +1,9 @@
-//! How a container gets its GPUs: NVIDIA by a device request, AMD by device files.
+//! How a container gets its GPUs: NVIDIA's by a device request, AMD's by their device files.
+//!
+//! AMD's own instructions also lift the seccomp filter (`seccomp=unconfined`) and share the host's IPC namespace. The first only lets
+//! processes bind memory to NUMA nodes, the second only replaces a small `/dev/shm`; a stranger's script gets neither.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use bollard::Docker;
@@ -7,20 +11,40 @@ use bollard::models::{DeviceMapping, DeviceRequest, HostConfig};
 
 use super::fault;
 use crate::fault::{Fault, Result};
+use crate::telemetry::{self, GpuInfo, Vendor};
 
-/// Whose GPUs this machine has, as containers reach them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Vendor {
-    Nvidia,
-    /// NVIDIA under podman, which knows devices by their CDI names only.
-    NvidiaCdi,
-    Amd,
+/// The GPUs of a launch, as containers reach them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Gpus {
+    /// By index or UUID.
+    Nvidia(Vec<String>),
+    /// The same under podman, which knows devices by their CDI names only.
+    NvidiaCdi(Vec<String>),
+    /// By device files.
+    Amd(Amd),
 }
 
-/// Whose GPUs a container would get.
-pub(super) async fn vendor(docker: &Docker) -> Result<Vendor> {
-    if Path::new("/dev/kfd").exists() && !Path::new("/dev/nvidiactl").exists() {
-        return Ok(Vendor::Amd);
+/// AMD's GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Amd {
+    /// Their files, and the driver's.
+    devices: Vec<String>,
+    /// Who may open them: `video`, and the groups that own the files on this host (`render` has another number on each).
+    groups: Vec<String>,
+    /// What makes the runtime see these and no others.
+    env: Vec<String>,
+}
+
+/// How the GPUs of these names, at least one, get into a container.
+pub(super) async fn find(docker: &Docker, names: &[String]) -> Result<Gpus> {
+    let amd_alone = Path::new("/dev/kfd").exists() && !Path::new("/dev/nvidiactl").exists();
+    match telemetry::select(names) {
+        Ok(gpus) if gpus.first().is_some_and(|gpu| gpu.vendor == Vendor::Amd) => {
+            return Ok(Gpus::Amd(Amd::of(&gpus, Path::new("/dev"))));
+        }
+        Err(fault) if amd_alone => return Err(fault),
+        // NVIDIA's toolkit knows names that NVML does not list: parts of a GPU.
+        Ok(_) | Err(_) => {}
     }
     let version = docker.version().await.map_err(|error| fault::explain(&error))?;
     let podman = version
@@ -29,12 +53,12 @@ pub(super) async fn vendor(docker: &Docker) -> Result<Vendor> {
         .flatten()
         .any(|part| part.name.contains("Podman"));
     if podman {
-        return Ok(Vendor::NvidiaCdi);
+        return Ok(Gpus::NvidiaCdi(names.to_vec()));
     }
     let info = docker.info().await.map_err(|error| fault::explain(&error))?;
     let toolkit = info.runtimes.unwrap_or_default().contains_key("nvidia");
     if toolkit || Path::new("/dev/nvidiactl").exists() {
-        return Ok(Vendor::Nvidia);
+        return Ok(Gpus::Nvidia(names.to_vec()));
     }
     Err(Fault::missing(
         "this machine shows no GPU that a container could use",
@@ -42,8 +66,46 @@ pub(super) async fn vendor(docker: &Docker) -> Result<Vendor> {
     ))
 }
 
+impl Amd {
+    /// These cards, whose files lie below `dev`.
+    pub(super) fn of(gpus: &[GpuInfo], dev: &Path) -> Self {
+        let all_known = gpus.iter().all(|gpu| !gpu.nodes.is_empty());
+        let (files, env) = if all_known {
+            let files = gpus.iter().flat_map(|gpu| &gpu.nodes).map(|node| format!("dri/{node}"));
+            // Only these can be opened: the runtime numbers them anew.
+            let seen: Vec<String> = (0..gpus.len()).map(|index| index.to_string()).collect();
+            (files.collect(), format!("HIP_VISIBLE_DEVICES={}", seen.join(",")))
+        } else {
+            let indices: Vec<String> = gpus.iter().map(|gpu| gpu.index.to_string()).collect();
+            (
+                vec!["dri".to_owned()],
+                format!("ROCR_VISIBLE_DEVICES={}", indices.join(",")),
+            )
+        };
+        let devices: Vec<String> = std::iter::once("kfd".to_owned())
+            .chain(files)
+            .map(|file| dev.join(file).display().to_string())
+            .collect();
+        let mut groups: Vec<String> = devices.iter().filter_map(|file| owner(Path::new(file))).collect();
+        groups.push("video".to_owned());
+        groups.sort();
+        groups.dedup();
+        Self {
+            devices,
+            groups,
+            env: vec![env],
+        }
+    }
+}
+
+/// The group of a device file, by its number; none where it is root's.
+fn owner(file: &Path) -> Option<String> {
+    let group = file.metadata().ok()?.gid();
+    (group != 0).then(|| group.to_string())
+}
+
 /// Enters the GPUs in the container's configuration.
-pub(super) fn give(gpus: &[String], vendor: Vendor, host: &mut HostConfig, env: &mut Vec<String>) {
+pub(super) fn give(gpus: &Gpus, host: &mut HostConfig, env: &mut Vec<String>) {
     let request = |driver: Option<&str>, ids: Vec<String>| DeviceRequest {
         driver: driver.map(str::to_owned),
         // Never a count as well: the daemon refuses both together.
@@ -52,22 +114,21 @@ pub(super) fn give(gpus: &[String], vendor: Vendor, host: &mut HostConfig, env: 
         capabilities: Some(vec![vec!["gpu".to_owned()]]),
         options: None,
     };
-    match vendor {
-        Vendor::Nvidia => host.device_requests = Some(vec![request(None, gpus.to_vec())]),
-        Vendor::NvidiaCdi => {
-            let names = gpus.iter().map(|gpu| format!("nvidia.com/gpu={gpu}")).collect();
+    match gpus {
+        Gpus::Nvidia(names) => host.device_requests = Some(vec![request(None, names.clone())]),
+        Gpus::NvidiaCdi(names) => {
+            let names = names.iter().map(|gpu| format!("nvidia.com/gpu={gpu}")).collect();
             host.device_requests = Some(vec![request(Some("cdi"), names)]);
         }
-        Vendor::Amd => {
-            let device = |path: &str| DeviceMapping {
-                path_on_host: Some(path.to_owned()),
-                path_in_container: Some(path.to_owned()),
-                cgroup_permissions: Some("rwm".to_owned()),
+        Gpus::Amd(amd) => {
+            let device = |path: &String| DeviceMapping {
+                path_on_host: Some(path.clone()),
+                path_in_container: Some(path.clone()),
+                cgroup_permissions: Some("rw".to_owned()),
             };
-            host.devices = Some(vec![device("/dev/kfd"), device("/dev/dri")]);
-            host.group_add = Some(vec!["video".to_owned()]);
-            // The device files show every GPU; the runtime's own variable narrows them to those asked for.
-            env.push(format!("ROCR_VISIBLE_DEVICES={}", gpus.join(",")));
+            host.devices = Some(amd.devices.iter().map(device).collect());
+            host.group_add = Some(amd.groups.clone());
+            env.extend(amd.env.iter().cloned());
         }
     }
 }
@@ -76,19 +137,20 @@ pub(super) fn give(gpus: &[String], vendor: Vendor, host: &mut HostConfig, env: 
 mod tests {
     use super::*;
 
-    fn given(vendor: Vendor) -> (HostConfig, Vec<String>) {
+    fn given(gpus: &Gpus) -> HostConfig {
         let (mut host, mut env) = (HostConfig::default(), Vec::new());
-        give(&["0".into(), "GPU-ab".into()], vendor, &mut host, &mut env);
-        (host, env)
+        give(gpus, &mut host, &mut env);
+        host
     }
 
     #[test]
     fn nvidia_gpus_are_named_and_never_counted() {
-        let request = given(Vendor::Nvidia).0.device_requests.unwrap().remove(0);
+        let names = vec!["0".to_owned(), "GPU-ab".to_owned()];
+        let request = given(&Gpus::Nvidia(names.clone())).device_requests.unwrap().remove(0);
         assert_eq!(request.device_ids.unwrap(), ["0", "GPU-ab"]);
         assert_eq!(request.count, None);
         assert_eq!(request.capabilities.unwrap(), [["gpu"]]);
-        let request = given(Vendor::NvidiaCdi).0.device_requests.unwrap().remove(0);
+        let request = given(&Gpus::NvidiaCdi(names)).device_requests.unwrap().remove(0);
         assert_eq!(
             request.device_ids.unwrap(),
             ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-ab"]
@@ -96,16 +158,20 @@ mod tests {
     }
 
     #[test]
-    fn amd_gpus_are_device_files() {
-        let (host, env) = given(Vendor::Amd);
-        let paths: Vec<_> = host
-            .devices
-            .unwrap()
-            .into_iter()
-            .filter_map(|device| device.path_on_host)
-            .collect();
-        assert_eq!(paths, ["/dev/kfd", "/dev/dri"]);
-        assert_eq!(host.device_requests, None);
-        assert_eq!(env, ["ROCR_VISIBLE_DEVICES=0,GPU-ab"]);
+    fn cards_whose_files_nobody_tells_are_narrowed_by_the_runtime() {
+        let gpu = |index, nodes: &[&str]| GpuInfo {
+            index,
+            id: format!("PCI-{index}"),
+            name: "AMD GPU".into(),
+            vendor: Vendor::Amd,
+            used: 0,
+            total: 1,
+            driver: None,
+            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+        };
+        let amd = Amd::of(&[gpu(1, &["renderD129"]), gpu(3, &[])], Path::new("/nowhere"));
+        assert_eq!(amd.devices, ["/nowhere/kfd", "/nowhere/dri"]);
+        assert_eq!(amd.env, ["ROCR_VISIBLE_DEVICES=1,3"]);
+        assert_eq!(amd.groups, ["video"]);
     }
 }

@@ -34,9 +34,9 @@ pub(in crate::runtime) async fn start(
         .ok_or_else(|| Fault::usage("`image` is missing: a container needs one"))?;
     let docker = connect().await?;
     let image = image::ensure(&docker, wanted, context).await?;
-    let vendor = match launch.gpus.is_empty() {
+    let gpus = match launch.gpus.is_empty() {
         true => None,
-        false => Some(gpu::vendor(&docker).await?),
+        false => Some(gpu::find(&docker, &launch.gpus).await?),
     };
     let cache = grant.cache.then(|| credentials::cache_for(launch)).flatten();
     if grant.cache && cache.is_none() && grant.mounts.is_empty() {
@@ -55,7 +55,7 @@ pub(in crate::runtime) async fn start(
         launch: files::placed(launch, &files::inside()),
         grant: grant.clone(),
         image,
-        vendor,
+        gpus,
         cache: cache.map(|folder| folder.to_string_lossy().into_owned()),
         container: container_name(context.run.id(), name),
         name: name.to_owned(),
@@ -73,7 +73,7 @@ struct Starter {
     launch: Launch,
     grant: Grant,
     image: image::Image,
-    vendor: Option<gpu::Vendor>,
+    gpus: Option<gpu::Gpus>,
     cache: Option<String>,
     container: String,
     name: String,
@@ -107,7 +107,7 @@ impl Starter {
             image: self.image.reference.clone(),
             host_port: port,
             labels: labels::of(self.context.run.id(), &Identity::own()),
-            vendor: self.vendor,
+            gpus: self.gpus.clone(),
             cache: self.cache.clone(),
             token: if self.grant.token {
                 credentials::token_environment()

@@ -4,6 +4,7 @@ mod exec;
 mod kernel;
 mod spawn;
 pub(super) mod tree;
+mod visible;
 
 pub(super) use spawn::start;
 

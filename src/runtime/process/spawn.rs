@@ -11,12 +11,13 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use super::{HOST, Process, RUN, SERVICE, kernel, tree};
+use super::{HOST, Process, RUN, SERVICE, kernel, tree, visible};
 use crate::fault::{Fault, Result};
 use crate::runtime::lines::Lines;
 use crate::runtime::service::Body;
 use crate::runtime::state::Exit;
 use crate::runtime::{Grant, Identity, Launch, LogBook, Service, StartContext, credentials, files, identity, redact};
+use crate::telemetry;
 
 /// Starts the process that `launch` describes; it is entered among the services before this returns.
 pub(in crate::runtime) fn start(
@@ -41,6 +42,12 @@ pub(in crate::runtime) fn start(
         .iter()
         .map(|(key, value)| (key.clone(), fill(value)))
         .collect();
+    // Where the machine shows none of them, there is nothing to narrow.
+    let gpus = telemetry::select(&launch.gpus).unwrap_or_default();
+    let inherited = |name: &str| std::env::var_os(name).is_some();
+    for (name, value) in visible::variables(&gpus, &env, inherited) {
+        env.insert(name.to_owned(), value);
+    }
     env.extend([
         (RUN.to_owned(), context.run.id().to_owned()),
         (HOST.to_owned(), Identity::own().mark()),

@@ -12,6 +12,8 @@ pub(super) struct Card {
     pub(super) name: String,
     /// Address on the bus, by which processes name it: `0000:03:00.0`.
     pub(super) address: String,
+    /// Its files below `/dev/dri`: `card0`, `renderD128`.
+    pub(super) nodes: Vec<String>,
 }
 
 impl Card {
@@ -36,6 +38,7 @@ impl Card {
                 .filter(|name| !name.is_empty())
                 .unwrap_or_else(|| "AMD GPU".to_owned()),
             address,
+            nodes: nodes(&folder.join("drm")),
         })
     }
 
@@ -46,6 +49,17 @@ impl Card {
             number(&self.folder.join("mem_info_vram_total"))?,
         ))
     }
+}
+
+/// The device files of a card, as the folder of its minors names them.
+fn nodes(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with("card") || name.starts_with("renderD"))
+        .collect();
+    names.sort();
+    names
 }
 
 /// A small file without the white space around it.

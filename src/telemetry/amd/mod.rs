@@ -51,6 +51,7 @@ impl Cards {
                 used: memory.0,
                 total: memory.1,
                 driver: driver.clone(),
+                nodes: card.nodes,
             })
         };
         let gpus: Vec<GpuInfo> = self.cards().into_iter().enumerate().filter_map(describe).collect();

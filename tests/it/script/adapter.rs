@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{get, post};
 use profiler::boundary::Point;
-use profiler::engine::{Adapter, Limits, PromptForm, Protocol};
+use profiler::engine::{Adapter, Limits, PromptForm, Protocol, Readiness};
 use profiler::fault::Fault;
 use profiler::script;
 use serde_json::json;
@@ -20,7 +20,7 @@ fn launch(options) {
 }
 fn ready(engine) {
     let health = engine.get("/health");
-    health.status == 200 && health.body == "fine" && engine.post("/echo", #{ a: 1 }).body == `{"a":1}`
+    engine.options.model == "tiny" && health.status == 200 && health.body == "fine" && engine.post("/echo", #{ a: 1 }).body == `{"a":1}`
 }
 fn request(point) {
     #{ protocol: "openai_completions", path: "/v1/completions", prompt: "tokens", body: #{ max_tokens: point.output } }
@@ -54,7 +54,7 @@ fn every_function_gives_its_shape() {
         (vec!["--model".to_owned(), "tiny".to_owned()], 8000)
     );
     let form = adapter
-        .request(&Point::default().with("input", 3).with("output", 5))
+        .request(&Point::default().with("input", 3).with("output", 5), None)
         .unwrap();
     assert_eq!(
         (form.protocol, form.prompt),
@@ -77,7 +77,8 @@ fn ready_asks_the_engine_and_no_answer_is_no_fault() {
     let bench = bench(MINE);
     let host = bench.host();
     let adapter = script::adapter(&host, "./engines/mine.rhai").unwrap();
-    assert!(!adapter.ready("http://127.0.0.1:1").unwrap());
+    let ready = |url: &str| adapter.ready(url, &json!({ "model": "tiny" })).unwrap();
+    assert_eq!(ready("http://127.0.0.1:1"), Readiness::NotYet);
     let app = Router::new()
         .route("/health", get(|| async { "fine" }))
         .route("/echo", post(|body: String| async { body }));
@@ -86,7 +87,7 @@ fn ready_asks_the_engine_and_no_answer_is_no_fault() {
     host.tasks
         .runtime()
         .spawn(async move { axum::serve(listener, app).await });
-    assert!(adapter.ready(&format!("http://{address}/")).unwrap());
+    assert_eq!(ready(&format!("http://{address}/")), Readiness::Ready);
 }
 
 #[test]
