@@ -5,10 +5,14 @@
 
 mod breakdown;
 mod component;
+mod estimate;
 mod part;
 mod provenance;
+mod shape;
 
 pub use breakdown::Breakdown;
 pub use component::Component;
+pub use estimate::{Estimate, Fits, Known, LayerKind, Question, Scheme, estimate};
 pub use part::Part;
 pub use provenance::Provenance;
+pub use shape::{Config, Dtype, Headers, Layer, PerSequence, PerToken, Phase, Role, Shape, Split, Stored, Tensor};

@@ -1,0 +1,158 @@
+//! The format that a model's `config.json` states in its `quantization_config`.
+
+use serde_json::Value;
+
+use super::named::{GROUP, groups};
+use super::{Scales, Scheme, Touches};
+use crate::fault::{Fault, Result};
+use crate::memory::shape::Config;
+
+impl Scheme {
+    /// The format that `config.json` states; none where it states none.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for one that is not known here.
+    pub fn stated(config: &Config) -> Result<Option<Self>> {
+        let Some(stated) = config.get(&["quantization_config"]) else {
+            return Ok(None);
+        };
+        let method = stated["quant_method"].as_str().unwrap_or_default();
+        let (bits, scales, touches) = match method {
+            "awq" => (width(stated, "bits")?, grouped(stated, 0)?, Touches::Layers),
+            "gptq" => (width(stated, "bits")?, grouped(stated, 4)?, Touches::Layers),
+            "fp8" | "fbgemm_fp8" => (8, fp8(stated)?, Touches::Layers),
+            "bitsandbytes" if stated["load_in_8bit"] == true => (8, Scales::Row(4), Touches::Layers),
+            "bitsandbytes" => {
+                let nested = stated["bnb_4bit_use_double_quant"] == true;
+                (4, Scales::Blocks { size: 64, nested }, Touches::Layers)
+            }
+            "mxfp4" => (4, groups(32, 1, 0, 0), Touches::Experts),
+            "compressed-tensors" => compressed(stated)?,
+            _ => return Err(unknown(method)),
+        };
+        Ok(Some(Self {
+            name: method.to_owned(),
+            bits,
+            scales,
+            touches,
+        }))
+    }
+}
+
+fn width(stated: &Value, key: &str) -> Result<u64> {
+    let bits = stated[key].as_u64().filter(|bits| (1..=16).contains(bits));
+    bits.ok_or_else(|| {
+        Fault::usage(format!(
+            "`config.json`: `quantization_config` does not say how many bits a weight has (`{key}`)"
+        ))
+    })
+}
+
+/// Groups with a 2-byte scale and a zero point of a weight's bits; -1 is one group a row.
+fn grouped(stated: &Value, index: u64) -> Result<Scales> {
+    let bits = width(stated, "bits")?;
+    match stated["group_size"].as_i64() {
+        None => Ok(groups(GROUP, 2, bits, index)),
+        Some(-1) => Ok(groups(u64::MAX, 2, bits, index)),
+        Some(size) => u64::try_from(size)
+            .ok()
+            .filter(|&size| size > 0)
+            .map(|size| groups(size, 2, bits, index))
+            .ok_or_else(|| Fault::usage(format!("`config.json`: `quantization_config` has groups of {size}"))),
+    }
+}
+
+fn fp8(stated: &Value) -> Result<Scales> {
+    let Some(tile) = stated["weight_block_size"].as_array() else {
+        return Ok(match stated["quant_method"].as_str() {
+            Some("fbgemm_fp8") => Scales::Row(4),
+            _ => Scales::Matrix(4),
+        });
+    };
+    match tile.iter().map(Value::as_u64).collect::<Vec<_>>()[..] {
+        [Some(rows), Some(columns)] if rows > 0 && columns > 0 => Ok(Scales::Tile { rows, columns }),
+        _ => Err(Fault::usage(
+            "`config.json`: `weight_block_size` of `quantization_config` is not two numbers above zero",
+        )),
+    }
+}
+
+/// compressed-tensors: the weights of the first group of modules decide; several groups are decided by the headers.
+fn compressed(stated: &Value) -> Result<(u64, Scales, Touches)> {
+    let configured = stated["config_groups"].as_object();
+    let weights = configured
+        .filter(|groups| groups.len() == 1)
+        .and_then(|groups| groups.values().next())
+        .map(|group| &group["weights"])
+        .ok_or_else(|| unknown("compressed-tensors with several groups of modules"))?;
+    let bits = width(weights, "num_bits")?;
+    let zero = if weights["symmetric"] == false { bits } else { 0 };
+    let scales = match weights["strategy"].as_str() {
+        Some("tensor") => Scales::Matrix(4),
+        Some("channel") => Scales::Row(2),
+        Some("group") => {
+            let size = weights["group_size"].as_u64().filter(|&size| size > 0).unwrap_or(GROUP);
+            groups(size, 2, zero, 0)
+        }
+        Some("block") => Scales::Tile {
+            rows: 128,
+            columns: 128,
+        },
+        _ => return Err(unknown("compressed-tensors with another strategy")),
+    };
+    Ok((bits, scales, Touches::Layers))
+}
+
+fn unknown(method: &str) -> Fault {
+    Fault::usage(format!("`config.json` states the quantization `{method}`, which is not known here"))
+        .hint("the headers of its safetensors files would decide it: give a folder that has them; or name a known one as `quantization`")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stated(quantization: &Value) -> Result<Option<Scheme>> {
+        Scheme::stated(&Config::new(&json!({"quantization_config": quantization})).unwrap())
+    }
+
+    #[test]
+    fn what_config_json_states_is_read() {
+        let scales = |quantization: &Value| stated(quantization).unwrap().unwrap().scales;
+        assert_eq!(
+            scales(&json!({"quant_method": "awq", "bits": 4, "group_size": 64})),
+            groups(64, 2, 4, 0)
+        );
+        assert_eq!(
+            scales(&json!({"quant_method": "fp8", "weight_block_size": [128, 64]})),
+            Scales::Tile { rows: 128, columns: 64 }
+        );
+        assert_eq!(scales(&json!({"quant_method": "fp8"})), Scales::Matrix(4));
+        let group = json!({"weights": {"num_bits": 4, "strategy": "group", "group_size": 32, "symmetric": true}});
+        assert_eq!(
+            scales(&json!({"quant_method": "compressed-tensors", "config_groups": {"group_0": group}})),
+            groups(32, 2, 0, 0)
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        assert!(
+            stated(&json!({"quant_method": "aqlm"}))
+                .unwrap_err()
+                .message
+                .contains("`aqlm`")
+        );
+        assert!(
+            stated(&json!({"quant_method": "gptq"}))
+                .unwrap_err()
+                .message
+                .contains("`bits`")
+        );
+        assert!(stated(&json!({"quant_method": "gptq", "bits": 4, "group_size": 0})).is_err());
+        assert!(Scheme::stated(&Config::new(&json!({})).unwrap()).unwrap().is_none());
+    }
+}

@@ -1,0 +1,153 @@
+//! Headers of safetensors files: which tensors they hold, of which type and size. Only the header is read, never a weight.
+//!
+//! Format: 8 bytes with the header's length (little endian), then JSON that maps each tensor's name to its `dtype`, `shape` and
+//! `data_offsets` (safetensors documentation, "Format").
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::fault::{Fault, Result};
+
+/// The longest header that the format allows.
+const LONGEST: u64 = 100_000_000;
+/// Bytes that hold the header's length.
+const PREFIX: usize = 8;
+
+/// One tensor as a file holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its name: `model.layers.0.self_attn.k_proj.weight`.
+    pub name: String,
+    /// Its type as safetensors names it: `BF16`, `F8_E4M3`, `I32`.
+    pub dtype: String,
+    /// Its dimensions; for a matrix outputs and inputs.
+    pub dims: Vec<u64>,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// Every tensor of a model's files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// In the order of the files.
+    pub tensors: Vec<Stored>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<u64>,
+    data_offsets: (u64, u64),
+}
+
+impl Headers {
+    /// How many bytes from a file's start the header ends, by the first 8.
+    ///
+    /// # Errors
+    ///
+    /// `usage` when this is no safetensors file.
+    pub fn end(start: &[u8]) -> Result<u64> {
+        let prefix: Option<[u8; PREFIX]> = start.get(..PREFIX).and_then(|bytes| bytes.try_into().ok());
+        let length = prefix.map(u64::from_le_bytes).filter(|length| *length <= LONGEST);
+        length
+            .map(|length| length + PREFIX as u64)
+            .ok_or_else(|| unusable("its first 8 bytes are no length of a header"))
+    }
+
+    /// Adds the tensors of a file that begins with `start`, which reaches to [`Headers::end`] or further.
+    ///
+    /// # Errors
+    ///
+    /// `usage` when the header cannot be understood.
+    pub fn add(&mut self, start: &[u8]) -> Result<()> {
+        let end = usize::try_from(Self::end(start)?).unwrap_or(usize::MAX);
+        let text = start
+            .get(PREFIX..end)
+            .ok_or_else(|| unusable("it ends within its header"))?;
+        let entries: BTreeMap<String, Value> =
+            serde_json::from_slice(text).map_err(|error| unusable(&format!("its header is not JSON: {error}")))?;
+        for (name, entry) in entries {
+            if name == "__metadata__" {
+                continue;
+            }
+            let entry =
+                Entry::deserialize(entry).map_err(|error| unusable(&format!("its tensor `{name}`: {error}")))?;
+            let (from, to) = entry.data_offsets;
+            let bytes = to
+                .checked_sub(from)
+                .ok_or_else(|| unusable(&format!("its tensor `{name}` ends before it begins")))?;
+            self.tensors.push(Stored {
+                name,
+                dtype: entry.dtype,
+                dims: entry.shape,
+                bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// Bytes of all tensors.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.tensors
+            .iter()
+            .fold(0, |sum: u64, tensor| sum.saturating_add(tensor.bytes))
+    }
+
+    /// Bytes by type.
+    #[must_use]
+    pub fn by_dtype(&self) -> BTreeMap<&str, u64> {
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for tensor in &self.tensors {
+            let sum = sums.entry(&tensor.dtype).or_default();
+            *sum = sum.saturating_add(tensor.bytes);
+        }
+        sums
+    }
+}
+
+fn unusable(why: &str) -> Fault {
+    Fault::usage(format!("not a safetensors file that can be used: {why}")).hint("check that the download is whole")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn file(header: &Value) -> Vec<u8> {
+        let text = header.to_string();
+        let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(text.as_bytes());
+        bytes
+    }
+
+    #[test]
+    fn bytes_are_told_by_type() {
+        let mut headers = Headers::default();
+        headers
+            .add(&file(&json!({
+                "__metadata__": {"format": "pt"},
+                "a": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]},
+                "b": {"dtype": "F32", "shape": [], "data_offsets": [12, 16]},
+            })))
+            .unwrap();
+        assert_eq!((headers.bytes(), headers.tensors[0].dims.clone()), (16, vec![2, 3]));
+        assert_eq!(headers.by_dtype(), BTreeMap::from([("BF16", 12), ("F32", 4)]));
+    }
+
+    #[test]
+    fn what_is_no_safetensors_file_is_refused() {
+        let refused = |bytes: &[u8]| Headers::default().add(bytes).unwrap_err().message;
+        assert!(refused(b"abc").contains("first 8 bytes"));
+        assert!(refused(&u64::MAX.to_le_bytes()).contains("first 8 bytes"));
+        assert!(refused(&10_u64.to_le_bytes()).contains("ends within"));
+        assert!(refused(&file(&json!([]))).contains("not JSON"));
+        assert!(refused(&file(&json!({"a": {"dtype": "F32"}}))).contains("`a`"));
+        let backwards = json!({"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}});
+        assert!(refused(&file(&backwards)).contains("ends before it begins"));
+    }
+}

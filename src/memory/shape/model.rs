@@ -1,0 +1,56 @@
+//! The shape of a whole model.
+
+use super::config::Config;
+use super::{Dtype, Layer, Tensor, family};
+use crate::fault::Result;
+
+/// What a model consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// `model_type`: the family, as `config.json` names it.
+    pub family: String,
+    /// Numbers in a hidden state.
+    pub hidden: u64,
+    /// Rows of the embedding: ids that the model knows.
+    pub vocabulary: u64,
+    /// Query heads: what ranks share.
+    pub heads: u64,
+    /// Positions that it was made for, where `config.json` says.
+    pub longest: Option<u64>,
+    /// The type of the weights, where `config.json` says.
+    pub dtype: Option<Dtype>,
+    /// Whether the embedding is also the output matrix.
+    pub tied: bool,
+    /// Tensors outside the layers: embeddings, the last norm, the output matrix where it is not the embedding.
+    pub ends: Vec<Tensor>,
+    /// The layers, equal ones counted.
+    pub layers: Vec<Layer>,
+    /// Parts of the model that are not counted, for people: a vision tower.
+    pub left_out: Option<String>,
+}
+
+impl Shape {
+    /// The shape that a `config.json` describes.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a family that is not known, and for a value that is missing or absurd.
+    pub fn read(config: &Config) -> Result<Self> {
+        family::read(config)
+    }
+
+    /// Parameters of the whole model; a tied output matrix counts once.
+    #[must_use]
+    pub fn parameters(&self) -> u64 {
+        self.tensors().fold(0, |sum: u64, (count, tensor)| {
+            sum.saturating_add(tensor.parameters().saturating_mul(count))
+        })
+    }
+
+    /// Every tensor with how often it comes.
+    pub fn tensors(&self) -> impl Iterator<Item = (u64, &Tensor)> {
+        let ends = self.ends.iter().map(|tensor| (1, tensor));
+        let layers = self.layers.iter();
+        ends.chain(layers.flat_map(|layer| layer.tensors.iter().map(|tensor| (layer.count, tensor))))
+    }
+}
