@@ -15,6 +15,7 @@ use super::prompting::Prompting;
 use super::rules::Rules;
 use super::server::Server;
 use super::start::Ready;
+use super::usage::Life;
 use super::{Adapter, Context, Limits, Metrics, Readiness};
 use crate::fault::{Fault, Result};
 use crate::http;
@@ -48,6 +49,8 @@ pub(super) struct Live {
     pub(super) suspect: bool,
     /// Probes that a dry run answered.
     pub(super) rehearsed: u64,
+    /// Memory of the newest start by its stages.
+    pub(super) life: Life,
     starts: Starts,
     /// Memory of the GPUs before the first start.
     baseline: Option<Reading>,
@@ -116,6 +119,7 @@ impl Engine {
                 prompting: None,
                 suspect: false,
                 rehearsed: 0,
+                life: Life::default(),
                 starts: Starts::default(),
                 baseline: None,
             }),
@@ -233,7 +237,7 @@ impl Engine {
             return Err(self.preview(whole)?);
         }
         if self.runtime == RuntimeKind::Attach {
-            let ready = self.attach_to(self.find()?)?;
+            let ready = self.attach_to(self.find()?, &mut live.life)?;
             self.welcome(live, ready, None)?;
             return Ok(Ensured::Running(true));
         }
@@ -243,7 +247,8 @@ impl Engine {
                 Next::Hopeless(failure) => return Ok(Ensured::Failed(Box::new(failure.clone()))),
             };
             self.settle(&mut live.baseline)?;
-            match self.start_with(limits)? {
+            self.begin_life(&mut live.life)?;
+            match self.start_with(limits, &mut live.life)? {
                 Ok(ready) => {
                     self.welcome(live, ready, Some(limits))?;
                     return Ok(Ensured::Running(true));
@@ -347,8 +352,12 @@ impl Engine {
             return Ok(());
         };
         self.phase("stopping", self.name())?;
-        self.context.tasks.finish(running.server.stop(self.grace()))?;
-        self.keep_memory(running.server.name(), running.sampler)?;
+        let (server, sampler) = (&running.server, running.sampler.as_ref());
+        self.close_life(&mut live.life, server, sampler)?;
+        self.context.tasks.finish(server.stop(self.grace()))?;
+        let ended = self.end_life(&mut live.life, server, sampler);
+        self.keep_memory(running.server.name(), running.sampler, live.life.usage())?;
+        ended?;
         self.phase("stopped", self.name())
     }
 }
@@ -358,7 +367,11 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let live = self.live.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(running) = live.running.take() else { return };
-        if let Err(fault) = self.keep_series(running.server.name(), running.sampler) {
+        if let Some(sampler) = &running.sampler {
+            live.life.see_peak(sampler);
+        }
+        let usage = live.life.usage().clone();
+        if let Err(fault) = self.keep_memory(running.server.name(), running.sampler, &usage) {
             // The run goes on to its end, and says what its folder lacks.
             let _ = self.context.run.warn(format!("the memory series is not kept: {fault}"));
         }

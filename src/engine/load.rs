@@ -123,6 +123,7 @@ impl Engine {
             Some(timeout) => seconds(timeout)?,
             None => live.pace.timeout(&asked),
         };
+        self.begin_requests(&mut live)?;
         let (Some(running), Some(prompting)) = (&live.running, &live.prompting) else {
             return Err(Fault::internal("a load on an engine that does not run"));
         };
@@ -144,6 +145,7 @@ impl Engine {
         };
         let tally = self.context.tasks.wait(closed(&self.client, plan, make))?;
         live.suspect = tally.answers.len() as u64 != tally.issued || tally.answers.iter().any(|answer| !clean(answer));
+        self.end_requests(&mut live, tally.answers.iter().any(clean))?;
         Ok(tally)
     }
 }

@@ -5,13 +5,18 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::Engine;
 use super::server::Server;
-use crate::fault::Result;
+use super::{Engine, Usage};
+use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
-use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, keep, require_alone, settle};
+use crate::telemetry::{Polled, Reading, Sampler, Series, Source, keep, require_alone, settle, unsettled};
+
+/// How long memory may take to come back before the look after an engine's end; the next start waits longer where it must.
+const COMING_BACK: Duration = Duration::from_secs(5);
+/// The pause between two such looks.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The most rows of a series in a probe's answer; the whole is in the run's folder.
 const SHOWN: usize = 200;
@@ -73,7 +78,7 @@ impl Engine {
 
     /// The GPUs whose memory this engine holds: they were named, and are there. The default `gpus: [0]` of a script on a
     /// machine without any means the host's memory.
-    fn gpus(&self) -> Result<Option<Box<dyn Source>>> {
+    pub(super) fn gpus(&self) -> Result<Option<Box<dyn Source>>> {
         if self.runtime == RuntimeKind::Sim || self.options.gpus.is_empty() {
             return Ok(None);
         }
@@ -131,19 +136,47 @@ impl Engine {
             .map(|pid| Box::new(Tree::new(*pid, Measure::Resident, roots)) as Box<dyn Source>))
     }
 
-    /// Keeps what was seen of the memory of a server that has ended, in the run's folder.
-    pub(super) fn keep_memory(&self, name: &str, sampler: Option<Sampler>) -> Result<()> {
-        if let Some(sampler) = &sampler {
-            sampler.mark(Phase::After);
+    /// One look of its own at a server's memory, processes included; none where it cannot be looked at now.
+    pub(super) fn look_once(&self, server: &Server) -> Result<Option<Reading>> {
+        let Some(mut source) = self.source(server)? else {
+            return Ok(None);
+        };
+        match source.read() {
+            Ok(reading) => Ok(Some(reading)),
+            // A cgroup ends with its engine; what became of the engine is told elsewhere.
+            Err(fault) => {
+                self.context
+                    .run
+                    .warn(format!("memory could not be looked at: {fault}"))?;
+                Ok(None)
+            }
         }
-        self.keep_series(name, sampler)
     }
 
-    /// Keeps what was seen of a server's memory, whether it has ended or not.
-    pub(super) fn keep_series(&self, name: &str, sampler: Option<Sampler>) -> Result<()> {
+    /// A look at the devices once they are as before the start, or after a while.
+    pub(super) fn look_settled(&self, before: Option<&Reading>, server: &Server) -> Result<Option<Reading>> {
+        let deadline = Instant::now() + COMING_BACK.min(Duration::from_secs_f64(self.options.settle_timeout));
+        loop {
+            let reading = self.look_once(server)?;
+            let back = match (before, &reading) {
+                (Some(before), Some(now)) => unsettled(before, now).is_empty(),
+                (None, _) | (_, None) => true,
+            };
+            if back || Instant::now() >= deadline {
+                return Ok(reading);
+            }
+            self.context.tasks.sleep(PAUSE)?;
+        }
+    }
+
+    /// Keeps what was seen of a server's memory in the run's folder, whether it has ended or not.
+    pub(super) fn keep_memory(&self, name: &str, sampler: Option<Sampler>, usage: &Usage) -> Result<()> {
         if let Some(sampler) = sampler {
-            let (series, _) = sampler.stop();
-            keep(&self.context.run, name, &series)?;
+            keep(&self.context.run, name, &sampler.stop())?;
+            if let Some(path) = self.context.run.file("memory", &format!("{name}.usage.json"))? {
+                let text = serde_json::to_string_pretty(usage).map_err(|error| Fault::internal(error.to_string()))?;
+                std::fs::write(&path, text + "\n").map_err(|error| Fault::io(&path, &error))?;
+            }
         }
         Ok(())
     }

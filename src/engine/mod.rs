@@ -38,6 +38,7 @@ mod rules;
 mod send;
 mod server;
 mod start;
+mod usage;
 
 pub use adapter::{
     Adapter, Facts, FailureRule, InfoRule, Limits, MetricFormat, MetricRules, ProgressRule, PromptForm, Protocol,
@@ -56,3 +57,4 @@ pub use options::{LaunchOptions, LimitsOption};
 pub use protocol::Wire;
 pub use rules::{Reading, read_request, read_start};
 pub use send::{SendAnswer, SendOptions};
+pub use usage::{Holder, OverTime, Share, Stage, Usage};

@@ -22,7 +22,6 @@ use crate::fault::{Fault, Result};
 use crate::load::{Answer, Ask, End, Summary};
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
-use crate::telemetry::Phase;
 
 /// How long the death of an engine that broke a stream is waited for: the kernel's word comes after the connection's end.
 const DEATH: Duration = Duration::from_secs(2);
@@ -78,12 +77,12 @@ impl Engine {
             Ensured::Running(started) => {
                 self.phase("probing", &point.to_string())?;
                 let from = Instant::now();
-                mark(&live, Phase::Load);
+                self.begin_requests(&mut live)?;
                 let limits = live.running.as_ref().and_then(|running| running.limits);
                 let form = self.adapter.request(point, limits.as_ref())?;
                 let mut answer = self.put(&mut live, &form, point, asked, options)?;
                 answer.started = started;
-                mark(&live, Phase::Ready);
+                self.end_requests(&mut live, answer.verdict == Verdict::Ok)?;
                 if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
                     let seen = stretch(sampler, from, Instant::now());
                     self.show_memory(sampler)?;
@@ -277,12 +276,6 @@ fn hurt(answer: &Answer) -> bool {
             End::Broken(_) | End::Unreachable(_) => true,
             End::Complete | End::Deadline | End::Malformed(_) => false,
         }
-}
-
-fn mark(live: &Live, phase: Phase) {
-    if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
-        sampler.mark(phase);
-    }
 }
 
 /// How the engine ended, if it did: looked at only when a request failed, and waited for when its connection broke.

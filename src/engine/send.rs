@@ -84,6 +84,7 @@ impl Engine {
                 format!("no start serves this prompt: {message}"),
             ));
         }
+        self.begin_requests(&mut live)?;
         let running = live
             .running
             .as_ref()
@@ -100,6 +101,7 @@ impl Engine {
             .tasks
             .wait(async { Ok(ask(&self.client, request, decoder, || {}).await) })?;
         live.suspect = !clean(&answer);
+        self.end_requests(&mut live, clean(&answer))?;
         let (http_status, error) = match &answer.end {
             End::Complete => (None, answer.error.clone()),
             End::Status(status, body) => (Some(*status), Some(body.clone())),

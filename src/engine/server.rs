@@ -139,6 +139,11 @@ impl Server {
     pub(super) fn simulated(&self) -> Option<impl Fn() -> Reading + Send + 'static + use<>> {
         self.service.sim().map(|handle| handle.reader())
     }
+
+    /// Memory of the simulated device before the start, where this is one.
+    pub(super) fn simulated_before(&self) -> Option<Reading> {
+        self.service.sim().map(|handle| handle.before())
+    }
 }
 
 /// Refuses a path that would turn a request to another host than the engine's: after `http://127.0.0.1:8000`, a path `@elsewhere/` would.

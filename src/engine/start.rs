@@ -12,6 +12,7 @@ use super::failure::{Exit, Signs};
 use super::pattern::without_colour;
 use super::plan::StartFailure;
 use super::server::Server;
+use super::usage::Life;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
@@ -24,6 +25,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Seconds that an engine which is said to run already may take to answer.
 const ATTACHED: f64 = 10.0;
+
+/// How often the processes of a server that comes up are looked for: one that fails takes them with it.
+const PROCESSES_EVERY: Duration = Duration::from_secs(1);
 
 /// Lines of the log that are kept where nothing explains a failure.
 pub(super) const TAIL: usize = 40;
@@ -47,14 +51,14 @@ enum Coming {
 
 impl Engine {
     /// Starts the engine with these limits. The inner error is an ordinary answer; the outer one is a fault.
-    pub(super) fn start_with(&self, limits: Limits) -> Result<Result<Ready, StartFailure>> {
+    pub(super) fn start_with(&self, limits: Limits, life: &mut Life) -> Result<Result<Ready, StartFailure>> {
         let shown = format!("{} {limits}", self.name());
         self.phase("starting", &shown)?;
         let options = self.adapter_options(Some(limits));
         let launch = self.adapter.launch(&options)?;
         let server = self.launch(launch)?;
         self.phase("loading", &shown)?;
-        let (sampler, coming) = match self.come_up(&server, &options) {
+        let (sampler, coming) = match self.come_up(&server, &options, life) {
             Ok(came) => came,
             Err(fault) => {
                 self.context.tasks.finish(server.stop(self.grace()))?;
@@ -64,6 +68,7 @@ impl Engine {
         let log = plain(server.since(0));
         let facts = self.rules.facts.find(&log);
         if matches!(coming, Coming::Ready) {
+            self.ready_life(life, &server)?;
             self.phase("ready", &shown)?;
             return Ok(Ok(Ready { server, sampler, facts }));
         }
@@ -71,20 +76,25 @@ impl Engine {
             .as_ref()
             .and_then(|sampler| sampler.series().peak())
             .map(|peak| peak.total);
+        self.close_life(life, &server, sampler.as_ref())?;
         self.context.tasks.finish(server.stop(self.grace()))?;
-        self.keep_memory(server.name(), sampler)?;
+        let ended = self.end_life(life, &server, sampler.as_ref());
+        self.keep_memory(server.name(), sampler, life.usage())?;
+        ended?;
         self.phase("stopped", &shown)?;
         let mut failure = self.start_failure(limits, &coming, &log, &facts);
         failure.evidence.memory = memory;
         Ok(Err(failure))
     }
 
-    fn come_up(&self, server: &Server, options: &Value) -> Result<(Option<Sampler>, Coming)> {
+    fn come_up(&self, server: &Server, options: &Value, life: &mut Life) -> Result<(Option<Sampler>, Coming)> {
         let sampler = self.watch_memory(server)?;
         if let Some(sampler) = &sampler {
             sampler.mark(Phase::Loading);
+            self.watch_life(life, server, sampler);
         }
-        let coming = self.watch(server, options, Duration::from_secs_f64(self.options.start_timeout))?;
+        let patience = Duration::from_secs_f64(self.options.start_timeout);
+        let coming = self.watch(server, options, patience, life)?;
         if let Some(sampler) = &sampler {
             sampler.mark(Phase::Ready);
         }
@@ -92,12 +102,16 @@ impl Engine {
     }
 
     /// Waits for a server that runs already.
-    pub(super) fn attach_to(&self, server: Server) -> Result<Ready> {
+    pub(super) fn attach_to(&self, server: Server, life: &mut Life) -> Result<Ready> {
         let patience = Duration::from_secs_f64(self.options.start_timeout.min(ATTACHED));
-        match self.watch(&server, &self.adapter_options(None), patience)? {
+        match self.watch(&server, &self.adapter_options(None), patience, life)? {
             Coming::Ready => {
                 let facts = self.rules.facts.find(&plain(server.since(0)));
                 let sampler = self.watch_memory(&server)?;
+                if let Some(sampler) = &sampler {
+                    sampler.mark(Phase::Ready);
+                }
+                self.join_life(life, &server, sampler.as_ref())?;
                 Ok(Ready { server, sampler, facts })
             }
             Coming::Failed(why) => Err(Fault::missing(
@@ -114,10 +128,15 @@ impl Engine {
         }
     }
 
-    fn watch(&self, server: &Server, options: &Value, patience: Duration) -> Result<Coming> {
+    fn watch(&self, server: &Server, options: &Value, patience: Duration, life: &mut Life) -> Result<Coming> {
         let deadline = Instant::now() + patience;
         let mut pause = FIRST_PAUSE;
+        let mut looked = Instant::now();
         loop {
+            if looked.elapsed() >= PROCESSES_EVERY {
+                self.learn_processes(life, server)?;
+                looked = Instant::now();
+            }
             if let Some(exit) = self.context.tasks.wait(server.exit())? {
                 return Ok(Coming::Died(exit));
             }

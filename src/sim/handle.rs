@@ -55,6 +55,12 @@ impl SimHandle {
         self.gauge.reading()
     }
 
+    /// The memory of the simulated device before the engine started.
+    #[must_use]
+    pub fn before(&self) -> Reading {
+        self.gauge.before()
+    }
+
     /// A closure that gives [`SimHandle::reading`], for a sampler that outlives this borrow.
     pub fn reader(&self) -> impl Fn() -> Reading + Send + 'static + use<> {
         let gauge = Arc::clone(&self.gauge);

@@ -1,29 +1,44 @@
-//! Series as files: `memory/<name>.csv` of a run's folder.
+//! What a sampler saw, as files in `memory/` of a run's folder. Times are seconds since the sampler's start, to the microsecond;
+//! memory is in bytes.
 //!
-//! One line for each row of a [`Series`], so an idle engine leaves one line: `from_s,to_s,phase,looks,total` and one column
-//! for each device, named by its id. Times are seconds since the sampler's start, to the microsecond; memory is in bytes.
+//! `<name>.csv` has one line for each row of a [`Series`], so an idle engine leaves one line: `from_s,to_s,phase,looks,total` and one
+//! column for each device, named by its id. `<name>.activity.csv` has one line for each look at power and utilisation, ten a second:
+//! `from_s,to_s,phase,looks` and for each device `power_w:<id>` and `busy_percent:<id>`, empty where the driver does not tell.
+//! `<name>.processes.csv` has one line for as long as a process held the same on a device: `from_s,to_s,looks,pid,device,used`, empty
+//! where the driver does not tell. The last two are there where there is something to tell.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 
+use super::beside::{Doing, Holding, Moment};
+use super::sampler::Record;
 use super::series::Series;
 
-/// Writes a series where people and other programs find it; none when the run leaves no folder.
-pub fn keep(run: &Run, name: &str, series: &Series) -> Result<Option<PathBuf>> {
-    let Some(path) = run.file("memory", &format!("{name}.csv"))? else {
-        return Ok(None);
+/// Writes what was seen where people and other programs find it; nothing when the run leaves no folder.
+pub fn keep(run: &Run, name: &str, record: &Record) -> Result<()> {
+    let save = |suffix: &str, write: &dyn Fn(&mut BufWriter<File>) -> io::Result<()>| {
+        let Some(path) = run.file("memory", &format!("{name}{suffix}.csv"))? else {
+            return Ok(());
+        };
+        save(&path, write).map_err(|error| Fault::io(&path, &error))
     };
-    save(&path, series).map_err(|error| Fault::io(&path, &error))?;
-    Ok(Some(path))
+    save("", &|out| write(out, &record.series))?;
+    if !record.beside.moments().is_empty() {
+        save(".activity", &|out| write_activity(out, record.beside.moments()))?;
+    }
+    if !record.beside.holdings().is_empty() {
+        save(".processes", &|out| write_processes(out, record.beside.holdings()))?;
+    }
+    Ok(())
 }
 
-fn save(path: &Path, series: &Series) -> io::Result<()> {
+fn save(path: &Path, write: &dyn Fn(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
-    write(&mut file, series)?;
+    write(&mut file)?;
     file.flush()
 }
 
@@ -48,6 +63,54 @@ pub fn write(out: &mut impl Write, series: &Series) -> io::Result<()> {
             write!(out, ",{used}")?;
         }
         writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Writes power and utilisation.
+fn write_activity(out: &mut impl Write, moments: &[Moment]) -> io::Result<()> {
+    let mut ids: Vec<&str> = Vec::new();
+    for doing in moments.iter().flat_map(|moment| &moment.doings) {
+        if !ids.contains(&doing.device.as_str()) {
+            ids.push(&doing.device);
+        }
+    }
+    write!(out, "from_s,to_s,phase,looks")?;
+    for id in &ids {
+        let (power, busy) = (format!("power_w:{id}"), format!("busy_percent:{id}"));
+        write!(out, ",{},{}", quoted(&power), quoted(&busy))?;
+    }
+    writeln!(out)?;
+    for moment in moments {
+        let (from, to) = (seconds(moment.from), seconds(moment.to));
+        write!(out, "{from},{to},{},{}", moment.phase, moment.looks)?;
+        for id in &ids {
+            let doing = moment.doings.iter().find(|doing| doing.device == *id);
+            let field = |value: fn(&Doing) -> Option<f64>| {
+                doing
+                    .and_then(value)
+                    .map_or_else(String::new, |value| value.to_string())
+            };
+            write!(
+                out,
+                ",{},{}",
+                field(|doing| doing.power_w),
+                field(|doing| doing.busy_percent)
+            )?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Writes who held how much.
+fn write_processes(out: &mut impl Write, holdings: &[Holding]) -> io::Result<()> {
+    writeln!(out, "from_s,to_s,looks,pid,device,used")?;
+    for row in holdings {
+        let (from, to) = (seconds(row.from), seconds(row.to));
+        let used = row.tenant.used.map_or_else(String::new, |used| used.to_string());
+        let (pid, device) = (row.tenant.pid, quoted(&row.tenant.device));
+        writeln!(out, "{from},{to},{},{pid},{device},{used}", row.looks)?;
     }
     Ok(())
 }
@@ -80,6 +143,7 @@ mod tests {
                 total: 9,
             }],
             tenants: Vec::new(),
+            activity: Vec::new(),
         };
         let mut series = Series::default();
         series.push(0, &reading(1));

@@ -1,8 +1,7 @@
 //! NVIDIA GPUs, by the driver's own library, loaded when first asked for.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
 
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
@@ -12,10 +11,7 @@ use crate::fault::{Fault, Kind, Result};
 
 use super::absent::Absent;
 use super::gpus::{GpuInfo, Vendor};
-use super::reading::{Device, Reading, Source, Tenant};
-
-/// Asking who holds memory takes far longer than asking how much is held, so it is done this often at most.
-const TENANTS_EVERY: Duration = Duration::from_millis(500);
+use super::reading::{Activity, Device, Reading, Source, Tenant};
 
 /// The library, started once for the life of the program.
 fn library() -> Result<&'static Nvml, Absent> {
@@ -34,26 +30,50 @@ pub(super) fn list() -> Result<Vec<GpuInfo>, Absent> {
         return Err(Absent::new("the NVIDIA driver sees no GPU", REMEDY));
     }
     let driver = library.sys_driver_version().ok();
-    (0..count)
-        .map(|index| describe(library, index, driver.clone()).map_err(|error| absent(&error)))
-        .collect()
+    let mut list = Vec::new();
+    for index in 0..count {
+        let gpu = library.device_by_index(index).map_err(|error| absent(&error))?;
+        for part in parts(gpu).map_err(|error| absent(&error))? {
+            list.push(describe(&part, index, driver.clone()).map_err(|error| absent(&error))?);
+        }
+    }
+    Ok(list)
 }
 
 const REMEDY: &str = "install the NVIDIA driver (and the container toolkit, within a container), or use `engine=sim`";
 
-fn describe(library: &Nvml, index: u32, driver: Option<String>) -> Result<GpuInfo, NvmlError> {
-    let gpu = library.device_by_index(index)?;
-    let memory = gpu.memory_info()?;
+/// What a program can run on: the GPU itself, or its instances where MIG divides it. The memory of the whole would be that of other
+/// instances too, which an engine neither has nor sees.
+fn parts(gpu: Gpu<'static>) -> Result<Vec<Gpu<'static>>, NvmlError> {
+    // GPUs that cannot be divided do not know the question.
+    let divided = gpu.mig_mode().is_ok_and(|mode| mode.current == 1);
+    if !divided {
+        return Ok(vec![gpu]);
+    }
+    let instances = (0..gpu.mig_device_count()?).map(|number| gpu.mig_device_by_index(number));
+    // The count is that of places for instances, not of instances.
+    Ok(instances.filter_map(Result::ok).collect())
+}
+
+fn describe(gpu: &Gpu<'static>, index: u32, driver: Option<String>) -> Result<GpuInfo, NvmlError> {
+    let memory = memory(gpu)?;
     Ok(GpuInfo {
         index,
         id: gpu.uuid()?,
         name: gpu.name()?,
         vendor: Vendor::Nvidia,
-        used: memory.used,
-        total: memory.total,
+        used: memory.0,
+        total: memory.1,
         driver,
         nodes: Vec::new(),
     })
+}
+
+/// Bytes that programs use, and that they can have together. What the driver keeps for itself (`reserved`: 615 MiB on an H200) is in
+/// neither, as with `cudaMemGetInfo`; tools that read the older form of this query count it as used.
+fn memory(gpu: &Gpu<'static>) -> Result<(u64, u64), NvmlError> {
+    let memory = gpu.memory_info()?;
+    Ok((memory.used, memory.used + memory.free))
 }
 
 /// Why there is no library, as a condition with a name.
@@ -80,14 +100,13 @@ fn absent(error: &NvmlError) -> Absent {
 }
 
 /// Looks at chosen GPUs.
+#[derive(Clone)]
 pub(super) struct Gpus {
-    gpus: Vec<(Gpu<'static>, String, String)>,
-    tenants: Vec<Tenant>,
-    tenants_at: Option<Instant>,
+    gpus: Arc<Vec<(Gpu<'static>, String, String)>>,
 }
 
 impl Gpus {
-    /// The GPUs with these UUIDs.
+    /// The GPUs, or instances of GPUs, with these UUIDs.
     pub(super) fn new(ids: &[String]) -> Result<Self> {
         let library = library().map_err(Absent::fault)?;
         let find = |id: &String| {
@@ -99,16 +118,28 @@ impl Gpus {
             gpus: ids
                 .iter()
                 .map(find)
-                .collect::<Result<_, NvmlError>>()
-                .map_err(|error| absent(&error).fault())?,
-            tenants: Vec::new(),
-            tenants_at: None,
+                .collect::<Result<Vec<_>, NvmlError>>()
+                .map_err(|error| absent(&error).fault())?
+                .into(),
         })
+    }
+
+    fn devices(&self) -> Result<Vec<Device>, NvmlError> {
+        let device = |(gpu, id, name): &(Gpu<'static>, String, String)| {
+            let (used, total) = memory(gpu)?;
+            Ok(Device {
+                id: id.clone(),
+                name: name.clone(),
+                used,
+                total,
+            })
+        };
+        self.gpus.iter().map(device).collect()
     }
 
     fn tenants(&self) -> Result<Vec<Tenant>, NvmlError> {
         let mut all = Vec::new();
-        for (gpu, id, _) in &self.gpus {
+        for (gpu, id, _) in self.gpus.iter() {
             // A process can be in both lists, with the same figure.
             let mut used = BTreeMap::new();
             for process in [gpu.running_compute_processes()?, gpu.running_graphics_processes()?].concat() {
@@ -122,6 +153,16 @@ impl Gpus {
         }
         Ok(all)
     }
+
+    /// Instances of GPUs, and some boards, tell neither.
+    fn activity(&self) -> Vec<Activity> {
+        let activity = |(gpu, id, _): &(Gpu<'static>, String, String)| Activity {
+            device: id.clone(),
+            power_mw: gpu.power_usage().ok().map(u64::from),
+            busy_percent: gpu.utilization_rates().ok().map(|busy| busy.gpu.into()),
+        };
+        self.gpus.iter().map(activity).collect()
+    }
 }
 
 impl Source for Gpus {
@@ -130,24 +171,25 @@ impl Source for Gpus {
     }
 
     fn read(&mut self) -> Result<Reading> {
-        let mut devices = Vec::with_capacity(self.gpus.len());
-        for (gpu, id, name) in &self.gpus {
-            let memory = gpu.memory_info().map_err(|error| unreadable(&error))?;
-            devices.push(Device {
-                id: id.clone(),
-                name: name.clone(),
-                used: memory.used,
-                total: memory.total,
-            });
-        }
-        if self.tenants_at.is_none_or(|at| at.elapsed() >= TENANTS_EVERY) {
-            self.tenants = self.tenants().map_err(|error| unreadable(&error))?;
-            self.tenants_at = Some(Instant::now());
-        }
+        // Memory and processes next to each other: the two are compared.
+        let devices = self.devices().map_err(|error| unreadable(&error))?;
+        let tenants = self.tenants().map_err(|error| unreadable(&error))?;
         Ok(Reading {
             devices,
-            tenants: self.tenants.clone(),
+            tenants,
+            activity: self.activity(),
         })
+    }
+
+    fn quick(&mut self) -> Result<Reading> {
+        Ok(Reading {
+            devices: self.devices().map_err(|error| unreadable(&error))?,
+            ..Reading::default()
+        })
+    }
+
+    fn slow(&self) -> Option<Box<dyn Source>> {
+        Some(Box::new(self.clone()))
     }
 }
 

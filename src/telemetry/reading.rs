@@ -28,6 +28,17 @@ pub struct Tenant {
     pub used: Option<u64>,
 }
 
+/// What one device does at one moment, where its driver tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// The device's id.
+    pub device: String,
+    /// Power drawn, in milliwatts.
+    pub power_mw: Option<u64>,
+    /// Share of the last moments in which it computed, in per cent.
+    pub busy_percent: Option<u64>,
+}
+
 /// One look at every device of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
@@ -35,6 +46,9 @@ pub struct Reading {
     pub devices: Vec<Device>,
     /// The processes on them, where the source can tell.
     pub tenants: Vec<Tenant>,
+    /// What the devices do, where the source can tell.
+    #[serde(default)]
+    pub activity: Vec<Activity>,
 }
 
 impl Reading {
@@ -51,11 +65,23 @@ impl Reading {
     }
 }
 
-/// Where looks come from. Called on the sampler's thread.
+/// Where looks come from. Called on the sampler's threads.
 pub trait Source: Send {
     /// `nvml`, `amd`, `host` or `sim`.
     fn name(&self) -> &'static str;
 
-    /// One look.
+    /// One look at everything.
     fn read(&mut self) -> Result<Reading>;
+
+    /// What a sampler does at its full rate: memory, and whatever comes with it at no cost. All that [`Source::slow`] looks at may be
+    /// left out.
+    fn quick(&mut self) -> Result<Reading> {
+        self.read()
+    }
+
+    /// Another look at the same devices for what takes longer than memory (processes, power), on a thread of its own and at a
+    /// slower rate. None where [`Source::quick`] tells all.
+    fn slow(&self) -> Option<Box<dyn Source>> {
+        None
+    }
 }

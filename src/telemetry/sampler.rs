@@ -1,4 +1,4 @@
-//! One thread that looks at memory at a steady rate.
+//! One thread that looks at memory at a steady rate, and a second one, slower, for what takes longer: processes and power.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,19 @@ use serde::Serialize;
 
 use crate::fault::{Fault, Result};
 
+use super::beside::Beside;
+use super::crest::Crest;
 use super::phase::Phase;
 use super::reading::{Reading, Source};
 use super::schedule::Schedule;
 use super::series::{Peak, Series};
+use super::spread::Spread;
+
+/// Looks at processes and power a second; as often as at memory where that is less.
+pub const BESIDE_HZ: f64 = 10.0;
+
+/// The kernel may wake a thread this much after its time, in nanoseconds, to wake others with it: a fiftieth of what it does by itself.
+const TIMER_SLACK: u64 = 1000;
 
 /// How well the sampler kept its schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -29,12 +38,27 @@ pub struct Health {
     pub last_error: Option<String>,
     /// The longest that one look took, in microseconds.
     pub slowest_us: u64,
+    /// The longest that a look began after its time, in microseconds.
+    pub latest_us: u64,
+    /// Looks at processes and power.
+    pub beside: u64,
 }
 
-/// A running sampler. Dropping it stops the thread.
+/// What a sampler saw in its life.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// Memory.
+    pub series: Series,
+    /// Power, utilisation, processes.
+    pub beside: Beside,
+    /// How well the schedule was kept.
+    pub health: Health,
+}
+
+/// A running sampler. Dropping it stops its threads.
 pub struct Sampler {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
     source: &'static str,
 }
 
@@ -47,8 +71,12 @@ struct Shared {
 #[derive(Default)]
 struct Seen {
     series: Series,
+    beside: Beside,
     health: Health,
     latest: Reading,
+    /// The newest look that saw everything.
+    whole: Reading,
+    crest: Crest,
 }
 
 impl Sampler {
@@ -65,20 +93,34 @@ impl Sampler {
             stop: AtomicBool::new(false),
             seen: Mutex::default(),
         });
+        let slow = source.slow();
+        let apart = slow.is_some();
         let reading = source.read()?;
+        shared.seen().take_whole(0, &reading);
         shared.keep(&mut schedule, 0, Ok(reading));
-        let thread = thread::Builder::new()
-            .name("sampler".to_owned())
-            .spawn({
-                let shared = Arc::clone(&shared);
-                move || shared.watch(source.as_mut(), schedule)
-            })
-            .map_err(|error| Fault::internal(format!("the sampler's thread cannot be started: {error}")))?;
-        Ok(Self {
+        let mut sampler = Self {
             shared,
-            thread: Some(thread),
+            threads: Vec::new(),
             source: name,
-        })
+        };
+        sampler.spawn("sampler", move |shared| shared.watch(source.as_mut(), schedule, apart))?;
+        if let Some(mut slow) = slow {
+            let schedule = Schedule::new(hz.min(BESIDE_HZ))?;
+            sampler.spawn("sampler-beside", move |shared| {
+                shared.watch_beside(slow.as_mut(), schedule)
+            })?;
+        }
+        Ok(sampler)
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || work(&shared))
+            .map_err(|error| Fault::internal(format!("the sampler's thread cannot be started: {error}")))?;
+        self.threads.push(thread);
+        Ok(())
     }
 
     /// What is looked at: `nvml`, `amd`, `host` or `sim`.
@@ -118,6 +160,19 @@ impl Sampler {
         self.shared.seen().series.clone()
     }
 
+    /// The moment at which most was in use so far, and who held it.
+    #[must_use]
+    pub fn crest(&self) -> Crest {
+        self.shared.seen().crest.clone()
+    }
+
+    /// How memory on all devices together spread in the looks of these phases between two moments; none where there were none.
+    #[must_use]
+    pub fn spread(&self, phases: &[Phase], from: Instant, to: Instant) -> Option<Spread> {
+        let (from, to) = (self.shared.micros(from), self.shared.micros(to));
+        self.shared.seen().series.spread(phases, from, to)
+    }
+
     /// How well the schedule was kept so far.
     #[must_use]
     pub fn health(&self) -> Health {
@@ -126,16 +181,22 @@ impl Sampler {
 
     /// Stops looking, and gives what was seen.
     #[must_use]
-    pub fn stop(mut self) -> (Series, Health) {
+    pub fn stop(mut self) -> Record {
         self.end();
         let mut seen = self.shared.seen();
-        (std::mem::take(&mut seen.series), std::mem::take(&mut seen.health))
+        Record {
+            series: std::mem::take(&mut seen.series),
+            beside: std::mem::take(&mut seen.beside),
+            health: std::mem::take(&mut seen.health),
+        }
     }
 
     fn end(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        for thread in &self.threads {
             thread.thread().unpark();
+        }
+        for thread in self.threads.drain(..) {
             // A source that panicked has ended its thread; what was seen before is still there.
             let _ended = thread.join();
         }
@@ -149,11 +210,35 @@ impl Drop for Sampler {
 }
 
 impl Shared {
-    fn watch(&self, source: &mut dyn Source, mut schedule: Schedule) {
+    /// `apart`: processes and power are looked at by another thread.
+    fn watch(&self, source: &mut dyn Source, mut schedule: Schedule, apart: bool) {
+        // Without it looks are some 50 µs later, no more: it is no reason not to look.
+        let _precise = nix::sys::prctl::set_timerslack(TIMER_SLACK);
+        let mut beside = Schedule::new(BESIDE_HZ);
+        while self.wait_until(Duration::from_nanos(schedule.due())) {
+            let began = nanos(self.origin.elapsed());
+            let reading = source.quick();
+            if !apart
+                && let (Ok(reading), Ok(beside)) = (&reading, &mut beside)
+                && began >= beside.due()
+            {
+                beside.looked(began, began);
+                self.seen().take_whole(began / 1000, reading);
+            }
+            self.keep(&mut schedule, began, reading);
+        }
+    }
+
+    fn watch_beside(&self, source: &mut dyn Source, mut schedule: Schedule) {
         while self.wait_until(Duration::from_nanos(schedule.due())) {
             let began = nanos(self.origin.elapsed());
             let reading = source.read();
-            self.keep(&mut schedule, began, reading);
+            schedule.looked(began, nanos(self.origin.elapsed()));
+            let mut seen = self.seen();
+            match reading {
+                Ok(reading) => seen.take_whole(began / 1000, &reading),
+                Err(fault) => seen.fail(fault),
+            }
         }
     }
 
@@ -169,6 +254,7 @@ impl Shared {
     }
 
     fn keep(&self, schedule: &mut Schedule, began: u64, reading: Result<Reading>) {
+        let due = schedule.due();
         let ended = nanos(self.origin.elapsed());
         let look = schedule.looked(began, ended);
         let mut seen = self.seen();
@@ -176,15 +262,10 @@ impl Shared {
         seen.health.late += u64::from(look.late);
         seen.health.lost += look.lost;
         seen.health.slowest_us = seen.health.slowest_us.max((ended - began) / 1000);
+        seen.health.latest_us = seen.health.latest_us.max(began.saturating_sub(due) / 1000);
         match reading {
-            Ok(reading) => {
-                seen.series.push(began / 1000, &reading);
-                seen.latest = reading;
-            }
-            Err(fault) => {
-                seen.health.errors += 1;
-                seen.health.last_error = Some(fault.message);
-            }
+            Ok(reading) => seen.take(began / 1000, reading),
+            Err(fault) => seen.fail(fault),
         }
     }
 
@@ -194,6 +275,30 @@ impl Shared {
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    /// A look at memory.
+    fn take(&mut self, at: u64, reading: Reading) {
+        self.series.push(at, &reading);
+        self.crest.quick(&reading.devices, &self.whole);
+        self.latest.devices = reading.devices;
+    }
+
+    /// A look at everything.
+    fn take_whole(&mut self, at: u64, reading: &Reading) {
+        self.health.beside += 1;
+        self.beside.push(at, self.series.phase(), reading);
+        self.crest.whole(reading);
+        self.latest.tenants.clone_from(&reading.tenants);
+        self.latest.activity.clone_from(&reading.activity);
+        self.whole.clone_from(reading);
+    }
+
+    fn fail(&mut self, fault: Fault) {
+        self.health.errors += 1;
+        self.health.last_error = Some(fault.message);
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::phase::Phase;
 use super::reading::{Device, Reading};
+use super::spread::Spread;
 
 /// Rows kept before neighbours are merged: 131,072, some 10 MiB with eight GPUs.
 const MOST_ROWS: usize = 1 << 17;
@@ -143,6 +144,19 @@ impl Series {
             .collect()
     }
 
+    /// How memory on all devices together spread in the looks of these phases between two times, both included.
+    #[must_use]
+    pub fn spread(&self, phases: &[Phase], from: u64, to: u64) -> Option<Spread> {
+        let rows = self.window(from, to).iter().filter(|row| phases.contains(&row.phase));
+        Spread::of(rows.map(|row| (row.total, row.looks)))
+    }
+
+    /// What looks belong to now.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
     fn window(&self, from: u64, to: u64) -> &[Row] {
         if to < from {
             return &[];
@@ -236,6 +250,7 @@ mod tests {
         Reading {
             devices: used.iter().enumerate().map(device).collect(),
             tenants: Vec::new(),
+            activity: Vec::new(),
         }
     }
 

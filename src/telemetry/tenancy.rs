@@ -153,6 +153,7 @@ mod tests {
                     used: used.map(|mib| mib * MIB),
                 })
                 .collect(),
+            activity: Vec::new(),
         }
     }
 

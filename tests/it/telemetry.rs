@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use profiler::fault::{Fault, Kind};
 use profiler::telemetry::host::{Cgroup, Measure, Roots, Tree};
-use profiler::telemetry::{Cards, Device, Phase, Polled, Reading, Sampler, Source, gpu_source, gpus, look};
+use profiler::telemetry::{Cards, Device, Phase, Polled, Reading, Record, Sampler, Source, gpu_source, gpus, look};
 
 use super::support::temp;
 
@@ -24,6 +24,7 @@ fn reading(used: u64) -> Reading {
             total: 100,
         }],
         tenants: Vec::new(),
+        activity: Vec::new(),
     }
 }
 
@@ -73,7 +74,7 @@ fn peaks_are_told_by_phase_and_between_moments() {
     let total = |peak: Option<profiler::telemetry::Peak>| peak.map(|peak| peak.total);
     assert_eq!(total(sampler.peak_between(before, after)), Some(70));
     assert_eq!(total(sampler.between(before, after).peak()), Some(70));
-    let (series, health) = sampler.stop();
+    let Record { series, health, .. } = sampler.stop();
     let peaks: Vec<_> = series
         .peaks()
         .into_iter()
@@ -96,7 +97,7 @@ fn a_source_that_blocks_loses_looks_and_says_so() {
     });
     let sampler = Sampler::start(Box::new(source), 200.0).unwrap();
     wait_until("three slow looks", || sampler.health().taken >= 4);
-    let (_, health) = sampler.stop();
+    let health = sampler.stop().health;
     assert!(health.lost >= 3 * 4, "{health:?}");
     assert!(health.slowest_us >= 25_000, "{health:?}");
 }
@@ -114,7 +115,7 @@ fn failures_are_counted_and_the_first_is_told() {
     });
     let sampler = Sampler::start(Box::new(source), 1000.0).unwrap();
     wait_until("ten looks", || sampler.health().taken >= 10);
-    let (series, health) = sampler.stop();
+    let Record { series, health, .. } = sampler.stop();
     assert_eq!(health.errors, health.taken / 2);
     assert_eq!(health.last_error.as_deref(), Some("it broke"));
     assert_eq!(series.peak().unwrap().looks, health.taken - health.errors);
@@ -372,7 +373,7 @@ fn gpus_are_read_or_their_absence_has_a_name() {
             assert_eq!(look().unwrap().devices.len(), list.len());
             let sampler = Sampler::start(source, 100.0).unwrap();
             wait_until("ten looks", || sampler.health().taken >= 10);
-            assert_eq!(sampler.stop().1.errors, 0);
+            assert_eq!(sampler.stop().health.errors, 0);
         }
         Err(absent) => {
             assert!(absent.why.contains("NVIDIA") && absent.why.contains("AMD"), "{absent}");

@@ -118,6 +118,7 @@ fn look(looks: &Mutex<VecDeque<(u64, u64)>>) -> Reading {
     Reading {
         devices: vec![device],
         tenants: vec![tenant],
+        activity: Vec::new(),
     }
 }
 

@@ -223,6 +223,47 @@ pub mod methods {
         Ok(to_script(&engine.0.memory())?)
     }
 
+    /// Memory by the stages of the engine's newest start, measured while it runs: `#{ source, baseline, loaded, warmed, peak, after }`,
+    /// each stage `()` until it is reached.
+    ///
+    /// `baseline` is before the start; `loaded` ready and idle, before the first request; `warmed` when the first request was answered
+    /// whole (the first `ok` probe, or `load` or `send` with a complete answer, ends the warm-up); `peak` the most since the start; `after`
+    /// after the stop, once memory has come back (5 seconds at most). An engine that was attached to has no `baseline`; a probe that a resumed
+    /// run finds in its journal starts no engine, and so has no stages.
+    ///
+    /// A stage is `#{ sum, max, mean, std, ours, others, per_gpu, processes, over_time }` in bytes: `sum`, `max`, `mean` and `std` (of all of
+    /// them, not of a sample) are over the GPUs of the engine, by everybody. `per_gpu` lists `#{ id, name, used, total, ours, others,
+    /// unattributed, provenance }`: what the engine's own processes hold, what others hold (never counted as ours), and what no process
+    /// accounts for. `provenance` is `"measured"` where the driver tells by process, and `"computed"` where `ours` is what came on top of the
+    /// baseline (in a container the driver often names no process) or what changed since the processes were looked at, ten times a second.
+    /// `processes` lists `#{ pid, name, device, used, ours }`. `over_time` is `#{ seconds, looks, lowest, mean, std, highest }` of the sum, for
+    /// `loaded` while idle, for `warmed` from the first request on, for `peak` since the start; `()` for a single moment. What is unknown is `()`.
+    ///
+    /// The same is in `memory/` of the run's folder as JSON, beside the series of memory, power and processes.
+    ///
+    /// # Errors
+    ///
+    /// `missing` when Docker does not answer any more.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::launch("sim", #{});
+    /// assert(engine.usage().loaded == ());
+    /// engine.probe(#{ input: 100, output: 4 });
+    /// let usage = engine.usage();
+    /// assert(usage.baseline.sum < usage.loaded.sum && usage.loaded.sum <= usage.peak.sum);
+    /// assert(usage.peak.ours + usage.baseline.sum == usage.peak.sum);
+    /// engine.stop();
+    /// assert(engine.usage().after.sum == usage.baseline.sum);
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn usage(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
+        host(&context).meter.reset();
+        Ok(to_script(&engine.0.usage()?)?)
+    }
+
     /// The state of the engine's queue now: `#{ running, waiting, kv_usage, preemptions }`, `kv_usage` from 0 to 1, `()` where it is
     /// unknown.
     ///

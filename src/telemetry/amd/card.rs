@@ -1,7 +1,10 @@
-//! One AMD card, as its folder in sysfs tells (Linux, `Documentation/gpu/amdgpu/driver-misc.rst`: `mem_info_vram_*`).
+//! One AMD card, as its folder in sysfs tells (Linux, `Documentation/gpu/amdgpu/driver-misc.rst`: `mem_info_vram_*`;
+//! `thermal.rst` beside it: `gpu_busy_percent`, and `power1_average` and `power1_input` of hwmon, in microwatts).
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::telemetry::Activity;
 
 /// One card.
 #[derive(Clone, Debug)]
@@ -48,6 +51,23 @@ impl Card {
             number(&self.folder.join("mem_info_vram_used"))?,
             number(&self.folder.join("mem_info_vram_total"))?,
         ))
+    }
+
+    /// What it does, where it tells.
+    pub(super) fn activity(&self) -> Activity {
+        Activity {
+            device: self.id.clone(),
+            power_mw: self.power_uw().map(|power| power / 1000),
+            busy_percent: number(&self.folder.join("gpu_busy_percent")),
+        }
+    }
+
+    /// In the one folder below `hwmon`, whose number differs from start to start. Newer chips tell the momentary power alone.
+    fn power_uw(&self) -> Option<u64> {
+        let sensors = fs::read_dir(self.folder.join("hwmon")).ok()?.flatten();
+        sensors
+            .map(|sensor| sensor.path())
+            .find_map(|sensor| number(&sensor.join("power1_average")).or_else(|| number(&sensor.join("power1_input"))))
     }
 }
 

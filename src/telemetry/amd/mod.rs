@@ -5,19 +5,15 @@ mod tenants;
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use crate::fault::{Fault, Kind, Result};
 
 use super::absent::Absent;
 use super::gpus::{GpuInfo, Vendor};
-use super::reading::{Device, Reading, Source, Tenant};
+use super::reading::{Device, Reading, Source};
 
 use card::{Card, text};
 use tenants::tenants;
-
-/// Every file of every process must be opened to see who holds memory, so it is done this often at most.
-const TENANTS_EVERY: Duration = Duration::from_millis(500);
 
 /// Where the kernel shows cards and processes; other folders in tests.
 #[derive(Clone, Debug)]
@@ -78,8 +74,6 @@ impl Cards {
         Ok(Looks {
             cards: ids.iter().map(find).collect::<Result<_>>()?,
             proc: self.proc.clone(),
-            tenants: Vec::new(),
-            tenants_at: None,
         })
     }
 
@@ -103,11 +97,27 @@ impl Cards {
 }
 
 /// Looks at chosen cards.
+#[derive(Clone)]
 struct Looks {
     cards: Vec<Card>,
     proc: PathBuf,
-    tenants: Vec<Tenant>,
-    tenants_at: Option<Instant>,
+}
+
+impl Looks {
+    fn devices(&self) -> Result<Vec<Device>> {
+        let device = |card: &Card| {
+            let (used, total) = card
+                .memory()
+                .ok_or_else(|| Fault::new(Kind::Io, format!("GPU `{}` no longer tells its memory", card.id)))?;
+            Ok(Device {
+                id: card.id.clone(),
+                name: card.name.clone(),
+                used,
+                total,
+            })
+        };
+        self.cards.iter().map(device).collect()
+    }
 }
 
 impl Source for Looks {
@@ -116,25 +126,22 @@ impl Source for Looks {
     }
 
     fn read(&mut self) -> Result<Reading> {
-        let mut devices = Vec::with_capacity(self.cards.len());
-        for card in &self.cards {
-            let (used, total) = card
-                .memory()
-                .ok_or_else(|| Fault::new(Kind::Io, format!("GPU `{}` no longer tells its memory", card.id)))?;
-            devices.push(Device {
-                id: card.id.clone(),
-                name: card.name.clone(),
-                used,
-                total,
-            });
-        }
-        if self.tenants_at.is_none_or(|at| at.elapsed() >= TENANTS_EVERY) {
-            self.tenants = tenants(&self.proc, &self.cards);
-            self.tenants_at = Some(Instant::now());
-        }
         Ok(Reading {
-            devices,
-            tenants: self.tenants.clone(),
+            devices: self.devices()?,
+            tenants: tenants(&self.proc, &self.cards),
+            activity: self.cards.iter().map(Card::activity).collect(),
         })
+    }
+
+    fn quick(&mut self) -> Result<Reading> {
+        Ok(Reading {
+            devices: self.devices()?,
+            ..Reading::default()
+        })
+    }
+
+    /// Every file of every process must be opened to see who holds memory.
+    fn slow(&self) -> Option<Box<dyn Source>> {
+        Some(Box::new(self.clone()))
     }
 }

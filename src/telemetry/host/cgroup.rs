@@ -115,6 +115,7 @@ impl Source for Cgroup {
                 total: limit.min(self.machine),
             }],
             tenants: Vec::new(),
+            activity: Vec::new(),
         })
     }
 }

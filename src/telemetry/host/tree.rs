@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::fault::Result;
@@ -10,7 +11,7 @@ use crate::telemetry::reading::{Device, Reading, Source, Tenant};
 
 use super::{Roots, kibibytes, machine_total};
 
-/// Finding the processes of a tree means reading every process's `stat`, so it is done this often at most.
+/// Finding the processes of a tree means reading every process's `stat`, so it is done about this often.
 const MEMBERS_EVERY: Duration = Duration::from_millis(100);
 
 /// What counts as the memory of a process.
@@ -25,14 +26,21 @@ pub enum Measure {
 }
 
 /// Looks at the process `pid` and its descendants, and at whatever shares its process group. A tree that has ended holds nothing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tree {
     pid: u32,
     measure: Measure,
     roots: Roots,
     total: u64,
-    members: Vec<u32>,
-    members_at: Option<Instant>,
+    /// Shared with the looks that are made apart, which find them.
+    members: Arc<Mutex<Members>>,
+}
+
+/// The processes of a tree, and when they were found.
+#[derive(Debug, Default)]
+struct Members {
+    pids: Vec<u32>,
+    at: Option<Instant>,
 }
 
 impl Tree {
@@ -44,8 +52,50 @@ impl Tree {
             measure,
             total: machine_total(&roots).unwrap_or_default(),
             roots,
-            members: Vec::new(),
-            members_at: None,
+            members: Arc::default(),
+        }
+    }
+
+    /// The processes, found again when they were found too long ago.
+    fn members(&self, patience: Duration) -> Vec<u32> {
+        let known = |members: &Members| {
+            let fresh = members.at.is_some_and(|at| at.elapsed() < patience);
+            fresh.then(|| members.pids.clone())
+        };
+        let lock = || self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known(&lock());
+        found.unwrap_or_else(|| {
+            let pids = members(&processes(&self.roots.proc), self.pid);
+            *lock() = Members {
+                pids: pids.clone(),
+                at: Some(Instant::now()),
+            };
+            pids
+        })
+    }
+
+    fn look(&self, patience: Duration) -> Reading {
+        // A process may end between being found and being read: it holds nothing then.
+        let tenants: Vec<Tenant> = self
+            .members(patience)
+            .into_iter()
+            .filter_map(|pid| {
+                Some(Tenant {
+                    pid,
+                    device: "host".to_owned(),
+                    used: Some(self.used(pid)?),
+                })
+            })
+            .collect();
+        Reading {
+            devices: vec![Device {
+                id: "host".to_owned(),
+                name: "host memory".to_owned(),
+                used: tenants.iter().filter_map(|tenant| tenant.used).sum(),
+                total: self.total,
+            }],
+            tenants,
+            activity: Vec::new(),
         }
     }
 
@@ -65,31 +115,16 @@ impl Source for Tree {
     }
 
     fn read(&mut self) -> Result<Reading> {
-        if self.members_at.is_none_or(|at| at.elapsed() >= MEMBERS_EVERY) {
-            self.members = members(&processes(&self.roots.proc), self.pid);
-            self.members_at = Some(Instant::now());
-        }
-        // A process may end between being found and being read: it holds nothing then.
-        let tenants: Vec<Tenant> = self
-            .members
-            .iter()
-            .filter_map(|&pid| {
-                Some(Tenant {
-                    pid,
-                    device: "host".to_owned(),
-                    used: Some(self.used(pid)?),
-                })
-            })
-            .collect();
-        Ok(Reading {
-            devices: vec![Device {
-                id: "host".to_owned(),
-                name: "host memory".to_owned(),
-                used: tenants.iter().filter_map(|tenant| tenant.used).sum(),
-                total: self.total,
-            }],
-            tenants,
-        })
+        Ok(self.look(MEMBERS_EVERY / 2))
+    }
+
+    /// The processes are those that the looks apart found; none found for a while means that no such looks are made.
+    fn quick(&mut self) -> Result<Reading> {
+        Ok(self.look(3 * MEMBERS_EVERY))
+    }
+
+    fn slow(&self) -> Option<Box<dyn Source>> {
+        Some(Box::new(self.clone()))
     }
 }
 

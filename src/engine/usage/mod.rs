@@ -1,0 +1,256 @@
+//! Memory of an engine by the stages of its life, taken while it runs: what `engine.usage()` tells.
+//!
+//! Each stage is taken at the moment that ends it, by a look of its own: before the start, ready, after the first answer that was
+//! whole, after the end. The peak is whatever the sampler saw since the start. Here is when stages are taken; `stage` says what one is.
+
+mod stage;
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use serde::Serialize;
+
+pub use stage::{Holder, OverTime, Share, Stage};
+
+use super::Engine;
+use super::handle::{Live, Running};
+use super::server::Server;
+use crate::fault::Result;
+use crate::telemetry::{Phase, Reading, Sampler};
+use stage::Parties;
+
+/// What `engine.usage()` tells: each stage of the newest start, none until it is reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Usage {
+    /// `nvml`, `amd`, `host` or `sim`: what is looked at.
+    pub source: Option<String>,
+    /// Before the start; none for an engine that ran already.
+    pub baseline: Option<Stage>,
+    /// Ready, and idle until the first request.
+    pub loaded: Option<Stage>,
+    /// When the first request was answered whole; over the time from the first request on.
+    pub warmed: Option<Stage>,
+    /// The most since the start.
+    pub peak: Option<Stage>,
+    /// After the end, once memory has come back or was waited for.
+    pub after: Option<Stage>,
+}
+
+/// What is remembered of one start, or of its try.
+#[derive(Default)]
+pub(super) struct Life {
+    /// Before the start.
+    before: Option<Reading>,
+    /// Every process that was ever seen to be the engine's.
+    ours: BTreeSet<u32>,
+    /// Nobody else can be on these devices: the memory of a process tree or a cgroup.
+    alone: bool,
+    /// When it began, was ready, and got its first request.
+    began: Option<Instant>,
+    ready: Option<Instant>,
+    first: Option<Instant>,
+    usage: Usage,
+}
+
+impl Life {
+    fn parties(&self, started: bool) -> Parties<'_> {
+        Parties {
+            ours: &self.ours,
+            started,
+            alone: self.alone,
+            before: self.before.as_ref(),
+            name: &command,
+        }
+    }
+
+    fn stage(&self, reading: &Reading) -> Stage {
+        Stage::at(reading, &self.parties(true))
+    }
+
+    /// The sampler looks from here on. What it looks at held nothing before the start where only the engine's own processes count.
+    fn watched(&mut self, sampler: &Sampler) {
+        self.usage.source = Some(sampler.source().to_owned());
+        if sampler.source() == "host" {
+            self.alone = true;
+            self.before = Some(emptied(sampler.latest()));
+        }
+        self.usage.baseline = self
+            .before
+            .as_ref()
+            .map(|before| Stage::at(before, &self.parties(false)));
+    }
+
+    /// What is known by now.
+    pub(super) fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    pub(super) fn see_peak(&mut self, sampler: &Sampler) {
+        let mut peak = Stage::at_crest(&sampler.crest(), &self.parties(true));
+        peak.over_time = over(sampler, &Phase::ALL, self.began, Instant::now());
+        self.usage.peak = Some(peak);
+    }
+}
+
+impl Engine {
+    /// Memory by the stages of the newest start.
+    ///
+    /// # Errors
+    ///
+    /// What asking the runtime for the engine's processes fails with.
+    pub fn usage(&self) -> Result<Usage> {
+        let mut live = self.lock();
+        let Live { running, life, .. } = &mut *live;
+        if let Some(running) = running {
+            self.learn_processes(life, &running.server)?;
+            if life.first.is_none() {
+                self.take_loaded(life, running, Instant::now())?;
+            }
+            if let Some(sampler) = &running.sampler {
+                life.see_peak(sampler);
+            }
+        }
+        Ok(life.usage.clone())
+    }
+
+    /// A start begins: what was known of the one before is forgotten, and the GPUs are looked at.
+    pub(super) fn begin_life(&self, life: &mut Life) -> Result<()> {
+        *life = Life {
+            before: self.gpus()?.map(|mut source| source.read()).transpose()?,
+            began: Some(Instant::now()),
+            ..Life::default()
+        };
+        Ok(())
+    }
+
+    /// An engine that ran already is looked at for the first time: nobody knows what was there before it.
+    pub(super) fn join_life(&self, life: &mut Life, server: &Server, sampler: Option<&Sampler>) -> Result<()> {
+        *life = Life {
+            began: Some(Instant::now()),
+            ..Life::default()
+        };
+        self.learn_processes(life, server)?;
+        if let Some(sampler) = sampler {
+            life.watched(sampler);
+            // A cgroup or a process tree that was there before holds something: it has no baseline either.
+            life.before = None;
+            life.usage.baseline = None;
+        }
+        life.ready = life.began;
+        Ok(())
+    }
+
+    /// The sampler looks at a server that comes up.
+    pub(super) fn watch_life(&self, life: &mut Life, server: &Server, sampler: &Sampler) {
+        life.before = server.simulated_before().or(life.before.take());
+        life.watched(sampler);
+    }
+
+    /// The engine is ready.
+    pub(super) fn ready_life(&self, life: &mut Life, server: &Server) -> Result<()> {
+        self.learn_processes(life, server)?;
+        life.ready = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Remembers which processes are the engine's: those that end are forgotten by everybody else.
+    pub(super) fn learn_processes(&self, life: &mut Life, server: &Server) -> Result<()> {
+        life.ours.extend(self.context.tasks.wait(server.pids())?);
+        Ok(())
+    }
+
+    /// Requests begin: the first ones end the stage `loaded`.
+    pub(super) fn begin_requests(&self, live: &mut Live) -> Result<()> {
+        let Live { running, life, .. } = live;
+        let Some(running) = running else { return Ok(()) };
+        if life.first.is_none() {
+            let now = Instant::now();
+            self.learn_processes(life, &running.server)?;
+            self.take_loaded(life, running, now)?;
+            life.first = Some(now);
+        }
+        if let Some(sampler) = &running.sampler {
+            let warm = life.usage.warmed.is_some();
+            sampler.mark(if warm { Phase::Load } else { Phase::WarmUp });
+        }
+        Ok(())
+    }
+
+    /// Requests have ended, `whole` when one of them was answered as it should: the first such ends the warm-up.
+    pub(super) fn end_requests(&self, live: &mut Live, whole: bool) -> Result<()> {
+        let Live { running, life, .. } = live;
+        let Some(running) = running else { return Ok(()) };
+        let Some(sampler) = &running.sampler else { return Ok(()) };
+        if whole && life.usage.warmed.is_none() {
+            let over_time = over(sampler, &[Phase::WarmUp], life.first, Instant::now());
+            self.learn_processes(life, &running.server)?;
+            if let Some(reading) = self.look_once(&running.server)? {
+                life.usage.warmed = Some(Stage {
+                    over_time,
+                    ..life.stage(&reading)
+                });
+            }
+        }
+        sampler.mark(Phase::Ready);
+        Ok(())
+    }
+
+    /// The engine is about to be ended.
+    pub(super) fn close_life(&self, life: &mut Life, server: &Server, sampler: Option<&Sampler>) -> Result<()> {
+        // Not interruptible: whatever it was that ends the engine, it is ended next.
+        life.ours.extend(self.context.tasks.finish(server.pids())?);
+        if let Some(sampler) = sampler {
+            life.see_peak(sampler);
+            sampler.mark(Phase::After);
+        }
+        Ok(())
+    }
+
+    /// The engine has ended: memory is waited for, and looked at for the last time.
+    pub(super) fn end_life(&self, life: &mut Life, server: &Server, sampler: Option<&Sampler>) -> Result<()> {
+        let Some(sampler) = sampler else { return Ok(()) };
+        life.see_peak(sampler);
+        let reading = if life.alone {
+            // Its processes are gone, and their memory with them.
+            Some(emptied(sampler.latest()))
+        } else {
+            self.look_settled(life.before.as_ref(), server)?
+        };
+        if let Some(reading) = reading {
+            life.usage.after = Some(life.stage(&reading));
+        }
+        Ok(())
+    }
+
+    fn take_loaded(&self, life: &mut Life, running: &Running, now: Instant) -> Result<()> {
+        let Some(sampler) = &running.sampler else { return Ok(()) };
+        if let Some(reading) = self.look_once(&running.server)? {
+            life.usage.loaded = Some(Stage {
+                over_time: over(sampler, &[Phase::Ready], life.ready, now),
+                ..life.stage(&reading)
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The same devices with nothing on them.
+fn emptied(mut reading: Reading) -> Reading {
+    reading.tenants.clear();
+    reading.devices.iter_mut().for_each(|device| device.used = 0);
+    reading
+}
+
+fn over(sampler: &Sampler, phases: &[Phase], from: Option<Instant>, to: Instant) -> Option<OverTime> {
+    let from = from?;
+    Some(OverTime {
+        seconds: to.saturating_duration_since(from).as_secs_f64(),
+        spread: sampler.spread(phases, from, to)?,
+    })
+}
+
+/// The name of a process that can be seen from here.
+fn command(pid: u32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
