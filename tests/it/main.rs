@@ -18,6 +18,7 @@ mod doctor;
 mod engine;
 mod exit_codes;
 mod failed;
+mod failures;
 mod hub;
 mod killed;
 mod live;
