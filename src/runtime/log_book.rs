@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::watch;
 
@@ -21,9 +22,20 @@ pub struct LogBook {
     grown: watch::Sender<(u64, bool)>,
 }
 
+/// A line, and when it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its number in the log, from 0.
+    pub number: u64,
+    /// When it came.
+    pub at: Instant,
+    /// What it says.
+    pub text: String,
+}
+
 #[derive(Debug, Default)]
 struct Pages {
-    lines: VecDeque<String>,
+    lines: VecDeque<(Instant, String)>,
     // Number of the oldest line in memory.
     first: u64,
     file: Option<BufWriter<File>>,
@@ -86,8 +98,23 @@ impl LogBook {
     pub fn since(&self, cursor: u64) -> (Vec<String>, u64) {
         let pages = self.pages();
         let skip = usize::try_from(cursor.saturating_sub(pages.first)).unwrap_or(usize::MAX);
-        let lines = pages.lines.iter().skip(skip).cloned().collect();
+        let lines = pages.lines.iter().skip(skip).map(|(_, text)| text.clone()).collect();
         (lines, pages.first + pages.lines.len() as u64)
+    }
+
+    /// The lines from number `cursor` on that are still in memory, with the moments at which they came.
+    #[must_use]
+    pub fn arrived(&self, cursor: u64) -> Vec<Arrived> {
+        let pages = self.pages();
+        let numbered = (pages.first..).zip(&pages.lines);
+        numbered
+            .filter(|(number, _)| *number >= cursor)
+            .map(|(number, (at, text))| Arrived {
+                number,
+                at: *at,
+                text: text.clone(),
+            })
+            .collect()
     }
 
     /// The newest `count` lines, oldest first.
@@ -95,7 +122,7 @@ impl LogBook {
     pub fn last(&self, count: usize) -> Vec<String> {
         let pages = self.pages();
         let skip = pages.lines.len().saturating_sub(count);
-        pages.lines.iter().skip(skip).cloned().collect()
+        pages.lines.iter().skip(skip).map(|(_, text)| text.clone()).collect()
     }
 
     /// Waits until there is a line after `cursor`; false when the log ended without one.
@@ -122,7 +149,7 @@ impl Pages {
             self.lines.pop_front();
             self.first += 1;
         }
-        self.lines.push_back(line);
+        self.lines.push_back((Instant::now(), line));
     }
 }
 
@@ -139,6 +166,12 @@ mod tests {
         assert_eq!(book.since(cursor), (vec!["two".to_owned()], 2));
         assert_eq!(book.last(5), ["one", "two"]);
         assert_eq!(book.last(1), ["two"]);
+        let arrived = book.arrived(cursor);
+        assert_eq!(
+            (arrived.len(), arrived[0].number, arrived[0].text.as_str()),
+            (1, 1, "two")
+        );
+        assert!(arrived[0].at >= book.arrived(0)[0].at);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use exec_output::ExecOutput;
 use identity::Identity;
 pub use kind::RuntimeKind;
 pub use launch::{Launch, Mount};
-pub use log_book::LogBook;
+pub use log_book::{Arrived, LogBook};
 pub use permits::{Grant, Permits};
 pub use service::Service;
 pub use services::Services;

@@ -31,7 +31,7 @@ pub use gpus::{GpuInfo, Vendor, gpu_source, gpus, gpus_if_any, look, select};
 pub use phase::Phase;
 pub use polled::Polled;
 pub use reading::{Activity, Device, Reading, Source, Tenant};
-pub use sampler::{BESIDE_HZ, Health, Record, Sampler};
+pub use sampler::{BESIDE_HZ, Health, Record, Sampler, Used};
 pub use schedule::{FASTEST, SLOWEST};
 pub use series::{Peak, Row, Series};
 pub use spread::Spread;

@@ -1,5 +1,6 @@
 //! One thread that looks at memory at a steady rate, and a second one, slower, for what takes longer: processes and power.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,7 +15,7 @@ use super::crest::Crest;
 use super::phase::Phase;
 use super::reading::{Reading, Source};
 use super::schedule::Schedule;
-use super::series::{Peak, Series};
+use super::series::{Peak, Row, Series};
 use super::spread::Spread;
 
 /// Looks at processes and power a second; as often as at memory where that is less.
@@ -22,6 +23,9 @@ pub const BESIDE_HZ: f64 = 10.0;
 
 /// The kernel may wake a thread this much after its time, in nanoseconds, to wake others with it: a fiftieth of what it does by itself.
 const TIMER_SLACK: u64 = 1000;
+
+/// Bytes in use by a device's id.
+pub type Used = BTreeMap<String, u64>;
 
 /// How well the sampler kept its schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -152,6 +156,19 @@ impl Sampler {
     pub fn between(&self, from: Instant, to: Instant) -> Series {
         let (from, to) = (self.shared.micros(from), self.shared.micros(to));
         self.shared.seen().series.between(from, to)
+    }
+
+    /// Bytes in use by device, in the last look before a moment and in the first one after it; none where there was no such look.
+    #[must_use]
+    pub fn around(&self, moment: Instant) -> (Option<Used>, Option<Used>) {
+        let at = self.shared.micros(moment);
+        let seen = self.shared.seen();
+        let used = |row: &Row| {
+            let ids = seen.series.devices().iter().map(|device| device.id.clone());
+            ids.zip(row.used.iter().copied()).collect()
+        };
+        let (before, after) = seen.series.around(at);
+        (before.map(used), after.map(used))
     }
 
     /// What was seen so far.

@@ -123,6 +123,14 @@ impl Series {
         }
     }
 
+    /// What the last look up to a time saw, and what the first one from it on did; none where there was no look on that side.
+    #[must_use]
+    pub fn around(&self, at: u64) -> (Option<&Row>, Option<&Row>) {
+        let next = self.rows.partition_point(|row| row.to < at);
+        let last = self.rows.partition_point(|row| row.from <= at);
+        (last.checked_sub(1).map(|last| &self.rows[last]), self.rows.get(next))
+    }
+
     /// The peak between two times, both included; none where nothing was seen yet.
     #[must_use]
     pub fn peak_between(&self, from: u64, to: u64) -> Option<Peak> {
@@ -280,6 +288,22 @@ mod tests {
         assert_eq!(peak(21, 40), Some(9));
         assert_eq!(peak(30, 40), Some(2));
         assert_eq!(peak(40, 30), None);
+    }
+
+    #[test]
+    fn a_moment_lies_between_two_looks() {
+        let mut series = Series::default();
+        series.push(10, &reading(&[1]));
+        series.push(20, &reading(&[1]));
+        series.push(30, &reading(&[2]));
+        let around = |at| {
+            let (before, after) = series.around(at);
+            (before.map(|row| row.total), after.map(|row| row.total))
+        };
+        assert_eq!(around(5), (None, Some(1)));
+        assert_eq!(around(15), (Some(1), Some(1)));
+        assert_eq!(around(25), (Some(1), Some(2)));
+        assert_eq!(around(31), (Some(2), None));
     }
 
     #[test]
