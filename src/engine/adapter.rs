@@ -109,10 +109,16 @@ pub enum PromptForm {
 pub struct Facts {
     /// By fact (`kv_tokens`, `weights_bytes`, `kv_bytes`, `max_model_len`, `version`, …): regular expressions of log
     /// lines, oldest wording last, first capture group the value. A unit follows the name: `kv_gib` is turned into bytes as `kv_bytes`.
+    /// Groups may have names: `value`, `unit` (`MiB`: then the fact's name bears none) and `device` (`CUDA0`).
     pub log: BTreeMap<String, Vec<String>>,
+    /// What stands before a log line and tells the tensor-parallel rank that wrote it: regular expressions, first capture group the
+    /// number, from 0.
+    pub rank: Vec<String>,
+    /// By fact, as `log`: regular expressions of lines of the Prometheus page, for figures that stay as they are.
+    pub gauges: BTreeMap<String, Vec<String>>,
     /// The Prometheus page.
     pub metrics: MetricRules,
-    /// By field of `engine.info()`: where the engine tells it.
+    /// By field of `engine.info()`, or by fact: where the engine tells it. The numbers of an array or object are added up.
     pub info: BTreeMap<String, InfoRule>,
     /// By which lines the phases of a start are known. Before the first of them, weights are loaded.
     pub progress: Vec<ProgressRule>,

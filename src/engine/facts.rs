@@ -17,15 +17,30 @@ pub(super) struct FactRules {
     rules: Vec<(String, Vec<Regex>)>,
 }
 
+/// One place where a fact is told.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Match {
+    /// The fact, without the unit in its name.
+    pub(super) fact: String,
+    /// A number where it is one, sizes in bytes; else text.
+    pub(super) value: Value,
+    /// The index of the line.
+    pub(super) line: usize,
+    /// Where in the line the match begins, in bytes.
+    pub(super) begins: usize,
+    /// What the pattern calls the device.
+    pub(super) device: Option<String>,
+}
+
 impl FactRules {
-    /// Compiles `facts().log`.
-    pub(super) fn new(log: &BTreeMap<String, Vec<String>>) -> Result<Self> {
-        let rules = log
+    /// Compiles patterns by fact; `place` says where the adapter gives them.
+    pub(super) fn new(patterns: &BTreeMap<String, Vec<String>>, place: &str) -> Result<Self> {
+        let rules = patterns
             .iter()
             .map(|(fact, patterns)| {
                 let patterns = patterns
                     .iter()
-                    .map(|pattern| compile(pattern, &format!("facts().log.{fact}")))
+                    .map(|pattern| compile(pattern, &format!("{place}.{fact}")))
                     .collect::<Result<_>>()?;
                 Ok((fact.clone(), patterns))
             })
@@ -36,24 +51,45 @@ impl FactRules {
     /// The facts in these lines. The first pattern that matches anywhere decides; of its matches the last one, as an engine
     /// that tries something twice (llama.cpp's fit) means the last.
     pub(super) fn find(&self, lines: &[String]) -> Found {
-        self.rules
-            .iter()
-            .filter_map(|(fact, patterns)| {
-                let text = patterns
-                    .iter()
-                    .find_map(|pattern| lines.iter().rev().find_map(|line| capture(pattern, line)))?;
-                Some(value(fact, text))
-            })
-            .collect()
+        let found = self.matches(lines);
+        found.into_iter().map(|found| (found.fact, found.value)).collect()
+    }
+
+    /// Every place where these lines tell a fact, by fact and in the order of the lines: a line of each rank, of each device, of each
+    /// graph. The first pattern that matches anywhere decides.
+    pub(super) fn matches(&self, lines: &[String]) -> Vec<Match> {
+        let found = |(fact, patterns): &(String, Vec<Regex>)| {
+            let found = patterns.iter().map(|pattern| {
+                let lines = lines.iter().enumerate();
+                lines
+                    .filter_map(|(at, line)| found(fact, pattern, at, line))
+                    .collect::<Vec<_>>()
+            });
+            found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+        };
+        self.rules.iter().flat_map(found).collect()
     }
 }
 
-fn capture<'a>(pattern: &Regex, line: &'a str) -> Option<&'a str> {
-    pattern.captures(line)?.get(1).map(|group| group.as_str())
+fn found(fact: &str, pattern: &Regex, at: usize, line: &str) -> Option<Match> {
+    let captures = pattern.captures(line)?;
+    let text = captures.name("value").or_else(|| captures.get(1))?.as_str();
+    let (fact, value) = match captures.name("unit") {
+        Some(unit) => value(&format!("{fact}_{}", unit.as_str().to_lowercase()), text),
+        None => value(fact, text),
+    };
+    Some(Match {
+        fact,
+        value,
+        line: at,
+        begins: captures.get(0)?.start(),
+        device: captures.name("device").map(|device| device.as_str().to_owned()),
+    })
 }
 
 /// Units that a fact's name may end in, and their bytes. In logs of TGI `GB` is 10^9; elsewhere it means GiB.
-const UNITS: [(&str, f64); 5] = [
+const UNITS: [(&str, f64); 6] = [
+    ("_b", 1.0),
     ("_kib", 1024.0),
     ("_mib", 1_048_576.0),
     ("_gib", 1_073_741_824.0),
@@ -115,7 +151,7 @@ mod tests {
             })
             .collect();
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-        json!(FactRules::new(&log).unwrap().find(&lines))
+        json!(FactRules::new(&log, "facts().log").unwrap().find(&lines))
     }
 
     #[test]
@@ -162,5 +198,28 @@ mod tests {
         assert_eq!(find(rules, &["old 1", "new 2", "new 3", "old 4"]), json!({ "n": 3 }));
         assert_eq!(find(rules, &["old 1"]), json!({ "n": 1 }));
         assert_eq!(find(rules, &["none"]), json!({}));
+    }
+
+    #[test]
+    fn every_match_is_told_with_its_device_and_unit() {
+        let pattern = r"(?<device>\w+) buffer = (?<value>[\d.]+) (?<unit>\w+)".to_owned();
+        let rules = FactRules::new(&BTreeMap::from([("weights".to_owned(), vec![pattern])]), "facts().log").unwrap();
+        let lines = [
+            "a: CUDA0 buffer = 1.5 GiB".to_owned(),
+            "a: CPU buffer = 2 KiB".to_owned(),
+        ];
+        let found: Vec<_> = rules
+            .matches(&lines)
+            .into_iter()
+            .map(|found| (found.fact, found.value, found.line, found.begins, found.device.unwrap()))
+            .collect();
+        let name = || "weights_bytes".to_owned();
+        assert_eq!(
+            found,
+            [
+                (name(), json!(1_610_612_736), 0, 3, "CUDA0".to_owned()),
+                (name(), json!(2048), 1, 3, "CPU".to_owned())
+            ]
+        );
     }
 }

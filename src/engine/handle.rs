@@ -15,6 +15,7 @@ use super::prompting::Prompting;
 use super::rules::Rules;
 use super::server::Server;
 use super::start::Ready;
+use super::told::Told;
 use super::usage::Life;
 use super::{Adapter, Context, Limits, Metrics, Readiness};
 use crate::fault::{Fault, Result};
@@ -63,6 +64,10 @@ pub(super) struct Running {
     /// What it can serve; `None` where that is not ours to choose.
     pub(super) limits: Option<Limits>,
     pub(super) info: Info,
+    /// What it told of itself until it was ready.
+    pub(super) told: Vec<Told>,
+    /// The number of lines that its log had then.
+    pub(super) told_until: u64,
 }
 
 /// Whether the engine can be asked a point.
@@ -315,7 +320,11 @@ impl Engine {
     }
 
     fn welcome(&self, live: &mut Live, mut ready: Ready, limits: Option<Limits>) -> Result<()> {
-        let info = self.learn_info(&mut ready)?;
+        let (info, mut told) = self.learn_info(&mut ready)?;
+        told.extend(self.read_gauges(&ready.server)?);
+        let log = ready.server.arrived(0);
+        told.extend(self.read_lines(&log, &ready.server, ready.sampler.as_ref()));
+        let told_until = log.last().map_or(0, |line| line.number + 1);
         // One that was attached to, or started as a process, says so in its version.
         if info.simulated {
             self.context.run.set_simulated();
@@ -343,6 +352,8 @@ impl Engine {
             sampler: ready.sampler,
             limits,
             info,
+            told,
+            told_until,
         });
         Ok(())
     }

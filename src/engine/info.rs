@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Engine;
-use super::facts::told as told_by_page;
 use super::reported::Reported;
 use super::start::Ready;
+use super::told::Told;
 use crate::fault::Result;
 
 /// What is known of a running engine.
@@ -45,17 +45,24 @@ impl Info {
 }
 
 impl Engine {
-    /// Asks the pages that the adapter names; what they do not tell is taken from the log. What they tell is added to the facts.
-    pub(super) fn learn_info(&self, ready: &mut Ready) -> Result<Info> {
+    /// Asks the pages that the adapter names; what they do not tell is taken from the log. What they tell is added to the facts, and given
+    /// with its place.
+    pub(super) fn learn_info(&self, ready: &mut Ready) -> Result<(Info, Vec<Told>)> {
         let mut told = std::mem::take(&mut ready.facts);
+        let mut facts = Vec::new();
         let mut page: Option<(String, Value)> = None;
         for (field, rule) in &self.rules.info {
             if page.as_ref().is_none_or(|(path, _)| *path != rule.path) {
                 let url = ready.server.url(&rule.path)?;
-                page = Some((rule.path.clone(), self.context.tasks.wait(self.fetch(&url))?));
+                let text = self.context.tasks.wait(async { Ok(self.fetch(&url).await) })?;
+                let json = text.and_then(|text| serde_json::from_str(&text).ok());
+                page = Some((rule.path.clone(), json.unwrap_or_default()));
             }
             let value = page.as_ref().and_then(|(_, page)| page.pointer(&rule.pointer));
-            told.extend(value.and_then(|value| told_by_page(field, value)));
+            if let Some(fact) = value.and_then(|value| Told::by_page(field, &rule.path, &rule.pointer, value)) {
+                told.insert(fact.name.clone(), fact.value.clone());
+                facts.push(fact);
+            }
         }
         ready.facts.clone_from(&told);
         let text = |field: &str| {
@@ -72,7 +79,7 @@ impl Engine {
             max_input: count("max_input"),
             fitted: count("fitted"),
         };
-        Ok(Info {
+        let info = Info {
             version,
             model: text("model").or_else(|| self.options.model.clone()),
             max_model_len: reported.max_model_len,
@@ -80,15 +87,14 @@ impl Engine {
             reported,
             vocabulary: count("vocabulary").and_then(|size| u32::try_from(size).ok()),
             ..Info::before(self.name(), None, simulated)
-        })
+        };
+        Ok((info, facts))
     }
 
-    /// A page as JSON; nothing where the engine does not have it.
-    async fn fetch(&self, url: &str) -> Result<Value> {
+    /// A page; nothing where the engine does not have it.
+    pub(super) async fn fetch(&self, url: &str) -> Option<String> {
         let request = self.client.get(url).timeout(std::time::Duration::from_secs(10));
-        let Ok(answer) = request.send().await.and_then(reqwest::Response::error_for_status) else {
-            return Ok(Value::Null);
-        };
-        Ok(answer.json().await.unwrap_or_default())
+        let answer = request.send().await.and_then(reqwest::Response::error_for_status);
+        answer.ok()?.text().await.ok()
     }
 }

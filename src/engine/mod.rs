@@ -38,6 +38,7 @@ mod rules;
 mod send;
 mod server;
 mod start;
+mod told;
 mod usage;
 
 pub use adapter::{
@@ -57,4 +58,5 @@ pub use options::{LaunchOptions, LimitsOption};
 pub use protocol::Wire;
 pub use rules::{Reading, read_request, read_start};
 pub use send::{SendAnswer, SendOptions};
+pub use told::Told;
 pub use usage::{Holder, OverTime, Share, Stage, Usage};

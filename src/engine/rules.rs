@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use regex::Regex;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::allocation::allocations;
 use super::facts::FactRules;
 use super::failure::{Exit, FailureRules, Signs};
+use super::pattern::compile;
 use super::progress::{Progress, REQUEST};
 use super::server::check_path;
+use super::told::{Told, by_fact, told_by_log};
 use super::{Adapter, Allocation, InfoRule, MetricRules, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::Result;
@@ -18,6 +21,8 @@ use crate::fault::Result;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rules {
     pub(super) facts: FactRules,
+    pub(super) gauges: FactRules,
+    pub(super) ranks: Vec<Regex>,
     pub(super) failures: FailureRules,
     pub(super) metrics: MetricRules,
     pub(super) info: Vec<(String, InfoRule)>,
@@ -32,7 +37,13 @@ impl Rules {
         let metrics = Some(facts.metrics.path.as_str()).filter(|path| !path.is_empty());
         pages.chain(metrics).try_for_each(check_path)?;
         Ok(Self {
-            facts: FactRules::new(&facts.log)?,
+            facts: FactRules::new(&facts.log, "facts().log")?,
+            gauges: FactRules::new(&facts.gauges, "facts().gauges")?,
+            ranks: facts
+                .rank
+                .iter()
+                .map(|pattern| compile(pattern, "facts().rank"))
+                .collect::<Result<_>>()?,
             progress: Progress::new(&facts.progress)?,
             failures: FailureRules::new(adapter.failures()?)?,
             metrics: facts.metrics,
@@ -46,6 +57,8 @@ impl Rules {
 pub struct Reading {
     /// Facts by name; sizes in bytes.
     pub facts: BTreeMap<String, Value>,
+    /// Every place where a fact is told, by fact, oldest first.
+    pub told: BTreeMap<String, Vec<Told>>,
     /// The verdict, where a rule knows a failure in it.
     pub verdict: Option<Verdict>,
     /// Its cause.
@@ -98,6 +111,7 @@ fn read(
     let found = rules.failures.classify(phase, signs);
     Ok(Reading {
         facts: rules.facts.find(&log),
+        told: by_fact(told_by_log(&rules, &log)),
         verdict: found.as_ref().map(|found| found.verdict),
         cause: found.as_ref().and_then(|found| found.cause.clone()),
         line: found.and_then(|found| found.line),

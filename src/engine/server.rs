@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Engine;
 use super::failure::Exit;
 use crate::fault::{Fault, Result};
-use crate::runtime::{Launch, RuntimeKind, Service, StartContext, Target, attach, start};
+use crate::runtime::{Arrived, Launch, RuntimeKind, Service, StartContext, Target, attach, start};
 use crate::sim::Spec;
 use crate::telemetry::Reading;
 
@@ -108,6 +108,11 @@ impl Server {
     /// The lines after a cursor.
     pub(super) fn since(&self, cursor: u64) -> Vec<String> {
         self.service.logs().since(cursor).0
+    }
+
+    /// The lines from number `cursor` on, and when they came.
+    pub(super) fn arrived(&self, cursor: u64) -> Vec<Arrived> {
+        self.service.logs().arrived(cursor)
     }
 
     /// The newest lines.

@@ -298,6 +298,30 @@ pub mod methods {
         Ok(to_script(&engine.0.info())?)
     }
 
+    /// Every fact that the running engine told of itself, by name, sizes in bytes: `#{ kv_bytes: [#{ value, origin, text, line, rank, device,
+    /// before, after }], … }`, in the order in which they were told; `#{}` where it does not run.
+    ///
+    /// Each is told with its place: `origin` is `log` or the path of a page; `text` is the log line, the line of the metrics page, or the pointer
+    /// into the information page; `line` is the number of the log line, `rank` the tensor-parallel rank that wrote it, and `device` the
+    /// device that it names, each `()` where there is none. `before` and `after` are bytes in use by device id in the last look before the line came
+    /// and in the first one after it, `()` where memory was not watched then: that is how memory can be told apart by what the
+    /// engine did. What the adapter's `facts()` names is what there is.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::launch("sim", #{});
+    /// engine.start();
+    /// let pool = engine.facts().kv_bytes[0];
+    /// assert(pool.value > 0 && pool.origin == "log" && pool.text.contains("KV cache"));
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn facts(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
+        host(&context).meter.reset();
+        Ok(to_script(&engine.0.facts())?)
+    }
+
     /// The newest 200 lines that the running engine wrote, oldest first. The whole log is in the run's folder.
     ///
     /// # Example
