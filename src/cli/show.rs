@@ -4,9 +4,10 @@ use serde_json::Value;
 
 use super::Status;
 use super::program::Program;
-use crate::fault::{Fault, Result};
-use crate::report::{Extras, Page, SIMULATED, summarize};
-use crate::run::{Found, FoundBoundary, hide};
+use crate::fault::{Fault, Kind, Result};
+use crate::memory::Footprint;
+use crate::report::{Extras, Page, SIMULATED, breakdown, summarize};
+use crate::run::{Found, hide};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -36,11 +37,16 @@ pub(super) fn print(found: &Found, json: bool, program: &Program) -> Result<()> 
         let extras = Extras::of(boundary.report.as_ref(), found.manifest.simulated);
         parts.push(summarize(&boundary.rebuild()?, &extras, page)?);
     }
+    for (name, value) in &found.breakdowns {
+        let footprint: Footprint = serde_json::from_value(value.clone())
+            .map_err(|error| Fault::new(Kind::Io, format!("a breakdown of this run cannot be read: {error}")))?;
+        parts.push(breakdown(name, &footprint, found.manifest.simulated, page));
+    }
     if !found.records.is_empty() {
         let lines = found.records.iter().map(|(name, value)| format!("  {name}: {value}"));
         parts.push(format!("recorded\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
-    if let Some(result) = found.result().filter(|result| !shown(&found.boundaries, result)) {
+    if let Some(result) = found.result().filter(|result| !shown(found, result)) {
         parts.push(format!("result: {}", pretty(result)?));
     }
     if !found.warnings().is_empty() {
@@ -69,18 +75,17 @@ fn head(found: &Found) -> String {
         lines.push(format!("probes, loads and experiments finished: {}", found.finished));
     }
     // A boundary says so itself.
-    if manifest.simulated && found.boundaries.is_empty() {
+    if manifest.simulated && found.boundaries.is_empty() && found.breakdowns.is_empty() {
         lines.push(SIMULATED.to_owned());
     }
     lines.join("\n")
 }
 
-/// Whether a report has shown the script's result already.
-fn shown(boundaries: &[FoundBoundary], result: &Value) -> bool {
-    result.is_null()
-        || boundaries
-            .iter()
-            .any(|boundary| boundary.report.as_ref() == Some(result))
+/// Whether a report or a breakdown has shown the script's result already.
+fn shown(found: &Found, result: &Value) -> bool {
+    let reports = found.boundaries.iter().filter_map(|boundary| boundary.report.as_ref());
+    let breakdowns = found.breakdowns.iter().map(|(_, value)| value);
+    result.is_null() || reports.chain(breakdowns).any(|shown| shown == result)
 }
 
 fn pretty(value: &Value) -> Result<String> {

@@ -1,9 +1,10 @@
 //! What people see: the live view, the boundary as a picture, tables. With `cli`, the only room that prints.
 //!
 //! `terminal` owns the two streams, `page` says what a text may be made of, `picture`, `table` and `summary` make texts of
-//! a boundary, `advice` says what to run, `findings` is that as a value.
+//! a boundary, `advice` says what to run, `findings` is that as a value; `breakdown` is the table of where memory goes.
 
 mod advice;
+mod breakdown;
 mod findings;
 mod live;
 mod page;
@@ -14,6 +15,7 @@ mod terminal;
 mod unit;
 
 pub use advice::{Advice, advise};
+pub use breakdown::breakdown;
 pub use findings::{Findings, Row};
 pub use live::Live;
 pub use page::Page;

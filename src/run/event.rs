@@ -91,7 +91,7 @@ pub enum Event {
     Breakdown {
         /// What the script calls it: the start, or the engine.
         name: String,
-        /// `#{ all, per_gpu }`: [`crate::memory::Breakdown`]s.
+        /// [`crate::memory::Footprint`]: `#{ all, per_gpu, overhead, details }`.
         value: Value,
     },
     /// Something that the reader of the results must know.

@@ -33,6 +33,8 @@ pub struct Found {
     pub manifest: Manifest,
     /// The boundaries, in the order in which the script made them.
     pub boundaries: Vec<FoundBoundary>,
+    /// Memory by component, as the script named it, the newest of each name: [`crate::memory::Footprint`]s.
+    pub breakdowns: Vec<(String, Value)>,
     /// Named values that the script recorded.
     pub records: Vec<(String, Value)>,
     /// Probes, loads and experiments that were finished.
@@ -68,6 +70,7 @@ impl Found {
         let mut found = Self {
             manifest: Manifest::read(folder)?,
             boundaries: Vec::new(),
+            breakdowns: Vec::new(),
             records: Vec::new(),
             finished: 0,
             last: None,
@@ -148,6 +151,11 @@ impl Found {
                 ..
             } => self.boundary(boundary).points.push((point, answer)),
             Event::Report { boundary, value, .. } => self.boundary(boundary).report = Some(value),
+            // A resumed script notes again what it noted before.
+            Event::Breakdown { name, value } => match self.breakdowns.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, newest)) => *newest = value,
+                None => self.breakdowns.push((name, value)),
+            },
             Event::Record { name, value } => self.records.push((name, value)),
             Event::Done { .. } => self.finished += 1,
             Event::Resumed { .. } => self.fault = None,

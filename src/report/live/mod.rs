@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::{Page, SIMULATED, Terminal};
+use super::{Page, SIMULATED, Terminal, breakdown};
 use crate::run::{Event, Run};
 use plain::Plain;
 use screen::Screen;
@@ -30,7 +30,8 @@ struct View {
     /// Whether standard output is kept for one document.
     json: bool,
     colour: bool,
-    reported: Option<Value>,
+    page: Page,
+    reported: Vec<Value>,
 }
 
 enum Shown {
@@ -44,6 +45,7 @@ impl Live {
     pub fn watch(run: &Arc<Run>, json: bool) -> Self {
         let terminal = Terminal::detect();
         let colour = terminal.error_colour;
+        let page = Page::from(&terminal);
         let shown = if terminal.live {
             Shown::Screen(Screen::new(terminal))
         } else {
@@ -56,7 +58,8 @@ impl Live {
             run: Arc::downgrade(run),
             json,
             colour,
-            reported: None,
+            page,
+            reported: Vec::new(),
         })));
         let listener = live.clone();
         run.listen(Box::new(move |event| listener.lock().show(event)));
@@ -77,10 +80,10 @@ impl Live {
         }
     }
 
-    /// Whether `report(map)` has shown this very value.
+    /// Whether a report, or a breakdown of memory, has shown this very value.
     #[must_use]
     pub fn has_shown(&self, value: &Value) -> bool {
-        self.lock().reported.as_ref() == Some(value)
+        self.lock().reported.contains(value)
     }
 
     fn lock(&self) -> MutexGuard<'_, View> {
@@ -97,9 +100,16 @@ impl View {
         }
         match event {
             Event::Report { value, text, .. } => {
-                self.reported = Some(value.clone());
+                self.reported.push(value.clone());
                 if !self.json {
                     self.result(text);
+                }
+            }
+            Event::Breakdown { name, value } => {
+                self.reported.push(value.clone());
+                if let (false, Ok(footprint)) = (self.json, serde_json::from_value(value.clone())) {
+                    let simulated = self.run.upgrade().is_some_and(|run| run.simulated());
+                    self.result(&breakdown(name, &footprint, simulated, self.page));
                 }
             }
             Event::Print { text } if self.json => self.aside(text),

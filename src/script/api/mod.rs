@@ -10,6 +10,7 @@ mod docker;
 mod engine;
 mod fault;
 mod gpu;
+mod memory;
 mod params;
 mod process;
 mod prompt;
@@ -52,6 +53,7 @@ pub(super) fn register(engine: &mut Engine) {
         "A parameter as `param` declares it: its default and what it means.",
     );
     engine.register_static_module("gpu", exported_module!(gpu::gpu).into());
+    engine.register_global_module(exported_module!(memory::memory).into());
     engine.register_global_module(exported_module!(params::params).into());
     engine.register_static_module("prompt", exported_module!(prompt::prompt).into());
     engine.register_global_module(exported_module!(record::record).into());

@@ -1,0 +1,72 @@
+//! Memory by component: what a script found out, made into figures that add up.
+
+use rhai::Map;
+use rhai::plugin::*;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::fault::Fault;
+use crate::memory::{Breakdown, Footprint, Part};
+use crate::run::Event;
+use crate::script::{Caught, host, options, to_script};
+
+/// Memory by component.
+#[export_module]
+pub mod memory {
+    /// Shows and keeps where the memory of an engine goes, and gives it as `#{ all, per_gpu, overhead, details }`. `memory::breakdown` of
+    /// `std/memory` decides what the parts are; this makes them add up.
+    ///
+    /// `given` is `#{ devices, weights, details }`. `devices` are `#{ device, total, parts }`: an id, or `()` where there is only one; the physical bytes; and
+    /// the parts `#{ component, bytes, provenance, source, within }`. A component is one of `weights`, `kv_pool`, `kv_used`, `activations`,
+    /// `cuda_graphs`, `runtime_context`, `other_tenants`; a provenance one of `measured`, `engine_reported`, `computed`, `assumed`; `source`
+    /// says for people how the figure was got; `within` names the component that a part lies in and does not add to. What the parts leave of
+    /// the total becomes `unexplained`, below zero where they say more than is there. `weights` is the part of one copy of the weights, from
+    /// which the overhead of tensor parallel follows, or `()`; `details` is shown and kept beside it.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an unknown component or provenance, a part that comes twice, is below zero or is larger than what it lies within.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let parts = [#{ component: "weights", bytes: 60, provenance: "measured", source: "by hand" }];
+    /// let found = note_breakdown("mine", #{ devices: [#{ device: "gpu0", total: 100, parts: parts }] });
+    /// assert(found.all.parts[1].component == "unexplained" && found.all.parts[1].bytes == 40);
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn note_breakdown(context: NativeCallContext, name: &str, given: Map) -> Caught<Dynamic> {
+        let given: Given = options(given)?;
+        let devices = given.devices.into_iter();
+        let devices = devices.map(|device| Breakdown::new(device.device, device.total, device.parts));
+        let footprint = Footprint::of(
+            devices.collect::<Result<_, Fault>>()?,
+            given.weights.as_ref(),
+            given.details,
+        )?;
+        let value = serde_json::to_value(&footprint).map_err(|error| Fault::internal(error.to_string()))?;
+        let name = name.to_owned();
+        host(&context).run.note(Event::Breakdown { name, value })?;
+        Ok(to_script(&footprint)?)
+    }
+}
+
+/// What a script found out.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    devices: Vec<GivenDevice>,
+    #[serde(default)]
+    weights: Option<Part>,
+    #[serde(default)]
+    details: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenDevice {
+    #[serde(default)]
+    device: Option<String>,
+    total: u64,
+    parts: Vec<Part>,
+}
