@@ -84,11 +84,10 @@ impl<'a> Figures<'a> {
                 let bytes = if heading == "lowest" { bytes.min() } else { bytes.max() };
                 bytes.map_or_else(|| "-".to_owned(), |bytes| self.gib(bytes))
             });
-            let share = part
-                .within
-                .is_none()
-                .then(|| self.share(part.bytes))
-                .unwrap_or_default();
+            let share = match part.within {
+                None => self.share(part.bytes),
+                Some(_) => String::new(),
+            };
             lines.push(line(&title, figures.collect(), &share, &part.provenance.to_string()));
         }
         let totals = self.columns.iter().map(|(heading, devices)| {
