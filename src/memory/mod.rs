@@ -4,6 +4,7 @@
 //! (`report`) are other rooms. Everything is in bytes; GiB exist only where people read.
 
 mod breakdown;
+pub mod compare;
 mod component;
 mod estimate;
 mod footprint;

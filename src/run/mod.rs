@@ -10,12 +10,14 @@ mod disk;
 mod event;
 mod folder;
 mod found;
+pub mod import;
 mod journal;
 mod keeper;
 mod manifest;
 mod past;
 mod plan;
 mod secrets;
+mod subject;
 mod tally;
 
 pub use event::Event;
@@ -24,6 +26,7 @@ pub use manifest::{Machine, Manifest, SCHEMA, Script};
 pub use past::Recorded;
 pub use plan::Plan;
 pub use secrets::hide;
+pub use subject::{Case, Figure, Subject, Unit};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,0 +1,113 @@
+//! The formats that can be read, and how each is told from the others.
+
+use super::source::{Shape, Source};
+use crate::fault::{Fault, Result};
+
+/// A format of another tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    TgiProfiler,
+    Sizer,
+    SizerFirst,
+    SizerBatch,
+    VllmBench,
+    VllmSweep,
+    TensorrtGraphs,
+    GpuMemory,
+    KvCache,
+}
+
+impl Format {
+    const ALL: [Format; 9] = [
+        Format::TgiProfiler,
+        Format::Sizer,
+        Format::SizerFirst,
+        Format::SizerBatch,
+        Format::VllmBench,
+        Format::VllmSweep,
+        Format::TensorrtGraphs,
+        Format::GpuMemory,
+        Format::KvCache,
+    ];
+
+    /// The format of what was opened, by its keys or columns.
+    ///
+    /// # Errors
+    ///
+    /// `usage` where it is none of them.
+    pub(super) fn of(source: &Source) -> Result<Self> {
+        let known = Self::ALL.into_iter().find(|format| format.fits(&source.shape));
+        known.ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|format| format.name()).collect();
+            Fault::usage(format!(
+                "`{}` is of no format that is known: {}",
+                source.path.display(),
+                source.shape
+            ))
+            .hint(format!(
+                "what can be read: a run's folder, and files of {}",
+                names.join(", ")
+            ))
+        })
+    }
+
+    /// The name in JSON.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Format::TgiProfiler => "tgi-profiler",
+            Format::Sizer => "llm-sizer profile",
+            Format::SizerFirst => "llm-sizer first profile",
+            Format::SizerBatch => "llm-sizer batch CSV",
+            Format::VllmBench => "vllm bench",
+            Format::VllmSweep => "vllm bench sweep summary",
+            Format::TensorrtGraphs => "TensorRT-LLM CUDA graph memory",
+            Format::GpuMemory => "gpu_memory_data",
+            Format::KvCache => "kv_cache_data",
+        }
+    }
+
+    /// What such a file holds, for people.
+    pub(super) fn holds(self) -> &'static str {
+        match self {
+            Format::TgiProfiler => {
+                "input and output lengths that tgi-profiler tried, each in a fresh TGI container, and whether they passed; no memory"
+            }
+            Format::Sizer => {
+                "GPU memory of one `vllm bench latency` by component, mostly computed from formulas, with latencies (LLM-sizer schema 2 and 3)"
+            }
+            Format::SizerFirst => {
+                "memory of one request by component, from torch's counters or from before and after (LLM-sizer, before its schema had a version)"
+            }
+            Format::SizerBatch => "one row for each configuration that LLM-sizer's batch driver profiled",
+            Format::VllmBench => "throughput and latency of one `vllm bench` run",
+            Format::VllmSweep => "throughput and latency of the runs of a `vllm bench sweep`",
+            Format::TensorrtGraphs => {
+                "torch's memory and the CUDA graphs of a TensorRT-LLM engine after its construction"
+            }
+            Format::GpuMemory => "GPU memory over time while TGI answered requests",
+            Format::KvCache => "KV cache usage of vLLM over time",
+        }
+    }
+
+    fn fits(self, shape: &Shape) -> bool {
+        let all = |keys: &[&str]| keys.iter().all(|key| shape.has(key));
+        match (self, shape) {
+            (Format::TgiProfiler, Shape::Object(_)) => all(&["config", "results"]),
+            (Format::Sizer, Shape::Object(_)) => all(&["memory_breakdown", "schema_version"]),
+            (Format::SizerFirst, Shape::Object(_)) => all(&["memory_breakdown", "model_info"]),
+            (Format::SizerBatch, Shape::Table(_)) => all(&["model_id", "batch_size", "total_memory_gb"]),
+            (Format::VllmBench, Shape::Object(_)) => {
+                all(&["request_throughput", "duration"])
+                    || all(&["avg_latency", "percentiles"])
+                    || all(&["requests_per_second", "elapsed_time"])
+            }
+            (Format::VllmSweep, Shape::Objects(_) | Shape::Table(_)) => all(&["request_throughput", "duration"]),
+            (Format::TensorrtGraphs, Shape::Object(_)) => {
+                all(&["model_name", "experiments"]) || all(&["experiment_name", "max_concurrency"])
+            }
+            (Format::GpuMemory, Shape::Object(_)) => all(&["baseline_memory_mb", "peak_memory_mb"]),
+            (Format::KvCache, Shape::Object(_)) => all(&["peak_usage_percent", "history_values"]),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Values as loosely as scripts write them: a number may be a text, absent, null or not finite.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{DeserializeOwned, Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// Elements of a list at most.
+const MOST: usize = 100_000;
+
+/// A number, where there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Loose(pub(super) Option<f64>);
+
+impl Loose {
+    /// A text as a number: none where it is empty, a word for nothing, or not finite.
+    ///
+    /// # Errors
+    ///
+    /// What is no number at all.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if matches!(text.to_ascii_lowercase().as_str(), "" | "none" | "null" | "n/a") {
+            return Ok(Self(None));
+        }
+        let value: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+        Ok(Self(value.is_finite().then_some(value)))
+    }
+
+    /// A whole number that is not below zero.
+    pub(super) fn count(self) -> Option<u64> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is whole and in range"
+        )]
+        self.0
+            .filter(|value| (0.0..=9e15).contains(value) && value.fract() == 0.0)
+            .map(|value| value as u64)
+    }
+}
+
+impl<'de> Deserialize<'de> for Loose {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Loose;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number")
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Loose, E> {
+                Ok(Loose(value.is_finite().then_some(value)))
+            }
+
+            #[expect(clippy::cast_precision_loss, reason = "what these tools count is far below 2^53")]
+            fn visit_i64<E>(self, value: i64) -> Result<Loose, E> {
+                Ok(Loose(Some(value as f64)))
+            }
+
+            #[expect(clippy::cast_precision_loss, reason = "what these tools count is far below 2^53")]
+            fn visit_u64<E>(self, value: u64) -> Result<Loose, E> {
+                Ok(Loose(Some(value as f64)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Loose, E> {
+                Loose::parse(text).map_err(E::custom)
+            }
+
+            fn visit_unit<E>(self) -> Result<Loose, E> {
+                Ok(Loose(None))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// A list of at most so many elements that a hostile file cannot fill the memory.
+pub(super) fn few<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    struct Few<T>(PhantomData<T>);
+    impl<'de, T: DeserializeOwned> Visitor<'de> for Few<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
+            let mut list = Vec::new();
+            while let Some(element) = seq.next_element()? {
+                if list.len() == MOST {
+                    return Err(A::Error::custom(format!("there are more than {MOST} entries")));
+                }
+                list.push(element);
+            }
+            Ok(list)
+        }
+
+        fn visit_unit<E>(self) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+    }
+    deserializer.deserialize_any(Few(PhantomData))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn numbers_in_any_dress() {
+        let read = |text: &str| serde_json::from_str::<Loose>(text).map(|loose| loose.0);
+        assert_eq!(read("3").unwrap(), Some(3.0));
+        assert_eq!(read("\"6.7e9\"").unwrap(), Some(6.7e9));
+        for nothing in ["null", "\"\"", "\"inf\"", "\"NaN\"", "\"None\""] {
+            assert_eq!(read(nothing).unwrap(), None, "{nothing}");
+        }
+        assert!(read("\"many\"").is_err() && read("true").is_err() && read("[1]").is_err());
+        assert_eq!(Loose(Some(-1.0)).count(), None);
+        assert_eq!(Loose(Some(16.0)).count(), Some(16));
+    }
+}

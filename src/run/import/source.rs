@@ -1,0 +1,248 @@
+//! A foreign file, opened: its text, and enough of its shape to tell what it is. Nothing is held that a reader does not ask for.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::{csv, python};
+use crate::fault::{Fault, Result};
+
+/// Bytes of a file at most: no result of these tools comes near.
+const LARGEST: u64 = 256 << 20;
+
+/// Keys that a message lists.
+const LISTED: usize = 8;
+
+/// A file, and what it looks like.
+pub(super) struct Source {
+    /// As the user named it.
+    pub(super) path: PathBuf,
+    /// What it looks like.
+    pub(super) shape: Shape,
+    /// Whether what is no JSON, as Python writes it, was taken out.
+    pub(super) repaired: bool,
+    text: String,
+}
+
+/// What a file looks like.
+#[derive(Debug, PartialEq)]
+pub(super) enum Shape {
+    /// A JSON object with these keys.
+    Object(BTreeSet<String>),
+    /// A JSON array whose first element is an object with these keys.
+    Objects(BTreeSet<String>),
+    /// A table with these columns.
+    Table(Vec<String>),
+    /// Some other JSON.
+    Other(&'static str),
+}
+
+impl Source {
+    /// Reads a file and looks at its shape.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let named = || format!("`{}`", path.display());
+        let file = std::fs::File::open(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Fault::usage(format!("there is no {}", named())),
+            _ => Fault::io(path, &error),
+        })?;
+        let mut bytes = Vec::new();
+        let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
+        read.map_err(|error| Fault::io(path, &error))?;
+        if bytes.len() as u64 > LARGEST {
+            return Err(Fault::usage(format!("{} is larger than 256 MiB", named()))
+                .hint("no result of a tool that can be read is so large; give the summary that it wrote"));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Fault::usage(format!("{} is not text", named())).hint("give a JSON or CSV file, or the folder of a run")
+        })?;
+        // A byte order mark is what spreadsheets put in front.
+        let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+        if !text.trim_start().starts_with(['{', '[']) {
+            let columns = csv::columns(&text).filter(|columns| columns.len() > 1);
+            let columns = columns.ok_or_else(|| {
+                Fault::usage(format!("{} is neither JSON nor a table with a heading", named()))
+                    .hint("give a JSON or CSV file, or the folder of a run")
+            })?;
+            return Ok(Self {
+                path: path.to_owned(),
+                shape: Shape::Table(columns),
+                repaired: false,
+                text,
+            });
+        }
+        let (text, repaired) = match python::repair(&text) {
+            Cow::Owned(repaired) => (repaired, true),
+            Cow::Borrowed(_) => (text, false),
+        };
+        let shape = serde_json::from_str(&text).map_err(|error| {
+            Fault::usage(format!("{} is not whole JSON: {error}", named()))
+                .hint("it was cut off or edited: write it again with the tool that it is from")
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            shape,
+            repaired,
+            text,
+        })
+    }
+
+    /// The whole document as a type.
+    ///
+    /// # Errors
+    ///
+    /// `usage` with the path of the first value that is not what it must be.
+    pub(super) fn parse<T: DeserializeOwned>(&self, tool: &str) -> Result<T> {
+        let mut deserializer = serde_json::Deserializer::from_str(&self.text);
+        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+            let place = error.path().to_string();
+            let place = if place == "." {
+                String::new()
+            } else {
+                format!("`{place}`: ")
+            };
+            self.broken(tool, format!("{place}{}", error.into_inner()))
+        })
+    }
+
+    /// The rows of a table.
+    pub(super) fn rows(&self, tool: &str) -> Result<Vec<csv::Row>> {
+        csv::rows(&self.text).map_err(|what| self.broken(tool, what))
+    }
+
+    /// A file that is of a tool but holds something that the tool does not write.
+    pub(super) fn broken(&self, tool: &str, what: impl fmt::Display) -> Fault {
+        Fault::usage(format!(
+            "`{}` looks like a file of {tool}, but {what}",
+            self.path.display()
+        ))
+        .hint("it was edited or cut off: write it again with the tool that it is from, or take that entry out")
+    }
+}
+
+impl Shape {
+    /// Whether there is such a key or column.
+    pub(super) fn has(&self, key: &str) -> bool {
+        match self {
+            Shape::Object(keys) | Shape::Objects(keys) => keys.contains(key),
+            Shape::Table(columns) => columns.iter().any(|column| column == key),
+            Shape::Other(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let some = |names: &mut dyn Iterator<Item = &String>, count: usize| {
+            let names: Vec<_> = names.take(LISTED).map(|name| format!("`{name}`")).collect();
+            let more = if count > LISTED { ", …" } else { "" };
+            format!("{}{more}", names.join(", "))
+        };
+        match self {
+            Shape::Object(keys) if keys.is_empty() => f.write_str("it is an empty object"),
+            Shape::Object(keys) => write!(f, "it is an object of {}", some(&mut keys.iter(), keys.len())),
+            Shape::Objects(keys) => write!(f, "it is an array of objects of {}", some(&mut keys.iter(), keys.len())),
+            Shape::Table(columns) => write!(f, "its columns are {}", some(&mut columns.iter(), columns.len())),
+            Shape::Other(what) => write!(f, "it is {what}"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Shape {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Looking { outermost: true })
+    }
+}
+
+/// Takes the keys of an object, or of the first object of an array, and lets everything else pass by.
+struct Looking {
+    outermost: bool,
+}
+
+impl<'de> Visitor<'de> for Looking {
+    type Value = Shape;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or an array")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
+        let mut keys = BTreeSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            map.next_value::<IgnoredAny>()?;
+            keys.insert(key);
+        }
+        Ok(Shape::Object(keys))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Shape, A::Error> {
+        let first = if self.outermost {
+            seq.next_element_seed(Looking { outermost: false })?
+        } else {
+            None
+        };
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(match first {
+            Some(Shape::Object(keys)) => Shape::Objects(keys),
+            Some(_) => Shape::Other("an array of something other than objects"),
+            None => Shape::Other("an empty array"),
+        })
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
+        Ok(Shape::Other("a truth value"))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Shape, E> {
+        Ok(Shape::Other("a number"))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Shape, E> {
+        Ok(Shape::Other("a number"))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
+        Ok(Shape::Other("a number"))
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Shape, E> {
+        Ok(Shape::Other("a text"))
+    }
+
+    fn visit_unit<E>(self) -> Result<Shape, E> {
+        Ok(Shape::Other("null"))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Looking {
+    type Value = Shape;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_shape_is_the_outermost_keys() {
+        let shape = |text: &str| serde_json::from_str::<Shape>(text).unwrap();
+        assert!(shape(r#"{"a": {"b": 1}, "c": [1]}"#).has("c"));
+        assert!(!shape(r#"{"a": {"b": 1}}"#).has("b"));
+        assert!(shape(r#"[{"a": 1}, 2]"#).has("a"));
+        assert_eq!(
+            shape("[[{}], 2]"),
+            Shape::Other("an array of something other than objects")
+        );
+        assert_eq!(shape("[]"), Shape::Other("an empty array"));
+        assert!(serde_json::from_str::<Shape>("[1, 2").is_err());
+    }
+}

@@ -1,0 +1,204 @@
+//! tgi-profiler's `profile_res_*.json`: `config` and `results[]` of input length, output length and success.
+//!
+//! Its search takes every failure as "does not fit", and stores why only as the name of a Python exception. Here a failure moves
+//! the boundary only where its own words say that memory ran out. A success stands under the lengths that the tool counted, a
+//! failure under those that it asked for.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::loose::{Loose, few};
+use super::source::Source;
+use crate::boundary::Point;
+use crate::fault::Result;
+use crate::memory::compare::Facts;
+use crate::run::subject::{Case, Unit};
+use crate::run::{FoundBoundary, Subject};
+
+const TOOL: &str = "tgi-profiler";
+
+/// What PyTorch says when a device is full.
+const OUT_OF_MEMORY: [&str; 3] = ["CUDA out of memory", "HIP out of memory", "OutOfMemoryError"];
+
+#[derive(Deserialize)]
+struct File {
+    config: Config,
+    #[serde(deserialize_with = "few")]
+    results: Vec<Tried>,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+struct Config {
+    model_id: Option<String>,
+    #[serde(deserialize_with = "few")]
+    gpu_ids: Vec<Value>,
+    min_input_length: Loose,
+    max_input_length: Loose,
+    min_output_length: Loose,
+    max_output_length: Loose,
+    output_tolerance_pct: Loose,
+    multimodal: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            model_id: None,
+            gpu_ids: Vec::new(),
+            min_input_length: Loose(None),
+            max_input_length: Loose(None),
+            min_output_length: Loose(None),
+            max_output_length: Loose(None),
+            // The constructor's own default.
+            output_tolerance_pct: Loose(Some(0.05)),
+            multimodal: false,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Tried {
+    input_length: Loose,
+    output_length: Loose,
+    success: bool,
+    #[serde(default)]
+    error_type: Option<String>,
+    #[serde(default)]
+    error_msg: Option<String>,
+    #[serde(default)]
+    container_logs: Option<String>,
+}
+
+/// Reads it.
+pub(super) fn read(source: &Source) -> Result<Subject> {
+    let file: File = source.parse(TOOL)?;
+    let mut points = Vec::new();
+    let (mut ok, mut unclear) = (Lengths::default(), Lengths::default());
+    for (index, tried) in file.results.iter().enumerate() {
+        let (Some(input), Some(output)) = (length(tried.input_length), length(tried.output_length)) else {
+            return Err(source.broken(TOOL, format!("`results[{index}]` has no whole lengths")));
+        };
+        let answer = answer(tried);
+        if tried.success {
+            ok.add(input, output);
+        } else {
+            unclear.add(input, output);
+        }
+        points.push((Point::default().with("input", input).with("output", output), answer));
+    }
+    let mut case = Case::named("lengths");
+    case.figure("points", Some(to_f64(points.len())), Unit::Count);
+    case.figure("succeeded", Some(to_f64(ok.count)), Unit::Count);
+    case.figure("failed", Some(to_f64(unclear.count)), Unit::Count);
+    case.figure("largest_total_that_succeeded", ok.largest, Unit::Tokens);
+    case.figure("smallest_total_that_failed", unclear.smallest, Unit::Tokens);
+    case.facts = Facts {
+        tensor_parallel: u64::try_from(file.config.gpu_ids.len()).ok().filter(|gpus| *gpus > 0),
+        ..Facts::default()
+    };
+    let axes = axes(&file.config, &points);
+    Ok(Subject {
+        model: file.config.model_id.clone(),
+        engine: Some("tgi".to_owned()),
+        boundary: axes.map(|axes| FoundBoundary {
+            described: json!({ "axes": axes }),
+            points,
+            report: None,
+        }),
+        cases: vec![case],
+        notes: notes(&file),
+        ..Subject::default()
+    })
+}
+
+/// What a try says, in our words.
+fn answer(tried: &Tried) -> Value {
+    if tried.success {
+        return json!({ "verdict": "ok" });
+    }
+    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().to_owned();
+    let (kind, message, logs) = (
+        text(&tried.error_type),
+        text(&tried.error_msg),
+        text(&tried.container_logs),
+    );
+    let says = |word: &&str| message.contains(*word) || logs.contains(*word) || kind.contains(*word);
+    let (verdict, cause) = if OUT_OF_MEMORY.iter().any(|word| says(&word)) {
+        ("oom", Some("cuda"))
+    } else {
+        match kind.as_str() {
+            "TokenGenerationError" => ("short_output", None),
+            "ContainerError" => ("start_failed", None),
+            _ => ("error", None),
+        }
+    };
+    json!({ "verdict": verdict, "cause": cause, "evidence": { "error_type": kind, "error_msg": message } })
+}
+
+/// The box that was searched; without its bounds, that of the points.
+fn axes(config: &Config, points: &[(Point, Value)]) -> Option<Value> {
+    let axis = |name: &str, low: Loose, high: Loose| {
+        let values = || points.iter().filter_map(|(point, _)| point.int(name));
+        let low = length(low).or_else(|| values().min())?;
+        let high = length(high).or_else(|| values().max())?;
+        Some(json!([low.min(high), high.max(low)]))
+    };
+    Some(json!({
+        "input": axis("input", config.min_input_length, config.max_input_length)?,
+        "output": axis("output", config.min_output_length, config.max_output_length)?,
+    }))
+}
+
+fn notes(file: &File) -> Vec<String> {
+    let mut notes = Vec::new();
+    let failed = |kind: &str| {
+        let of_kind = |tried: &&Tried| !tried.success && tried.error_type.as_deref() == Some(kind);
+        file.results.iter().filter(of_kind).count()
+    };
+    let (starts, lengths) = (failed("ContainerError"), failed("TokenGenerationError"));
+    let all = file.results.iter().filter(|tried| !tried.success).count();
+    if all > 0 {
+        notes.push(format!(
+            "tgi-profiler takes all {all} failures as lack of memory and keeps no container logs: {starts} are containers that did not start, for whatever \
+             reason, {lengths} are answers of another length than asked, {} something else; they are shown as undecided unless their \
+             message says that memory ran out",
+            all - starts - lengths
+        ));
+    }
+    let tolerance = 100.0 * file.config.output_tolerance_pct.0.unwrap_or(0.05);
+    notes.push(format!(
+        "a success may be {tolerance:.0} % off the output length that was asked for, as its text was tokenized again"
+    ));
+    if file.config.multimodal {
+        notes.push("the tokens of the image in each prompt are not in the input lengths".to_owned());
+    }
+    notes
+}
+
+/// How often, and the totals that bound it.
+#[derive(Default)]
+struct Lengths {
+    count: usize,
+    largest: Option<f64>,
+    smallest: Option<f64>,
+}
+
+impl Lengths {
+    fn add(&mut self, input: i64, output: i64) {
+        #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^53")]
+        let total = input.saturating_add(output) as f64;
+        self.count += 1;
+        self.largest = Some(self.largest.map_or(total, |largest| largest.max(total)));
+        self.smallest = Some(self.smallest.map_or(total, |smallest| smallest.min(total)));
+    }
+}
+
+fn length(value: Loose) -> Option<i64> {
+    value.count().and_then(|count| i64::try_from(count).ok())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "at most a hundred thousand entries")]
+fn to_f64(count: usize) -> f64 {
+    count as f64
+}

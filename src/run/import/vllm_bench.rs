@@ -1,0 +1,141 @@
+//! What `vllm bench` writes: `serve` (and each run of a sweep), `latency` and `throughput`.
+//!
+//! The keys depend on version and options, so every number is taken under its own name and those that are known get a unit.
+//! Lists for each request (`ttfts`, `itls`, texts) pass by. Names are vLLM's, in milliseconds where they end so.
+
+use serde::Deserialize;
+
+use super::loose::Loose;
+use super::scalars::Scalars;
+use super::source::Source;
+use crate::fault::Result;
+use crate::memory::compare::Facts;
+use crate::run::Subject;
+use crate::run::subject::{Case, Unit};
+
+/// The tool, in messages.
+pub(super) const TOOL: &str = "vllm bench";
+
+/// The figures of a run that have a unit of their own, in the order in which they are shown.
+const FIGURES: [(&str, Unit); 15] = [
+    ("request_throughput", Unit::RequestsPerSecond),
+    ("request_goodput", Unit::RequestsPerSecond),
+    ("output_throughput", Unit::TokensPerSecond),
+    ("total_token_throughput", Unit::TokensPerSecond),
+    ("max_output_tokens_per_s", Unit::TokensPerSecond),
+    ("requests_per_second", Unit::RequestsPerSecond),
+    ("tokens_per_second", Unit::TokensPerSecond),
+    ("max_concurrent_requests", Unit::Count),
+    ("completed", Unit::Count),
+    ("failed", Unit::Count),
+    ("num_requests", Unit::Count),
+    ("duration", Unit::Seconds),
+    ("elapsed_time", Unit::Seconds),
+    ("total_input_tokens", Unit::Tokens),
+    ("total_output_tokens", Unit::Tokens),
+];
+
+/// What a run is asked for rather than measured: it says which run this is.
+const ASKED: [&str; 3] = ["max_concurrency", "request_rate", "num_prompts"];
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Latency {
+    avg_latency: Loose,
+    percentiles: std::collections::BTreeMap<String, Loose>,
+}
+
+/// Reads a run.
+pub(super) fn read(source: &Source) -> Result<Subject> {
+    if source.shape.has("avg_latency") {
+        let latency: Latency = source.parse(TOOL)?;
+        let mut case = Case::named("latency");
+        latencies(&mut case, latency.avg_latency, latency.percentiles.iter());
+        return Ok(Subject {
+            engine: Some("vllm".to_owned()),
+            cases: vec![case],
+            ..Subject::default()
+        });
+    }
+    let run: Scalars = source.parse(TOOL)?;
+    let mut subject = Subject {
+        model: run.text("model_id"),
+        engine: Some(run.text("backend").unwrap_or_else(|| "vllm".to_owned())),
+        notes: notes(&run),
+        ..Subject::default()
+    };
+    subject.cases.push(case(&run));
+    Ok(subject)
+}
+
+/// One run, under the name of what it was asked for.
+pub(super) fn case(run: &Scalars) -> Case {
+    let mut case = Case::named(name(run));
+    for (name, unit) in FIGURES {
+        case.figure(name, run.number(name), unit);
+    }
+    let timed = |name: &&String| name.ends_with("_ms");
+    for name in run.0.keys().filter(timed) {
+        case.figure(name, run.number(name), Unit::Milliseconds);
+    }
+    let spent = |name: &&String| name.starts_with("spec_decode_");
+    for name in run.0.keys().filter(spent) {
+        case.figure(name, run.number(name), Unit::Count);
+    }
+    case.facts = Facts {
+        weight_dtype: run.text("dtype").filter(|dtype| dtype != "auto"),
+        kv_dtype: run.text("kv_cache_dtype").filter(|dtype| dtype != "auto"),
+        tensor_parallel: run.count("tensor_parallel_size"),
+        ..Facts::default()
+    };
+    case
+}
+
+/// What the reader must know of a run.
+pub(super) fn notes(run: &Scalars) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let (Some(concurrency), Some(prompts)) = (run.number("max_concurrency"), run.number("num_prompts"))
+        && prompts < concurrency
+    {
+        notes.push(format!(
+            "{prompts} prompts cannot reach a concurrency of {concurrency}: the figures are of less"
+        ));
+    }
+    if let Some(failed) = run.number("failed").filter(|failed| *failed > 0.0) {
+        notes.push(format!(
+            "{failed} requests of a run failed: its throughput is without them"
+        ));
+    }
+    notes
+}
+
+/// `vllm bench latency` tells seconds; here they are milliseconds, as every latency.
+pub(super) fn latencies<'a>(case: &mut Case, mean: Loose, percentiles: impl Iterator<Item = (&'a String, &'a Loose)>) {
+    let milliseconds = |seconds: Loose| seconds.0.map(|seconds| seconds * 1000.0);
+    case.figure("mean_latency_ms", milliseconds(mean), Unit::Milliseconds);
+    for (percentile, value) in percentiles {
+        let name = match percentile.as_str() {
+            "50" => "median_latency_ms".to_owned(),
+            percentile => format!("p{percentile}_latency_ms"),
+        };
+        case.figure(&name, milliseconds(*value), Unit::Milliseconds);
+    }
+}
+
+fn name(run: &Scalars) -> String {
+    let parts = ASKED.iter().filter_map(|key| {
+        let value = run.number(key)?;
+        let name = if *key == "max_concurrency" { "concurrency" } else { key };
+        Some(format!("{name}={value}"))
+    });
+    // How many prompts were sent matters only where nothing else tells the runs apart.
+    let mut parts: Vec<String> = parts.collect();
+    if parts.len() > 1 {
+        parts.retain(|part| !part.starts_with("num_prompts"));
+    }
+    if parts.is_empty() {
+        "run".to_owned()
+    } else {
+        parts.join(" ")
+    }
+}

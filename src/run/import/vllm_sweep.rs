@@ -1,0 +1,107 @@
+//! `summary.json` and `summary.csv` of `vllm bench sweep`: many runs, of which those with equal settings are averaged.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::loose::few;
+use super::scalars::{Scalar, Scalars};
+use super::source::{Shape, Source};
+use super::vllm_bench::{self, TOOL};
+use crate::fault::Result;
+use crate::run::Subject;
+use crate::run::subject::{Case, Figure, Unit};
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Runs(#[serde(deserialize_with = "few")] Vec<Scalars>);
+
+/// What every run tells anew: it does not tell settings apart.
+const OF_EACH: [&str; 6] = ["date", "run_number", "label", "endpoint_type", "burstiness", ""];
+
+/// Reads a summary.
+pub(super) fn read(source: &Source) -> Result<Subject> {
+    let runs = match &source.shape {
+        Shape::Table(_) => source.rows(TOOL)?.into_iter().map(Scalars::of).collect(),
+        _ => source.parse::<Runs>(TOOL)?.0,
+    };
+    let mut groups: Vec<(String, Vec<&Scalars>)> = Vec::new();
+    let swept = swept(&runs);
+    for run in &runs {
+        let name = name(run, &swept);
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, group)) => group.push(run),
+            None => groups.push((name, vec![run])),
+        }
+    }
+    let mut notes: BTreeSet<String> = runs.iter().flat_map(vllm_bench::notes).collect();
+    if groups.len() < runs.len() {
+        notes.insert("runs of equal settings are averaged; `runs` says how many".to_owned());
+    }
+    let first = runs.first();
+    Ok(Subject {
+        model: first.and_then(|run| run.text("model_id")),
+        engine: Some(
+            first
+                .and_then(|run| run.text("backend"))
+                .unwrap_or_else(|| "vllm".to_owned()),
+        ),
+        cases: groups.iter().map(|(name, group)| mean(name, group)).collect(),
+        notes: notes.into_iter().collect(),
+        ..Subject::default()
+    })
+}
+
+/// The settings that differ from run to run, apart from the concurrency and the rate, which every name has.
+fn swept(runs: &[Scalars]) -> BTreeSet<String> {
+    let measured = |name: &str| {
+        let case = runs.first().map(vllm_bench::case);
+        case.is_some_and(|case| case.figures.iter().any(|figure| figure.name == name))
+    };
+    let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.0.keys()).collect();
+    let differs = |name: &&String| {
+        let mut values = runs.iter().map(|run| run.0.get(*name));
+        let first = values.next().flatten();
+        values.any(|value| value != first)
+    };
+    names
+        .into_iter()
+        .filter(|name| !OF_EACH.contains(&name.as_str()))
+        .filter(|name| !["max_concurrency", "request_rate", "num_prompts"].contains(&name.as_str()))
+        .filter(|name| !measured(name))
+        .filter(differs)
+        .cloned()
+        .collect()
+}
+
+fn name(run: &Scalars, swept: &BTreeSet<String>) -> String {
+    let mut name = vllm_bench::case(run).name;
+    for key in swept {
+        if let Some(value) = run.0.get(key).map(Scalar::to_string) {
+            name.push_str(&format!(" {key}={value}"));
+        }
+    }
+    name
+}
+
+/// The mean of every figure that all runs of a group have.
+fn mean(name: &str, group: &[&Scalars]) -> Case {
+    let cases: Vec<Case> = group.iter().map(|run| vllm_bench::case(run)).collect();
+    let mut mean = Case::named(name);
+    let Some(first) = cases.first() else { return mean };
+    mean.facts = first.facts.clone();
+    #[expect(clippy::cast_precision_loss, reason = "at most a hundred thousand runs")]
+    let count = cases.len() as f64;
+    for figure in &first.figures {
+        let values = cases.iter().map(|case| {
+            let same = |other: &&Figure| other.name == figure.name;
+            case.figures.iter().find(same).map(|figure| figure.value)
+        });
+        let sum: Option<f64> = values.sum();
+        mean.figure(&figure.name, sum.map(|sum| sum / count), figure.unit);
+    }
+    if cases.len() > 1 {
+        mean.figure("runs", Some(count), Unit::Count);
+    }
+    mean
+}
