@@ -1,0 +1,187 @@
+//! What somebody says of the memory: a calculator's figures, an estimate, another tool's file, another run.
+
+use serde::Serialize;
+
+use super::gib::GIB;
+use super::{Facts, Gib, Term};
+use crate::fault::{Fault, Result};
+use crate::memory::Breakdown;
+
+/// Units that may follow a figure, longest first.
+const UNITS: [(&str, f64); 8] = [
+    ("GiB", GIB),
+    ("MiB", GIB / 1024.0),
+    ("KiB", GIB / 1024.0 / 1024.0),
+    ("TiB", GIB * 1024.0),
+    ("GB", 1e9),
+    ("MB", 1e6),
+    ("TB", 1e12),
+    ("B", 1.0),
+];
+
+/// Figures that somebody gives.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Claim {
+    /// Who says so, for people.
+    pub by: String,
+    /// Bytes of each term; a term comes once.
+    pub figures: Vec<(Term, i64)>,
+    /// What the claim knows of model and setting.
+    pub facts: Facts,
+    /// How the figures were read.
+    pub notes: Vec<String>,
+}
+
+impl Claim {
+    /// Reads figures given by hand: `weights=13.5,kv=0.4,activations=0.9,overhead=600MiB`. A figure without a unit is in GiB.
+    ///
+    /// # Errors
+    ///
+    /// `usage` with what can be written.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut figures: Vec<(Term, i64)> = Vec::new();
+        let mut read = Vec::new();
+        for part in text.split(',') {
+            let (name, figure) = part.split_once('=').ok_or_else(|| {
+                Fault::usage(format!("`{part}` is no figure of a component")).hint(
+                    "write weights=13.5,kv=0.4,activations=0.9,overhead=0.6; GiB unless a unit follows, such as 13.5GB",
+                )
+            })?;
+            let term = term(name.trim())?;
+            if figures.iter().any(|(known, _)| *known == term) {
+                return Err(Fault::usage(format!("`{}` is given twice", term.name())));
+            }
+            let (bytes, bare) = size(figure.trim())?;
+            figures.push((term, bytes));
+            let unit = if bare { ", without a unit GiB" } else { "" };
+            read.push(format!("{}={} is {bytes} bytes{unit}", term.name(), figure.trim()));
+        }
+        figures.sort_by_key(|(term, _)| *term);
+        Ok(Self {
+            by: "figures given by hand".to_owned(),
+            figures,
+            facts: Facts::default(),
+            notes: vec![format!("read as: {}", read.join("; "))],
+        })
+    }
+
+    /// What a breakdown says: an estimate, or what another tool measured.
+    #[must_use]
+    pub fn of(by: impl Into<String>, breakdown: &Breakdown, facts: Facts) -> Self {
+        let known = breakdown
+            .parts
+            .iter()
+            .filter_map(|part| Some((Term::of(part.component)?, part.bytes)));
+        let mut figures: Vec<(Term, i64)> = known.collect();
+        // What is left stands for overhead only where nothing names it more closely.
+        let named = [Term::CudaGraphs, Term::RuntimeContext];
+        let closer = figures.iter().any(|(term, _)| named.contains(term));
+        if !closer && breakdown.unexplained() != 0 {
+            figures.push((Term::Overhead, breakdown.unexplained()));
+        }
+        if let Some((total, _)) = Term::Total.measured(breakdown, &[]) {
+            figures.push((Term::Total, total));
+        }
+        figures.sort_by_key(|(term, _)| *term);
+        Self {
+            by: by.into(),
+            figures,
+            facts,
+            notes: Vec::new(),
+        }
+    }
+
+    /// What is said of a term.
+    #[must_use]
+    pub fn figure(&self, term: Term) -> Option<i64> {
+        self.figures
+            .iter()
+            .find(|(known, _)| *known == term)
+            .map(|(_, bytes)| *bytes)
+    }
+
+    /// What is said of KV cache in use, or of KV cache without saying more, or of the pool.
+    pub(super) fn kv(&self) -> Option<(Term, i64)> {
+        let terms = [Term::KvUsed, Term::Kv, Term::KvPool];
+        terms.into_iter().find_map(|term| Some((term, self.figure(term)?)))
+    }
+}
+
+fn term(name: &str) -> Result<Term> {
+    Term::ALL.into_iter().find(|term| term.name() == name).ok_or_else(|| {
+        let names = Term::ALL.map(Term::name);
+        let near = names
+            .into_iter()
+            .min_by_key(|known| strsim::damerau_levenshtein(known, name));
+        let near = near.filter(|known| strsim::damerau_levenshtein(known, name) <= 2);
+        Fault::usage(format!("there is no component `{name}`")).hint(near.map_or_else(
+            || format!("the components are {}", names.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        ))
+    })
+}
+
+/// Bytes of `13.5`, `13.5GB`, `600 MiB`; and whether it had no unit.
+fn size(text: &str) -> Result<(i64, bool)> {
+    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
+    let (number, times) = match unit {
+        Some((unit, times)) => (text[..text.len() - unit.len()].trim(), *times),
+        None => (text, GIB),
+    };
+    let wrong = |why: &str| {
+        Fault::usage(format!("`{text}` is no size: {why}"))
+            .hint("write a number of GiB, or one with a unit: 13.5, 13.5GiB, 13.5GB, 600MiB")
+    };
+    let value: f64 = number.parse().map_err(|_| wrong("it is not a number with a unit"))?;
+    if !value.is_finite() || !(0.0..=9e15).contains(&(value * times)) {
+        return Err(wrong("it must be zero or more, and less than any cluster has"));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it is in range")]
+    let bytes = (value * times).round() as i64;
+    Ok((bytes, unit.is_none()))
+}
+
+impl std::fmt::Display for Claim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let figures = self
+            .figures
+            .iter()
+            .map(|(term, bytes)| format!("{} {}", term.name(), Gib(*bytes)));
+        write!(f, "{}: {}", self.by, figures.collect::<Vec<_>>().join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn figures_are_gib_unless_a_unit_follows() {
+        let claim = Claim::parse("weights=13.5, kv=0.4GB,overhead=600 MiB").unwrap();
+        assert_eq!(claim.figure(Term::Weights), Some(14_495_514_624));
+        assert_eq!(claim.figure(Term::Kv), Some(400_000_000));
+        assert_eq!(claim.figure(Term::Overhead), Some(600 << 20));
+        assert!(claim.notes[0].contains("weights=13.5 is 14495514624 bytes, without a unit GiB"));
+        assert!(claim.notes[0].contains("kv=0.4GB is 400000000 bytes;"));
+    }
+
+    #[test]
+    fn what_is_no_figure_is_refused_with_what_can_be_written() {
+        let refused = |text: &str| Claim::parse(text).unwrap_err();
+        assert_eq!(refused("weigths=1").hint.as_deref(), Some("did you mean `weights`?"));
+        for text in [
+            "weights",
+            "weights=x",
+            "weights=-1",
+            "weights=NaN",
+            "weights=inf",
+            "weights=1e30",
+            "kv=1,kv=2",
+            "",
+        ] {
+            let _ = refused(text);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Which assumption explains a difference. Each rule states the figures that led to it; where none fits, nothing is said.
+
+mod kv;
+mod overhead;
+mod parallel;
+mod units;
+mod weights;
+
+use serde::Serialize;
+
+use super::{Claim, Facts, Row, Term};
+use crate::memory::Breakdown;
+
+/// How far a ratio may be from what an assumption would give: allocators round, tables do not count every tensor.
+const TOLERANCE: f64 = 0.05;
+
+/// A wrong assumption, and what shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// What it is about: a term's name.
+    pub about: &'static str,
+    /// The assumption in one word: `gqa`, `kv_dtype`, `kv_tokens`, `kv_pool`, `weight_dtype`, `gb_gib`, `pool_as_overhead`,
+    /// `tensor_parallel`, `all_layers_at_once`.
+    pub assumption: &'static str,
+    /// The figures, what follows from them, and what to do.
+    pub text: String,
+}
+
+/// A difference to be explained.
+pub(super) struct Case<'a> {
+    pub(super) measured: &'a Breakdown,
+    /// What the measured side knows of its setting.
+    pub(super) measured_facts: &'a Facts,
+    pub(super) claim: &'a Claim,
+    /// What either side knows of the model.
+    pub(super) facts: &'a Facts,
+    pub(super) rows: &'a [Row],
+}
+
+/// Every explanation that fits.
+pub(super) fn all(case: &Case<'_>) -> Vec<Explanation> {
+    let mut found = Vec::new();
+    found.extend(weights::explain(case));
+    found.extend(kv::explain(case));
+    found.extend(overhead::explain(case));
+    found.extend(parallel::explain(case));
+    found.extend(units::explain(case));
+    found
+}
+
+impl Case<'_> {
+    /// Both sides of a term: said and measured, where both are above zero.
+    fn both(&self, term: Term) -> Option<(i64, i64)> {
+        let row = self.rows.iter().find(|row| row.term == term)?;
+        let (said, measured) = (row.said?, row.measured?);
+        (said > 0 && measured > 0).then_some((said, measured))
+    }
+}
+
+/// How many times `b` goes into `a`.
+#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+fn ratio(a: i64, b: i64) -> f64 {
+    a as f64 / b as f64
+}
+
+/// Whether a ratio is what an assumption would give.
+fn near(ratio: f64, expected: f64) -> bool {
+    (ratio / expected - 1.0).abs() <= TOLERANCE
+}
+
+#[cfg(test)]
+mod tests;

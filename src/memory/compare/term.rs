@@ -1,0 +1,124 @@
+//! What calculators speak of: our components, and coarser words.
+
+use serde::{Serialize, Serializer};
+
+use crate::memory::{Breakdown, Component};
+
+/// What a figure of a claim is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Term {
+    /// The model's parameters.
+    Weights,
+    /// KV cache, without saying whether taken or in use: it is compared with what is in use, where that is known, else with the pool.
+    Kv,
+    /// KV cache that is set aside.
+    KvPool,
+    /// KV cache in use.
+    KvUsed,
+    /// What a forward pass needs beyond weights and KV cache.
+    Activations,
+    /// Captured CUDA graphs.
+    CudaGraphs,
+    /// CUDA context, libraries, communication buffers.
+    RuntimeContext,
+    /// Whatever is neither weights, KV cache nor activations: CUDA graphs, runtime context, and what is unexplained.
+    Overhead,
+    /// All that the engine takes.
+    Total,
+}
+
+impl Term {
+    /// Every term, in the order in which it is shown.
+    pub const ALL: [Term; 9] = [
+        Term::Weights,
+        Term::Kv,
+        Term::KvPool,
+        Term::KvUsed,
+        Term::Activations,
+        Term::CudaGraphs,
+        Term::RuntimeContext,
+        Term::Overhead,
+        Term::Total,
+    ];
+
+    /// The name in JSON and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Term::Weights => Component::Weights.name(),
+            Term::Kv => "kv",
+            Term::KvPool => Component::KvPool.name(),
+            Term::KvUsed => Component::KvUsed.name(),
+            Term::Activations => Component::Activations.name(),
+            Term::CudaGraphs => Component::CudaGraphs.name(),
+            Term::RuntimeContext => Component::RuntimeContext.name(),
+            Term::Overhead => "overhead",
+            Term::Total => "total",
+        }
+    }
+
+    /// The term of a component; none for what is not the engine's, and for what is left.
+    #[must_use]
+    pub fn of(component: Component) -> Option<Self> {
+        Some(match component {
+            Component::Weights => Term::Weights,
+            Component::KvPool => Term::KvPool,
+            Component::KvUsed => Term::KvUsed,
+            Component::Activations => Term::Activations,
+            Component::CudaGraphs => Term::CudaGraphs,
+            Component::RuntimeContext => Term::RuntimeContext,
+            Component::OtherTenants | Component::Unexplained => return None,
+        })
+    }
+
+    /// What a breakdown has of this, and what of it that is, for people. `apart` are the terms that stand for themselves.
+    pub(super) fn measured(self, breakdown: &Breakdown, apart: &[Term]) -> Option<(i64, String)> {
+        let part = |component: Component| {
+            let part = breakdown.part(component)?;
+            Some((part.bytes, part.provenance.to_string()))
+        };
+        match self {
+            Term::Weights => part(Component::Weights),
+            Term::Kv => {
+                let used = part(Component::KvUsed).map(|(bytes, from)| (bytes, format!("KV used, {from}")));
+                let pool = || part(Component::KvPool).map(|(bytes, from)| (bytes, format!("KV pool, {from}")));
+                used.or_else(pool)
+            }
+            Term::KvPool => part(Component::KvPool),
+            Term::KvUsed => part(Component::KvUsed),
+            Term::Activations => part(Component::Activations),
+            Term::CudaGraphs => part(Component::CudaGraphs),
+            Term::RuntimeContext => part(Component::RuntimeContext),
+            Term::Overhead => {
+                let parts = [Component::CudaGraphs, Component::RuntimeContext, Component::Unexplained];
+                let counted = parts.into_iter().filter(|component| {
+                    Term::of(*component).is_none_or(|term| !apart.contains(&term))
+                        && breakdown.part(*component).is_some()
+                });
+                let counted: Vec<Component> = counted.collect();
+                let bytes = counted
+                    .iter()
+                    .filter_map(|component| breakdown.part(*component))
+                    .map(|part| part.bytes);
+                let names: Vec<_> = counted.iter().map(|component| component.title()).collect();
+                Some((bytes.sum(), names.join(" + ")))
+            }
+            Term::Total => {
+                let others = breakdown.part(Component::OtherTenants).map_or(0, |part| part.bytes);
+                let total = i64::try_from(breakdown.total).ok()?;
+                let what = if others == 0 {
+                    "all in use"
+                } else {
+                    "all in use less other tenants"
+                };
+                Some((total - others, what.to_owned()))
+            }
+        }
+    }
+}
+
+impl Serialize for Term {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
