@@ -124,7 +124,7 @@ fn answer(tried: &Tried) -> Value {
         text(&tried.container_logs),
     );
     let says = |word: &&str| message.contains(*word) || logs.contains(*word) || kind.contains(*word);
-    let (verdict, cause) = if OUT_OF_MEMORY.iter().any(|word| says(word)) {
+    let (verdict, cause) = if OUT_OF_MEMORY.iter().any(says) {
         ("oom", Some("cuda"))
     } else {
         match kind.as_str() {
