@@ -186,7 +186,7 @@ fn one_rank_is_not_all_of_them() {
     };
     let found = named(&four, &shared, &[(Term::Weights, 35 * GIB)], Facts::default());
     assert!(found.contains(&"tensor_parallel"), "{found:?}");
-    assert!(named(&four, &facts(), &[(Term::Weights, 130 * GIB)], Facts::default()).is_empty());
+    assert!(named(&four, &facts(), &[(Term::Weights, 120 * GIB)], Facts::default()).is_empty());
 }
 
 #[test]
