@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{check, doc, doctor, fork, list, repl, run, show, sim};
+use super::{check, doc, doctor, estimate, fork, list, repl, run, show, sim};
 use crate::fault::Result;
 use crate::runtime::Permits;
 use crate::script::params;
@@ -36,6 +36,8 @@ pub(super) enum Command {
     List(list::Args),
     /// Show what a run found
     Show(show::Args),
+    /// Tell what models need by their architecture, before anything is started
+    Estimate(estimate::Args),
     /// Tell what works on this machine, and what to do about the rest
     Doctor(doctor::Args),
     /// Serve the simulated engine

@@ -5,6 +5,7 @@ mod check;
 mod doc;
 mod doctor;
 mod dry_run;
+mod estimate;
 mod fork;
 mod list;
 mod program;
@@ -55,6 +56,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Check(args) => check::execute(args, program),
         Command::Doc(args) => doc::execute(args, program),
         Command::Doctor(args) => doctor::execute(args, program),
+        Command::Estimate(args) => estimate::execute(args, program),
         Command::Fork(args) => fork::execute(args, program),
         Command::List(args) => list::execute(args, program),
         Command::Repl(args) => repl::execute(args, program),

@@ -2,13 +2,14 @@
 //!
 //! [`locate`] finds a model's `tokenizer.json` (a folder, the Hugging Face cache, the hub), [`Prompts`] makes prompts: token
 //! ids where the engine takes them, else text proven to re-encode to N. Each differs from its first token on, so no prefix
-//! cache can hit. Where the engine's own count disagrees, [`Calibration`] learns the difference: the engine's count decides.
+//! cache can hit. [`known`] finds in the same places the files that say how large a model is. Where the engine's own count disagrees, [`Calibration`] learns the difference: the engine's count decides.
 
 mod ask;
 mod calibration;
 mod chat;
 mod draw;
 mod hub;
+mod known;
 mod lexicon;
 mod locate;
 mod ordinary;
@@ -20,6 +21,7 @@ mod tokenizer;
 pub use ask::{Ask, Content, MAX_TOKENS, Prompt};
 pub use calibration::Calibration;
 pub use hub::{Hub, ModelId, Secret};
+pub use known::known;
 pub use locate::locate;
 pub use prompts::Prompts;
 pub use shelf::{Origin, Shelf};

@@ -5,6 +5,7 @@
 
 mod advice;
 mod breakdown;
+mod estimate;
 mod findings;
 mod live;
 mod page;
@@ -16,6 +17,7 @@ mod unit;
 
 pub use advice::{Advice, advise};
 pub use breakdown::breakdown;
+pub use estimate::estimates;
 pub use findings::{Findings, Row};
 pub use live::Live;
 pub use page::Page;

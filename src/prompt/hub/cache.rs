@@ -37,10 +37,15 @@ impl Entry {
 
     /// The folder of the model's files at its revision, where it holds `file`.
     pub(super) fn snapshot_with(&self, file: &str) -> Option<PathBuf> {
-        let commit = fs::read_to_string(self.reference()).ok();
-        let commit = commit.as_deref().map(str::trim).filter(|commit| is_commit(commit));
-        let snapshot = self.snapshot(commit.unwrap_or(&self.revision));
+        let commit = self.commit();
+        let snapshot = self.snapshot(commit.as_deref().unwrap_or(&self.revision));
         snapshot.join(file).is_file().then_some(snapshot)
+    }
+
+    /// The commit that the cache has the revision at.
+    pub(super) fn commit(&self) -> Option<String> {
+        let commit = fs::read_to_string(self.reference()).ok()?;
+        Some(commit.trim().to_owned()).filter(|commit| is_commit(commit))
     }
 
     /// The folder of the model's files at a commit.

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::header::AUTHORIZATION;
+use reqwest::header::{AUTHORIZATION, RANGE};
 use reqwest::{Client, Response, StatusCode, redirect};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
@@ -18,6 +18,7 @@ use crate::http;
 
 use super::answer::{About, error_code, pause, redirected};
 use super::cache::Entry;
+use super::purpose::Purpose;
 use super::{Hub, ModelId};
 
 /// How often a request is made before it has failed.
@@ -42,19 +43,13 @@ impl Hub {
             return Ok(folder);
         }
         if self.offline {
-            return Err(Fault::missing(
-                format!(
-                    "`{needed}` of `{model}` is not in the cache `{}`, and HF_HUB_OFFLINE is set",
-                    self.cache.display()
-                ),
-                "fetch it once while online, or give a folder with the file as `tokenizer`",
-            ));
+            return Err(self.not_cached(model, needed, Purpose::Tokenizer));
         }
-        let fetch = Fetch::new(self, model, &entry)?;
+        let fetch = Fetch::new(self, model, &entry, Purpose::Tokenizer)?;
         let commit = fetch
             .file(&model.revision, needed)
             .await?
-            .ok_or_else(|| fetch.no_such_file(needed))?;
+            .ok_or_else(|| Purpose::Tokenizer.no_such_file(model, needed))?;
         for file in wanted {
             fetch.file(&commit, file).await?;
         }
@@ -62,18 +57,30 @@ impl Hub {
         entry.point_at(&commit)?;
         Ok(entry.snapshot(&commit))
     }
+
+    /// What to say where a file is needed and only the cache may be used.
+    pub(super) fn not_cached(&self, model: &ModelId, file: &str, purpose: Purpose) -> Fault {
+        Fault::missing(
+            format!(
+                "`{file}` of `{model}` is not in the cache `{}`, and HF_HUB_OFFLINE is set",
+                self.cache.display()
+            ),
+            purpose.while_offline(),
+        )
+    }
 }
 
 /// Fetching files of one model.
-struct Fetch<'a> {
+pub(super) struct Fetch<'a> {
     hub: &'a Hub,
     model: &'a ModelId,
     entry: &'a Entry,
+    purpose: Purpose,
     client: Client,
 }
 
 /// Whether a failure may pass.
-enum Failure {
+pub(super) enum Failure {
     /// Trying again may help, after this pause where the server asks for one.
     Passing(Fault, Option<Duration>),
     Final(Fault),
@@ -86,7 +93,7 @@ impl From<Fault> for Failure {
 }
 
 impl<'a> Fetch<'a> {
-    fn new(hub: &'a Hub, model: &'a ModelId, entry: &'a Entry) -> Result<Self> {
+    pub(super) fn new(hub: &'a Hub, model: &'a ModelId, entry: &'a Entry, purpose: Purpose) -> Result<Self> {
         // A proxy cannot reach a mirror on this machine.
         let builder = if is_loopback(&hub.endpoint) {
             http::direct()
@@ -101,15 +108,21 @@ impl<'a> Fetch<'a> {
             hub,
             model,
             entry,
+            purpose,
             client: http::build(builder)?,
         })
     }
 
     /// Fetches one file, and gives the commit that it is of; none when the model has no such file.
-    async fn file(&self, revision: &str, file: &str) -> Result<Option<String>> {
+    pub(super) async fn file(&self, revision: &str, file: &str) -> Result<Option<String>> {
+        self.patiently(async || self.attempt(revision, file).await).await
+    }
+
+    /// Does it again while its failure may pass.
+    pub(super) async fn patiently<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T> {
         let mut pause = self.hub.patience;
         for _ in 1..TRIES {
-            match self.attempt(revision, file).await {
+            match attempt().await {
                 Ok(done) => return Ok(done),
                 Err(Failure::Final(fault)) => return Err(fault),
                 Err(Failure::Passing(_, asked)) => {
@@ -118,16 +131,39 @@ impl<'a> Fetch<'a> {
                 }
             }
         }
-        self.attempt(revision, file).await.map_err(|failure| match failure {
+        attempt().await.map_err(|failure| match failure {
             Failure::Passing(fault, _) | Failure::Final(fault) => fault,
         })
     }
 
     async fn attempt(&self, revision: &str, file: &str) -> Result<Option<String>, Failure> {
+        let Some((response, about)) = self.open(revision, file, None).await? else {
+            return Ok(None);
+        };
+        let about = about.ok_or_else(|| {
+            Fault::new(
+                Kind::Http,
+                "HF_ENDPOINT does not answer as a Hugging Face hub: no `x-repo-commit` in its answer",
+            )
+            .hint("check HF_ENDPOINT")
+        })?;
+        let (content, digest) = self.body(response).await?;
+        self.entry
+            .keep(content, about.etag.as_deref().unwrap_or(&digest), &about.commit, file)?;
+        Ok(Some(about.commit))
+    }
+
+    /// The answer that has the file's content, or its first `bytes` where it can be asked for no more; none when there is no such file.
+    pub(super) async fn open(
+        &self,
+        revision: &str,
+        file: &str,
+        bytes: Option<u64>,
+    ) -> Result<Option<(Response, Option<About>)>, Failure> {
         let mut url = self.address(revision, file)?;
         let mut about: Option<About> = None;
         for _ in 0..=MOST_REDIRECTS {
-            let response = self.send(&url).await?;
+            let response = self.send(&url, bytes).await?;
             let status = response.status();
             if status.is_redirection() || status.is_success() {
                 // Only the hub itself knows the commit; the first of its answers that tells it counts.
@@ -143,17 +179,7 @@ impl<'a> Fetch<'a> {
             if !status.is_success() {
                 return Err(self.refused(&response, file));
             }
-            let about = about.ok_or_else(|| {
-                Fault::new(
-                    Kind::Http,
-                    "HF_ENDPOINT does not answer as a Hugging Face hub: no `x-repo-commit` in its answer",
-                )
-                .hint("check HF_ENDPOINT")
-            })?;
-            let (content, digest) = self.body(response).await?;
-            self.entry
-                .keep(content, about.etag.as_deref().unwrap_or(&digest), &about.commit, file)?;
-            return Ok(Some(about.commit));
+            return Ok(Some((response, about)));
         }
         Err(Fault::new(Kind::Http, "the hub redirects without end").into())
     }
@@ -173,8 +199,11 @@ impl<'a> Fetch<'a> {
         Ok(url)
     }
 
-    async fn send(&self, url: &Url) -> Result<Response, Failure> {
+    async fn send(&self, url: &Url, bytes: Option<u64>) -> Result<Response, Failure> {
         let mut request = self.client.get(url.clone());
+        if let Some(last) = bytes.and_then(|bytes| bytes.checked_sub(1)) {
+            request = request.header(RANGE, format!("bytes=0-{last}"));
+        }
         if let Some(token) = self
             .hub
             .token
@@ -253,26 +282,13 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+    pub(super) fn unreachable(&self, error: &reqwest::Error) -> Failure {
         Failure::Passing(self.no_answer(&http::root(error)), None)
     }
 
     fn no_answer(&self, why: &str) -> Fault {
-        Fault::missing(
-            format!(
-                "the hub at `{}` does not give the tokenizer of `{}`: {why}",
-                self.hub.endpoint.host_str().unwrap_or_default(),
-                self.model
-            ),
-            "check the network and HF_ENDPOINT, or give a folder with `tokenizer.json` as `tokenizer`",
-        )
-    }
-
-    fn no_such_file(&self, file: &str) -> Fault {
-        Fault::missing(
-            format!("`{}` has no `{file}`", self.model),
-            "name another model with the same tokenizer, or a folder with `tokenizer.json`, as `tokenizer`",
-        )
+        let host = self.hub.endpoint.host_str().unwrap_or_default();
+        self.purpose.no_answer(host, self.model, why)
     }
 }
 

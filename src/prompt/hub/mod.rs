@@ -1,10 +1,13 @@
 //! The Hugging Face hub and its cache on this machine, as its own Python library uses them: the same environment variables, the
-//! same folders, so that a model fetched by either is found by the other. Only single small files are fetched, never weights.
+//! same folders, so that a model fetched by either is found by the other. Only single small files are fetched, never weights: of those
+//! at most the headers.
 
 mod answer;
 mod cache;
 mod fetch;
 mod model;
+mod part;
+mod purpose;
 mod secret;
 
 use std::path::PathBuf;

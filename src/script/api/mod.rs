@@ -8,6 +8,7 @@ mod assert;
 mod boundary;
 mod docker;
 mod engine;
+mod estimate;
 mod fault;
 mod gpu;
 mod memory;
@@ -44,6 +45,7 @@ pub(super) fn register(engine: &mut Engine) {
     );
     engine.register_static_module("engine", exported_module!(self::engine::engine).into());
     engine.register_global_module(exported_module!(self::engine::methods).into());
+    engine.register_global_module(exported_module!(self::estimate::estimate).into());
     engine.register_global_module(exported_module!(strategy::strategy).into());
     name_type::<Fault>(engine, "Fault", "What went wrong, as `catch` gets it from a primitive.");
     engine.register_global_module(exported_module!(fault::fault).into());

@@ -1,0 +1,147 @@
+//! `profiler estimate`: tells what models need before anything is started, side by side.
+
+use serde::Serialize;
+
+use super::Status;
+use super::program::Program;
+use crate::fault::{Fault, Result};
+use crate::memory::{Estimate, Question, estimate};
+use crate::prompt::{Hub, known};
+use crate::report;
+
+/// The version of what `--json` prints.
+const SCHEMA: u32 = 1;
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Models: folders with `config.json`, or models of the Hugging Face hub
+    #[arg(value_name = "MODEL", required = true)]
+    models: Vec<String>,
+    /// Input tokens of each sequence
+    #[arg(long, value_name = "TOKENS", default_value_t = Question::default().input)]
+    input: u64,
+    /// Output tokens of each sequence
+    #[arg(long, value_name = "TOKENS", default_value_t = Question::default().output)]
+    output: u64,
+    /// Sequences held at once
+    #[arg(long, value_name = "N", default_value_t = Question::default().concurrency)]
+    concurrency: u64,
+    /// Type of the weights in place of the model's own: bfloat16, float16, float32
+    #[arg(long)]
+    dtype: Option<String>,
+    /// Quantization of the weights in place of the model's own: awq, gptq, fp8, `nf4`, mxfp4, `q4_k`, …
+    #[arg(long)]
+    quantization: Option<String>,
+    /// Type of the KV cache: auto (that of the weights), fp8, `q8_0`, …
+    #[arg(long, value_name = "DTYPE")]
+    kv_cache_dtype: Option<String>,
+    /// GPUs that share each layer
+    #[arg(long, value_name = "N", default_value_t = Question::default().tensor_parallel)]
+    tensor_parallel: u64,
+    /// Memory of each GPU, in bytes or as 80GiB: tells what fits; exit status 1 where a model does not
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    gpu_memory: Option<u64>,
+    /// Share of that memory which may be used
+    #[arg(long, value_name = "SHARE", default_value_t = Question::default().memory_fraction)]
+    memory_fraction: f64,
+    /// Tokens that one step of the prefill takes; all input of a sequence when absent
+    #[arg(long, value_name = "TOKENS")]
+    prefill_chunk: Option<u64>,
+    /// One JSON document, in bytes
+    #[arg(long)]
+    json: bool,
+}
+
+/// One model's estimate in the document.
+#[derive(Serialize)]
+struct Named<'a> {
+    model: &'a str,
+    #[serde(flatten)]
+    estimate: &'a Estimate,
+}
+
+/// Prints an estimate of each model.
+pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let question = args.question();
+    let mut estimates = Vec::new();
+    for model in &args.models {
+        let named = |fault: Fault| fault.while_doing(format!("`{model}`"));
+        let known = program.tasks.wait(async { known(model, &Hub::from_env()?).await })?;
+        estimates.push((model.as_str(), estimate(&known, &question).map_err(named)?));
+    }
+    let text = if args.json {
+        document(&estimates)?
+    } else {
+        report::estimates(&estimates)
+    };
+    program.terminal.print(&text)?;
+    let fits = |(_, estimate): &(&str, Estimate)| estimate.fits.as_ref().is_none_or(|fits| fits.fits);
+    Ok(Status::from(!estimates.iter().all(fits)))
+}
+
+impl Args {
+    fn question(&self) -> Question {
+        Question {
+            input: self.input,
+            output: self.output,
+            concurrency: self.concurrency,
+            dtype: self.dtype.clone(),
+            quantization: self.quantization.clone(),
+            kv_cache_dtype: self.kv_cache_dtype.clone(),
+            tensor_parallel: self.tensor_parallel,
+            prefill_chunk: self.prefill_chunk,
+            gpu_memory: self.gpu_memory,
+            memory_fraction: self.memory_fraction,
+        }
+    }
+}
+
+fn document(estimates: &[(&str, Estimate)]) -> Result<String> {
+    let estimates: Vec<Named> = estimates
+        .iter()
+        .map(|(model, estimate)| Named { model, estimate })
+        .collect();
+    let document = serde_json::json!({"schema": SCHEMA, "estimates": estimates});
+    serde_json::to_string_pretty(&document).map_err(|error| Fault::internal(error.to_string()))
+}
+
+/// Bytes, or a number with `GiB` or `MiB` behind it.
+fn size(text: &str) -> Result<u64, String> {
+    let units = [("GiB", 30), ("MiB", 20)];
+    let wrong = || "bytes, or a number with GiB or MiB behind it: 80GiB".to_owned();
+    for (unit, shift) in units {
+        if let Some(number) = text.strip_suffix(unit) {
+            let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+            let bytes = number * f64::from(1_u32 << shift);
+            if !(1.0..9e15).contains(&bytes) {
+                return Err(wrong());
+            }
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "between 1 and 9e15"
+            )]
+            return Ok(bytes as u64);
+        }
+    }
+    text.parse().map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_are_bytes_or_say_their_unit() {
+        assert_eq!(size("80GiB"), Ok(80 << 30));
+        assert_eq!(size("139.80 GiB"), Ok(150_109_106_995));
+        assert_eq!(size("1048576"), Ok(1 << 20));
+        for wrong in ["80GB", "80", "-1GiB", "nanGiB", "GiB", ""]
+            .into_iter()
+            .filter(|text| *text != "80")
+        {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

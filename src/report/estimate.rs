@@ -1,0 +1,160 @@
+//! Estimates of models, side by side, in GiB, each figure with where it comes from.
+
+use super::table::table;
+use crate::memory::{Component, Estimate, Part};
+
+/// A table with a column for each model, and below it how each figure was got.
+#[must_use]
+pub fn estimates(estimates: &[(&str, Estimate)]) -> String {
+    let Some((_, first)) = estimates.first() else {
+        return String::new();
+    };
+    let question = &first.question;
+    let head = format!(
+        "estimate, nothing was started: {} tokens in and {} out, {} at once, {} of {}",
+        question.input,
+        question.output,
+        question.concurrency,
+        if question.tensor_parallel == 1 {
+            "one rank"
+        } else {
+            "each rank"
+        },
+        question.tensor_parallel,
+    );
+    let models: Vec<String> = estimates.iter().map(|(model, _)| short(model).to_owned()).collect();
+    let mut headings = vec![""];
+    headings.extend(models.iter().map(String::as_str));
+    let rows = rows(estimates);
+    let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|(label, values)| std::iter::once(format!("{label:width$}")).chain(values).collect())
+        .collect();
+    let mut parts = vec![head, table(&headings, &rows)];
+    parts.extend(estimates.iter().map(|(model, estimate)| sources(model, estimate)));
+    parts.join("\n\n")
+}
+
+/// The rows: what they are called, and a value for each model.
+fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
+    let row = |label: &str, value: &dyn Fn(&Estimate) -> String| {
+        let values = estimates.iter().map(|(_, estimate)| value(estimate)).collect();
+        (label.to_owned(), values)
+    };
+    let ranks = estimates
+        .first()
+        .map_or(1, |(_, estimate)| estimate.question.tensor_parallel);
+    let component = |component: Component| {
+        let provenance = estimates
+            .iter()
+            .find_map(|(_, estimate)| Some(part(estimate, component)?.provenance));
+        let label = provenance.map_or_else(
+            || component.title().to_owned(),
+            |provenance| format!("{} ({provenance})", component.title()),
+        );
+        row(&label, &|estimate| {
+            part(estimate, component).map_or_else(String::new, |part| gib(u64::try_from(part.bytes).unwrap_or(0)))
+        })
+    };
+    let mut rows = vec![
+        row("parameters", &|estimate| billions(estimate.parameters)),
+        row("weights", &|estimate| match &estimate.quantization {
+            Some(quantization) => format!("{quantization}, {}", estimate.dtype),
+            None => estimate.dtype.to_string(),
+        }),
+        row("KV cache", &|estimate| estimate.kv_cache_dtype.to_string()),
+        component(Component::Weights),
+        component(Component::KvUsed),
+        component(Component::Activations),
+        component(Component::RuntimeContext),
+    ];
+    rows.push(row("together", &|estimate| {
+        estimate.ranks.first().map_or_else(String::new, |rank| gib(rank.total))
+    }));
+    if ranks > 1 {
+        rows.push(row(&format!("on all {ranks} ranks"), &|estimate| {
+            gib(estimate.total.total)
+        }));
+    }
+    rows.push(row("KV cache of a token", &|estimate| {
+        format!("{} B", estimate.kv_bytes_per_token)
+    }));
+    if estimates
+        .iter()
+        .any(|(_, estimate)| estimate.state_bytes_per_sequence > 0)
+    {
+        rows.push(row("state of a sequence", &|estimate| {
+            format!("{} B", estimate.state_bytes_per_sequence)
+        }));
+    }
+    if estimates.iter().any(|(_, estimate)| estimate.fits.is_some()) {
+        let fits = |label: &str, value: &dyn Fn(&crate::memory::Fits) -> String| {
+            row(label, &|estimate| {
+                estimate.fits.as_ref().map_or_else(String::new, value)
+            })
+        };
+        rows.push(fits("may be used of a GPU", &|fits| gib(fits.budget)));
+        rows.push(fits("left for KV cache", &|fits| gib(fits.kv_bytes)));
+        rows.push(fits("tokens that holds", &|fits| {
+            fits.tokens
+                .map_or_else(|| "any".to_owned(), |tokens| tokens.to_string())
+        }));
+        rows.push(fits("sequences at once", &|fits| fits.sequences.to_string()));
+        rows.push(fits("longest sequence", &|fits| fits.longest.to_string()));
+        rows.push(fits("fits", &|fits| if fits.fits { "yes" } else { "no" }.to_owned()));
+    }
+    rows
+}
+
+/// How a model's figures were got, and what is not in them.
+fn sources(model: &str, estimate: &Estimate) -> String {
+    let mut lines = vec![format!("{model} ({})", estimate.family)];
+    let parts = estimate
+        .ranks
+        .first()
+        .map(|rank| rank.parts.as_slice())
+        .unwrap_or_default();
+    let shown = parts.iter().filter(|part| part.component != Component::Unexplained);
+    lines.extend(shown.map(|part| format!("  {}, {}: {}", part.component.title(), part.provenance, part.source)));
+    let kinds = estimate.layers.iter().map(|kind| {
+        let mut kept = Vec::new();
+        if kind.kv_bytes_per_token > 0 {
+            kept.push(match kind.window {
+                Some(window) => format!("{} B of each of the last {window} tokens", kind.kv_bytes_per_token),
+                None => format!("{} B of each token", kind.kv_bytes_per_token),
+            });
+        }
+        if kind.state_bytes > 0 {
+            kept.push(format!("{} B of each sequence", kind.state_bytes));
+        }
+        format!("  {} layers keep {}", kind.count, kept.join(" and "))
+    });
+    lines.extend(kinds);
+    lines.extend(estimate.notes.iter().map(|note| format!("  note: {note}")));
+    lines.join("\n")
+}
+
+fn part(estimate: &Estimate, component: Component) -> Option<&Part> {
+    estimate.ranks.first()?.part(component)
+}
+
+/// The last part of a path or name: columns are narrow.
+fn short(model: &str) -> &str {
+    let trimmed = model.trim_end_matches('/');
+    trimmed
+        .rsplit('/')
+        .next()
+        .filter(|name| !name.is_empty())
+        .unwrap_or(model)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn gib(bytes: u64) -> String {
+    format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn billions(parameters: u64) -> String {
+    format!("{:.3} B", parameters as f64 / 1e9)
+}
