@@ -1,4 +1,4 @@
-//! Lists the Rhai files that ship inside the binary, so that a new engine, module or script is one file and no Rust change.
+//! Lists the files that ship inside the binary, so that a new engine, module, script or probe is one file and no Rust change.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,12 +10,16 @@ use std::path::{Path, PathBuf};
 fn main() -> io::Result<()> {
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
     let mut table = String::new();
-    for (constant, folder) in [("MODULES", "stdlib"), ("SCRIPTS", "scripts")] {
+    for (constant, folder, extension) in [
+        ("MODULES", "stdlib", "rhai"),
+        ("SCRIPTS", "scripts", "rhai"),
+        ("PROBES", "stdlib/probes", "py"),
+    ] {
         println!("cargo::rerun-if-changed={folder}");
         let folder = root.join(folder);
         let mut files = Vec::new();
         if folder.is_dir() {
-            collect(&folder, &mut files)?;
+            collect(&folder, extension, &mut files)?;
         }
         files.sort();
         list(&mut table, constant, &folder, &files)?;
@@ -27,13 +31,13 @@ fn variable(name: &str) -> io::Result<String> {
     env::var(name).map_err(Error::other)
 }
 
-/// Every `*.rhai` below `folder`.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+/// Every file with this extension below `folder`.
+fn collect(folder: &Path, extension: &str, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            collect(&path, files)?;
-        } else if path.extension() == Some(OsStr::new("rhai")) {
+            collect(&path, extension, files)?;
+        } else if path.extension() == Some(OsStr::new(extension)) {
             files.push(path);
         }
     }

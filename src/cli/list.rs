@@ -1,4 +1,4 @@
-//! `profiler list`: lists the shipped scripts and modules with their first line.
+//! `profiler list`: lists the shipped scripts, modules and probes with their first line.
 
 use serde::Serialize;
 
@@ -20,6 +20,7 @@ pub(super) struct Args {
 struct Listing {
     scripts: Vec<Shipped>,
     modules: Vec<Shipped>,
+    probes: Vec<Shipped>,
 }
 
 /// Prints a line for each.
@@ -27,6 +28,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let listing = Listing {
         scripts: shipped::described_scripts(),
         modules: shipped::described_modules(),
+        probes: shipped::described_probes(),
     };
     let text = if args.json {
         serde_json::to_string_pretty(&listing).map_err(|error| Fault::internal(error.to_string()))?
@@ -38,7 +40,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 }
 
 fn table(listing: &Listing) -> String {
-    let all = || listing.scripts.iter().chain(&listing.modules);
+    let all = || listing.scripts.iter().chain(&listing.modules).chain(&listing.probes);
     let width = all().map(|one| one.name.len()).max().unwrap_or(0);
     let lines: Vec<_> = all()
         .map(|one| format!("{:width$}  {}", one.name, one.summary).trim_end().to_owned())

@@ -1,4 +1,5 @@
-//! The Rhai files that ship inside the binary: `scripts/*.rhai`, run by name, and `stdlib/**/*.rhai`, imported as `std/…`.
+//! The files that ship inside the binary: `scripts/*.rhai`, run by name, `stdlib/**/*.rhai`, imported as `std/…`, and the Python
+//! programs of `stdlib/probes`.
 //!
 //! A debug build reads them from the source tree instead, so that an edit shows without a build.
 
@@ -24,13 +25,45 @@ pub fn modules() -> impl Iterator<Item = &'static str> {
 /// The text of a shipped script.
 #[must_use]
 pub fn script(name: &str) -> Option<Cow<'static, str>> {
-    text(SCRIPTS, "scripts", name)
+    text(SCRIPTS, "scripts", name, "rhai")
 }
 
 /// The text of a shipped module, by its name below `std/`.
 #[must_use]
 pub fn module(name: &str) -> Option<Cow<'static, str>> {
-    text(MODULES, "stdlib", name)
+    text(MODULES, "stdlib", name, "rhai")
+}
+
+/// What lies beside every probe for it to import, and is none itself.
+const SHARED: [&str; 2] = ["profiler_probe", "profiler_nvml"];
+
+/// Names of the shipped in-process probes: `allocator`, …
+pub fn probes() -> impl Iterator<Item = &'static str> {
+    let known = PROBES.iter().map(|(name, _)| *name);
+    known.filter(|name| !name.contains('/') && !SHARED.contains(name))
+}
+
+/// The text of a shipped probe.
+#[must_use]
+pub fn probe(name: &str) -> Option<Cow<'static, str>> {
+    probes().find(|known| *known == name).and_then(python)
+}
+
+/// What a probe may import: names of files, and texts.
+#[must_use]
+pub fn beside_probes() -> Vec<(String, String)> {
+    let files = SHARED.iter().filter_map(|name| Some((format!("{name}.py"), python(name)?.into_owned())));
+    files.collect()
+}
+
+/// The `sitecustomize` of an engine that was launched with `in_process`.
+#[must_use]
+pub fn probe_hook() -> Cow<'static, str> {
+    python("hook/sitecustomize").unwrap_or_default()
+}
+
+fn python(name: &str) -> Option<Cow<'static, str>> {
+    text(PROBES, "stdlib/probes", name, "py")
 }
 
 /// What `profiler list` says of one file.
@@ -56,6 +89,18 @@ pub fn described_modules() -> Vec<Shipped> {
         .collect()
 }
 
+/// The shipped probes with the first line of their docstring.
+#[must_use]
+pub fn described_probes() -> Vec<Shipped> {
+    let summary = |text: &str| text.trim_start_matches("\"\"\"").lines().next().unwrap_or_default().to_owned();
+    probes()
+        .map(|name| Shipped {
+            name: format!("std/probes/{name}"),
+            summary: probe(name).as_deref().map(summary).unwrap_or_default(),
+        })
+        .collect()
+}
+
 fn described(name: String, text: Option<Cow<'static, str>>) -> Shipped {
     let summary = text
         .as_deref()
@@ -65,12 +110,17 @@ fn described(name: String, text: Option<Cow<'static, str>>) -> Shipped {
     Shipped { name, summary }
 }
 
-fn text(table: &[(&str, &'static str)], folder: &str, name: &str) -> Option<Cow<'static, str>> {
+fn text(
+    table: &[(&str, &'static str)],
+    folder: &str,
+    name: &str,
+    extension: &str,
+) -> Option<Cow<'static, str>> {
     let (_, embedded) = table.iter().find(|(known, _)| *known == name)?;
     if cfg!(debug_assertions) {
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join(folder)
-            .join(format!("{name}.rhai"));
+            .join(format!("{name}.{extension}"));
         if let Ok(text) = std::fs::read_to_string(file) {
             return Some(Cow::Owned(text));
         }

@@ -1,0 +1,65 @@
+"""The little that the probes ask NVML, by ctypes: the driver's version, and what this process holds on a device.
+
+Not a probe itself. `pynvml` is not needed. Structures and versions as in NVIDIA's nvml.h.
+"""
+
+import ctypes
+import os
+
+NOT_TOLD = "the driver names no memory of this process: it runs in another process namespace, or the driver does not tell"
+
+
+class ProcessInfo(ctypes.Structure):
+    """nvmlProcessInfo_t, as nvmlDeviceGetComputeRunningProcesses_v3 fills it."""
+
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("used", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    ]
+
+
+def library():
+    """NVML, initialised; None where there is none."""
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        return nvml if nvml.nvmlInit_v2() == 0 else None
+    except (OSError, AttributeError):
+        return None
+
+
+def driver_version():
+    """`580.159.04`; None where it cannot be told."""
+    nvml = library()
+    text = ctypes.create_string_buffer(96)
+    if nvml is None or nvml.nvmlSystemGetDriverVersion(text, 96) != 0:
+        return None
+    return text.value.decode()
+
+
+def own_memory(torch, index):
+    """Bytes that this process holds on torch's device `index`, and None; or None, and why they are not known."""
+    nvml = library()
+    if nvml is None:
+        return None, "there is no NVML here"
+    identity = getattr(torch.cuda.get_device_properties(index), "uuid", None)
+    if identity is None:
+        return None, "this torch does not tell the UUID of a device"
+    name = "GPU-%s" % str(identity).replace("GPU-", "")
+    device = ctypes.c_void_p()
+    if nvml.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(device)) != 0:
+        return None, "NVML does not know the device %s" % name
+    count = ctypes.c_uint(1024)
+    found = (ProcessInfo * 1024)()
+    try:
+        status = nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(count), found)
+    except AttributeError:
+        return None, "the driver is too old to tell the memory of processes"
+    if status != 0:
+        return None, "NVML lists no processes: status %d" % status
+    for process in found[: count.value]:
+        # All bits set: the driver does not tell.
+        if process.pid == os.getpid() and process.used != 2**64 - 1:
+            return process.used, None
+    return None, NOT_TOLD
