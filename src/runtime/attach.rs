@@ -229,7 +229,7 @@ impl Attached {
     }
 
     /// The container, if the user allows going inside.
-    fn entered(&self) -> Result<&Inside> {
+    pub(super) fn entered(&self) -> Result<&Inside> {
         let (name, inside) = self.container.as_ref().ok_or_else(|| {
             Fault::usage("a URL has no inside to reach into").hint("attach to the container by its name")
         })?;

@@ -14,7 +14,7 @@ use crate::fault::{Fault, Kind, Result};
 /// What stands for the folder in arguments and environment.
 const PLACE: &str = "{files}";
 /// The folder inside a container, as an archive names it.
-const INSIDE: &str = "profiler-files";
+pub(super) const INSIDE: &str = "profiler-files";
 /// All texts together: options, not data.
 const MOST_BYTES: usize = 1 << 20;
 
@@ -79,20 +79,20 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|error| Fault::io(path, &error))
 }
 
-/// The folder with the files as a tar archive that belongs into `/` of a container, readable by whoever the engine runs as.
-pub(super) fn archive(files: &BTreeMap<String, String>) -> Result<Bytes> {
+/// The folder `name` with the files as a tar archive that belongs into `/` of a container, readable by whoever the engine runs as.
+pub(super) fn archive(name: &str, files: &BTreeMap<String, String>) -> Result<Bytes> {
     let packed = || {
         let mut archive = tar::Builder::new(Vec::new());
         let mut folder = tar::Header::new_gnu();
         folder.set_entry_type(tar::EntryType::Directory);
         folder.set_mode(0o755);
         folder.set_size(0);
-        archive.append_data(&mut folder, format!("{INSIDE}/"), std::io::empty())?;
-        for (name, text) in files {
+        archive.append_data(&mut folder, format!("{name}/"), std::io::empty())?;
+        for (file, text) in files {
             let mut header = tar::Header::new_gnu();
             header.set_mode(0o644);
             header.set_size(text.len() as u64);
-            archive.append_data(&mut header, format!("{INSIDE}/{name}"), text.as_bytes())?;
+            archive.append_data(&mut header, format!("{name}/{file}"), text.as_bytes())?;
         }
         archive.into_inner()
     };

@@ -24,6 +24,8 @@ pub struct Launch {
     pub env: BTreeMap<String, String>,
     /// Text files that the engine reads, by plain names; `{files}` in arguments and environment stands for their folder.
     pub files: BTreeMap<String, String>,
+    /// Whether probes may ask its processes from within: see `hook`.
+    pub in_process: bool,
     /// Docker: the port that the server listens on inside the container.
     pub port: u16,
     /// Docker: folders of the host.

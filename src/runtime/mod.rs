@@ -5,6 +5,7 @@
 //! [`start`] and [`attach`] give a [`Service`], the same whatever the runtime; [`Permits`] is asked before anything starts.
 
 mod attach;
+mod captured;
 mod cgroup;
 mod claims;
 mod credentials;
@@ -12,6 +13,7 @@ mod disk;
 mod docker;
 mod exec_output;
 mod files;
+mod hook;
 mod identity;
 mod in_process;
 mod kind;
@@ -21,6 +23,7 @@ mod log_book;
 pub mod orphans;
 mod permits;
 mod process;
+mod program;
 pub mod redact;
 mod service;
 mod services;
@@ -28,6 +31,7 @@ mod start;
 mod state;
 
 pub use attach::{Target, attach};
+pub use captured::Captured;
 pub use disk::free as disk_free;
 pub use docker::{Daemon, look as look_at_docker};
 pub use exec_output::ExecOutput;
@@ -36,6 +40,7 @@ pub use kind::RuntimeKind;
 pub use launch::{Launch, Mount};
 pub use log_book::{Arrived, LogBook};
 pub use permits::{Grant, Permits};
+pub use program::{Program, holding};
 pub use service::Service;
 pub use services::Services;
 pub use start::{StartContext, start};

@@ -1,5 +1,6 @@
 //! One server under way, wherever it lives: what the engine room asks of it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::attach::Attached;
 use super::docker::Container;
 use super::in_process::InProcess;
 use super::process::Process;
-use super::{ExecOutput, LogBook, RuntimeKind, State};
+use super::{Captured, ExecOutput, LogBook, RuntimeKind, State, files};
 use crate::fault::{Fault, Result};
 use crate::runtime::state::Exit;
 use crate::sim::SimHandle;
@@ -197,6 +198,37 @@ impl Service {
         }
     }
 
+    /// Runs a command inside it, to its end, its streams apart.
+    pub(super) async fn capture(&self, command: &[String], env: &BTreeMap<String, String>) -> Result<Captured> {
+        match &self.body {
+            Body::Container(container) => container.inside().capture(command, env).await,
+            Body::Process(process) => process.capture(command, env).await,
+            Body::Attached(attached) => attached.entered()?.capture(command, env).await,
+            Body::InProcess(_) => Err(no_inside("sim")),
+        }
+    }
+
+    /// Puts files where a command inside it finds them.
+    pub(super) async fn place(&self, folder: &str, texts: &BTreeMap<String, String>) -> Result<Placed> {
+        match &self.body {
+            Body::Container(container) => container.inside().place(folder, texts).await.map(Placed::Inside),
+            Body::Process(_) => match files::folder(texts)? {
+                Some(folder) => Ok(Placed::Here(folder)),
+                None => Err(Fault::internal("a probe without files")),
+            },
+            Body::Attached(attached) => attached.entered()?.place(folder, texts).await.map(Placed::Inside),
+            Body::InProcess(_) => Err(no_inside("sim")),
+        }
+    }
+
+    /// The Python that it runs in, where that can be seen from here.
+    pub(super) fn python(&self) -> Option<String> {
+        match &self.body {
+            Body::Process(process) => process.python(),
+            _ => None,
+        }
+    }
+
     /// Its processes, as this host numbers them. Empty where they cannot be seen from here.
     pub async fn pids(&self) -> Result<Vec<u32>> {
         match &self.body {
@@ -213,6 +245,24 @@ impl Service {
             Body::Container(container) => container.inside().cgroup().await,
             Body::Attached(attached) => attached.cgroup().await,
             Body::Process(_) | Body::InProcess(_) => Ok(None),
+        }
+    }
+}
+
+/// A folder with files of ours.
+pub(super) enum Placed {
+    /// In a container: the guard removes it.
+    Inside(String),
+    /// On this machine: removed with this.
+    Here(tempfile::TempDir),
+}
+
+impl Placed {
+    /// Its path, as a command inside the server finds it.
+    pub(super) fn path(&self) -> std::borrow::Cow<'_, str> {
+        match self {
+            Placed::Inside(path) => path.into(),
+            Placed::Here(folder) => folder.path().to_string_lossy(),
         }
     }
 }

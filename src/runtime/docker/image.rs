@@ -12,6 +12,8 @@ pub(super) struct Image {
     pub(super) reference: String,
     /// The digest of its registry where it has one, else its id: what tells it from another of the same name.
     pub(super) digest: String,
+    /// Its environment: `NAME=value`.
+    pub(super) env: Vec<String>,
 }
 
 /// The image, pulled if it is not here.
@@ -34,6 +36,7 @@ async fn inspect(docker: &Docker, reference: &str) -> Result<Option<Image>> {
     match docker.inspect_image(reference).await {
         Ok(found) => Ok(Some(Image {
             reference: reference.to_owned(),
+            env: found.config.and_then(|config| config.env).unwrap_or_default(),
             digest: found
                 .repo_digests
                 .unwrap_or_default()

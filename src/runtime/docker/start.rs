@@ -15,7 +15,7 @@ use super::{Container, connect, fault, gpu, image, labels, logs, names, remove};
 use crate::fault::{Fault, Kind, Result};
 use crate::runtime::service::{Body, Service};
 use crate::runtime::start::phase;
-use crate::runtime::{Grant, Identity, Launch, LogBook, StartContext, credentials, files, redact};
+use crate::runtime::{Grant, Identity, Launch, LogBook, StartContext, credentials, files, hook, redact};
 
 /// How often another port is tried when somebody took the one that the kernel gave.
 const ATTEMPTS: usize = 3;
@@ -50,9 +50,11 @@ pub(in crate::runtime) async fn start(
         &format!("{} {}", image.reference, redact::words(&launch.args).join(" ")),
     )?;
 
+    let path = image.env.iter().find_map(|entry| entry.strip_prefix("PYTHONPATH="));
+    let launch = hook::hooked(launch, path.map(str::to_owned), name);
     let starter = Starter {
         docker,
-        launch: files::placed(launch, &files::inside()),
+        launch: files::placed(&launch, &files::inside()),
         grant: grant.clone(),
         image,
         gpus,
@@ -137,7 +139,7 @@ impl Starter {
     async fn fill_and_start(&self, id: &str) -> Result<()> {
         if !self.launch.files.is_empty() {
             let options = UploadToContainerOptionsBuilder::default().path("/").build();
-            let archive = bollard::body_full(files::archive(&self.launch.files)?);
+            let archive = bollard::body_full(files::archive(files::INSIDE, &self.launch.files)?);
             self.docker
                 .upload_to_container(id, Some(options), archive)
                 .await

@@ -16,7 +16,7 @@ use crate::fault::{Fault, Result};
 use crate::runtime::lines::Lines;
 use crate::runtime::service::Body;
 use crate::runtime::state::Exit;
-use crate::runtime::{Grant, Identity, Launch, LogBook, Service, StartContext, credentials, files, identity, redact};
+use crate::runtime::{Grant, Identity, Launch, LogBook, Service, StartContext, credentials, files, hook, identity, redact};
 use crate::telemetry;
 
 /// Starts the process that `launch` describes; it is entered among the services before this returns.
@@ -27,6 +27,7 @@ pub(in crate::runtime) fn start(
     logs: LogBook,
     context: &StartContext,
 ) -> Result<Service> {
+    let launch = &hook::hooked(launch, std::env::var("PYTHONPATH").ok(), name);
     let port = free_port(launch.port)?;
     let folder = files::folder(&launch.files)?;
     let place = folder.as_ref().map(|folder| folder.path().display().to_string());

@@ -68,6 +68,13 @@ pub(in crate::runtime) fn variable(pid: u32, name: &str) -> Option<String> {
         .map(|(_, value)| value.to_owned())
 }
 
+/// The words that a process was called with.
+pub(in crate::runtime) fn command(pid: u32) -> Option<Vec<String>> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = words.split(|&byte| byte == 0).filter(|word| !word.is_empty());
+    Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+}
+
 /// The numbers of all living processes.
 pub(in crate::runtime) fn all() -> Vec<u32> {
     living().into_iter().map(|seen| seen.pid).collect()
