@@ -54,7 +54,7 @@ pub(super) struct Live {
     pub(super) life: Life,
     starts: Starts,
     /// Memory of the GPUs before the first start.
-    baseline: Option<Reading>,
+    pub(super) baseline: Option<Reading>,
 }
 
 /// An engine that is up.
@@ -107,6 +107,12 @@ impl Engine {
                     .hint("one of: docker, process, attach, sim, auto"));
             }
         };
+        if options.in_process && matches!(runtime, RuntimeKind::Sim | RuntimeKind::Attach) {
+            return Err(
+                Fault::usage(format!("option `in_process` means nothing to the runtime `{runtime}`"))
+                    .hint("it is for an engine that is started in a container or as a process"),
+            );
+        }
         Ok(Self {
             rules: Rules::of(adapter.as_ref())?,
             client: http::build(
@@ -143,13 +149,7 @@ impl Engine {
     ///
     /// `engine` when it does not become ready; what the runtime needs and does not find is `missing`.
     pub fn start(&self) -> Result<bool> {
-        let smallest = Limits {
-            input: 1,
-            output: 1,
-            total: 2,
-            concurrency: 1,
-        };
-        match self.ensure(&mut self.lock(), smallest)? {
+        match self.ensure(&mut self.lock(), Limits::SMALLEST)? {
             Ensured::Running(started) => Ok(started),
             Ensured::Failed(failure) => {
                 let message = failure.evidence.message.unwrap_or_default();
@@ -356,6 +356,15 @@ impl Engine {
             told_until,
         });
         Ok(())
+    }
+
+    /// Puts away an engine that has ended by itself.
+    pub(super) fn put_away_dead(&self, live: &mut Live) -> Result<()> {
+        let dead = match &live.running {
+            Some(running) => self.context.tasks.wait(running.server.exit())?.is_some(),
+            None => false,
+        };
+        if dead { self.stop_running(live) } else { Ok(()) }
     }
 
     fn stop_running(&self, live: &mut Live) -> Result<()> {

@@ -9,6 +9,14 @@ use crate::boundary::Point;
 use crate::fault::{Fault, Result};
 
 impl Limits {
+    /// The least that can be asked.
+    pub(super) const SMALLEST: Self = Self {
+        input: 1,
+        output: 1,
+        total: 2,
+        concurrency: 1,
+    };
+
     /// Exactly a point.
     ///
     /// # Errors

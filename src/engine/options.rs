@@ -48,6 +48,8 @@ pub struct LaunchOptions {
     pub cuda_graphs: Option<bool>,
     /// Whether the KV cache of earlier prompts is used again; without it, as the engine does by itself.
     pub prefix_cache: Option<bool>,
+    /// Whether in-process probes may ask the engine's own processes: it starts with a hook in front of its PYTHONPATH.
+    pub in_process: bool,
     /// Random weights: only the model's shape is needed.
     pub random_weights: bool,
     /// Further arguments of the engine, as on its command line.
@@ -96,6 +98,7 @@ impl Default for LaunchOptions {
             memory_fraction: None,
             cuda_graphs: None,
             prefix_cache: None,
+            in_process: false,
             random_weights: false,
             engine_args: Vec::new(),
             env: BTreeMap::new(),

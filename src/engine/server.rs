@@ -8,7 +8,9 @@ use serde_json::json;
 use super::Engine;
 use super::failure::Exit;
 use crate::fault::{Fault, Result};
-use crate::runtime::{Arrived, Launch, RuntimeKind, Service, StartContext, Target, attach, start};
+use crate::runtime::{
+    Arrived, Captured, Launch, Program, RuntimeKind, Service, StartContext, Target, attach, start,
+};
 use crate::sim::Spec;
 use crate::telemetry::Reading;
 
@@ -21,6 +23,7 @@ pub(super) struct Server {
 impl Engine {
     /// Starts what the adapter describes.
     pub(super) fn launch(&self, mut launch: Launch) -> Result<Server> {
+        launch.in_process |= self.options.in_process;
         if let Some(spec) = launch.sim.take() {
             // The files that a script names lie below its folder.
             launch.sim = Some(json!(Spec::of_script(spec, &self.context.home)?));
@@ -48,7 +51,7 @@ impl Engine {
         Server::of(self.context.tasks.wait(attach(&target, &context))?)
     }
 
-    fn start_context(&self) -> StartContext {
+    pub(super) fn start_context(&self) -> StartContext {
         let own = self.options.image.is_none() && self.options.program.is_none();
         StartContext {
             run: Arc::clone(&self.context.run),
@@ -138,6 +141,11 @@ impl Server {
     /// Ends it, unless it is not ours to end.
     pub(super) async fn stop(&self, grace: Duration) -> Result<()> {
         self.service.stop(grace).await
+    }
+
+    /// Runs a program inside it, beside what serves.
+    pub(super) async fn run_program(&self, program: &Program) -> Result<Captured> {
+        self.service.run_program(program).await
     }
 
     /// Memory of the simulated device, where this is one.

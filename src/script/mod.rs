@@ -24,6 +24,7 @@ mod meter;
 mod nearest;
 mod options;
 pub mod params;
+mod probe;
 pub mod reference;
 pub mod repl;
 mod reporting;

@@ -147,6 +147,17 @@ impl Permits {
         ))
     }
 
+    /// Whether code or environment that a script brings may run in the container of an engine, which may have the token and the model cache.
+    pub fn check_program(&self, what: &str) -> Result<()> {
+        if self.exec {
+            return Ok(());
+        }
+        Err(Fault::not_allowed(
+            format!("{what}, which the script brings, in the container of an engine"),
+            "allow it with `--allow exec`",
+        ))
+    }
+
     /// Whether native processes may be started.
     pub fn check_process(&self) -> Result<()> {
         if self.process {

@@ -13,6 +13,7 @@ mod fault;
 mod gpu;
 mod memory;
 mod params;
+mod probe;
 mod process;
 mod prompt;
 mod record;
@@ -57,6 +58,8 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_static_module("gpu", exported_module!(gpu::gpu).into());
     engine.register_global_module(exported_module!(memory::memory).into());
     engine.register_global_module(exported_module!(params::params).into());
+    engine.register_static_module("probe", exported_module!(probe::probe).into());
+    engine.register_global_module(exported_module!(probe::methods).into());
     engine.register_static_module("prompt", exported_module!(prompt::prompt).into());
     engine.register_global_module(exported_module!(record::record).into());
     engine.register_global_module(exported_module!(report::report).into());

@@ -1,0 +1,145 @@
+//! In-process probes by name: those that ship, and a script's own; and running one without an engine.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::nearest::nearest;
+use super::resolver::below;
+use super::source::{self, Source};
+use super::{Host, shipped};
+use crate::engine::{Arguments, ProbeProgram, ProgramOptions};
+use crate::fault::{Fault, Result};
+use crate::runtime::{self, Launch, Mount, RuntimeKind, StartContext, holding};
+
+/// Options of `probe::run`.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Options {
+    args: Arguments,
+    env: BTreeMap<String, String>,
+    python: Option<String>,
+    timeout: f64,
+    /// Docker: the image; without it, a native process.
+    image: Option<String>,
+    mounts: Vec<Mount>,
+    gpus: Value,
+    shm_size: Option<u64>,
+    memory_limit: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let usual = ProgramOptions::default();
+        Self {
+            args: usual.args,
+            env: usual.env,
+            python: usual.python,
+            timeout: usual.timeout,
+            image: None,
+            mounts: Vec::new(),
+            gpus: json!([]),
+            shm_size: None,
+            memory_limit: None,
+        }
+    }
+}
+
+/// The probe `name`: a shipped one, or a path such as `./mine.py` relative to the main script. What runs is kept in the run's folder.
+pub(super) fn program(host: &Host, name: &str) -> Result<ProbeProgram> {
+    let own = name.contains('/') || name.ends_with(".py");
+    let (key, file, source) = if own { of_the_script(host, name)? } else { of_the_library(name)? };
+    host.run.module(&key, &source.text, &source.sha256)?;
+    let mut files: BTreeMap<String, String> = shipped::beside_probes().into_iter().collect();
+    files.insert(file.clone(), source.text.to_string());
+    Ok(ProbeProgram {
+        name: name.to_owned(),
+        file,
+        files,
+        sha256: source.sha256,
+        shipped: !own,
+    })
+}
+
+fn of_the_script(host: &Host, name: &str) -> Result<(String, String, Source)> {
+    let root = host.settings.root();
+    let found = below(&root, &root.join(name), name).map_err(|fault| fault.while_doing(format!("probe `{name}`")))?;
+    let source = Source::new(found.key(), &found.read()?);
+    let stem = Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let file = match stem.chars().all(plain) && !stem.starts_with('.') && stem.len() <= 100 {
+        true => stem,
+        false => "probe.py".to_owned(),
+    };
+    Ok((source::module_name(&root, &source.key), file, source))
+}
+
+fn of_the_library(name: &str) -> Result<(String, String, Source)> {
+    let Some(text) = shipped::probe(name) else {
+        let fault = Fault::usage(format!("there is no probe `{name}`"));
+        return Err(match nearest(name, shipped::probes()) {
+            Some(near) => fault.hint(format!("a probe has a similar name: `{near}`")),
+            None => {
+                let names: Vec<_> = shipped::probes().map(|name| format!("`{name}`")).collect();
+                fault.hint(format!(
+                    "there are {}; your own is named by its path, such as `./mine.py`",
+                    names.join(", ")
+                ))
+            }
+        });
+    };
+    let key = format!("std/probes/{name}.py");
+    Ok((key.clone(), format!("{name}.py"), Source::new(&key, &text)))
+}
+
+/// Runs a probe in a process or container of its own.
+pub(super) fn run_alone(host: &Host, name: &str, given: Options) -> Result<Value> {
+    let probe = program(host, name)?;
+    let options = ProgramOptions {
+        args: given.args,
+        env: BTreeMap::new(),
+        python: given.python,
+        timeout: given.timeout,
+    };
+    let ready = probe.with(&options)?;
+    let mut launch: Launch = serde_json::from_value(json!({ "gpus": given.gpus }))
+        .map_err(|error| Fault::usage(format!("option `gpus`: {error}")))?;
+    launch = Launch {
+        image: given.image,
+        env: given.env,
+        mounts: given.mounts,
+        shm_size: given.shm_size,
+        memory_limit: given.memory_limit,
+        ..launch
+    };
+    let kind = match launch.image {
+        Some(_) => RuntimeKind::Docker,
+        None => RuntimeKind::Process,
+    };
+    if kind == RuntimeKind::Process && (!launch.mounts.is_empty() || !launch.gpus.is_empty() || launch.memory_limit.is_some()) {
+        return Err(Fault::usage("`mounts`, `gpus` and `memory_limit` belong to a container")
+            .hint("name an `image`; a native process sees what you see: `env: #{ CUDA_VISIBLE_DEVICES: \"0\" }`"));
+    }
+    let launch = holding(launch, options.python.as_deref());
+    host.permits.check_launch(kind, &launch, false)?;
+    if host.settings.dry_run {
+        return Err(Fault::dry_run(format!("the probe `{name}` would be run")));
+    }
+    let question = probe.question(json!({ "image": launch.image, "gpus": launch.gpus, "mounts": launch.mounts }), &options);
+    let context = StartContext {
+        run: Arc::clone(&host.run),
+        permits: host.permits.clone(),
+        services: Arc::clone(&host.services),
+        shipped_image: false,
+        prefix: "probe".to_owned(),
+    };
+    probe.once(&host.run, question, || {
+        let service = host.tasks.wait(runtime::start(kind, &launch, &context))?;
+        let captured = host.tasks.wait(service.run_program(&ready));
+        host.tasks.finish(service.stop(service.grace()))?;
+        captured
+    })
+}
