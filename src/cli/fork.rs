@@ -10,9 +10,9 @@ use crate::script;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// Name of a shipped script, or of a module such as std/engines/vllm
+    /// Name of a shipped script, of a module such as std/engines/vllm, or of a probe such as std/probes/layers
     name: String,
-    /// Where to; NAME.rhai in the current folder when absent
+    /// Where to; NAME.rhai (or .py) in the current folder when absent
     file: Option<PathBuf>,
     /// Copy its strategy as well, and import the copy
     #[arg(long)]
@@ -28,8 +28,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// `adaptive.rhai` in the current folder.
+/// `adaptive.rhai`, or `layers.py` of a probe, in the current folder.
 fn beside(name: &str) -> PathBuf {
     let stem = Path::new(name).file_name().unwrap_or_default();
-    Path::new(stem).with_extension("rhai")
+    Path::new(stem).with_extension(if name.starts_with("std/probes/") { "py" } else { "rhai" })
 }

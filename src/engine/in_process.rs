@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Engine, Limits};
 use super::handle::Live;
+use super::{Engine, Limits};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::{Event, Run};
 use crate::runtime::{Captured, Program, RuntimeKind, holding, redact, start};
@@ -124,10 +124,15 @@ impl ProbeProgram {
                 options.timeout
             )));
         }
-        let interpreter = options.python.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
+        let interpreter = options
+            .python
+            .as_deref()
+            .map(|path| path.rsplit('/').next().unwrap_or(path));
         if let Some(name) = interpreter.filter(|name| !name.starts_with("python") && !name.starts_with("pypy")) {
-            return Err(Fault::usage(format!("option `python` names `{name}`, which is no Python"))
-                .hint("give the path of an interpreter, such as `/opt/venv/bin/python3`"));
+            return Err(
+                Fault::usage(format!("option `python` names `{name}`, which is no Python"))
+                    .hint("give the path of an interpreter, such as `/opt/venv/bin/python3`"),
+            );
         }
         Ok(Program {
             file: self.file.clone(),
@@ -221,8 +226,10 @@ impl Engine {
     /// The containers of shipped adapters have the token and the model cache: no code that comes with a script runs there unasked.
     fn check_program(&self, probe: &ProbeProgram, options: &ProgramOptions) -> Result<()> {
         match self.runtime {
-            RuntimeKind::Sim => Err(Fault::usage("the simulated engine has no inside that a probe could look into")
-                .hint("use the runtime `docker` or `process`, or `probe::run`")),
+            RuntimeKind::Sim => Err(
+                Fault::usage("the simulated engine has no inside that a probe could look into")
+                    .hint("use the runtime `docker` or `process`, or `probe::run`"),
+            ),
             RuntimeKind::Process => self.context.permits.check_process(),
             RuntimeKind::Docker | RuntimeKind::Attach if !probe.shipped => {
                 self.context.permits.check_program(&format!("`{}`", probe.name))
@@ -264,11 +271,7 @@ fn document(name: &str, captured: &Captured) -> Result<Value> {
     let code = captured.code.unwrap_or(0);
     if code != 0 {
         let Some(error) = said("error") else {
-            return Err(Fault::new(
-                Kind::Engine,
-                format!("the probe `{name}` ended with status {code}"),
-            )
-            .hint(words()));
+            return Err(Fault::new(Kind::Engine, format!("the probe `{name}` ended with status {code}")).hint(words()));
         };
         let kind = match code {
             IS_MISSING => Kind::Missing,
@@ -311,7 +314,17 @@ mod tests {
         let named = json!({ "max_tokens": 5, "fast": true, "slow": false, "none": null, "file": ["a", "b"], "x": 0.5 });
         assert_eq!(
             words(named).unwrap(),
-            ["--fast", "--file", "a", "--file", "b", "--max-tokens", "5", "--x", "0.5"]
+            [
+                "--fast",
+                "--file",
+                "a",
+                "--file",
+                "b",
+                "--max-tokens",
+                "5",
+                "--x",
+                "0.5"
+            ]
         );
         assert_eq!(words(json!(["-a", "b"])).unwrap(), ["-a", "b"]);
         assert!(words(json!({ "a": {} })).unwrap_err().message.contains("args.a"));
@@ -347,7 +360,10 @@ mod tests {
     fn a_program_that_fails_says_why() {
         let fault = |code, stdout: &str| document("p", &printed(stdout, code, "Traceback\nboom\n")).unwrap_err();
         let missing = fault(3, r#"{"error": "no torch", "hint": "install it"}"#);
-        assert_eq!((missing.kind, missing.hint.as_deref()), (Kind::Missing, Some("install it")));
+        assert_eq!(
+            (missing.kind, missing.hint.as_deref()),
+            (Kind::Missing, Some("install it"))
+        );
         assert_eq!(fault(4, r#"{"error": "in use"}"#).kind, Kind::Usage);
         let crashed = fault(1, "");
         assert_eq!(crashed.kind, Kind::Engine);

@@ -15,7 +15,13 @@ pub(super) fn hooked(launch: &Launch, inherited: Option<String>, name: &str) -> 
     if !launch.in_process {
         return launch;
     }
-    let path = match launch.env.get(PATH).cloned().or(inherited).filter(|path| !path.is_empty()) {
+    let path = match launch
+        .env
+        .get(PATH)
+        .cloned()
+        .or(inherited)
+        .filter(|path| !path.is_empty())
+    {
         Some(path) => format!("{{files}}:{path}"),
         None => "{files}".to_owned(),
     };
@@ -35,9 +41,14 @@ mod tests {
     #[test]
     fn the_path_that_was_there_comes_after_the_hook() {
         let mut launch = Launch::default();
-        assert_eq!(hooked(&launch, Some("/image".into()), "engine-1"), launch, "not asked for");
+        assert_eq!(
+            hooked(&launch, Some("/image".into()), "engine-1"),
+            launch,
+            "not asked for"
+        );
         launch.in_process = true;
-        let path = |launch: &Launch, inherited: Option<&str>| hooked(launch, inherited.map(Into::into), "x").env[PATH].clone();
+        let path =
+            |launch: &Launch, inherited: Option<&str>| hooked(launch, inherited.map(Into::into), "x").env[PATH].clone();
         assert_eq!(path(&launch, None), "{files}");
         assert_eq!(path(&launch, Some("/image")), "{files}:/image");
         launch.env.insert(PATH.into(), "/own".into());

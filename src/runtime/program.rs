@@ -41,14 +41,23 @@ impl Service {
     /// `timeout` when its time is up; `missing` without such an interpreter; `usage` where there is no inside; `not_allowed` in a container
     /// that this run did not start.
     pub async fn run_program(&self, program: &Program) -> Result<Captured> {
-        let time = Duration::try_from_secs_f64(program.timeout)
-            .map_err(|_| Fault::usage(format!("option `timeout` is {}, not a number of seconds", program.timeout)))?;
+        let time = Duration::try_from_secs_f64(program.timeout).map_err(|_| {
+            Fault::usage(format!(
+                "option `timeout` is {}, not a number of seconds",
+                program.timeout
+            ))
+        })?;
         let python = program.python.clone().or_else(|| self.python());
         let python = python.unwrap_or_else(|| "python3".to_owned());
         let placed = self.place(&folder_name(), &program.files).await?;
         let folder = placed.path();
         let file = format!("{folder}/{}", program.file);
-        let mut command = vec![python.clone(), "-c".to_owned(), GUARD.to_owned(), program.timeout.to_string()];
+        let mut command = vec![
+            python.clone(),
+            "-c".to_owned(),
+            GUARD.to_owned(),
+            program.timeout.to_string(),
+        ];
         command.extend([folder.into_owned(), python.clone(), file]);
         command.extend(program.args.iter().cloned());
         let captured = tokio::time::timeout(time + SPARE, self.capture(&command, &program.env)).await;
@@ -84,13 +93,22 @@ pub fn holding(launch: Launch, python: Option<&str>) -> Launch {
 /// Two probes at once must not remove each other's files.
 fn folder_name() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    format!("profiler-probe-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    format!(
+        "profiler-probe-{}-{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 fn late(program: &Program, captured: &Captured) -> Fault {
     let fault = Fault::new(
         Kind::Timeout,
-        format!("the probe `{}` was ended after {} s{}", program.file, program.timeout, after(captured)),
+        format!(
+            "the probe `{}` was ended after {} s{}",
+            program.file,
+            program.timeout,
+            after(captured)
+        ),
     );
     fault.hint("give it more time with the option `timeout`")
 }

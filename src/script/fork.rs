@@ -1,4 +1,4 @@
-//! Copies of shipped scripts and modules for editing: with their origin, and on request with the strategy they import.
+//! Copies of shipped scripts, modules and probes for editing: with their origin, and on request with the strategy they import.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,12 +19,18 @@ const STRATEGY: &str = "search";
 /// files written, the copy first. Nothing is overwritten: when any of them exists, none is written.
 pub fn fork(name: &str, target: &Path, strategy: bool) -> Result<Vec<PathBuf>> {
     let folder = target.parent().unwrap_or(Path::new(""));
+    if let Some(text) = name.strip_prefix("std/probes/").and_then(shipped::probe) {
+        if strategy {
+            return Err(without_strategy(name));
+        }
+        return write_all(probe(name, target, &text));
+    }
     let (origin, text) = original(name)?;
     let mut files = vec![(target.to_owned(), copy(&origin, &text, strategy.then_some("")))];
     if strategy {
         let parts = strategies(&text);
         if parts.is_empty() {
-            return Err(Fault::usage(format!("`{name}` imports no strategy")).hint("leave out --strategy"));
+            return Err(without_strategy(name));
         }
         for (module, text) in parts {
             let origin = format!("stdlib/{module}.rhai");
@@ -34,6 +40,34 @@ pub fn fork(name: &str, target: &Path, strategy: bool) -> Result<Vec<PathBuf>> {
             ));
         }
     }
+    write_all(files)
+}
+
+fn without_strategy(name: &str) -> Fault {
+    Fault::usage(format!("`{name}` imports no strategy")).hint("leave out --strategy")
+}
+
+/// A probe with its origin above its docstring, and what it imports beside it, unless an earlier copy brought that.
+fn probe(name: &str, target: &Path, text: &str) -> Vec<(PathBuf, String)> {
+    let folder = target.parent().unwrap_or(Path::new(""));
+    let mut files = vec![(
+        target.to_owned(),
+        format!(
+            "# {}\n{text}",
+            origin_line(&format!("{}.py", name.replacen("std", "stdlib", 1)), text)
+        ),
+    )];
+    files.extend(
+        shipped::beside_probes()
+            .into_iter()
+            .map(|(file, text)| (folder.join(file), text))
+            .filter(|(path, text)| fs::read_to_string(path).ok().as_ref() != Some(text)),
+    );
+    files
+}
+
+/// Writes all files or none.
+fn write_all(files: Vec<(PathBuf, String)>) -> Result<Vec<PathBuf>> {
     for (path, _) in &files {
         if path.symlink_metadata().is_ok() {
             return Err(Fault::usage(format!("`{}` exists", path.display()))
@@ -60,7 +94,11 @@ fn original(name: &str) -> Result<(String, String)> {
     if let Some(text) = text {
         return Ok((origin, text.into_owned()));
     }
-    let modules: Vec<_> = shipped::modules().map(|module| format!("std/{module}")).collect();
+    let probes = shipped::probes().map(|probe| format!("std/probes/{probe}"));
+    let modules: Vec<_> = shipped::modules()
+        .map(|module| format!("std/{module}"))
+        .chain(probes)
+        .collect();
     let scripts: Vec<&str> = shipped::scripts().collect();
     let known = scripts.into_iter().chain(modules.iter().map(String::as_str));
     let fault = Fault::usage(format!("nothing of the name `{name}` ships with the program"));
@@ -78,11 +116,7 @@ fn original(name: &str) -> Result<(String, String)> {
 /// The text with its origin below its description; `from` is the module that it is, when imports of the strategy are to lead
 /// to the copies.
 fn copy(origin: &str, text: &str, from: Option<&str>) -> String {
-    let hash = Source::new(origin, text).sha256;
-    let line = format!(
-        "//! origin: profiler {} {origin} sha256:{hash}\n",
-        env!("CARGO_PKG_VERSION")
-    );
+    let line = format!("//! {}\n", origin_line(origin, text));
     let description: usize = text
         .split_inclusive('\n')
         .take_while(|line| line.starts_with("//!"))
@@ -96,6 +130,12 @@ fn copy(origin: &str, text: &str, from: Option<&str>) -> String {
         None => body.into(),
     };
     format!("{head}{line}{body}")
+}
+
+/// Which version, file and text a copy was made from.
+fn origin_line(origin: &str, text: &str) -> String {
+    let hash = Source::new(origin, text).sha256;
+    format!("origin: profiler {} {origin} sha256:{hash}", env!("CARGO_PKG_VERSION"))
 }
 
 /// The strategy's modules that a text leads to, by name below `std/`.

@@ -13,7 +13,7 @@ use super::source::{self, Source};
 use super::{Host, shipped};
 use crate::engine::{Arguments, ProbeProgram, ProgramOptions};
 use crate::fault::{Fault, Result};
-use crate::runtime::{self, Launch, Mount, RuntimeKind, StartContext, holding};
+use crate::runtime::{self, Launch, Mount, RuntimeKind, StartContext, holding, redact};
 
 /// Options of `probe::run`.
 #[derive(Debug, Deserialize)]
@@ -51,7 +51,11 @@ impl Default for Options {
 /// The probe `name`: a shipped one, or a path such as `./mine.py` relative to the main script. What runs is kept in the run's folder.
 pub(super) fn program(host: &Host, name: &str) -> Result<ProbeProgram> {
     let own = name.contains('/') || name.ends_with(".py");
-    let (key, file, source) = if own { of_the_script(host, name)? } else { of_the_library(name)? };
+    let (key, file, source) = if own {
+        of_the_script(host, name)?
+    } else {
+        of_the_library(name)?
+    };
     host.run.module(&key, &source.text, &source.sha256)?;
     let mut files: BTreeMap<String, String> = shipped::beside_probes().into_iter().collect();
     files.insert(file.clone(), source.text.to_string());
@@ -68,7 +72,11 @@ fn of_the_script(host: &Host, name: &str) -> Result<(String, String, Source)> {
     let root = host.settings.root();
     let found = below(&root, &root.join(name), name).map_err(|fault| fault.while_doing(format!("probe `{name}`")))?;
     let source = Source::new(found.key(), &found.read()?);
-    let stem = Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = Path::new(name)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let file = match stem.chars().all(plain) && !stem.starts_with('.') && stem.len() <= 100 {
         true => stem,
@@ -119,16 +127,27 @@ pub(super) fn run_alone(host: &Host, name: &str, given: Options) -> Result<Value
         Some(_) => RuntimeKind::Docker,
         None => RuntimeKind::Process,
     };
-    if kind == RuntimeKind::Process && (!launch.mounts.is_empty() || !launch.gpus.is_empty() || launch.memory_limit.is_some()) {
-        return Err(Fault::usage("`mounts`, `gpus` and `memory_limit` belong to a container")
-            .hint("name an `image`; a native process sees what you see: `env: #{ CUDA_VISIBLE_DEVICES: \"0\" }`"));
+    if kind == RuntimeKind::Process
+        && (!launch.mounts.is_empty() || !launch.gpus.is_empty() || launch.memory_limit.is_some())
+    {
+        return Err(
+            Fault::usage("`mounts`, `gpus` and `memory_limit` belong to a container")
+                .hint("name an `image`; a native process sees what you see: `env: #{ CUDA_VISIBLE_DEVICES: \"0\" }`"),
+        );
     }
     let launch = holding(launch, options.python.as_deref());
     host.permits.check_launch(kind, &launch, false)?;
     if host.settings.dry_run {
         return Err(Fault::dry_run(format!("the probe `{name}` would be run")));
     }
-    let question = probe.question(json!({ "image": launch.image, "gpus": launch.gpus, "mounts": launch.mounts }), &options);
+    let env = launch.env.iter().map(|(name, value)| (name, redact::env(name, value)));
+    let place = json!({
+        "image": launch.image,
+        "gpus": launch.gpus,
+        "mounts": launch.mounts,
+        "env": env.collect::<BTreeMap<_, _>>(),
+    });
+    let question = probe.question(place, &options);
     let context = StartContext {
         run: Arc::clone(&host.run),
         permits: host.permits.clone(),

@@ -52,7 +52,9 @@ pub fn probe(name: &str) -> Option<Cow<'static, str>> {
 /// What a probe may import: names of files, and texts.
 #[must_use]
 pub fn beside_probes() -> Vec<(String, String)> {
-    let files = SHARED.iter().filter_map(|name| Some((format!("{name}.py"), python(name)?.into_owned())));
+    let files = SHARED
+        .iter()
+        .filter_map(|name| Some((format!("{name}.py"), python(name)?.into_owned())));
     files.collect()
 }
 
@@ -92,7 +94,13 @@ pub fn described_modules() -> Vec<Shipped> {
 /// The shipped probes with the first line of their docstring.
 #[must_use]
 pub fn described_probes() -> Vec<Shipped> {
-    let summary = |text: &str| text.trim_start_matches("\"\"\"").lines().next().unwrap_or_default().to_owned();
+    let summary = |text: &str| {
+        text.trim_start_matches("\"\"\"")
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
     probes()
         .map(|name| Shipped {
             name: format!("std/probes/{name}"),
@@ -110,12 +118,7 @@ fn described(name: String, text: Option<Cow<'static, str>>) -> Shipped {
     Shipped { name, summary }
 }
 
-fn text(
-    table: &[(&str, &'static str)],
-    folder: &str,
-    name: &str,
-    extension: &str,
-) -> Option<Cow<'static, str>> {
+fn text(table: &[(&str, &'static str)], folder: &str, name: &str, extension: &str) -> Option<Cow<'static, str>> {
     let (_, embedded) = table.iter().find(|(known, _)| *known == name)?;
     if cfg!(debug_assertions) {
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))

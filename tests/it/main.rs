@@ -26,6 +26,7 @@ mod llamacpp;
 mod logs;
 mod orphans;
 mod permits;
+mod probes;
 mod process;
 mod prompt;
 mod readme;

@@ -9,8 +9,8 @@ use futures_util::StreamExt;
 
 use super::{Inside, fault};
 use crate::fault::Result;
-use crate::runtime::{Captured, ExecOutput, files};
 use crate::runtime::exec_output::Collected;
+use crate::runtime::{Captured, ExecOutput, files};
 
 impl Inside {
     /// Runs a command to its end, with the rights of the container and no more.

@@ -9,8 +9,8 @@ use tokio::process::Command;
 
 use super::{Process, spawn, tree};
 use crate::fault::{Fault, Kind, Result};
-use crate::runtime::{Captured, ExecOutput};
 use crate::runtime::exec_output::Collected;
+use crate::runtime::{Captured, ExecOutput};
 
 impl Process {
     pub(in crate::runtime) async fn exec(&self, command: &[String]) -> Result<ExecOutput> {

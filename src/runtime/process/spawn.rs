@@ -16,7 +16,9 @@ use crate::fault::{Fault, Result};
 use crate::runtime::lines::Lines;
 use crate::runtime::service::Body;
 use crate::runtime::state::Exit;
-use crate::runtime::{Grant, Identity, Launch, LogBook, Service, StartContext, credentials, files, hook, identity, redact};
+use crate::runtime::{
+    Grant, Identity, Launch, LogBook, Service, StartContext, credentials, files, hook, identity, redact,
+};
 use crate::telemetry;
 
 /// Starts the process that `launch` describes; it is entered among the services before this returns.

@@ -16,7 +16,7 @@ mod profiler;
 mod temp;
 
 pub use dialogue::Dialogue;
-pub use needs::{needs_docker, needs_llama_server};
+pub use needs::{needs_docker, needs_llama_server, needs_torch};
 pub use outcome::Outcome;
 pub use profiler::Profiler;
 pub use temp::temp;

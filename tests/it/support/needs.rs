@@ -33,6 +33,17 @@ pub fn needs_llama_server() -> Option<PathBuf> {
         .flatten()
 }
 
+/// The Python with torch and transformers made by `.ci/probe-python`, given as `PROFILER_TEST_PYTHON`.
+#[track_caller]
+pub fn needs_torch() -> Option<String> {
+    let path = std::env::var("PROFILER_TEST_PYTHON")
+        .ok()
+        .filter(|path| PathBuf::from(path).is_file());
+    available("torch (PROFILER_TEST_PYTHON)", path.is_some())
+        .then_some(path)
+        .flatten()
+}
+
 #[track_caller]
 fn available(what: &str, there: bool) -> bool {
     if !there {

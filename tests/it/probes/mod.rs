@@ -1,0 +1,35 @@
+//! In-process probes, in a real Python: with real torch on the CPU, and with stand-ins for what needs a GPU.
+
+mod container;
+mod engine;
+mod own;
+mod shipped;
+
+use std::path::Path;
+
+use crate::support::{Outcome, Profiler};
+
+/// The folder of the stand-ins for torch on a GPU, transformers and TensorRT-LLM.
+const STAND_INS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/probes");
+
+/// A start of the program with a script and the user's word for native processes.
+fn script(text: &str) -> Profiler {
+    Profiler::new()
+        .file("main.rhai", text)
+        .args(["run", "main.rhai", "--json", "--allow", "process"])
+}
+
+/// What the newest probe of that name said on standard error, as the run's folder keeps it.
+fn said(outcome: &Outcome, name: &str) -> String {
+    let runs = std::fs::read_dir(outcome.folder().join("runs")).unwrap();
+    let run = runs.flatten().next().unwrap().path();
+    std::fs::read_to_string(run.join(format!("logs/probe-{name}.log"))).unwrap()
+}
+
+/// A folder with the configuration of a small Llama.
+fn model(folder: &Path) -> String {
+    let config = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 100, "tie_word_embeddings": false}"#;
+    std::fs::write(folder.join("config.json"), config).unwrap();
+    folder.display().to_string()
+}
