@@ -8,9 +8,7 @@ use serde_json::json;
 use super::Engine;
 use super::failure::Exit;
 use crate::fault::{Fault, Result};
-use crate::runtime::{
-    Arrived, Captured, Launch, Program, RuntimeKind, Service, StartContext, Target, attach, start,
-};
+use crate::runtime::{Arrived, Captured, Launch, Program, RuntimeKind, Service, StartContext, Target, attach, start};
 use crate::sim::Spec;
 use crate::telemetry::Reading;
 

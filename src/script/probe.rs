@@ -128,11 +128,11 @@ pub(super) fn run_alone(host: &Host, name: &str, given: Options) -> Result<Value
         None => RuntimeKind::Process,
     };
     if kind == RuntimeKind::Process
-        && (!launch.mounts.is_empty() || !launch.gpus.is_empty() || launch.memory_limit.is_some())
+        && !(launch.mounts.is_empty() && launch.memory_limit.is_none() && launch.shm_size.is_none())
     {
         return Err(
-            Fault::usage("`mounts`, `gpus` and `memory_limit` belong to a container")
-                .hint("name an `image`; a native process sees what you see: `env: #{ CUDA_VISIBLE_DEVICES: \"0\" }`"),
+            Fault::usage("`mounts`, `memory_limit` and `shm_size` belong to a container")
+                .hint("name an `image`; a native process sees what you see"),
         );
     }
     let launch = holding(launch, options.python.as_deref());

@@ -13,7 +13,7 @@ pub mod probe {
     ///
     /// `name` is a shipped probe (`allocator`, `layers`, `trtllm_graphs`), or the path of your own (`"./mine.py"`, relative to the script).
     /// Options: `args` (a map by name, `#{ max_tokens: 5 }` for `--max-tokens 5`, or an array of strings), `python` (the interpreter;
-    /// `python3`), `env`, `timeout` (600 seconds); of a container also `image`, `mounts`, `gpus`, `shm_size`, `memory_limit`.
+    /// `python3`), `env`, `gpus` (indices or UUIDs), `timeout` (600 seconds); of a container also `image`, `mounts`, `shm_size`, `memory_limit`.
     ///
     /// # Errors
     ///

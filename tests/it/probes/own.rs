@@ -73,7 +73,7 @@ fn wrong_names_and_options_are_refused() {
     run("", "fast: true").code(2).stderr("unknown option `fast`");
     run("", r#"python: "/bin/sh""#).code(2).stderr("no Python");
     run("", r#"args: #{ a: #{} }"#).code(2).stderr("args.a");
-    run("", "gpus: [0]").code(2).stderr("belong to a container");
+    run("", "shm_size: 1").code(2).stderr("belong to a container");
     let refused = |text: &str| script(text).run();
     refused(r#"probe::run("../other.py", #{})"#)
         .code(2)
