@@ -113,6 +113,11 @@ impl Engine {
                     .hint("it is for an engine that is started in a container or as a process"),
             );
         }
+        let start = start_args(adapter.name(), &options);
+        // What another version of this program kept in other words is tried again.
+        let failed = context.run.failed_starts(&start).into_iter();
+        let failed = failed.filter_map(|failure| serde_json::from_value(failure).ok());
+        let starts = Starts::new(failed.collect());
         Ok(Self {
             rules: Rules::of(adapter.as_ref())?,
             client: http::build(
@@ -131,7 +136,7 @@ impl Engine {
                 suspect: false,
                 rehearsed: 0,
                 life: Life::default(),
-                starts: Starts::default(),
+                starts,
                 baseline: None,
             }),
         })
@@ -233,11 +238,18 @@ impl Engine {
 
     /// Makes sure that the engine runs and serves `asked`.
     pub(super) fn ensure(&self, live: &mut Live, asked: Limits) -> Result<Ensured> {
+        let whole = self.whole(asked);
+        // An engine that runs is not given up for a point that no start serves.
+        if let Some(running) = &live.running
+            && running.limits.is_some_and(|limits| !limits.cover(&asked))
+            && let Next::Hopeless(failure) = live.starts.next(whole, asked)
+        {
+            return Ok(Ensured::Failed(Box::new(failure.of_point(&asked))));
+        }
         self.drop_unusable(live, asked)?;
         if live.running.is_some() {
             return Ok(Ensured::Running(false));
         }
-        let whole = self.whole(asked);
         if self.context.dry_run {
             return Err(self.preview(whole)?);
         }
@@ -249,7 +261,7 @@ impl Engine {
         loop {
             let limits = match live.starts.next(whole, asked) {
                 Next::Try(limits) => limits,
-                Next::Hopeless(failure) => return Ok(Ensured::Failed(Box::new(failure.clone()))),
+                Next::Hopeless(failure) => return Ok(Ensured::Failed(Box::new(failure.of_point(&asked)))),
             };
             self.settle(&mut live.baseline)?;
             self.begin_life(&mut live.life)?;
@@ -258,8 +270,12 @@ impl Engine {
                     self.welcome(live, ready, Some(limits))?;
                     return Ok(Ensured::Running(true));
                 }
-                Err(failure) if matches!(failure.cause.as_str(), "memory" | "length_limit") => {
-                    live.starts.remember(failure)
+                Err(failure) if failure.lasts() => {
+                    self.context.run.note(Event::StartFailed {
+                        args: start_args(self.name(), &self.options),
+                        failure: json!(failure),
+                    })?;
+                    live.starts.remember(failure);
                 }
                 Err(failure) => return Ok(Ensured::Failed(Box::new(failure))),
             }
@@ -347,6 +363,7 @@ impl Engine {
             ))?;
         }
         live.suspect = false;
+        live.starts.served(info.kv_tokens);
         live.running = Some(Running {
             server: ready.server,
             sampler: ready.sampler,
@@ -380,6 +397,11 @@ impl Engine {
         ended?;
         self.phase("stopped", self.name())
     }
+}
+
+/// By what a resume knows the starts of the same engine.
+fn start_args(name: &str, options: &LaunchOptions) -> serde_json::Value {
+    json!({ "engine": name, "launch": options.shown() })
 }
 
 impl Drop for Engine {

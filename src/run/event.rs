@@ -109,6 +109,13 @@ pub enum Event {
         /// The description.
         info: Value,
     },
+    /// An engine cannot be started so: what a resume need not try again.
+    StartFailed {
+        /// The engine and its launch options: what a resume compares.
+        args: Value,
+        /// The limits of the start, why it failed, and what shows it.
+        failure: Value,
+    },
     /// A host took the run up again: what follows happened in another life.
     Resumed {
         /// Finished probes, loads and experiments found.
@@ -133,6 +140,9 @@ impl Event {
 
     /// Whether it must be on disk before anything else happens.
     pub(super) fn binding(&self) -> bool {
-        matches!(self, Event::Done { .. } | Event::Engine { .. } | Event::End { .. })
+        matches!(
+            self,
+            Event::Done { .. } | Event::Engine { .. } | Event::StartFailed { .. } | Event::End { .. }
+        )
     }
 }

@@ -124,6 +124,12 @@ impl Run {
         lock(&self.past).answer(kind, args)
     }
 
+    /// The starts of this engine that failed in earlier lives of this run: the `failure` of each [`Event::StartFailed`] with these `args`.
+    #[must_use]
+    pub fn failed_starts(&self, args: &Value) -> Vec<Value> {
+        lock(&self.past).failed_starts(args)
+    }
+
     /// The points that the boundary of that index held in earlier lives of this run, with their whole answers, in recording
     /// order. They are given once.
     #[must_use]

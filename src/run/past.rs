@@ -15,6 +15,7 @@ pub type Recorded = (Point, Value);
 pub(super) struct Past {
     answers: HashMap<String, VecDeque<Value>>,
     points: HashMap<usize, Vec<Recorded>>,
+    failed_starts: HashMap<String, Vec<Value>>,
 }
 
 impl Past {
@@ -30,6 +31,9 @@ impl Past {
                 answer,
                 ..
             } => self.points.entry(boundary).or_default().push((point, answer)),
+            Event::StartFailed { args, failure } => {
+                self.failed_starts.entry(key("start", &args)).or_default().push(failure);
+            }
             _ => {}
         }
     }
@@ -45,6 +49,11 @@ impl Past {
     /// What the boundary of that index held. They are given once, as the boundary keeps them.
     pub(super) fn points(&mut self, boundary: usize) -> Vec<Recorded> {
         self.points.remove(&boundary).unwrap_or_default()
+    }
+
+    /// The starts of this engine that failed, oldest first.
+    pub(super) fn failed_starts(&self, args: &Value) -> Vec<Value> {
+        self.failed_starts.get(&key("start", args)).cloned().unwrap_or_default()
     }
 
     /// How many answers and points there are.
@@ -91,5 +100,18 @@ mod tests {
         assert_eq!(past.answer("load", &point), None, "another kind of question");
         assert_eq!(past.answer("probe", &point), Some(json!("second")));
         assert_eq!(past.answer("probe", &point), None);
+    }
+
+    #[test]
+    fn failed_starts_are_those_of_the_same_engine_and_are_told_every_time() {
+        let mut past = Past::default();
+        let engine = |name: &str| json!({ "engine": name });
+        past.learn(Event::StartFailed {
+            args: engine("vllm"),
+            failure: json!(1),
+        });
+        assert_eq!(past.failed_starts(&engine("vllm")), [json!(1)]);
+        assert_eq!(past.failed_starts(&engine("vllm")), [json!(1)]);
+        assert!(past.failed_starts(&engine("tgi")).is_empty());
     }
 }

@@ -38,6 +38,7 @@ mod script;
 mod search;
 mod signals;
 mod sim;
+mod starts;
 mod support;
 mod telemetry;
 mod tenancy;

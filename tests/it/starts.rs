@@ -1,0 +1,147 @@
+//! How many starts an engine needs: what it said of its memory, and what an earlier life of the run learnt, is not tried again.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use profiler::run::Event;
+use serde_json::{Value, json};
+
+use super::script::bench::Bench;
+use crate::support::temp;
+
+/// The value of a script over `std/engines`, and the limits of every start that it made.
+#[track_caller]
+fn starts(script: &str) -> (Value, Vec<String>) {
+    let bench = Bench::script(&format!("import \"std/engines\" as engines;\n{script}"));
+    let host = bench.host();
+    let starts: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = Arc::clone(&starts);
+    host.run.listen(Box::new(move |event| match event {
+        Event::Phase { phase, detail } if phase == "starting" => kept.lock().unwrap().push(detail.clone()),
+        _ => {}
+    }));
+    let value = bench.run_in(&host).map_err(|error| error.render(false)).unwrap();
+    let starts = starts.lock().unwrap().clone();
+    (value, starts)
+}
+
+#[test]
+fn a_point_beyond_the_engines_estimate_costs_the_one_start_that_told_it() {
+    // The default profile's cache holds 8,352 tokens.
+    let (answers, starts) = starts(
+        "let map = boundary(#{ input: [128, 20000], output: [16, 64] }, #{});
+         let engine = engines::launch(\"sim\", #{});
+         let ask = |input| engine.probe(#{ input: input, output: 16 });
+         [ask.call(15000), ask.call(4000), ask.call(9000), ask.call(8336), ask.call(8337), ask.call(100)]",
+    );
+    let told: Vec<_> = answers
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|answer| &answer["verdict"])
+        .collect();
+    assert_eq!(
+        json!(told),
+        json!(["start_failed", "ok", "start_failed", "ok", "start_failed", "ok"]),
+        "{answers}"
+    );
+    assert_eq!(
+        starts.len(),
+        2,
+        "the box, and what the engine said would fit: {starts:?}"
+    );
+    let evidence = &answers[2]["evidence"];
+    let message = evidence["message"].as_str().unwrap();
+    assert!(message.contains("8352") && message.contains("9016"), "{message}");
+    assert_eq!(evidence["phase"], "kv_cache");
+    assert_eq!(
+        answers[3]["started"], false,
+        "the engine was not given up for a point that cannot be served"
+    );
+}
+
+#[test]
+fn an_engine_that_tells_no_estimate_is_asked_for_the_point_itself() {
+    let (answers, starts) = starts(
+        "let map = boundary(#{ input: [128, 20000000], output: [16, 64] }, #{});
+         let engine = engines::launch(\"tgi\", #{ runtime: \"sim\", sim: #{ time_scale: 0.0 } });
+         [engine.probe(#{ input: 9000000, output: 16 }), engine.probe(#{ input: 9000001, output: 16 })]",
+    );
+    for answer in answers.as_array().unwrap() {
+        assert_eq!(answer["verdict"], "start_failed", "{answer}");
+    }
+    assert_eq!(
+        starts.len(),
+        2,
+        "the box and the first point, which the second one covers: {starts:?}"
+    );
+}
+
+const SCRIPT: &str = r#"
+    import "std/engines" as engines;
+    let map = boundary(#{ input: [128, 20000], output: [16, 64] }, #{});
+    let engine = engines::launch("sim", #{});
+    let first = engine.probe(#{ input: 4000, output: 16 });
+    sleep(2);
+    [first.verdict, engine.probe(#{ input: 5000, output: 16 }).verdict, engine.probe(#{ input: 9000, output: 16 }).verdict]
+"#;
+
+fn events(folder: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(folder.join("out/journal.jsonl")).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
+}
+
+fn count(events: &[Value], phase: &str) -> usize {
+    events.iter().filter(|event| event["phase"] == phase).count()
+}
+
+#[test]
+fn a_resumed_run_remembers_the_starts_that_failed() {
+    let folder = temp();
+    fs::write(folder.path().join("two.rhai"), SCRIPT).unwrap();
+    let program = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+        command
+            .current_dir(folder.path())
+            .env("HOME", folder.path())
+            .args(["run", "two.rhai", "--json"])
+            .args(args);
+        command
+    };
+    let mut child = program(&["--out", "out"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !events(folder.path()).iter().any(|event| event["event"] == "done") {
+        assert!(Instant::now() < deadline, "the first probe does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = events(folder.path());
+    assert_eq!(
+        count(&before, "starting"),
+        2,
+        "the box, and what the engine said would fit"
+    );
+    let failed: Vec<_> = before.iter().filter(|event| event["event"] == "start_failed").collect();
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0]["failure"]["longest"], 8352, "{failed:?}");
+
+    let output = program(&["--resume", "out"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["result"], json!(["ok", "ok", "start_failed"]));
+    assert_eq!(
+        count(&events(folder.path()), "starting"),
+        3,
+        "one start more, of which it was known that it serves"
+    );
+}
