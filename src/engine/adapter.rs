@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::boundary::{Point, Verdict};
@@ -118,8 +118,10 @@ pub struct Facts {
     pub gauges: BTreeMap<String, Vec<String>>,
     /// The Prometheus page.
     pub metrics: MetricRules,
-    /// By field of `engine.info()`, or by fact: where the engine tells it. The numbers of an array or object are added up.
-    pub info: BTreeMap<String, InfoRule>,
+    /// By fact, fields of `engine.info()` among them: where the engine tells it, newest first; one place may stand alone.
+    /// The numbers of a map are added up.
+    #[serde(deserialize_with = "one_or_more")]
+    pub info: BTreeMap<String, Vec<InfoRule>>,
     /// By which lines the phases of a start are known. Before the first of them, weights are loaded.
     pub progress: Vec<ProgressRule>,
 }
@@ -204,4 +206,20 @@ pub enum RulePhase {
     Start,
     /// After it was.
     Request,
+}
+
+/// Places as a list, or one of them.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<BTreeMap<String, Vec<InfoRule>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a map with `path` and `pointer`, or a list of such maps")]
+    enum Places {
+        One(InfoRule),
+        More(Vec<InfoRule>),
+    }
+    let places = BTreeMap::<String, Places>::deserialize(deserializer)?.into_iter();
+    let listed = places.map(|(fact, places)| match places {
+        Places::One(rule) => (fact, vec![rule]),
+        Places::More(rules) => (fact, rules),
+    });
+    Ok(listed.collect())
 }

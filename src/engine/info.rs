@@ -1,5 +1,7 @@
 //! What an engine tells of itself: on its information pages, and in its log.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -50,18 +52,22 @@ impl Engine {
     pub(super) fn learn_info(&self, ready: &mut Ready) -> Result<(Info, Vec<Told>)> {
         let mut told = std::mem::take(&mut ready.facts);
         let mut facts = Vec::new();
-        let mut page: Option<(String, Value)> = None;
-        for (field, rule) in &self.rules.info {
-            if page.as_ref().is_none_or(|(path, _)| *path != rule.path) {
-                let url = ready.server.url(&rule.path)?;
-                let text = self.context.tasks.wait(async { Ok(self.fetch(&url).await) })?;
-                let json = text.and_then(|text| serde_json::from_str(&text).ok());
-                page = Some((rule.path.clone(), json.unwrap_or_default()));
-            }
-            let value = page.as_ref().and_then(|(_, page)| page.pointer(&rule.pointer));
-            if let Some(fact) = value.and_then(|value| Told::by_page(field, &rule.path, &rule.pointer, value)) {
-                told.insert(fact.name.clone(), fact.value.clone());
-                facts.push(fact);
+        let mut pages: BTreeMap<&str, Value> = BTreeMap::new();
+        for (field, places) in &self.rules.info {
+            // The first place that tells it: later ones are those of older versions.
+            for rule in places {
+                if !pages.contains_key(rule.path.as_str()) {
+                    let url = ready.server.url(&rule.path)?;
+                    let text = self.context.tasks.wait(async { Ok(self.fetch(&url).await) })?;
+                    let json = text.and_then(|text| serde_json::from_str(&text).ok());
+                    pages.insert(&rule.path, json.unwrap_or_default());
+                }
+                let value = pages.get(rule.path.as_str()).and_then(|page| page.pointer(&rule.pointer));
+                if let Some(fact) = value.and_then(|value| Told::by_page(field, &rule.path, &rule.pointer, value)) {
+                    told.insert(fact.name.clone(), fact.value.clone());
+                    facts.push(fact);
+                    break;
+                }
             }
         }
         ready.facts.clone_from(&told);

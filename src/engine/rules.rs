@@ -25,7 +25,7 @@ pub(super) struct Rules {
     pub(super) ranks: Vec<Regex>,
     pub(super) failures: FailureRules,
     pub(super) metrics: MetricRules,
-    pub(super) info: Vec<(String, InfoRule)>,
+    pub(super) info: Vec<(String, Vec<InfoRule>)>,
     pub(super) progress: Progress,
 }
 
@@ -33,7 +33,7 @@ impl Rules {
     /// Asks the adapter and compiles what it says.
     pub(super) fn of(adapter: &dyn Adapter) -> Result<Self> {
         let facts = adapter.facts()?;
-        let pages = facts.info.values().map(|rule| rule.path.as_str());
+        let pages = facts.info.values().flatten().map(|rule| rule.path.as_str());
         let metrics = Some(facts.metrics.path.as_str()).filter(|path| !path.is_empty());
         pages.chain(metrics).try_for_each(check_path)?;
         Ok(Self {
