@@ -209,7 +209,9 @@ pub enum RulePhase {
 }
 
 /// Places as a list, or one of them.
-fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<BTreeMap<String, Vec<InfoRule>>, D::Error> {
+fn one_or_more<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<BTreeMap<String, Vec<InfoRule>>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a map with `path` and `pointer`, or a list of such maps")]
     enum Places {

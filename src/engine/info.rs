@@ -62,7 +62,9 @@ impl Engine {
                     let json = text.and_then(|text| serde_json::from_str(&text).ok());
                     pages.insert(&rule.path, json.unwrap_or_default());
                 }
-                let value = pages.get(rule.path.as_str()).and_then(|page| page.pointer(&rule.pointer));
+                let value = pages
+                    .get(rule.path.as_str())
+                    .and_then(|page| page.pointer(&rule.pointer));
                 if let Some(fact) = value.and_then(|value| Told::by_page(field, &rule.path, &rule.pointer, value)) {
                     told.insert(fact.name.clone(), fact.value.clone());
                     facts.push(fact);
