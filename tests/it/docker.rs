@@ -11,6 +11,25 @@ use crate::support::{needs_docker, temp};
 const GRACE: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_container_finds_its_files_from_its_first_moment_on() {
+    if !needs_docker() {
+        return;
+    }
+    let context = context("");
+    let launch = Launch {
+        files: [("options.yaml".to_owned(), "dtype: auto\n".to_owned())].into(),
+        env: [("CONFIG".to_owned(), "{files}/options.yaml".to_owned())].into(),
+        ..shell("cat $CONFIG; cat {files}/options.yaml; echo end")
+    };
+    let service = start(RuntimeKind::Docker, &launch, &context).await;
+    line(&service, "end").await;
+    let log = service.logs().last(10);
+    assert_eq!(log.iter().filter(|line| *line == "dtype: auto").count(), 2, "{log:?}");
+    assert_eq!(service.info()["files"]["options.yaml"], "dtype: auto\n");
+    context.services.end_all(GRACE).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_container_is_started_seen_and_removed() {
     if !needs_docker() {
         return;

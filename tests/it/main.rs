@@ -21,6 +21,7 @@ mod failed;
 mod failures;
 mod hub;
 mod killed;
+mod launches;
 mod live;
 mod llamacpp;
 mod logs;

@@ -55,6 +55,35 @@ async fn the_port_is_chosen_by_the_kernel_and_filled_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_lie_in_a_folder_of_the_process_and_go_with_it() {
+    let context = context("process");
+    let launch = Launch {
+        files: [("options.yaml".to_owned(), "dtype: auto".to_owned())].into(),
+        ..native("cat {files}/options.yaml; echo; echo in {files}")
+    };
+    let service = start(RuntimeKind::Process, &launch, &context).await;
+    let place = line(&service, "in ").await.replace("in ", "");
+    service.wait_exit().await.unwrap();
+    assert_eq!(service.logs().last(5)[0], "dtype: auto");
+    assert!(
+        std::path::Path::new(&place).starts_with(std::env::temp_dir()),
+        "{place}"
+    );
+    drop(service);
+    context.services.end_all(GRACE).await.unwrap();
+    assert!(!std::path::Path::new(&place).exists());
+
+    let launch = Launch {
+        files: [("../beside".to_owned(), String::new())].into(),
+        ..native("echo never")
+    };
+    let fault = profiler::runtime::start(RuntimeKind::Process, &launch, &context)
+        .await
+        .unwrap_err();
+    assert!(fault.message.contains("`../beside`"), "{fault:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_whole_tree_ends_also_what_left_the_group() {
     let context = context("process");
     // A worker in a session of its own whose parent is gone, and one that ignores the polite signal.

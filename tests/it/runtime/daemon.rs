@@ -54,6 +54,16 @@ impl Daemon {
         bodies.map(|(_, body)| body.clone()).collect()
     }
 
+    /// Every question, oldest first.
+    pub fn questions(&self) -> Vec<String> {
+        self.asked
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(asked, _)| asked.clone())
+            .collect()
+    }
+
     /// Runs a script before this daemon, with these arguments.
     pub fn run(&self, script: &str, args: &[&str]) -> Outcome {
         let program = Profiler::new().file("ask.rhai", script).args(["run", "ask.rhai"]);

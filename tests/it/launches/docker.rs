@@ -1,0 +1,118 @@
+//! The whole request with which each adapter creates its container, before a daemon that is made up.
+
+use serde_json::{Value, json};
+
+use crate::runtime::daemon::{Daemon, message};
+
+/// A daemon that takes everything, and whose containers end at once.
+fn daemon() -> Daemon {
+    Daemon::new(|asked| match asked {
+        "GET /info" => (200, json!({ "DockerRootDir": "/", "Runtimes": { "nvidia": {} } })),
+        "POST /containers/create" => (201, json!({ "Id": "c0ffee", "Warnings": [] })),
+        "POST /containers/c0ffee/start" | "DELETE /containers/c0ffee" => (204, Value::Null),
+        "PUT /containers/c0ffee/archive" => (200, Value::Null),
+        "GET /containers/c0ffee/json" => (
+            200,
+            json!({ "State": { "Running": false, "ExitCode": 1, "OOMKilled": false } }),
+        ),
+        "GET /containers/c0ffee/logs" => (200, Value::Null),
+        asked if asked.starts_with("GET /images/") => (200, json!({ "Id": "sha256:1" })),
+        _ => message(404, "not found"),
+    })
+}
+
+/// What the daemon was asked to create: without the labels and the port of this machine, which are other tests' subject.
+fn created(engine: &str, options: &str) -> (Value, Daemon) {
+    let daemon = daemon();
+    let script = format!(
+        "import \"std/engines\" as engines;
+         engines::launch(\"{engine}\", #{{ model: \"org/model\", limits: #{{ input: 6000, output: 500, concurrency: 16 }}, {options} }}).start()"
+    );
+    // It ends as soon as it is looked at.
+    let _ = daemon.run(&script, &[]).code(1);
+    let mut bodies = daemon.asked("POST /containers/create");
+    assert_eq!(bodies.len(), 1, "{bodies:?}");
+    let mut body = bodies.remove(0);
+    body.as_object_mut().unwrap().remove("Labels").unwrap();
+    let bindings = body["HostConfig"]["PortBindings"].as_object_mut().unwrap();
+    for bound in bindings.values_mut() {
+        assert_eq!(bound[0]["HostIp"], "127.0.0.1");
+        *bound = Value::Null;
+    }
+    (body, daemon)
+}
+
+/// The same for every engine: loopback, no privileges, the GPUs that were named.
+fn host(port: &str, shm: u64) -> Value {
+    json!({
+        "DeviceRequests": [{ "DeviceIDs": ["0", "1"], "Capabilities": [["gpu"]] }],
+        "Init": true, "Mounts": [], "NetworkMode": "bridge", "PortBindings": { port: null }, "Privileged": false,
+        "SecurityOpt": ["no-new-privileges"], "ShmSize": shm,
+    })
+}
+
+#[test]
+fn vllm() {
+    let options = "gpus: [0, 1], tensor_parallel: 2, memory_fraction: 0.85, kv_cache_dtype: \"fp8\", random_weights: true, cuda_graphs: false, \
+                   prefix_cache: false, env: #{ MINE: \"1\" }";
+    let (body, _) = created("vllm", options);
+    let expected = json!({
+        "Image": "vllm/vllm-openai:v0.24.0",
+        "Entrypoint": ["vllm"],
+        "Cmd": [
+            "serve", "org/model", "--host=0.0.0.0", "--port=8000", "--max-model-len=6500", "--max-num-seqs=16",
+            "--gpu-memory-utilization=0.85", "--kv-cache-dtype=fp8", "--tensor-parallel-size=2", "--enforce-eager",
+            "--no-enable-prefix-caching", "--load-format=dummy",
+        ],
+        "Env": ["MINE=1", "VLLM_DO_NOT_TRACK=1", "VLLM_ENABLE_STARTUP_PLAN=0", "VLLM_LOGGING_COLOR=0", "VLLM_NO_USAGE_STATS=1"],
+        "ExposedPorts": { "8000/tcp": {} },
+        "HostConfig": host("8000/tcp", 8_589_934_592),
+    });
+    assert_eq!(body, expected, "{body:#}");
+}
+
+#[test]
+fn sglang() {
+    let options = "gpus: [0, 1], tensor_parallel: 2, memory_fraction: 0.85, kv_cache_dtype: \"fp8\", random_weights: true, cuda_graphs: false, \
+                   prefix_cache: false";
+    let (body, _) = created("sglang", options);
+    let expected = json!({
+        "Image": "lmsysorg/sglang:v0.5.23",
+        "Entrypoint": ["python3"],
+        "Cmd": [
+            "-m", "sglang.launch_server", "--host=0.0.0.0", "--port=30000", "--model-path=org/model", "--enable-metrics",
+            "--context-length=6502", "--max-running-requests=16", "--mem-fraction-static=0.85", "--kv-cache-dtype=fp8_e4m3", "--tp-size=2",
+            "--disable-cuda-graph", "--disable-radix-cache", "--load-format=dummy",
+        ],
+        "Env": ["SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION=0"],
+        "ExposedPorts": { "30000/tcp": {} },
+        "HostConfig": host("30000/tcp", 34_359_738_368),
+    });
+    assert_eq!(body, expected, "{body:#}");
+}
+
+#[test]
+fn tensorrt_llm() {
+    let (body, daemon) = created("tensorrt_llm", "gpus: [0, 1], tensor_parallel: 2, random_weights: true");
+    let expected = json!({
+        "Image": "nvcr.io/nvidia/tensorrt-llm/release:1.2.1",
+        "Cmd": [
+            "trtllm-serve", "org/model", "--host=0.0.0.0", "--port=8000", "--max_seq_len=6500", "--max_batch_size=16",
+            "--enable_chunked_prefill", "--log_level=info", "--extra_llm_api_options=/profiler-files/options.yaml", "--tp_size=2",
+        ],
+        "Env": [],
+        "ExposedPorts": { "8000/tcp": {} },
+        "HostConfig": host("8000/tcp", 8_589_934_592),
+    });
+    assert_eq!(body, expected, "{body:#}");
+    // The file goes into the container before it starts.
+    let asked: Vec<_> = daemon
+        .questions()
+        .into_iter()
+        .filter(|asked| asked.contains("c0ffee"))
+        .collect();
+    assert_eq!(
+        asked[..2],
+        ["PUT /containers/c0ffee/archive", "POST /containers/c0ffee/start"]
+    );
+}
