@@ -23,7 +23,8 @@ pub(in crate::runtime) struct Root {
     pub(in crate::runtime) start: Option<u64>,
 }
 
-/// The living processes that carry the mark, are in the group of the root, or descend from one of these. Never this process.
+/// The living processes that carry the mark, are in the group of the root, or descend from one of these: the root first, where it lives.
+/// Never this process.
 pub(in crate::runtime) fn members(mark: &str, root: Root) -> Vec<u32> {
     let all = living();
     let wanted = format!("{SERVICE}={mark}");
@@ -46,7 +47,9 @@ pub(in crate::runtime) fn members(mark: &str, root: Root) -> Vec<u32> {
         }
     }
     found.remove(&std::process::id());
-    found.into_iter().collect()
+    let mut found: Vec<u32> = found.into_iter().collect();
+    found.sort_unstable_by_key(|&pid| (pid != root.pid, pid));
+    found
 }
 
 /// Sends a signal to each; one that is gone already is no failure.
