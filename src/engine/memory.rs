@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::server::Server;
+use super::usage::Life;
 use super::{Engine, Usage};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
-use crate::telemetry::{Polled, Reading, Sampler, Series, Source, keep, require_alone, settle, unsettled};
+use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, keep, require_alone, settle, unsettled};
 
 /// How long memory may take to come back before the look after an engine's end; the next start waits longer where it must.
 const COMING_BACK: Duration = Duration::from_secs(5);
@@ -103,9 +104,12 @@ impl Engine {
     }
 
     /// Looks at the memory of a server from here on, where it can be seen.
-    pub(super) fn watch_memory(&self, server: &Server) -> Result<Option<Sampler>> {
+    pub(super) fn watch_memory(&self, server: &Server, life: &mut Life, phase: Phase) -> Result<Option<Sampler>> {
         match self.source(server)? {
-            Some(source) => Sampler::start(source, self.options.sample_hz).map(Some),
+            Some(mut source) => {
+                life.watch(server, source.as_mut())?;
+                Sampler::start_in(phase, life.before(), source, self.options.sample_hz).map(Some)
+            }
             None => {
                 self.context.run.warn(format!(
                     "the memory of `{}` cannot be seen from here: peaks are unknown",

@@ -88,11 +88,7 @@ impl Engine {
     }
 
     fn come_up(&self, server: &Server, options: &Value, life: &mut Life) -> Result<(Option<Sampler>, Coming)> {
-        let sampler = self.watch_memory(server)?;
-        if let Some(sampler) = &sampler {
-            sampler.mark(Phase::Loading);
-            self.watch_life(life, server, sampler);
-        }
+        let sampler = self.watch_memory(server, life, Phase::Loading)?;
         let patience = Duration::from_secs_f64(self.options.start_timeout);
         let coming = self.watch(server, options, patience, life)?;
         if let Some(sampler) = &sampler {
@@ -107,11 +103,9 @@ impl Engine {
         match self.watch(&server, &self.adapter_options(None), patience, life)? {
             Coming::Ready => {
                 let facts = self.rules.facts.find(&plain(server.since(0)));
-                let sampler = self.watch_memory(&server)?;
-                if let Some(sampler) = &sampler {
-                    sampler.mark(Phase::Ready);
-                }
-                self.join_life(life, &server, sampler.as_ref())?;
+                *life = Life::joined();
+                let sampler = self.watch_memory(&server, life, Phase::Ready)?;
+                self.ready_life(life, &server)?;
                 Ok(Ready { server, sampler, facts })
             }
             Coming::Failed(why) => Err(Fault::missing(

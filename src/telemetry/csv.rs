@@ -131,7 +131,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::{Device, Phase, Reading};
+    use crate::telemetry::{Activity, Beside, Device, Phase, Reading, Tenant};
 
     #[test]
     fn the_format_is_as_documented() {
@@ -155,6 +155,41 @@ mod tests {
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "from_s,to_s,phase,looks,total,\"a,b\"\n0.000000,0.020000,baseline,2,1,1\n1.040000,1.040000,warm_up,1,3,3\n"
+        );
+    }
+
+    #[test]
+    fn what_is_beside_memory_has_files_of_its_own() {
+        let activity = |device: &str, power_mw, busy_percent| Activity {
+            device: device.into(),
+            power_mw,
+            busy_percent,
+        };
+        let tenant = |pid, used| Tenant {
+            pid,
+            device: "a,b".into(),
+            used,
+        };
+        let mut beside = Beside::default();
+        let look = Reading {
+            devices: Vec::new(),
+            tenants: vec![tenant(7, Some(5)), tenant(9, None)],
+            activity: vec![activity("a,b", Some(71_500), Some(3)), activity("c", None, None)],
+        };
+        beside.push(0, Phase::Loading, &look);
+        beside.push(100_000, Phase::Load, &look);
+        let mut text = Vec::new();
+        write_activity(&mut text, beside.moments()).unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "from_s,to_s,phase,looks,\"power_w:a,b\",\"busy_percent:a,b\",power_w:c,busy_percent:c\n\
+             0.000000,0.000000,loading,1,71.5,3,,\n0.100000,0.100000,load,1,71.5,3,,\n"
+        );
+        let mut text = Vec::new();
+        write_processes(&mut text, beside.holdings()).unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "from_s,to_s,looks,pid,device,used\n0.000000,0.100000,2,7,\"a,b\",5\n0.000000,0.100000,2,9,\"a,b\",\n"
         );
     }
 }

@@ -80,6 +80,8 @@ struct Seen {
     latest: Reading,
     /// The newest look that saw everything.
     whole: Reading,
+    /// Its time, or that of a later look at memory.
+    at: u64,
     crest: Crest,
 }
 
@@ -89,7 +91,16 @@ impl Sampler {
     /// # Errors
     ///
     /// `usage` for another rate, and what the first look fails with.
-    pub fn start(mut source: Box<dyn Source>, hz: f64) -> Result<Self> {
+    pub fn start(source: Box<dyn Source>, hz: f64) -> Result<Self> {
+        Self::start_in(Phase::Baseline, None, source, hz)
+    }
+
+    /// The same where something is under way already: looks belong to `phase`, and what was seen before it stands first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sampler::start`].
+    pub fn start_in(phase: Phase, before: Option<&Reading>, mut source: Box<dyn Source>, hz: f64) -> Result<Self> {
         let mut schedule = Schedule::new(hz)?;
         let name = source.name();
         let shared = Arc::new(Shared {
@@ -100,6 +111,10 @@ impl Sampler {
         let slow = source.slow();
         let apart = slow.is_some();
         let reading = source.read()?;
+        if let Some(before) = before {
+            shared.seen().series.push(0, before);
+        }
+        shared.mark(phase);
         shared.seen().take_whole(0, &reading);
         shared.keep(&mut schedule, 0, Ok(reading));
         let mut sampler = Self {
@@ -135,7 +150,15 @@ impl Sampler {
 
     /// From here on, looks belong to this phase.
     pub fn mark(&self, phase: Phase) {
-        self.shared.seen().series.mark(phase);
+        self.shared.mark(phase);
+    }
+
+    /// Adds a look that somebody else made just now, so that a moment which matters is there however slow the rate is.
+    pub fn add(&self, reading: &Reading) {
+        let mut seen = self.shared.seen();
+        let at = self.shared.micros(Instant::now());
+        seen.take_whole(at, reading);
+        seen.take(at, reading.clone());
     }
 
     /// The newest look.
@@ -240,7 +263,9 @@ impl Shared {
                 && began >= beside.due()
             {
                 beside.looked(began, began);
-                self.seen().take_whole(began / 1000, reading);
+                let mut seen = self.seen();
+                seen.health.beside += 1;
+                seen.take_whole(began / 1000, reading);
             }
             self.keep(&mut schedule, began, reading);
         }
@@ -253,7 +278,10 @@ impl Shared {
             schedule.looked(began, nanos(self.origin.elapsed()));
             let mut seen = self.seen();
             match reading {
-                Ok(reading) => seen.take_whole(began / 1000, &reading),
+                Ok(reading) => {
+                    seen.health.beside += 1;
+                    seen.take_whole(began / 1000, &reading);
+                }
                 Err(fault) => seen.fail(fault),
             }
         }
@@ -286,6 +314,10 @@ impl Shared {
         }
     }
 
+    fn mark(&self, phase: Phase) {
+        self.seen().series.mark(phase);
+    }
+
     fn micros(&self, moment: Instant) -> u64 {
         nanos(moment.saturating_duration_since(self.origin)) / 1000
     }
@@ -298,15 +330,17 @@ impl Shared {
 impl Seen {
     /// A look at memory.
     fn take(&mut self, at: u64, reading: Reading) {
-        self.series.push(at, &reading);
+        // Two threads look: one can be kept from telling until the other has told.
+        self.at = self.at.max(at);
+        self.series.push(self.at, &reading);
         self.crest.quick(&reading.devices, &self.whole);
         self.latest.devices = reading.devices;
     }
 
     /// A look at everything.
     fn take_whole(&mut self, at: u64, reading: &Reading) {
-        self.health.beside += 1;
-        self.beside.push(at, self.series.phase(), reading);
+        self.at = self.at.max(at);
+        self.beside.push(self.at, self.series.phase(), reading);
         self.crest.whole(reading);
         self.latest.tenants.clone_from(&reading.tenants);
         self.latest.activity.clone_from(&reading.activity);

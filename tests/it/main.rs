@@ -43,4 +43,5 @@ mod starts;
 mod support;
 mod telemetry;
 mod tenancy;
+mod usage;
 mod verdicts;

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use profiler::fault::{Fault, Kind};
 use profiler::telemetry::host::{Cgroup, Measure, Roots, Tree};
-use profiler::telemetry::{Cards, Device, Phase, Polled, Reading, Record, Sampler, Source, gpu_source, gpus, look};
+use profiler::telemetry::{
+    Activity, Cards, Device, Phase, Polled, Reading, Record, Sampler, Source, Tenant, gpu_source, gpus, look,
+};
 
 use super::support::temp;
 
@@ -87,6 +89,20 @@ fn peaks_are_told_by_phase_and_between_moments() {
 }
 
 #[test]
+fn what_was_seen_before_stands_first() {
+    let source = Polled::new("sim", || Ok(reading(7)));
+    let sampler = Sampler::start_in(Phase::Loading, Some(&reading(3)), Box::new(source), 1.0).unwrap();
+    let rows: Vec<_> = sampler
+        .series()
+        .rows()
+        .iter()
+        .map(|row| (row.phase, row.total))
+        .collect();
+    assert_eq!(rows, [(Phase::Baseline, 3), (Phase::Loading, 7)]);
+    assert_eq!(sampler.crest().devices[0].used, 7, "the peak is since the start");
+}
+
+#[test]
 fn a_source_that_blocks_loses_looks_and_says_so() {
     let mut first = true;
     let source = Polled::new("sim", move || {
@@ -100,6 +116,74 @@ fn a_source_that_blocks_loses_looks_and_says_so() {
     let health = sampler.stop().health;
     assert!(health.lost >= 3 * 4, "{health:?}");
     assert!(health.slowest_us >= 25_000, "{health:?}");
+}
+
+/// Memory is looked at quickly; a look at the processes ends only once memory was looked at five times more.
+struct Apart {
+    quick: Arc<AtomicU64>,
+    slow: bool,
+}
+
+impl Source for Apart {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn read(&mut self) -> Result<Reading, Fault> {
+        if self.slow {
+            let before = self.quick.load(Ordering::SeqCst);
+            wait_until("five quick looks", || self.quick.load(Ordering::SeqCst) >= before + 5);
+        }
+        let tenant = Tenant {
+            pid: 7,
+            device: "sim0".into(),
+            used: Some(60),
+        };
+        let activity = Activity {
+            device: "sim0".into(),
+            power_mw: Some(80_000),
+            busy_percent: Some(5),
+        };
+        Ok(Reading {
+            tenants: vec![tenant],
+            activity: vec![activity],
+            ..reading(70)
+        })
+    }
+
+    fn quick(&mut self) -> Result<Reading, Fault> {
+        self.quick.fetch_add(1, Ordering::SeqCst);
+        Ok(reading(70))
+    }
+
+    fn slow(&self) -> Option<Box<dyn Source>> {
+        Some(Box::new(Self {
+            quick: Arc::clone(&self.quick),
+            slow: true,
+        }))
+    }
+}
+
+#[test]
+fn processes_and_power_are_looked_at_apart_and_keep_no_look_at_memory_waiting() {
+    let source = Apart {
+        quick: Arc::default(),
+        slow: false,
+    };
+    let sampler = Sampler::start(Box::new(source), 500.0).unwrap();
+    assert_eq!(sampler.latest().tenants.len(), 1, "the first look sees all");
+    sampler.mark(Phase::Load);
+    wait_until("four looks apart", || sampler.health().beside >= 4);
+    assert_eq!(sampler.latest().activity[0].power_mw, Some(80_000));
+    assert_eq!(sampler.crest().beside.tenants[0].pid, 7);
+    let record = sampler.stop();
+    assert!(record.health.taken >= 4 * 5, "{:?}", record.health);
+    assert!(record.health.beside < record.health.taken / 2, "{:?}", record.health);
+    let looks: u64 = record.series.rows().iter().map(|row| row.looks).sum();
+    assert_eq!(looks, record.health.taken, "looks apart are no looks at memory");
+    let newest = record.beside.moments().last().unwrap();
+    assert_eq!((newest.phase, newest.doings[0].power_w), (Phase::Load, Some(80.0)));
+    assert_eq!(record.beside.holdings().len(), 1, "it held the same all the time");
 }
 
 #[test]
@@ -284,6 +368,9 @@ fn amd(folder: &Path) -> Cards {
     card(2, "unique_id", "a1b2c3d4e5f60718\n");
     card(2, "product_name", "AMD Instinct MI300X\n");
     card(10, "unique_id", "0000000000000000\n");
+    card(2, "gpu_busy_percent", "87\n");
+    card(2, "hwmon/hwmon5/power1_average", "253000000\n");
+    card(10, "hwmon/hwmon6/power1_input", "31500000\n");
     card(0, "vendor", "0x8086\n");
     write(folder, "sys/class/drm/card2-DP-1/status", "connected\n");
     write(folder, "sys/module/amdgpu/version", "6.8.5\n");
@@ -337,6 +424,16 @@ fn amd_cards_are_listed_and_read() {
         (50, Some(3 * MIB)),
         "each client counts once"
     );
+    let activity: Vec<_> = reading
+        .activity
+        .iter()
+        .map(|card| (card.power_mw, card.busy_percent))
+        .collect();
+    assert_eq!(activity, [(Some(31_500), None), (Some(253_000), Some(87))]);
+    let quick = source.quick().unwrap();
+    assert_eq!(quick.devices, reading.devices);
+    assert!(quick.tenants.is_empty() && quick.activity.is_empty(), "memory alone");
+    assert_eq!(source.slow().unwrap().read().unwrap(), reading);
 
     fs::remove_file(folder.path().join("sys/class/drm/card10/device/mem_info_vram_used")).unwrap();
     assert!(source.read().unwrap_err().message.contains("PCI-0000:10:00.0"));

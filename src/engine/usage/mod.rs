@@ -4,6 +4,8 @@
 //! whole, after the end. The peak is whatever the sampler saw since the start. Here is when stages are taken; `stage` says what one is.
 
 mod stage;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -16,7 +18,7 @@ use super::Engine;
 use super::handle::{Live, Running};
 use super::server::Server;
 use crate::fault::Result;
-use crate::telemetry::{Phase, Reading, Sampler};
+use crate::telemetry::{Phase, Reading, Sampler, Source};
 use stage::Parties;
 
 /// What `engine.usage()` tells: each stage of the newest start, none until it is reached.
@@ -45,6 +47,8 @@ pub(super) struct Life {
     ours: BTreeSet<u32>,
     /// Nobody else can be on these devices: the memory of a process tree or a cgroup.
     alone: bool,
+    /// It was attached to.
+    joined: bool,
     /// When it began, was ready, and got its first request.
     began: Option<Instant>,
     ready: Option<Instant>,
@@ -67,17 +71,37 @@ impl Life {
         Stage::at(reading, &self.parties(true))
     }
 
-    /// The sampler looks from here on. What it looks at held nothing before the start where only the engine's own processes count.
-    fn watched(&mut self, sampler: &Sampler) {
-        self.usage.source = Some(sampler.source().to_owned());
-        if sampler.source() == "host" {
-            self.alone = true;
-            self.before = Some(emptied(sampler.latest()));
+    /// An engine that ran already: nobody knows what was there before it.
+    pub(super) fn joined() -> Self {
+        Self {
+            joined: true,
+            began: Some(Instant::now()),
+            ..Self::default()
+        }
+    }
+
+    /// Memory before the start, where it is known.
+    pub(super) fn before(&self) -> Option<&Reading> {
+        self.before.as_ref()
+    }
+
+    /// This is what is looked at from here on. Where only the engine's own processes count, nothing was there before them.
+    pub(super) fn watch(&mut self, server: &Server, source: &mut dyn Source) -> Result<()> {
+        self.usage.source = Some(source.name().to_owned());
+        self.alone = source.name() == "host";
+        if self.joined {
+            return Ok(());
+        }
+        if self.alone {
+            self.before = Some(emptied(source.read()?));
+        } else if let Some(before) = server.simulated_before() {
+            self.before = Some(before);
         }
         self.usage.baseline = self
             .before
             .as_ref()
             .map(|before| Stage::at(before, &self.parties(false)));
+        Ok(())
     }
 
     /// What is known by now.
@@ -104,7 +128,7 @@ impl Engine {
         if let Some(running) = running {
             self.learn_processes(life, &running.server)?;
             if life.first.is_none() {
-                self.take_loaded(life, running, Instant::now())?;
+                self.take_loaded(life, running)?;
             }
             if let Some(sampler) = &running.sampler {
                 life.see_peak(sampler);
@@ -121,29 +145,6 @@ impl Engine {
             ..Life::default()
         };
         Ok(())
-    }
-
-    /// An engine that ran already is looked at for the first time: nobody knows what was there before it.
-    pub(super) fn join_life(&self, life: &mut Life, server: &Server, sampler: Option<&Sampler>) -> Result<()> {
-        *life = Life {
-            began: Some(Instant::now()),
-            ..Life::default()
-        };
-        self.learn_processes(life, server)?;
-        if let Some(sampler) = sampler {
-            life.watched(sampler);
-            // A cgroup or a process tree that was there before holds something: it has no baseline either.
-            life.before = None;
-            life.usage.baseline = None;
-        }
-        life.ready = life.began;
-        Ok(())
-    }
-
-    /// The sampler looks at a server that comes up.
-    pub(super) fn watch_life(&self, life: &mut Life, server: &Server, sampler: &Sampler) {
-        life.before = server.simulated_before().or(life.before.take());
-        life.watched(sampler);
     }
 
     /// The engine is ready.
@@ -164,10 +165,9 @@ impl Engine {
         let Live { running, life, .. } = live;
         let Some(running) = running else { return Ok(()) };
         if life.first.is_none() {
-            let now = Instant::now();
             self.learn_processes(life, &running.server)?;
-            self.take_loaded(life, running, now)?;
-            life.first = Some(now);
+            self.take_loaded(life, running)?;
+            life.first = Some(Instant::now());
         }
         if let Some(sampler) = &running.sampler {
             let warm = life.usage.warmed.is_some();
@@ -182,11 +182,11 @@ impl Engine {
         let Some(running) = running else { return Ok(()) };
         let Some(sampler) = &running.sampler else { return Ok(()) };
         if whole && life.usage.warmed.is_none() {
-            let over_time = over(sampler, &[Phase::WarmUp], life.first, Instant::now());
             self.learn_processes(life, &running.server)?;
             if let Some(reading) = self.look_once(&running.server)? {
+                sampler.add(&reading);
                 life.usage.warmed = Some(Stage {
-                    over_time,
+                    over_time: over(sampler, &[Phase::WarmUp], life.first, Instant::now()),
                     ..life.stage(&reading)
                 });
             }
@@ -217,16 +217,18 @@ impl Engine {
             self.look_settled(life.before.as_ref(), server)?
         };
         if let Some(reading) = reading {
+            sampler.add(&reading);
             life.usage.after = Some(life.stage(&reading));
         }
         Ok(())
     }
 
-    fn take_loaded(&self, life: &mut Life, running: &Running, now: Instant) -> Result<()> {
+    fn take_loaded(&self, life: &mut Life, running: &Running) -> Result<()> {
         let Some(sampler) = &running.sampler else { return Ok(()) };
         if let Some(reading) = self.look_once(&running.server)? {
+            sampler.add(&reading);
             life.usage.loaded = Some(Stage {
-                over_time: over(sampler, &[Phase::Ready], life.ready, now),
+                over_time: over(sampler, &[Phase::Ready], life.ready, Instant::now()),
                 ..life.stage(&reading)
             });
         }
