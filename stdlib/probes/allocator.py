@@ -10,6 +10,7 @@ import json
 import os
 import socket
 
+import profiler_nvml
 import profiler_probe as probe
 
 VERSION = 1
@@ -43,7 +44,23 @@ def serving():
             "no process of the engine answers",
             "it must be up, and be a Python program that uses torch on a GPU",
         )
-    return {"mode": "serving", "processes": sorted(answers, key=lambda answer: answer["pid"])}
+    for answer in answers:
+        for device in answer["devices"]:
+            add_physical(answer["pid"], device)
+    return {
+        "mode": "serving",
+        "versions": {"driver": profiler_nvml.driver_version()},
+        "processes": sorted(answers, key=lambda answer: answer["pid"]),
+    }
+
+
+def add_physical(pid, device):
+    """What the driver says that the process holds, and what of it torch's allocator did not ask for: the context, libraries, graphs."""
+    held, why = profiler_nvml.memory_of(pid, device.get("uuid"))
+    device["process_used"] = held
+    device["outside_torch"] = None if held is None else held - device["reserved"]
+    if why:
+        device["unknown"] = {"process_used": why, "outside_torch": why}
 
 
 def listeners(mark):

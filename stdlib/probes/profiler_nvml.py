@@ -1,4 +1,4 @@
-"""The little that the probes ask NVML, by ctypes: the driver's version, and what this process holds on a device.
+"""The little that the probes ask NVML, by ctypes: the driver's version, and what a process holds on a device.
 
 Not a probe itself. `pynvml` is not needed. Structures and versions as in NVIDIA's nvml.h.
 """
@@ -6,7 +6,7 @@ Not a probe itself. `pynvml` is not needed. Structures and versions as in NVIDIA
 import ctypes
 import os
 
-NOT_TOLD = "the driver names no memory of this process: it runs in another process namespace, or the driver does not tell"
+NOT_TOLD = "the driver names no memory of this process: it sees other process numbers, as from a container, or does not tell"
 
 
 class ProcessInfo(ctypes.Structure):
@@ -39,14 +39,19 @@ def driver_version():
 
 
 def own_memory(torch, index):
-    """Bytes that this process holds on torch's device `index`, and None; or None, and why they are not known."""
+    """`memory_of` this process, on torch's device `index`."""
+    identity = getattr(torch.cuda.get_device_properties(index), "uuid", None)
+    return memory_of(os.getpid(), None if identity is None else str(identity))
+
+
+def memory_of(pid, uuid):
+    """Bytes that a process holds on a device, and None; or None, and why they are not known."""
+    if uuid is None:
+        return None, "this torch does not tell the UUID of a device"
     nvml = library()
     if nvml is None:
         return None, "there is no NVML here"
-    identity = getattr(torch.cuda.get_device_properties(index), "uuid", None)
-    if identity is None:
-        return None, "this torch does not tell the UUID of a device"
-    name = "GPU-%s" % str(identity).replace("GPU-", "")
+    name = "GPU-%s" % uuid.replace("GPU-", "")
     device = ctypes.c_void_p()
     if nvml.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(device)) != 0:
         return None, "NVML does not know the device %s" % name
@@ -60,6 +65,6 @@ def own_memory(torch, index):
         return None, "NVML lists no processes: status %d" % status
     for process in found[: count.value]:
         # All bits set: the driver does not tell.
-        if process.pid == os.getpid() and process.used != 2**64 - 1:
+        if process.pid == pid and process.used != 2**64 - 1:
             return process.used, None
     return None, NOT_TOLD

@@ -142,9 +142,12 @@ def devices_memory(torch):
 def load_model(torch, folder, dtype, device, random_weights):
     """The causal language model of a folder, in evaluation mode on `device`."""
     transformers = needed("transformers", "run the probe where transformers is installed")
-    kind = {"torch_dtype": getattr(torch, dtype)} if dtype else {}
     # No hub is asked: a probe measures what is there.
     config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    wanted = dtype or getattr(config, "dtype", None) or getattr(config, "torch_dtype", None)
+    # Renamed in transformers 5; before, a model was loaded in 32 bits unless a type was named.
+    key = "dtype" if int(transformers.__version__.split(".")[0]) >= 5 else "torch_dtype"
+    kind = {key: getattr(torch, wanted) if isinstance(wanted, str) else wanted} if wanted else {}
     progress("building the model" if random_weights else "loading the model")
     with torch.device(device) if random_weights and hasattr(torch, "set_default_device") else nothing():
         if random_weights:

@@ -23,6 +23,8 @@ def counters(torch):
             continue
         free, total = torch.cuda.mem_get_info(index)
         device = {"device": index, "device_used": total - free, "device_total": total}
+        identity = getattr(torch.cuda.get_device_properties(index), "uuid", None)
+        device["uuid"] = None if identity is None else str(identity)
         for kind in ("allocated", "reserved", "active", "inactive_split"):
             device[kind] = stats.get("%s_bytes.all.current" % kind, 0)
             device["peak_" + kind] = stats.get("%s_bytes.all.peak" % kind, 0)
@@ -58,7 +60,10 @@ def begin():
     """Called by torch when this process has begun to use CUDA. A process that has cannot fork and go on with it."""
     import threading
 
-    threading.Thread(target=listen, name="profiler-probe", daemon=True).start()
+    try:
+        threading.Thread(target=listen, name="profiler-probe", daemon=True).start()
+    except RuntimeError as error:  # No more threads: the engine goes on without.
+        print("profiler: probes cannot be answered: %r" % error, file=sys.stderr)
 
 
 class AfterCuda:

@@ -52,6 +52,7 @@ let told = engine.run_probe("allocator", #{});
         (&(4 << 20).into(), &(4 << 20).into())
     );
     assert_eq!(device["device_total"], 1 << 30);
+    assert!(device["process_used"].is_null() && device["unknown"]["process_used"].is_string());
     assert_eq!(
         result["log"][0], "environment set up: True",
         "the environment's own sitecustomize ran as well"

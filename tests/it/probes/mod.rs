@@ -2,6 +2,7 @@
 
 mod container;
 mod engine;
+mod given_up;
 mod own;
 mod shipped;
 

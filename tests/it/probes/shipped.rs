@@ -143,6 +143,49 @@ fn graphs_are_counted_by_draft_length_wherever_they_are_kept() {
 }
 
 #[test]
+fn the_hook_waits_until_real_torch_uses_cuda_and_then_answers() {
+    let Some(python) = needs_torch() else { return };
+    // There is no CUDA to begin with: what torch would call then is called by hand.
+    let code = r#"
+import json, os, socket, sys, threading, time
+import torch
+begin = [call for call, *_ in torch.cuda._queued_calls if call.__module__ == "sitecustomize"]
+assert len(begin) == 1 and threading.active_count() == 1, begin
+begin[0]()
+peer = socket.socket(socket.AF_UNIX)
+deadline = time.monotonic() + 20
+while True:
+    try:
+        peer.connect("\0profiler-probe/test/%d" % os.getpid())
+        break
+    except OSError:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+answer = json.load(peer.makefile())
+assert answer == {"pid": os.getpid(), "torch": torch.__version__, "devices": []}, answer
+"#;
+    let hook = concat!(env!("CARGO_MANIFEST_DIR"), "/stdlib/probes/hook");
+    let command = |mark: Option<&str>| {
+        let mut command = Command::new(&python);
+        command
+            .args(["-c", code])
+            .env("PYTHONPATH", hook)
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+            .envs(mark.map(|mark| ("PROFILER_IN_PROCESS", mark)))
+            .output()
+            .unwrap()
+    };
+    let done = command(Some("test"));
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let off = command(None);
+    assert!(
+        String::from_utf8_lossy(&off.stderr).contains("AssertionError: []"),
+        "without the mark nothing is hooked"
+    );
+}
+
+#[test]
 fn probes_are_python_3_9_and_say_what_they_are() {
     let code = "import ast, sys\nfor name in sys.argv[1:]:\n    tree = ast.parse(open(name).read(), name, feature_version=(3, 9))\n    assert ast.get_docstring(tree), name";
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/stdlib/probes");

@@ -4,6 +4,8 @@ import os
 
 import torch
 
+__version__ = "5.99.0"
+
 
 class AutoConfig:
     @staticmethod
