@@ -120,6 +120,7 @@ impl Process {
                 "Terminating webserver",
             ),
             Engine::Llamacpp => Line::new(Head::Bare, "srv    operator(): cleaning up before exit..."),
+            Engine::Ollama => Line::new(Head::Bare, "[GIN] shutting down"),
             Engine::Transformers => Line::new(Head::Bare, "INFO:     Shutting down"),
         };
         self.say(&line);

@@ -78,7 +78,7 @@ pub struct Options {
     pub kv_cache_dtype: Option<String>,
     /// Tokens drafted by n-gram speculation; 0: none.
     pub num_speculative_tokens: Option<u64>,
-    /// llama.cpp: context over all slots.
+    /// llama.cpp, Ollama: context over all slots.
     pub ctx_size: Option<u64>,
     /// TGI: generation requests beyond so many are answered with 429.
     pub max_concurrent_requests: Option<u64>,
@@ -143,7 +143,7 @@ impl Options {
                 self.max_model_len = self.max_model_len.or(Some(total));
                 self.max_input_tokens = self.max_input_tokens.or(Some(serve.input));
             }
-            Engine::Llamacpp => {
+            Engine::Llamacpp | Engine::Ollama => {
                 // Each slot has its part of the context, and room for one token more than is asked.
                 let slots = self.max_num_seqs.unwrap_or(serve.concurrency).max(1);
                 self.max_num_seqs = Some(slots);

@@ -2,11 +2,11 @@
 //! and knows when to die.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::gauge::Gauge;
 use super::handle::{Exit, LogSink};
@@ -34,7 +34,9 @@ pub(super) struct Service {
     pub(super) blocks: Option<(u64, u64)>,
     used: u64,
     log: LogSink,
-    ready: AtomicBool,
+    ready: watch::Sender<bool>,
+    /// Ollama: why the model could not be loaded.
+    pub(super) unloadable: Option<String>,
     refusals: AtomicU64,
     inner: Mutex<Inner>,
     wake: Notify,
@@ -75,7 +77,8 @@ impl Service {
             blocks: serving.blocks,
             used: serving.used,
             log,
-            ready: AtomicBool::new(false),
+            ready: watch::Sender::new(false),
+            unloadable: serving.unloadable,
             inner: Mutex::new(Inner {
                 batch: serving.batch,
                 clients: HashMap::new(),
@@ -88,12 +91,18 @@ impl Service {
 
     /// Loaded: requests are served from now on.
     pub(super) fn open(&self) {
-        self.ready.store(true, Ordering::Release);
+        self.ready.send_replace(true);
     }
 
     /// Whether it is loaded.
     pub(super) fn is_open(&self) -> bool {
-        self.ready.load(Ordering::Acquire)
+        *self.ready.borrow()
+    }
+
+    /// Waits until it is loaded.
+    pub(super) async fn opened(&self) {
+        // The sender lives as long as the service.
+        let _ = self.ready.subscribe().wait_for(|ready| *ready).await;
     }
 
     /// Whether this request is one of those to answer with 429, by misbehaviour or by a limit of the engine.

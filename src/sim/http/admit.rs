@@ -36,7 +36,7 @@ pub(super) fn output(service: &Service, ask: Ask) -> Result<u64, Refusal> {
         Engine::Vllm if service.setup.clip => clipped(service.max_total, ask),
         Engine::Vllm | Engine::Transformers => strict(service.max_total, ask),
         Engine::Tgi => tgi(service.max_total, service.max_input, ask),
-        Engine::Llamacpp => llamacpp(service.max_total, ask),
+        Engine::Llamacpp | Engine::Ollama => llamacpp(service.max_total, ask),
     }
 }
 

@@ -17,7 +17,8 @@ pub(super) fn page(service: &Service) -> Response {
     let samples = match service.setup.profile.engine {
         Engine::Vllm | Engine::Transformers => vllm(service, &snapshot),
         Engine::Tgi => tgi(service, &snapshot),
-        Engine::Llamacpp => llamacpp(&snapshot),
+        // Ollama has no such page: nothing leads here.
+        Engine::Llamacpp | Engine::Ollama => llamacpp(&snapshot),
     };
     let mut text = String::from("# SIMULATED\n");
     for (name, kind, labels, value) in samples {

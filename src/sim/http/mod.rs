@@ -4,6 +4,7 @@
 mod admit;
 mod llamacpp;
 mod metrics;
+mod ollama;
 mod openai;
 mod prompt;
 mod reader;
@@ -33,6 +34,7 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         Engine::Transformers => openai::transformers(),
         Engine::Tgi => openai::routes().merge(tgi::routes()),
         Engine::Llamacpp => openai::routes().merge(llamacpp::routes()),
+        Engine::Ollama => openai::routes().merge(ollama::routes()),
     };
     own.route("/sim/memory", get(memory))
         .layer(middleware::from_fn_with_state(Arc::clone(&service), while_loading))
@@ -45,9 +47,11 @@ async fn memory(State(service): State<Arc<Service>>) -> Response {
     Json(service.gauge.reading()).into_response()
 }
 
-/// llama-server takes connections before its model is there; the others do not listen yet.
+/// llama-server takes connections before its model is there, and Ollama answers them; the others do not listen yet.
 async fn while_loading(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    if service.is_open() || request.uri().path() == "/sim/memory" {
+    let path = request.uri().path();
+    let answers = service.setup.profile.engine == Engine::Ollama && (path == "/" || path.starts_with("/api/"));
+    if answers || service.is_open() || path == "/sim/memory" {
         return next.run(request).await;
     }
     Refusal::loading().respond(Engine::Llamacpp)

@@ -36,7 +36,7 @@ impl Refusal {
         match engine {
             Engine::Vllm | Engine::Transformers => Self::new(StatusCode::BAD_REQUEST, "BadRequestError", message),
             Engine::Tgi => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "validation", message),
-            Engine::Llamacpp => Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message),
+            Engine::Llamacpp | Engine::Ollama => Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message),
         }
     }
 
@@ -60,9 +60,13 @@ impl Refusal {
 
     /// TGI's 429; for the others what a proxy in front of them says.
     pub(super) fn overloaded(engine: Engine) -> Self {
+        if engine == Engine::Ollama {
+            let message = "server busy, please try again.  maximum pending requests exceeded";
+            return Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
+        }
         let kind = match engine {
             Engine::Tgi => "overloaded",
-            Engine::Llamacpp => "unavailable_error",
+            Engine::Llamacpp | Engine::Ollama => "unavailable_error",
             Engine::Vllm | Engine::Transformers => "RateLimitError",
         };
         Self::new(StatusCode::TOO_MANY_REQUESTS, kind, "Model is overloaded")
@@ -82,6 +86,11 @@ impl Refusal {
                 format!("Request failed during generation: {}", message.into()),
             ),
             Engine::Llamacpp => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message),
+            Engine::Ollama => Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "server_error",
+                format!("an error was encountered while running the model: {}", message.into()),
+            ),
             Engine::Vllm | Engine::Transformers => {
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message)
             }
@@ -93,6 +102,7 @@ impl Refusal {
         let code = self.status.as_u16();
         match engine {
             Engine::Tgi => json!({ "error": self.message, "error_type": self.kind }),
+            Engine::Ollama => json!({ "error": self.message }),
             Engine::Llamacpp => {
                 let mut error = json!({ "code": code, "message": self.message, "type": self.kind });
                 if let Some((prompt, slot)) = self.context {

@@ -1,4 +1,4 @@
-//! Streaming an answer as server-sent events, in the form of whichever protocol was asked.
+//! Streaming an answer as server-sent events or lines, in the form of whichever protocol was asked.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -13,6 +13,11 @@ use crate::sim::tokens::produced_id;
 
 /// One protocol's events. Each method appends whole events to `out`.
 pub(super) trait Wire: Send + 'static {
+    /// How the body is cut into events.
+    fn content_type(&self) -> &'static str {
+        "text/event-stream; charset=utf-8"
+    }
+
     /// Before the first token.
     fn open(&mut self, _out: &mut String) {}
 
@@ -62,6 +67,7 @@ pub(super) fn text(request: u64, count: u64) -> String {
 
 /// The answer as a stream.
 pub(super) fn respond(reader: Reader, wire: impl Wire) -> Response {
+    let content_type = wire.content_type();
     let state = Streaming {
         reader,
         wire,
@@ -72,10 +78,7 @@ pub(super) fn respond(reader: Reader, wire: impl Wire) -> Response {
         let bytes = state.next().await?;
         Some((Ok::<_, Infallible>(bytes), state))
     }));
-    let headers = [
-        (CONTENT_TYPE, "text/event-stream; charset=utf-8"),
-        (CACHE_CONTROL, "no-cache"),
-    ];
+    let headers = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-cache")];
     (headers, body).into_response()
 }
 

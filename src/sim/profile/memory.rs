@@ -12,7 +12,7 @@ pub enum MemoryProfile {
     Pool(Pool),
     /// transformers: memory grows with each request, through a caching allocator.
     Dynamic(Dynamic),
-    /// llama.cpp: the KV cache of the whole context is taken at the start.
+    /// llama.cpp and Ollama: the KV cache of the whole context is taken at the start.
     Fixed(Fixed),
 }
 

@@ -48,6 +48,8 @@ pub enum Engine {
     Tgi,
     /// llama-server: `/completion` and OpenAI routes.
     Llamacpp,
+    /// Ollama: `/api/generate` as NDJSON, no metrics.
+    Ollama,
     /// `transformers serve`: OpenAI routes, no metrics.
     Transformers,
 }

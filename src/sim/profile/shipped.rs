@@ -1,12 +1,13 @@
 //! The profiles that are built into the binary.
 
-const SHIPPED: [(&str, &str); 5] = [
+const SHIPPED: [(&str, &str); 6] = [
     (
         "llama-1b-12gib-transformers",
         include_str!("../profiles/llama-1b-12gib-transformers.toml"),
     ),
     ("llama-1b-h200-tgi", include_str!("../profiles/llama-1b-h200-tgi.toml")),
     ("llama-1b-llamacpp", include_str!("../profiles/llama-1b-llamacpp.toml")),
+    ("llama-1b-ollama", include_str!("../profiles/llama-1b-ollama.toml")),
     (
         "llama-8b-24gb-vllm",
         include_str!("../profiles/llama-8b-24gb-vllm.toml"),

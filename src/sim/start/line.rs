@@ -25,6 +25,11 @@ pub(crate) enum Head {
         /// The module.
         module: &'static str,
     },
+    /// `time=2026-11-20T14:48:02.408Z level=INFO source=SIMULATED `
+    Slog {
+        /// `INFO`, `WARN` or `ERROR`.
+        level: &'static str,
+    },
     /// Nothing but the mark.
     Bare,
     /// Nothing at all: the text must begin the line, and bears the mark itself.
@@ -75,6 +80,11 @@ impl fmt::Display for Stamped<'_> {
                 f,
                 "{} {level:>5} {module}: SIMULATED: ",
                 self.time.timestamp().strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+            )?,
+            Head::Slog { level } => write!(
+                f,
+                "time={} level={level} source=SIMULATED ",
+                self.time.timestamp().strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
             )?,
             Head::Bare => write!(f, "SIMULATED ")?,
             Head::Start => {}

@@ -11,11 +11,7 @@ const MIB: f64 = 1_048_576.0;
 
 /// The start of llama-server.
 pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> Plan {
-    let longest = setup.profile.defaults.max_position_embeddings;
-    let context = match setup.length {
-        Length::Tokens(0) | Length::Auto => longest,
-        Length::Tokens(tokens) => tokens,
-    };
+    let context = context(setup);
     let slot = context / setup.max_seqs;
     let memory = FixedPlan::new(profile, context, setup.limit);
     let mut stages = Vec::new();
@@ -25,29 +21,12 @@ pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> Plan {
                 seconds: setup.profile.time.warm_up_seconds,
                 used: memory.used(3),
                 lines: vec![
-                    line(format!(
-                        "srv    load_model: initializing, n_slots = {}, n_ctx_slot = {slot}, kv_unified = 'false'",
-                        setup.max_seqs
-                    )),
+                    initializing(setup.max_seqs, slot),
                     line("main: model loaded"),
                     line(format!("main: server is listening on {url}")),
                 ],
             });
-            let store = Store::Pool(Blocks::new(slot * setup.max_seqs, 1), Growth::Slot(slot));
-            End::Serve(Box::new(Serving {
-                batch: Batch::new(
-                    store,
-                    setup.profile.time,
-                    setup.eager,
-                    setup.max_seqs,
-                    setup.step_tokens,
-                ),
-                max_total: slot,
-                max_input: slot,
-                kv_tokens: Some(context),
-                blocks: None,
-                used: memory.used(3),
-            }))
+            End::Serve(Box::new(slots(setup, &memory, context)))
         }
         Err(lines) => {
             let used = stages.last().map_or(memory.reserved, |stage: &Stage| stage.used);
@@ -68,7 +47,44 @@ pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> Plan {
     }
 }
 
-fn load(
+/// Tokens of the whole context, over all slots.
+pub(super) fn context(setup: &Setup) -> u64 {
+    match setup.length {
+        Length::Tokens(0) | Length::Auto => setup.profile.defaults.max_position_embeddings,
+        Length::Tokens(tokens) => tokens,
+    }
+}
+
+/// An engine whose context is cut into slots of one size.
+pub(super) fn slots(setup: &Setup, memory: &FixedPlan, context: u64) -> Serving {
+    let slot = context / setup.max_seqs;
+    let store = Store::Pool(Blocks::new(slot * setup.max_seqs, 1), Growth::Slot(slot));
+    Serving {
+        batch: Batch::new(
+            store,
+            setup.profile.time,
+            setup.eager,
+            setup.max_seqs,
+            setup.step_tokens,
+        ),
+        max_total: slot,
+        max_input: slot,
+        kv_tokens: Some(context),
+        blocks: None,
+        used: memory.used(3),
+        unloadable: None,
+    }
+}
+
+/// The line that tells the slots.
+pub(super) fn initializing(slots: u64, slot: u64) -> Line {
+    line(format!(
+        "srv    load_model: initializing, n_slots = {slots}, n_ctx_slot = {slot}, kv_unified = 'false'"
+    ))
+}
+
+/// Loads model and context: adds the stages that succeed. Otherwise the lines that say what did not fit.
+pub(super) fn load(
     setup: &Setup,
     profile: &Fixed,
     memory: &FixedPlan,

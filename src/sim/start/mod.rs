@@ -3,6 +3,7 @@
 
 mod line;
 mod llamacpp;
+mod ollama;
 mod tgi;
 mod transformers;
 mod vllm;
@@ -64,6 +65,8 @@ pub(super) struct Serving {
     pub(super) blocks: Option<(u64, u64)>,
     /// Bytes in use from the first request on; dynamic engines tell their own.
     pub(super) used: u64,
+    /// Ollama: why the model could not be loaded. The server lives, and says so.
+    pub(super) unloadable: Option<String>,
 }
 
 /// The start of this engine.
@@ -73,12 +76,13 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<Plan> {
         (Engine::Vllm, MemoryProfile::Pool(pool)) => Ok(vllm::plan(setup, pool, url)),
         (Engine::Tgi, MemoryProfile::Pool(pool)) => Ok(tgi::plan(setup, pool)),
         (Engine::Llamacpp, MemoryProfile::Fixed(fixed)) => Ok(llamacpp::plan(setup, fixed, url)),
+        (Engine::Ollama, MemoryProfile::Fixed(fixed)) => Ok(ollama::plan(setup, fixed, url)),
         (Engine::Transformers, MemoryProfile::Dynamic(dynamic)) => Ok(transformers::plan(setup, dynamic, url)),
         _ => Err(Fault::usage(format!(
             "profile `{}`: this engine does not take memory in this style",
             profile.name
         ))
-        .hint("vllm and tgi: pool; llamacpp: fixed; transformers: dynamic")),
+        .hint("vllm and tgi: pool; llamacpp and ollama: fixed; transformers: dynamic")),
     }
 }
 

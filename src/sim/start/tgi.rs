@@ -85,6 +85,7 @@ fn serving(setup: &Setup, pool: &PoolPlan) -> Serving {
         max_input: setup.max_input.unwrap_or(max_total - 1).min(max_total - 1),
         kv_tokens: Some(pool.kv_tokens()),
         blocks: Some((pool.blocks, pool.block_tokens)),
+        unloadable: None,
         used: pool.used_serving,
     }
 }

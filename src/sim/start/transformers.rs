@@ -54,6 +54,7 @@ pub(super) fn plan(setup: &Setup, profile: &Dynamic, url: &str) -> Plan {
                 max_input: longest,
                 kv_tokens: None,
                 blocks: None,
+                unloadable: None,
             }))
         }
         Err(oom) => {

@@ -129,6 +129,7 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> 
         max_input: max_len,
         kv_tokens: Some(pool.kv_tokens()),
         blocks: Some((pool.blocks, pool.block_tokens)),
+        unloadable: None,
         used: pool.used_serving,
     })
 }
