@@ -180,7 +180,7 @@ impl Engine {
     pub(super) fn prepare_prompts(&self, live: &mut Live, form: &RequestForm) -> Result<()> {
         if live.prompting.is_none() {
             let told = live.running.as_ref().and_then(|running| running.info.vocabulary);
-            let origin = origin(&self.options, self.runtime, form.prompt, told);
+            let origin = origin(&self.options, self.runtime, form, told);
             let prompts = self.context.shelf.prompts(&origin, self.context.seed);
             live.prompting = Some(Prompting::new(self.context.tasks.wait(prompts)?));
         }

@@ -79,22 +79,38 @@ fn wire(content: Content) -> Wire {
 }
 
 /// What an engine's prompts come from: the tokenizer that was named; for text, or where the engine was launched on a model and
-/// does not tell its vocabulary, the model's; else ids alone.
-pub(super) fn origin(options: &LaunchOptions, runtime: RuntimeKind, form: PromptForm, told: Option<u32>) -> Origin {
+/// does not tell its vocabulary, the model's; else ids alone, or common words whose tokens the engine counts.
+pub(super) fn origin(options: &LaunchOptions, runtime: RuntimeKind, form: &RequestForm, told: Option<u32>) -> Origin {
     if let Some(name) = &options.tokenizer {
         return Origin::Tokenizer(name.clone());
+    }
+    let text = form.prompt == PromptForm::Text;
+    // Ollama's models have names of their own, and tokenizers inside their files.
+    if text && (form.protocol == Protocol::Ollama || options.model.is_none()) {
+        return Origin::Words(told.unwrap_or(VOCABULARY));
     }
     // A server that was attached to, or that is simulated, may know its model by a name that nobody else does.
     let launched = matches!(runtime, RuntimeKind::Docker | RuntimeKind::Process);
     match &options.model {
-        Some(model) if form == PromptForm::Text || (launched && told.is_none()) => Origin::Tokenizer(model.clone()),
+        Some(model) if text || (launched && told.is_none()) => Origin::Tokenizer(model.clone()),
         _ => Origin::Vocabulary(told.unwrap_or(VOCABULARY)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn form(prompt: PromptForm, protocol: Protocol) -> RequestForm {
+        RequestForm {
+            protocol,
+            path: "/".into(),
+            prompt,
+            body: json!({}),
+        }
+    }
 
     #[test]
     fn a_named_tokenizer_comes_first() {
@@ -103,11 +119,9 @@ mod tests {
             tokenizer: Some("t".into()),
             ..LaunchOptions::default()
         };
+        let ids = form(PromptForm::Tokens, Protocol::Llamacpp);
         for runtime in [RuntimeKind::Sim, RuntimeKind::Docker, RuntimeKind::Attach] {
-            assert_eq!(
-                origin(&options, runtime, PromptForm::Tokens, Some(9)),
-                Origin::Tokenizer("t".into())
-            );
+            assert_eq!(origin(&options, runtime, &ids, Some(9)), Origin::Tokenizer("t".into()));
         }
     }
 
@@ -118,19 +132,34 @@ mod tests {
             ..LaunchOptions::default()
         };
         let model = Origin::Tokenizer("m".into());
-        assert_eq!(origin(&options, RuntimeKind::Docker, PromptForm::Tokens, None), model);
+        let ids = &form(PromptForm::Tokens, Protocol::Llamacpp);
+        let text = &form(PromptForm::Text, Protocol::Tgi);
+        assert_eq!(origin(&options, RuntimeKind::Docker, ids, None), model);
         assert_eq!(
-            origin(&options, RuntimeKind::Docker, PromptForm::Tokens, Some(9)),
+            origin(&options, RuntimeKind::Docker, ids, Some(9)),
             Origin::Vocabulary(9)
         );
         assert_eq!(
-            origin(&options, RuntimeKind::Attach, PromptForm::Tokens, None),
+            origin(&options, RuntimeKind::Attach, ids, None),
             Origin::Vocabulary(VOCABULARY)
         );
         assert_eq!(
-            origin(&options, RuntimeKind::Sim, PromptForm::Tokens, None),
+            origin(&options, RuntimeKind::Sim, ids, None),
             Origin::Vocabulary(VOCABULARY)
         );
-        assert_eq!(origin(&options, RuntimeKind::Sim, PromptForm::Text, None), model);
+        assert_eq!(origin(&options, RuntimeKind::Sim, text, None), model);
+    }
+    #[test]
+    fn text_without_a_tokenizer_is_common_words() {
+        let nameless = LaunchOptions::default();
+        let text = &form(PromptForm::Text, Protocol::Tgi);
+        let words = Origin::Words(VOCABULARY);
+        assert_eq!(origin(&nameless, RuntimeKind::Attach, text, None), words);
+        let ollama = LaunchOptions {
+            model: Some("llama3.2:1b".into()),
+            ..LaunchOptions::default()
+        };
+        let text = &form(PromptForm::Text, Protocol::Ollama);
+        assert_eq!(origin(&ollama, RuntimeKind::Docker, text, None), words);
     }
 }

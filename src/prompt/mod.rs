@@ -17,6 +17,7 @@ mod prompts;
 mod shelf;
 mod text;
 mod tokenizer;
+mod words;
 
 pub use ask::{Ask, Content, MAX_TOKENS, Prompt};
 pub use calibration::Calibration;

@@ -11,13 +11,15 @@ use super::chat::Around;
 use super::draw::{Draw, heads, shuffle};
 use super::lexicon::Lexicon;
 use super::text::Writer;
-use super::{Ask, Content, Prompt, Tokenizer, ordinary};
+use super::{Ask, Content, Prompt, Tokenizer, ordinary, words};
 
 /// Makes prompts. The same seed makes the same prompts in the same order; no two of them begin alike.
 pub struct Prompts {
     ids: Vec<u32>,
     tokenizer: Option<Arc<Tokenizer>>,
     lexicon: Option<Result<Lexicon>>,
+    /// Text is made of common words, as there is no tokenizer to prove it.
+    guessed: bool,
     plain: Around,
     chat: Around,
     chat_unknown: Option<String>,
@@ -46,6 +48,14 @@ impl Prompts {
         Ok(Self::of(ordinary::of_size(size)?, None, seed))
     }
 
+    /// Prompts for a model of which nothing is known but that it reads English: text of common words, whose number is that of their tokens only
+    /// if the engine's count says so.
+    pub fn of_words(size: u32, seed: u64) -> Result<Self> {
+        let mut prompts = Self::of_vocabulary(size, seed)?;
+        prompts.guessed = true;
+        Ok(prompts)
+    }
+
     fn of(mut ids: Vec<u32>, tokenizer: Option<Arc<Tokenizer>>, seed: u64) -> Self {
         shuffle(seed, &mut ids);
         let chat = match &tokenizer {
@@ -63,6 +73,7 @@ impl Prompts {
             ids,
             tokenizer,
             lexicon,
+            guessed: false,
             plain: Around::nothing(),
             chat,
             chat_unknown,
@@ -127,6 +138,9 @@ impl Prompts {
     }
 
     fn text(&self, serial: u64, ask: &Ask) -> Result<String> {
+        if self.guessed {
+            return Ok(words::text(self.seed, serial, ask));
+        }
         let (Some(tokenizer), Some(lexicon)) = (&self.tokenizer, &self.lexicon) else {
             return Err(Fault::usage("a prompt of text needs the model's tokenizer").hint(
                 "name it with `tokenizer`: a folder with `tokenizer.json`, or a model id of the Hugging Face hub",

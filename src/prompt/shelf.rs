@@ -20,6 +20,8 @@ pub enum Origin {
     Tokenizer(String),
     /// A vocabulary of which only the size is known.
     Vocabulary(u32),
+    /// The same, and text is made of common words.
+    Words(u32),
 }
 
 /// What a run has loaded.
@@ -43,6 +45,7 @@ impl Shelf {
         let made = match origin {
             Origin::Tokenizer(name) => Prompts::new(self.tokenizer(name).await?, seed)?,
             Origin::Vocabulary(size) => Prompts::of_vocabulary(*size, seed)?,
+            Origin::Words(size) => Prompts::of_words(*size, seed)?,
         };
         let mut prompts = locked(&self.prompts);
         let room = prompts.len() < MOST_PROMPTS;

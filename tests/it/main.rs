@@ -43,5 +43,6 @@ mod starts;
 mod support;
 mod telemetry;
 mod tenancy;
+mod textengines;
 mod usage;
 mod verdicts;

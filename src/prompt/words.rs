@@ -1,0 +1,118 @@
+//! Text for an engine whose tokenizer nobody named: common words, each of which is one token in the vocabularies of the model families
+//! in use (GPT-2, Llama, Mistral, Qwen, Gemma, Phi). Only the engine's own count proves it, through [`super::Calibration`].
+
+use super::Ask;
+use super::draw::{Draw, heads};
+
+/// Nouns among the most frequent words of English text.
+const WORDS: [&str; 64] = [
+    "time",
+    "year",
+    "people",
+    "way",
+    "day",
+    "man",
+    "thing",
+    "woman",
+    "life",
+    "child",
+    "world",
+    "school",
+    "state",
+    "family",
+    "student",
+    "group",
+    "country",
+    "problem",
+    "hand",
+    "part",
+    "place",
+    "case",
+    "week",
+    "company",
+    "system",
+    "program",
+    "question",
+    "work",
+    "government",
+    "number",
+    "night",
+    "point",
+    "home",
+    "water",
+    "room",
+    "mother",
+    "area",
+    "money",
+    "story",
+    "fact",
+    "month",
+    "lot",
+    "right",
+    "study",
+    "book",
+    "eye",
+    "job",
+    "word",
+    "business",
+    "issue",
+    "side",
+    "kind",
+    "head",
+    "house",
+    "service",
+    "friend",
+    "father",
+    "power",
+    "hour",
+    "game",
+    "line",
+    "end",
+    "member",
+    "law",
+];
+
+/// So many words, which begin as no other prompt of this seed does, but for the prefix that all share.
+pub(super) fn text(seed: u64, serial: u64, ask: &Ask) -> String {
+    let any = |draw: &mut Draw| WORDS[draw.below(WORDS.len())];
+    let mut draw = Draw::prefix(seed);
+    let mut words: Vec<&str> = (0..ask.shared_prefix).map(|_| any(&mut draw)).collect();
+    words.extend(heads(serial, WORDS.len()).map(|index| WORDS[index]));
+    words.truncate(ask.tokens);
+    let mut draw = Draw::of(seed, serial);
+    words.extend((words.len()..ask.tokens).map(|_| any(&mut draw)));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_words_as_tokens_and_no_two_texts_begin_alike() {
+        for tokens in [1, 2, 3, 500] {
+            assert_eq!(text(7, 9, &Ask::text(tokens)).split(' ').count(), tokens);
+        }
+        let begins: HashSet<String> = (0..4096).map(|serial| text(7, serial, &Ask::text(2))).collect();
+        assert_eq!(begins.len(), 4096);
+        let sharing = Ask {
+            shared_prefix: 10,
+            ..Ask::text(20)
+        };
+        let prefix = |serial| {
+            text(7, serial, &sharing)
+                .split(' ')
+                .take(10)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(prefix(1), prefix(2));
+    }
+
+    #[test]
+    fn no_word_comes_twice() {
+        assert_eq!(WORDS.iter().collect::<HashSet<_>>().len(), WORDS.len());
+    }
+}
