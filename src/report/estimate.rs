@@ -80,6 +80,11 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
     rows.push(row("KV cache of a token", &|estimate| {
         format!("{} B", estimate.kv_bytes_per_token)
     }));
+    if ranks > 1 {
+        rows.push(row("of it on each rank", &|estimate| {
+            format!("{} B", estimate.kv_bytes_per_token_per_rank)
+        }));
+    }
     if estimates
         .iter()
         .any(|(_, estimate)| estimate.state_bytes_per_sequence > 0)

@@ -130,12 +130,27 @@ impl Model {
             })
             .collect::<Result<_>>()?;
         let whole = Kv { ranks: 1, ..self.kv };
-        let layers = self.shape.layers.iter().map(|layer| LayerKind {
-            count: layer.count,
-            kv_bytes_per_token: whole.token_of(layer),
-            window: layer.per_token.as_ref().and_then(|kept| kept.window),
-            state_bytes: whole.state_of(layer),
-        });
+        let mut layers: Vec<LayerKind> = Vec::new();
+        for layer in &self.shape.layers {
+            let kind = LayerKind {
+                count: 0,
+                kv_bytes_per_token: whole.token_of(layer),
+                window: layer.per_token.as_ref().and_then(|kept| kept.window),
+                state_bytes: whole.state_of(layer),
+            };
+            match layers.iter_mut().find(|known| {
+                LayerKind {
+                    count: 0,
+                    ..(*known).clone()
+                } == kind
+            }) {
+                Some(known) => known.count += layer.count,
+                None => layers.push(LayerKind {
+                    count: layer.count,
+                    ..kind
+                }),
+            }
+        }
         Ok(Estimate {
             parameters: self.shape.parameters(),
             positions: self.shape.longest,
@@ -146,7 +161,7 @@ impl Model {
             kv_bytes_per_token: whole.token(&self.shape),
             kv_bytes_per_token_per_rank: self.kv.token(&self.shape),
             state_bytes_per_sequence: whole.state(&self.shape),
-            layers: layers.collect(),
+            layers,
             total: Breakdown::new(None, total(&all), all)?,
             ranks: (0..ranks).map(rank).collect::<Result<_>>()?,
             fits: question.gpu_memory.map(|memory| self.fits(memory, question)),

@@ -10,6 +10,8 @@ mod known;
 mod kv;
 mod quantization;
 mod question;
+#[cfg(test)]
+mod tests;
 mod weights;
 
 pub use answer::{Estimate, LayerKind, estimate};

@@ -1,0 +1,301 @@
+//! What holds of every estimate, and figures that were measured.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::memory::{Component, Provenance};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// The known shapes: name and `config.json`.
+fn shapes() -> BTreeMap<String, Value> {
+    let files = std::fs::read_dir(data("shapes"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let named = files.filter_map(|path| {
+        let name = path.file_name()?.to_str()?.strip_suffix(".config.json")?.to_owned();
+        Some((name, serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap()))
+    });
+    named.collect()
+}
+
+fn of(config: &Value) -> Known {
+    Known {
+        config: config.clone(),
+        ..Known::default()
+    }
+}
+
+fn shape(name: &str) -> Known {
+    of(&shapes()[name])
+}
+
+#[test]
+fn parameters_are_as_many_as_transformers_counts() {
+    let counts: Value = serde_json::from_slice(&std::fs::read(data("shapes/counts.json")).unwrap()).unwrap();
+    let counts = counts["parameters"].as_object().unwrap();
+    let shapes = shapes();
+    assert_eq!(counts.len(), shapes.len(), "run tests/data/shapes/count.py");
+    let mut families = std::collections::BTreeSet::new();
+    for (name, config) in &shapes {
+        let found = estimate(&of(config), &Question::default()).unwrap();
+        assert_eq!(Some(found.parameters), counts[name].as_u64(), "{name}");
+        families.insert(found.family);
+    }
+    assert!(families.len() >= 12, "{families:?}");
+}
+
+#[test]
+fn kv_of_a_token_is_what_vllm_had() {
+    let size = regex::Regex::new(r"GPU KV cache size: ([\d,]+) tokens").unwrap();
+    let memory = regex::Regex::new(r"Available KV cache memory: (-?[\d.]+) GiB").unwrap();
+    let needed = regex::Regex::new(r"max seq len \((\d+)\), \(([\d.]+) GiB KV cache is needed").unwrap();
+    let mut compared = 0;
+    for entry in std::fs::read_dir(data("vllm-0.24.0-h200")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "log") {
+            continue;
+        }
+        let log = std::fs::read_to_string(&path).unwrap();
+        let kv_cache_dtype = log.contains("kv_cache_dtype': 'fp8").then(|| "fp8".to_owned());
+        let question = Question {
+            kv_cache_dtype,
+            ..Question::default()
+        };
+        let per_token = estimate(&shape("llama-8b-shape"), &question)
+            .unwrap()
+            .kv_bytes_per_token;
+        let tokens = size.captures(&log).map(|found| found[1].replace(',', ""));
+        let pairs = tokens
+            .zip(memory.captures(&log).map(|found| found[1].to_owned()))
+            .into_iter()
+            .chain(
+                needed
+                    .captures(&log)
+                    .map(|found| (found[1].to_owned(), found[2].to_owned())),
+            );
+        for (tokens, gib) in pairs {
+            let told = tokens.parse::<f64>().unwrap() * per_token as f64 / f64::from(1 << 30);
+            // As many digits as the log has, and the blocks that were rounded away.
+            assert!(
+                (told - gib.parse::<f64>().unwrap()).abs() < 0.0075,
+                "{path:?}: {told} and {gib}"
+            );
+            compared += 1;
+        }
+    }
+    assert!(compared >= 7, "{compared}");
+}
+
+#[test]
+fn the_slope_of_a_real_prefill_is_kv_and_activations() {
+    // transformers, one sequence, the whole prompt in one step: bytes at the peak at 32,768 and 65,536 tokens.
+    let log = std::fs::read_to_string(data("transformers-5.17.0-h200/generate-1b-12gib-cap.jsonl")).unwrap();
+    let rows: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let peak = |tokens: u64| {
+        let row = rows
+            .iter()
+            .find(|row| row["b"] == 1 && row["i"] == tokens && row["o"] == 8);
+        row.unwrap()["alloc"].as_u64().unwrap()
+    };
+    let slope = (peak(65_536) - peak(32_768)) / 32_768;
+
+    let parts = |input| {
+        let question = Question {
+            input,
+            output: 0,
+            ..Question::default()
+        };
+        let all = estimate(&shape("llama-1b-shape"), &question).unwrap().total;
+        let bytes = |component| u64::try_from(all.part(component).unwrap().bytes).unwrap();
+        (bytes(Component::KvUsed), bytes(Component::Activations))
+    };
+    let (more, fewer) = (parts(65_536), parts(32_768));
+    let (kv, activations) = ((more.0 - fewer.0) / 32_768, (more.1 - fewer.1) / 32_768);
+    assert_eq!(kv, 32_768);
+    // What transformers holds besides: the embeddings and the layer's input (2 · 2048 · 2 bytes), cosines and sines of a head
+    // (2 · 64 · 2), and four lists of 8-byte positions and ids.
+    assert_eq!(slope, kv + activations + 8192 + 256 + 32);
+}
+
+#[test]
+fn provenance_is_told_and_parts_add_up() {
+    let question = Question {
+        tensor_parallel: 2,
+        ..Question::default()
+    };
+    let found = estimate(&shape("llama-3.1-8b"), &question).unwrap();
+    for rank in found.ranks.iter().chain([&found.total]) {
+        assert_eq!(rank.unexplained(), 0);
+        for part in &rank.parts {
+            let assumed = part.component == Component::RuntimeContext;
+            assert_eq!(part.provenance == Provenance::Assumed, assumed, "{part:?}");
+        }
+    }
+}
+
+#[test]
+fn ranks_replicate_what_cannot_be_shared() {
+    let on = |name: &str, ranks| {
+        let question = Question {
+            tensor_parallel: ranks,
+            ..Question::default()
+        };
+        estimate(&shape(name), &question).unwrap()
+    };
+    // 8 KV heads on 16 ranks: every rank holds one.
+    assert_eq!(on("llama-3.1-8b", 16).kv_bytes_per_token_per_rank, 32 * 2 * 128 * 2);
+    // A latent is one head: every rank holds all of it.
+    let latent = on("deepseek-v3", 8);
+    assert_eq!(latent.kv_bytes_per_token_per_rank, latent.kv_bytes_per_token);
+    assert_eq!(latent.kv_bytes_per_token, 61 * (512 + 64) * 2);
+    let refused = Question {
+        tensor_parallel: 3,
+        ..Question::default()
+    };
+    assert!(
+        estimate(&shape("llama-3.1-8b"), &refused)
+            .unwrap_err()
+            .message
+            .contains("3 ranks")
+    );
+}
+
+#[test]
+fn windows_and_states_do_not_grow() {
+    let kv = |name: &str, input| {
+        let question = Question {
+            input,
+            output: 0,
+            ..Question::default()
+        };
+        let all = estimate(&shape(name), &question).unwrap().total;
+        all.part(Component::KvUsed).unwrap().bytes
+    };
+    // Every layer of Mistral 7B v0.1 has a window of 4,096.
+    assert_eq!(kv("mistral-7b-v0.1", 4096), kv("mistral-7b-v0.1", 32_768));
+    // Of Gemma 3 every sixth layer grows: 4 of 26.
+    let grown = kv("gemma-3-1b", 32_000) - kv("gemma-3-1b", 16_000);
+    assert_eq!(grown, 16_000 * 4 * 2 * 256 * 2);
+    // Of Qwen3-Next every fourth: 12 of 48.
+    let grown = kv("qwen3-next-80b-a3b", 2000) - kv("qwen3-next-80b-a3b", 1000);
+    assert_eq!(grown, 1000 * 12 * 2 * 2 * 256 * 2);
+    // Layers of a head each would grow with MHA's formula: 8 times as much.
+    assert_eq!(kv("gemma-2b", 100), 100 * 18 * 2 * 256 * 2);
+}
+
+#[test]
+fn quantized_weights_have_their_published_size() {
+    let bytes = |name: &str, quantization: &str| {
+        let question = Question {
+            quantization: Some(quantization.to_owned()),
+            ..Question::default()
+        };
+        estimate(&shape(name), &question).unwrap().weight_bytes
+    };
+    // `total_size` in the index of the published gpt-oss-20b: MXFP4 experts, everything else bfloat16.
+    assert_eq!(bytes("gpt-oss-20b", "mxfp4"), 13_761_264_768);
+}
+
+#[test]
+fn files_decide_as_long_as_they_are_loaded_as_they_are() {
+    let known = Known {
+        indexed: Some(1_000_000),
+        ..shape("llama-biased-small")
+    };
+    let bytes = |question: &Question| estimate(&known, question).unwrap().weight_bytes;
+    assert_eq!(bytes(&Question::default()), 1_000_000);
+    let float = Question {
+        dtype: Some("float32".into()),
+        ..Question::default()
+    };
+    assert_eq!(bytes(&float), 478_704 * 4);
+    let two = Question {
+        tensor_parallel: 2,
+        ..Question::default()
+    };
+    let on_two = estimate(&known, &two).unwrap().total;
+    assert!(on_two.part(Component::Weights).unwrap().bytes >= 1_000_000);
+}
+
+#[test]
+fn what_is_not_known_is_refused_and_never_guessed() {
+    let refused = |config: Value| estimate(&of(&config), &Question::default()).unwrap_err();
+    let family = refused(json!({"model_type": "brand_new", "hidden_size": 8}));
+    assert!(family.message.contains("`brand_new` is not known"), "{family}");
+    assert!(family.hint.unwrap().contains("safetensors"));
+    let mut config = shapes()["llama-3.1-8b"].clone();
+    config["num_hidden_layers"] = Value::Null;
+    assert!(refused(config.clone()).message.contains("`num_hidden_layers`"));
+    config["num_hidden_layers"] = json!(32);
+    config["dtype"] = Value::Null;
+    assert!(refused(config.clone()).hint.unwrap().contains("`dtype`"));
+    config["dtype"] = json!("bfloat16");
+    config["quantization_config"] = json!({"quant_method": "aqlm"});
+    assert!(refused(config).message.contains("`aqlm`"));
+}
+
+#[test]
+fn absurd_configs_do_not_overflow() {
+    for mut config in shapes().into_values() {
+        let values = config.as_object_mut().unwrap();
+        for (name, value) in values.iter_mut() {
+            if value.is_u64() && !name.contains("layers") && !name.contains("offset") {
+                *value = json!(1_u64 << 26);
+            }
+        }
+        // Whatever it says, it says it without a panic.
+        let _answer = estimate(&of(&config), &Question::default());
+    }
+}
+
+fn questions() -> impl Strategy<Value = Question> {
+    let ranks = prop::sample::select(vec![1_u64, 2, 4]);
+    let chunk = prop::option::of(1..10_000_u64);
+    (0..50_000_u64, 1..5000_u64, 1..100_u64, ranks, chunk).prop_map(
+        |(input, output, concurrency, tensor_parallel, prefill_chunk)| Question {
+            input,
+            output,
+            concurrency,
+            tensor_parallel,
+            prefill_chunk,
+            gpu_memory: Some(80 << 30),
+            ..Question::default()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn more_is_never_less(question in questions(), more in 1..5000_u64) {
+        for (name, config) in shapes() {
+            let known = of(&config);
+            let Ok(found) = estimate(&known, &question) else {
+                continue;
+            };
+            let larger = [
+                Question { input: question.input + more, ..question.clone() },
+                Question { output: question.output + more, ..question.clone() },
+                Question { concurrency: question.concurrency + more, ..question.clone() },
+            ];
+            for larger in larger {
+                let needs = estimate(&known, &larger).unwrap();
+                prop_assert!(needs.total.total >= found.total.total, "{}", name);
+                let (before, after) = (found.fits.as_ref().unwrap(), needs.fits.as_ref().unwrap());
+                prop_assert!(before.fits || !after.fits, "{}", name);
+            }
+            let single = estimate(&known, &Question { tensor_parallel: 1, ..question.clone() }).unwrap();
+            prop_assert!(found.total.total >= single.total.total, "{}", name);
+            prop_assert!(found.ranks[0].total <= single.total.total, "{}", name);
+            let fits = found.fits.unwrap();
+            prop_assert_eq!(fits.fits, fits.sequences >= question.concurrency, "{}", name);
+        }
+    }
+}
