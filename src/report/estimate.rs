@@ -1,5 +1,7 @@
 //! Estimates of models, side by side, in GiB, each figure with where it comes from.
 
+use std::collections::BTreeSet;
+
 use super::table::table;
 use crate::memory::{Component, Estimate, Part};
 
@@ -22,9 +24,9 @@ pub fn estimates(estimates: &[(&str, Estimate)]) -> String {
         },
         question.tensor_parallel,
     );
-    let models: Vec<String> = estimates.iter().map(|(model, _)| short(model).to_owned()).collect();
+    let models = columns(estimates);
     let mut headings = vec![""];
-    headings.extend(models.iter().map(String::as_str));
+    headings.extend(models);
     let rows = rows(estimates);
     let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     let rows: Vec<Vec<String>> = rows
@@ -77,20 +79,20 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
             gib(estimate.total.total)
         }));
     }
-    rows.push(row("KV cache of a token", &|estimate| {
-        format!("{} B", estimate.kv_bytes_per_token)
+    rows.push(row("KV bytes of a token", &|estimate| {
+        estimate.kv_bytes_per_token.to_string()
     }));
     if ranks > 1 {
-        rows.push(row("of it on each rank", &|estimate| {
-            format!("{} B", estimate.kv_bytes_per_token_per_rank)
+        rows.push(row("of these on each rank", &|estimate| {
+            estimate.kv_bytes_per_token_per_rank.to_string()
         }));
     }
     if estimates
         .iter()
         .any(|(_, estimate)| estimate.state_bytes_per_sequence > 0)
     {
-        rows.push(row("state of a sequence", &|estimate| {
-            format!("{} B", estimate.state_bytes_per_sequence)
+        rows.push(row("state bytes of a sequence", &|estimate| {
+            estimate.state_bytes_per_sequence.to_string()
         }));
     }
     if estimates.iter().any(|(_, estimate)| estimate.fits.is_some()) {
@@ -126,12 +128,12 @@ fn sources(model: &str, estimate: &Estimate) -> String {
         let mut kept = Vec::new();
         if kind.kv_bytes_per_token > 0 {
             kept.push(match kind.window {
-                Some(window) => format!("{} B of each of the last {window} tokens", kind.kv_bytes_per_token),
-                None => format!("{} B of each token", kind.kv_bytes_per_token),
+                Some(window) => format!("{} bytes of each of the last {window} tokens", kind.kv_bytes_per_token),
+                None => format!("{} bytes of each token", kind.kv_bytes_per_token),
             });
         }
         if kind.state_bytes > 0 {
-            kept.push(format!("{} B of each sequence", kind.state_bytes));
+            kept.push(format!("{} bytes of each sequence", kind.state_bytes));
         }
         format!("  {} layers keep {}", kind.count, kept.join(" and "))
     });
@@ -142,6 +144,16 @@ fn sources(model: &str, estimate: &Estimate) -> String {
 
 fn part(estimate: &Estimate, component: Component) -> Option<&Part> {
     estimate.ranks.first()?.part(component)
+}
+
+/// Names of the columns: short ones, unless two models would have the same.
+fn columns<'a>(estimates: &[(&'a str, Estimate)]) -> Vec<&'a str> {
+    let names: Vec<&str> = estimates.iter().map(|(model, _)| short(model)).collect();
+    let distinct: BTreeSet<&&str> = names.iter().collect();
+    if distinct.len() == names.len() {
+        return names;
+    }
+    estimates.iter().map(|(model, _)| *model).collect()
 }
 
 /// The last part of a path or name: columns are narrow.

@@ -1,134 +1,16 @@
 //! Fetching a tokenizer from the hub, which here is a server on this machine that answers as the real one does.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
 use profiler::fault::{Fault, Kind};
-use profiler::prompt::{Hub, Secret, Tokenizer, locate};
+use profiler::prompt::{Hub, Tokenizer, locate};
 use tempfile::TempDir;
 
 use super::prompt::families;
+use super::support::hub::{Answer, Answers, COMMIT, Server, TOKEN, error, file};
 use super::support::{Profiler, temp};
-
-const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
-const TOKEN: &str = "hf_test_secret_value";
-
-/// What a hub answers to one path, in turn; the last answer stays.
-type Answers = HashMap<&'static str, Vec<Answer>>;
-
-#[derive(Clone, Default)]
-struct Answer {
-    status: u16,
-    headers: Vec<(&'static str, String)>,
-    body: Vec<u8>,
-}
-
-#[derive(Default)]
-struct Seen {
-    /// Path and `Authorization` of each request.
-    requests: Vec<(String, Option<String>)>,
-    answers: Answers,
-}
-
-/// A server that keeps what it was asked.
-struct Server {
-    address: SocketAddr,
-    seen: Arc<Mutex<Seen>>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl Server {
-    async fn start(answers: Answers) -> Self {
-        let seen = Arc::new(Mutex::new(Seen {
-            answers,
-            ..Seen::default()
-        }));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&seen));
-        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { address, seen, task }
-    }
-
-    fn hub(&self, cache: &Path) -> Hub {
-        Hub {
-            endpoint: format!("http://{}", self.address).parse().unwrap(),
-            cache: cache.to_owned(),
-            token: Secret::new(TOKEN),
-            offline: false,
-            patience: Duration::from_millis(1),
-        }
-    }
-
-    fn requests(&self) -> Vec<String> {
-        self.seen
-            .lock()
-            .unwrap()
-            .requests
-            .iter()
-            .map(|(path, _)| path.clone())
-            .collect()
-    }
-
-    fn tokens(&self) -> Vec<Option<String>> {
-        self.seen
-            .lock()
-            .unwrap()
-            .requests
-            .iter()
-            .map(|(_, token)| token.clone())
-            .collect()
-    }
-}
-
-async fn answer(State(seen): State<Arc<Mutex<Seen>>>, headers: HeaderMap, request: Request) -> Response {
-    let mut seen = seen.lock().unwrap();
-    let path = request.uri().path().to_owned();
-    let token = headers
-        .get("authorization")
-        .map(|value| value.to_str().unwrap().to_owned());
-    seen.requests.push((path.clone(), token));
-    let answer = match seen.answers.get_mut(path.as_str()) {
-        Some(answers) if answers.len() > 1 => answers.remove(0),
-        Some(answers) => answers[0].clone(),
-        None => error(404, "EntryNotFound"),
-    };
-    let mut response = Response::builder().status(StatusCode::from_u16(answer.status).unwrap());
-    for (name, value) in answer.headers {
-        response = response.header(name, value);
-    }
-    response.body(Body::from(answer.body)).unwrap()
-}
-
-fn file(etag: &str, body: impl Into<Vec<u8>>) -> Answer {
-    Answer {
-        status: 200,
-        headers: vec![("x-repo-commit", COMMIT.into()), ("etag", format!("\"{etag}\""))],
-        body: body.into(),
-    }
-}
-
-fn error(status: u16, code: &str) -> Answer {
-    Answer {
-        status,
-        headers: vec![("x-error-code", code.into())],
-        body: b"no".to_vec(),
-    }
-}
 
 fn tokenizer() -> Vec<u8> {
     families::byte_level().to_string().into_bytes()

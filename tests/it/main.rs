@@ -16,6 +16,7 @@ mod doc;
 mod docker;
 mod doctor;
 mod engine;
+mod estimate;
 mod exit_codes;
 mod failed;
 mod failures;

@@ -78,7 +78,8 @@ pub struct Estimate {
 pub fn estimate(known: &Known, question: &Question) -> Result<Estimate> {
     question.check()?;
     let config = Config::new(&known.config)?;
-    let shape = Shape::read(&config)?;
+    let shape = Shape::read(&config, known.headers.as_ref())?;
+    told_enough(&shape, question)?;
     shared_out(&shape, question.tensor_parallel)?;
     let weights = weights(&shape, &config, known, question)?;
     let model = Model {
@@ -87,6 +88,35 @@ pub fn estimate(known: &Known, question: &Question) -> Result<Estimate> {
         weights,
     };
     model.answer(known, question)
+}
+
+/// Refuses what the headers of a model of an unknown family do not tell.
+fn told_enough(shape: &Shape, question: &Question) -> Result<()> {
+    let asked = [
+        (
+            "tensor_parallel",
+            question.tensor_parallel > 1,
+            "how ranks share its tensors",
+        ),
+        (
+            "quantization",
+            question.quantization.is_some(),
+            "which of its tensors are quantized",
+        ),
+        (
+            "dtype",
+            question.dtype.is_some() && shape.dtype.is_some(),
+            "which of its tensors have another type",
+        ),
+    ];
+    match asked.into_iter().find(|(_, asked, _)| *asked && shape.by_headers) {
+        None => Ok(()),
+        Some((name, _, what)) => Err(Fault::usage(format!(
+            "the family `{}` is not known: {what} cannot be told",
+            shape.family
+        ))
+        .hint(format!("leave out `{name}`"))),
+    }
 }
 
 /// Refuses ranks that the model's heads cannot be shared out to, as every engine does.
@@ -270,8 +300,9 @@ impl Model {
             self.shape
                 .left_out
                 .clone()
-                .filter(|_| known.headers.is_none() && known.indexed.is_none()),
+                .filter(|_| self.shape.by_headers || (known.headers.is_none() && known.indexed.is_none())),
         );
+        notes.extend(beyond(self, known));
         if let Some(positions) = self.shape.longest.filter(|&positions| positions < question.tokens()) {
             notes.push(format!(
                 "the model was made for {positions} positions, fewer than the {} tokens asked for",
@@ -286,6 +317,22 @@ impl Model {
         notes.push("CUDA graphs, workspaces of libraries and what the allocator cannot reuse are not in it".to_owned());
         notes
     }
+}
+
+/// What the files hold beyond the language model, where their numbers are not packed.
+fn beyond(model: &Model, known: &Known) -> Option<String> {
+    let headers = known
+        .headers
+        .as_ref()
+        .filter(|_| model.weights.quantization.is_none())?;
+    let more = headers
+        .numbers()
+        .checked_sub(model.shape.parameters())
+        .filter(|more| *more > 0)?;
+    Some(format!(
+        "the files hold {more} parameters more than the language model has: a vision tower, heads that predict further tokens, or an output \
+         matrix that is also the embedding; engines may leave them out"
+    ))
 }
 
 fn total(parts: &[Part]) -> u64 {

@@ -35,6 +35,13 @@ pub struct Headers {
     pub tensors: Vec<Stored>,
 }
 
+impl Stored {
+    /// Numbers that it holds.
+    fn numbers(&self) -> u64 {
+        self.dims.iter().copied().fold(1, u64::saturating_mul)
+    }
+}
+
 #[derive(Deserialize)]
 struct Entry {
     dtype: String,
@@ -94,6 +101,12 @@ impl Headers {
         self.tensors
             .iter()
             .fold(0, |sum: u64, tensor| sum.saturating_add(tensor.bytes))
+    }
+
+    /// Numbers in all tensors; quantized ones may be packed, several in one.
+    #[must_use]
+    pub fn numbers(&self) -> u64 {
+        self.tensors.iter().map(Stored::numbers).fold(0, u64::saturating_add)
     }
 
     /// Bytes by type.

@@ -13,6 +13,7 @@ mod layer;
 mod model;
 mod parts;
 mod phase;
+mod stored;
 mod tensor;
 
 pub use cache::{PerSequence, PerToken};

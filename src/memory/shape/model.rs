@@ -1,7 +1,7 @@
 //! The shape of a whole model.
 
 use super::config::Config;
-use super::{Dtype, Layer, Tensor, family};
+use super::{Dtype, Headers, Layer, Tensor, family, stored};
 use crate::fault::Result;
 
 /// What a model consists of.
@@ -27,16 +27,22 @@ pub struct Shape {
     pub layers: Vec<Layer>,
     /// Parts of the model that are not counted, for people: a vision tower.
     pub left_out: Option<String>,
+    /// The family is not known: only bytes and what is kept are told, by the headers of the files.
+    pub by_headers: bool,
 }
 
 impl Shape {
-    /// The shape that a `config.json` describes.
+    /// The shape that a `config.json` describes, or, for a family that is not known, what the headers of its files tell.
     ///
     /// # Errors
     ///
-    /// `usage` for a family that is not known, and for a value that is missing or absurd.
-    pub fn read(config: &Config) -> Result<Self> {
-        family::read(config)
+    /// `usage` for a family that is not known and headers that are absent or do not tell enough, and for a value that is missing or
+    /// absurd.
+    pub fn read(config: &Config, headers: Option<&Headers>) -> Result<Self> {
+        match headers {
+            Some(headers) if !family::is_known(config) => stored::read(config, headers),
+            _ => family::read(config),
+        }
     }
 
     /// Parameters of the whole model; a tied output matrix counts once.

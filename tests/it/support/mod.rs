@@ -7,6 +7,7 @@
 
 mod dialogue;
 pub mod engines;
+pub mod hub;
 pub mod image;
 pub mod llamacpp;
 pub mod model;

@@ -86,6 +86,7 @@ impl Common {
             ends: ends.tensors(),
             layers: counted(layers),
             left_out,
+            by_headers: false,
         }
     }
 }

@@ -32,6 +32,14 @@ const OTHERS: &[(&[&str], bool, Layers)] = &[
     (&["qwen3_next"], false, qwen3_next::layers),
 ];
 
+/// Whether the family that a `config.json` names is one of these.
+pub(super) fn is_known(config: &Config) -> bool {
+    config.family().is_ok_and(|name| {
+        decoders::ALL.iter().any(|decoder| decoder.names.contains(&name))
+            || OTHERS.iter().any(|(names, ..)| names.contains(&name))
+    })
+}
+
 /// The shape that a `config.json` describes.
 pub(super) fn read(config: &Config) -> Result<Shape> {
     let name = config.family()?;

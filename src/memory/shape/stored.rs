@@ -1,0 +1,144 @@
+//! The shape of a model whose family is not known, as far as the headers of its files tell it.
+//!
+//! They name every tensor, so that bytes are exact. Keys and values have as many numbers as the matrices that make them have outputs.
+//! What the headers do not tell stays unknown and is named: windows, the states of other layers, what a pass holds, how ranks share.
+
+use std::collections::BTreeMap;
+
+use super::config::Config;
+use super::{Headers, Layer, PerToken, Shape, Split, Stored, Tensor};
+use crate::fault::{Fault, Result};
+
+/// Names under which layers are numbered.
+const LAYERS: [&str; 3] = ["layers", "h", "blocks"];
+
+/// The shape that `headers` tell.
+pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
+    let family = config.family()?;
+    let embedding = headers
+        .tensors
+        .iter()
+        .find(|tensor| ends(tensor, &["embed_tokens", "wte", "embed_in", "word_embeddings"]))
+        .and_then(|tensor| Some((*tensor.dims.first()?, *tensor.dims.get(1)?)));
+    let (vocabulary, hidden) =
+        embedding.ok_or_else(|| unclear(family, "no tensor is named as an embedding of tokens"))?;
+    let mut kept: BTreeMap<u64, u64> = BTreeMap::new();
+    for tensor in &headers.tensors {
+        let Some(layer) = layer(&tensor.name) else {
+            continue;
+        };
+        let numbers = kept.entry(layer).or_default();
+        if ends(tensor, &["k_proj", "v_proj", "kv_a_proj_with_mqa"]) {
+            *numbers = numbers.saturating_add(tensor.dims.first().copied().unwrap_or(0));
+        }
+    }
+    if kept.values().all(|numbers| *numbers == 0) {
+        return Err(unclear(family, "no matrix is named as one that makes keys or values"));
+    }
+    let silent = kept.values().filter(|numbers| **numbers == 0).count();
+    let mut left_out = format!(
+        "the family `{family}` is not known: bytes of weights, keys and values are told by the headers; every token is taken to be kept in \
+         every layer; of activations only the logits are counted"
+    );
+    if silent > 0 {
+        left_out.push_str(&format!(
+            "; {silent} layers have no matrices of keys and values: what they keep is not counted"
+        ));
+    }
+    let layers = kept.into_values().map(|numbers| Layer {
+        per_token: (numbers > 0).then_some(PerToken {
+            heads: 1,
+            width: numbers,
+            window: None,
+        }),
+        ..Layer::default()
+    });
+    Ok(Shape {
+        family: family.to_owned(),
+        hidden,
+        vocabulary,
+        heads: 1,
+        longest: config.optional(&["max_position_embeddings"])?,
+        dtype: config.dtype()?,
+        tied: false,
+        ends: vec![Tensor::vector("everything", headers.numbers(), Split::Whole)],
+        layers: super::layer::counted(layers),
+        left_out: Some(left_out),
+        by_headers: true,
+    })
+}
+
+/// Whether this is the weight of a module of one of these names.
+fn ends(tensor: &Stored, modules: &[&str]) -> bool {
+    let mut steps = tensor.name.rsplit('.');
+    steps.next() == Some("weight") && steps.next().is_some_and(|module| modules.contains(&module))
+}
+
+/// The number of the layer that a tensor belongs to.
+fn layer(name: &str) -> Option<u64> {
+    let steps: Vec<&str> = name.split('.').collect();
+    let pair = steps.windows(2).find(|pair| LAYERS.contains(&pair[0]))?;
+    pair[1].parse().ok()
+}
+
+fn unclear(family: &str, why: &str) -> Fault {
+    Fault::usage(format!(
+        "the family `{family}` is not known, and the headers of its files do not tell what it keeps of each token: {why}"
+    ))
+    .hint("start an engine with it: `profiler run memory_breakdown` measures what it needs")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stored(name: &str, dims: &[u64]) -> Stored {
+        Stored {
+            name: name.to_owned(),
+            dtype: "BF16".into(),
+            dims: dims.to_vec(),
+            bytes: dims.iter().product::<u64>() * 2,
+        }
+    }
+
+    fn shape(tensors: Vec<Stored>) -> Result<Shape> {
+        let config = Config::new(&json!({"model_type": "brand_new"})).unwrap();
+        read(&config, &Headers { tensors })
+    }
+
+    #[test]
+    fn keys_and_values_are_told_by_the_matrices_that_make_them() {
+        let found = shape(vec![
+            stored("model.embed_tokens.weight", &[100, 8]),
+            stored("model.layers.0.self_attn.k_proj.weight", &[4, 8]),
+            stored("model.layers.0.self_attn.v_proj.weight", &[6, 8]),
+            stored("model.layers.1.mixer.in_proj.weight", &[6, 8]),
+        ])
+        .unwrap();
+        let kept: Vec<u64> = found
+            .layers
+            .iter()
+            .filter_map(|layer| Some(layer.per_token.as_ref()?.width))
+            .collect();
+        assert_eq!(
+            (kept, found.layers.len(), found.parameters()),
+            (vec![10], 2, 800 + 80 + 48)
+        );
+        assert!(found.left_out.unwrap().contains("1 layers have no matrices"));
+    }
+
+    #[test]
+    fn fused_matrices_tell_nothing() {
+        let embedding = stored("transformer.wte.weight", &[100, 8]);
+        let fused = stored("transformer.h.0.attn.c_attn.weight", &[24, 8]);
+        assert!(
+            shape(vec![embedding.clone(), fused])
+                .unwrap_err()
+                .message
+                .contains("keys or values")
+        );
+        assert!(shape(Vec::new()).unwrap_err().message.contains("embedding"));
+    }
+}
