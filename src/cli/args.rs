@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{check, doc, doctor, estimate, fork, list, repl, run, show, sim};
+use super::{check, compare, doc, doctor, estimate, fork, list, repl, run, show, sim};
 use crate::fault::Result;
 use crate::runtime::Permits;
 use crate::script::params;
@@ -34,8 +34,10 @@ pub(super) enum Command {
     Fork(fork::Args),
     /// List the shipped scripts and modules
     List(list::Args),
-    /// Show what a run found
+    /// Show what a run found, or a file of another tool
     Show(show::Args),
+    /// Set runs, files of other tools and estimates side by side
+    Compare(compare::Args),
     /// Tell what models need by their architecture, before anything is started
     Estimate(estimate::Args),
     /// Tell what works on this machine, and what to do about the rest

@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod compare;
 mod doc;
 mod doctor;
 mod dry_run;
@@ -54,6 +55,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn dispatch(command: &Command, program: &Program) -> Result<Status> {
     match command {
         Command::Check(args) => check::execute(args, program),
+        Command::Compare(args) => compare::execute(args, program),
         Command::Doc(args) => doc::execute(args, program),
         Command::Doctor(args) => doctor::execute(args, program),
         Command::Estimate(args) => estimate::execute(args, program),

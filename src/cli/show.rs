@@ -1,4 +1,4 @@
-//! `profiler show`: tells what a run found, from its folder, whether it came to its end or not.
+//! `profiler show`: tells what a run found, from its folder, whether it came to its end or not; or what a file of another tool holds.
 
 use serde_json::Value;
 
@@ -6,24 +6,39 @@ use super::Status;
 use super::program::Program;
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
-use crate::report::{Extras, Page, SIMULATED, breakdown, summarize};
-use crate::run::{Found, hide};
+use crate::report::{self, Extras, Page, SIMULATED, breakdown, summarize};
+use crate::run::{Found, SCHEMA, Subject, hide, import};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// The folder of a run
-    #[arg(value_name = "DIR")]
-    folder: std::path::PathBuf,
-    /// One JSON document, as the run itself gives with --json
+    /// The folder of a run, or a file of another tool: tgi-profiler, LLM-sizer, vllm bench, TensorRT-LLM graph memory
+    #[arg(value_name = "DIR|FILE")]
+    path: std::path::PathBuf,
+    /// One JSON document: of a run, what it gives with --json itself
     #[arg(long)]
     json: bool,
 }
 
-/// Prints what the folder holds.
+/// Prints what the folder or the file holds.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    print(&Found::read(&args.folder)?, args.json, program)?;
+    if args.path.is_file() {
+        foreign(&import::read(&args.path)?, args.json, program)?;
+    } else {
+        print(&Found::read(&args.path)?, args.json, program)?;
+    }
     Ok(0)
+}
+
+/// Prints what a file of another tool holds.
+fn foreign(subject: &Subject, json: bool, program: &Program) -> Result<()> {
+    if !json {
+        let text = report::subject(subject, Page::from(&program.terminal))?;
+        return program.terminal.print(&hide(&text));
+    }
+    let mut document = serde_json::to_value(subject).map_err(|error| Fault::internal(error.to_string()))?;
+    document["schema"] = SCHEMA.into();
+    program.terminal.print(&hide(&pretty(&document)?))
 }
 
 /// Prints what a run found.

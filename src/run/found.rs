@@ -35,6 +35,8 @@ pub struct Found {
     pub boundaries: Vec<FoundBoundary>,
     /// Memory by component, as the script named it, the newest of each name: [`crate::memory::Footprint`]s.
     pub breakdowns: Vec<(String, Value)>,
+    /// Loads that were finished: their arguments and their answers.
+    pub loads: Vec<(Value, Value)>,
     /// Named values that the script recorded.
     pub records: Vec<(String, Value)>,
     /// Probes, loads and experiments that were finished.
@@ -71,6 +73,7 @@ impl Found {
             manifest: Manifest::read(folder)?,
             boundaries: Vec::new(),
             breakdowns: Vec::new(),
+            loads: Vec::new(),
             records: Vec::new(),
             finished: 0,
             last: None,
@@ -157,7 +160,12 @@ impl Found {
                 None => self.breakdowns.push((name, value)),
             },
             Event::Record { name, value } => self.records.push((name, value)),
-            Event::Done { .. } => self.finished += 1,
+            Event::Done { kind, args, answer } => {
+                self.finished += 1;
+                if kind == "load" {
+                    self.loads.push((args, answer));
+                }
+            }
             Event::Resumed { .. } => self.fault = None,
             Event::End { status, value } => match status.as_str() {
                 "done" => self.result = Some(value),

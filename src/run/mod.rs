@@ -2,8 +2,10 @@
 //!
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal keeps it, listeners (the live view) show it.
 //! What was finished before a kill is answered from the journal by [`Run::replay`]. `begin` makes runs and takes them up
-//! again, `plan` tells what must be the same then, `keeper` writes the folder, `found` reads it.
+//! again, `plan` tells what must be the same then, `keeper` writes the folder, `found` reads it. [`import`] reads what
+//! other tools left, and `account` puts a run of ours into the same form.
 
+mod account;
 mod begin;
 mod clock;
 mod disk;

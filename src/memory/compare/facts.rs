@@ -25,6 +25,14 @@ pub struct Facts {
     pub quantization: Option<String>,
     /// Ranks that the weights are divided among.
     pub tensor_parallel: Option<u64>,
+    /// Input tokens of each sequence.
+    pub input: Option<u64>,
+    /// Output tokens of each sequence.
+    pub output: Option<u64>,
+    /// Sequences at once.
+    pub concurrency: Option<u64>,
+    /// Tokens that one step of the prefill takes.
+    pub prefill_chunk: Option<u64>,
     /// Tokens that the KV in use stands for: of all sequences, input and output.
     pub tokens: Option<u64>,
     /// Tokens that the KV pool holds.
@@ -51,10 +59,27 @@ impl Facts {
             kv_dtype: this.kv_dtype.or(that.kv_dtype),
             quantization: this.quantization.or(that.quantization),
             tensor_parallel: this.tensor_parallel.or(that.tensor_parallel),
+            input: this.input.or(that.input),
+            output: this.output.or(that.output),
+            concurrency: this.concurrency.or(that.concurrency),
+            prefill_chunk: this.prefill_chunk.or(that.prefill_chunk),
             tokens: this.tokens.or(that.tokens),
             kv_tokens: this.kv_tokens.or(that.kv_tokens),
             capacity: this.capacity.or(that.capacity),
             read_after_exit: this.read_after_exit || that.read_after_exit,
         }
+    }
+
+    /// The same facts with the tokens of all sequences, where their lengths are known.
+    #[must_use]
+    pub fn counted(mut self) -> Self {
+        if let (None, Some(input), Some(output)) = (self.tokens, self.input, self.output) {
+            self.tokens = Some(
+                input
+                    .saturating_add(output)
+                    .saturating_mul(self.concurrency.unwrap_or(1)),
+            );
+        }
+        self
     }
 }

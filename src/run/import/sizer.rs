@@ -195,15 +195,6 @@ fn facts(file: &File, model: &Scalars, asked: &Scalars, gpus: &Scalars, reader: 
     let none = Scalars::default();
     let types = file.dtype_metadata.as_ref().unwrap_or(&none);
     let told = file.vllm_internal_metrics.as_ref().unwrap_or(&none);
-    let each = (asked.count("input_len"), asked.count("output_len"));
-    let tokens = match each {
-        (Some(input), Some(output)) => Some(
-            input
-                .saturating_add(output)
-                .saturating_mul(asked.count("batch_size").unwrap_or(1)),
-        ),
-        _ => None,
-    };
     // rocm-smi's total is a constant of the tool: it says nothing.
     let capacity = gpus
         .number("total_gpu_memory_gb")
@@ -217,9 +208,12 @@ fn facts(file: &File, model: &Scalars, asked: &Scalars, gpus: &Scalars, reader: 
         weight_dtype: types.text("weight_dtype").filter(|dtype| dtype != "auto"),
         kv_dtype: types.text("kv_cache_dtype").filter(|dtype| dtype != "auto"),
         quantization: model.text("quantization"),
-        tokens,
+        input: asked.count("input_len"),
+        output: asked.count("output_len"),
+        concurrency: asked.count("batch_size"),
         kv_tokens: told.count("total_gpu_kv_cache_tokens"),
         capacity: bytes(capacity, GIB),
         ..Facts::default()
     }
+    .counted()
 }

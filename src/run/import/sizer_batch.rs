@@ -63,14 +63,6 @@ fn name(row: &Scalars, with_model: bool) -> String {
 }
 
 fn case(row: &Scalars, name: String, schema: Schema, notes: &mut Vec<String>) -> Result<Case> {
-    let tokens = match (row.count("input_len"), row.count("output_len")) {
-        (Some(input), Some(output)) => Some(
-            input
-                .saturating_add(output)
-                .saturating_mul(row.count("batch_size").unwrap_or(1)),
-        ),
-        _ => None,
-    };
     let profile = Profile {
         schema,
         reader: Reader::Unknown,
@@ -90,10 +82,13 @@ fn case(row: &Scalars, name: String, schema: Schema, notes: &mut Vec<String>) ->
         facts: Facts {
             weight_dtype: row.text("weight_dtype").filter(|dtype| dtype != "auto"),
             kv_dtype: row.text("kv_cache_dtype").filter(|dtype| dtype != "auto"),
-            tokens,
+            input: row.count("input_len"),
+            output: row.count("output_len"),
+            concurrency: row.count("batch_size"),
             kv_tokens: row.count("vllm_kv_cache_tokens"),
             ..Facts::default()
-        },
+        }
+        .counted(),
     };
     let mut case = profile.case(notes)?;
     for (key, name) in [

@@ -200,6 +200,7 @@ fn facts(model: &Scalars) -> Facts {
     Facts {
         parameters: model.number("num_parameters"),
         weight_dtype: model.text("dtype").filter(|dtype| dtype != "auto"),
+        concurrency: model.count("batch_size"),
         tokens: tokens.map(|tokens| tokens.saturating_mul(model.count("batch_size").unwrap_or(1))),
         ..Facts::default()
     }

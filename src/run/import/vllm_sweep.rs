@@ -1,6 +1,6 @@
 //! `summary.json` and `summary.csv` of `vllm bench sweep`: many runs, of which those with equal settings are averaged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Deserialize;
 
@@ -26,10 +26,12 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
         _ => source.parse::<Runs>(TOOL)?.0,
     };
     let mut groups: Vec<(String, Vec<&Scalars>)> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
     let swept = swept(&runs);
     for run in &runs {
         let name = name(run, &swept);
-        match groups.iter_mut().find(|(known, _)| *known == name) {
+        let index = *known.entry(name.clone()).or_insert(groups.len());
+        match groups.get_mut(index) {
             Some((_, group)) => group.push(run),
             None => groups.push((name, vec![run])),
         }
@@ -54,10 +56,8 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
 
 /// The settings that differ from run to run, apart from the concurrency and the rate, which every name has.
 fn swept(runs: &[Scalars]) -> BTreeSet<String> {
-    let measured = |name: &str| {
-        let case = runs.first().map(vllm_bench::case);
-        case.is_some_and(|case| case.figures.iter().any(|figure| figure.name == name))
-    };
+    let cases = runs.iter().map(vllm_bench::case);
+    let measured: BTreeSet<String> = cases.flat_map(|case| case.figures).map(|figure| figure.name).collect();
     let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.0.keys()).collect();
     let differs = |name: &&String| {
         let mut values = runs.iter().map(|run| run.0.get(*name));
@@ -68,7 +68,7 @@ fn swept(runs: &[Scalars]) -> BTreeSet<String> {
         .into_iter()
         .filter(|name| !OF_EACH.contains(&name.as_str()))
         .filter(|name| !["max_concurrency", "request_rate", "num_prompts"].contains(&name.as_str()))
-        .filter(|name| !measured(name))
+        .filter(|name| !measured.contains(*name))
         .filter(differs)
         .cloned()
         .collect()

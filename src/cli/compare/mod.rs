@@ -1,0 +1,251 @@
+//! `profiler compare`: sets runs, files of other tools and estimates side by side; a threshold makes it a check for CI.
+
+mod with;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::Status;
+use super::program::Program;
+use crate::fault::{Fault, Kind, Result};
+use crate::memory::compare::{Claim, Comparison};
+use crate::report::{self, Beside, Page, SIMULATED};
+use crate::run::{Case, Found, SCHEMA, Subject, hide, import};
+use with::With;
+
+/// Differences that a fault lists.
+const LISTED: usize = 5;
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Folders of runs, or files of other tools; the first is what the others are relative to
+    #[arg(value_name = "RUN|FILE", required = true)]
+    subjects: Vec<PathBuf>,
+    /// Compare memory by component with `estimate`, with another RUN|FILE, or with figures of a calculator: weights=13.5,kv=0.4,activations=0.9,overhead=0.6,
+    /// in GiB unless a unit follows (13.5GB, 600MiB)
+    #[arg(long, value_name = "WHAT")]
+    with: Option<String>,
+    /// The model to estimate, where the run does not say it: a folder, or a model of the hub
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Exit with status 4 when a difference is more than PCT % of the measured, or something measured is implausible
+    #[arg(long, value_name = "PCT", value_parser = percent)]
+    fail_above: Option<f64>,
+    /// One JSON document, in bytes
+    #[arg(long)]
+    json: bool,
+}
+
+/// A comparison of one case with what is said.
+struct Compared {
+    title: String,
+    case: Case,
+    claim: Claim,
+    comparison: Comparison,
+}
+
+/// Compares, prints, and fails where the threshold is exceeded.
+pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let subjects: Vec<Subject> = args.subjects.iter().map(|path| open(path)).collect::<Result<_>>()?;
+    let beyond = match &args.with {
+        Some(with) => beside_claim(args, &subjects, with, program)?,
+        None => {
+            if args.model.is_some() {
+                return Err(Fault::usage("`--model` says what to estimate").hint("add `--with estimate`"));
+            }
+            side_by_side(args, &subjects, program)?
+        }
+    };
+    match args.fail_above {
+        Some(percent) if !beyond.is_empty() => {
+            let more = beyond.len().saturating_sub(LISTED);
+            let shown: Vec<&str> = beyond.iter().take(LISTED).map(String::as_str).collect();
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            Err(Fault::new(
+                Kind::Threshold,
+                format!("more than `--fail-above {percent}` allows: {}{more}", shown.join(", ")),
+            ))
+        }
+        _ => Ok(0),
+    }
+}
+
+/// A run's folder, or a file of another tool.
+pub(super) fn open(path: &Path) -> Result<Subject> {
+    if path.is_dir() {
+        return Subject::of(&Found::read(path)?, &path.display().to_string());
+    }
+    import::read(path)
+}
+
+fn beside_claim(args: &Args, subjects: &[Subject], with: &str, program: &Program) -> Result<Vec<String>> {
+    let with = With::read(with, args.model.as_deref(), program)?;
+    let mut all = Vec::new();
+    for subject in subjects {
+        for case in &subject.cases {
+            let Some(measured) = &case.breakdown else { continue };
+            let Some(claim) = with.claim(subject, case)? else {
+                continue;
+            };
+            all.push(Compared {
+                title: subject.title.clone(),
+                comparison: Comparison::new(measured, &case.facts, &claim),
+                case: case.clone(),
+                claim,
+            });
+        }
+    }
+    if all.is_empty() {
+        let names: Vec<_> = subjects.iter().map(|subject| format!("`{}`", subject.title)).collect();
+        return Err(Fault::usage(format!(
+            "nothing to compare: {} and what it is compared with have no memory by component in common",
+            names.join(", ")
+        ))
+        .hint("a run has it when its script calls `memory::breakdown` of `std/memory`, as `profiler run memory_breakdown` does"));
+    }
+    let mut beyond = Vec::new();
+    if let Some(percent) = args.fail_above {
+        for one in &all {
+            for row in one.comparison.beyond(percent) {
+                let apart = row.percent.map_or_else(
+                    || "where nothing was measured".to_owned(),
+                    |percent| format!("{percent:+.1} %"),
+                );
+                beyond.push(format!("{} of {} {apart}", row.term.name(), one.case.name));
+            }
+            let implausible = one.case.implausible.iter();
+            beyond.extend(implausible.map(|found| format!("{} of {}", found.name, one.case.name)));
+        }
+    }
+    let simulated = subjects.iter().any(|subject| subject.simulated);
+    if args.json {
+        let cases: Vec<Value> = all.iter().map(document).collect();
+        let document = json!({
+            "schema": SCHEMA,
+            "simulated": simulated,
+            "cases": cases,
+            "notes": notes(subjects),
+            "fail_above": args.fail_above,
+            "exceeded": beyond,
+        });
+        print(program, &document)?;
+        return Ok(beyond);
+    }
+    let page = Page::from(&program.terminal);
+    let mut parts = Vec::new();
+    if simulated {
+        parts.push(SIMULATED.to_owned());
+    }
+    parts.extend(all.iter().filter_map(|one| report::implausible(&one.case, page)));
+    for one in &all {
+        let name = format!("{} of {}", one.case.name, one.title);
+        parts.push(report::comparison(&name, &one.claim, &one.comparison, page));
+    }
+    let notes = notes(subjects);
+    if !notes.is_empty() {
+        parts.push(report::notes(&notes, page));
+    }
+    program.terminal.print(&hide(&parts.join("\n\n")))?;
+    Ok(beyond)
+}
+
+fn document(one: &Compared) -> Value {
+    json!({
+        "subject": one.title,
+        "case": one.case.name,
+        "with": one.claim,
+        "rows": one.comparison.rows,
+        "explanations": one.comparison.explanations,
+        "implausible": one.case.implausible,
+    })
+}
+
+fn side_by_side(args: &Args, subjects: &[Subject], program: &Program) -> Result<Vec<String>> {
+    if subjects.len() < 2 {
+        return Err(Fault::usage("one alone cannot be compared")
+            .hint("name a second run or file, or say what to compare with: --with estimate"));
+    }
+    let beside = Beside::of(subjects)?;
+    let mut beyond = Vec::new();
+    if let Some(percent) = args.fail_above {
+        if beside.sections.is_empty() {
+            return Err(Fault::usage("nothing to compare: what one of them has is in no other")
+                .hint("compare runs of the same script, or files of the same kind"));
+        }
+        beyond = beside.beyond(percent);
+        for subject in subjects {
+            for case in &subject.cases {
+                let found = case.implausible.iter();
+                beyond.extend(found.map(|found| format!("{} of {} of {}", found.name, case.name, subject.title)));
+            }
+        }
+    }
+    if args.json {
+        let heads: Vec<Value> = subjects.iter().map(head).collect();
+        let document = json!({
+            "schema": SCHEMA,
+            "simulated": subjects.iter().any(|subject| subject.simulated),
+            "subjects": heads,
+            "sections": beside.sections,
+            "notes": beside.notes,
+            "fail_above": args.fail_above,
+            "exceeded": beyond,
+        });
+        print(program, &document)?;
+        return Ok(beyond);
+    }
+    let text = report::beside(subjects, &beside, Page::from(&program.terminal));
+    program.terminal.print(&hide(&text))?;
+    Ok(beyond)
+}
+
+/// A subject without its cases.
+fn head(subject: &Subject) -> Value {
+    let found = |case: &Case| json!({ "case": case.name, "implausible": case.implausible });
+    let implausible = subject
+        .cases
+        .iter()
+        .filter(|case| !case.implausible.is_empty())
+        .map(found);
+    json!({
+        "title": subject.title,
+        "format": subject.format,
+        "holds": subject.holds,
+        "model": subject.model,
+        "engine": subject.engine,
+        "simulated": subject.simulated,
+        "implausible": implausible.collect::<Vec<_>>(),
+        "notes": subject.notes,
+    })
+}
+
+fn notes(subjects: &[Subject]) -> Vec<String> {
+    let several = subjects.len() > 1;
+    let each = subjects.iter().flat_map(|subject| {
+        subject.notes.iter().map(move |note| match several {
+            true => format!("{}: {note}", subject.title),
+            false => note.clone(),
+        })
+    });
+    each.collect()
+}
+
+fn print(program: &Program, document: &Value) -> Result<()> {
+    let text = serde_json::to_string_pretty(document).map_err(|error| Fault::internal(error.to_string()))?;
+    program.terminal.print(&hide(&text))
+}
+
+/// A number of hundredths, zero or more.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    match number.parse::<f64>() {
+        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
+        _ => Err("a number of percent, zero or more: 10".to_owned()),
+    }
+}

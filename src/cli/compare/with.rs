@@ -1,0 +1,155 @@
+//! What a run is compared with: our estimate of its model, another run or file, figures given by hand.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::cli::program::Program;
+use crate::fault::{Fault, Result};
+use crate::memory::compare::{Claim, Facts, Term};
+use crate::memory::{Component, Estimate, Known, Question, estimate};
+use crate::prompt::{Hub, known};
+use crate::report::partner;
+use crate::run::{Case, Subject};
+
+/// What to compare with.
+pub(super) enum With<'a> {
+    /// Our estimate of the model.
+    Estimate {
+        model: Option<&'a str>,
+        program: &'a Program,
+    },
+    /// Another run or file.
+    Subject(Box<Subject>),
+    /// Figures given by hand.
+    Figures(Claim),
+}
+
+impl<'a> With<'a> {
+    /// Reads what `--with` says.
+    pub(super) fn read(text: &str, model: Option<&'a str>, program: &'a Program) -> Result<Self> {
+        let path = Path::new(text);
+        if text != "estimate" && model.is_some() {
+            return Err(Fault::usage("`--model` says what to estimate").hint("add `--with estimate`"));
+        }
+        match text {
+            "estimate" => Ok(With::Estimate { model, program }),
+            _ if path.exists() => Ok(With::Subject(Box::new(super::open(path)?))),
+            _ if text.contains('=') => Claim::parse(text).map(With::Figures),
+            _ => Err(
+                Fault::usage(format!("`{text}` is no file, and nothing else to compare with"))
+                    .hint("write `--with estimate`, `--with FILE`, or figures: --with weights=13.5,kv=0.4"),
+            ),
+        }
+    }
+
+    /// What is said of a case; none where nothing is.
+    pub(super) fn claim(&self, subject: &Subject, case: &Case) -> Result<Option<Claim>> {
+        match self {
+            With::Figures(claim) => Ok(Some(claim.clone())),
+            With::Subject(other) => {
+                let index = partner(case, &subject.cases, &other.cases);
+                let said = index.map(|index| &other.cases[index]);
+                Ok(said.and_then(|said| {
+                    let breakdown = said.breakdown.as_ref()?;
+                    let by = format!("{} of {}", said.name, other.title);
+                    let mut claim = Claim::of(by, breakdown, said.facts.clone());
+                    claim.notes = other.notes.clone();
+                    let implausible = said.implausible.iter();
+                    claim
+                        .notes
+                        .extend(implausible.map(|found| format!("implausible: {}: {}", found.name, found.text)));
+                    Some(claim)
+                }))
+            }
+            With::Estimate { model, program } => {
+                let model = model.or(subject.model.as_deref()).ok_or_else(|| {
+                    Fault::usage(format!("`{}` does not say which model it is of", subject.title))
+                        .hint("say it: --model, with a folder or a model of the hub")
+                })?;
+                let known = program.tasks.wait(async { known(model, &Hub::from_env()?).await })?;
+                let question = question(&case.facts);
+                let estimate = estimate(&known, &question)
+                    .map_err(|fault| fault.while_doing(format!("cannot estimate `{model}`")))?;
+                Ok(Some(estimated(model, &known, &estimate, case)))
+            }
+        }
+    }
+}
+
+/// What the case was measured with, as far as it is known.
+fn question(facts: &Facts) -> Question {
+    let default = Question::default();
+    Question {
+        input: facts.input.unwrap_or(default.input),
+        output: facts.output.unwrap_or(default.output),
+        concurrency: facts.concurrency.unwrap_or(default.concurrency),
+        dtype: facts.weight_dtype.clone(),
+        quantization: facts.quantization.clone(),
+        kv_cache_dtype: facts.kv_dtype.clone(),
+        tensor_parallel: facts.tensor_parallel.unwrap_or(1),
+        prefill_chunk: facts.prefill_chunk,
+        ..default
+    }
+}
+
+/// An estimate as a claim: of all ranks, and of as many tokens of KV as the measured pool holds and has in use, where that is known.
+fn estimated(model: &str, known: &Known, estimate: &Estimate, case: &Case) -> Claim {
+    let question = &estimate.question;
+    let config = known.config.get("text_config").unwrap_or(&known.config);
+    let number = |key: &str| config.get(key).and_then(Value::as_u64);
+    let facts = Facts {
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        parameters: Some(estimate.parameters as f64),
+        layers: Some(estimate.layers.iter().map(|kind| kind.count).sum()),
+        heads: number("num_attention_heads"),
+        kv_heads: number("num_key_value_heads"),
+        kv_dtype: Some(estimate.kv_cache_dtype.to_string()),
+        quantization: estimate.quantization.clone(),
+        kv_tokens: case.facts.kv_tokens,
+        tensor_parallel: Some(question.tensor_parallel),
+        input: Some(question.input),
+        output: Some(question.output),
+        concurrency: Some(question.concurrency),
+        ..Facts::default()
+    }
+    .counted();
+    let mut claim = Claim::of(format!("our estimate of {model}"), &estimate.total, facts);
+    // The total is made of what is compared, which may be other tokens than were asked for.
+    claim.figures.retain(|(term, _)| *term != Term::Total);
+    claim.notes.clone_from(&estimate.notes);
+    let each = estimate
+        .kv_bytes_per_token_per_rank
+        .saturating_mul(question.tensor_parallel);
+    let part = |component| {
+        let breakdown = case.breakdown.as_ref()?;
+        u64::try_from(breakdown.part(component)?.bytes)
+            .ok()
+            .filter(|bytes| *bytes > 0)
+    };
+    if let (Some(pool), Some(room)) = (part(Component::KvPool), case.facts.kv_tokens) {
+        claim.figures.retain(|(term, _)| *term != Term::KvUsed);
+        let mut add = |term, tokens: u64| {
+            let bytes = i64::try_from(each.saturating_mul(tokens)).unwrap_or(i64::MAX);
+            claim.figures.push((term, bytes));
+        };
+        add(Term::KvPool, room);
+        claim.facts.tokens = None;
+        if let Some(used) = part(Component::KvUsed) {
+            let held = u128::from(used) * u128::from(room) / u128::from(pool);
+            let held = u64::try_from(held).unwrap_or(u64::MAX);
+            add(Term::KvUsed, held);
+            claim.facts.tokens = Some(held);
+        }
+        claim.notes.push(format!(
+            "KV is estimated for the tokens that the engine's pool holds ({room}), {each} bytes each on all ranks"
+        ));
+    } else {
+        claim.notes.push(format!(
+            "estimated for {} at once of {} tokens in and {} out",
+            question.concurrency, question.input, question.output
+        ));
+    }
+    claim.figures.sort_by_key(|(term, _)| *term);
+    claim
+}

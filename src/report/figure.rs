@@ -1,0 +1,60 @@
+//! Named figures of other tools and of ours, as people read them.
+
+use crate::memory::compare::Gib;
+use crate::run::Unit;
+
+/// A figure with its unit: `13.50 GiB`, `63.07 ms`, `1140.8 tokens/s`.
+pub(super) fn figure(value: f64, unit: Unit) -> String {
+    match unit {
+        #[expect(clippy::cast_possible_truncation, reason = "a float cast saturates")]
+        Unit::Bytes => Gib(value.round() as i64).to_string(),
+        Unit::Tokens => format!("{} tokens", short(value)),
+        Unit::TokensPerSecond => format!("{} tokens/s", short(value)),
+        Unit::RequestsPerSecond => format!("{} requests/s", short(value)),
+        Unit::Seconds => format!("{} s", short(value)),
+        Unit::Milliseconds => format!("{value:.2} ms"),
+        Unit::Percent => format!("{value:.1} %"),
+        Unit::Watts => format!("{value:.0} W"),
+        Unit::Celsius => format!("{value:.0} C"),
+        Unit::Count => short(value),
+    }
+}
+
+/// A difference relative to something: `+7.4 %`; nothing where there is no scale.
+pub(super) fn relative(percent: Option<f64>) -> String {
+    percent.map_or_else(String::new, |percent| {
+        // What rounds to nothing has no sign.
+        if percent.abs() < 0.05 {
+            "0.0 %".to_owned()
+        } else {
+            format!("{percent:+.1} %")
+        }
+    })
+}
+
+/// Whole numbers as they are, others with as many digits as say something.
+fn short(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else if value.abs() >= 100.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.3}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_carry_their_units() {
+        assert_eq!(figure(14_495_514_624.0, Unit::Bytes), "13.50 GiB");
+        assert_eq!(figure(1140.83, Unit::TokensPerSecond), "1140.8 tokens/s");
+        assert_eq!(figure(100.0, Unit::Count), "100");
+        assert_eq!(figure(3.6147, Unit::RequestsPerSecond), "3.615 requests/s");
+        assert_eq!(relative(Some(-0.01)), "0.0 %");
+        assert_eq!(relative(Some(-12.34)), "-12.3 %");
+        assert_eq!(relative(None), "");
+    }
+}
