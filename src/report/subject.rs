@@ -58,7 +58,16 @@ pub fn subject(subject: &Subject, page: Page) -> Result<String> {
             parts.extend(whole(case, subject.simulated, page));
         }
     } else {
-        parts.push(summary(&subject.cases));
+        let names = columns(&subject.cases);
+        // A case of other figures than the rest, such as a summary, would be a row of nothing.
+        let alike = |case: &&Case| case.figures.iter().any(|figure| names.contains(&figure.name.as_str()));
+        let (rows, others): (Vec<&Case>, Vec<&Case>) = subject.cases.iter().partition(alike);
+        if !rows.is_empty() {
+            parts.push(summary(&rows, &names));
+        }
+        for case in others {
+            parts.extend(whole(case, subject.simulated, page));
+        }
     }
     if !subject.notes.is_empty() {
         parts.push(notes(&subject.notes, page));
@@ -129,14 +138,19 @@ fn whole(case: &Case, simulated: bool, page: Page) -> Vec<String> {
     parts
 }
 
-/// A row for each case; the figures that are left out are in the JSON.
-fn summary(cases: &[Case]) -> String {
-    let value = |case: &Case, name: &str| {
-        let known = case.figures.iter().find(|figure| figure.name == name);
-        known.map(|known| (known.value, known.unit))
-    };
+/// The figures that matter most of those that any case has.
+fn columns(cases: &[Case]) -> Vec<&'static str> {
     let there = |name: &&&str| cases.iter().any(|case| value(case, name).is_some());
-    let names: Vec<&str> = FIRST.iter().filter(there).take(COLUMNS).copied().collect();
+    FIRST.iter().filter(there).take(COLUMNS).copied().collect()
+}
+
+fn value(case: &Case, name: &str) -> Option<(f64, Unit)> {
+    let known = case.figures.iter().find(|figure| figure.name == name);
+    known.map(|known| (known.value, known.unit))
+}
+
+/// A row for each case; the figures that are left out are in the JSON.
+fn summary(cases: &[&Case], names: &[&str]) -> String {
     let shown = |value: Option<(f64, Unit)>| value.map_or_else(|| "-".to_owned(), |(value, unit)| figure(value, unit));
     let rows: Vec<Vec<String>> = cases
         .iter()

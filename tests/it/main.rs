@@ -21,6 +21,7 @@ mod exit_codes;
 mod failed;
 mod failures;
 mod hub;
+mod import;
 mod killed;
 mod launches;
 mod live;

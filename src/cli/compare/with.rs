@@ -22,7 +22,7 @@ pub(super) enum With<'a> {
     /// Another run or file.
     Subject(Box<Subject>),
     /// Figures given by hand.
-    Figures(Claim),
+    Figures(Box<Claim>),
 }
 
 impl<'a> With<'a> {
@@ -35,7 +35,7 @@ impl<'a> With<'a> {
         match text {
             "estimate" => Ok(With::Estimate { model, program }),
             _ if path.exists() => Ok(With::Subject(Box::new(super::open(path)?))),
-            _ if text.contains('=') => Claim::parse(text).map(With::Figures),
+            _ if text.contains('=') => Ok(With::Figures(Box::new(Claim::parse(text)?))),
             _ => Err(
                 Fault::usage(format!("`{text}` is no file, and nothing else to compare with"))
                     .hint("write `--with estimate`, `--with FILE`, or figures: --with weights=13.5,kv=0.4"),
@@ -46,7 +46,7 @@ impl<'a> With<'a> {
     /// What is said of a case; none where nothing is.
     pub(super) fn claim(&self, subject: &Subject, case: &Case) -> Result<Option<Claim>> {
         match self {
-            With::Figures(claim) => Ok(Some(claim.clone())),
+            With::Figures(claim) => Ok(Some(claim.as_ref().clone())),
             With::Subject(other) => {
                 let index = partner(case, &subject.cases, &other.cases);
                 let said = index.map(|index| &other.cases[index]);

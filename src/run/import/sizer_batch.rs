@@ -36,7 +36,8 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
             cases.push(case(row, name, schema, &mut notes)?);
         } else {
             let error = row.text("error_message").unwrap_or_default();
-            let error = error.lines().map(str::trim).find(|line| !line.is_empty());
+            // Whole standard error, of which Python puts what matters last.
+            let error = error.lines().map(str::trim).rfind(|line| !line.is_empty());
             notes.push(format!("{name} failed: {}", error.unwrap_or("no message")));
         }
     }

@@ -1,0 +1,437 @@
+//! Files of other tools, as `profiler show` reads them: their figures come out equal, in bytes, and what is broken is named.
+
+use serde_json::{Value, json};
+
+use crate::support::{Outcome, Profiler};
+
+const GIB: f64 = 1_073_741_824.0;
+const MIB: f64 = 1_048_576.0;
+
+/// A fixture in the shape that its tool writes.
+pub fn fixture(name: &str) -> String {
+    format!("{}/tests/data/foreign/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[track_caller]
+fn shown(name: &str) -> Value {
+    Profiler::new()
+        .args(["show", &fixture(name), "--json"])
+        .run()
+        .success()
+        .json()
+}
+
+#[track_caller]
+fn figure(shown: &Value, case: usize, name: &str) -> f64 {
+    let figures = shown["cases"][case]["figures"].as_array().unwrap();
+    let found = figures.iter().find(|figure| figure["name"] == name);
+    found.unwrap_or_else(|| panic!("no `{name}` in {figures:?}"))["value"]
+        .as_f64()
+        .unwrap()
+}
+
+#[track_caller]
+fn assert_figures(shown: &Value, case: usize, expected: &[(&str, f64)]) {
+    for (name, expected) in expected {
+        let found = figure(shown, case, name);
+        assert!(
+            (found - expected).abs() <= 0.5 + expected.abs() * 1e-12,
+            "{name}: {found} and {expected}"
+        );
+    }
+}
+
+#[track_caller]
+fn part(shown: &Value, case: usize, component: &str) -> Value {
+    let parts = shown["cases"][case]["breakdown"]["parts"].as_array().unwrap();
+    let found = parts.iter().find(|part| part["component"] == component);
+    found.unwrap_or_else(|| panic!("no `{component}` in {parts:?}")).clone()
+}
+
+#[track_caller]
+fn assert_noted(shown: &Value, words: &str) {
+    let notes = shown["notes"].as_array().unwrap();
+    let noted = notes.iter().any(|note| note.as_str().unwrap().contains(words));
+    assert!(noted, "{words}: {notes:#?}");
+}
+
+fn show(text: impl AsRef<[u8]>) -> Outcome {
+    Profiler::new().file("x", text).args(["show", "x"]).run()
+}
+
+#[test]
+fn tgi_profiler_becomes_a_boundary_that_claims_no_more_than_it_knows() {
+    let shown = shown("tgi-profiler.json");
+    assert_eq!(shown["format"], "tgi-profiler");
+    assert_eq!(shown["model"], "meta-llama/Llama-3.1-8B-Instruct");
+    assert_eq!(
+        shown["boundary"]["axes"],
+        json!({ "input": [2048, 32768], "output": [512, 32768] })
+    );
+    let verdicts: Vec<&str> = shown["boundary"]["points"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["answer"]["verdict"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "ok",
+        "ok",
+        "start_failed",
+        "start_failed",
+        "ok",
+        "short_output",
+        "error",
+        "oom",
+    ];
+    assert_eq!(verdicts, expected);
+    assert_eq!(
+        shown["boundary"]["points"][1]["point"],
+        json!({ "input": 2050, "output": 10899 })
+    );
+    let figures = [
+        ("points", 8.0),
+        ("succeeded", 3.0),
+        ("largest_total_that_succeeded", 12_949.0),
+        ("smallest_total_that_failed", 23_040.0),
+    ];
+    assert_figures(&shown, 0, &figures);
+    let text = Profiler::new()
+        .args(["show", &fixture("tgi-profiler.json")])
+        .run()
+        .success();
+    let text = text
+        .stdout("boundary over input, output: 8 points")
+        .stdout("recommended: input=11675");
+    let _ = text
+        .stdout("4 points moved nothing")
+        .stdout("all 5 failures as lack of memory");
+}
+
+#[test]
+fn sizer_2_mixes_gib_and_gb_and_reads_its_peak_too_late() {
+    let shown = shown("llm-sizer-2.0.json");
+    let figures = [
+        ("total_measured", 0.44 * GIB),
+        ("baseline", 0.44 * GIB),
+        ("model_weights", 13.4e9),
+        ("kv_cache_used", 0.27e9),
+        ("activations", 0.03e9),
+        ("framework_overhead", 0.0),
+        ("mean_latency_ms", 1234.5),
+        ("p99_latency_ms", 1239.87),
+    ];
+    assert_figures(&shown, 0, &figures);
+    assert_eq!(part(&shown, 0, "weights")["provenance"], "computed");
+    assert_eq!(part(&shown, 0, "other_tenants")["provenance"], "measured");
+    let implausible = shown["cases"][0]["implausible"].as_array().unwrap();
+    let names: Vec<&str> = implausible
+        .iter()
+        .map(|found| found["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["peak_after_exit", "weights_above_peak", "parts_exceed_whole"]);
+    let text = Profiler::new()
+        .args(["show", &fixture("llm-sizer-2.0.json")])
+        .run()
+        .success();
+    let (gate, table) = (text.stdout.find("implausible"), text.stdout.find("memory of"));
+    assert!(
+        gate.unwrap() < table.unwrap(),
+        "what cannot be is shown first:\n{}",
+        text.stdout
+    );
+}
+
+#[test]
+fn sizer_2_of_rocm_is_in_gb_and_of_several_ranks_is_multiplied_back() {
+    let text = std::fs::read_to_string(fixture("llm-sizer-2.0.json")).unwrap();
+    let mut profile: Value = serde_json::from_str(&text).unwrap();
+    profile["gpu_info"]["gpu_type"] = json!("rocm");
+    profile["benchmark_parameters"]["tensor_parallel_size"] = json!(4);
+    profile["memory_breakdown"]["total_measured_gb"] = json!(200.0);
+    let outcome = Profiler::new()
+        .file("x", profile.to_string())
+        .args(["show", "x", "--json"])
+        .run();
+    let shown = outcome.success().json();
+    assert_figures(
+        &shown,
+        0,
+        &[
+            ("total_measured", 200e9),
+            ("model_weights", 4.0 * 13.4e9),
+            ("activations", 0.03e9),
+        ],
+    );
+    assert_noted(&shown, "all figures are 10^9 bytes");
+    assert_noted(&shown, "multiplied by 4");
+}
+
+#[test]
+fn sizer_3_tells_the_pool_from_what_is_used() {
+    let shown = shown("llm-sizer-3.0.json");
+    let figures = [
+        ("total_measured", 124.83 * GIB),
+        ("model_weights", 14.99 * GIB),
+        ("kv_cache_pool", 102.52 * GIB),
+        ("kv_cache_used", 8.59e9),
+        ("graph_capture", 0.54 * GIB),
+        ("kv_tokens", 839_872.0),
+        ("timeline_p95", 124.83 * GIB),
+        ("timeline_samples", 412.0),
+    ];
+    assert_figures(&shown, 0, &figures);
+    assert_eq!(part(&shown, 0, "kv_used")["within"], "kv_pool");
+    assert_eq!(part(&shown, 0, "weights")["provenance"], "engine_reported");
+    assert_eq!(part(&shown, 0, "activations")["provenance"], "assumed");
+    assert_eq!(shown["cases"][0]["implausible"], json!([]));
+    assert_eq!(shown["cases"][0]["facts"]["tokens"], 16_384);
+}
+
+#[test]
+fn sizer_before_versions_is_torch_or_a_guess() {
+    let shown_torch = shown("llm-sizer-torch.json");
+    assert_figures(
+        &shown_torch,
+        0,
+        &[
+            ("peak_memory", 13.56e9),
+            ("model_weights", 13.48e9),
+            ("kv_cache", 0.06e9),
+        ],
+    );
+    assert_eq!(part(&shown_torch, 0, "kv_used")["provenance"], "measured");
+    assert_eq!(shown_torch["engine"], "transformers");
+    let shown_api = shown("llm-sizer-api.json");
+    assert_figures(
+        &shown_api,
+        0,
+        &[
+            ("total", 170e9),
+            ("model_weights", 110.5e9),
+            ("output_throughput", 40.0),
+        ],
+    );
+    assert_eq!(part(&shown_api, 0, "kv_pool")["provenance"], "assumed");
+}
+
+#[test]
+fn sizer_batches_of_both_widths() {
+    let seed = shown("llm-sizer-batch-22.csv");
+    assert_eq!(seed["cases"].as_array().unwrap().len(), 2, "the third failed");
+    assert_eq!(seed["cases"][1]["name"], "input=256 output=256 batch=8");
+    assert_figures(
+        &seed,
+        1,
+        &[
+            ("total_measured", 20.5 * GIB),
+            ("kv_cache_used", 2.15e9),
+            ("duration", 120.5),
+        ],
+    );
+    let none = seed["cases"][0]["figures"].as_array().unwrap();
+    assert!(
+        none.iter().all(|figure| figure["name"] != "net_increase"),
+        "an empty cell is not known"
+    );
+    assert_noted(
+        &seed,
+        "batch=64 failed: torch.OutOfMemoryError: CUDA out of memory, \"tried\" to allocate",
+    );
+    let later = shown("llm-sizer-batch-39.csv");
+    let single = shown("llm-sizer-3.0.json");
+    for name in [
+        "total_measured",
+        "model_weights",
+        "kv_cache_pool",
+        "kv_cache_used",
+        "graph_capture",
+        "kv_tokens",
+        "mean_latency_ms",
+    ] {
+        assert_figures(&later, 0, &[(name, figure(&single, 0, name))]);
+    }
+}
+
+#[test]
+fn vllm_bench_runs_and_sweeps() {
+    let run = shown("vllm-bench-run.json");
+    assert_eq!(run["cases"][0]["name"], "concurrency=1");
+    assert_figures(&run, 0, &[("output_throughput", 18.0), ("completed", 100.0)]);
+    for (name, value) in [
+        ("mean_ttft_ms", 63.0),
+        ("p99_e2el_ms", 278.5),
+        ("std_tpot_ms", 0.125),
+        ("request_throughput", 3.6),
+    ] {
+        assert!((figure(&run, 0, name) - value).abs() < 1e-9, "{name}");
+    }
+    let summary = shown("vllm-bench-summary.json");
+    assert_eq!(
+        summary["cases"].as_array().unwrap().len(),
+        2,
+        "runs of equal settings are one case"
+    );
+    assert!((figure(&summary, 0, "output_throughput") - 18.5).abs() < 1e-9);
+    assert!((figure(&summary, 1, "mean_ttft_ms") - 420.0).abs() < 1e-9);
+    assert_noted(&summary, "100 prompts cannot reach a concurrency of 128");
+    let table = shown("vllm-bench-summary.csv");
+    assert_eq!(table["cases"], summary["cases"]);
+    let latency = shown("vllm-bench-latency.json");
+    assert_figures(
+        &latency,
+        0,
+        &[("mean_latency_ms", 1234.5), ("median_latency_ms", 1233.5)],
+    );
+}
+
+#[test]
+fn tensorrt_graphs_in_a_matrix_and_alone() {
+    let matrix = shown("tensorrt-graphs-matrix.json");
+    let names: Vec<&str> = matrix["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|case| case["name"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "batch=32 draft=4 max_concurrency=none",
+        "batch=32 draft=4 max_concurrency=16",
+        "summary",
+    ];
+    assert_eq!(names, expected, "the third experiment is the summary");
+    assert_figures(&matrix, 0, &[("reserved_after", 15_746.0 * MIB), ("cuda_graphs", 32.0)]);
+    assert_figures(
+        &matrix,
+        1,
+        &[("allocated_added", 15_517.25 * MIB), ("start_time", 33.0)],
+    );
+    assert_figures(
+        &matrix,
+        2,
+        &[
+            ("reserved_for_each_graph", 1.1875 * MIB),
+            ("additional_cuda_graphs", 32.0),
+        ],
+    );
+    let single = shown("tensorrt-graphs-single.json");
+    assert_eq!(
+        single["cases"][0]["name"],
+        "batch=32 draft=4 max_concurrency=16 pools=shared"
+    );
+    assert_figures(&single, 0, &[("reserved_after", 15_784.0 * MIB), ("cuda_graphs", 64.0)]);
+    let failed = r#"{"model_name":"m","experiments":[{"experiment_name":"a","max_concurrency":null,"error":"no_result"}],"summary":{}}"#;
+    let _ = show(failed).success().stdout("`a` failed: \"no_result\"");
+}
+
+#[test]
+fn memory_and_kv_cache_over_time() {
+    let memory = shown("gpu_memory_data.json");
+    let figures = [
+        ("baseline_memory", 21_034.0 * MIB),
+        ("peak_memory", 21_098.0 * MIB),
+        ("mean_memory", 21_066.0 * MIB),
+        ("increase_under_load", 64.0 * MIB),
+        ("samples", 4.0),
+    ];
+    assert_figures(&memory, 0, &figures);
+    assert!((figure(&memory, 0, "request_throughput") - 3.2).abs() < 1e-9);
+    assert_noted(&memory, "this is not its size");
+    let cache = shown("kv_cache_data.json");
+    assert!((figure(&cache, 0, "peak_kv_usage") - 29.142_857_142_857_15).abs() < 1e-9);
+    assert_figures(&cache, 0, &[("samples", 4.0)]);
+}
+
+#[test]
+fn the_name_of_a_file_says_nothing() {
+    let text = std::fs::read(fixture("vllm-bench-run.json")).unwrap();
+    let named = Profiler::new().file("profile_res_20250130.csv", text);
+    let _ = named
+        .args(["show", "profile_res_20250130.csv"])
+        .run()
+        .success()
+        .stdout("vllm bench");
+}
+
+#[test]
+fn what_lacks_keys_or_has_texts_for_numbers_is_read_as_far_as_it_goes() {
+    let bare = r#"{"schema_version": 3.0, "memory_breakdown": {"model_weights_gb": "14.99", "total_measured_gb": null}, "memory_timeline": null}"#;
+    let _ = show(bare).success().stdout("model_weights");
+    let _ = show(r#"{"request_throughput": "1.5", "duration": "2", "itls": [[0.1, 0.2]], "generated_texts": ["a"]}"#)
+        .success()
+        .stdout("1.500 requests/s");
+    let _ = show(r#"{"peak_usage_percent": NaN, "history_times": [0.1], "history_values": [NaN, 5.0]}"#)
+        .success()
+        .stdout("NaN or Infinity")
+        .stdout("5.0 %");
+}
+
+#[test]
+fn what_is_no_known_file_is_refused_with_what_it_is() {
+    let refused = |text: &str| show(text).code(2);
+    let _ = refused(r#"{"a": 1, "b": 2}"#)
+        .stderr("it is an object of `a`, `b`")
+        .stderr("tgi-profiler");
+    let _ = refused("[1, 2]").stderr("an array of something other than objects");
+    let _ = refused("[]").stderr("an empty array");
+    let _ = refused("hello").stderr("neither JSON nor a table");
+    let _ = refused("").stderr("neither JSON nor a table");
+    let _ = refused("a,b\n1,2\n").stderr("its columns are `a`, `b`");
+    let _ = show([0xff, 0xfe, 0x00]).code(2).stderr("is not text");
+    let _ = Profiler::new()
+        .args(["show", "nowhere"])
+        .run()
+        .code(2)
+        .stderr("nowhere");
+}
+
+#[test]
+fn what_is_broken_is_named_with_its_place_and_a_remedy() {
+    let whole = std::fs::read_to_string(fixture("tgi-profiler.json")).unwrap();
+    let cut = show(&whole[..whole.len() / 2]).code(2);
+    let _ = cut
+        .stderr("is not whole JSON")
+        .stderr("line")
+        .stderr("hint: it was cut off or edited");
+    let wrong = whole.replacen("\"success\": true", "\"success\": \"yes\"", 1);
+    let _ = show(wrong)
+        .code(2)
+        .stderr("`results[0].success`")
+        .stderr("tgi-profiler")
+        .stderr("hint");
+    let wrong = whole.replacen("\"input_length\": 2051", "\"input_length\": 2051.5", 1);
+    let _ = show(wrong).code(2).stderr("`results[0]` has no whole lengths");
+    let table = std::fs::read_to_string(fixture("llm-sizer-batch-22.csv")).unwrap();
+    let short = table.replacen(",0.44,0.44,", ",0.44,", 1);
+    let _ = show(short).code(2).stderr("row 1 has 21 cells below 22 columns");
+    let wrong = table.replacen(",256,256,1,", ",many,256,1,", 1);
+    let _ = show(wrong).code(2).stderr("row 1: `input_len` is not a whole number");
+    let newer = std::fs::read_to_string(fixture("llm-sizer-3.0.json")).unwrap();
+    let newer = newer.replace("\"schema_version\": \"3.0\"", "\"schema_version\": \"9.1\"");
+    let _ = show(newer).code(2).stderr("its schema is `9.1`, and 2 and 3 are known");
+}
+
+#[test]
+fn hostile_files_end_in_a_message() {
+    let _ = show("[".repeat(100_000)).code(2).stderr("is not whole JSON");
+    let _ = show(format!("[{{}}{}]", ",{}".repeat(200_000)))
+        .code(2)
+        .stderr("of no format that is known");
+    let many = format!(
+        r#"[{{"request_throughput": 1, "duration": 1}}{}]"#,
+        ",{}".repeat(150_000)
+    );
+    let _ = show(many).code(2).stderr("more than 100000 entries");
+    let huge = r#"{"schema_version": "2.0", "memory_breakdown": {"total_measured_gb": 1e300, "model_weights_gb": -5}}"#;
+    let _ = show(huge).success();
+    let lengths = r#"{"config": {}, "results": [{"input_length": 9e15, "output_length": 9e15, "success": true}]}"#;
+    let _ = show(lengths);
+    // A hundred megabytes of numbers, of which only the spread is held.
+    let mut history = String::with_capacity(100_000_100);
+    history.push_str(r#"{"peak_usage_percent": 1, "history_times": [], "history_values": [1"#);
+    while history.len() < 100_000_000 {
+        history.push_str(",1,1,1,1,1,1,1,1");
+    }
+    history.push_str("]}");
+    let _ = show(history).success().stdout("mean_kv_usage    1.0 %");
+}
