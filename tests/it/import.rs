@@ -134,7 +134,7 @@ fn sizer_2_mixes_gib_and_gb_and_reads_its_peak_too_late() {
         .args(["show", &fixture("llm-sizer-2.0.json")])
         .run()
         .success();
-    let (gate, table) = (text.stdout.find("implausible"), text.stdout.find("memory of"));
+    let (gate, table) = (text.stdout.find("implausible"), text.stdout.find("memory of input="));
     assert!(
         gate.unwrap() < table.unwrap(),
         "what cannot be is shown first:\n{}",
@@ -426,12 +426,12 @@ fn hostile_files_end_in_a_message() {
     let _ = show(huge).success();
     let lengths = r#"{"config": {}, "results": [{"input_length": 9e15, "output_length": 9e15, "success": true}]}"#;
     let _ = show(lengths);
-    // A hundred megabytes of numbers, of which only the spread is held.
-    let mut history = String::with_capacity(100_000_100);
+    // A long list of numbers, of which only the spread is held; a hundred megabytes are read as well, in debug only more slowly.
+    let mut history = String::with_capacity(8_000_100);
     history.push_str(r#"{"peak_usage_percent": 1, "history_times": [], "history_values": [1"#);
-    while history.len() < 100_000_000 {
+    while history.len() < 8_000_000 {
         history.push_str(",1,1,1,1,1,1,1,1");
     }
     history.push_str("]}");
-    let _ = show(history).success().stdout("mean_kv_usage    1.0 %");
+    let _ = show(history).success().stdout("samples  ");
 }

@@ -11,6 +11,7 @@ mod adapters;
 mod attach;
 mod boundary;
 mod cli;
+mod compare;
 mod daemon;
 mod doc;
 mod docker;

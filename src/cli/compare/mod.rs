@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// in GiB unless a unit follows (13.5GB, 600MiB)
     #[arg(long, value_name = "WHAT")]
     with: Option<String>,
-    /// The model to estimate, where the run does not say it: a folder, or a model of the hub
+    /// The model, where the run does not say it, or to explain figures from elsewhere: a folder, or a model of the hub
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Exit with status 4 when a difference is more than PCT % of the measured, or something measured is implausible
@@ -53,7 +53,9 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         Some(with) => beside_claim(args, &subjects, with, program)?,
         None => {
             if args.model.is_some() {
-                return Err(Fault::usage("`--model` says what to estimate").hint("add `--with estimate`"));
+                return Err(
+                    Fault::usage("`--model` explains what is compared with `--with`").hint("add `--with estimate`")
+                );
             }
             side_by_side(args, &subjects, program)?
         }

@@ -12,13 +12,16 @@ use crate::prompt::{Hub, known};
 use crate::report::partner;
 use crate::run::{Case, Subject};
 
-/// What to compare with.
-pub(super) enum With<'a> {
+/// What to compare with, and how to learn of a model.
+pub(super) struct With<'a> {
+    what: What,
+    model: Option<&'a str>,
+    program: &'a Program,
+}
+
+enum What {
     /// Our estimate of the model.
-    Estimate {
-        model: Option<&'a str>,
-        program: &'a Program,
-    },
+    Estimate,
     /// Another run or file.
     Subject(Box<Subject>),
     /// Figures given by hand.
@@ -26,55 +29,68 @@ pub(super) enum With<'a> {
 }
 
 impl<'a> With<'a> {
-    /// Reads what `--with` says.
+    /// Reads what `--with` says; `model` is what `--model` says.
     pub(super) fn read(text: &str, model: Option<&'a str>, program: &'a Program) -> Result<Self> {
         let path = Path::new(text);
-        if text != "estimate" && model.is_some() {
-            return Err(Fault::usage("`--model` says what to estimate").hint("add `--with estimate`"));
-        }
-        match text {
-            "estimate" => Ok(With::Estimate { model, program }),
-            _ if path.exists() => Ok(With::Subject(Box::new(super::open(path)?))),
-            _ if text.contains('=') => Ok(With::Figures(Box::new(Claim::parse(text)?))),
-            _ => Err(
-                Fault::usage(format!("`{text}` is no file, and nothing else to compare with"))
-                    .hint("write `--with estimate`, `--with FILE`, or figures: --with weights=13.5,kv=0.4"),
-            ),
-        }
+        let what = match text {
+            "estimate" => What::Estimate,
+            _ if path.exists() => What::Subject(Box::new(super::open(path)?)),
+            _ if text.contains('=') => What::Figures(Box::new(Claim::parse(text)?)),
+            _ => {
+                return Err(
+                    Fault::usage(format!("`{text}` is no file, and nothing else to compare with"))
+                        .hint("write `--with estimate`, `--with FILE`, or figures: --with weights=13.5,kv=0.4"),
+                );
+            }
+        };
+        Ok(Self { what, model, program })
     }
 
     /// What is said of a case; none where nothing is.
     pub(super) fn claim(&self, subject: &Subject, case: &Case) -> Result<Option<Claim>> {
-        match self {
-            With::Figures(claim) => Ok(Some(claim.as_ref().clone())),
-            With::Subject(other) => {
-                let index = partner(case, &subject.cases, &other.cases);
-                let said = index.map(|index| &other.cases[index]);
-                Ok(said.and_then(|said| {
-                    let breakdown = said.breakdown.as_ref()?;
-                    let by = format!("{} of {}", said.name, other.title);
-                    let mut claim = Claim::of(by, breakdown, said.facts.clone());
-                    claim.notes = other.notes.clone();
-                    let implausible = said.implausible.iter();
-                    claim
-                        .notes
-                        .extend(implausible.map(|found| format!("implausible: {}: {}", found.name, found.text)));
-                    Some(claim)
-                }))
-            }
-            With::Estimate { model, program } => {
-                let model = model.or(subject.model.as_deref()).ok_or_else(|| {
+        let said = match &self.what {
+            What::Estimate => {
+                let model = self.model.or(subject.model.as_deref()).ok_or_else(|| {
                     Fault::usage(format!("`{}` does not say which model it is of", subject.title))
                         .hint("say it: --model, with a folder or a model of the hub")
                 })?;
-                let known = program.tasks.wait(async { known(model, &Hub::from_env()?).await })?;
-                let question = question(&case.facts);
-                let estimate = estimate(&known, &question)
-                    .map_err(|fault| fault.while_doing(format!("cannot estimate `{model}`")))?;
-                Ok(Some(estimated(model, &known, &estimate, case)))
+                let known = self.known(model)?;
+                let estimate = estimate(&known, &question(&case.facts)).map_err(|fault| cannot(model, fault))?;
+                return Ok(Some(estimated(model, &known, &estimate, case)));
             }
+            What::Figures(claim) => Some(claim.as_ref().clone()),
+            What::Subject(other) => {
+                let said = partner(case, &subject.cases, &other.cases).map(|index| &other.cases[index]);
+                said.and_then(|said| of_case(other, said))
+            }
+        };
+        let Some(mut claim) = said else { return Ok(None) };
+        if let Some(model) = self.model {
+            let known = self.known(model)?;
+            let whole = estimate(&known, &Question::default()).map_err(|fault| cannot(model, fault))?;
+            claim.facts = claim.facts.or(&architecture(&known, &whole));
         }
+        Ok(Some(claim))
     }
+
+    fn known(&self, model: &str) -> Result<Known> {
+        self.program.tasks.wait(async { known(model, &Hub::from_env()?).await })
+    }
+}
+
+fn cannot(model: &str, fault: Fault) -> Fault {
+    fault.while_doing(format!("cannot estimate `{model}`"))
+}
+
+/// What a case of another run or file says.
+fn of_case(other: &Subject, said: &Case) -> Option<Claim> {
+    let by = format!("{} of {}", said.name, other.title);
+    let mut claim = Claim::of(by, said.breakdown.as_ref()?, said.facts.clone());
+    claim.notes.clone_from(&other.notes);
+    let implausible = said.implausible.iter();
+    let implausible = implausible.map(|found| format!("implausible: {}: {}", found.name, found.text));
+    claim.notes.extend(implausible);
+    Some(claim)
 }
 
 /// What the case was measured with, as far as it is known.
@@ -93,17 +109,26 @@ fn question(facts: &Facts) -> Question {
     }
 }
 
-/// An estimate as a claim: of all ranks, and of as many tokens of KV as the measured pool holds and has in use, where that is known.
-fn estimated(model: &str, known: &Known, estimate: &Estimate, case: &Case) -> Claim {
-    let question = &estimate.question;
+/// What a model's files say of it.
+fn architecture(known: &Known, estimate: &Estimate) -> Facts {
     let config = known.config.get("text_config").unwrap_or(&known.config);
     let number = |key: &str| config.get(key).and_then(Value::as_u64);
-    let facts = Facts {
+    Facts {
         #[expect(clippy::cast_precision_loss, reason = "for people")]
         parameters: Some(estimate.parameters as f64),
         layers: Some(estimate.layers.iter().map(|kind| kind.count).sum()),
         heads: number("num_attention_heads"),
         kv_heads: number("num_key_value_heads"),
+        head_dim: number("head_dim"),
+        hidden_size: number("hidden_size"),
+        ..Facts::default()
+    }
+}
+
+/// An estimate as a claim: of all ranks, and of as many tokens of KV as the measured pool holds and has in use, where that is known.
+fn estimated(model: &str, known: &Known, estimate: &Estimate, case: &Case) -> Claim {
+    let question = &estimate.question;
+    let facts = Facts {
         kv_dtype: Some(estimate.kv_cache_dtype.to_string()),
         quantization: estimate.quantization.clone(),
         kv_tokens: case.facts.kv_tokens,
@@ -111,10 +136,9 @@ fn estimated(model: &str, known: &Known, estimate: &Estimate, case: &Case) -> Cl
         input: Some(question.input),
         output: Some(question.output),
         concurrency: Some(question.concurrency),
-        ..Facts::default()
-    }
-    .counted();
-    let mut claim = Claim::of(format!("our estimate of {model}"), &estimate.total, facts);
+        ..architecture(known, estimate)
+    };
+    let mut claim = Claim::of(format!("our estimate of {model}"), &estimate.total, facts.counted());
     // The total is made of what is compared, which may be other tokens than were asked for.
     claim.figures.retain(|(term, _)| *term != Term::Total);
     claim.notes.clone_from(&estimate.notes);

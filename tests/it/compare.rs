@@ -1,0 +1,310 @@
+//! `profiler compare`: runs beside estimates, beside figures of a calculator, beside files of other tools, and as a check in CI.
+
+use serde_json::Value;
+
+use crate::import::fixture;
+use crate::support::{Outcome, Profiler};
+
+const GIB: u64 = 1 << 30;
+
+/// Bytes of the weights of Llama-3.1-8B: 8,030,261,248 parameters of 2 bytes.
+const WEIGHTS: u64 = 16_060_522_496;
+
+/// Bytes of KV of one of its tokens: 32 layers, 8 KV heads of 128, keys and values of 2 bytes.
+const TOKEN: u64 = 131_072;
+
+/// A run that keeps a breakdown of these parts, and of 1 GiB that nothing explains; it lives as long as what is returned.
+fn run(parts: &[(&str, u64)]) -> Outcome {
+    let pool = parts.iter().any(|(name, _)| *name == "kv_pool");
+    let outer = parts.iter().filter(|(name, _)| !pool || *name != "kv_used");
+    let total = outer.map(|(_, bytes)| bytes).sum::<u64>() + GIB;
+    let parts = parts.iter().map(|(name, bytes)| {
+        let within = if pool && *name == "kv_used" {
+            r#", within: "kv_pool""#
+        } else {
+            ""
+        };
+        format!(r#"#{{ component: "{name}", bytes: {bytes}, provenance: "measured", source: "by hand"{within} }}"#)
+    });
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    script(&format!(
+        r#"note_breakdown("peak", #{{ devices: [#{{ device: "gpu0", total: {total}, parts: [{parts}] }}] }}); 0"#
+    ))
+}
+
+#[track_caller]
+fn script(text: &str) -> Outcome {
+    let profiler = Profiler::new().file("s.rhai", text);
+    profiler.args(["run", "s.rhai", "--out", "r"]).run().success()
+}
+
+/// `profiler compare` of that run, where Llama-3.1-8B lies in the folder `llama`.
+fn compare(run: &Outcome, further: &[&str]) -> Outcome {
+    let config = format!(
+        "{}/tests/data/shapes/llama-3.1-8b.config.json",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    Profiler::new()
+        .file("llama/config.json", std::fs::read(config).unwrap())
+        .arg("compare")
+        .arg(run.folder().join("r"))
+        .args(further)
+        .run()
+}
+
+#[track_caller]
+fn row<'a>(document: &'a Value, term: &str) -> &'a Value {
+    let rows = document["cases"][0]["rows"].as_array().unwrap();
+    rows.iter()
+        .find(|row| row["term"] == term)
+        .unwrap_or_else(|| panic!("no `{term}` in {rows:#?}"))
+}
+
+fn assumptions(document: &Value) -> Vec<&str> {
+    let found = document["cases"][0]["explanations"].as_array().unwrap().iter();
+    found.map(|found| found["assumption"].as_str().unwrap()).collect()
+}
+
+fn llama() -> Outcome {
+    run(&[
+        ("weights", WEIGHTS),
+        ("kv_used", 2304 * TOKEN),
+        ("activations", GIB),
+        ("cuda_graphs", GIB / 2),
+        ("other_tenants", GIB),
+    ])
+}
+
+#[test]
+fn figures_of_a_calculator_beside_what_was_measured() {
+    let run = llama();
+    let figures = "weights=13.5,kv=0.4GB,activations=1,overhead=3";
+    let document = compare(&run, &["--with", figures, "--json"]).success().json();
+    let weights = row(&document, "weights");
+    assert_eq!(weights["measured"], WEIGHTS);
+    assert_eq!(weights["said"], 14_495_514_624_u64);
+    assert_eq!(
+        weights["difference"],
+        14_495_514_624_i64 - i64::try_from(WEIGHTS).unwrap()
+    );
+    let percent = |term| row(&document, term)["percent"].as_f64().unwrap();
+    assert!(
+        (percent("weights") + 9.744_44).abs() < 1e-3,
+        "too low is below zero: {}",
+        percent("weights")
+    );
+    assert!(
+        (percent("kv") - 32.454_87).abs() < 1e-3,
+        "too high is above zero: {}",
+        percent("kv")
+    );
+    assert_eq!(percent("activations"), 0.0);
+    assert!(
+        (percent("overhead") - 100.0).abs() < 1e-9,
+        "graphs and what is unexplained, without other tenants"
+    );
+    assert_eq!(
+        row(&document, "total")["measured"],
+        WEIGHTS + 2304 * TOKEN + GIB + GIB / 2 + GIB
+    );
+    assert_eq!(document["exceeded"], Value::Array(Vec::new()));
+    let text = compare(&run, &["--with", figures]).success();
+    let text = text
+        .stdout("-9.7 %")
+        .stdout("+32.5 %")
+        .stdout("weights=13.5 is 14495514624 bytes, without a unit GiB");
+    let _ = text.stdout("kv=0.4GB is 400000000 bytes");
+}
+
+#[test]
+fn a_threshold_is_an_exit_status() {
+    let run = llama();
+    let with = |figures: &str, above: &str| compare(&run, &["--with", figures, "--fail-above", above]);
+    let _ = with("weights=13.5,activations=1", "10").success();
+    let outcome = with("weights=13.5,activations=1", "9").code(4);
+    let _ = outcome
+        .stdout("component")
+        .stderr("more than `--fail-above 9` allows: weights of peak -9.7 %");
+    let json = compare(&run, &["--with", "weights=13.5", "--fail-above", "9%", "--json"]).code(4);
+    assert_eq!(json.json()["exceeded"][0], "weights of peak -9.7 %");
+    let _ = with("runtime_context=1", "1000").success();
+    let _ = with("weights=13.5", "many").code(2).stderr("a number of percent");
+    let _ = with("weights=13.5", "-1").code(2);
+}
+
+#[test]
+fn an_estimate_of_the_same_model_agrees() {
+    let run = llama();
+    let document = compare(&run, &["--with", "estimate", "--model", "llama", "--json"])
+        .success()
+        .json();
+    assert_eq!(row(&document, "weights")["percent"], 0.0);
+    assert_eq!(row(&document, "kv_used")["percent"], 0.0, "2048 tokens in and 256 out");
+    assert_eq!(document["cases"][0]["with"]["facts"]["kv_heads"], 8);
+    let unknown = compare(&run, &["--with", "estimate"]).code(2);
+    let _ = unknown.stderr("does not say which model").stderr("--model");
+    let _ = compare(&run, &["--with", "estimate", "--model", "./nowhere"])
+        .code(3)
+        .stderr("./nowhere");
+}
+
+#[test]
+fn an_estimate_is_of_the_tokens_that_the_pool_holds() {
+    let run = script(&format!(
+        r#"import "std/engines" as engines;
+        let engine = engines::launch("sim", #{{ profile: "llama-8b-24gb-vllm" }});
+        engine.start();
+        let tokens = engine.info().kv_tokens;
+        let part = |name, bytes| #{{ component: name, bytes: bytes, provenance: "measured", source: "by hand" }};
+        let used = part.call("kv_used", 1000 * {TOKEN});
+        used.within = "kv_pool";
+        let parts = [part.call("weights", {WEIGHTS}), part.call("kv_pool", tokens * {TOKEN}), used];
+        note_breakdown("peak", #{{ devices: [#{{ total: {WEIGHTS} + tokens * {TOKEN} + {GIB}, parts: parts }}] }});
+        tokens"#
+    ));
+    let tokens: u64 = run.stdout.trim().lines().last().unwrap().parse().unwrap();
+    let document = compare(&run, &["--with", "estimate", "--model", "llama", "--json"])
+        .success()
+        .json();
+    let pool = row(&document, "kv_pool");
+    assert_eq!(
+        (pool["said"].as_u64(), &pool["percent"]),
+        (Some(tokens * TOKEN), &Value::from(0.0))
+    );
+    assert_eq!(row(&document, "kv_used")["said"], 1000 * TOKEN);
+    assert_eq!(document["simulated"], true);
+    assert!(assumptions(&document).is_empty());
+    let _ = compare(&run, &["--with", "estimate", "--model", "llama"])
+        .success()
+        .stdout("SIMULATED");
+}
+
+#[test]
+fn the_wrong_assumption_is_named_with_the_figures_that_show_it() {
+    let run = llama();
+    let named = |figures: &str| {
+        let document = compare(&run, &["--with", figures, "--model", "llama", "--json"])
+            .success()
+            .json();
+        assumptions(&document)
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(named("kv=1207959552B"), ["gqa"]);
+    assert_eq!(named("kv=603979776B"), ["kv_dtype"]);
+    assert_eq!(named("weights=32121044992B"), ["weight_dtype"]);
+    assert_eq!(named("weights=16.06"), ["gb_gib"]);
+    assert_eq!(named("activations=32"), ["all_layers_at_once"]);
+    assert!(
+        named("weights=14,kv=0.35,activations=0.7").is_empty(),
+        "nothing explains these"
+    );
+    let text = compare(&run, &["--with", "kv=1207959552B", "--model", "llama"]).success();
+    let _ = text.stdout("32 query heads share 8 KV heads").stdout("4.00 times");
+}
+
+#[test]
+fn a_profile_of_llm_sizer_beside_an_estimate() {
+    let compare = |name: &str, further: &[&str]| {
+        let config = format!(
+            "{}/tests/data/shapes/llama-3.1-8b.config.json",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let profiler = Profiler::new().file("llama/config.json", std::fs::read(config).unwrap());
+        profiler.arg("compare").arg(fixture(name)).args(further).run()
+    };
+    // Its KV counts 32 heads where the model has 8: 4 times ours of the same tokens.
+    let estimate = ["--with", "estimate", "--model", "llama", "--json"];
+    let document = compare("llm-sizer-3.0.json", &estimate).success().json();
+    let used = row(&document, "kv_pool")["percent"].as_f64().unwrap();
+    assert!(used.abs() < 0.1, "102.52 GiB hold 839,872 tokens of 128 KiB: {used}");
+    // The gate: what was measured cannot be, and a check must not pass over it.
+    let gate = compare(
+        "llm-sizer-2.0.json",
+        &["--with", "overhead=0", "--fail-above", "100000"],
+    )
+    .code(4);
+    let _ = gate
+        .stdout("weights_above_peak")
+        .stderr("weights_above_peak of input=256");
+    let _ = compare("vllm-bench-run.json", &["--with", "estimate"])
+        .code(2)
+        .stderr("nothing to compare");
+}
+
+#[test]
+fn runs_and_files_side_by_side() {
+    let (a, b) = (
+        llama(),
+        run(&[("weights", WEIGHTS), ("kv_used", 4608 * TOKEN), ("activations", GIB)]),
+    );
+    let b = b.folder().join("r");
+    let other = b.to_str().unwrap();
+    let text = compare(&a, &[other])
+        .success()
+        .stdout("weights")
+        .stdout("+100.0 %")
+        .stdout("[2]");
+    let _ = text.stdout("physical");
+    let document = compare(&a, &[other, "--json"]).success().json();
+    assert_eq!(document["subjects"].as_array().unwrap().len(), 2);
+    let lines = document["sections"][0]["lines"].as_array().unwrap();
+    let used = lines.iter().find(|line| line["name"] == "kv_used").unwrap();
+    assert_eq!(used["percents"][1], 100.0);
+    assert!(
+        lines.iter().all(|line| line["name"] != "cuda_graphs"),
+        "only what both have"
+    );
+    let _ = compare(&a, &[other, "--fail-above", "50"])
+        .code(4)
+        .stderr("kv_used of peak +100.0 %");
+    let _ = compare(&a, &[other, "--fail-above", "100"]).success();
+    let _ = compare(&a, &["--with", other]).success().stdout("said - measured");
+    let _ = compare(&a, &[]).code(2).stderr("one alone cannot be compared");
+}
+
+#[test]
+fn a_boundary_of_ours_beside_that_of_tgi_profiler() {
+    let run = script(
+        r#"let map = boundary(#{ input: [2048, 32768], output: [512, 32768] }, #{});
+        map.record(#{ input: 2050, output: 12000 }, "ok"); map.record(#{ input: 2050, output: 20000 }, "oom"); report(map); 0"#,
+    );
+    let file = fixture("tgi-profiler.json");
+    let text = compare(&run, &[&file])
+        .success()
+        .stdout("largest input + output that fits")
+        .stdout("14050 tokens");
+    let _ = text.stdout("12949 tokens").stdout("-7.8 %");
+    let sweep = fixture("vllm-bench-summary.json");
+    let both = Profiler::new()
+        .args(["compare", &fixture("vllm-bench-run.json"), &sweep])
+        .run()
+        .success();
+    let _ = both
+        .stdout("output_throughput")
+        .stdout("+2.8 %")
+        .stdout("only")
+        .stdout("concurrency=128");
+    let nothing = Profiler::new()
+        .args(["compare", &file, &sweep, "--fail-above", "5"])
+        .run()
+        .code(2);
+    let _ = nothing.stderr("nothing to compare");
+}
+
+#[test]
+fn wrong_usage_says_what_can_be_written() {
+    let run = llama();
+    let refused = |with: &str| compare(&run, &["--with", with]).code(2);
+    let _ = refused("weigths=1").stderr("did you mean `weights`?");
+    let _ = refused("weights=1,weights=2").stderr("given twice");
+    let _ = refused("weights=NaN").stderr("weights=NaN").stderr("13.5GB");
+    let _ = refused("nonsense").stderr("--with FILE");
+    let _ = compare(&run, &["nowhere"]).code(2).stderr("there is no `nowhere`");
+    let help = Profiler::new().args(["compare", "--help"]).run().success();
+    let _ = help
+        .stdout("--fail-above")
+        .stdout("GiB unless a unit follows")
+        .stdout("status 4");
+}
