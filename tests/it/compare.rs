@@ -46,6 +46,7 @@ fn compare(run: &Outcome, further: &[&str]) -> Outcome {
     );
     Profiler::new()
         .file("llama/config.json", std::fs::read(config).unwrap())
+        .env("COLUMNS", "160")
         .arg("compare")
         .arg(run.folder().join("r"))
         .args(further)
@@ -112,8 +113,8 @@ fn figures_of_a_calculator_beside_what_was_measured() {
     let text = text
         .stdout("-9.7 %")
         .stdout("+32.5 %")
-        .stdout("weights=13.5 is 14495514624 bytes, without a unit GiB");
-    let _ = text.stdout("kv=0.4GB is 400000000 bytes");
+        .stdout("weights=13.5 is read as 14495514624 bytes: without a unit, it is GiB");
+    let _ = text.stdout("kv=0.4GB is read as 400000000 bytes");
 }
 
 #[test]
@@ -299,7 +300,9 @@ fn wrong_usage_says_what_can_be_written() {
     let refused = |with: &str| compare(&run, &["--with", with]).code(2);
     let _ = refused("weigths=1").stderr("did you mean `weights`?");
     let _ = refused("weights=1,weights=2").stderr("given twice");
-    let _ = refused("weights=NaN").stderr("weights=NaN").stderr("13.5GB");
+    let _ = refused("weights=NaN")
+        .stderr("`weights`: `NaN` is no size")
+        .stderr("13.5GB");
     let _ = refused("nonsense").stderr("--with FILE");
     let _ = compare(&run, &["nowhere"]).code(2).stderr("there is no `nowhere`");
     let help = Profiler::new().args(["compare", "--help"]).run().success();

@@ -51,17 +51,21 @@ impl Claim {
             if figures.iter().any(|(known, _)| *known == term) {
                 return Err(Fault::usage(format!("`{}` is given twice", term.name())));
             }
-            let (bytes, bare) = size(figure.trim())?;
+            let (bytes, bare) = size(figure.trim()).map_err(|fault| fault.while_doing(format!("`{}`", term.name())))?;
             figures.push((term, bytes));
-            let unit = if bare { ", without a unit GiB" } else { "" };
-            read.push(format!("{}={} is {bytes} bytes{unit}", term.name(), figure.trim()));
+            let unit = if bare { ": without a unit, it is GiB" } else { "" };
+            read.push(format!(
+                "{}={} is read as {bytes} bytes{unit}",
+                term.name(),
+                figure.trim()
+            ));
         }
         figures.sort_by_key(|(term, _)| *term);
         Ok(Self {
             by: "figures given by hand".to_owned(),
             figures,
             facts: Facts::default(),
-            notes: vec![format!("read as: {}", read.join("; "))],
+            notes: read,
         })
     }
 
@@ -163,8 +167,11 @@ mod tests {
         assert_eq!(claim.figure(Term::Weights), Some(14_495_514_624));
         assert_eq!(claim.figure(Term::Kv), Some(400_000_000));
         assert_eq!(claim.figure(Term::Overhead), Some(600 << 20));
-        assert!(claim.notes[0].contains("weights=13.5 is 14495514624 bytes, without a unit GiB"));
-        assert!(claim.notes[0].contains("kv=0.4GB is 400000000 bytes;"));
+        assert_eq!(
+            claim.notes[0],
+            "weights=13.5 is read as 14495514624 bytes: without a unit, it is GiB"
+        );
+        assert_eq!(claim.notes[1], "kv=0.4GB is read as 400000000 bytes");
     }
 
     #[test]
