@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use profiler::fault::Kind;
-use profiler::runtime::{Launch, RuntimeKind, State, Target, attach};
+use profiler::runtime::{Launch, Program, RuntimeKind, State, Target, attach};
 
 use crate::runtime::{containers_of, context, docker, line, shell, start};
 use crate::support::needs_docker;
@@ -99,9 +99,21 @@ async fn a_running_container_is_read_not_touched() {
         Kind::NotAllowed
     );
 
+    let probe = Program {
+        file: "look.py".into(),
+        files: [("look.py".into(), "print('{}')".into())].into(),
+        timeout: 60.0,
+        ..Program::default()
+    };
+    let fault = service.run_program(&probe).await.unwrap_err();
+    assert_eq!(fault.kind, Kind::NotAllowed, "nothing was copied in either");
+
     let allowed = context("exec");
     let entered = attach(&target, &allowed).await.unwrap();
     assert_eq!(entered.exec(&command).await.unwrap().output, "inside\n");
+    let fault = entered.run_program(&probe).await.unwrap_err();
+    assert_eq!(fault.kind, Kind::Missing, "the image has no Python: {fault:?}");
+    assert!(fault.hint.unwrap().contains("option `python`"));
 
     // Neither stopping nor ending the run ends it.
     service.stop(Duration::ZERO).await.unwrap();
