@@ -42,7 +42,10 @@ impl Sim {
         let counter = Counter::new(options.tokenizer.as_deref())?;
         let bound = Bound::take(bind)?;
         let url = format!("http://{}", bound.address);
-        let plan = start::plan(&setup, &url)?;
+        let mut plan = start::plan(&setup, &url)?;
+        if let Some(failed) = &setup.misbehave.fail_start {
+            plan = plan.failing(failed)?;
+        }
         let gauge = Arc::new(Gauge::new(setup.profile.gpu.clone(), plan.total, plan.baseline));
         let (term, kill) = (CancellationToken::new(), CancellationToken::new());
         let (tell, state) = watch::channel(State::Starting);

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::failing::{FailedRequest, FailedStart};
 use crate::fault::{Fault, Result};
 
 /// What to do wrong. Several can be asked for at once.
@@ -16,6 +17,10 @@ pub struct Misbehave {
     pub refuse_429: Option<u64>,
     /// The text ends after this many tokens, `finish_reason` `stop`.
     pub end_early: Option<u64>,
+    /// The output is clipped to this many tokens, `finish_reason` `length`.
+    pub clip: Option<u64>,
+    /// Requests wait and are never let in.
+    pub starve: bool,
     /// Every event carries two tokens.
     pub two_tokens: bool,
     /// After this many tokens an error event is sent, then `[DONE]` where the protocol has it. The process lives.
@@ -28,14 +33,20 @@ pub struct Misbehave {
     pub ignore_sigterm: bool,
     /// The exit status told, whatever happened: 0 after a crash, 137 without a kill.
     pub exit_code: Option<i32>,
+    /// The start fails, in these words. Not on the command line.
+    pub fail_start: Option<FailedStart>,
+    /// Requests fail, in these words. Not on the command line.
+    pub fail_request: Option<FailedRequest>,
 }
 
 /// The kinds that the command line takes, with what `n` means and what it is when left out.
-const KINDS: [(&str, &str); 10] = [
+const KINDS: [(&str, &str); 12] = [
     ("die_mid_stream", "tokens before, 1"),
     ("hang", "tokens before, 1"),
     ("refuse_429", "requests, 1"),
     ("end_early", "tokens, 1"),
+    ("clip", "tokens, 1"),
+    ("starve", "no number"),
     ("two_tokens", "no number"),
     ("error_then_done", "tokens before, 1"),
     ("busy_port", "no number"),
@@ -56,6 +67,8 @@ impl Misbehave {
             "hang" => self.hang = Some(parsed(kind, number, 1)?),
             "refuse_429" => self.refuse_429 = Some(parsed(kind, number, 1)?),
             "end_early" => self.end_early = Some(parsed(kind, number, 1)?),
+            "clip" => self.clip = Some(parsed(kind, number, 1)?),
+            "starve" => self.starve = flag(kind, number)?,
             "two_tokens" => self.two_tokens = flag(kind, number)?,
             "error_then_done" => self.error_then_done = Some(parsed(kind, number, 1)?),
             "busy_port" => self.busy_port = flag(kind, number)?,

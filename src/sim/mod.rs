@@ -4,6 +4,7 @@
 //! runs out. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. Everything it says bears the word
 //! `SIMULATED`. It owns no decision about a search and knows nothing of scripts.
 
+mod failing;
 #[cfg(test)]
 mod fit;
 mod gauge;
@@ -22,6 +23,7 @@ mod start;
 mod time;
 mod tokens;
 
+pub use failing::{Ending, FailedRequest, FailedStart, Fate};
 pub use gauge::DEVICE;
 pub use handle::{Exit, LogSink, SimHandle, State};
 pub use launch::Sim;

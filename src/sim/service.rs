@@ -2,12 +2,13 @@
 //! and knows when to die.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::failing::{FailedRequest, Fate};
 use super::gauge::Gauge;
 use super::handle::{Exit, LogSink};
 use super::options::Victim;
@@ -19,6 +20,9 @@ use super::tokens::Counter;
 
 /// Steps between two yields to the runtime when model time is free.
 const STEPS_A_TURN: u32 = 32;
+
+/// What a dying engine needs to say why.
+const LAST_WORDS: Duration = Duration::from_millis(20);
 
 /// Quiet times that an idle engine waits at most.
 const LONGEST_GATHERING: u32 = 20;
@@ -37,6 +41,7 @@ pub(super) struct Service {
     ready: watch::Sender<bool>,
     /// Ollama: why the model could not be loaded.
     pub(super) unloadable: Option<String>,
+    dead: AtomicBool,
     refusals: AtomicU64,
     inner: Mutex<Inner>,
     wake: Notify,
@@ -79,6 +84,7 @@ impl Service {
             log,
             ready: watch::Sender::new(false),
             unloadable: serving.unloadable,
+            dead: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 batch: serving.batch,
                 clients: HashMap::new(),
@@ -103,6 +109,29 @@ impl Service {
     pub(super) async fn opened(&self) {
         // The sender lives as long as the service.
         let _ = self.ready.subscribe().wait_for(|ready| *ready).await;
+    }
+
+    /// Whether it is there and serves no more.
+    pub(super) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// A request goes wrong: says so in the log, and what becomes of the engine happens.
+    pub(super) fn fail(&self, failed: &FailedRequest) {
+        for text in &failed.log {
+            self.say(&Line::new(Head::Bare, text));
+        }
+        if failed.then != Fate::Lives {
+            self.dead.store(true, Ordering::Release);
+        }
+        if failed.then == Fate::Exits {
+            let (fate, exit) = (self.fate.clone(), failed.ending.into());
+            tokio::spawn(async move {
+                // What was said of it reaches the client first.
+                tokio::time::sleep(LAST_WORDS).await;
+                let _ = fate.send(exit);
+            });
+        }
     }
 
     /// Whether this request is one of those to answer with 429, by misbehaviour or by a limit of the engine.
@@ -135,6 +164,7 @@ impl Service {
         self.wake.notify_one();
         Ticket {
             id,
+            total: input.saturating_add(output),
             events,
             service: Arc::clone(self),
         }
@@ -167,7 +197,10 @@ impl Service {
         let mut pace = Pace::new(self.setup.time_scale);
         let mut steps: u32 = 0;
         loop {
-            let Some(seconds) = self.step() else {
+            let Some(seconds) = Some(())
+                .filter(|()| !self.setup.misbehave.starve)
+                .and_then(|()| self.step())
+            else {
                 self.wake.notified().await;
                 self.gather().await;
                 pace.rest();
@@ -249,6 +282,8 @@ fn exit(code: i32, oom_killed: bool) -> Exit {
 /// A request in the engine. Dropping it gives the request up.
 pub(super) struct Ticket {
     pub(super) id: u64,
+    /// Tokens of input and output.
+    pub(super) total: u64,
     pub(super) events: mpsc::UnboundedReceiver<Event>,
     pub(super) service: Arc<Service>,
 }

@@ -15,6 +15,7 @@ mod tgi;
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -37,6 +38,7 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         Engine::Ollama => openai::routes().merge(ollama::routes()),
     };
     own.route("/sim/memory", get(memory))
+        .layer(middleware::from_fn_with_state(Arc::clone(&service), failing))
         .layer(middleware::from_fn_with_state(Arc::clone(&service), while_loading))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .with_state(service)
@@ -45,6 +47,23 @@ pub(super) fn router(service: Arc<Service>) -> Router {
 /// Memory of the simulated device: the readings that the in-process handle gives, for an engine in a process or container.
 async fn memory(State(service): State<Arc<Service>>) -> Response {
     Json(service.gauge.reading()).into_response()
+}
+
+/// A dead engine answers nothing but that it is dead; a failing one refuses what is posted, where it was told to.
+async fn failing(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    if request.uri().path() == "/sim/memory" {
+        return next.run(request).await;
+    }
+    let refused = service.setup.misbehave.fail_request.as_ref();
+    let status = refused.and_then(|failed| StatusCode::from_u16(failed.status?).ok());
+    if let (Some(failed), Some(status)) = (refused, status.filter(|_| request.method() == Method::POST)) {
+        service.fail(failed);
+        return (status, failed.message.clone().unwrap_or_default()).into_response();
+    }
+    if service.is_dead() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "SIMULATED: dead").into_response();
+    }
+    next.run(request).await
 }
 
 /// llama-server takes connections before its model is there, and Ollama answers them; the others do not listen yet.

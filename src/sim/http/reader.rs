@@ -2,6 +2,7 @@
 
 use std::future;
 
+use crate::sim::failing::FailedRequest;
 use crate::sim::handle::Exit;
 use crate::sim::schedule::Event;
 use crate::sim::service::Ticket;
@@ -74,7 +75,9 @@ impl Reader {
             Some(Event::Last) => Some(Finish::Length),
         };
         self.produced += 1;
-        let finish = last.or((misbehave.end_early == Some(self.produced)).then_some(Finish::Stop));
+        let finish = last
+            .or((misbehave.end_early == Some(self.produced)).then_some(Finish::Stop))
+            .or((misbehave.clip == Some(self.produced)).then_some(Finish::Length));
         if misbehave.two_tokens && finish.is_none() && self.held == 0 {
             self.held = 1;
             return Part::Tokens(0, None);
@@ -86,11 +89,26 @@ impl Reader {
     /// Whether the next part is a misdeed.
     fn is_due(&self) -> bool {
         let misbehave = &self.ticket.service.setup.misbehave;
-        [misbehave.die_mid_stream, misbehave.hang, misbehave.error_then_done].contains(&Some(self.produced))
+        self.failure().is_some()
+            || [misbehave.die_mid_stream, misbehave.hang, misbehave.error_then_done].contains(&Some(self.produced))
+    }
+
+    /// The failure that comes now.
+    fn failure(&self) -> Option<&FailedRequest> {
+        let failed = self.ticket.service.setup.misbehave.fail_request.as_ref()?;
+        let due = failed.status.is_none() && failed.after == self.produced && self.ticket.total > failed.longer_than;
+        due.then_some(failed)
     }
 
     async fn misbehave(&self) -> Option<Part> {
         let service = &self.ticket.service;
+        if let Some(failed) = self.failure() {
+            service.fail(failed);
+            return match &failed.message {
+                Some(message) => Some(Part::Failed(message.clone())),
+                None => future::pending().await,
+            };
+        }
         let now = Some(self.produced);
         if service.setup.misbehave.die_mid_stream == now {
             service.die(Exit {

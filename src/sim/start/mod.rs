@@ -10,6 +10,7 @@ mod vllm;
 
 pub(super) use line::{Head, Line};
 
+use super::failing::FailedStart;
 use super::handle::Exit;
 use super::profile::{Engine, MemoryProfile};
 use super::schedule::Batch;
@@ -83,6 +84,44 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<Plan> {
             profile.name
         ))
         .hint("vllm and tgi: pool; llamacpp and ollama: fixed; transformers: dynamic")),
+    }
+}
+
+impl Plan {
+    /// The same start, failing on its way.
+    pub(super) fn failing(mut self, failed: &FailedStart) -> Result<Self> {
+        let lines = |stage: &Stage| stage.lines.iter().position(|line| line.text.contains(&failed.after));
+        let at = self
+            .stages
+            .iter()
+            .enumerate()
+            .find_map(|(index, stage)| Some((index, lines(stage)?)));
+        let used = match at {
+            _ if failed.after.is_empty() => {
+                self.stages.clear();
+                self.baseline
+            }
+            Some((stage, line)) => {
+                self.stages.truncate(stage + 1);
+                let last = &mut self.stages[stage];
+                last.lines.truncate(line + 1);
+                last.used
+            }
+            None => {
+                return Err(Fault::usage(format!(
+                    "`fail_start`: no line of this start has `{}`",
+                    failed.after
+                )));
+            }
+        };
+        let lines = failed.log.iter().map(|text| Line::new(Head::Bare, text)).collect();
+        self.stages.push(Stage {
+            seconds: 0.0,
+            used,
+            lines,
+        });
+        self.end = End::Exit(failed.ending.into());
+        Ok(self)
     }
 }
 
