@@ -20,6 +20,7 @@ mod engine;
 mod estimate;
 mod exit_codes;
 mod failed;
+mod failure_forms;
 mod failures;
 mod hub;
 mod import;

@@ -1,6 +1,6 @@
 //! The simulated engine as its clients, its owner and its container runtime see it.
 
-mod adapter;
+pub mod adapter;
 mod container;
 mod errors;
 mod memory;

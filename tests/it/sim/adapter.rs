@@ -11,14 +11,19 @@ use profiler::task::Tasks;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// An engine as `engines::launch("sim", options)` makes it.
-struct Probed {
+/// An engine as `engines::launch(name, options)` makes it.
+pub struct Probed {
     engine: Engine,
     _runtime: Runtime,
 }
 
 impl Probed {
     fn new(options: Value) -> Self {
+        Self::of("sim", options)
+    }
+
+    /// Through the shipped adapter of this name.
+    pub fn of(name: &str, options: Value) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -49,7 +54,7 @@ impl Probed {
         };
         let engine = Engine::describe(
             context,
-            script::adapter(&host, "sim").unwrap(),
+            script::adapter(&host, name).unwrap(),
             serde_json::from_value(options).unwrap(),
         )
         .unwrap();
@@ -59,7 +64,7 @@ impl Probed {
         }
     }
 
-    fn probe(&self, input: i64, output: i64, concurrency: i64, timeout: Option<f64>) -> Value {
+    pub fn probe(&self, input: i64, output: i64, concurrency: i64, timeout: Option<f64>) -> Value {
         let point = Point::default()
             .with("input", input)
             .with("output", output)
