@@ -1,6 +1,7 @@
 //! How well the sampler keeps its rate, and what that costs: memory of one GPU, with its processes and power ten times a second.
 //!
-//! `cargo bench --bench telemetry -- [SECONDS] [HZ] [GPU]` (60, 1000, 0) prints one Markdown table, which the README quotes. The built
+//! `cargo bench --bench telemetry -- [SECONDS] [HZ] [GPU] [alone]` (60, 1000, 0) prints one Markdown table, which the README quotes; `alone`
+//! leaves out processes and power, to tell what they cost. The built
 //! file (`target/release/deps/telemetry-*`) needs nothing else, so that it can be copied to a machine with a GPU. Where there is no GPU
 //! it looks at the memory of its own process, and says so. Nothing is asserted: a figure depends on the machine, and a test must not.
 #![allow(
@@ -26,6 +27,8 @@ struct Timed {
     inner: Box<dyn Source>,
     quick: Times,
     whole: Times,
+    /// No looks at processes and power.
+    alone: bool,
 }
 
 impl Source for Timed {
@@ -42,7 +45,11 @@ impl Source for Timed {
     }
 
     fn slow(&self) -> Option<Box<dyn Source>> {
+        if self.alone {
+            return None;
+        }
         Some(Box::new(Self {
+            alone: false,
             inner: self.inner.slow()?,
             quick: Arc::clone(&self.quick),
             whole: Arc::clone(&self.whole),
@@ -67,6 +74,7 @@ fn main() {
     let (what, inner) = source(gpu);
     let (quick, whole) = (Times::default(), Times::default());
     let timed = Timed {
+        alone: args.get(3).is_some_and(|arg| arg == "alone"),
         inner,
         quick: Arc::clone(&quick),
         whole: Arc::clone(&whole),

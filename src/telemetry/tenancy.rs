@@ -10,8 +10,8 @@ use super::reading::{Reading, Source};
 
 /// What a foreign process may hold without disturbing: a desktop, a monitor.
 pub const FOREIGN_LIMIT: u64 = 256 << 20;
-/// Memory in use that no visible process explains may be the driver's own (615 MiB were seen on an idle H200); beyond this it
-/// is a process that is hidden from here, in another container.
+/// Memory in use that no visible process explains may be the driver's own; beyond this it is a process that is hidden from here, in
+/// another container.
 const UNEXPLAINED_LIMIT: u64 = 1 << 30;
 /// How far above its baseline memory may stay: the driver frees lazily.
 pub const SETTLE_SLACK: u64 = 64 << 20;

@@ -12,6 +12,7 @@ use profiler::telemetry::{Device, Polled, Reading, Source, Tenant};
 use serde_json::{Value, json};
 
 use crate::engine::value;
+use crate::runtime::docker;
 use crate::script::bench::Bench;
 use crate::support::{Profiler, engines, needs_docker};
 
@@ -401,4 +402,65 @@ fn the_memory_of_a_container_is_its_own() {
     assert!(loaded["id"].as_str().unwrap().len() > 8, "a cgroup: {loaded}");
     assert!(running["warmed"]["sum"].as_u64().unwrap() > MIB && running["after"].is_null());
     assert_eq!(seen[1]["after"]["sum"], 0);
+}
+
+/// Removes its container when dropped.
+struct Container(String);
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        docker(&["rm", "--force", "--volumes", &self.0]);
+    }
+}
+
+#[test]
+fn an_engine_that_was_attached_to_has_no_baseline_and_no_end() {
+    if !needs_docker() {
+        return;
+    }
+    let image = engines::image();
+    let name = format!("profiler-test-usage-{}", std::process::id());
+    let profile = [
+        "--profile",
+        "llama-8b-24gb-vllm",
+        "--time-scale",
+        "0",
+        "--max-model-len",
+        "4096",
+    ];
+    let mut words = vec!["run", "--detach", "--label", "profiler-test=usage", "--name", &name];
+    words.extend(["--publish", "127.0.0.1:0:8000", image]);
+    words.extend(profile);
+    let container = Container(docker(&words));
+    let bench = Bench::new(&[(
+        "main.rhai",
+        r#"
+        import "std/engines" as engines;
+        let p = params(#{ container: param("", "the container") });
+        let engine = engines::attach("vllm", #{ container: p.container });
+        engine.probe(#{ input: 20, output: 4 });
+        let running = engine.usage();
+        engine.stop();
+        [running, engine.usage()]
+        "#,
+    )])
+    .set(json!({ "container": name }));
+    let host = bench.allowing("exec");
+    let seen = match bench.run_in(&host) {
+        Ok(seen) => seen,
+        Err(diagnostic) => panic!("{}", diagnostic.render(false)),
+    };
+    for usage in [&seen[0], &seen[1]] {
+        assert_eq!(usage["source"], "host");
+        assert!(usage["baseline"].is_null() && usage["after"].is_null(), "{usage}");
+        for stage in ["loaded", "warmed", "peak"] {
+            let share = &usage[stage]["per_gpu"][0];
+            assert!(share["used"].as_u64().unwrap() > MIB, "{stage}: {usage}");
+            assert_eq!(
+                (&share["ours"], &share["provenance"]),
+                (&share["used"], &json!("measured"))
+            );
+        }
+    }
+    drop(container);
 }

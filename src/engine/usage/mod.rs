@@ -34,7 +34,7 @@ pub struct Usage {
     pub warmed: Option<Stage>,
     /// The most since the start.
     pub peak: Option<Stage>,
-    /// After the end, once memory has come back or was waited for.
+    /// After the end, once memory has come back or was waited for; none for an engine that was attached to and goes on.
     pub after: Option<Stage>,
 }
 
@@ -201,7 +201,9 @@ impl Engine {
         life.ours.extend(self.context.tasks.finish(server.pids())?);
         if let Some(sampler) = sampler {
             life.see_peak(sampler);
-            sampler.mark(Phase::After);
+            if !life.joined {
+                sampler.mark(Phase::After);
+            }
         }
         Ok(())
     }
@@ -210,6 +212,10 @@ impl Engine {
     pub(super) fn end_life(&self, life: &mut Life, server: &Server, sampler: Option<&Sampler>) -> Result<()> {
         let Some(sampler) = sampler else { return Ok(()) };
         life.see_peak(sampler);
+        // What was attached to goes on.
+        if life.joined {
+            return Ok(());
+        }
         let reading = if life.alone {
             // Its processes are gone, and their memory with them.
             Some(emptied(sampler.latest()))

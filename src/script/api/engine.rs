@@ -228,7 +228,7 @@ pub mod methods {
     ///
     /// `baseline` is before the start; `loaded` ready and idle, before the first request; `warmed` when the first request was answered
     /// whole (the first `ok` probe, or `load` or `send` with a complete answer, ends the warm-up); `peak` the most since the start; `after`
-    /// after the stop, once memory has come back (5 seconds at most). An engine that was attached to has no `baseline`; a probe that a resumed
+    /// after the stop, once memory has come back (5 seconds at most). An engine that was attached to has neither `baseline` nor `after`; a probe that a resumed
     /// run finds in its journal starts no engine, and so has no stages.
     ///
     /// A stage is `#{ sum, max, mean, std, ours, others, per_gpu, processes, over_time }` in bytes: `sum`, `max`, `mean` and `std` (of all of

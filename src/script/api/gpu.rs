@@ -38,8 +38,10 @@ pub mod gpu {
         telemetry::gpus().map_or_else(|absent| absent.why.into(), |_| Dynamic::UNIT)
     }
 
-    /// One look at the memory of every GPU: a map of `devices` (maps of `id`, `name`, `used` and `total`, in bytes) and `tenants` (the
-    /// processes on them: maps of `pid`, `device`, and `used` in bytes, or `()` where the driver does not tell).
+    /// One look at every GPU: a map of `devices` (maps of `id`, `name`, `used` and `total`, in bytes), `tenants` (the processes on them:
+    /// maps of `pid`, `device`, and `used` in bytes, or `()` where the driver does not tell) and `activity` (maps of `device`, `power_mw` in
+    /// milliwatts and `busy_percent`, `()` where the driver does not tell). `total` is what programs can have: without what the driver keeps
+    /// for itself. A GPU that MIG divides is listed as its instances.
     ///
     /// # Errors
     ///

@@ -41,10 +41,10 @@ fn launch(options) {{
     )
 }
 
-/// A container; `further` are arguments as an array of the script. The image is made once.
-pub fn container(scale: f64, further: &str) -> String {
+/// The image of the simulated engine, made once.
+pub fn image() -> &'static str {
     static IMAGE: OnceLock<&str> = OnceLock::new();
-    let image = IMAGE.get_or_init(|| {
+    IMAGE.get_or_init(|| {
         let tag = "profiler-test/sim-engine:latest";
         let made = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/sim-image"))
             .args([env!("CARGO_BIN_EXE_profiler"), tag])
@@ -52,7 +52,12 @@ pub fn container(scale: f64, further: &str) -> String {
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         tag
-    });
+    })
+}
+
+/// A container; `further` are arguments as an array of the script.
+pub fn container(scale: f64, further: &str) -> String {
+    let image = image();
     format!(
         r#"{COMMON}
 fn launch(options) {{
