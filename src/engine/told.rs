@@ -45,6 +45,8 @@ pub(super) fn by_fact(told: Vec<Told>) -> BTreeMap<String, Vec<Told>> {
     for one in told {
         facts.entry(one.name.clone()).or_default().push(one);
     }
+    // A fact may be told in several units, by patterns of their own.
+    facts.values_mut().for_each(|told| told.sort_by_key(|one| one.line));
     facts
 }
 

@@ -113,18 +113,21 @@ impl<'a> Figures<'a> {
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     fn gib(&self, bytes: i64) -> String {
         let gib = bytes as f64 / f64::from(1 << 30);
-        let text = format!("{gib:.*}", self.decimals);
-        // What rounds to nothing has no sign.
-        if text.trim_start_matches(['-', '0', '.']).is_empty() {
-            text.trim_start_matches('-').to_owned()
-        } else {
-            text
-        }
+        unsigned_zero(format!("{gib:.*}", self.decimals))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     fn share(&self, bytes: i64) -> String {
-        format!("{:.1} %", 100.0 * bytes as f64 / self.footprint.all.total.max(1) as f64)
+        let share = 100.0 * bytes as f64 / self.footprint.all.total.max(1) as f64;
+        format!("{} %", unsigned_zero(format!("{share:.1}")))
+    }
+}
+
+/// What rounds to nothing has no sign.
+fn unsigned_zero(text: String) -> String {
+    match text.trim_start_matches(['-', '0', '.']) {
+        "" => text.trim_start_matches('-').to_owned(),
+        _ => text,
     }
 }
 
@@ -169,15 +172,29 @@ fn devices(footprint: &Footprint) -> Option<String> {
     })
 }
 
-/// The details that are texts, which scripts write for people; the others are in the JSON.
+/// The details that are texts, or maps of them, which scripts write for people; figures are in the JSON.
 fn details(details: &Value, page: Page) -> Option<String> {
     let details = details.as_object()?;
-    let lines = details.iter().filter_map(|(name, value)| {
-        let text = value.as_str()?;
-        Some(wrapped(&format!("{name}: {text}"), page.width))
-    });
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(parts) => {
+            let parts = parts
+                .iter()
+                .filter_map(|(name, value)| Some(format!("{} {}", plain(name), value.as_str()?)));
+            Some(parts.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+        }
+        _ => None,
+    };
+    let lines = details
+        .iter()
+        .filter_map(|(name, value)| Some(wrapped(&format!("{}: {}", plain(name), text(value)?), page.width)));
     let lines: Vec<String> = lines.collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// A key as people read it: `kv_cache` as `kv cache`.
+fn plain(name: &str) -> String {
+    name.replace('_', " ")
 }
 
 /// A text within a width, indented, and further so from its second line on. A word that is too long has a line of its own.

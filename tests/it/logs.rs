@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::script::bench::Bench;
 
-fn adapter(name: &str) -> Arc<dyn Adapter> {
+/// A shipped adapter.
+pub fn adapter(name: &str) -> Arc<dyn Adapter> {
     script::adapter(&Bench::script("").host(), name).unwrap()
 }
 

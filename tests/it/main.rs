@@ -10,6 +10,7 @@
 mod adapters;
 mod attach;
 mod boundary;
+mod breakdown;
 mod cli;
 mod compare;
 mod daemon;

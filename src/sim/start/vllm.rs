@@ -209,7 +209,14 @@ fn ready(setup: &Setup, pool: &PoolPlan, url: &str) -> Stage {
     if !setup.eager {
         took += time.compile_seconds + time.graphs_seconds;
     }
+    // No engine says this. A model does, as its time is too quick for anybody to watch its memory.
+    let own = format!(
+        "memory: {} bytes of context, {} of activations",
+        pool.used_context - pool.used_baseline,
+        pool.used_ready - pool.used_graphs
+    );
     let lines = vec![
+        Line::new(Head::Bare, own),
         core(
             "core.py:337",
             format!("init engine (profile, create kv cache, warmup model) took {took:.2} s"),
