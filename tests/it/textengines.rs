@@ -4,6 +4,8 @@
 mod launches;
 mod logs;
 mod ollama;
+mod own;
+mod served;
 
 use std::sync::Arc;
 

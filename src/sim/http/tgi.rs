@@ -131,15 +131,16 @@ fn stream(service: &Arc<Service>, body: &Body) -> Response {
             };
             sse::respond(reader, events)
         }
-        // The stream has begun when the router finds out: status 200 and one event.
-        Err(refusal) if refusal == Refusal::overloaded(Engine::Tgi) && service.setup.misbehave.refuse_429.is_none() => {
-            (
-                [("content-type", "text/event-stream")],
-                format!("data:{}\n\n", refusal.body(Engine::Tgi)),
-            )
-                .into_response()
+        // A proxy in front of it knows beforehand.
+        Err(refusal) if refusal == Refusal::overloaded(Engine::Tgi) && service.setup.misbehave.refuse_429.is_some() => {
+            refusal.respond(Engine::Tgi)
         }
-        Err(refusal) => refusal.respond(Engine::Tgi),
+        // The stream has begun when the router finds out, whatever is wrong: status 200 and one event.
+        Err(refusal) => (
+            [("content-type", "text/event-stream")],
+            format!("data:{}\n\n", refusal.body(Engine::Tgi)),
+        )
+            .into_response(),
     }
 }
 

@@ -112,6 +112,16 @@ fn ask(service: &Service, body: &Body, shape: Shape) -> Result<admit::Ask, Refus
         let message = format!("The model `{model}` does not exist.");
         return Err(Refusal::new(StatusCode::NOT_FOUND, "NotFoundError", message));
     }
+    // A name without a revision means the main one.
+    let pinned = |name: &str| name.trim_end_matches("@main") == service.setup.model.trim_end_matches("@main");
+    if let Some(model) = body
+        .model
+        .as_ref()
+        .filter(|model| engine == Engine::Transformers && !pinned(model))
+    {
+        let message = format!("Server is pinned to '{}'; got '{model}'", service.setup.model);
+        return Err(Refusal::bad(engine, message));
+    }
     if body.stream != Some(true) && body.stream_options.is_some() && engine == Engine::Vllm {
         return Err(Refusal::bad(
             engine,

@@ -1,0 +1,109 @@
+//! The adapters of TGI and transformers before simulated engines: what each cannot do shows in the verdict.
+
+use serde_json::{Value, json};
+
+use crate::engine::value;
+
+/// Answers of probes of `engine`, simulated.
+#[track_caller]
+fn probes(engine: &str, options: &str, probes: &str) -> Value {
+    value(&format!(
+        "let engine = engines::launch(\"{engine}\", #{{ runtime: \"sim\", {options} }});
+         {probes}"
+    ))
+}
+
+#[track_caller]
+fn expect(answer: &Value, verdict: &str, cause: Value) {
+    assert_eq!(
+        (&answer["verdict"], &answer["cause"]),
+        (&json!(verdict), &cause),
+        "{answer}"
+    );
+}
+
+#[test]
+fn tgi_serves_a_long_output_in_slices_to_its_last_token() {
+    let answers = probes(
+        "tgi",
+        "limits: #{ input: 500, output: 2500 }, sim: #{ time_scale: 0.0, max_input_tokens: 2999 }",
+        "[engine.probe(#{ input: 500, output: 2500 }), engine.probe(#{ input: 500, output: 1025 })]",
+    );
+    for (answer, output) in [(&answers[0], 2500), (&answers[1], 1025)] {
+        expect(answer, "ok", Value::Null);
+        assert_eq!(
+            (&answer["input"], &answer["output"]),
+            (&json!(500), &json!(output)),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
+fn tgi_whose_longest_input_is_too_short_for_the_next_slice_clips_without_a_word() {
+    let answer = probes(
+        "tgi",
+        "limits: #{ input: 500, output: 2500 }, sim: #{ time_scale: 0.0, max_input_tokens: 600 }",
+        "engine.probe(#{ input: 500, output: 2500 })",
+    );
+    expect(&answer, "refused", json!("length_limit"));
+    assert_eq!(
+        (&answer["output"], &answer["moves"]),
+        (&json!(1024), &json!("none")),
+        "{answer}"
+    );
+}
+
+#[test]
+fn tgi_that_ends_its_text_early_is_short_and_an_error_within_a_good_status_is_seen() {
+    let misbehaving = |misbehave: &str, output: u64| {
+        probes(
+            "tgi",
+            &format!(
+                "limits: #{{ input: 300, output: 40 }}, sim: #{{ time_scale: 0.0, max_model_len: 400, misbehave: #{{ {misbehave} }} }}"
+            ),
+            &format!("engine.probe(#{{ input: 300, output: {output} }}, #{{ retries: 1 }})"),
+        )
+    };
+    let short = misbehaving("end_early: 20", 40);
+    expect(&short, "short_output", json!("end_of_text"));
+    assert_eq!(
+        (&short["output"], &short["evidence"]["attempts"]),
+        (&json!(20), &json!(2)),
+        "{short}"
+    );
+    expect(&misbehaving("error_then_done: 5", 40), "error", json!("engine"));
+    // Longer than the start allows, so that it is started anew, where the option forbids it.
+    let refused = misbehaving("", 200);
+    expect(&refused, "refused", json!("length_limit"));
+}
+
+#[test]
+fn transformers_runs_out_of_memory_within_a_stream_and_serves_the_next() {
+    let answers = probes(
+        "transformers",
+        "sim: #{ time_scale: 0.0 }",
+        "[engine.probe(#{ input: 98304, output: 8 }), engine.probe(#{ input: 512, output: 8 }), engine.info()]",
+    );
+    expect(&answers[0], "oom", json!("cuda"));
+    assert_eq!(answers[0]["evidence"]["exit_code"], Value::Null, "{}", answers[0]);
+    expect(&answers[1], "ok", Value::Null);
+    assert_eq!(answers[1]["started"], false, "it lived on: {}", answers[1]);
+}
+
+#[test]
+fn transformers_errors_that_are_no_json_are_read() {
+    let answer = probes(
+        "transformers",
+        "sim: #{ time_scale: 0.0, misbehave: #{ error_then_done: 3 } }",
+        "engine.probe(#{ input: 100, output: 8 }, #{ retries: 0 })",
+    );
+    expect(&answer, "error", json!("engine"));
+    assert!(
+        answer["evidence"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("SIMULATED failure of the engine"),
+        "{answer}"
+    );
+}
