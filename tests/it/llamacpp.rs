@@ -63,6 +63,35 @@ fn a_probe_of_a_real_server_is_ok_or_the_kernels_kill() {
     assert!(fits["peak"].as_u64().unwrap() > 1 << 20, "{fits}");
 }
 
+/// The buffers that its log tells, by what they hold, and the memory that its container holds.
+#[test]
+fn what_a_real_server_tells_of_its_memory_adds_up_to_what_it_holds() {
+    let Some(image) = image() else { return };
+    let folder = temp();
+    let file = std::fs::metadata(model::write(folder.path())).unwrap().len();
+    let told = scripted(
+        image,
+        folder.path(),
+        "engine.probe(#{ input: 900, output: 16 });
+         let sum = |name| { let sum = 0; for fact in engine.facts().get(name) ?? [] { sum += fact.value; } sum };
+         #{
+             weights: sum.call(\"weights_bytes\"), kv: sum.call(\"kv_bytes\"), activations: sum.call(\"activations_bytes\"),
+             info: engine.info(), used: engine.memory().used, flags: engine.flags(),
+         }",
+    );
+    let bytes = |name: &str| told[name].as_u64().unwrap_or_else(|| panic!("no {name}: {told}"));
+    let [weights, kv, activations] = ["weights", "kv", "activations"].map(bytes);
+    // The log rounds to a hundredth of a MiB; a file has its vocabulary beside the weights.
+    assert!(weights < file && weights > file * 9 / 10, "{told} of a file of {file}");
+    let tokens = told["info"]["kv_tokens"].as_u64().unwrap();
+    assert_eq!(kv, tokens * model::KV_BYTES_PER_TOKEN, "{told}");
+    assert!(tokens >= 917 && activations > 0, "{told}");
+    assert!(told["info"]["version"].as_str().unwrap().contains("0c1e570"), "{told}");
+    let (sum, used) = (weights + kv + activations, bytes("used"));
+    assert!(used > sum * 9 / 10 && used < MEMORY, "{sum} of {told}");
+    assert_eq!(told["flags"], json!(["--ctx-size", "917", "--parallel", "1"]));
+}
+
 /// One axis, so that the boundary is one pair of lengths, and each side of it can be started by hand.
 #[test]
 fn adaptive_finds_the_context_at_which_the_kernel_kills() {

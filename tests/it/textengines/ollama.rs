@@ -68,7 +68,7 @@ fn a_model_that_does_not_load_is_a_failed_start_for_memory_though_the_server_liv
 #[test]
 fn several_at_once_have_a_context_each() {
     let answer = with(
-        "limits: #{ input: 256, output: 64, concurrency: 4 }, sim: #{ time_scale: 0.0, gather_ms: 10 }",
+        "limits: #{ input: 256, output: 64, concurrency: 4 }, sim: #{ time_scale: 0.2, gather_ms: 10 }",
         "engine.probe(#{ input: 256, output: 64, concurrency: 4 })",
     );
     assert_eq!(
