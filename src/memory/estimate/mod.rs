@@ -8,6 +8,7 @@ mod answer;
 mod fits;
 mod known;
 mod kv;
+mod model;
 mod quantization;
 mod question;
 #[cfg(test)]

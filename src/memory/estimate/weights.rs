@@ -32,7 +32,7 @@ pub(super) fn weights(shape: &Shape, config: &Config, known: &Known, question: &
         }
         Some(name) => Some(Scheme::named(name)?),
     };
-    let own = shape.dtype;
+    let own = shape.dtype.or_else(|| known.headers.as_ref()?.float());
     let asked = question.dtype.as_deref().filter(|name| *name != "auto");
     let asked = asked.map(str::parse::<Dtype>).transpose()?;
     let dtype = asked.or(own).ok_or_else(|| {

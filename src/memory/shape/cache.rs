@@ -30,7 +30,7 @@ impl PerToken {
 /// The state of a recurrent layer (Mamba, gated delta rule): the same size however long the sequence is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerSequence {
-    /// Inputs that the convolution still needs, in the model's type.
+    /// Inputs that the convolution still needs, one fewer than its kernel covers, in the model's type.
     pub convolution: u64,
     /// The recurrent state.
     pub recurrent: u64,

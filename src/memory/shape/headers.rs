@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Dtype;
 use crate::fault::{Fault, Result};
 
 /// The longest header that the format allows.
@@ -109,6 +110,21 @@ impl Headers {
         self.tensors.iter().map(Stored::numbers).fold(0, u64::saturating_add)
     }
 
+    /// The type of most numbers that are not quantized.
+    #[must_use]
+    pub fn float(&self) -> Option<Dtype> {
+        let types = [
+            ("BF16", Dtype::Bfloat16),
+            ("F16", Dtype::Float16),
+            ("F32", Dtype::Float32),
+        ];
+        let bytes = self.by_dtype();
+        let there = types
+            .into_iter()
+            .filter_map(|(name, dtype)| Some((*bytes.get(name)?, dtype)));
+        there.max_by_key(|(bytes, _)| *bytes).map(|(_, dtype)| dtype)
+    }
+
     /// Bytes by type.
     #[must_use]
     pub fn by_dtype(&self) -> BTreeMap<&str, u64> {
@@ -150,6 +166,7 @@ mod tests {
             .unwrap();
         assert_eq!((headers.bytes(), headers.tensors[0].dims.clone()), (16, vec![2, 3]));
         assert_eq!(headers.by_dtype(), BTreeMap::from([("BF16", 12), ("F32", 4)]));
+        assert_eq!(headers.float(), Some(Dtype::Bfloat16));
     }
 
     #[test]

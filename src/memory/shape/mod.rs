@@ -15,6 +15,8 @@ mod parts;
 mod phase;
 mod stored;
 mod tensor;
+#[cfg(test)]
+mod tests;
 
 pub use cache::{PerSequence, PerToken};
 pub use config::Config;
