@@ -46,8 +46,7 @@ pub(super) struct Live {
     pub(super) running: Option<Running>,
     pub(super) pace: Pace,
     pub(super) prompting: Option<Prompting>,
-    /// Something went wrong: whether the engine still serves must be seen before it is asked again.
-    pub(super) suspect: bool,
+    pub(super) trust: Trust,
     /// Probes that a dry run answered.
     pub(super) rehearsed: u64,
     /// Memory of the newest start by its stages.
@@ -55,6 +54,24 @@ pub(super) struct Live {
     starts: Starts,
     /// Memory of the GPUs before the first start.
     pub(super) baseline: Option<Reading>,
+}
+
+/// Whether a running engine can be asked as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Nothing speaks against it.
+    Good,
+    /// Something went wrong: whether it still serves must be seen first.
+    Suspect,
+    /// It was seen not to serve any more, whatever its process does.
+    Lost,
+}
+
+impl Trust {
+    /// After requests that all ended as they should, or did not.
+    pub(super) fn after(well: bool) -> Self {
+        if well { Self::Good } else { Self::Suspect }
+    }
 }
 
 /// An engine that is up.
@@ -133,7 +150,7 @@ impl Engine {
                 running: None,
                 pace: Pace::default(),
                 prompting: None,
-                suspect: false,
+                trust: Trust::Good,
                 rehearsed: 0,
                 life: Life::default(),
                 starts,
@@ -288,8 +305,13 @@ impl Engine {
         let covers = running.limits.is_none_or(|limits| limits.cover(&asked));
         let usable = covers
             && self.context.tasks.wait(running.server.exit())?.is_none()
-            && (!live.suspect || self.recovers(running)?);
-        live.suspect = false;
+            && match live.trust {
+                Trust::Good => true,
+                Trust::Suspect => self.recovers(running)?,
+                // One that is not ours to start may have been started again.
+                Trust::Lost => !running.server.ours() && self.recovers(running)?,
+            };
+        live.trust = Trust::Good;
         if usable {
             return Ok(());
         }
@@ -362,7 +384,7 @@ impl Engine {
                 self.name()
             ))?;
         }
-        live.suspect = false;
+        live.trust = Trust::Good;
         live.starts.served(info.kv_tokens);
         live.running = Some(Running {
             server: ready.server,

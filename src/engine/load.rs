@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::counts::miscounted;
-use super::handle::Ensured;
+use super::handle::{Ensured, Trust};
 use super::judge::clean;
 use super::reported::Reported;
 use super::{Engine, Limits, protocol};
@@ -144,7 +144,7 @@ impl Engine {
             limit,
         };
         let tally = self.context.tasks.wait(closed(&self.client, plan, make))?;
-        live.suspect = tally.answers.len() as u64 != tally.issued || tally.answers.iter().any(|answer| !clean(answer));
+        live.trust = Trust::after(tally.answers.len() as u64 == tally.issued && tally.answers.iter().all(clean));
         self.end_requests(&mut live, tally.answers.iter().any(clean))?;
         Ok(tally)
     }

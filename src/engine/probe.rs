@@ -8,7 +8,7 @@ use super::allocation::allocations;
 use super::answer::{Evidence, ProbeAnswer};
 use super::ask_options::ProbeOptions;
 use super::failure::Exit;
-use super::handle::{Ensured, Live, Running};
+use super::handle::{Ensured, Live, Running, Trust};
 use super::judge::{Judgement, Seen, clean, complaint, judge};
 use super::memory::stretch;
 use super::plan::StartFailure;
@@ -121,6 +121,12 @@ impl Engine {
             let recount = attempt.judgement.cause.as_deref() == Some("input_count")
                 && self.recount(live, form, asked, &attempt)?;
             let again = recount || (attempts <= u64::from(options.retries) && worth_repeating(&attempt));
+            // What was looked at need not be looked at twice.
+            live.trust = match attempt.survived {
+                Some(true) => Trust::Good,
+                Some(false) => Trust::Lost,
+                None => Trust::after(attempt.answers.iter().all(clean)),
+            };
             let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
             if best.as_ref().is_none_or(|best| produced(&attempt) >= produced(best)) {
                 best = Some(attempt);
@@ -135,8 +141,6 @@ impl Engine {
             }
         }
         let best = best.ok_or_else(|| Fault::internal("a probe without an attempt"))?;
-        // An engine that was seen to serve again need not be looked at twice.
-        live.suspect = best.survived != Some(true) && (best.exit.is_some() || !best.answers.iter().all(clean));
         if best.judgement.verdict == Verdict::Ok {
             for answer in &best.answers {
                 let output = answer.counts.output.unwrap_or(asked.output);

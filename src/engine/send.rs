@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::handle::Ensured;
+use super::handle::{Ensured, Trust};
 use super::judge::clean;
 use super::{Engine, Limits, Wire, protocol};
 use crate::boundary::Point;
@@ -100,7 +100,7 @@ impl Engine {
             .context
             .tasks
             .wait(async { Ok(ask(&self.client, request, decoder, || {}).await) })?;
-        live.suspect = !clean(&answer);
+        live.trust = Trust::after(clean(&answer));
         self.end_requests(&mut live, clean(&answer))?;
         let (http_status, error) = match &answer.end {
             End::Complete => (None, answer.error.clone()),

@@ -92,6 +92,17 @@ pub mod methods {
     /// `input` and `output` are the engine's own counts; `peak` is memory in bytes; `series` is `[seconds, bytes]` pairs; what is
     /// unknown is `()`. What the engine does is never an error but a verdict.
     ///
+    /// `cause` says why: of `oom` `cuda`, `host` (the kernel's word), `allocator`; of `refused` `kv_cache`, `memory`, `length_limit`; of `start_failed`
+    /// `memory`, `port`, `model`, `exited`, …; of `short_output` `end_of_text` or `clipped` (cut, and no bound that the engine reports explains it);
+    /// of `error` `died`, `dead` (its process lives and serves no more), `overloaded`, …
+    ///
+    /// `evidence` shows it: `message` (one sentence), `log` (the line that says so, else the end of the log), `phase` (how far the engine was: `weights`,
+    /// `profiling`, `kv_cache`, `graph_capture`, `warm_up` of a start, else `request`), `allocations` (of each GPU the last allocation that failed, where its
+    /// allocator gave figures: `#{ gpu, tried, total, free, process, allowed, allocated, reserved }`, bytes), `survived` (whether the engine served again
+    /// without a start), `exit_code`, `oom_killed` (by the kernel), `http_status`, `finish`, `excess` (tokens beyond the output asked), `completed`, `issued` and
+    /// `attempts`, `queue` (the fullest that its metrics showed: `#{ running, waiting, kv_usage, preemptions }`), `memory` (bytes when it was over), `limits` (of
+    /// the start).
+    ///
     /// # Errors
     ///
     /// `usage` for a wrong point; `missing` when something that the engine needs is not there.
