@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::server::Server;
 use super::usage::Life;
@@ -173,13 +174,17 @@ impl Engine {
         }
     }
 
-    /// Keeps what was seen of a server's memory in the run's folder, whether it has ended or not.
+    /// Keeps what was seen of a server's memory in the run's folder, whether it has ended or not: the files of [`keep`], and
+    /// `<name>.usage.json`, which is [`Usage`] with how well the sampler kept its rate as `sampling`.
     pub(super) fn keep_memory(&self, name: &str, sampler: Option<Sampler>, usage: &Usage) -> Result<()> {
         if let Some(sampler) = sampler {
-            keep(&self.context.run, name, &sampler.stop())?;
+            let record = sampler.stop();
+            keep(&self.context.run, name, &record)?;
             if let Some(path) = self.context.run.file("memory", &format!("{name}.usage.json"))? {
-                let text = serde_json::to_string_pretty(usage).map_err(|error| Fault::internal(error.to_string()))?;
-                std::fs::write(&path, text + "\n").map_err(|error| Fault::io(&path, &error))?;
+                // What was late, lost or failed belongs to the figures.
+                let mut kept = json!(usage);
+                kept["sampling"] = json!(record.health);
+                std::fs::write(&path, format!("{kept:#}\n")).map_err(|error| Fault::io(&path, &error))?;
             }
         }
         Ok(())

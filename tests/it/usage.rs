@@ -334,6 +334,7 @@ fn what_was_seen_is_kept_in_the_folder_of_the_run() {
     }
     assert_eq!(usage["after"]["sum"], usage["baseline"]["sum"]);
     assert_eq!(usage["peak"]["per_gpu"][0]["id"], "sim0");
+    assert!(usage["sampling"]["taken"].as_u64().unwrap() > 10, "{usage}");
     let series = kept("engine-1.csv");
     let at = |phase: &str| {
         series
