@@ -12,6 +12,9 @@ use crate::boundary::{Boundary, Point};
 use crate::fault::Result;
 use crate::run::{Case, Subject, Unit};
 
+/// How much was looked at rather than what was found: no threshold is on these, nor on standard deviations.
+const EFFORT: [&str; 5] = ["points", "runs", "samples", "timeline_samples", "sampled_for"];
+
 /// What several subjects have in common.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Beside {
@@ -99,7 +102,8 @@ impl Beside {
         let mut found = Vec::new();
         for section in &self.sections {
             let name = section.names.iter().flatten().next().map_or("", String::as_str);
-            for line in &section.lines {
+            let found_out = |line: &&Line| !EFFORT.contains(&line.name.as_str()) && !line.name.starts_with("std_");
+            for line in section.lines.iter().filter(found_out) {
                 for (value, apart) in line.values.iter().zip(&line.percents).skip(1) {
                     let zero = line.values[0] == Some(0.0) && value.is_some_and(|value| value != 0.0);
                     if apart.is_some_and(|apart| apart.abs() > percent) || zero {

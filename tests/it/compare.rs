@@ -218,8 +218,10 @@ fn a_profile_of_llm_sizer_beside_an_estimate() {
     // Its KV counts 32 heads where the model has 8: 4 times ours of the same tokens.
     let estimate = ["--with", "estimate", "--model", "llama", "--json"];
     let document = compare("llm-sizer-3.0.json", &estimate).success().json();
-    let used = row(&document, "kv_pool")["percent"].as_f64().unwrap();
-    assert!(used.abs() < 0.1, "102.52 GiB hold 839,872 tokens of 128 KiB: {used}");
+    let pool = row(&document, "kv_pool")["percent"].as_f64().unwrap();
+    assert!(pool.abs() < 0.1, "102.52 GiB hold 839,872 tokens of 128 KiB: {pool}");
+    assert_eq!(row(&document, "kv_used")["said"], 16_384 * TOKEN);
+    assert_eq!(assumptions(&document), ["gqa"], "of the profile, not of the estimate");
     // The gate: what was measured cannot be, and a check must not pass over it.
     let gate = compare(
         "llm-sizer-2.0.json",
@@ -308,6 +310,6 @@ fn wrong_usage_says_what_can_be_written() {
     let help = Profiler::new().args(["compare", "--help"]).run().success();
     let _ = help
         .stdout("--fail-above")
-        .stdout("GiB unless a unit follows")
+        .stdout("(13.5GB, 600MiB)")
         .stdout("status 4");
 }

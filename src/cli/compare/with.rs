@@ -160,8 +160,9 @@ fn estimated(model: &str, known: &Known, estimate: &Estimate, case: &Case) -> Cl
         add(Term::KvPool, room);
         claim.facts.tokens = None;
         if let Some(used) = part(Component::KvUsed) {
-            let held = u128::from(used) * u128::from(room) / u128::from(pool);
-            let held = u64::try_from(held).unwrap_or(u64::MAX);
+            // What the source says that was held; else what the share of the pool comes to.
+            let share = u128::from(used) * u128::from(room) / u128::from(pool);
+            let held = case.facts.tokens.or(u64::try_from(share).ok()).unwrap_or(u64::MAX);
             add(Term::KvUsed, held);
             claim.facts.tokens = Some(held);
         }

@@ -1,13 +1,15 @@
 //! KV cache: heads that share keys and values, the width of its elements, the tokens counted, the pool that is set aside.
 
 use super::{Case, Explanation, near, ratio};
-use crate::memory::Component;
 use crate::memory::compare::{Gib, Term};
+use crate::memory::{Component, Provenance};
 
 /// What a KV cache of so many bytes holds, in tokens, where that is known.
 struct Held {
     bytes: i64,
     tokens: Option<u64>,
+    /// Whether a formula gave it, and nobody who held it.
+    formula: bool,
 }
 
 impl Held {
@@ -30,21 +32,25 @@ pub(super) fn explain(case: &Case<'_>) -> Vec<Explanation> {
     } else {
         case.claim.facts.tokens
     };
-    let said = Held { bytes, tokens };
-    let part = |component| {
-        case.measured
-            .part(component)
-            .map(|part| part.bytes)
-            .filter(|bytes| *bytes > 0)
+    let said = Held {
+        bytes,
+        tokens,
+        formula: true,
     };
-    let used = part(Component::KvUsed).map(|bytes| Held {
-        bytes,
-        tokens: case.measured_facts.tokens,
-    });
-    let pool = part(Component::KvPool).map(|bytes| Held {
-        bytes,
-        tokens: case.measured_facts.kv_tokens,
-    });
+    let held = |component, tokens| {
+        let part = case.measured.part(component).filter(|part| part.bytes > 0)?;
+        Some(Held {
+            bytes: part.bytes,
+            tokens,
+            formula: part.provenance >= Provenance::Computed,
+        })
+    };
+    let pool = held(Component::KvPool, case.measured_facts.kv_tokens);
+    let mut used = held(Component::KvUsed, case.measured_facts.tokens);
+    if let (Some(used), Some(pool)) = (&mut used, &pool) {
+        // Computed as a share of the pool, it is as good as the pool.
+        used.formula &= matches!((used.each(), pool.each()), (Some(a), Some(b)) if !near(a / b, 1.0));
+    }
     let mut found = Vec::new();
     if term != Term::KvPool
         && let Some(pool) = &pool
@@ -139,6 +145,16 @@ fn width(case: &Case<'_>, said: &Held, beside: &Held) -> Vec<Explanation> {
                 ),
             );
             // With two query heads to one, both explanations would fit: the one that is known to hold is enough.
+            return found;
+        }
+        if near(times, 1.0 / group) && beside.formula {
+            say(
+                "gqa",
+                format!(
+                    ", and {heads} query heads share {kv_heads} KV heads, {group} each: the figure beside it was not measured but computed, with keys \
+                     and values for every query head"
+                ),
+            );
             return found;
         }
         if near(times, 2.0 * group) && narrow {

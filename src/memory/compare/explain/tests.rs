@@ -70,6 +70,20 @@ fn keys_and_values_for_every_query_head() {
 }
 
 #[test]
+fn a_figure_that_was_computed_may_itself_be_wrong() {
+    let mut used = measured(&[(Component::KvUsed, 4 * GIB)]);
+    let said = [(Term::Kv, GIB)];
+    assert!(
+        named(&used, &facts(), &said, Facts::default()).is_empty(),
+        "what was measured is right"
+    );
+    for part in &mut used.parts {
+        part.provenance = Provenance::Computed;
+    }
+    assert_eq!(named(&used, &facts(), &said, Facts::default()), ["gqa"]);
+}
+
+#[test]
 fn elements_of_another_width() {
     let used = measured(&[(Component::KvUsed, GIB)]);
     let narrow = Facts {
