@@ -122,6 +122,8 @@ impl Process {
                 },
                 "Terminating webserver",
             ),
+            Engine::Sglang => Line::new(Head::Sglang, "SIGTERM received. Draining requests and shutting down..."),
+            Engine::TensorrtLlm => Line::new(Head::Bare, "INFO:     Shutting down"),
             Engine::Llamacpp => Line::new(Head::Bare, "srv    operator(): cleaning up before exit..."),
             Engine::Ollama => Line::new(Head::Bare, "[GIN] shutting down"),
             Engine::Transformers => Line::new(Head::Bare, "INFO:     Shutting down"),

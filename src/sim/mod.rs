@@ -1,6 +1,6 @@
 //! The simulated engine: a model of GPU memory and of time behind the real wire protocols.
 //!
-//! It speaks what vLLM, TGI, llama-server and `transformers serve` speak, writes their log lines, and fails as they do when memory
+//! It speaks what vLLM, SGLang, TensorRT-LLM, TGI, llama-server and `transformers serve` speak, writes their log lines, and fails as they do when memory
 //! runs out. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. Everything it says bears the word
 //! `SIMULATED`. It owns no decision about a search and knows nothing of scripts.
 

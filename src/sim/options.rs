@@ -139,6 +139,16 @@ impl Options {
                 self.max_model_len = self.max_model_len.or(Some(total));
                 self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency.max(max_num_seqs)));
             }
+            Engine::Sglang => {
+                // Of a context two tokens are never served, and of an input seven.
+                let context = serve.total.saturating_add(2).max(serve.input.saturating_add(7));
+                self.max_model_len = self.max_model_len.or(i64::try_from(context).ok());
+                self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency.max(max_num_seqs)));
+            }
+            Engine::TensorrtLlm => {
+                self.max_model_len = self.max_model_len.or(Some(total));
+                self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency.max(max_num_seqs)));
+            }
             Engine::Tgi => {
                 self.max_model_len = self.max_model_len.or(Some(total));
                 self.max_input_tokens = self.max_input_tokens.or(Some(serve.input));

@@ -14,7 +14,7 @@ use super::handle::{Exit, LogSink};
 use super::options::Victim;
 use super::schedule::{Batch, Counters, Event, Request, Store};
 use super::setup::Setup;
-use super::start::{Head, Line, Serving};
+use super::start::{Head, Line, Serving, Sizes};
 use super::time::Pace;
 use super::tokens::Counter;
 
@@ -36,7 +36,10 @@ pub(super) struct Service {
     pub(super) max_input: u64,
     pub(super) kv_tokens: Option<u64>,
     pub(super) blocks: Option<(u64, u64)>,
+    pub(super) sizes: Option<Sizes>,
     used: u64,
+    // Steps at the last look at metrics that each look empties.
+    looked: AtomicU64,
     log: LogSink,
     ready: watch::Sender<bool>,
     /// Ollama: why the model could not be loaded.
@@ -80,7 +83,9 @@ impl Service {
             max_input: serving.max_input,
             kv_tokens: serving.kv_tokens,
             blocks: serving.blocks,
+            sizes: serving.sizes,
             used: serving.used,
+            looked: AtomicU64::new(0),
             log,
             ready: watch::Sender::new(false),
             unloadable: serving.unloadable,
@@ -179,6 +184,11 @@ impl Service {
             usage: inner.batch.store().usage(),
             counters: *inner.batch.counters(),
         }
+    }
+
+    /// Whether there were steps since the last time that this was asked; `steps` are those until now.
+    pub(super) fn moved(&self, steps: u64) -> bool {
+        self.looked.swap(steps, Ordering::AcqRel) != steps
     }
 
     /// The process ends.

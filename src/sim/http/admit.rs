@@ -35,6 +35,8 @@ pub(super) fn output(service: &Service, ask: Ask) -> Result<u64, Refusal> {
     match engine {
         Engine::Vllm if service.setup.clip => clipped(service.max_total, ask),
         Engine::Vllm | Engine::Transformers => strict(service.max_total, ask),
+        Engine::Sglang => sglang(service.max_total, service.kv_tokens.unwrap_or(u64::MAX), ask),
+        Engine::TensorrtLlm => tensorrt_llm(service.max_total, ask),
         Engine::Tgi => tgi(service.max_total, service.max_input, ask),
         Engine::Llamacpp | Engine::Ollama => llamacpp(service.max_total, ask),
     }
@@ -82,6 +84,50 @@ fn clipped(longest: u64, ask: Ask) -> Result<u64, Refusal> {
         ));
     }
     Ok(output)
+}
+
+/// `SGLang`: both together must fit the context; what does not fit beside two tokens of the context or of the cache is clipped without a word.
+fn sglang(context: u64, cache: u64, ask: Ask) -> Result<u64, Refusal> {
+    let bad = |message: String| Err(Refusal::bad(Engine::Sglang, message));
+    let output = ask.output.unwrap_or(u64::MAX);
+    if ask.input >= context {
+        return bad(format!(
+            "The input ({} tokens) is longer than the model's context length ({context} tokens).",
+            ask.input
+        ));
+    }
+    let total = ask.input.saturating_add(output);
+    if ask.output.is_some() && total > context {
+        return bad(format!(
+            "Requested token count exceeds the model's maximum context length of {context} tokens. You requested a total of {total}              tokens: {} tokens from the input messages and {output} tokens for the completion.",
+            ask.input
+        ));
+    }
+    let bound = context.min(cache);
+    let longest = bound.saturating_sub(6);
+    if ask.input >= longest {
+        return bad(format!(
+            "Input length ({} tokens) exceeds the maximum allowed length ({longest} tokens).",
+            ask.input
+        ));
+    }
+    Ok(output.min(bound.saturating_sub(2).saturating_sub(ask.input)).max(1))
+}
+
+/// TensorRT-LLM: the input must leave room; generation stops where the length ends.
+fn tensorrt_llm(longest: u64, ask: Ask) -> Result<u64, Refusal> {
+    let room = longest.saturating_sub(ask.input);
+    if room == 0 {
+        let left = longest.cast_signed() - ask.input.cast_signed();
+        return Err(Refusal::bad(
+            Engine::TensorrtLlm,
+            format!(
+                "default_max_tokens ({left}) must be greater than 0, default_max_tokens ({left}) = max_seq_len ({longest}) -                  splited_prompt_len ({})",
+                ask.input
+            ),
+        ));
+    }
+    Ok(ask.output.unwrap_or(room).min(room))
 }
 
 /// TGI: too long an input is refused; of the output only the first slice is looked at, the rest is clipped without a word.
@@ -161,6 +207,28 @@ mod tests {
                 .unwrap_err()
                 .message()
                 .contains("your prompt contains")
+        );
+    }
+
+    #[test]
+    fn sglang_keeps_two_tokens_and_clips_without_a_word() {
+        assert_eq!(sglang(1000, 5000, ask(800, 198)).unwrap(), 198);
+        assert_eq!(sglang(1000, 5000, ask(800, 199)).unwrap(), 198);
+        assert_eq!(sglang(1000, 500, ask(400, 200)).unwrap(), 98);
+        let refused = |asked| sglang(1000, 5000, asked).unwrap_err().message().to_owned();
+        assert!(refused(ask(800, 201)).contains("maximum context length of 1000"));
+        assert!(refused(ask(994, 2)).contains("exceeds the maximum allowed length (994 tokens)"));
+        assert!(refused(ask(1000, 1)).contains("is longer than the model's context length"));
+    }
+
+    #[test]
+    fn tensorrt_llm_stops_at_its_length() {
+        assert_eq!(tensorrt_llm(100, ask(60, 41)).unwrap(), 40);
+        let refusal = tensorrt_llm(100, ask(110, 5)).unwrap_err();
+        assert!(
+            refusal
+                .message()
+                .starts_with("default_max_tokens (-10) must be greater than 0")
         );
     }
 

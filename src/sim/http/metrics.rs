@@ -15,7 +15,9 @@ type Sample = (&'static str, &'static str, String, f64);
 pub(super) fn page(service: &Service) -> Response {
     let snapshot = service.snapshot();
     let samples = match service.setup.profile.engine {
-        Engine::Vllm | Engine::Transformers => vllm(service, &snapshot),
+        // TensorRT-LLM has no such page: nothing leads here.
+        Engine::Vllm | Engine::Transformers | Engine::TensorrtLlm => vllm(service, &snapshot),
+        Engine::Sglang => sglang(service, &snapshot),
         Engine::Tgi => tgi(service, &snapshot),
         // Ollama has no such page: nothing leads here.
         Engine::Llamacpp | Engine::Ollama => llamacpp(&snapshot),
@@ -85,6 +87,39 @@ fn vllm(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
             counters.finished as f64,
         ),
         ("vllm:cache_config_info", "gauge", config, 1.0),
+    ]
+}
+
+fn sglang(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
+    let model = service.setup.model.replace(['"', '\\', '\n'], "_");
+    let labels = || format!("{{model_name=\"{model}\",tp_rank=\"0\"}}");
+    let counters = snapshot.counters;
+    let used = snapshot.usage.unwrap_or_default();
+    let tokens = service.kv_tokens.unwrap_or_default() as f64;
+    vec![
+        ("sglang:num_running_reqs", "gauge", labels(), snapshot.running as f64),
+        ("sglang:num_queue_reqs", "gauge", labels(), snapshot.waiting as f64),
+        ("sglang:token_usage", "gauge", labels(), used),
+        ("sglang:num_used_tokens", "gauge", labels(), (used * tokens).round()),
+        ("sglang:max_total_num_tokens", "gauge", labels(), tokens),
+        (
+            "sglang:num_retracted_requests_total",
+            "counter",
+            labels(),
+            counters.preemptions as f64,
+        ),
+        (
+            "sglang:prompt_tokens_total",
+            "counter",
+            labels(),
+            counters.prompt_tokens as f64,
+        ),
+        (
+            "sglang:generation_tokens_total",
+            "counter",
+            labels(),
+            counters.generated_tokens as f64,
+        ),
     ]
 }
 

@@ -9,7 +9,9 @@ mod openai;
 mod prompt;
 mod reader;
 mod refusal;
+mod sglang;
 mod sse;
+mod tensorrt_llm;
 mod tgi;
 
 use std::sync::Arc;
@@ -33,6 +35,8 @@ pub(super) fn router(service: Arc<Service>) -> Router {
     let own = match service.setup.profile.engine {
         Engine::Vllm => openai::vllm(),
         Engine::Transformers => openai::transformers(),
+        Engine::Sglang => openai::routes().merge(sglang::routes()),
+        Engine::TensorrtLlm => openai::routes().merge(tensorrt_llm::routes()),
         Engine::Tgi => openai::routes().merge(tgi::routes()),
         Engine::Llamacpp => openai::routes().merge(llamacpp::routes()),
         Engine::Ollama => openai::routes().merge(ollama::routes()),
@@ -66,12 +70,15 @@ async fn failing(State(service): State<Arc<Service>>, request: Request, next: Ne
     next.run(request).await
 }
 
-/// llama-server takes connections before its model is there, and Ollama answers them; the others do not listen yet.
+/// llama-server and SGLang take connections before their model is there, and Ollama answers them; the others do not listen yet.
 async fn while_loading(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let answers = service.setup.profile.engine == Engine::Ollama && (path == "/" || path.starts_with("/api/"));
     if answers || service.is_open() || path == "/sim/memory" {
         return next.run(request).await;
+    }
+    if service.setup.profile.engine == Engine::Sglang {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     Refusal::loading().respond(Engine::Llamacpp)
 }

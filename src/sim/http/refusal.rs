@@ -34,7 +34,9 @@ impl Refusal {
     /// A request that makes no sense to this engine.
     pub(super) fn bad(engine: Engine, message: impl Into<String>) -> Self {
         match engine {
-            Engine::Vllm | Engine::Transformers => Self::new(StatusCode::BAD_REQUEST, "BadRequestError", message),
+            Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm | Engine::Transformers => {
+                Self::new(StatusCode::BAD_REQUEST, "BadRequestError", message)
+            }
             Engine::Tgi => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "validation", message),
             Engine::Llamacpp | Engine::Ollama => Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message),
         }
@@ -67,7 +69,7 @@ impl Refusal {
         let kind = match engine {
             Engine::Tgi => "overloaded",
             Engine::Llamacpp | Engine::Ollama => "unavailable_error",
-            Engine::Vllm | Engine::Transformers => "RateLimitError",
+            Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm | Engine::Transformers => "RateLimitError",
         };
         Self::new(StatusCode::TOO_MANY_REQUESTS, kind, "Model is overloaded")
     }
@@ -91,7 +93,7 @@ impl Refusal {
                 "server_error",
                 format!("an error was encountered while running the model: {}", message.into()),
             ),
-            Engine::Vllm | Engine::Transformers => {
+            Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm | Engine::Transformers => {
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message)
             }
         }
@@ -110,6 +112,9 @@ impl Refusal {
                     error["n_ctx"] = slot.into();
                 }
                 json!({ "error": error })
+            }
+            Engine::Sglang | Engine::TensorrtLlm => {
+                json!({ "object": "error", "message": self.message, "type": self.kind, "param": null, "code": code })
             }
             Engine::Vllm | Engine::Transformers => {
                 json!({ "error": { "message": self.message, "type": self.kind, "param": self.param, "code": code } })

@@ -46,6 +46,11 @@ pub enum Engine {
     Vllm,
     /// Text Generation Inference: `/generate`, `/generate_stream` and OpenAI routes.
     Tgi,
+    /// SGLang: OpenAI routes, token ids, `/server_info`, Prometheus metrics.
+    Sglang,
+    /// TensorRT-LLM: OpenAI routes, token ids, metrics as JSON.
+    #[serde(rename = "tensorrt_llm")]
+    TensorrtLlm,
     /// llama-server: `/completion` and OpenAI routes.
     Llamacpp,
     /// Ollama: `/api/generate` as NDJSON, no metrics.

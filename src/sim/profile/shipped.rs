@@ -1,11 +1,19 @@
 //! The profiles that are built into the binary.
 
-const SHIPPED: [(&str, &str); 6] = [
+const SHIPPED: [(&str, &str); 8] = [
     (
         "llama-1b-12gib-transformers",
         include_str!("../profiles/llama-1b-12gib-transformers.toml"),
     ),
+    (
+        "llama-1b-h200-sglang",
+        include_str!("../profiles/llama-1b-h200-sglang.toml"),
+    ),
     ("llama-1b-h200-tgi", include_str!("../profiles/llama-1b-h200-tgi.toml")),
+    (
+        "llama-1b-h200-trtllm",
+        include_str!("../profiles/llama-1b-h200-trtllm.toml"),
+    ),
     ("llama-1b-llamacpp", include_str!("../profiles/llama-1b-llamacpp.toml")),
     ("llama-1b-ollama", include_str!("../profiles/llama-1b-ollama.toml")),
     (

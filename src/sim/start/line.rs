@@ -30,6 +30,10 @@ pub(crate) enum Head {
         /// `INFO`, `WARN` or `ERROR`.
         level: &'static str,
     },
+    /// `[2026-11-20 12:50:39 TP0] `
+    Sglang,
+    /// `[11/20/2026-12:50:39] [TRT-LLM] [I] `, with its level.
+    TensorrtLlm(&'static str),
     /// Nothing but the mark.
     Bare,
     /// Nothing at all: the text must begin the line, and bears the mark itself.
@@ -85,6 +89,12 @@ impl fmt::Display for Stamped<'_> {
                 f,
                 "time={} level={level} source=SIMULATED ",
                 self.time.timestamp().strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
+            )?,
+            Head::Sglang => write!(f, "[{} TP0] SIMULATED ", self.time.strftime("%Y-%m-%d %H:%M:%S"))?,
+            Head::TensorrtLlm(level) => write!(
+                f,
+                "[{}] [TRT-LLM] [{level}] SIMULATED ",
+                self.time.strftime("%m/%d/%Y-%H:%M:%S")
             )?,
             Head::Bare => write!(f, "SIMULATED ")?,
             Head::Start => {}

@@ -73,6 +73,7 @@ pub(super) fn slots(setup: &Setup, memory: &FixedPlan, context: u64) -> Serving 
         blocks: None,
         used: memory.used(3),
         unloadable: None,
+        sizes: None,
     }
 }
 

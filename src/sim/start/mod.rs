@@ -4,6 +4,8 @@
 mod line;
 mod llamacpp;
 mod ollama;
+mod sglang;
+mod tensorrt_llm;
 mod tgi;
 mod transformers;
 mod vllm;
@@ -68,6 +70,16 @@ pub(super) struct Serving {
     pub(super) used: u64,
     /// Ollama: why the model could not be loaded. The server lives, and says so.
     pub(super) unloadable: Option<String>,
+    /// What its information pages tell, where they do.
+    pub(super) sizes: Option<Sizes>,
+}
+
+/// Where the memory of a pool engine went, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sizes {
+    pub(super) weights: u64,
+    pub(super) kv: u64,
+    pub(super) graphs: u64,
 }
 
 /// The start of this engine.
@@ -75,6 +87,8 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<Plan> {
     let profile = &setup.profile;
     match (profile.engine, &profile.memory) {
         (Engine::Vllm, MemoryProfile::Pool(pool)) => Ok(vllm::plan(setup, pool, url)),
+        (Engine::Sglang, MemoryProfile::Pool(pool)) => Ok(sglang::plan(setup, pool)),
+        (Engine::TensorrtLlm, MemoryProfile::Pool(pool)) => Ok(tensorrt_llm::plan(setup, pool)),
         (Engine::Tgi, MemoryProfile::Pool(pool)) => Ok(tgi::plan(setup, pool)),
         (Engine::Llamacpp, MemoryProfile::Fixed(fixed)) => Ok(llamacpp::plan(setup, fixed, url)),
         (Engine::Ollama, MemoryProfile::Fixed(fixed)) => Ok(ollama::plan(setup, fixed, url)),
@@ -83,7 +97,7 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<Plan> {
             "profile `{}`: this engine does not take memory in this style",
             profile.name
         ))
-        .hint("vllm and tgi: pool; llamacpp and ollama: fixed; transformers: dynamic")),
+        .hint("vllm, sglang, tensorrt_llm and tgi: pool; llamacpp and ollama: fixed; transformers: dynamic")),
     }
 }
 

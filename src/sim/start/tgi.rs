@@ -87,6 +87,7 @@ fn serving(setup: &Setup, pool: &PoolPlan) -> Serving {
         blocks: Some((pool.blocks, pool.block_tokens)),
         unloadable: None,
         used: pool.used_serving,
+        sizes: None,
     }
 }
 

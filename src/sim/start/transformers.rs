@@ -55,6 +55,7 @@ pub(super) fn plan(setup: &Setup, profile: &Dynamic, url: &str) -> Plan {
                 kv_tokens: None,
                 blocks: None,
                 unloadable: None,
+                sizes: None,
             }))
         }
         Err(oom) => {

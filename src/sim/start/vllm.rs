@@ -131,6 +131,7 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> 
         blocks: Some((pool.blocks, pool.block_tokens)),
         unloadable: None,
         used: pool.used_serving,
+        sizes: None,
     })
 }
 

@@ -148,10 +148,12 @@ impl Wire for Answer {
         let body = match self.engine {
             // Written without escaping by the real one: a message with quotes is no JSON.
             Engine::Transformers => format!("{{\"error\": \"{message}\"}}"),
+            // Up to 1.2 the stream just ends.
+            Engine::TensorrtLlm => return,
             engine => Refusal::broken(engine, message).body(engine).to_string(),
         };
         let _ = write!(out, "data: {body}\n\n");
-        if self.engine == Engine::Vllm {
+        if matches!(self.engine, Engine::Vllm | Engine::Sglang) {
             out.push_str("data: [DONE]\n\n");
         }
     }

@@ -6,7 +6,7 @@ mod request;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::rejection::JsonRejection;
+use axum::body::Bytes;
 use axum::extract::{Json, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -18,7 +18,7 @@ use self::answer::{Answer, Shape};
 use self::request::Body;
 use super::reader::{Reader, whole};
 use super::refusal::Refusal;
-use super::{admit, metrics, sse};
+use super::{admit, metrics, sse, tensorrt_llm};
 use crate::sim::profile::Engine;
 use crate::sim::service::Service;
 
@@ -62,24 +62,17 @@ async fn models(State(service): State<Arc<Service>>) -> Response {
     Json(json!({ "object": "list", "data": [card] })).into_response()
 }
 
-async fn completions(state: State<Arc<Service>>, body: Result<Json<Body>, JsonRejection>) -> Response {
+async fn completions(state: State<Arc<Service>>, body: Bytes) -> Response {
     handle(state, body, Shape::Text).await
 }
 
-async fn chat(state: State<Arc<Service>>, body: Result<Json<Body>, JsonRejection>) -> Response {
+async fn chat(state: State<Arc<Service>>, body: Bytes) -> Response {
     handle(state, body, Shape::Chat).await
 }
 
-async fn handle(
-    State(service): State<Arc<Service>>,
-    body: Result<Json<Body>, JsonRejection>,
-    shape: Shape,
-) -> Response {
+async fn handle(State(service): State<Arc<Service>>, body: Bytes, shape: Shape) -> Response {
     let engine = service.setup.profile.engine;
-    let asked = match body {
-        Ok(Json(body)) => ask(&service, &body, shape).map(|ask| (body, ask)),
-        Err(rejection) => Err(Refusal::bad(engine, rejection.body_text())),
-    };
+    let asked = read(engine, &body).and_then(|body| ask(&service, &body, shape).map(|ask| (body, ask)));
     let (body, ask) = match asked {
         Ok(asked) => asked,
         Err(refusal) => return refusal.respond(engine),
@@ -88,6 +81,11 @@ async fn handle(
         Ok(output) => output,
         Err(refusal) => return refusal.respond(engine),
     };
+    if engine == Engine::TensorrtLlm
+        && let Some(ended) = tensorrt_llm::without_room(&service, ask.input, output)
+    {
+        return ended;
+    }
     let mut reader = Reader::new(service.submit(ask.rows, ask.input, output));
     let answer = Answer::new(&service, shape, reader.id(), ask.rows, ask.input, &body);
     if body.stream == Some(true) {
@@ -97,6 +95,14 @@ async fn handle(
         Ok(whole) => Json(answer.whole(&whole)).into_response(),
         Err(message) => Refusal::broken(engine, message).respond(engine),
     }
+}
+
+/// The body of a request. Most engines do not mind fields that they do not know.
+fn read(engine: Engine, body: &[u8]) -> Result<Body, Refusal> {
+    if engine == Engine::TensorrtLlm {
+        tensorrt_llm::check_fields(body)?;
+    }
+    serde_json::from_slice(body).map_err(|error| Refusal::bad(engine, error.to_string()))
 }
 
 fn ask(service: &Service, body: &Body, shape: Shape) -> Result<admit::Ask, Refusal> {
@@ -143,7 +149,8 @@ fn ask(service: &Service, body: &Body, shape: Shape) -> Result<admit::Ask, Refus
             (1, count)
         }
     };
-    let default = (shape == Shape::Text && engine == Engine::Vllm).then_some(16);
+    let default =
+        (shape == Shape::Text && matches!(engine, Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm)).then_some(16);
     Ok(admit::Ask {
         rows,
         input,

@@ -1,0 +1,194 @@
+//! The start of SGLang (wording of 0.5.23): weights, a pool of tokens in the share that it was given, graphs; or an exit whose status says nothing.
+
+use super::line::{Head, Line};
+use super::{End, Plan, Serving, Sizes, Stage};
+use crate::sim::handle::Exit;
+use crate::sim::memory::{Blocks, CudaOom, PoolAsk, PoolPlan, gib};
+use crate::sim::profile::Pool;
+use crate::sim::schedule::{Batch, Growth, Store};
+use crate::sim::setup::{Length, Setup};
+
+/// It kills itself when a worker fails; nobody's memory has anything to do with it.
+const KILLED_ITSELF: Exit = Exit {
+    code: 137,
+    oom_killed: false,
+};
+
+/// The start of SGLang. It listens from the beginning, and answers 503.
+pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
+    let pool = PoolPlan::new(
+        profile,
+        &PoolAsk {
+            utilization: setup.utilization,
+            batch_tokens: setup.step_tokens,
+            eager: setup.eager,
+            fp8: setup.fp8,
+            speculate: false,
+            limit: setup.limit,
+        },
+    );
+    let mut stages = Vec::new();
+    let end = match start(setup, &pool, &mut stages) {
+        Ok(serving) => End::Serve(Box::new(serving)),
+        Err(cause) => {
+            let used = stages.last().map_or(pool.used_baseline, |stage: &Stage| stage.used);
+            stages.push(stage(0.0, used, crash(&cause)));
+            End::Exit(KILLED_ITSELF)
+        }
+    };
+    Plan {
+        total: pool.total,
+        baseline: pool.used_baseline,
+        listens_early: true,
+        stages,
+        end,
+    }
+}
+
+fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>) -> Result<Serving, String> {
+    let time = &setup.profile.time;
+    let longest = setup.profile.defaults.max_position_embeddings;
+    let context = match setup.length {
+        Length::Auto => longest,
+        Length::Tokens(tokens) => tokens,
+    };
+    if context > longest {
+        stages.push(stage(time.boot_seconds, pool.used_baseline, vec![banner(setup)]));
+        return Err(format!(
+            "ValueError: Warning: User-specified context_length ({context}) is greater than the derived context_length ({longest}). \
+             This may lead to incorrect model outputs or CUDA errors."
+        ));
+    }
+    let free = |used: u64| gib(pool.total.saturating_sub(used));
+    stages.push(stage(
+        time.boot_seconds,
+        pool.used_context,
+        vec![
+            banner(setup),
+            line(format!(
+                "Memory baseline taken. mem usage={:.2} GB",
+                gib(pool.used_context - pool.used_baseline)
+            )),
+            line(format!(
+                "Load weight begin. avail mem={:.2} GB",
+                free(pool.used_context)
+            )),
+        ],
+    ));
+    if pool.used_weights > pool.total {
+        let oom = CudaOom {
+            tried: pool.weights,
+            capacity: pool.device,
+            process: pool.used_context - pool.used_baseline,
+            allowed: None,
+            allocated: 0,
+            reserved: 0,
+        };
+        return Err(format!("torch.OutOfMemoryError: {oom}"));
+    }
+    let loaded = format!(
+        "Load weight end. elapsed={:.2} s, type=LlamaForCausalLM, avail mem={:.2} GB, mem usage={:.2} GB.",
+        time.load_seconds,
+        free(pool.used_weights),
+        gib(pool.weights)
+    );
+    stages.push(stage(time.load_seconds, pool.used_weights, vec![line(loaded)]));
+    if pool.blocks == 0 {
+        return Err(format!(
+            "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static={:?}",
+            setup.utilization
+        ));
+    }
+    let tokens = pool.kv_tokens();
+    let half = gib(pool.blocks * pool.block_bytes) / 2.0;
+    stages.push(stage(
+        0.0,
+        pool.used_kv,
+        vec![
+            line(format!(
+                "KV Cache is allocated. dtype: torch.bfloat16, #tokens: {tokens}, K size: {half:.2} GB, V size: {half:.2} GB"
+            )),
+            line(format!("Memory pool end. avail mem={:.2} GB", free(pool.used_kv))),
+        ],
+    ));
+    if !setup.eager {
+        stages.push(captured(setup, pool));
+    }
+    stages.push(ready(setup, pool, context));
+    let store = Store::Pool(Blocks::new(pool.blocks, pool.block_tokens), Growth::Grow);
+    Ok(Serving {
+        batch: Batch::new(store, *time, setup.eager, setup.max_seqs, setup.step_tokens),
+        max_total: context,
+        max_input: context.min(tokens).saturating_sub(6),
+        kv_tokens: Some(tokens),
+        blocks: Some((pool.blocks, pool.block_tokens)),
+        used: pool.used_serving,
+        unloadable: None,
+        sizes: Some(Sizes {
+            weights: pool.weights,
+            kv: pool.blocks * pool.block_bytes,
+            graphs: pool.graphs,
+        }),
+    })
+}
+
+fn captured(setup: &Setup, pool: &PoolPlan) -> Stage {
+    let seconds = setup.profile.time.graphs_seconds;
+    let free = gib(pool.total.saturating_sub(pool.used_graphs));
+    let text = format!(
+        "Capture target decode CUDA graph end. elapsed={seconds:.2} s, mem usage={:.2} GB, avail mem={free:.2} GB.",
+        gib(pool.graphs)
+    );
+    stage(
+        seconds,
+        pool.used_graphs,
+        vec![
+            line("Capture target decode CUDA graph begin. backend=full, bs=[1, 2, 4], avail mem=0.00 GB"),
+            line(text),
+        ],
+    )
+}
+
+fn ready(setup: &Setup, pool: &PoolPlan, context: u64) -> Stage {
+    let tokens = pool.kv_tokens();
+    let mut lines = vec![line(format!(
+        "max_total_num_tokens={tokens}, chunked_prefill_size={}, max_prefill_tokens=16384, max_running_requests={}, context_len={context}, \
+         available_gpu_mem={:.2} GB",
+        setup.step_tokens,
+        setup.max_seqs,
+        gib(pool.total.saturating_sub(pool.used_ready))
+    ))];
+    if tokens < context {
+        lines.push(line(format!(
+            "KV pool holds {tokens} tokens, fewer than --context-length {context}. One full-length request cannot fit, so long requests \
+             will be refused or truncated at serving time."
+        )));
+    }
+    lines.push(line("The server is fired up and ready to roll!"));
+    stage(setup.profile.time.warm_up_seconds, pool.used_ready, lines)
+}
+
+fn crash(cause: &str) -> Vec<Line> {
+    vec![
+        line("Scheduler hit an exception: Traceback (most recent call last):"),
+        Line::new(Head::Bare, cause),
+        line("Received sigquit from a child process. It usually means the child failed."),
+    ]
+}
+
+fn banner(setup: &Setup) -> Line {
+    line(format!(
+        "engine, profile {}: version {}, model {}",
+        setup.profile.name,
+        setup.version(),
+        setup.model
+    ))
+}
+
+fn stage(seconds: f64, used: u64, lines: Vec<Line>) -> Stage {
+    Stage { seconds, used, lines }
+}
+
+fn line(text: impl Into<String>) -> Line {
+    Line::new(Head::Sglang, text)
+}
