@@ -26,10 +26,10 @@ pub(super) struct Bound {
 
 impl Reported {
     /// The bound that explains why a request of this size is not served in full. Engines keep a token of either bound for themselves
-    /// (`SGLang`, llama.cpp), so reaching it explains as much as passing it. Of two bounds the lower one counts.
+    /// (llama.cpp), or two (`SGLang`), so coming so near explains as much as passing it. Of two bounds the lower one counts.
     pub(super) fn bound(&self, asked: &Limits) -> Option<Bound> {
         let total = asked.total;
-        let reached = |bound: Option<u64>| bound.filter(|bound| *bound <= total);
+        let reached = |bound: Option<u64>| bound.filter(|bound| *bound <= total.saturating_add(1));
         if let Some(fitted) = reached(self.fitted) {
             return Some(Bound {
                 cause: "kv_cache",

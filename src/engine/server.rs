@@ -26,6 +26,11 @@ impl Engine {
             // The files that a script names lie below its folder.
             launch.sim = Some(json!(Spec::of_script(spec, &self.context.home)?));
         }
+        let mut words = launch.command.iter().chain(launch.env.values());
+        if self.runtime == RuntimeKind::Process && words.any(|word| word.contains("{port}")) {
+            // An adapter's port is the one inside a container; on this machine somebody else may have it.
+            launch.port = self.options.port.unwrap_or_default();
+        }
         let context = self.start_context();
         let service = self.context.tasks.wait(start(self.runtime, &launch, &context))?;
         Server::of(service)

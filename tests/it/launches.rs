@@ -3,6 +3,7 @@
 
 mod accepted;
 mod docker;
+mod process;
 
 use std::sync::Arc;
 

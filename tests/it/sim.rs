@@ -3,6 +3,7 @@
 pub mod adapter;
 mod container;
 mod errors;
+mod gpu_engines;
 mod memory;
 mod misbehave;
 mod process;

@@ -283,6 +283,12 @@ fn the_token_does_not_go_where_the_script_turns_it() {
         token: true,
         ..Launch::default()
     };
+    let mut harmless = launch.clone();
+    harmless
+        .env
+        .insert("SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION".into(), "0".into());
+    let grant = none().check_launch(RuntimeKind::Docker, &harmless, true).unwrap();
+    assert!(grant.token, "a page of the engine's own turns nothing elsewhere");
     for name in ["HF_ENDPOINT", "https_proxy", "LD_PRELOAD", "PYTHONPATH"] {
         launch.env = [(name.to_owned(), "http://example.org".to_owned())].into();
         let grant = none().check_launch(RuntimeKind::Docker, &launch, true).unwrap();
