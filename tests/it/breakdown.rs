@@ -312,3 +312,36 @@ fn buffers_of_llamacpp_are_those_of_the_last_load_on_the_device() {
     assert_part(&found, "kv_pool", 1.25, "engine_reported");
     assert_part(&found, "activations", 0.5, "engine_reported");
 }
+
+/// An engine that tells nothing and takes memory as requests come: weights and KV cache follow from the model's architecture.
+#[test]
+fn an_engine_without_a_pool_is_explained_by_its_architecture() {
+    let gib = |gib: f64| (gib * GIB) as i64;
+    let usage = json!({ "baseline": stage(0), "loaded": stage(gib(2.75)), "peak": stage(gib(4.0)) });
+    let estimate = json!({
+        "weight_bytes": gib(2.0),
+        "kv_bytes_per_token_per_rank": 32_768,
+        "ranks": [{ "parts": [{ "component": "weights", "bytes": gib(2.0), "provenance": "computed", "source": "config.json" }] }],
+    });
+    let found = Bench::script(
+        "import \"std/memory\" as memory;
+         let p = params(#{ usage: param(#{}, \"memory\"), estimate: param(#{}, \"architecture\") });
+         note_breakdown(\"test\", #{ devices: memory::explain(#{ facts: #{}, usage: p.usage }, #{ tokens: 32768, estimate: p.estimate }) })",
+    )
+    .set(json!({ "usage": usage, "estimate": estimate }))
+    .value();
+    assert_adds_up(&found);
+    assert_part(&found, "weights", 2.0, "computed");
+    assert_part(&found, "runtime_context", 0.75, "computed");
+    assert_part(&found, "kv_used", 1.0, "computed");
+    assert_part(&found, "activations", 0.25, "computed");
+    assert_part(&found, "unexplained", 0.0, "computed");
+}
+
+#[test]
+fn an_unknown_option_of_a_breakdown_is_named() {
+    let error =
+        Bench::script("import \"std/memory\" as memory; memory::explain(#{ facts: #{}, usage: #{} }, #{ att: 1 })")
+            .error();
+    assert!(error.contains("unknown option `att`"), "{error}");
+}

@@ -162,3 +162,57 @@ fn adaptive_finds_the_context_at_which_the_kernel_kills() {
         "{found}"
     );
 }
+
+/// Host memory in place of that of a GPU: the buffers that the real server names, and the whole that the kernel counts.
+#[test]
+fn the_memory_of_a_real_server_is_broken_down() {
+    let Some(image) = image() else { return };
+    let folder = temp();
+    let model = model::write(folder.path());
+    let run = |script: &str, sets: &[&str]| {
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let mut outcome = Profiler::new()
+            .args(["run", script, "--json", "--set", "engine=llamacpp"])
+            .args(["--set", &format!("model={}", model.display())])
+            .args(sets)
+            .args(["--set", "input=600", "--set", "output=8"])
+            .args(["--allow", &format!("image={image},mount={}", folder.path().display())])
+            .run()
+            .success()
+            .stdout(r#""simulated": false"#)
+            .json();
+        outcome["result"].take()
+    };
+    let (image, limit) = (format!("image={image}"), format!("memory_limit={MEMORY}"));
+    let found = run("memory_breakdown", &["runtime=docker", &image, &limit, "repeats=2"]);
+    let part = |name: &str| {
+        let parts = found["all"]["parts"].as_array().unwrap();
+        let part = parts.iter().find(|part| part["component"] == name);
+        part.unwrap_or_else(|| panic!("no {name}: {found:#}"))
+    };
+    for name in ["weights", "kv_pool", "activations"] {
+        assert_eq!(part(name)["provenance"], "engine_reported", "{name}");
+        assert!(part(name)["source"].as_str().unwrap().contains("buffer size"), "{name}");
+    }
+    // 64 KiB a token, as the limit of this test's neighbours goes by; the server rounds the context up to 256.
+    let pool = part("kv_pool")["bytes"].as_u64().unwrap();
+    assert!((38 << 20..=50 << 20).contains(&pool), "{pool}");
+    assert_eq!(part("kv_used")["within"], "kv_pool");
+    let total = found["all"]["total"].as_u64().unwrap();
+    assert!(total > pool && total < MEMORY, "{total}");
+    assert_eq!(found["details"]["repeats"]["physical"]["n"], 2);
+
+    let options = format!(
+        "launch={{\"runtime\":\"docker\",\"{}}}",
+        image.replace('=', "\":\"") + "\""
+    );
+    let told = run("engine_info", &[&options]);
+    assert_eq!(told["info"]["engine"], "llamacpp");
+    assert_eq!(told["memory"]["source"], "host");
+    assert!(
+        told["facts"]["kv_bytes"][0]["value"]
+            .as_u64()
+            .is_some_and(|bytes| bytes > 1 << 20),
+        "{told:#}"
+    );
+}
