@@ -124,6 +124,9 @@ impl Engine {
                     .hint("one of: docker, process, attach, sim, auto"));
             }
         };
+        if runtime == RuntimeKind::Attach {
+            options.check_attached()?;
+        }
         if options.in_process && matches!(runtime, RuntimeKind::Sim | RuntimeKind::Attach) {
             return Err(
                 Fault::usage(format!("option `in_process` means nothing to the runtime `{runtime}`"))

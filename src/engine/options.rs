@@ -174,6 +174,28 @@ impl LaunchOptions {
         Ok(())
     }
 
+    /// Refuses what only a start could honour, for an engine that runs already.
+    pub(super) fn check_attached(&self) -> Result<()> {
+        let given = [
+            ("dtype", self.dtype.is_some()),
+            ("quantization", self.quantization.is_some()),
+            ("kv_cache_dtype", self.kv_cache_dtype.is_some()),
+            ("tensor_parallel", self.tensor_parallel.is_some()),
+            ("memory_fraction", self.memory_fraction.is_some()),
+            ("cuda_graphs", self.cuda_graphs.is_some()),
+            ("prefix_cache", self.prefix_cache.is_some()),
+            ("random_weights", self.random_weights),
+            ("engine_args", !self.engine_args.is_empty()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(Fault::usage(format!(
+                "option `{name}` is for a start: an engine that runs already keeps what it was started with"
+            ))
+            .hint("leave it out, or start the engine with it")),
+            None => Ok(()),
+        }
+    }
+
     /// A model that is a folder or file of this machine gets its absolute path, so that a container sees it under the same name.
     pub(super) fn find_model(&mut self, home: &Path) {
         // A model id may happen to be a folder's name: only what holds a model counts.
@@ -265,6 +287,17 @@ mod tests {
             serde_json::from_value(options).map_err(|error| Fault::usage(error.to_string()))?;
         options.check()?;
         Ok(options)
+    }
+
+    #[test]
+    fn an_engine_that_runs_keeps_what_it_was_started_with() {
+        assert!(LaunchOptions::default().check_attached().is_ok());
+        let options = LaunchOptions {
+            prefix_cache: Some(false),
+            ..LaunchOptions::default()
+        };
+        let fault = options.check_attached().unwrap_err();
+        assert!(fault.message.contains("`prefix_cache`"), "{fault}");
     }
 
     #[test]
