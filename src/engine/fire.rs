@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::queue::Queue;
 use super::{MetricRules, Metrics};
@@ -19,6 +20,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// How long a single request runs before its queue is of interest: it may be stuck.
 const SUSPICION: Duration = Duration::from_secs(1);
+
+/// How long nothing may run while something waits before the requests are given up: an engine that could serve them would have begun.
+const STALL: Duration = Duration::from_secs(20);
 
 /// The most that a look at the metrics page may take.
 const LOOK: Duration = Duration::from_secs(2);
@@ -56,16 +60,18 @@ pub(super) async fn fire(
     }
     let all_decode = Arc::new(Notify::new());
     let decoding = Arc::new(AtomicU64::new(0));
+    let give_up = CancellationToken::new();
     let mut running = JoinSet::new();
     for (index, (request, decoder)) in requests.into_iter().enumerate() {
         let (client, decoding, all_decode) = (client.clone(), Arc::clone(&decoding), Arc::clone(&all_decode));
+        let give_up = give_up.clone();
         running.spawn(async move {
             let first = || {
                 if decoding.fetch_add(1, Ordering::Relaxed) + 1 == count {
                     all_decode.notify_one();
                 }
             };
-            (index, ask(&client, request, decoder, first).await)
+            (index, ask(&client, request, decoder, &give_up, first).await)
         });
     }
     let mut answers: Vec<Option<Answer>> = (0..count).map(|_| None).collect();
@@ -78,9 +84,13 @@ pub(super) async fn fire(
     };
     match page {
         Some(page) => {
+            tokio::pin!(collect);
             tokio::select! {
-                done = collect => done?,
-                () = follow(page, count, &all_decode, &mut queue) => {}
+                done = &mut collect => done?,
+                () = follow(page, count, &all_decode, &mut queue) => {
+                    give_up.cancel();
+                    collect.await?;
+                }
             }
             if count > 1
                 && let Some(metrics) = page.look().await
@@ -93,8 +103,10 @@ pub(super) async fn fire(
     Ok((answers.into_iter().flatten().collect(), queue))
 }
 
-/// Looks at the page again and again, and at once when the last request has its first token: then all are resident, if ever.
+/// Looks at the page again and again, and at once when the last request has its first token: then all are resident, if ever. Ends when
+/// the engine has stalled.
 async fn follow(page: &Page, count: u64, all_decode: &Notify, queue: &mut Queue) {
+    let mut went_on = Instant::now();
     let mut pause = if count > 1 { FIRST_PAUSE } else { SUSPICION };
     loop {
         tokio::select! {
@@ -103,6 +115,11 @@ async fn follow(page: &Page, count: u64, all_decode: &Notify, queue: &mut Queue)
         }
         if let Some(metrics) = page.look().await {
             metrics.into_iter().for_each(|metrics| queue.see(metrics));
+        }
+        if !queue.idle() {
+            went_on = Instant::now();
+        } else if went_on.elapsed() >= STALL {
+            return;
         }
     }
 }

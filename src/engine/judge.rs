@@ -153,6 +153,11 @@ fn unexplained(answer: &Answer, seen: &Seen<'_>) -> Judgement {
             "kv_cache",
             "unfinished at its deadline, and the engine's metrics show no progress",
         ),
+        End::GivenUp => Judgement::new(
+            Verdict::Refused,
+            "kv_cache",
+            "the engine ran nothing and let the request wait, so that it was given up before its deadline",
+        ),
         End::Deadline => Judgement::new(Verdict::Timeout, "deadline", "unfinished at its deadline"),
         End::Status(status, body) => {
             let message = format!("the engine answered with status {status}: {}", excerpt(body));

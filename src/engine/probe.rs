@@ -278,7 +278,7 @@ fn hurt(answer: &Answer) -> bool {
             // TGI says 424 where others say 500.
             End::Status(status, _) => *status >= 500 || *status == 424,
             End::Broken(_) | End::Unreachable(_) => true,
-            End::Complete | End::Deadline | End::Malformed(_) => false,
+            End::Complete | End::Deadline | End::GivenUp | End::Malformed(_) => false,
         }
 }
 

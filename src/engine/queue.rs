@@ -42,12 +42,15 @@ impl Queue {
         }
     }
 
+    /// Whether nothing ran and something waited at the last look.
+    pub(super) fn idle(&self) -> bool {
+        self.last
+            .is_some_and(|last| last.running == Some(0) && last.waiting.is_some_and(|waiting| waiting > 0))
+    }
+
     /// Whether requests cannot go on: nothing runs and something waits, or sequences are thrown out again and again.
     pub(super) fn stuck(&self) -> bool {
-        let idle = self
-            .last
-            .is_some_and(|last| last.running == Some(0) && last.waiting.is_some_and(|waiting| waiting > 0));
-        idle || self.preempted().is_some_and(|preempted| preempted > 0)
+        self.idle() || self.preempted().is_some_and(|preempted| preempted > 0)
     }
 }
 

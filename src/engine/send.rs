@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use super::handle::{Ensured, Trust};
 use super::judge::clean;
@@ -99,14 +100,14 @@ impl Engine {
         let answer = self
             .context
             .tasks
-            .wait(async { Ok(ask(&self.client, request, decoder, || {}).await) })?;
+            .wait(async { Ok(ask(&self.client, request, decoder, &CancellationToken::new(), || {}).await) })?;
         live.trust = Trust::after(clean(&answer));
         self.end_requests(&mut live, clean(&answer))?;
         let (http_status, error) = match &answer.end {
             End::Complete => (None, answer.error.clone()),
             End::Status(status, body) => (Some(*status), Some(body.clone())),
             End::Broken(why) | End::Unreachable(why) | End::Malformed(why) => (None, Some(why.clone())),
-            End::Deadline => (None, Some(format!("unfinished after {} s", options.timeout))),
+            End::Deadline | End::GivenUp => (None, Some(format!("unfinished after {} s", options.timeout))),
         };
         Ok(SendAnswer {
             complete: clean(&answer),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::decode::Decode;
 use super::stream::{Answer, Ask, ask};
@@ -62,7 +63,7 @@ pub async fn closed(client: &Client, plan: Loop, make: Make) -> Result<Tally> {
                 .is_ok()
             {
                 let (request, decoder) = make()?;
-                let answer = ask(&client, request, decoder, || {}).await;
+                let answer = ask(&client, request, decoder, &CancellationToken::new(), || {}).await;
                 answers
                     .lock()
                     .unwrap_or_else(std::sync::PoisonError::into_inner)

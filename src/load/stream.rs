@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use reqwest::{Client, Response, header};
+use tokio_util::sync::CancellationToken;
 
 use super::decode::{Counts, Decode, Framing, Piece};
 use super::ndjson::Ndjson;
@@ -42,6 +43,8 @@ pub enum End {
     Unreachable(String),
     /// Unfinished when its time was up.
     Deadline,
+    /// Given up before its time was up: whoever asked saw that nothing more would come.
+    GivenUp,
     /// What arrived is no stream of events.
     Malformed(String),
 }
@@ -63,12 +66,19 @@ pub struct Answer {
     pub timing: Timing,
 }
 
-/// Sends a request and reads its answer to the end. `first` is called when the first text or token has arrived.
-pub async fn ask(client: &Client, ask: Ask, decoder: Box<dyn Decode>, first: impl FnOnce() + Send) -> Answer {
+/// Sends a request and reads its answer to the end, or until it is given up. `first` is called when the first text or token has arrived.
+pub async fn ask(
+    client: &Client,
+    ask: Ask,
+    decoder: Box<dyn Decode>,
+    give_up: &CancellationToken,
+    first: impl FnOnce() + Send,
+) -> Answer {
     let mut reader = Reader::new(decoder, first);
-    let end = match tokio::time::timeout(ask.timeout, exchange(client, &ask, &mut reader)).await {
-        Ok(end) => end,
-        Err(_) => End::Deadline,
+    let end = tokio::select! {
+        end = exchange(client, &ask, &mut reader) => end,
+        () = tokio::time::sleep(ask.timeout) => End::Deadline,
+        () = give_up.cancelled() => End::GivenUp,
     };
     reader.into_answer(end)
 }

@@ -39,7 +39,7 @@ impl Permits {
             RuntimeKind::Process => {
                 self.check_process()?;
                 let mut grant = Grant::default();
-                self.give_token(launch, shipped, &mut grant);
+                self.give_token(kind, launch, shipped, &mut grant);
                 Ok(grant)
             }
             RuntimeKind::Attach | RuntimeKind::Sim => Ok(Grant::default()),
@@ -59,7 +59,7 @@ impl Permits {
                 "the model cache is not shown to the image `{image}`, which no shipped adapter names (allow it with `--allow image={image}`)"
             ));
         }
-        self.give_token(launch, trusted, &mut grant);
+        self.give_token(RuntimeKind::Docker, launch, trusted, &mut grant);
         Ok(grant)
     }
 
@@ -78,14 +78,16 @@ impl Permits {
     }
 
     /// Without the user's word only to a trusted image, and only where the environment does not turn its requests or its code elsewhere.
-    fn give_token(&self, launch: &Launch, trusted: bool, grant: &mut Grant) {
+    fn give_token(&self, kind: RuntimeKind, launch: &Launch, trusted: bool, grant: &mut Grant) {
         let diverting = launch.env.keys().find(|name| diverts(name));
         grant.token = launch.token && (self.token || (trusted && diverting.is_none()));
         if launch.token && !grant.token {
             let why = match (diverting, launch.image.as_deref()) {
                 (Some(name), _) => format!("the environment sets `{name}`, which could send it elsewhere"),
-                (None, Some(image)) => format!("no shipped adapter names the image `{image}`"),
-                (None, None) => "no shipped adapter names the program".to_owned(),
+                (None, Some(image)) if kind == RuntimeKind::Docker => {
+                    format!("no shipped adapter names the image `{image}`")
+                }
+                (None, _) => "no shipped adapter names the program".to_owned(),
             };
             grant.withheld.push(format!(
                 "the Hugging Face token is not given: {why} (allow it with `--allow token`)"
