@@ -3,7 +3,8 @@
 //! Pure: no clock, no network, no Rhai. A limit is monotone: what fits at a point fits at every easier one.
 //!
 //! [`Axis`] and [`Lattice`] turn every axis the same way round; `shadow` answers what lies below what, `corners` where the
-//! open region begins, `volume` how much there is of it; [`Boundary`] holds the points; `refine`, `rays` and `grid` propose some.
+//! open region begins, `volume` how much there is of it; [`Boundary`] holds the points; `refine`, `rays` and `grid` propose some; [`Truth`] is
+//! what a search is held against where the answer is known, and `least` the fewest probes that could prove as much.
 
 mod answer;
 mod axis;
@@ -13,6 +14,7 @@ mod corners;
 mod gap;
 mod grid;
 mod lattice;
+mod least;
 mod line;
 mod model;
 mod point;
@@ -20,6 +22,7 @@ mod rays;
 mod record;
 mod refine;
 mod shadow;
+mod truth;
 mod verdict;
 mod view;
 mod volume;
@@ -31,5 +34,6 @@ pub use lattice::Lattice;
 pub use line::{Bracket, Prediction};
 pub use point::{Point, Scalar};
 pub use record::Record;
+pub use truth::Truth;
 pub use verdict::{Moves, Overload, Verdict};
 pub use view::Volume;

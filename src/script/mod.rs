@@ -34,6 +34,7 @@ pub mod shipped;
 mod signature;
 mod source;
 mod thread;
+mod truth;
 
 pub use adapter::adapter;
 pub use boundary::BoundaryHandle;

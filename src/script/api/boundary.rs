@@ -33,7 +33,7 @@ fn from_scalar(scalar: Scalar) -> Dynamic {
     }
 }
 
-fn from_point(point: &Point) -> Dynamic {
+pub(super) fn from_point(point: &Point) -> Dynamic {
     let coordinates = point
         .0
         .iter()
@@ -56,7 +56,7 @@ fn from_axis(axis: &Axis) -> Map {
 }
 
 /// What scripts count with; a volume beyond is as good as the largest number.
-fn count(volume: u128) -> i64 {
+pub(super) fn count(volume: u128) -> i64 {
     i64::try_from(volume).unwrap_or(i64::MAX)
 }
 

@@ -22,6 +22,7 @@ mod server;
 mod service;
 mod strategy;
 mod time;
+mod truth;
 
 use rhai::{Engine, Module, Variant, exported_module};
 
@@ -78,6 +79,12 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_static_module("docker", exported_module!(docker::docker).into());
     engine.register_static_module("process", exported_module!(process::process).into());
     engine.register_global_module(exported_module!(time::time).into());
+    name_type::<super::truth::TruthHandle>(
+        engine,
+        "Truth",
+        "A limit that is known, which searches are held against.",
+    );
+    engine.register_global_module(exported_module!(truth::truth).into());
 }
 
 /// Gives a type of ours its name in scripts and, for the documentation, what it is.
