@@ -235,27 +235,41 @@ fn what_a_probe_asked_again_by_itself_is_not_asked_again_by_the_search() {
     assert_eq!(asked, json!(3));
 }
 
+/// A module's text with its imports of `std/search` led to the copies beside it.
+fn local(name: &str, text: &str) -> String {
+    let up = if name.contains('/') { "../" } else { "./" };
+    text.replace("import \"std/search", &format!("import \"{up}search"))
+}
+
 #[test]
 fn a_changed_rule_for_the_next_point_asks_other_points() {
-    let search = include_str!("../../stdlib/search.rhai");
+    let parts = ["search", "search/asking", "search/choose"];
+    let text = |name: &str| std::fs::read_to_string(format!("{}/stdlib/{name}.rhai", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let choose = text("search/choose");
     let rule = "map.refine(count, options.coverage)";
     let mine = "map.refine(9, options.coverage).map(|point| { point.output -= 1; point })";
     let stuck = "[map.largest()]";
-    assert!(search.contains(rule), "the rule for the next point has moved");
+    assert!(choose.contains(rule), "the rule for the next point has moved");
     let script = r#"import "./search" as search;
         let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
         let asked = [];
         search::adaptive(map, |p| { asked.push(p); if p.input + p.output <= 6000 { "ok" } else { "oom" } }, #{ max_probes: 6 });
         asked"#;
-    let asked = |text: &str| Bench::new(&[("main.rhai", script), ("search.rhai", text)]).value();
-    let (shipped, changed) = (asked(search), asked(&search.replace(rule, mine)));
+    // As `profiler fork --strategy` lays them down.
+    let asked = |mine: &str| {
+        let files: Vec<_> = parts.iter().map(|name| (format!("{name}.rhai"), local(name, &text(name).replace(rule, mine)))).collect();
+        let mut bench = vec![("main.rhai", script)];
+        bench.extend(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+        Bench::new(&bench).value()
+    };
+    let (shipped, changed) = (asked(rule), asked(mine));
     assert_eq!(
         shipped.as_array().unwrap()[..2],
         changed.as_array().unwrap()[..2],
         "the corners stay"
     );
     assert_ne!(shipped, changed);
-    let corners = asked(&search.replace(rule, stuck));
+    let corners = asked(stuck);
     assert_eq!(
         corners.as_array().unwrap().len(),
         2,
