@@ -244,7 +244,8 @@ fn local(name: &str, text: &str) -> String {
 #[test]
 fn a_changed_rule_for_the_next_point_asks_other_points() {
     let parts = ["search", "search/asking", "search/choose"];
-    let text = |name: &str| std::fs::read_to_string(format!("{}/stdlib/{name}.rhai", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let text =
+        |name: &str| std::fs::read_to_string(format!("{}/stdlib/{name}.rhai", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let choose = text("search/choose");
     let rule = "map.refine(count, options.coverage)";
     let mine = "map.refine(9, options.coverage).map(|point| { point.output -= 1; point })";
@@ -257,7 +258,10 @@ fn a_changed_rule_for_the_next_point_asks_other_points() {
         asked"#;
     // As `profiler fork --strategy` lays them down.
     let asked = |mine: &str| {
-        let files: Vec<_> = parts.iter().map(|name| (format!("{name}.rhai"), local(name, &text(name).replace(rule, mine)))).collect();
+        let files: Vec<_> = parts
+            .iter()
+            .map(|name| (format!("{name}.rhai"), local(name, &text(name).replace(rule, mine))))
+            .collect();
         let mut bench = vec![("main.rhai", script)];
         bench.extend(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
         Bench::new(&bench).value()
