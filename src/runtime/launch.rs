@@ -39,6 +39,8 @@ pub struct Launch {
     pub gpus: Vec<String>,
     /// Docker: size of /dev/shm in bytes.
     pub shm_size: Option<u64>,
+    /// Docker: limits of its processes by name, `memlock` and `stack`, in bytes; -1: none.
+    pub ulimits: BTreeMap<String, i64>,
     /// Docker: memory limit in bytes; the swap limit equals it.
     pub memory_limit: Option<u64>,
     /// Seconds between the polite and the final signal.

@@ -115,6 +115,7 @@ fn foreign(kind: RuntimeKind, launch: &Launch) -> Result<()> {
         ("cache", launch.cache.is_some()),
         ("gpus", !launch.gpus.is_empty()),
         ("shm_size", launch.shm_size.is_some()),
+        ("ulimits", !launch.ulimits.is_empty()),
         ("memory_limit", launch.memory_limit.is_some()),
     ];
     let process = [("command", !launch.command.is_empty())];

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType, PortBinding};
+use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType, PortBinding, ResourcesUlimits};
 
 use super::gpu::{self, Gpus};
 use crate::runtime::{Grant, Launch};
@@ -44,6 +44,7 @@ pub(super) fn body(launch: &Launch, grant: &Grant, found: Found) -> ContainerCre
         memory: limit,
         // Equal to the memory limit: no swap beyond it.
         memory_swap: limit,
+        ulimits: (!launch.ulimits.is_empty()).then(|| launch.ulimits.iter().map(ulimit).collect()),
         // Reaps what the engine's workers leave, and passes signals on.
         init: Some(true),
         network_mode: Some("bridge".to_owned()),
@@ -82,6 +83,14 @@ fn bind(host: &str, inside: &str, writable: bool) -> Mount {
         target: Some(inside.to_owned()),
         read_only: Some(!writable),
         ..Mount::default()
+    }
+}
+
+fn ulimit((name, limit): (&String, &i64)) -> ResourcesUlimits {
+    ResourcesUlimits {
+        name: Some(name.clone()),
+        soft: Some(*limit),
+        hard: Some(*limit),
     }
 }
 

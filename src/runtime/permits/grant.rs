@@ -122,6 +122,14 @@ fn never(launch: &Launch) -> Result<()> {
     if let Some(capability) = launch.capabilities.first() {
         return refuse(format!("`capabilities: [\"{capability}\"]`"));
     }
+    // What is locked or stacked counts as memory all the same; no other limit has to do with it.
+    if let Some(name) = launch
+        .ulimits
+        .keys()
+        .find(|name| !matches!(name.as_str(), "memlock" | "stack"))
+    {
+        return refuse(format!("`ulimits: #{{ {name}: … }}`"));
+    }
     if let Some(option) = launch.security.first() {
         return refuse(format!("`security: [\"{option}\"]`"));
     }

@@ -66,6 +66,9 @@ fn what_no_container_gets_is_refused_by_name_whatever_is_allowed() {
         ("capabilities: [\"SYS_ADMIN\"]", |launch| {
             launch.capabilities = vec!["SYS_ADMIN".into()]
         }),
+        ("ulimits: #{ nproc: … }", |launch| {
+            launch.ulimits = [("memlock".into(), -1), ("nproc".into(), -1)].into()
+        }),
     ];
     for (name, ask) in asks {
         let mut launch = Launch::default();

@@ -14,7 +14,7 @@ pub mod docker {
     ///
     /// Options: `image`; `entrypoint`, `args` (arrays of strings); `env` (a map of strings); `port` (the one inside; it is published on a
     /// free port of 127.0.0.1, see `url`); `mounts` (`#{ host, container, writable }` each); `gpus` (indices or UUIDs); `shm_size`,
-    /// `memory_limit` (bytes; there is no swap beyond it); `files` (a map from plain names to texts, which lie in the folder that
+    /// `memory_limit` (bytes; there is no swap beyond it); `ulimits` (a map of `memlock` and `stack`, bytes; -1: none); `files` (a map from plain names to texts, which lie in the folder that
     /// `{files}` in `args` and `env` stands for); `stop_grace` (seconds); `cache` (where the image keeps its hub cache) and
     /// `token` (true: it needs the Hugging Face token).
     ///

@@ -94,6 +94,11 @@ fn sglang() {
 #[test]
 fn tensorrt_llm() {
     let (body, daemon) = created("tensorrt_llm", "gpus: [0, 1], tensor_parallel: 2, random_weights: true");
+    let mut limited = host("8000/tcp", 8_589_934_592);
+    limited["Ulimits"] = json!([
+        { "Name": "memlock", "Soft": -1, "Hard": -1 },
+        { "Name": "stack", "Soft": 67_108_864, "Hard": 67_108_864 },
+    ]);
     let expected = json!({
         "Image": "nvcr.io/nvidia/tensorrt-llm/release:1.2.1",
         "Cmd": [
@@ -102,7 +107,7 @@ fn tensorrt_llm() {
         ],
         "Env": [],
         "ExposedPorts": { "8000/tcp": {} },
-        "HostConfig": host("8000/tcp", 8_589_934_592),
+        "HostConfig": limited,
     });
     assert_eq!(body, expected, "{body:#}");
     // The file goes into the container before it starts.
