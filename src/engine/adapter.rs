@@ -181,7 +181,7 @@ pub struct InfoRule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailureRule {
-    /// A regular expression, searched in one log line, response body or stream error.
+    /// A regular expression, searched in one log line, response body or stream error. A group `input` is the engine's count of the prompt.
     pub pattern: String,
     /// The verdict.
     pub verdict: Verdict,

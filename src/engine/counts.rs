@@ -13,12 +13,11 @@ pub(super) fn miscounted(answer: &Answer, asked: &Limits, tolerance: u64, report
         return Some(Judgement::new(Verdict::Error, "no_counts", message));
     };
     if input != asked.input {
-        let message = format!("the engine counted {input} tokens of input, not {}", asked.input);
         // An engine that cuts prompts to its bounds does so without a word.
         let bound = reported.bound(asked).filter(|_| input < asked.input);
-        return Some(
-            bounded(message, bound).unwrap_or_else(|message| Judgement::new(Verdict::Error, "input_count", message)),
-        );
+        let other = input_count(input, asked);
+        let message = other.message.clone().unwrap_or_default();
+        return Some(bounded(message, bound).unwrap_or(other));
     }
     if output.saturating_add(tolerance) >= asked.output {
         return None;
@@ -32,6 +31,12 @@ pub(super) fn miscounted(answer: &Answer, asked: &Limits, tolerance: u64, report
     let message = format!("the engine clipped the output: {message}");
     let bound = reported.bound_of_output(asked, output);
     Some(bounded(message, bound).unwrap_or_else(|message| Judgement::new(Verdict::ShortOutput, "clipped", message)))
+}
+
+/// The engine counted another input than the one asked for: the prompt was not the right one.
+pub(super) fn input_count(counted: u64, asked: &Limits) -> Judgement {
+    let message = format!("the engine counted {counted} tokens of input, not {}", asked.input);
+    Judgement::new(Verdict::Error, "input_count", message)
 }
 
 /// A refusal, where a bound explains what is wrong; else the message again.

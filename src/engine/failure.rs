@@ -37,6 +37,8 @@ pub(super) struct Finding {
     pub(super) cause: Option<String>,
     /// The message or log line that says so.
     pub(super) line: Option<String>,
+    /// The tokens of input that it counts, where the rule's pattern has a group `input`.
+    pub(super) input: Option<u64>,
 }
 
 /// The failure rules of an adapter, compiled.
@@ -108,16 +110,20 @@ impl FailureRules {
                 verdict: Verdict::Oom,
                 cause: Some("host".into()),
                 line: None,
+                input: None,
             })
         } else {
             self.rules
                 .iter()
                 .filter(|known| known.rule.phase == RulePhase::Any || known.rule.phase == phase)
                 .find_map(|known| {
+                    let line = known.find(&signs)?;
+                    let input = known.pattern.captures(line).and_then(|groups| groups.name("input"));
                     Some(Finding {
                         verdict: known.rule.verdict,
                         cause: known.rule.cause.clone(),
-                        line: Some(known.find(&signs)?.clone()),
+                        line: Some(line.clone()),
+                        input: input.and_then(|tokens| tokens.as_str().parse().ok()),
                     })
                 })
         }?;
@@ -139,7 +145,7 @@ impl Finding {
         Self {
             verdict: Verdict::StartFailed,
             cause: if memory { Some("memory".into()) } else { self.cause },
-            line: self.line,
+            ..self
         }
     }
 }

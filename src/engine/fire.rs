@@ -21,8 +21,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// How long a single request runs before its queue is of interest: it may be stuck.
 const SUSPICION: Duration = Duration::from_secs(1);
 
-/// How long nothing may run while something waits before the requests are given up: an engine that could serve them would have begun.
-const STALL: Duration = Duration::from_secs(20);
+/// How long nothing may run while all that is unfinished waits before it is given up: an engine that could serve it would have begun.
+pub(super) const STALL: Duration = Duration::from_secs(20);
 
 /// The most that a look at the metrics page may take.
 const LOOK: Duration = Duration::from_secs(2);
@@ -44,11 +44,12 @@ impl Page {
     }
 }
 
-/// Sends every request at once and waits for all answers, in the order of the requests.
+/// Sends every request at once and waits for all answers, in the order of the requests. After `stall` without progress they are given up.
 pub(super) async fn fire(
     client: &Client,
     requests: Vec<(Ask, Box<dyn Decode>)>,
     page: Option<&Page>,
+    stall: Duration,
 ) -> Result<(Vec<Answer>, Queue)> {
     let count = requests.len() as u64;
     let mut queue = Queue::default();
@@ -75,10 +76,12 @@ pub(super) async fn fire(
         });
     }
     let mut answers: Vec<Option<Answer>> = (0..count).map(|_| None).collect();
+    let unfinished = AtomicU64::new(count);
     let collect = async {
         while let Some(done) = running.join_next().await {
             let (index, answer) = done.map_err(|error| Fault::internal(format!("a request ended badly: {error}")))?;
             answers[index] = Some(answer);
+            unfinished.fetch_sub(1, Ordering::Relaxed);
         }
         Ok(())
     };
@@ -87,7 +90,7 @@ pub(super) async fn fire(
             tokio::pin!(collect);
             tokio::select! {
                 done = &mut collect => done?,
-                () = follow(page, count, &all_decode, &mut queue) => {
+                () = follow(page, &unfinished, &all_decode, stall, &mut queue) => {
                     give_up.cancel();
                     collect.await?;
                 }
@@ -105,7 +108,8 @@ pub(super) async fn fire(
 
 /// Looks at the page again and again, and at once when the last request has its first token: then all are resident, if ever. Ends when
 /// the engine has stalled.
-async fn follow(page: &Page, count: u64, all_decode: &Notify, queue: &mut Queue) {
+async fn follow(page: &Page, unfinished: &AtomicU64, all_decode: &Notify, stall: Duration, queue: &mut Queue) {
+    let count = unfinished.load(Ordering::Relaxed);
     let mut went_on = Instant::now();
     let mut pause = if count > 1 { FIRST_PAUSE } else { SUSPICION };
     loop {
@@ -113,12 +117,13 @@ async fn follow(page: &Page, count: u64, all_decode: &Notify, queue: &mut Queue)
             () = all_decode.notified(), if count > 1 => {}
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE.max(pause)),
         }
-        if let Some(metrics) = page.look().await {
-            metrics.into_iter().for_each(|metrics| queue.see(metrics));
-        }
-        if !queue.idle() {
+        // A page that does not answer says nothing of what runs.
+        let told = page.look().await;
+        let stalled = told.is_some();
+        told.into_iter().flatten().for_each(|metrics| queue.see(metrics));
+        if !(stalled && queue.idle(unfinished.load(Ordering::Relaxed))) {
             went_on = Instant::now();
-        } else if went_on.elapsed() >= STALL {
+        } else if went_on.elapsed() >= stall {
             return;
         }
     }

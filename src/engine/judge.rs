@@ -1,6 +1,6 @@
 //! From what was seen to a verdict. Pure: the order of the tests here is what the verdicts mean.
 
-use super::counts::miscounted;
+use super::counts::{input_count, miscounted};
 use super::failure::{Exit, FailureRules, Finding, Signs};
 use super::queue::Queue;
 use super::reported::Reported;
@@ -34,6 +34,8 @@ pub(super) struct Judgement {
     pub(super) message: Option<String>,
     /// The text that decided it.
     pub(super) line: Option<String>,
+    /// Tokens of input that a refusal counted, where they are not those asked for.
+    pub(super) counted: Option<u64>,
 }
 
 impl Judgement {
@@ -43,6 +45,7 @@ impl Judgement {
             cause: Some(cause.to_owned()).filter(|cause| !cause.is_empty()),
             message: Some(message.into()),
             line: None,
+            counted: None,
         }
     }
 }
@@ -102,14 +105,22 @@ fn failed(rules: &FailureRules, seen: &Seen<'_>) -> Option<Judgement> {
 
 /// What a rule, or the kernel, said.
 fn explained(found: Finding, seen: &Seen<'_>) -> Judgement {
+    let length = found.verdict == Verdict::Refused && found.cause.as_deref() == Some("length_limit");
+    // The length that was refused is not the one in question.
+    if let Some(counted) = found.input.filter(|counted| length && *counted != seen.asked.input) {
+        return Judgement {
+            counted: Some(counted),
+            line: found.line,
+            ..input_count(counted, &seen.asked)
+        };
+    }
     let mut message = match &found.line {
         Some(line) => excerpt(line),
         None => "the kernel killed the engine for its memory".to_owned(),
     };
     let mut cause = found.cause;
     // What the engine calls its length may be what its memory left of it.
-    if found.verdict == Verdict::Refused
-        && cause.as_deref() == Some("length_limit")
+    if length
         && let Some(bound) = seen
             .reported
             .bound(&seen.asked)
@@ -123,6 +134,7 @@ fn explained(found: Finding, seen: &Seen<'_>) -> Judgement {
         cause,
         message: Some(message),
         line: found.line,
+        counted: None,
     }
 }
 
@@ -147,8 +159,10 @@ fn unexplained(answer: &Answer, seen: &Seen<'_>) -> Judgement {
             format!("an error within the stream: {}", excerpt(error)),
         );
     }
+    let unfinished = |answer: &&Answer| matches!(answer.end, End::Deadline | End::GivenUp);
+    let unfinished = seen.answers.iter().filter(unfinished).count() as u64;
     match &answer.end {
-        End::Deadline if seen.queue.stuck() => Judgement::new(
+        End::Deadline if seen.queue.stuck(unfinished) => Judgement::new(
             Verdict::Refused,
             "kv_cache",
             "unfinished at its deadline, and the engine's metrics show no progress",
@@ -156,7 +170,10 @@ fn unexplained(answer: &Answer, seen: &Seen<'_>) -> Judgement {
         End::GivenUp => Judgement::new(
             Verdict::Refused,
             "kv_cache",
-            "the engine ran nothing and let the request wait, so that it was given up before its deadline",
+            format!(
+                "the engine ran nothing and let {unfinished} of {} requests wait, so that they were given up before their deadline",
+                seen.answers.len()
+            ),
         ),
         End::Deadline => Judgement::new(Verdict::Timeout, "deadline", "unfinished at its deadline"),
         End::Status(status, body) => {
@@ -195,6 +212,7 @@ fn resident(seen: &Seen<'_>) -> Judgement {
         cause: None,
         message: None,
         line: None,
+        counted: None,
     };
     if let Some(preempted @ 1..) = seen.queue.preempted() {
         let message = format!("the engine threw sequences out of its KV cache {preempted} times");
@@ -271,6 +289,11 @@ mod tests {
         FailureRules::new(vec![
             rule("CUDA out of memory", Verdict::Oom, "cuda"),
             rule("maximum context", Verdict::Refused, "length_limit"),
+            rule(
+                r"must be shorter\. Given: (?<input>\d+)",
+                Verdict::Refused,
+                "length_limit",
+            ),
         ])
         .unwrap()
     }
@@ -352,6 +375,15 @@ mod tests {
             status(400, "the maximum context is 8"),
             is(Verdict::Refused, "length_limit")
         );
+        // A prompt of ten tokens was asked for.
+        assert_eq!(
+            status(422, "must be shorter. Given: 10"),
+            is(Verdict::Refused, "length_limit")
+        );
+        assert_eq!(
+            status(422, "must be shorter. Given: 11"),
+            is(Verdict::Error, "input_count")
+        );
         assert_eq!(status(500, "?"), is(Verdict::Error, "status"));
         assert_eq!(status(429, "busy"), is(Verdict::Error, "overloaded"));
     }
@@ -397,6 +429,13 @@ mod tests {
         assert_eq!(hung(&[(1, 0, 0), (1, 0, 0)]), is(Verdict::Timeout, "deadline"));
         assert_eq!(hung(&[(1, 0, 0), (0, 1, 0)]), is(Verdict::Refused, "kv_cache"));
         assert_eq!(hung(&[(1, 0, 0), (1, 0, 3)]), is(Verdict::Refused, "kv_cache"));
+        let both = [answer.clone(), answer.clone()];
+        assert_eq!(judged(&both, None, &[], &[(0, 2, 0)]), is(Verdict::Refused, "kv_cache"));
+        assert_eq!(
+            judged(&both, None, &[], &[(0, 1, 0)]),
+            is(Verdict::Timeout, "deadline"),
+            "the prompt of one is being read"
+        );
     }
 
     #[test]

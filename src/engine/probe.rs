@@ -8,6 +8,7 @@ use super::allocation::allocations;
 use super::answer::{Evidence, ProbeAnswer};
 use super::ask_options::ProbeOptions;
 use super::failure::Exit;
+use super::fire::{STALL, fire};
 use super::handle::{Ensured, Live, Running, Trust};
 use super::judge::{Judgement, Seen, clean, complaint, judge};
 use super::memory::stretch;
@@ -154,11 +155,11 @@ impl Engine {
 
     /// Learns from a count of the input that is not the one asked; true where asking again will help.
     fn recount(&self, live: &mut Live, form: &RequestForm, asked: Limits, attempt: &Attempt) -> Result<bool> {
+        let mut answered = attempt.answers.iter().filter_map(|answer| answer.counts.input);
         let seen = attempt
-            .answers
-            .iter()
-            .filter_map(|answer| answer.counts.input)
-            .find(|input| *input != asked.input);
+            .judgement
+            .counted
+            .or_else(|| answered.find(|input| *input != asked.input));
         match (live.prompting.as_mut(), seen) {
             // A count that does not settle is no reason to end the script: the judgement says what is wrong.
             (Some(prompting), Some(seen)) => Ok(prompting.observe(form, asked.input, seen).is_ok()),
@@ -213,10 +214,11 @@ impl Engine {
             .collect::<Result<Vec<_>>>()?;
         let cursor = running.server.cursor();
         let page = self.page(running);
+        let stall = options.stall.map_or(STALL, Duration::from_secs_f64);
         let (answers, queue) = self
             .context
             .tasks
-            .wait(super::fire::fire(&self.client, requests, page.as_ref()))?;
+            .wait(fire(&self.client, requests, page.as_ref(), stall))?;
         let (exit, survived) = self.aftermath(running, &answers)?;
         let log = plain(running.server.since(cursor));
         let ending = plain(running.server.last(TAIL));

@@ -42,15 +42,17 @@ impl Queue {
         }
     }
 
-    /// Whether nothing ran and something waited at the last look.
-    pub(super) fn idle(&self) -> bool {
-        self.last
-            .is_some_and(|last| last.running == Some(0) && last.waiting.is_some_and(|waiting| waiting > 0))
+    /// Whether nothing ran and all of the `unfinished` requests waited at the last look. SGLang and TGI count a sequence
+    /// whose prompt is being read as neither.
+    pub(super) fn idle(&self, unfinished: u64) -> bool {
+        self.last.is_some_and(|last| {
+            last.running == Some(0) && last.waiting.is_some_and(|waiting| waiting > 0 && waiting >= unfinished)
+        })
     }
 
-    /// Whether requests cannot go on: nothing runs and something waits, or sequences are thrown out again and again.
-    pub(super) fn stuck(&self) -> bool {
-        self.idle() || self.preempted().is_some_and(|preempted| preempted > 0)
+    /// Whether the `unfinished` requests cannot go on: all of them wait and nothing runs, or sequences are thrown out again and again.
+    pub(super) fn stuck(&self, unfinished: u64) -> bool {
+        self.idle(unfinished) || self.preempted().is_some_and(|preempted| preempted > 0)
     }
 }
 
@@ -73,7 +75,7 @@ mod tests {
 
     #[test]
     fn nothing_seen_says_nothing() {
-        assert_eq!((queue(&[]).seen(), queue(&[]).stuck()), (None, false));
+        assert_eq!((queue(&[]).seen(), queue(&[]).stuck(1)), (None, false));
     }
 
     #[test]
@@ -99,9 +101,16 @@ mod tests {
 
     #[test]
     fn stuck_is_waiting_without_running_or_preempting() {
-        assert!(queue(&[(1, 0, 0), (0, 3, 0)]).stuck());
-        assert!(!queue(&[(0, 3, 0), (1, 2, 0)]).stuck());
-        assert!(queue(&[(1, 0, 0), (1, 0, 4)]).stuck());
-        assert!(!queue(&[(0, 0, 4)]).stuck());
+        assert!(queue(&[(1, 0, 0), (0, 3, 0)]).stuck(3));
+        assert!(!queue(&[(0, 3, 0), (1, 2, 0)]).stuck(3));
+        assert!(queue(&[(1, 0, 0), (1, 0, 4)]).stuck(1));
+        assert!(!queue(&[(0, 0, 4)]).stuck(1));
+    }
+
+    #[test]
+    fn a_request_whose_prompt_is_being_read_neither_runs_nor_waits() {
+        let reading_one_of_four = queue(&[(0, 3, 0)]);
+        assert!(!reading_one_of_four.stuck(4));
+        assert!(reading_one_of_four.stuck(3));
     }
 }

@@ -1,5 +1,6 @@
 //! Every way in which an engine can fail, through its real adapter: the simulated engine speaks its protocol and says its words.
 
+use profiler::engine::ProbeOptions;
 use serde_json::{Value, json};
 
 use super::sim::adapter::Probed;
@@ -10,7 +11,15 @@ const TORCH: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to alloca
                      is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.";
 
 /// Those that the simulated engine speaks for.
-const ENGINES: [&str; 5] = ["vllm", "tgi", "llamacpp", "ollama", "transformers"];
+const ENGINES: [&str; 7] = [
+    "vllm",
+    "sglang",
+    "tensorrt_llm",
+    "tgi",
+    "llamacpp",
+    "ollama",
+    "transformers",
+];
 
 /// What must come of a probe of 300 tokens in, 40 out.
 #[derive(Debug)]
@@ -65,7 +74,7 @@ fn probed(form: &Form) -> Value {
     engine(form.engine, &form.misbehave).probe(300, 40, 1, Some(2.0))
 }
 
-/// An engine that fails so. Its limits leave room for the first prompt of an engine that takes text, which may miss its length.
+/// An engine that fails so, with room for a request that is longer than what is usually asked.
 fn engine(name: &str, misbehave: &Value) -> Probed {
     let sim = json!({ "time_scale": 0.0, "misbehave": misbehave });
     Probed::of(
@@ -330,12 +339,44 @@ fn a_request_that_waits_for_ever_is_refused_where_metrics_show_it_and_else_a_tim
     };
     check(&[
         starved("vllm", "refused", "kv_cache"),
+        starved("sglang", "refused", "kv_cache"),
         starved("tgi", "refused", "kv_cache"),
         starved("llamacpp", "refused", "kv_cache"),
+        // It tells of each step, and makes none.
+        starved("tensorrt_llm", "timeout", "deadline"),
         // These have no metrics.
         starved("transformers", "timeout", "deadline"),
         starved("ollama", "timeout", "deadline"),
     ]);
+}
+
+#[test]
+fn requests_that_an_idle_engine_lets_wait_are_given_up_before_their_deadline() {
+    for (name, concurrency) in [("vllm", 1), ("tgi", 3)] {
+        let patience = ProbeOptions {
+            timeout: Some(600.0),
+            stall: Some(0.5),
+            ..ProbeOptions::default()
+        };
+        let answer = engine(name, &json!({ "starve": true })).ask(300, 40, concurrency, patience);
+        let evidence = &answer["evidence"];
+        assert_eq!(
+            (&answer["verdict"], &answer["cause"], &answer["moves"]),
+            (&json!("refused"), &json!("kv_cache"), &json!("fails")),
+            "{name}: {answer:#}"
+        );
+        assert_eq!(
+            (
+                &evidence["queue"]["running"],
+                &evidence["queue"]["waiting"],
+                &evidence["phase"]
+            ),
+            (&json!(0), &json!(concurrency), &json!("request")),
+            "{name}: {answer:#}"
+        );
+        let said = format!("let {concurrency} of {concurrency} requests wait");
+        assert!(evidence["message"].as_str().unwrap().contains(&said), "{evidence:#}");
+    }
 }
 
 #[test]

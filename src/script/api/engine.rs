@@ -121,7 +121,8 @@ pub mod methods {
     }
 
     /// Puts one point to the engine, with options: `timeout` (seconds that each request may take; without it ten times what such
-    /// a request usually takes, at least a minute), `retries` (3: of a text that ended early, or an overloaded engine),
+    /// a request usually takes, at least a minute), `stall` (20 seconds: how long the engine may run nothing while every unfinished request
+    /// waits, by its own metrics; then they are given up), `retries` (3: of a text that ended early, or an overloaded engine),
     /// `output_tolerance` (0: tokens that may be missing from an `ok`), `overload` (`fails`: whether `preempted` and `queued` count as
     /// fitting in `moves`).
     ///

@@ -65,15 +65,19 @@ impl Probed {
     }
 
     pub fn probe(&self, input: i64, output: i64, concurrency: i64, timeout: Option<f64>) -> Value {
-        let point = Point::default()
-            .with("input", input)
-            .with("output", output)
-            .with("concurrency", concurrency);
         let options = ProbeOptions {
             timeout,
             retries: 0,
             ..ProbeOptions::default()
         };
+        self.ask(input, output, concurrency, options)
+    }
+
+    pub fn ask(&self, input: i64, output: i64, concurrency: i64, options: ProbeOptions) -> Value {
+        let point = Point::default()
+            .with("input", input)
+            .with("output", output)
+            .with("concurrency", concurrency);
         self.engine.probe(&point, options).unwrap()
     }
 

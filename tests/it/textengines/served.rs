@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::engine::value;
+use crate::script::bench::Bench;
 
 /// Answers of probes of `engine`, simulated.
 #[track_caller]
@@ -34,6 +35,40 @@ fn tgi_serves_a_long_output_in_slices_to_its_last_token() {
         assert_eq!(
             (&answer["input"], &answer["output"]),
             (&json!(500), &json!(output)),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
+fn a_prompt_that_the_engine_counts_too_long_is_made_anew_where_its_limits_leave_no_room() {
+    // Four tokens stand before each text; a prompt made of words expects one.
+    let begin = json!({ "SpecialToken": { "id": "<s>", "type_id": 0 } });
+    let tokenizer = json!({
+        "version": "1.0",
+        "added_tokens": [],
+        "pre_tokenizer": { "type": "WhitespaceSplit" },
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [begin, begin, begin, begin, { "Sequence": { "id": "A", "type_id": 0 } }],
+            "pair": [{ "Sequence": { "id": "A", "type_id": 0 } }, { "Sequence": { "id": "B", "type_id": 1 } }],
+            "special_tokens": { "<s>": { "id": "<s>", "ids": [1], "tokens": ["<s>"] } },
+        },
+        "model": { "type": "WordLevel", "vocab": { "<unk>": 0, "<s>": 1 }, "unk_token": "<unk>" },
+    });
+    for engine in ["tgi", "ollama"] {
+        let main = format!(
+            "import \"std/engines\" as engines;
+             let engine = engines::launch(\"{engine}\", #{{
+                 runtime: \"sim\", limits: #{{ input: 300, output: 40 }}, sim: #{{ time_scale: 0.0, tokenizer: \"tokenizer.json\" }},
+             }});
+             engine.probe(#{{ input: 300, output: 40 }}, #{{ retries: 0 }})"
+        );
+        let answer = Bench::new(&[("main.rhai", &main), ("tokenizer.json", &tokenizer.to_string())]).value();
+        expect(&answer, "ok", Value::Null);
+        assert_eq!(
+            (&answer["input"], &answer["output"], &answer["evidence"]["attempts"]),
+            (&json!(300), &json!(40), &json!(2)),
             "{answer}"
         );
     }
