@@ -101,9 +101,13 @@ fn seconds(parameters: &Map<String, Value>) -> Option<&Value> {
         .filter(|seconds| !seconds.is_null())
 }
 
-/// What would be started: image, launch line, limits.
+/// What would be started: image, launch line, limits. A container has no use for the command of a process, nor the other way round.
 fn launch(engine: &Value) -> Vec<String> {
     let launch = &engine["launch"];
+    let of = |runtime: &str, name: &str| match engine["runtime"] == runtime {
+        true => &launch[name],
+        false => &Value::Null,
+    };
     let line = |name: &str, value: &Value| {
         let text = match value {
             Value::Null => return None,
@@ -122,16 +126,21 @@ fn launch(engine: &Value) -> Vec<String> {
     let lines = [
         line("engine", &engine["info"]["engine"]),
         line("runtime", &engine["runtime"]),
-        line("image", &launch["image"]),
-        line("command", &launch["command"]),
-        line("arguments", &launch["args"]),
+        line("image", of("docker", "image")),
+        line("entry point", of("docker", "entrypoint")),
+        line("arguments", of("docker", "args")),
+        line("command", of("process", "command")),
         line("environment", &launch["env"]),
-        line("mounts", &launch["mounts"]),
+        line("files", &launch["files"]),
+        line("mounts", of("docker", "mounts")),
         line("GPUs", &launch["gpus"]),
         line("limits", &engine["limits"]),
+        line("not allowed", &engine["not_allowed"]),
     ];
+    let withheld = engine["withheld"].as_array().into_iter().flatten();
     lines
         .into_iter()
+        .chain(withheld.map(|what| line("not given", what)))
         .flatten()
         .filter(|line| !line.ends_with(": {}"))
         .collect()

@@ -165,6 +165,16 @@ impl LaunchOptions {
                 "option `memory_fraction` is {share}, not in (0, 1]"
             )));
         }
+        if let Some(ranks) = self.tensor_parallel
+            && !self.gpus.is_empty()
+            && ranks > self.gpus.len() as u64
+        {
+            return Err(Fault::usage(format!(
+                "option `tensor_parallel` is {ranks}, and `gpus` names {}",
+                self.gpus.len()
+            ))
+            .hint("name a GPU for each rank, such as `gpus=[0,1]`"));
+        }
         if !(1.0..=1000.0).contains(&self.sample_hz) {
             return Err(Fault::usage(format!(
                 "option `sample_hz` is {}, not within 1 to 1000",

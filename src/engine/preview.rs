@@ -46,8 +46,15 @@ impl Engine {
     /// Notes the launch that `whole` would lead to, and gives the fault that ends the script there.
     pub(super) fn preview(&self, whole: Limits) -> Result<Fault> {
         let launch = match self.runtime {
-            RuntimeKind::Attach => Value::Null,
-            _ => json!(self.adapter.launch(&self.adapter_options(Some(whole)))?),
+            RuntimeKind::Attach => None,
+            _ => Some(self.adapter.launch(&self.adapter_options(Some(whole)))?),
+        };
+        let shipped = self.shipped_image();
+        let asked = |launch| self.context.permits.check_launch(self.runtime, launch, shipped);
+        let (refused, withheld) = match launch.as_ref().map(asked) {
+            Some(Ok(grant)) => (None, grant.withheld),
+            Some(Err(fault)) => (Some(told(fault)), Vec::new()),
+            None => (None, Vec::new()),
         };
         let simulated = self.runtime == RuntimeKind::Sim;
         if simulated {
@@ -59,6 +66,8 @@ impl Engine {
                 "runtime": self.runtime,
                 "limits": whole,
                 "launch": launch,
+                "not_allowed": refused,
+                "withheld": withheld,
                 "options": self.options.shown(),
             }),
         })?;
@@ -70,5 +79,13 @@ impl Engine {
             RuntimeKind::Attach => format!("`{}` would be asked", self.name()),
             _ => format!("`{}` would be started", self.name()),
         })
+    }
+}
+
+/// What a start would be refused for, and the remedy.
+fn told(fault: Fault) -> String {
+    match fault.hint {
+        Some(hint) => format!("{}: {hint}", fault.message),
+        None => fault.message,
     }
 }

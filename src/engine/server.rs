@@ -55,14 +55,18 @@ impl Engine {
     }
 
     pub(super) fn start_context(&self) -> StartContext {
-        let own = self.options.image.is_none() && self.options.program.is_none();
         StartContext {
             run: Arc::clone(&self.context.run),
             permits: self.context.permits.clone(),
             services: Arc::clone(&self.context.services),
-            shipped_image: self.adapter.shipped() && own,
+            shipped_image: self.shipped_image(),
             prefix: "engine".to_owned(),
         }
+    }
+
+    /// Whether a shipped adapter chooses what is started by itself.
+    pub(super) fn shipped_image(&self) -> bool {
+        self.adapter.shipped() && self.options.image.is_none() && self.options.program.is_none()
     }
 }
 

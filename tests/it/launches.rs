@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use profiler::engine::{Adapter, LaunchOptions};
 use profiler::fault::Fault;
-use profiler::runtime::Launch;
+use profiler::runtime::{Launch, Permits, RuntimeKind};
 use profiler::script;
 use serde_json::{Value, json};
 
 use super::script::bench::Bench;
+use crate::support::Profiler;
 
 fn adapter(engine: &str) -> Arc<dyn Adapter> {
     script::adapter(&Bench::script("").host(), engine).unwrap()
@@ -55,6 +56,97 @@ fn amd_gpus_have_images_of_their_own_or_a_refusal() {
     }
     let fault = launch("tensorrt_llm", &json!({ "gpu_vendor": "amd" })).unwrap_err();
     assert!(fault.message.contains("NVIDIA GPUs only"), "{fault}");
+}
+
+#[test]
+fn every_image_that_ships_gets_the_model_cache_and_the_token_unasked() {
+    for engine in ["vllm", "sglang", "tensorrt_llm", "tgi", "llamacpp"] {
+        for vendor in ["nvidia", "amd"] {
+            if (engine, vendor) == ("tensorrt_llm", "amd") {
+                continue;
+            }
+            let given =
+                json!({ "runtime": "docker", "gpu_vendor": vendor, "prefix_cache": null, "random_weights": false });
+            let launch = launch(engine, &given).unwrap();
+            let grant = Permits::default()
+                .check_launch(RuntimeKind::Docker, &launch, true)
+                .unwrap();
+            assert!(
+                grant.cache && grant.token && grant.withheld.is_empty(),
+                "{engine} {vendor}: {grant:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_image_of_ones_own_gets_neither_and_a_dry_run_says_so() {
+    let dry = |sets: &[&str]| {
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let outcome = Profiler::new()
+            .args(["run", "adaptive", "--dry-run", "--json"])
+            .args(sets)
+            .run();
+        outcome.success().json()["engines"][0].clone()
+    };
+    assert_eq!(dry(&["engine=sglang"])["withheld"], json!([]));
+    let own = dry(&["engine=sglang", "image=mine/sglang:1"])["withheld"].to_string();
+    assert!(
+        own.contains("--allow image=mine/sglang:1") && own.contains("--allow token"),
+        "{own}"
+    );
+    let process = dry(&["engine=vllm", "runtime=process"]);
+    let refused = process["not_allowed"].as_str().unwrap();
+    assert!(refused.contains("--allow process"), "{refused}");
+}
+
+#[test]
+fn a_dry_run_shows_what_its_runtime_starts_and_nothing_else() {
+    let shown = |sets: &[&str]| {
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let outcome = Profiler::new()
+            .args([
+                "run",
+                "adaptive",
+                "--dry-run",
+                "--set",
+                "engine=tensorrt_llm",
+                "--set",
+                "prefix_cache=false",
+            ])
+            .args(sets)
+            .run();
+        outcome.success()
+    };
+    let _ = shown(&["runtime=docker"])
+        .stdout("  image: nvcr.io/nvidia/tensorrt-llm/release:1.2.1\n  arguments: trtllm-serve ")
+        .stdout("enable_block_reuse")
+        .nowhere("  command: ");
+    let _ = shown(&["runtime=process"])
+        .stdout("  command: trtllm-serve ")
+        .nowhere("  image: ")
+        .nowhere("  arguments: ");
+}
+
+#[test]
+fn ranks_need_a_gpu_each() {
+    let status = |gpus: &str| {
+        Profiler::new()
+            .args([
+                "run",
+                "adaptive",
+                "--dry-run",
+                "--set",
+                "engine=vllm",
+                "--set",
+                "tensor_parallel=2",
+                "--set",
+                gpus,
+            ])
+            .run()
+    };
+    let _ = status("gpus=[0]").code(2).stderr("`gpus` names 1");
+    let _ = status("gpus=[0,1]").success().stdout("--tensor-parallel-size=2");
 }
 
 #[test]
