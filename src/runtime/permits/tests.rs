@@ -52,7 +52,7 @@ fn unknown_words_name_the_nearest() {
 #[test]
 fn what_no_container_gets_is_refused_by_name_whatever_is_allowed() {
     type Ask = fn(&mut Launch);
-    let asks: [(&str, Ask); 7] = [
+    let asks: [(&str, Ask); 8] = [
         ("privileged", |launch| launch.privileged = true),
         ("network: \"host\"", |launch| launch.network = "host".into()),
         ("network: \"container:db\"", |launch| {
