@@ -95,15 +95,15 @@ impl Beside {
         Ok(beside)
     }
 
-    /// The figures that are further from the first than so many hundredths, as text. What the first has as zero has no scale: it counts
+    /// The figures among those that are `chosen` which are further from the first than so many hundredths, as text. What the first has as zero has no scale: it counts
     /// where another has something.
     #[must_use]
-    pub fn beyond(&self, percent: f64) -> Vec<String> {
+    pub fn beyond(&self, percent: f64, chosen: impl Fn(&str) -> bool) -> Vec<String> {
         let mut found = Vec::new();
         for section in &self.sections {
             let name = section.names.iter().flatten().next().map_or("", String::as_str);
             let found_out = |line: &&Line| !EFFORT.contains(&line.name.as_str()) && !line.name.starts_with("std_");
-            for line in section.lines.iter().filter(found_out) {
+            for line in section.lines.iter().filter(found_out).filter(|line| chosen(&line.name)) {
                 for (value, apart) in line.values.iter().zip(&line.percents).skip(1) {
                     let zero = line.values[0] == Some(0.0) && value.is_some_and(|value| value != 0.0);
                     if apart.is_some_and(|apart| apart.abs() > percent) || zero {

@@ -113,8 +113,8 @@ fn figures_of_a_calculator_beside_what_was_measured() {
     let text = text
         .stdout("-9.7 %")
         .stdout("+32.5 %")
-        .stdout("weights=13.5 is read as 14495514624 bytes: without a unit, it is GiB");
-    let _ = text.stdout("kv=0.4GB is read as 400000000 bytes");
+        .stdout("figures without a unit are read as GiB: weights, activations, overhead");
+    let _ = text.nowhere("MiB");
 }
 
 #[test]
@@ -128,9 +128,43 @@ fn a_threshold_is_an_exit_status() {
         .stderr("more than `--fail-above 9` allows: weights of peak -9.7 %");
     let json = compare(&run, &["--with", "weights=13.5", "--fail-above", "9%", "--json"]).code(4);
     assert_eq!(json.json()["exceeded"][0], "weights of peak -9.7 %");
-    let _ = with("runtime_context=1", "1000").success();
+    let _ = with("runtime_context=1", "1000")
+        .code(2)
+        .stderr("could never be exceeded");
     let _ = with("weights=13.5", "many").code(2).stderr("a number of percent");
     let _ = with("weights=13.5", "-1").code(2);
+}
+
+#[test]
+fn a_threshold_may_be_on_chosen_components() {
+    let run = llama();
+    let figures = "weights=14.9,activations=7,cuda_graphs=0.5";
+    let with = |only: &str| compare(&run, &["--with", figures, "--fail-above", "5", "--only", only]);
+    let _ = with("weights,cuda_graphs").success();
+    let _ = with("weights,activations")
+        .code(4)
+        .stderr("allows: activations of peak +600.0 %");
+    let _ = with("weights,kv_used")
+        .code(2)
+        .stderr("`kv_used` is not on both sides")
+        .stderr("on both sides are: activations, cuda_graphs, weights");
+    let other = self::run(&[("weights", WEIGHTS), ("activations", 7 * GIB)]);
+    let other = other.folder().join("r");
+    let beside = |only: &str| compare(&run, &[other.to_str().unwrap(), "--fail-above", "5", "--only", only]);
+    let _ = beside("weights").success();
+    let _ = beside("activations").code(4).stderr("activations of peak +600.0 %");
+    let _ = beside("nothing").code(2).stderr("`nothing` is not on both sides");
+    let _ = compare(&run, &["--with", figures, "--only", "weights"])
+        .code(2)
+        .stderr("--fail-above");
+}
+
+#[test]
+fn what_an_estimate_assumes_is_named() {
+    let text = compare(&llama(), &["--with", "estimate", "--model", "llama"]).success();
+    let _ = text
+        .stdout("runtime_context of what is said is assumed: as one H200 had it")
+        .stdout("activations are estimated for a step of all 2048 input tokens");
 }
 
 #[test]
@@ -293,7 +327,7 @@ fn a_boundary_of_ours_beside_that_of_tgi_profiler() {
         .args(["compare", &file, &sweep, "--fail-above", "5"])
         .run()
         .code(2);
-    let _ = nothing.stderr("nothing to compare");
+    let _ = nothing.stderr("no figure is on both sides");
 }
 
 #[test]

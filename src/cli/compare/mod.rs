@@ -1,5 +1,6 @@
 //! `profiler compare`: sets runs, files of other tools and estimates side by side; a threshold makes it a check for CI.
 
+mod gate;
 mod with;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::memory::compare::{Claim, Comparison};
 use crate::report::{self, Beside, Page, SIMULATED};
 use crate::run::{Case, Found, SCHEMA, Subject, hide, import};
+use gate::Gate;
 use with::With;
 
 /// Differences that a fault lists.
@@ -33,6 +35,9 @@ pub(super) struct Args {
     /// Exit with status 4 when a difference is more than PCT % of the measured, or something measured is implausible
     #[arg(long, value_name = "PCT", value_parser = percent)]
     fail_above: Option<f64>,
+    /// The components or figures that the threshold is on, by name; all when absent
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "fail_above")]
+    only: Vec<String>,
     /// One JSON document, in bytes
     #[arg(long)]
     json: bool,
@@ -113,8 +118,11 @@ fn beside_claim(args: &Args, subjects: &[Subject], with: &str, program: &Program
     }
     let mut beyond = Vec::new();
     if let Some(percent) = args.fail_above {
+        let gate = Gate(&args.only);
+        gate.check(&gate::components(all.iter().map(|one| &one.comparison)))?;
         for one in &all {
-            for row in one.comparison.beyond(percent) {
+            let rows = one.comparison.beyond(percent).into_iter();
+            for row in rows.filter(|row| gate.on(row.term.name())) {
                 let apart = row.percent.map_or_else(
                     || "where nothing was measured".to_owned(),
                     |percent| format!("{percent:+.1} %"),
@@ -176,11 +184,9 @@ fn side_by_side(args: &Args, subjects: &[Subject], program: &Program) -> Result<
     let beside = Beside::of(subjects)?;
     let mut beyond = Vec::new();
     if let Some(percent) = args.fail_above {
-        if beside.sections.is_empty() {
-            return Err(Fault::usage("nothing to compare: what one of them has is in no other")
-                .hint("compare runs of the same script, or files of the same kind"));
-        }
-        beyond = beside.beyond(percent);
+        let gate = Gate(&args.only);
+        gate.check(&gate::figures(&beside))?;
+        beyond = beside.beyond(percent, |name| gate.on(name));
         for subject in subjects {
             for case in &subject.cases {
                 let found = case.implausible.iter();

@@ -54,7 +54,8 @@ impl<'a> With<'a> {
                     Fault::usage(format!("`{}` does not say which model it is of", subject.title))
                         .hint("say it: --model, with a folder or a model of the hub")
                 })?;
-                let known = self.known(model)?;
+                let named = |fault| if self.model.is_some() { fault } else { elsewhere(fault) };
+                let known = self.known(model).map_err(named)?;
                 let estimate = estimate(&known, &question(&case.facts)).map_err(|fault| cannot(model, fault))?;
                 return Ok(Some(estimated(model, &known, &estimate, case)));
             }
@@ -82,11 +83,20 @@ fn cannot(model: &str, fault: Fault) -> Fault {
     fault.while_doing(format!("cannot estimate `{model}`"))
 }
 
+/// The model as the run names it cannot be read from here.
+fn elsewhere(fault: Fault) -> Fault {
+    let hint = "or name another copy of it with --model: a folder with its `config.json`, or a model of the hub";
+    match fault.hint.clone() {
+        Some(first) => fault.hint(format!("{first}; {hint}")),
+        None => fault.hint(hint),
+    }
+}
+
 /// What a case of another run or file says.
 fn of_case(other: &Subject, said: &Case) -> Option<Claim> {
     let by = format!("{} of {}", said.name, other.title);
     let mut claim = Claim::of(by, said.breakdown.as_ref()?, said.facts.clone());
-    claim.notes.clone_from(&other.notes);
+    claim.notes.extend(other.notes.iter().cloned());
     let implausible = said.implausible.iter();
     let implausible = implausible.map(|found| format!("implausible: {}: {}", found.name, found.text));
     claim.notes.extend(implausible);
@@ -141,7 +151,14 @@ fn estimated(model: &str, known: &Known, estimate: &Estimate, case: &Case) -> Cl
     let mut claim = Claim::of(format!("our estimate of {model}"), &estimate.total, facts.counted());
     // The total is made of what is compared, which may be other tokens than were asked for.
     claim.figures.retain(|(term, _)| *term != Term::Total);
-    claim.notes.clone_from(&estimate.notes);
+    claim.notes.extend(estimate.notes.iter().cloned());
+    claim.notes.push(match question.prefill_chunk {
+        Some(chunk) => format!("activations are estimated for the full step of {chunk} tokens that the engine tells"),
+        None => format!(
+            "activations are estimated for a step of all {} input tokens: the engine does not tell how many a full step has",
+            question.input
+        ),
+    });
     let each = estimate
         .kv_bytes_per_token_per_rank
         .saturating_mul(question.tensor_parallel);

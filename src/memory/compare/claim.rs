@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::gib::GIB;
 use super::{Facts, Gib, Term};
 use crate::fault::{Fault, Result};
-use crate::memory::Breakdown;
+use crate::memory::{Breakdown, Provenance};
 
 /// Units that may follow a figure, longest first.
 const UNITS: [(&str, f64); 8] = [
@@ -53,19 +53,20 @@ impl Claim {
             }
             let (bytes, bare) = size(figure.trim()).map_err(|fault| fault.while_doing(format!("`{}`", term.name())))?;
             figures.push((term, bytes));
-            let unit = if bare { ": without a unit, it is GiB" } else { "" };
-            read.push(format!(
-                "{}={} is read as {bytes} bytes{unit}",
-                term.name(),
-                figure.trim()
-            ));
+            if bare {
+                read.push(term.name());
+            }
         }
         figures.sort_by_key(|(term, _)| *term);
+        let notes = match read[..] {
+            [] => Vec::new(),
+            _ => vec![format!("figures without a unit are read as GiB: {}", read.join(", "))],
+        };
         Ok(Self {
             by: "figures given by hand".to_owned(),
             figures,
             facts: Facts::default(),
-            notes: read,
+            notes,
         })
     }
 
@@ -87,11 +88,16 @@ impl Claim {
             figures.push((Term::Total, total));
         }
         figures.sort_by_key(|(term, _)| *term);
+        let assumed = breakdown
+            .parts
+            .iter()
+            .filter(|part| part.provenance == Provenance::Assumed)
+            .map(|part| format!("{} of what is said is assumed: {}", part.component, part.source));
         Self {
             by: by.into(),
             figures,
             facts,
-            notes: Vec::new(),
+            notes: assumed.collect(),
         }
     }
 
@@ -167,11 +173,8 @@ mod tests {
         assert_eq!(claim.figure(Term::Weights), Some(14_495_514_624));
         assert_eq!(claim.figure(Term::Kv), Some(400_000_000));
         assert_eq!(claim.figure(Term::Overhead), Some(600 << 20));
-        assert_eq!(
-            claim.notes[0],
-            "weights=13.5 is read as 14495514624 bytes: without a unit, it is GiB"
-        );
-        assert_eq!(claim.notes[1], "kv=0.4GB is read as 400000000 bytes");
+        assert_eq!(claim.notes, ["figures without a unit are read as GiB: weights"]);
+        assert!(Claim::parse("kv=0.4GB").unwrap().notes.is_empty());
     }
 
     #[test]
