@@ -1,12 +1,12 @@
 //! `profiler show`: tells what a run found, from its folder, whether it came to its end or not; or what a file of another tool holds.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Status;
 use super::program::Program;
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
-use crate::report::{self, Extras, Page, SIMULATED, breakdown, summarize};
+use crate::report::{self, Extras, Page, SIMULATED, breakdown, stages, summarize};
 use crate::run::{Found, SCHEMA, Subject, hide, import};
 
 /// Arguments.
@@ -15,7 +15,7 @@ pub(super) struct Args {
     /// The folder of a run, or a file of another tool: tgi-profiler, LLM-sizer, vllm bench, TensorRT-LLM graph memory
     #[arg(value_name = "DIR|FILE")]
     path: std::path::PathBuf,
-    /// One JSON document: of a run, what it gives with --json itself
+    /// One JSON document, in bytes: of a run, what it gives with --json itself, and its memory by stage
     #[arg(long)]
     json: bool,
 }
@@ -24,9 +24,16 @@ pub(super) struct Args {
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if args.path.is_file() {
         foreign(&import::read(&args.path)?, args.json, program)?;
-    } else {
-        print(&Found::read(&args.path)?, args.json, program)?;
+        return Ok(0);
     }
+    let found = Found::read(&args.path)?;
+    if !args.json || found.stages.is_empty() {
+        print(&found, args.json, program)?;
+        return Ok(0);
+    }
+    let mut document = found.document();
+    document["memory"] = found.stages.into_iter().collect::<Map<_, _>>().into();
+    program.terminal.print(&hide(&pretty(&document)?))?;
     Ok(0)
 }
 
@@ -57,6 +64,7 @@ pub(super) fn print(found: &Found, json: bool, program: &Program) -> Result<()> 
             .map_err(|error| Fault::new(Kind::Io, format!("a breakdown of this run cannot be read: {error}")))?;
         parts.push(breakdown(name, &footprint, found.manifest.simulated, page));
     }
+    parts.extend(stages(&found.stages));
     if !found.records.is_empty() {
         let lines = found.records.iter().map(|(name, value)| format!("  {name}: {value}"));
         parts.push(format!("recorded\n{}", lines.collect::<Vec<_>>().join("\n")));

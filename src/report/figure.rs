@@ -20,6 +20,12 @@ pub(super) fn figure(value: f64, unit: Unit) -> String {
     }
 }
 
+/// Bytes as a number of GiB, for tables that say so in their heading.
+#[expect(clippy::cast_possible_truncation, reason = "a float cast saturates")]
+pub(super) fn gib(bytes: f64) -> String {
+    Gib(bytes.round() as i64).to_string().replace(" GiB", "")
+}
+
 /// A difference relative to something: `+7.4 %`; nothing where there is no scale.
 pub(super) fn relative(percent: Option<f64>) -> String {
     percent.map_or_else(String::new, |percent| {

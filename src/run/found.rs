@@ -10,6 +10,7 @@ use super::keeper::refusal;
 use super::manifest::Manifest;
 use super::past::Recorded;
 use super::plan::{self, Plan};
+use super::stages;
 use super::tally::Tally;
 use super::{Event, document};
 use crate::boundary::{Answer, Boundary, Options};
@@ -35,6 +36,8 @@ pub struct Found {
     pub boundaries: Vec<FoundBoundary>,
     /// Memory by component, as the script named it, the newest of each name: [`crate::memory::Footprint`]s.
     pub breakdowns: Vec<(String, Value)>,
+    /// Memory by the stages of each engine's life, by the engine's name: [`crate::engine::Usage`]s with `sampling`.
+    pub stages: Vec<(String, Value)>,
     /// Loads that were finished: their arguments and their answers.
     pub loads: Vec<(Value, Value)>,
     /// Named values that the script recorded.
@@ -73,6 +76,7 @@ impl Found {
             manifest: Manifest::read(folder)?,
             boundaries: Vec::new(),
             breakdowns: Vec::new(),
+            stages: stages::read(folder)?,
             loads: Vec::new(),
             records: Vec::new(),
             finished: 0,

@@ -19,6 +19,7 @@ mod manifest;
 mod past;
 mod plan;
 mod secrets;
+mod stages;
 mod subject;
 mod tally;
 
