@@ -7,7 +7,7 @@ use super::program::Program;
 use crate::fault::{Fault, Result};
 use crate::memory::{Estimate, Question, estimate};
 use crate::prompt::{Hub, known};
-use crate::report;
+use crate::report::{self, Page};
 
 /// The version of what `--json` prints.
 const SCHEMA: u32 = 1;
@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// Share of that memory which may be used
     #[arg(long, value_name = "SHARE", default_value_t = Question::default().memory_fraction)]
     memory_fraction: f64,
-    /// Tokens that one step of the prefill takes; all input of a sequence when absent
+    /// Tokens of a full step of the prefill (vLLM's `max_num_batched_tokens`); all input of a sequence when absent
     #[arg(long, value_name = "TOKENS")]
     prefill_chunk: Option<u64>,
     /// One JSON document, in bytes
@@ -73,7 +73,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let text = if args.json {
         document(&estimates)?
     } else {
-        report::estimates(&estimates)
+        report::estimates(&estimates, Page::from(&program.terminal))
     };
     program.terminal.print(&text)?;
     let fits = |(_, estimate): &(&str, Estimate)| estimate.fits.as_ref().is_none_or(|fits| fits.fits);

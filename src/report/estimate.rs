@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use super::Page;
+use super::subject::lines;
 use super::table::table;
+use crate::memory::compare::Gib;
 use crate::memory::{Component, Estimate, Part};
 
-/// A table with a column for each model, and below it how each figure was got.
+/// A table with a column for each model, or several where they do not fit beside each other, and below it how each figure was got.
 #[must_use]
-pub fn estimates(estimates: &[(&str, Estimate)]) -> String {
+pub fn estimates(estimates: &[(&str, Estimate)], page: Page) -> String {
     let Some((_, first)) = estimates.first() else {
         return String::new();
     };
@@ -24,18 +27,37 @@ pub fn estimates(estimates: &[(&str, Estimate)]) -> String {
         },
         question.tensor_parallel,
     );
-    let models = columns(estimates);
-    let mut headings = vec![""];
-    headings.extend(models);
-    let rows = rows(estimates);
-    let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
-    let rows: Vec<Vec<String>> = rows
-        .into_iter()
-        .map(|(label, values)| std::iter::once(format!("{label:width$}")).chain(values).collect())
-        .collect();
-    let mut parts = vec![head, table(&headings, &rows)];
-    parts.extend(estimates.iter().map(|(model, estimate)| sources(model, estimate)));
+    let mut parts = vec![head];
+    parts.extend(tables(&columns(estimates), &rows(estimates), page.width));
+    parts.extend(estimates.iter().map(|(model, estimate)| sources(model, estimate, page)));
     parts.join("\n\n")
+}
+
+/// As many models beside each other as there is room for, and at least one.
+fn tables(models: &[&str], rows: &[(String, Vec<String>)], width: usize) -> Vec<String> {
+    let label = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+    let column = |model: usize| {
+        let values = rows.iter().map(|(_, values)| values[model].chars().count());
+        values.chain([models[model].chars().count()]).max().unwrap_or(0) + 2
+    };
+    let mut tables = Vec::new();
+    let mut from = 0;
+    while from < models.len() {
+        let mut taken = label + 2 + column(from);
+        let mut to = from + 1;
+        while to < models.len() && taken + column(to) <= width {
+            taken += column(to);
+            to += 1;
+        }
+        let headings: Vec<&str> = std::iter::once("").chain(models[from..to].iter().copied()).collect();
+        let rows = rows.iter().map(|(name, values)| {
+            let values = values[from..to].iter().cloned();
+            std::iter::once(format!("{name:label$}")).chain(values).collect()
+        });
+        tables.push(table(&headings, &rows.collect::<Vec<_>>()));
+        from = to;
+    }
+    tables
 }
 
 /// The rows: what they are called, and a value for each model.
@@ -115,15 +137,15 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
 }
 
 /// How a model's figures were got, and what is not in them.
-fn sources(model: &str, estimate: &Estimate) -> String {
-    let mut lines = vec![format!("{model} ({})", estimate.family)];
+fn sources(model: &str, estimate: &Estimate, page: Page) -> String {
+    let mut told = Vec::new();
     let parts = estimate
         .ranks
         .first()
         .map(|rank| rank.parts.as_slice())
         .unwrap_or_default();
     let shown = parts.iter().filter(|part| part.component != Component::Unexplained);
-    lines.extend(shown.map(|part| format!("  {}, {}: {}", part.component.title(), part.provenance, part.source)));
+    told.extend(shown.map(|part| format!("{}, {}: {}", part.component.title(), part.provenance, part.source)));
     let kinds = estimate.layers.iter().map(|kind| {
         let mut kept = Vec::new();
         if kind.kv_bytes_per_token > 0 {
@@ -135,11 +157,18 @@ fn sources(model: &str, estimate: &Estimate) -> String {
         if kind.state_bytes > 0 {
             kept.push(format!("{} bytes of each sequence", kind.state_bytes));
         }
-        format!("  {} layers keep {}", kind.count, kept.join(" and "))
+        let (count, keep) = (kind.count, if kind.count == 1 { "layer keeps" } else { "layers keep" });
+        let kept = if kept.is_empty() {
+            "nothing".to_owned()
+        } else {
+            kept.join(" and ")
+        };
+        format!("{count} {keep} {kept}")
     });
-    lines.extend(kinds);
-    lines.extend(estimate.notes.iter().map(|note| format!("  note: {note}")));
-    lines.join("\n")
+    told.extend(kinds);
+    told.extend(estimate.notes.iter().map(|note| format!("note: {note}")));
+    let told = lines(told.iter().map(String::as_str), page);
+    format!("{model} ({})\n{told}", estimate.family)
 }
 
 fn part(estimate: &Estimate, component: Component) -> Option<&Part> {
@@ -166,12 +195,34 @@ fn short(model: &str) -> &str {
         .unwrap_or(model)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for people")]
 fn gib(bytes: u64) -> String {
-    format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30))
+    Gib(i64::try_from(bytes).unwrap_or(i64::MAX)).to_string()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people")]
 fn billions(parameters: u64) -> String {
     format!("{:.3} B", parameters as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tables;
+
+    #[test]
+    fn models_that_do_not_fit_beside_each_other_have_tables_of_their_own() {
+        let rows = [("weights".to_owned(), vec!["13.49 GiB".to_owned(); 3])];
+        let models = ["llama-8b", "mistral-nemo-12b", "gpt2"];
+        let wide = tables(&models, &rows, 80);
+        assert_eq!(wide.len(), 1);
+        let narrow = tables(&models, &rows, 40);
+        assert_eq!(narrow.len(), 2, "{narrow:?}");
+        assert!(
+            narrow
+                .iter()
+                .flat_map(|table| table.lines())
+                .all(|line| line.len() <= 40),
+            "{narrow:?}"
+        );
+        assert_eq!(tables(&models, &rows, 1).len(), 3);
+    }
 }

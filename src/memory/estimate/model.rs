@@ -100,19 +100,7 @@ impl Model {
                 Provenance::Computed,
                 self.weights.source.clone(),
             )?,
-            part(
-                Component::KvUsed,
-                kv,
-                Provenance::Computed,
-                format!(
-                    "{} sequences of {} tokens; {} bytes a token in {}, {} a sequence",
-                    question.concurrency,
-                    question.tokens(),
-                    self.kv.token(&self.shape),
-                    self.kv.dtype,
-                    self.kv.state(&self.shape),
-                ),
-            )?,
+            part(Component::KvUsed, kv, Provenance::Computed, self.kv_source(question))?,
             part(
                 Component::Activations,
                 activations.bytes,
@@ -126,6 +114,23 @@ impl Model {
                 "as one H200 had it with vLLM 0.24 before the first weight".to_owned(),
             )?,
         ])
+    }
+
+    fn kv_source(&self, question: &Question) -> String {
+        let sequences = match question.concurrency {
+            1 => "1 sequence".to_owned(),
+            several => format!("{several} sequences"),
+        };
+        let state = match self.kv.state(&self.shape) {
+            0 => String::new(),
+            bytes => format!(", and {bytes} of each sequence"),
+        };
+        format!(
+            "{sequences} of {} tokens; {} bytes of each token in {}{state}",
+            question.tokens(),
+            self.kv.token(&self.shape),
+            self.kv.dtype,
+        )
     }
 
     fn kv_bytes(&self, question: &Question) -> u64 {

@@ -25,7 +25,8 @@ pub struct Question {
     pub kv_cache_dtype: Option<String>,
     /// Ranks that share each layer.
     pub tensor_parallel: u64,
-    /// Tokens that go through the model in one step of the prefill; all input of one sequence by default.
+    /// Tokens that go through the model in one full step of the prefill, which an engine tries out before it serves; all input of one
+    /// sequence by default.
     pub prefill_chunk: Option<u64>,
     /// Bytes of each GPU; with it, what fits is told.
     pub gpu_memory: Option<u64>,
@@ -87,9 +88,9 @@ impl Question {
         self.input.saturating_add(self.output)
     }
 
-    /// Tokens of one step of the prefill.
+    /// Tokens of one step of the prefill. A chunk that was given is a full one, whatever is asked for: engines with chunks try one out
+    /// before they serve (vLLM, TensorRT-LLM), and keep the memory.
     pub(super) fn step(&self) -> u64 {
-        let all = self.input.max(1).saturating_mul(self.concurrency);
-        self.prefill_chunk.unwrap_or(self.input.max(1)).min(all)
+        self.prefill_chunk.unwrap_or(self.input.max(1))
     }
 }

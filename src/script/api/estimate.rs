@@ -16,7 +16,7 @@ pub mod estimate {
     ///
     /// Options: `input` (2048) and `output` (256), tokens of each sequence; `concurrency` (1), sequences held at once; `dtype`,
     /// `quantization` and `kv_cache_dtype`, in place of the model's own; `tensor_parallel` (1), ranks that share each layer;
-    /// `prefill_chunk`, tokens of one step of the prefill (all input of one sequence); `gpu_memory`, bytes of each GPU, and
+    /// `prefill_chunk`, tokens of one full step of the prefill (all input of one sequence); `gpu_memory`, bytes of each GPU, and
     /// `memory_fraction` (0.9), the share of it that may be used.
     ///
     /// The result has `family`, `parameters`, `positions`, `weight_bytes`, `dtype`, `quantization`, `kv_cache_dtype`, `kv_bytes_per_token` (of
