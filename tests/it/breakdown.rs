@@ -1,5 +1,7 @@
 //! Memory by component: recorded starts of real engines, simulated ones, and what people see of it.
 
+mod engines;
+
 use profiler::engine::read_start;
 use serde_json::{Value, json};
 
@@ -92,6 +94,7 @@ fn assert_adds_up(breakdown: &Value) {
 #[test]
 fn the_default_start_of_vllm_is_explained() {
     let mut facts = vllm("default");
+    assert_eq!(facts["max_num_batched_tokens"][0]["value"], 8192);
     facts["loading"][0]["before"] = json!({ "gpu0": used("default", 45.80) });
     facts["weights_bytes"][0]["after"] = json!({ "gpu0": used("default", 47.70) });
     let usage = json!({
@@ -186,6 +189,9 @@ fn the_script_shows_the_breakdown_of_the_simulated_engine_and_so_does_show() {
         .run()
         .success()
         .stdout("memory of sim, GiB")
+        .stdout("repeated: 3 times: ")
+        .stdout("memory in use by stage, GiB")
+        .stdout("before  loaded  warmed up   peak  after")
         .stdout("SIMULATED");
     let document = Profiler::new().args(["show", &folder, "--json"]).run().success().json();
     let found = &document["result"];
@@ -194,6 +200,13 @@ fn the_script_shows_the_breakdown_of_the_simulated_engine_and_so_does_show() {
     let (unexplained, _) = part(found, "unexplained");
     assert!(unexplained.abs() < 0.05, "{unexplained}");
     assert_eq!(found["details"]["repeats"]["physical"]["n"], 3);
+    // Every stage was seen, the last once the script had ended its engine.
+    let stages = &document["memory"]["engine-1"];
+    assert_eq!(stages["after"]["sum"], stages["baseline"]["sum"]);
+    assert!(
+        stages["loaded"]["sum"].as_u64() <= stages["peak"]["sum"].as_u64(),
+        "{stages}"
+    );
     assert_eq!(found["per_gpu"][0]["total"], found["all"]["total"]);
 }
 
