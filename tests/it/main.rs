@@ -36,6 +36,7 @@ mod probes;
 mod process;
 mod prompt;
 mod readme;
+mod real_runs;
 mod repl;
 mod resume;
 mod run;

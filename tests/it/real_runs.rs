@@ -1,0 +1,148 @@
+//! Runs on H200 machines, kept as they were left: what this program says of them today is what was found then.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::support::{Outcome, Profiler};
+
+const GIB: f64 = 1_073_741_824.0;
+
+fn folder(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests/data/runs", name].iter().collect()
+}
+
+#[track_caller]
+fn shown(name: &str) -> Outcome {
+    Profiler::new().arg("show").arg(folder(name)).run().success()
+}
+
+/// The verdict of each value of an axis that a run asked.
+fn verdicts(name: &str, axis: &str) -> BTreeMap<u64, String> {
+    let journal = std::fs::read_to_string(folder(name).join("journal.jsonl")).unwrap();
+    let events = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events
+        .filter(|event| event["event"] == "point")
+        .map(|event| {
+            let verdict = event["verdict"].as_str().unwrap().to_owned();
+            (event["point"][axis].as_u64().unwrap(), verdict)
+        })
+        .collect()
+}
+
+/// The parts of the first breakdown of a run, in GiB: `all`, or one device's.
+#[track_caller]
+fn parts(breakdown: &Value) -> BTreeMap<String, f64> {
+    let parts = breakdown["parts"].as_array().unwrap().iter().map(|part| {
+        let name = part["component"].as_str().unwrap().to_owned();
+        (name, part["bytes"].as_f64().unwrap() / GIB)
+    });
+    parts.collect()
+}
+
+fn result(name: &str) -> Value {
+    Profiler::new()
+        .args(["show", "--json"])
+        .arg(folder(name))
+        .run()
+        .success()
+        .json()["result"]
+        .clone()
+}
+
+#[test]
+fn the_longest_context_that_vllm_answers_is_found_to_the_token() {
+    shown("vllm-longest").stdout("63265      64").nowhere("SIMULATED");
+    let asked = verdicts("vllm-longest", "input");
+    assert_eq!(asked[&63_265], "ok");
+    // Within the 63,344 tokens that the engine claims, and yet it waits for ever.
+    assert_eq!(asked[&63_266], "refused");
+    assert_eq!(asked[&63_280], "refused");
+    assert_eq!(asked[&63_297], "start_failed");
+}
+
+#[test]
+fn the_search_over_concurrency_agrees_with_asking_every_one() {
+    shown("vllm-concurrency").stdout("29   2000     128");
+    let searched = verdicts("vllm-concurrency", "concurrency");
+    let direct = verdicts("vllm-concurrency-direct", "concurrency");
+    assert!(searched.len() == 7 && direct.len() == 24);
+    for (concurrency, verdict) in &direct {
+        let expected = if *concurrency <= 29 { "ok" } else { "preempted" };
+        assert_eq!(verdict, expected, "{concurrency}");
+    }
+    for (concurrency, verdict) in &searched {
+        assert_eq!(direct.get(concurrency).unwrap_or(verdict), verdict, "{concurrency}");
+    }
+    assert!(searched.contains_key(&29) && searched.contains_key(&30));
+}
+
+#[test]
+fn a_cuda_oom_within_a_request_is_found_and_survived() {
+    shown("transformers-12gib").stdout("78202      64");
+    let asked = verdicts("transformers-12gib", "input");
+    assert!(asked[&78_202] == "ok" && asked[&79_217] == "oom");
+    let journal = std::fs::read_to_string(folder("transformers-12gib").join("journal.jsonl")).unwrap();
+    let answers: Vec<Value> = journal
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|event| event["event"] == "point")
+        .map(|event| event["answer"].clone())
+        .collect();
+    assert_eq!(answers.iter().filter(|answer| answer["started"] == true).count(), 1);
+    for answer in answers.iter().filter(|answer| answer["verdict"] == "oom") {
+        assert_eq!(answer["cause"], "cuda");
+        assert_eq!(answer["evidence"]["survived"], true);
+        assert_eq!(answer["evidence"]["phase"], "request");
+        assert!(!answer["evidence"]["allocations"].as_array().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn the_memory_of_vllm_is_explained_but_for_less_than_half_a_gib() {
+    let breakdown = result("vllm-breakdown");
+    let parts = parts(&breakdown["all"]);
+    assert!(parts["unexplained"].abs() < 0.5, "{parts:?}");
+    assert!((parts["weights"] - 13.54).abs() < 0.01 && (parts["kv_pool"] - 111.13).abs() < 0.01);
+    let outermost: f64 = parts
+        .iter()
+        .filter(|(name, _)| *name != "kv_used")
+        .map(|(_, gib)| gib)
+        .sum();
+    assert!((outermost - breakdown["all"]["total"].as_f64().unwrap() / GIB).abs() < 1e-6);
+}
+
+#[test]
+fn two_gpus_are_told_apart() {
+    let two = result("vllm-two-gpus");
+    let each = two["per_gpu"].as_array().unwrap();
+    assert_eq!(each.len(), 2);
+    for gpu in each {
+        let parts = parts(gpu);
+        assert!((parts["weights"] - 6.8).abs() < 0.01, "{parts:?}");
+        assert!(parts["unexplained"].abs() < 0.5, "{parts:?}");
+    }
+    let sum: u64 = each.iter().map(|gpu| gpu["total"].as_u64().unwrap()).sum();
+    assert_eq!(Some(sum), two["all"]["total"].as_u64());
+}
+
+#[test]
+fn an_estimate_of_the_architecture_comes_near_what_vllm_measured() {
+    let config = include_str!("../data/shapes/llama-8b-shape.config.json");
+    let compared = Profiler::new()
+        .file("shape/config.json", config)
+        .arg("compare")
+        .arg(folder("vllm-breakdown"))
+        .args(["--with", "estimate", "--model", "shape", "--json"])
+        .run()
+        .success()
+        .json();
+    let off = |component: &str| {
+        let rows = compared["cases"][0]["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["term"] == component).unwrap();
+        row["percent"].as_f64().unwrap()
+    };
+    assert!(off("weights").abs() < 1.0, "{compared}");
+    assert!(off("kv_pool").abs() < 0.1, "{compared}");
+}
