@@ -3,8 +3,9 @@
 //! Pure: no clock, no network, no Rhai. A limit is monotone: what fits at a point fits at every easier one.
 //!
 //! [`Axis`] and [`Lattice`] turn every axis the same way round; `shadow` answers what lies below what, `corners` where the
-//! open region begins, `volume` how much there is of it; [`Boundary`] holds the points; `refine`, `rays` and `grid` propose some; [`Truth`] is
-//! what a search is held against where the answer is known, and `least` the fewest probes that could prove as much.
+//! open region begins, `volume` how much there is of it; [`Boundary`] holds the points; `refine`, `rays` and `grid` propose
+//! some, and `neighbours` pairs those that are known as tgi-profiler's search does; [`Truth`] is what a search is held against
+//! where the answer is known, and `least` the fewest probes that could prove as much.
 
 mod answer;
 mod axis;
@@ -17,6 +18,7 @@ mod lattice;
 mod least;
 mod line;
 mod model;
+mod neighbours;
 mod point;
 mod rays;
 mod record;
@@ -32,6 +34,7 @@ pub use axis::{Axis, Easier, Scale};
 pub use boundary::{Boundary, Class, Options};
 pub use lattice::Lattice;
 pub use line::{Bracket, Prediction};
+pub use neighbours::{Nearness, Pair};
 pub use point::{Point, Scalar};
 pub use record::Record;
 pub use truth::Truth;

@@ -3,11 +3,11 @@
 use rhai::plugin::*;
 use rhai::{Array, Map};
 
-use crate::boundary::{Axis, Point, Scalar};
+use crate::boundary::{Axis, Nearness, Point, Scalar};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
-use crate::script::{Caught, from_script, host, to_script};
+use crate::script::{Caught, from_script, host, options, to_script};
 
 fn to_point(map: &Map) -> Result<Point> {
     let coordinate = |(name, value): (&rhai::Identifier, &Dynamic)| {
@@ -75,6 +75,43 @@ fn points_of(list: Array) -> Result<Vec<Point>> {
 
 fn size(count: i64, what: &str) -> Result<usize> {
     usize::try_from(count).map_err(|_| Fault::usage(format!("`{what}` takes a number from 0, not {count}")))
+}
+
+/// Options of `pairs`, by the names that tgi-profiler gives them.
+#[derive(serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PairOptions {
+    k_neighbors: usize,
+    m_random: usize,
+    distance_scale: f64,
+    consistency_radius: f64,
+    seed: i64,
+}
+
+impl Default for PairOptions {
+    fn default() -> Self {
+        Self {
+            k_neighbors: 5,
+            m_random: 3,
+            distance_scale: 1000.0,
+            consistency_radius: 1000.0,
+            seed: 0,
+        }
+    }
+}
+
+fn nearness(given: Map) -> Result<Nearness> {
+    let given = options::<PairOptions>(given)?;
+    if !(given.distance_scale > 0.0 && given.consistency_radius >= 0.0) {
+        return Err(Fault::usage("`distance_scale` is above 0, and `consistency_radius` not below"));
+    }
+    Ok(Nearness {
+        nearest: given.k_neighbors,
+        far: given.m_random,
+        seed: given.seed.cast_unsigned(),
+        scale: given.distance_scale,
+        radius: given.consistency_radius,
+    })
 }
 
 /// What is known of where points stop fitting, and what to probe next.
@@ -459,6 +496,44 @@ pub mod boundary {
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn grid(map: &mut BoundaryHandle, size: i64) -> Caught<Array> {
         Ok(from_points(&map.lock().grid(super::size(size, "grid")?)?))
+    }
+
+    /// Pairs of neighbours among `points` of which one is proven to fit and one to fail: `#{ fits, fails, distance, middle,
+    /// consistency, crowding }`. Distances are Euclidean, in the axes' own units.
+    ///
+    /// Neighbours are the `k_neighbors` (5) nearest points of each and `m_random` (3) far ones, drawn with `seed` (0) in proportion
+    /// to their distance. `middle` is the point between the two, none of `points`. `consistency` is the share of the other points
+    /// within `consistency_radius` (1000) of the fitting one that are as the pair has it (nearer to the one of their own kind), 0.5
+    /// where there is none; `crowding` is the sum of exp(-distance / `distance_scale` (1000)) from the middle to every point.
+    ///
+    /// # Errors
+    ///
+    /// `limit` for more than 5,000 points; `usage` for a negative number, or a scale of 0.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 40 }, "ok");
+    /// map.record(#{ input: 80 }, "oom");
+    /// let pair = map.pairs([#{ input: 40 }, #{ input: 80 }], #{ k_neighbors: 1 })[0];
+    /// assert(pair.fits.input == 40 && pair.fails.input == 80 && pair.middle.input == 60 && pair.distance == 40.0);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn pairs(map: &mut BoundaryHandle, points: Array, options: Map) -> Caught<Array> {
+        let pairs = map.lock().pairs(&points_of(points)?, nearness(options)?)?;
+        let row = |pair: &crate::boundary::Pair| -> Dynamic {
+            Map::from([
+                ("fits".into(), from_point(&pair.fits)),
+                ("fails".into(), from_point(&pair.fails)),
+                ("distance".into(), pair.distance.into()),
+                ("middle".into(), from_point(&pair.middle)),
+                ("consistency".into(), pair.consistency.into()),
+                ("crowding".into(), pair.crowding.into()),
+            ])
+            .into()
+        };
+        Ok(pairs.iter().map(row).collect())
     }
 
     /// The point of the box that is easiest on every axis.
