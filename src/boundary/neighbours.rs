@@ -67,7 +67,10 @@ impl Boundary {
         if points.len() > MOST_POINTS {
             return Err(Fault::new(
                 Kind::Limit,
-                format!("{} points are too many to pair, which ends at {MOST_POINTS}", points.len()),
+                format!(
+                    "{} points are too many to pair, which ends at {MOST_POINTS}",
+                    points.len()
+                ),
             )
             .hint("search with fewer rounds or a smaller grid"));
         }
@@ -180,7 +183,10 @@ fn consistency(places: &[Place], fits: usize, fails: usize, radius: f64) -> f64 
 }
 
 fn crowding(places: &[Place], at: &[f64], scale: f64) -> f64 {
-    places.iter().map(|place| (-distance(&place.at, at) / scale).exp()).sum()
+    places
+        .iter()
+        .map(|place| (-distance(&place.at, at) / scale).exp())
+        .sum()
 }
 
 fn distance(from: &[f64], to: &[f64]) -> f64 {
@@ -275,7 +281,9 @@ mod tests {
     #[test]
     fn far_ones_are_drawn_in_proportion_to_their_distance() {
         let others = [(1.0, 7), (3.0, 8)];
-        let draws = (0..1000).filter(|n| drawn(&others, f64::from(*n) / 1000.0) == Some(8)).count();
+        let draws = (0..1000)
+            .filter(|n| drawn(&others, f64::from(*n) / 1000.0) == Some(8))
+            .count();
         assert_eq!(draws, 750);
         assert_eq!(drawn(&[], 0.5), None);
     }

@@ -12,8 +12,8 @@ use super::shipped;
 use super::source::Source;
 use crate::fault::{Fault, Result};
 
-/// The module that holds the strategies, and the folder of its parts.
-const STRATEGY: &str = "search";
+/// The modules that hold strategies; with each the folder of its parts.
+const STRATEGIES: [&str; 2] = ["search", "neighbours"];
 
 /// Copies the shipped script `name` (or the module `std/…`) to `target`, with the strategy beside it when asked. Gives the
 /// files written, the copy first. Nothing is overwritten: when any of them exists, none is written.
@@ -157,7 +157,8 @@ fn strategies(text: &str) -> BTreeMap<String, String> {
 
 /// Imports of the strategy; the first group is the module below `std/`.
 fn imports() -> Regex {
-    Regex::new(&format!("import \"std/({STRATEGY}(?:/[a-z0-9_/]+)?)\"")).expect("a valid pattern")
+    let names = STRATEGIES.join("|");
+    Regex::new(&format!("import \"std/((?:{names})(?:/[a-z0-9_/]+)?)\"")).expect("a valid pattern")
 }
 
 /// How the module `from` (empty: the script beside them) imports the module `to`, once both are files.

@@ -46,6 +46,7 @@ mod search;
 mod signals;
 mod sim;
 mod starts;
+mod strategies;
 mod support;
 mod telemetry;
 mod tenancy;

@@ -316,7 +316,7 @@ fn the_shipped_scripts_search_with_any_engine() {
         assert(name == "auto" && options.model == "meta-llama/Llama-3.1-8B-Instruct" && options.gpus == [0]);
     }
     fn probe(p) { #{ verdict: if p.input + p.output <= 6000 { "ok" } else { "oom" }, started: false } }"#;
-    for script in ["adaptive", "grid", "bisect"] {
+    for script in ["adaptive", "grid", "bisect", "neighbours"] {
         let text = std::fs::read_to_string(format!("{}/scripts/{script}.rhai", env!("CARGO_MANIFEST_DIR"))).unwrap();
         let own = text
             .replace("\"std/engines\"", "\"./engines\"")

@@ -103,7 +103,9 @@ impl Default for PairOptions {
 fn nearness(given: Map) -> Result<Nearness> {
     let given = options::<PairOptions>(given)?;
     if !(given.distance_scale > 0.0 && given.consistency_radius >= 0.0) {
-        return Err(Fault::usage("`distance_scale` is above 0, and `consistency_radius` not below"));
+        return Err(Fault::usage(
+            "`distance_scale` is above 0, and `consistency_radius` not below",
+        ));
     }
     Ok(Nearness {
         nearest: given.k_neighbors,
