@@ -1,4 +1,3 @@
-//! Strategies beyond `std/search`: rules of one's own, and the method of tgi-profiler.
+//! Strategies beyond `std/search`: the method of tgi-profiler.
 
-mod follow;
 mod neighbours;
