@@ -1,12 +1,13 @@
 //! Every failure that the engines' documentation or sources word (tests/data/failures), read by the shipped adapters.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use profiler::engine::{Adapter, Reading, read_request, read_start};
+use profiler::engine::{Adapter, FailureRule, Reading, RulePhase, read_request, read_start};
 use profiler::script;
+use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -126,4 +127,100 @@ fn figures_of_torch_are_read_wherever_it_gives_them() {
             .filter(|one| one.total.is_some() && one.free.is_some());
         assert_eq!(full.count(), told.min(1), "{failure:?}: {reading:?}");
     }
+}
+
+/// The alternatives of a pattern that stand beside each other at its top.
+fn alternatives(pattern: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let (mut depth, mut escaped) = (0, false);
+    for letter in pattern.chars() {
+        match letter {
+            _ if escaped => {}
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            '|' if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        escaped = letter == '\\' && !escaped;
+        parts.last_mut().unwrap().push(letter);
+    }
+    parts
+}
+
+/// A rule and its alternatives.
+struct Parts {
+    phase: RulePhase,
+    unless: Option<Regex>,
+    alternatives: Vec<Regex>,
+}
+
+impl Parts {
+    fn of(rule: &FailureRule) -> Self {
+        let compile = |pattern: &str| Regex::new(pattern).unwrap();
+        Self {
+            phase: rule.phase,
+            unless: rule.unless.as_deref().map(compile),
+            alternatives: alternatives(&rule.pattern).iter().map(|part| compile(part)).collect(),
+        }
+    }
+
+    /// The alternatives that this failure shows. What is taken back shows nothing.
+    fn shown(&self, failure: &Failure) -> Vec<&str> {
+        let back = |unless: &Regex| failure.log.iter().rposition(|line| unless.is_match(line));
+        let from = self.unless.as_ref().and_then(back).map_or(0, |last| last + 1);
+        let texts = || failure.message.iter().chain(&failure.log[from..]);
+        let shown = self
+            .alternatives
+            .iter()
+            .filter(|part| texts().any(|text| part.is_match(text)));
+        shown.map(Regex::as_str).collect()
+    }
+}
+
+/// The alternatives of all rules that decide none of these failures.
+fn idle(rules: &[Parts], failures: &[&Failure]) -> BTreeSet<String> {
+    let all = rules.iter().flat_map(|rule| &rule.alternatives);
+    let mut idle: BTreeSet<String> = all.map(|part| part.as_str().to_owned()).collect();
+    for failure in failures {
+        let phase = match failure.when {
+            When::Start => RulePhase::Start,
+            When::Request => RulePhase::Request,
+        };
+        let decides = rules
+            .iter()
+            .filter(|rule| rule.phase == RulePhase::Any || rule.phase == phase)
+            .map(|rule| rule.shown(failure))
+            .find(|shown| !shown.is_empty());
+        for part in decides.into_iter().flatten() {
+            idle.remove(part);
+        }
+    }
+    idle
+}
+
+#[test]
+fn every_rule_of_every_engine_decides_a_failure() {
+    let host = Bench::script("").host();
+    let failures = failures();
+    let engines: BTreeSet<&str> = failures.iter().map(|failure| failure.engine.as_str()).collect();
+    let mut idle_of: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for engine in &engines {
+        let rules = script::adapter(&host, engine).unwrap().failures().unwrap();
+        let rules: Vec<_> = rules.iter().map(Parts::of).collect();
+        let of: Vec<_> = failures.iter().filter(|failure| failure.engine == *engine).collect();
+        for pattern in idle(&rules, &of) {
+            idle_of.entry(pattern).or_default().insert(engine);
+        }
+    }
+    // What allocators and machines say is the same of all engines: one that shows it is enough.
+    let common = include_str!("../../stdlib/failures.rhai");
+    let shared = |pattern: &String| common.contains(pattern.as_str());
+    let wrong: Vec<_> = idle_of
+        .iter()
+        .filter(|(pattern, of)| of.len() == engines.len() || !shared(pattern))
+        .collect();
+    assert!(wrong.is_empty(), "no failure shows them: {wrong:#?}");
 }
