@@ -3,6 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use profiler::engine::{Facts, MetricRules};
+use profiler::runtime::Launch;
+use regex::Regex;
 use serde_json::json;
 
 use crate::support::{Profiler, model, temp};
@@ -62,6 +65,32 @@ fn the_adapter_of_the_readme_is_sound_and_drives_a_server() {
             "fails": "start_failed", "cause": "memory",
         })
     );
+}
+
+#[test]
+fn the_page_names_all_that_an_adapter_may_give() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("stdlib/engines/README.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, contract) = page.split_once("## The contract").unwrap();
+    let mut launch = json!(Launch::default());
+    // What is refused in any case, and what the program fills in.
+    for key in [
+        "privileged",
+        "network",
+        "pid",
+        "ipc",
+        "devices",
+        "capabilities",
+        "security",
+        "in_process",
+    ] {
+        assert!(launch.as_object_mut().unwrap().remove(key).is_some(), "{key}");
+    }
+    let parts = [launch, json!(Facts::default()), json!(MetricRules::default())];
+    for key in parts.iter().flat_map(|part| part.as_object().unwrap().keys()) {
+        let told = Regex::new(&format!(r"\b{key}\b")).unwrap();
+        assert!(told.is_match(contract), "`{key}` is not on the page");
+    }
 }
 
 #[test]
