@@ -122,6 +122,9 @@ pub struct Facts {
     /// The numbers of a map are added up.
     #[serde(deserialize_with = "one_or_more")]
     pub info: BTreeMap<String, Vec<InfoRule>>,
+    /// By fact, what lies on the GPUs, the fact of the whole: where it is less, the rest lies on the host, and the engine serves another
+    /// configuration than asked.
+    pub parts: BTreeMap<String, String>,
     /// By which lines the phases of a start are known. Before the first of them, weights are loaded.
     pub progress: Vec<ProgressRule>,
 }

@@ -12,7 +12,7 @@ use super::options::LaunchOptions;
 use super::pace::Pace;
 use super::plan::{Next, StartFailure, Starts};
 use super::prompting::Prompting;
-use super::rules::Rules;
+use super::rules::{Rules, degraded};
 use super::server::Server;
 use super::start::Ready;
 use super::told::Told;
@@ -381,9 +381,9 @@ impl Engine {
                 "options": self.options.shown(),
             }),
         })?;
-        if let Some(line) = ready.facts.get("degraded") {
+        for how in degraded(&ready.facts, &self.rules.parts, self.gpu_vendor().is_some()) {
             self.context.run.warn(format!(
-                "`{}` serves another configuration than asked: {line}",
+                "`{}` serves another configuration than asked: {how}",
                 self.name()
             ))?;
         }

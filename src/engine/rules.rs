@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::allocation::allocations;
-use super::facts::FactRules;
+use super::facts::{FactRules, Found};
 use super::failure::{Exit, FailureRules, Signs};
 use super::pattern::compile;
 use super::progress::{Progress, REQUEST};
@@ -26,6 +26,7 @@ pub(super) struct Rules {
     pub(super) failures: FailureRules,
     pub(super) metrics: MetricRules,
     pub(super) info: Vec<(String, Vec<InfoRule>)>,
+    pub(super) parts: BTreeMap<String, String>,
     pub(super) progress: Progress,
 }
 
@@ -48,8 +49,23 @@ impl Rules {
             failures: FailureRules::new(adapter.failures()?)?,
             metrics: facts.metrics,
             info: facts.info.into_iter().collect(),
+            parts: facts.parts,
         })
     }
+}
+
+/// How an engine serves another configuration than asked: in its own words, and by what of it is not on the GPUs. Without GPUs that were
+/// asked for, nothing has to be there.
+pub(super) fn degraded(facts: &Found, parts: &BTreeMap<String, String>, on_gpus: bool) -> Vec<String> {
+    let words = facts
+        .get("degraded")
+        .map(|line| line.as_str().map_or_else(|| line.to_string(), str::to_owned));
+    let count = |fact: &str| facts.get(fact).and_then(Value::as_u64);
+    let partly = parts.iter().filter_map(|(part, whole)| {
+        let (some, all) = (count(part)?, count(whole)?);
+        (some < all && (some > 0 || on_gpus)).then(|| format!("`{part}` is {some} of {all}, the rest is on the host"))
+    });
+    words.into_iter().chain(partly).collect()
 }
 
 /// What an adapter reads from what an engine wrote.
@@ -121,4 +137,26 @@ fn read(
         },
         allocations: allocations(messages.iter().chain(&log)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_only_partly_on_the_gpus_is_degraded() {
+        let parts = [("layers_on_gpu".to_owned(), "layers".to_owned())].into();
+        let told = |layers: u64, on_gpus| {
+            let facts = [("layers_on_gpu", layers), ("layers", 33)].map(|(name, n)| (name.to_owned(), json!(n)));
+            degraded(&facts.into(), &parts, on_gpus)
+        };
+        assert_eq!(told(33, true), [""; 0]);
+        assert_eq!(told(20, true), ["`layers_on_gpu` is 20 of 33, the rest is on the host"]);
+        assert_eq!(told(20, false).len(), 1);
+        assert_eq!((told(0, true).len(), told(0, false).len()), (1, 0));
+        let words = [("degraded".to_owned(), json!("context size reduced"))].into();
+        assert_eq!(degraded(&words, &parts, true), ["context size reduced"]);
+    }
 }

@@ -217,7 +217,7 @@ impl Engine {
     }
 
     /// Whose GPUs the engine gets, `nvidia` or `amd`: images differ. Nothing where it gets none, or none is seen.
-    fn gpu_vendor(&self) -> Option<Vendor> {
+    pub(super) fn gpu_vendor(&self) -> Option<Vendor> {
         if self.options.gpus.is_empty() || self.runtime == RuntimeKind::Sim {
             return None;
         }

@@ -223,6 +223,16 @@ fn a_gpu_runs_out_of_memory_in_a_request() {
             oom,
             Some(false),
         ),
+        // A shard that fails takes the launcher with it, a moment after its 424.
+        request(
+            "tgi",
+            json!({
+                "status": 424, "then": "exits", "message": format!("Request failed during generation: Server error: {TORCH}"),
+                "log": ["ERROR text_generation_launcher: Shard 0 crashed", "Error: ShardFailed"],
+            }),
+            oom,
+            Some(false),
+        ),
         request(
             "llamacpp",
             json!({ "log": ["CUDA error: out of memory"], "then": "exits", "ending": { "code": 134 } }),
