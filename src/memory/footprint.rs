@@ -13,19 +13,21 @@ pub struct Footprint {
     pub all: Breakdown,
     /// Each device.
     pub per_gpu: Vec<Breakdown>,
-    /// What tensor parallel adds; none on one device, and where nobody knows what one copy of the weights takes.
+    /// What tensor parallel costs; none on one device, and where nothing is known of the model on one device.
     pub overhead: Option<Overhead>,
     /// What else the script tells of it, by name: repeats, data types, the engine.
     #[serde(default)]
     pub details: Value,
 }
 
-/// What tensor parallel really adds: what the ranks hold together beyond the KV cache and one copy of the weights. Weights that are
-/// replicated, a context and buffers of the communication library for each rank, activations.
+/// What sharing the model between devices costs, without the KV cache and other tenants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overhead {
-    /// Bytes. Below zero where the copy of the weights that was given is not the one that is loaded.
+    /// What it goes beyond.
+    #[serde(default)]
+    pub beyond: Beyond,
+    /// Bytes. Below zero where all devices together hold less than what it goes beyond.
     pub bytes: i64,
     /// The least sure of its figures.
     pub provenance: Provenance,
@@ -33,13 +35,44 @@ pub struct Overhead {
     pub source: String,
 }
 
+/// What the memory of several devices is held against.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Beyond {
+    /// The same engine on one device: the rest is what tensor parallel adds.
+    OneGpu,
+    /// One copy of the weights alone: contexts, buffers of the communication library, activations and graphs of every rank are the rest.
+    #[default]
+    Weights,
+}
+
+/// What is known of the model on one device.
+#[derive(Clone, Copy, Debug)]
+pub enum Alone<'a> {
+    /// The same engine was broken down on one device.
+    Gpu(&'a Breakdown),
+    /// What one copy of the weights takes.
+    Weights(&'a Part),
+}
+
+impl Overhead {
+    /// The name that people read.
+    #[must_use]
+    pub fn title(&self) -> &'static str {
+        match self.beyond {
+            Beyond::OneGpu => "tensor parallel adds",
+            Beyond::Weights => "beyond one copy",
+        }
+    }
+}
+
 impl Footprint {
-    /// Adds devices up. `weights` is what one copy of the weights takes, where that is known.
+    /// Adds devices up. `alone` is what is known of the model on one device.
     ///
     /// # Errors
     ///
     /// `usage` without a device, or where their parts do not nest alike.
-    pub fn of(per_gpu: Vec<Breakdown>, weights: Option<&Part>, details: Value) -> Result<Self> {
+    pub fn of(per_gpu: Vec<Breakdown>, alone: Option<Alone<'_>>, details: Value) -> Result<Self> {
         if per_gpu.is_empty() {
             return Err(Fault::usage("a breakdown needs a device"));
         }
@@ -50,9 +83,7 @@ impl Footprint {
             .filter_map(|component| sum(component, &per_gpu))
             .collect();
         let all = Breakdown::new(None, total, parts)?;
-        let overhead = weights
-            .filter(|_| per_gpu.len() > 1)
-            .map(|weights| overhead(&all, weights));
+        let overhead = alone.filter(|_| per_gpu.len() > 1).map(|alone| overhead(&all, alone));
         Ok(Self {
             all,
             per_gpu,
@@ -82,30 +113,43 @@ fn sum(component: Component, devices: &[Breakdown]) -> Option<Part> {
     })
 }
 
-/// Σ over ranks of what is neither KV cache, nor somebody else's, less one copy of the weights.
-fn overhead(all: &Breakdown, weights: &Part) -> Overhead {
-    let figure = |component| all.part(component).map_or(0, |part: &Part| part.bytes);
-    let kv = match all.part(Component::KvPool) {
-        Some(pool) => pool.bytes,
-        None => figure(Component::KvUsed),
+/// What all ranks hold beside KV cache and other tenants, less what is held alone.
+fn overhead(all: &Breakdown, alone: Alone<'_>) -> Overhead {
+    let (ranks, of_ranks) = beside_cache(all);
+    let (bytes, provenance, beyond, source) = match alone {
+        Alone::Gpu(one) => {
+            let (held, sure) = beside_cache(one);
+            let source =
+                "the physical figure of all ranks, less KV cache and other tenants, and less the same on one GPU";
+            (held, sure, Beyond::OneGpu, source.to_owned())
+        }
+        Alone::Weights(weights) => {
+            let source = format!(
+                "the physical figure of all ranks, less KV cache, other tenants and one copy of the weights ({})",
+                weights.source
+            );
+            (weights.bytes, weights.provenance, Beyond::Weights, source)
+        }
     };
-    let others = figure(Component::OtherTenants);
-    let total = i64::try_from(all.total).unwrap_or(i64::MAX);
-    let used = [Component::KvPool, Component::KvUsed, Component::OtherTenants];
-    let least_sure = used
-        .into_iter()
-        .filter_map(|component| all.part(component))
-        .map(|part| part.provenance)
-        .chain([weights.provenance, Provenance::Computed])
-        .max();
     Overhead {
-        bytes: total - kv - others - weights.bytes,
-        provenance: least_sure.unwrap_or(Provenance::Computed),
-        source: format!(
-            "the physical figure of all ranks, less KV cache, other tenants and one copy of the weights ({})",
-            weights.source
-        ),
+        beyond,
+        bytes: ranks - bytes,
+        provenance: of_ranks.max(provenance).max(Provenance::Computed),
+        source,
     }
+}
+
+/// What is neither KV cache nor somebody else's, and the least sure of the figures that were taken off.
+fn beside_cache(all: &Breakdown) -> (i64, Provenance) {
+    let cache = match all.part(Component::KvPool) {
+        Some(pool) => Some(pool),
+        None => all.part(Component::KvUsed),
+    };
+    let off = || cache.into_iter().chain(all.part(Component::OtherTenants));
+    let total = i64::try_from(all.total).unwrap_or(i64::MAX);
+    let bytes: i64 = off().map(|part| part.bytes).sum();
+    let provenance = off().map(|part| part.provenance).max();
+    (total - bytes, provenance.unwrap_or(Provenance::Measured))
 }
 
 #[cfg(test)]
@@ -140,19 +184,34 @@ mod tests {
             device("b", 110, known(32, Provenance::Assumed)),
         ];
         let copy = part(Component::Weights, 58, Provenance::Computed);
-        let footprint = Footprint::of(devices, Some(&copy), Value::Null).unwrap();
+        let footprint = Footprint::of(devices.clone(), Some(Alone::Weights(&copy)), Value::Null).unwrap();
         let weights = footprint.all.part(Component::Weights).unwrap();
         assert_eq!((weights.bytes, weights.provenance), (62, Provenance::Assumed));
         assert_eq!((footprint.all.total, footprint.all.unexplained()), (210, 15 + 23));
         // 210 - 100 of KV cache - 10 of others - 58 of weights.
-        assert_eq!(footprint.overhead.unwrap().bytes, 42);
+        let overhead = footprint.overhead.unwrap();
+        assert_eq!((overhead.bytes, overhead.title()), (42, "beyond one copy"));
+        // On one GPU, 75 beside the cache: 58 of weights, 10 of context, and 7 that nothing explains.
+        let one = device(
+            "a",
+            125,
+            vec![
+                part(Component::KvPool, 50, Provenance::EngineReported),
+                part(Component::Weights, 58, Provenance::EngineReported),
+            ],
+        );
+        let overhead = Footprint::of(devices, Some(Alone::Gpu(&one)), Value::Null)
+            .unwrap()
+            .overhead
+            .unwrap();
+        assert_eq!((overhead.bytes, overhead.title()), (25, "tensor parallel adds"));
     }
 
     #[test]
     fn one_device_has_no_overhead_and_a_part_of_one_of_two_says_so() {
         let copy = part(Component::Weights, 30, Provenance::Computed);
         let alone = device("a", 100, vec![copy.clone()]);
-        let footprint = Footprint::of(vec![alone.clone()], Some(&copy), Value::Null).unwrap();
+        let footprint = Footprint::of(vec![alone.clone()], Some(Alone::Weights(&copy)), Value::Null).unwrap();
         assert_eq!(footprint.overhead, None);
         let two = Footprint::of(vec![alone, device("b", 100, Vec::new())], None, Value::Null).unwrap();
         let weights = two.all.part(Component::Weights).unwrap();

@@ -103,7 +103,7 @@ impl<'a> Figures<'a> {
         if let Some(overhead) = &self.footprint.overhead {
             let figures = vec![self.gib(overhead.bytes)];
             let width = (self.columns.len() - 1) * (FIGURE + GAP);
-            let row = line("tensor parallel adds", figures, &self.share(overhead.bytes), "");
+            let row = line(overhead.title(), figures, &self.share(overhead.bytes), "");
             let provenance = overhead.provenance.to_string();
             lines.push(format!("{}{:width$}  {provenance}", row.trim_end(), ""));
         }
@@ -149,7 +149,7 @@ fn sources(footprint: &Footprint, page: Page) -> String {
     let overhead = footprint
         .overhead
         .iter()
-        .map(|overhead| format!("tensor parallel adds: {}", overhead.source));
+        .map(|overhead| format!("{}: {}", overhead.title(), overhead.source));
     let lines = explained.chain(overhead).map(|text| wrapped(&text, page.width));
     format!("where the figures come from\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
@@ -216,7 +216,7 @@ fn wrapped(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Provenance;
+    use crate::memory::{Alone, Provenance};
 
     const GIB: i64 = 1 << 30;
 
@@ -242,7 +242,7 @@ mod tests {
         let copy = part(Component::Weights, 18 * GIB, None);
         Footprint::of(
             (0..devices).map(device).collect(),
-            Some(&copy),
+            Some(Alone::Weights(&copy)),
             serde_json::json!({"engine": "vllm", "n": 3}),
         )
         .unwrap()
@@ -275,7 +275,7 @@ mod tests {
             text.contains("  weights                  21.00     10.50     10.50   33.9 %  engine-reported"),
             "{text}"
         );
-        assert!(text.contains("  tensor parallel adds"), "{text}");
+        assert!(text.contains("  beyond one copy"), "{text}");
         assert!(text.contains("  [1] GPU-1"), "{text}");
         let text = breakdown("vllm", &footprint(8), false, Page::default());
         assert!(text.contains("lowest   highest"), "{text}");

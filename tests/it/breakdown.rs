@@ -358,3 +358,13 @@ fn an_unknown_option_of_a_breakdown_is_named() {
             .error();
     assert!(error.contains("unknown option `att`"), "{error}");
 }
+
+#[test]
+fn what_tensor_parallel_adds_cannot_be_measured_on_one_gpu() {
+    Profiler::new()
+        .args(["run", "memory_breakdown", "--set", "engine=sim", "--set", "one_gpu=true"])
+        .run()
+        .code(1)
+        .stderr("`one_gpu` measures what tensor parallel adds")
+        .stderr("gpus=[0,1] tensor_parallel=2");
+}

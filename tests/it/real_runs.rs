@@ -146,3 +146,22 @@ fn an_estimate_of_the_architecture_comes_near_what_vllm_measured() {
     assert!(off("weights").abs() < 1.0, "{compared}");
     assert!(off("kv_pool").abs() < 0.1, "{compared}");
 }
+
+#[test]
+fn what_tensor_parallel_adds_is_measured_against_one_gpu() {
+    let script = r#"
+        let p = params(#{ one: param(#{}, "the breakdown on one GPU"), two: param(#{}, "the breakdown on two") });
+        note_breakdown("vllm", #{ devices: p.two.per_gpu, one_gpu: p.one.all })
+    "#;
+    let given = serde_json::json!({ "one": result("vllm-one-gpu"), "two": result("vllm-two-gpus") });
+    let found = Profiler::new()
+        .file("adds.rhai", script)
+        .file("given.json", given.to_string())
+        .args(["run", "adds.rhai", "--params", "given.json", "--json"])
+        .run()
+        .success()
+        .json();
+    let adds = found["result"]["overhead"]["bytes"].as_f64().unwrap() / GIB;
+    // 21.47 GiB beside the KV cache on two GPUs, 16.97 on one.
+    assert!((adds - 4.50).abs() < 0.01, "{adds}");
+}

@@ -5,8 +5,8 @@ use rhai::plugin::*;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::fault::Fault;
-use crate::memory::{Breakdown, Footprint, Part};
+use crate::fault::{Fault, Result};
+use crate::memory::{Alone, Breakdown, Component, Footprint, Part};
 use crate::run::Event;
 use crate::script::{Caught, host, options, to_script};
 
@@ -16,12 +16,13 @@ pub mod memory {
     /// Shows and keeps where the memory of an engine goes, and gives it as `#{ all, per_gpu, overhead, details }`. `memory::breakdown` of
     /// `std/memory` decides what the parts are; this makes them add up.
     ///
-    /// `given` is `#{ devices, weights, details }`. `devices` are `#{ device, total, parts }`: an id, or `()` where there is only one; the physical bytes; and
+    /// `given` is `#{ devices, weights, one_gpu, details }`. `devices` are `#{ device, total, parts }`: an id, or `()` where there is only one; the physical bytes; and
     /// the parts `#{ component, bytes, provenance, source, within }`. A component is one of `weights`, `kv_pool`, `kv_used`, `activations`,
     /// `cuda_graphs`, `runtime_context`, `other_tenants`; a provenance one of `measured`, `engine_reported`, `computed`, `assumed`; `source`
     /// says for people how the figure was got; `within` names the component that a part lies in and does not add to. What the parts leave of
-    /// the total becomes `unexplained`, below zero where they say more than is there. `weights` is the part of one copy of the weights, from
-    /// which the overhead of tensor parallel follows, or `()`; `details` is shown and kept beside it.
+    /// the total becomes `unexplained`, below zero where they say more than is there. What tensor parallel costs follows from `one_gpu`, the
+    /// same engine's breakdown on one GPU (`#{ total, parts }`), or else from `weights`, the part of one copy of the weights; `()` where neither is
+    /// known. `details` is shown and kept beside it.
     ///
     /// # Errors
     ///
@@ -37,13 +38,13 @@ pub mod memory {
     #[rhai_fn(return_raw, volatile)]
     pub fn note_breakdown(context: NativeCallContext, name: &str, given: Map) -> Caught<Dynamic> {
         let given: Given = options(given)?;
-        let devices = given.devices.into_iter();
-        let devices = devices.map(|device| Breakdown::new(device.device, device.total, device.parts));
-        let footprint = Footprint::of(
-            devices.collect::<Result<_, Fault>>()?,
-            given.weights.as_ref(),
-            given.details,
-        )?;
+        let devices = given.devices.into_iter().map(GivenDevice::breakdown);
+        let one_gpu = given.one_gpu.map(GivenDevice::breakdown).transpose()?;
+        let alone = match (&one_gpu, &given.weights) {
+            (Some(one), _) => Some(Alone::Gpu(one)),
+            (None, weights) => weights.as_ref().map(Alone::Weights),
+        };
+        let footprint = Footprint::of(devices.collect::<Result<_, Fault>>()?, alone, given.details)?;
         let value = serde_json::to_value(&footprint).map_err(|error| Fault::internal(error.to_string()))?;
         let name = name.to_owned();
         host(&context).run.note(Event::Breakdown { name, value })?;
@@ -59,6 +60,8 @@ struct Given {
     #[serde(default)]
     weights: Option<Part>,
     #[serde(default)]
+    one_gpu: Option<GivenDevice>,
+    #[serde(default)]
     details: Value,
 }
 
@@ -69,4 +72,13 @@ struct GivenDevice {
     device: Option<String>,
     total: u64,
     parts: Vec<Part>,
+}
+
+impl GivenDevice {
+    /// A breakdown that was made already may be given again: what was unexplained follows anew.
+    fn breakdown(self) -> Result<Breakdown, Fault> {
+        let parts = self.parts.into_iter();
+        let told = parts.filter(|part| part.component != Component::Unexplained);
+        Breakdown::new(self.device, self.total, told.collect())
+    }
 }
