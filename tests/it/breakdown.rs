@@ -362,7 +362,14 @@ fn an_unknown_option_of_a_breakdown_is_named() {
 #[test]
 fn what_tensor_parallel_adds_cannot_be_measured_on_one_gpu() {
     Profiler::new()
-        .args(["run", "memory_breakdown", "--set", "engine=sim", "--set", "one_gpu=true"])
+        .args([
+            "run",
+            "memory_breakdown",
+            "--set",
+            "engine=sim",
+            "--set",
+            "one_gpu=true",
+        ])
         .run()
         .code(1)
         .stderr("`one_gpu` measures what tensor parallel adds")
