@@ -84,7 +84,7 @@ impl ScriptOptions {
     }
 
     /// What `--allow` gives, and what counts as allowed since the user named it with `--set`: an address, a container, a
-    /// folder of the model. A file of parameters may be a stranger's, as a script may: what it names is not allowed by that.
+    /// folder of the model, a file of results. A file of parameters may be a stranger's, as a script may: what it names is not allowed by that.
     pub(super) fn permits(&self) -> Result<Permits> {
         let mut permits = Permits::parse(&self.allow)?;
         for text in &self.set {
@@ -97,6 +97,10 @@ impl ScriptOptions {
                     }
                 }
                 "container" => permits.name_container(&value),
+                "resume_from" => {
+                    // What is not there is told where the script reads it.
+                    let _ = permits.name_results(Path::new(&value));
+                }
                 "model" | "tokenizer" => {
                     // A name that is no folder is one of the hub.
                     let _ = permits.name_model(Path::new(&value));

@@ -11,3 +11,13 @@ pub(super) fn now() -> String {
 pub(super) fn stamp() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H%M%SZ").to_string()
 }
+
+/// Now, UTC, as tgi-profiler names its files: `20261121_033000`.
+pub(super) fn compact() -> String {
+    Timestamp::now().strftime("%Y%m%d_%H%M%S").to_string()
+}
+
+/// Now, UTC, as tgi-profiler writes a time, without a zone: `2026-11-21T03:30:00.123456`.
+pub(super) fn zoneless() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
+}

@@ -38,9 +38,9 @@ pub enum Event {
         /// Its arguments: what a resume compares.
         args: Value,
     },
-    /// It is finished; on disk before anything else begins.
+    /// It is finished; on disk before anything else begins. Also: results of another tool were read.
     Done {
-        /// `probe`, `load` or `experiment`.
+        /// `probe`, `load`, `experiment` or `results`.
         kind: String,
         /// Its arguments: what a resume compares.
         args: Value,

@@ -165,7 +165,7 @@ impl Found {
             },
             Event::Record { name, value } => self.records.push((name, value)),
             Event::Done { kind, args, answer } => {
-                self.finished += 1;
+                self.finished += u64::from(kind != "results");
                 if kind == "load" {
                     self.loads.push((args, answer));
                 }

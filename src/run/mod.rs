@@ -3,13 +3,14 @@
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal keeps it, listeners (the live view) show it.
 //! What was finished before a kill is answered from the journal by [`Run::replay`]. `begin` makes runs and takes them up
 //! again, `plan` tells what must be the same then, `keeper` writes the folder, `found` reads it. [`import`] reads what
-//! other tools left, and `account` puts a run of ours into the same form.
+//! other tools left, [`export`] writes what they read, and `account` puts a run of ours into the same form.
 
 mod account;
 mod begin;
 mod clock;
 mod disk;
 mod event;
+pub mod export;
 mod folder;
 mod found;
 pub mod import;
@@ -93,6 +94,19 @@ impl Run {
     /// What an earlier life of the run left under that name stays: the file of this life is then numbered.
     pub fn file(&self, room: &str, name: &str) -> Result<Option<PathBuf>> {
         self.keeper.as_ref().map(|keeper| keeper.file(room, name)).transpose()
+    }
+
+    /// Writes a document for another tool as `STEM_<UTC time>.json`, and gives the file; none where the run leaves no folder.
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` when it cannot be written.
+    pub fn export(&self, stem: &str, document: &Value) -> Result<Option<PathBuf>> {
+        let path = self.file("", &format!("{stem}_{}.json", clock::compact()))?;
+        if let Some(path) = &path {
+            disk::replace_json(path, document)?;
+        }
+        Ok(path)
     }
 
     /// Keeps a module as it runs, by its name: `std/search.rhai`, or a path from the script's folder.

@@ -38,7 +38,8 @@ impl Tally {
                     self.peaks.insert((*boundary, point.to_string()), peak);
                 }
             }
-            Event::Done { .. } => self.finished += 1,
+            // What another tool measured was not measured here.
+            Event::Done { kind, .. } => self.finished += u64::from(kind != "results"),
             Event::Memory { total, .. } => self.total = Some(*total),
             Event::Engine { info } => {
                 self.total = info.get("memory_total").and_then(Value::as_u64).or(self.total);

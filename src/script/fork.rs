@@ -13,7 +13,7 @@ use super::source::Source;
 use crate::fault::{Fault, Result};
 
 /// The modules that hold strategies; with each the folder of its parts.
-const STRATEGIES: [&str; 2] = ["search", "neighbours"];
+const STRATEGIES: [&str; 3] = ["search", "neighbours", "model_guided"];
 
 /// Copies the shipped script `name` (or the module `std/…`) to `target`, with the strategy beside it when asked. Gives the
 /// files written, the copy first. Nothing is overwritten: when any of them exists, none is written.

@@ -29,6 +29,7 @@ pub mod reference;
 pub mod repl;
 mod reporting;
 mod resolver;
+mod results;
 mod service;
 pub mod shipped;
 mod signature;

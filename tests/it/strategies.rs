@@ -1,3 +1,6 @@
-//! Strategies beyond `std/search`: the method of tgi-profiler.
+//! Strategies beyond `std/search`, how to write one, and the files by which people come over from tgi-profiler.
 
+mod model_guided;
 mod neighbours;
+mod own;
+mod results;

@@ -2,14 +2,15 @@
 //!
 //! Its search takes every failure as "does not fit", and stores why only as the name of a Python exception. Here a failure moves
 //! the boundary only where its own words say that memory ran out. A success stands under the lengths that the tool counted, a
-//! failure under those that it asked for.
+//! failure under those that it asked for. A file that we wrote (`run::export`) has our verdicts in place of the exceptions, and comes back as
+//! it was.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::loose::{Loose, few};
 use super::source::Source;
-use crate::boundary::Point;
+use crate::boundary::{Point, Verdict};
 use crate::fault::Result;
 use crate::memory::compare::Facts;
 use crate::run::subject::{Case, Unit};
@@ -124,6 +125,9 @@ fn answer(tried: &Tried) -> Value {
         text(&tried.container_logs),
     );
     let says = |word: &&str| message.contains(*word) || logs.contains(*word) || kind.contains(*word);
+    if Verdict::from_name(&kind).is_some() {
+        return json!({ "verdict": kind, "cause": tried.error_msg, "evidence": { "log": logs.lines().collect::<Vec<_>>() } });
+    }
     let (verdict, cause) = if OUT_OF_MEMORY.iter().any(says) {
         ("oom", Some("cuda"))
     } else {
@@ -157,7 +161,9 @@ fn notes(file: &File) -> Vec<String> {
         file.results.iter().filter(of_kind).count()
     };
     let (starts, lengths) = (failed("ContainerError"), failed("TokenGenerationError"));
-    let all = file.results.iter().filter(|tried| !tried.success).count();
+    let ours = |tried: &&Tried| tried.error_type.as_deref().and_then(Verdict::from_name).is_some();
+    let failures = || file.results.iter().filter(|tried| !tried.success);
+    let all = failures().count() - failures().filter(ours).count();
     if all > 0 {
         notes.push(format!(
             "tgi-profiler takes all {all} failures as lack of memory and keeps no container logs: {starts} are containers that did not start, for whatever \
@@ -167,9 +173,11 @@ fn notes(file: &File) -> Vec<String> {
         ));
     }
     let tolerance = 100.0 * file.config.output_tolerance_pct.0.unwrap_or(0.05);
-    notes.push(format!(
+    if tolerance > 0.0 {
+        notes.push(format!(
         "a success may be {tolerance:.0} % off the output length that was asked for, as its text was tokenized again"
     ));
+    }
     if file.config.multimodal {
         notes.push("the tokens of the image in each prompt are not in the input lengths".to_owned());
     }

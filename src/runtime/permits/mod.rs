@@ -28,6 +28,8 @@ pub struct Permits {
     mounts: Vec<(PathBuf, Access)>,
     hosts: Vec<String>,
     containers: Vec<String>,
+    // Results of other tools, canonical files.
+    results: Vec<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +107,13 @@ impl Permits {
         true
     }
 
+    /// Counts a file of results named on the command line as allowed for reading, alone. False when there is no such file.
+    pub fn name_results(&mut self, file: &Path) -> bool {
+        let found = canonical(file);
+        self.results.extend(found.iter().cloned());
+        found.is_ok()
+    }
+
     /// Whether requests may go to this address: loopback, or what the user allowed or named.
     pub fn check_url(&self, url: &Url) -> Result<()> {
         let Some(host) = url.host() else {
@@ -172,6 +181,25 @@ impl Permits {
     /// The real path of a file or folder of the host that a script may read.
     pub fn check_read(&self, path: &Path) -> Result<PathBuf> {
         self.check_path(path, Access::Read)
+    }
+
+    /// The real path of a file of results that a script may read.
+    ///
+    /// # Errors
+    ///
+    /// `usage` when it is not there; `not_allowed`, unless the user named it or allowed its folder.
+    pub fn check_results(&self, file: &Path) -> Result<PathBuf> {
+        let real = canonical(file)?;
+        if self.results.contains(&real) {
+            return Ok(real);
+        }
+        self.check_read(&real).map_err(|fault| {
+            let folder = real.parent().unwrap_or(&real).display();
+            fault.hint(format!(
+                "name it on the command line with `--set resume_from={}`, or allow its folder with `--allow mount={folder}`",
+                file.display()
+            ))
+        })
     }
 
     /// A model or tokenizer as a script names it. What is there, beside the script in `home` or where the program was started, must lie

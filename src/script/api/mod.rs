@@ -18,6 +18,7 @@ mod process;
 mod prompt;
 mod record;
 mod report;
+mod results;
 mod server;
 mod service;
 mod strategy;
@@ -64,6 +65,7 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_static_module("prompt", exported_module!(prompt::prompt).into());
     engine.register_global_module(exported_module!(record::record).into());
     engine.register_global_module(exported_module!(report::report).into());
+    engine.register_global_module(exported_module!(results::results).into());
     name_type::<Server>(
         engine,
         "Server",

@@ -1,0 +1,155 @@
+//! tgi-profiler's `profile_res_*.json`, as its version 1.0.0 writes it: `config` with its twenty keys, `results[]` with its seven.
+//!
+//! What it has no word for is in its words for failures: the verdict is the `error_type`, its cause the `error_msg`, and the log lines
+//! of the evidence are the `container_logs`, which it always left empty.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::boundary::{Boundary, Moves, Record, Scalar};
+use crate::fault::{Fault, Result};
+use crate::run::clock;
+
+/// What a boundary does not hold of the `config`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TgiProfiler {
+    /// The model's id.
+    model: String,
+    /// The GPUs that were used; `[0]` where none are named.
+    gpus: Vec<Value>,
+    /// Options of the search by the names of that tool; others are let be.
+    search: Map<String, Value>,
+}
+
+impl TgiProfiler {
+    /// The document. It has one time for all results, that of writing.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a boundary over anything but whole `input` and `output`.
+    pub fn document(&self, boundary: &Boundary) -> Result<Value> {
+        let lattice = boundary.lattice();
+        if lattice.axis_names() != ["input", "output"] {
+            return Err(Fault::usage(format!(
+                "tgi-profiler knows the axes `input` and `output`, not `{}`",
+                lattice.axis_names().join("`, `")
+            ))
+            .hint("search over these two, with one request at a time"));
+        }
+        let (input, output) = (lattice.axes()[0].range(), lattice.axes()[1].range());
+        let length = |scalar: Scalar| match scalar {
+            Scalar::Int(length) => Ok(length),
+            Scalar::Float(other) => Err(Fault::usage(format!("tgi-profiler knows whole lengths, not `{other}`"))),
+        };
+        let time = clock::zoneless();
+        let results = boundary.records().map(|(point, record)| {
+            let of = |axis| point.int(axis).unwrap_or_default();
+            result(of("input"), of("output"), record, &time)
+        });
+        let results: Vec<Value> = results.collect();
+        let option = |name: &str, default: Value| self.search.get(name).cloned().unwrap_or(default);
+        Ok(json!({
+            "config": {
+                "model_id": self.model,
+                "gpu_ids": if self.gpus.is_empty() { json!([0]) } else { json!(self.gpus) },
+                // No address is kept of an engine that was started and ended.
+                "base_url": "",
+                "min_input_length": length(input.0)?,
+                "max_input_length": length(input.1)?,
+                "min_output_length": length(output.0)?,
+                "max_output_length": length(output.1)?,
+                "grid_size": option("grid_size", json!(8)),
+                "refinement_rounds": option("refinement_rounds", json!(2)),
+                // Tokens are counted by the engine, exactly, and what they say does not matter.
+                "output_tolerance_pct": 0.0,
+                "temp": 1.0,
+                "multimodal": false,
+                "dummy_image_path": null,
+                "k_neighbors": option("k_neighbors", json!(5)),
+                "m_random": option("m_random", json!(3)),
+                "distance_scale": option("distance_scale", json!(1000)),
+                "consistency_radius": option("consistency_radius", json!(1000)),
+                "redundancy_weight": option("redundancy_weight", json!(0.5)),
+                "max_pair_distance": option("max_pair_distance", json!(1e12)),
+                "min_refinement_dist": option("min_refinement_dist", json!(50)),
+            },
+            "results": results,
+        }))
+    }
+}
+
+fn result(input: i64, output: i64, record: &Record, time: &str) -> Value {
+    let success = record.moves == Moves::Fits;
+    let lines = record
+        .evidence
+        .as_deref()
+        .and_then(|evidence| evidence.get("log")?.as_array());
+    let lines: Vec<&str> = lines.into_iter().flatten().filter_map(Value::as_str).collect();
+    json!({
+        "input_length": input,
+        "output_length": output,
+        "success": success,
+        "error_type": (!success).then(|| record.verdict.name()),
+        "error_msg": record.cause.as_deref().filter(|_| !success),
+        "container_logs": if success { String::new() } else { lines.join("\n") },
+        "timestamp": time,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::boundary::{Answer, Options, Point};
+
+    fn boundary(axes: Value) -> Boundary {
+        Boundary::new(&axes, Options::default()).unwrap()
+    }
+
+    #[test]
+    fn only_what_moves_towards_fitting_is_a_success() {
+        let mut map = boundary(json!({ "input": [1, 100], "output": [1, 50] }));
+        let answers = [
+            json!("ok"),
+            json!({ "verdict": "oom", "cause": "cuda", "evidence": { "log": ["one", "two"] } }),
+            json!("timeout"),
+        ];
+        for (answer, input) in answers.iter().zip([10, 90, 50]) {
+            let point = Point::default().with("input", input).with("output", 5);
+            map.record(&point, &Answer::parse(answer).unwrap()).unwrap();
+        }
+        let document = TgiProfiler::default().document(&map).unwrap();
+        let shown: Vec<_> = document["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| {
+                json!([
+                    row["input_length"],
+                    row["success"],
+                    row["error_type"],
+                    row["error_msg"],
+                    row["container_logs"]
+                ])
+            })
+            .collect();
+        let expected = [
+            json!([10, true, null, null, ""]),
+            json!([90, false, "oom", "cuda", "one\ntwo"]),
+            json!([50, false, "timeout", null, ""]),
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(document["config"]["max_output_length"], 50);
+        assert_eq!(document["config"].as_object().unwrap().len(), 20);
+    }
+
+    #[test]
+    fn other_axes_are_refused() {
+        let fault = TgiProfiler::default().document(&boundary(json!({ "concurrency": [1, 9] })));
+        assert!(fault.unwrap_err().message.contains("`concurrency`"));
+        let fault = TgiProfiler::default().document(&boundary(json!({ "input": [1, 9], "output": [0.5, 1.5] })));
+        assert!(fault.unwrap_err().message.contains("whole lengths"));
+    }
+}

@@ -1,0 +1,99 @@
+//! `std/model_guided`: what an engine says is verified, and given up where it is wrong.
+
+use serde_json::{Value, json};
+
+use crate::script::bench::Bench;
+use crate::support::Profiler;
+
+/// Searches a box where `truth` tokens fit and the engine says `says`.
+fn found(truth: u32, says: &str) -> Value {
+    Bench::script(&format!(
+        r#"import "std/model_guided" as model_guided;
+        let map = boundary(#{{ input: [2048, 32768], output: [512, 32768] }}, #{{}});
+        let truth = |p| p.input + p.output <= {truth};
+        let verdicts = [];
+        let done = model_guided::search(map, |p| {{
+            assert(map.classify(p) == "unknown" && !map.recorded(p), `asked ${{p}} though it is known`);
+            verdicts.push(truth.call(p));
+            if truth.call(p) {{ "ok" }} else {{ "oom" }}
+        }}, {says});
+        for p in map.frontier() {{ assert(truth.call(p)); }}
+        for p in map.failing() {{ assert(!truth.call(p)); }}
+        #{{ done: done, verdicts: verdicts, frontier: map.frontier(), failing: map.failing(), coverage: map.coverage() }}"#
+    ))
+    .value()
+}
+
+#[test]
+fn what_is_right_is_verified_within_64_tokens_at_both_ends_and_the_middle() {
+    for truth in [20_000i64, 45_000] {
+        let result = found(u32::try_from(truth).unwrap(), &format!("#{{ tokens: {truth} }}"));
+        assert_eq!(
+            (&result["done"]["stopped"], &result["done"]["probes"]),
+            (&json!("verified"), &json!(6))
+        );
+        // One start serves the fitting ones; the failing ones come last.
+        assert_eq!(result["verdicts"], json!([true, true, true, false, false, false]));
+        let (fits, fails) = (
+            result["frontier"].as_array().unwrap(),
+            result["failing"].as_array().unwrap(),
+        );
+        assert_eq!((fits.len(), fails.len()), (3, 3));
+        for (fit, fail) in fits.iter().zip(fails) {
+            let apart = |axis: &str| fail[axis].as_i64().unwrap() - fit[axis].as_i64().unwrap();
+            assert_eq!(
+                (apart("input") + apart("output"), apart("input").min(apart("output"))),
+                (64, 0)
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_given_up_for_a_search() {
+    for says in ["#{ tokens: 60000 }", "#{ tokens: 30000 }", "#{}"] {
+        let result = found(45_000, says);
+        assert_eq!(result["done"]["stopped"], "coverage", "{says}: {result}");
+        assert!(result["coverage"].as_f64().unwrap() >= 0.95, "{says}: {result}");
+    }
+}
+
+#[test]
+fn where_all_fits_or_nothing_does_as_said_one_probe_tells() {
+    for truth in [100, 70_000] {
+        let result = found(truth, &format!("#{{ tokens: {truth} }}"));
+        assert_eq!(
+            (&result["done"]["stopped"], &result["done"]["probes"]),
+            (&json!("verified"), &json!(1))
+        );
+    }
+}
+
+#[test]
+fn requests_at_once_share_the_tokens_and_other_axes_turn_round() {
+    let result = Bench::script(
+        r#"import "std/model_guided" as model_guided;
+        let box = #{ input: [128, 8192], output: [128, 4096], concurrency: [1, 64] };
+        let map = boundary(box, #{});
+        let truth = |p| if (p.input + p.output) * p.concurrency <= 12000 { "ok" } else { "oom" };
+        let done = model_guided::search(map, truth, #{ tokens: 12000 });
+        let shares = boundary(#{ fraction: #{ range: [0.5, 0.9], easier: "up", tolerance: 0.01 } }, #{});
+        #{ done: done, sides: model_guided::places(shares, #{ within: 0.02 }, |p| p.fraction >= 0.7)[0] }"#,
+    );
+    let result = result.value();
+    assert_eq!(result["done"]["stopped"], "verified", "{result}");
+    assert!(result["done"]["probes"].as_u64().unwrap() <= 12, "{result}");
+    let side = |name: &str| result["sides"][name]["fraction"].as_f64().unwrap();
+    assert!(
+        (side("fits") - 0.72).abs() < 1e-9 && (side("fails") - 0.68).abs() < 1e-9,
+        "{result}"
+    );
+}
+
+#[test]
+fn the_script_verifies_what_the_simulated_engine_says() {
+    let command = Profiler::new().args(["run", "model_guided", "--json", "--set", "engine=sim"]);
+    let result = command.run().success().json()["result"].clone();
+    assert!(result["points"].as_array().unwrap().len() <= 8, "{result}");
+    assert!(result["frontier"].as_array().unwrap().len() >= 3, "{result}");
+}

@@ -1,0 +1,65 @@
+//! `scripts/README.md` as somebody reads it who writes a strategy: its example runs as it stands, and its names are real.
+
+use std::path::Path;
+
+use crate::support::{Outcome, Profiler};
+
+fn readme() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/README.md")).unwrap()
+}
+
+/// The one block of that language.
+fn example(text: &str) -> &str {
+    let start = text.split_once("```rhai\n").unwrap().1;
+    start.split_once("```").unwrap().0
+}
+
+fn run(arguments: &[&str]) -> Outcome {
+    let command = Profiler::new().file("staircase.rhai", example(&readme()));
+    command.args(arguments).run().success()
+}
+
+#[test]
+fn the_example_is_checked_and_runs() {
+    let _ = run(&["check", "staircase.rhai"]);
+    let _ = run(&["run", "staircase.rhai"]).stdout("walked").stdout("recommended");
+}
+
+#[test]
+fn more_steps_find_more() {
+    let probes = |more: &[&str]| {
+        let arguments = [&["run", "staircase.rhai", "--json"], more].concat();
+        run(&arguments).json()["result"]["points"].as_array().unwrap().len()
+    };
+    assert!(probes(&["--set", "search.steps=40"]) > probes(&[]));
+    assert_eq!(probes(&["--set", "search.max_probes=3"]), 3, "budgets hold for it too");
+}
+
+#[test]
+fn every_shipped_script_is_named() {
+    let text = readme();
+    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "rhai") {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            assert!(text.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+}
+
+/// Every function that its tables name, in the reference.
+#[test]
+fn every_name_is_documented() {
+    let text = readme();
+    for word in text.split('`').skip(1).step_by(2) {
+        let call = word.rsplit("= ").next().unwrap();
+        let (Some((name, _)), true) = (
+            call.split_once('('),
+            call.starts_with("map.") || call.starts_with("asking::"),
+        ) else {
+            continue;
+        };
+        let name = name.replace("asking::", "std/search/asking::");
+        let _ = Profiler::new().args(["doc", &name]).run().success();
+    }
+}
