@@ -117,14 +117,85 @@ async fn follow(page: &Page, unfinished: &AtomicU64, all_decode: &Notify, stall:
             () = all_decode.notified(), if count > 1 => {}
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE.max(pause)),
         }
-        // A page that does not answer says nothing of what runs.
-        let told = page.look().await;
-        let stalled = told.is_some();
-        told.into_iter().flatten().for_each(|metrics| queue.see(metrics));
-        if !(stalled && queue.idle(unfinished.load(Ordering::Relaxed))) {
+        // A page that does not answer, or tells of no moment since the last look, says nothing of what runs.
+        let told = page.look().await.unwrap_or_default();
+        let silent = told.is_empty();
+        told.into_iter().for_each(|metrics| queue.see(metrics));
+        if silent || !queue.idle(unfinished.load(Ordering::Relaxed)) {
             went_on = Instant::now();
         } else if went_on.elapsed() >= stall {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::engine::{MetricFormat, Protocol, protocol};
+    use crate::http;
+    use crate::load::End;
+
+    /// How a request ends that is never answered, by a server whose metrics page tells these moments, look after look, the last for ever.
+    async fn ended(pages: &'static [&str]) -> End {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let looks = Arc::new(AtomicU64::new(0));
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let looks = Arc::clone(&looks);
+                tokio::spawn(async move {
+                    let mut head = [0; 4096];
+                    let read = stream.read(&mut head).await.unwrap_or_default();
+                    if !head[..read].starts_with(b"GET") {
+                        return std::future::pending().await;
+                    }
+                    let look = usize::try_from(looks.fetch_add(1, Ordering::Relaxed)).unwrap();
+                    let page = pages[look.min(pages.len() - 1)];
+                    let answer = format!(
+                        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{page}",
+                        page.len()
+                    );
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                });
+            }
+        });
+        let client = http::build(http::direct()).unwrap();
+        let page = Page {
+            client: client.clone(),
+            url: format!("{base}/metrics"),
+            rules: MetricRules {
+                path: "/metrics".into(),
+                format: MetricFormat::Json,
+                running: vec!["/running".into()],
+                waiting: vec!["/waiting".into()],
+                ..MetricRules::default()
+            },
+        };
+        let request = || {
+            let ask = Ask {
+                url: format!("{base}/v1/completions"),
+                body: "{}".into(),
+                timeout: Duration::from_secs(2),
+            };
+            (ask, protocol::decoder(Protocol::OpenaiCompletions))
+        };
+        let stall = Duration::from_millis(300);
+        let (answers, _) = fire(&client, vec![request(), request()], Some(&page), stall)
+            .await
+            .unwrap();
+        answers[0].end.clone()
+    }
+
+    #[tokio::test]
+    async fn only_an_engine_that_says_that_all_wait_and_nothing_runs_is_given_up() {
+        assert_eq!(ended(&[r#"[{"running":0,"waiting":2}]"#]).await, End::GivenUp);
+        // The prompt of one is being read.
+        assert_eq!(ended(&[r#"[{"running":0,"waiting":1}]"#]).await, End::Deadline);
+        // It tells of each step, and is in a long one.
+        assert_eq!(ended(&[r#"[{"running":0,"waiting":2}]"#, "[]"]).await, End::Deadline);
     }
 }
