@@ -99,14 +99,17 @@ def context_guess(torch, index):
 
 
 def versions(torch):
-    """Of torch, CUDA and the driver."""
+    """Of torch, CUDA and the driver, and of transformers where a model was loaded with it."""
     import profiler_nvml
 
-    return {
+    told = {
         "torch": torch.__version__,
         "cuda": getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None),
         "driver": profiler_nvml.driver_version(),
     }
+    if "transformers" in sys.modules:
+        told["transformers"] = sys.modules["transformers"].__version__
+    return told
 
 
 def device_memory(torch, index):

@@ -4,6 +4,7 @@ mod container;
 mod engine;
 mod given_up;
 mod own;
+mod recorded;
 mod shipped;
 
 use std::path::Path;

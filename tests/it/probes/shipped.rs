@@ -90,6 +90,7 @@ fn the_allocator_is_read_at_each_stage() {
     let outcome = stood_in("allocator", &args, "").run().success();
     let result = &outcome.json()["result"];
     let stage = |index: usize, key: &str| result["stages"][index]["devices"][0][key].as_i64();
+    assert_eq!(result["versions"]["transformers"], "5.99.0");
     assert_eq!(result["stages"][1]["stage"], "loaded");
     assert_eq!(result["parameter_bytes"], 10_000_000);
     assert_eq!(stage(1, "allocated"), Some(10_000_000));
