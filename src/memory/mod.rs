@@ -14,8 +14,8 @@ mod shape;
 
 pub use breakdown::Breakdown;
 pub use component::Component;
-pub use estimate::{Estimate, Fits, Known, LayerKind, Question, Scheme, estimate};
+pub use estimate::{Estimate, Fits, Known, LayerKind, Question, estimate};
 pub use footprint::{Alone, Beyond, Footprint, Overhead};
 pub use part::Part;
 pub use provenance::Provenance;
-pub use shape::{Config, Dtype, Headers, Layer, PerSequence, PerToken, Phase, Role, Shape, Split, Stored, Tensor};
+pub use shape::{Dtype, Headers};

@@ -18,5 +18,4 @@ mod weights;
 pub use answer::{Estimate, LayerKind, estimate};
 pub use fits::Fits;
 pub use known::Known;
-pub use quantization::Scheme;
 pub use question::Question;

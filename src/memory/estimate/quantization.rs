@@ -4,5 +4,5 @@ mod named;
 mod scheme;
 mod stated;
 
-pub use scheme::Scheme;
+pub(in crate::memory) use scheme::Scheme;
 pub(super) use scheme::{Scales, Touches};

@@ -12,7 +12,7 @@ const MOST_LAYERS: u64 = 4096;
 
 /// The part of a `config.json` that describes the language model.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub(in crate::memory) struct Config {
     values: Map<String, Value>,
     /// The whole file describes more than text: images, sound.
     multimodal: bool,
@@ -24,7 +24,7 @@ impl Config {
     /// # Errors
     ///
     /// `usage` when it is no object.
-    pub fn new(json: &Value) -> Result<Self> {
+    pub(in crate::memory) fn new(json: &Value) -> Result<Self> {
         let Value::Object(outer) = json else {
             return Err(Fault::usage("`config.json` is not an object"));
         };
@@ -52,25 +52,25 @@ impl Config {
 
     /// Whether the model reads more than text.
     #[must_use]
-    pub fn is_multimodal(&self) -> bool {
+    pub(in crate::memory) fn is_multimodal(&self) -> bool {
         self.multimodal
     }
 
     /// `model_type`: the family.
-    pub fn family(&self) -> Result<&str> {
+    pub(in crate::memory) fn family(&self) -> Result<&str> {
         let name = self.get(&["model_type"]).and_then(Value::as_str);
         name.ok_or_else(|| unknown("model_type", "it does not say which family the model is of"))
     }
 
     /// A value under the first of these names that has one; null counts as none.
-    pub fn get(&self, names: &[&str]) -> Option<&Value> {
+    pub(in crate::memory) fn get(&self, names: &[&str]) -> Option<&Value> {
         names
             .iter()
             .find_map(|name| self.values.get(*name).filter(|value| !value.is_null()))
     }
 
     /// A whole number above zero, under the first of these names that has one.
-    pub fn optional(&self, names: &[&str]) -> Result<Option<u64>> {
+    pub(in crate::memory) fn optional(&self, names: &[&str]) -> Result<Option<u64>> {
         let Some(value) = self.get(names) else {
             return Ok(None);
         };
@@ -85,32 +85,21 @@ impl Config {
     }
 
     /// As [`Config::optional`], and it must be there.
-    pub fn number(&self, names: &[&str]) -> Result<u64> {
+    pub(in crate::memory) fn number(&self, names: &[&str]) -> Result<u64> {
         self.optional(names)?
             .ok_or_else(|| unknown(names[0], "without it the model's size is not known"))
     }
 
     /// As [`Config::optional`], but 0 is allowed and is the default.
-    pub fn number_or_zero(&self, name: &str) -> Result<u64> {
+    pub(in crate::memory) fn number_or_zero(&self, name: &str) -> Result<u64> {
         match self.get(&[name]).and_then(Value::as_u64) {
             Some(0) => Ok(0),
             _ => Ok(self.optional(&[name])?.unwrap_or(0)),
         }
     }
 
-    /// A factor above zero, fractions allowed: `mlp_expansion_factor`, `mamba_expand`.
-    pub fn factor(&self, name: &str, default: f64) -> Result<f64> {
-        match self.get(&[name]) {
-            None => Ok(default),
-            Some(value) => value
-                .as_f64()
-                .filter(|&factor| factor > 0.0 && factor <= 1024.0)
-                .ok_or_else(|| Fault::usage(format!("`config.json`: `{name}` cannot be {}", short(value)))),
-        }
-    }
-
     /// True or false, with the family's default.
-    pub fn flag(&self, name: &str, default: bool) -> Result<bool> {
+    pub(in crate::memory) fn flag(&self, name: &str, default: bool) -> Result<bool> {
         match self.get(&[name]) {
             None => Ok(default),
             Some(value) => value.as_bool().ok_or_else(|| {
@@ -123,7 +112,7 @@ impl Config {
     }
 
     /// How many layers there are.
-    pub fn layers(&self) -> Result<u64> {
+    pub(in crate::memory) fn layers(&self) -> Result<u64> {
         let layers = self.number(&["num_hidden_layers", "n_layer"])?;
         if layers > MOST_LAYERS {
             return Err(Fault::usage(format!(
@@ -134,19 +123,19 @@ impl Config {
     }
 
     /// A list of names, one a layer: `layer_types`.
-    pub fn names(&self, name: &str) -> Option<Vec<&str>> {
+    pub(in crate::memory) fn names(&self, name: &str) -> Option<Vec<&str>> {
         let list = self.get(&[name])?.as_array()?;
         list.iter().map(Value::as_str).collect()
     }
 
     /// A list of whole numbers: `mlp_only_layers`.
-    pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
+    pub(in crate::memory) fn numbers(&self, name: &str) -> Option<Vec<u64>> {
         let list = self.get(&[name])?.as_array()?;
         list.iter().map(Value::as_u64).collect()
     }
 
     /// The type of the weights, where the file says one.
-    pub fn dtype(&self) -> Result<Option<Dtype>> {
+    pub(in crate::memory) fn dtype(&self) -> Result<Option<Dtype>> {
         match self.get(&["dtype", "torch_dtype"]).and_then(Value::as_str) {
             None | Some("auto") => Ok(None),
             Some(name) => name.parse().map(Some),

@@ -4,7 +4,7 @@ use super::{PerSequence, PerToken, Phase, Tensor};
 
 /// Layers of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layer {
+pub(in crate::memory) struct Layer {
     /// How many there are.
     pub count: u64,
     /// The parameters of one.
@@ -25,14 +25,6 @@ impl Layer {
         self.per_sequence = self.per_sequence.or(other.per_sequence);
         self.phases.extend(other.phases);
         self
-    }
-
-    /// Parameters of one such layer.
-    #[must_use]
-    pub fn parameters(&self) -> u64 {
-        self.tensors
-            .iter()
-            .fold(0, |sum: u64, tensor| sum.saturating_add(tensor.parameters()))
     }
 }
 

@@ -18,11 +18,11 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{PerSequence, PerToken};
-pub use config::Config;
+pub(in crate::memory) use cache::{PerSequence, PerToken};
+pub(in crate::memory) use config::Config;
 pub use dtype::Dtype;
-pub use headers::{Headers, Stored};
-pub use layer::Layer;
-pub use model::Shape;
-pub use phase::Phase;
-pub use tensor::{Role, Split, Tensor};
+pub use headers::Headers;
+pub(in crate::memory) use layer::Layer;
+pub(in crate::memory) use model::Shape;
+pub(in crate::memory) use phase::Phase;
+pub(in crate::memory) use tensor::{Role, Split, Tensor};

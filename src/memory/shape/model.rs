@@ -6,7 +6,7 @@ use crate::fault::Result;
 
 /// What a model consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub(in crate::memory) struct Shape {
     /// `model_type`: the family, as `config.json` names it.
     pub family: String,
     /// Numbers in a hidden state.
@@ -38,7 +38,7 @@ impl Shape {
     ///
     /// `usage` for a family that is not known and headers that are absent or do not tell enough, and for a value that is missing or
     /// absurd.
-    pub fn read(config: &Config, headers: Option<&Headers>) -> Result<Self> {
+    pub(in crate::memory) fn read(config: &Config, headers: Option<&Headers>) -> Result<Self> {
         match headers {
             Some(headers) if !family::is_known(config) => stored::read(config, headers),
             _ => family::read(config),
@@ -47,14 +47,14 @@ impl Shape {
 
     /// Parameters of the whole model; a tied output matrix counts once.
     #[must_use]
-    pub fn parameters(&self) -> u64 {
+    pub(in crate::memory) fn parameters(&self) -> u64 {
         self.tensors().fold(0, |sum: u64, (count, tensor)| {
             sum.saturating_add(tensor.parameters().saturating_mul(count))
         })
     }
 
     /// Every tensor with how often it comes.
-    pub fn tensors(&self) -> impl Iterator<Item = (u64, &Tensor)> {
+    pub(in crate::memory) fn tensors(&self) -> impl Iterator<Item = (u64, &Tensor)> {
         let ends = self.ends.iter().map(|tensor| (1, tensor));
         let layers = self.layers.iter();
         ends.chain(layers.flat_map(|layer| layer.tensors.iter().map(|tensor| (layer.count, tensor))))

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::config::Config;
-use super::{Headers, Layer, PerToken, Shape, Split, Stored, Tensor};
+use super::headers::Stored;
+use super::{Headers, Layer, PerToken, Shape, Split, Tensor};
 use crate::fault::{Fault, Result};
 
 /// Names under which layers are numbered.

@@ -5,7 +5,7 @@ const VOCABULARY_MULTIPLE: u64 = 64;
 
 /// What a tensor is for; it decides whether a quantization touches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(in crate::memory) enum Role {
     /// A matrix of a layer.
     Linear,
     /// A matrix of each routed expert.
@@ -22,7 +22,7 @@ pub enum Role {
 
 /// How ranks share a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Split {
+pub(in crate::memory) enum Split {
     /// Each rank has all of it.
     Whole,
     /// Each rank has its share of the rows: outputs.
@@ -37,7 +37,7 @@ pub enum Split {
 
 /// `copies` equal matrices of `rows` outputs and `columns` inputs; a vector has one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tensor {
+pub(in crate::memory) struct Tensor {
     /// What it is called, for people.
     pub name: &'static str,
     /// Outputs.
@@ -85,13 +85,13 @@ impl Tensor {
 
     /// Parameters.
     #[must_use]
-    pub fn parameters(&self) -> u64 {
+    pub(in crate::memory) fn parameters(&self) -> u64 {
         self.rows.saturating_mul(self.columns).saturating_mul(self.copies)
     }
 
     /// What one of `ranks` holds. The shares are rounded up, as every engine's are.
     #[must_use]
-    pub fn on_rank(&self, ranks: u64) -> Self {
+    pub(in crate::memory) fn on_rank(&self, ranks: u64) -> Self {
         let mut share = self.clone();
         if ranks <= 1 {
             return share;

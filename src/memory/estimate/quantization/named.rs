@@ -28,7 +28,7 @@ impl Scheme {
     /// # Errors
     ///
     /// `usage` for a name that is not known; for a mixture of GGUF types (`q4_k_m`), which only the file tells.
-    pub fn named(name: &str) -> Result<Self> {
+    pub(in crate::memory) fn named(name: &str) -> Result<Self> {
         let name = name.to_ascii_lowercase();
         let made = |bits, scales, touches| {
             Ok(Scheme {

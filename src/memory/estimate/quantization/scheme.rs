@@ -35,7 +35,7 @@ pub(in crate::memory::estimate) enum Touches {
 
 /// A format of weights.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scheme {
+pub(in crate::memory) struct Scheme {
     /// Its name, for people.
     pub name: String,
     pub(in crate::memory::estimate) bits: u64,
@@ -51,7 +51,7 @@ const NESTED_TABLES: u64 = 16 * 4 + 256 * 4 + 4;
 impl Scheme {
     /// Bytes of a tensor in this format, what it does not touch in `dtype`.
     #[must_use]
-    pub fn bytes(&self, tensor: &Tensor, dtype: Dtype) -> u64 {
+    pub(in crate::memory) fn bytes(&self, tensor: &Tensor, dtype: Dtype) -> u64 {
         if !self.touched(tensor.role) {
             return dtype.bytes(tensor.parameters());
         }

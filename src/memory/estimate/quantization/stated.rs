@@ -13,7 +13,7 @@ impl Scheme {
     /// # Errors
     ///
     /// `usage` for one that is not known here.
-    pub fn stated(config: &Config) -> Result<Option<Self>> {
+    pub(in crate::memory) fn stated(config: &Config) -> Result<Option<Self>> {
         let Some(stated) = config.get(&["quantization_config"]) else {
             return Ok(None);
         };
