@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::Status;
 use super::program::Program;
 use crate::fault::{Fault, Result};
+use crate::memory::compare::size;
 use crate::memory::{Estimate, Question, estimate};
 use crate::prompt::{Hub, known};
 use crate::report::{self, Page};
@@ -39,8 +40,8 @@ pub(super) struct Args {
     /// GPUs that share each layer
     #[arg(long, value_name = "N", default_value_t = Question::default().tensor_parallel)]
     tensor_parallel: u64,
-    /// Memory of each GPU, in bytes or as 80GiB: tells what fits; exit status 1 where a model does not
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// Memory of each GPU, in bytes or with a unit (80GiB, 80GB): tells what fits; exit status 1 where a model does not
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
     gpu_memory: Option<u64>,
     /// Share of that memory which may be used
     #[arg(long, value_name = "SHARE", default_value_t = Question::default().memory_fraction)]
@@ -106,40 +107,37 @@ fn document(estimates: &[(&str, Estimate)]) -> Result<String> {
     serde_json::to_string_pretty(&document).map_err(|error| Fault::internal(error.to_string()))
 }
 
-/// Bytes, or a number with `GiB` or `MiB` behind it.
-fn size(text: &str) -> Result<u64, String> {
-    let units = [("GiB", 30), ("MiB", 20)];
-    let wrong = || "bytes, or a number with GiB or MiB behind it: 80GiB".to_owned();
-    for (unit, shift) in units {
-        if let Some(number) = text.strip_suffix(unit) {
-            let number: f64 = number.trim().parse().map_err(|_| wrong())?;
-            let bytes = number * f64::from(1_u32 << shift);
-            if !(1.0..9e15).contains(&bytes) {
-                return Err(wrong());
-            }
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "between 1 and 9e15"
-            )]
-            return Ok(bytes as u64);
-        }
+/// Bytes, or a number with a unit behind it.
+fn bytes(text: &str) -> Result<u64, String> {
+    // A bare number that is small was meant to have a unit.
+    let (number, least) = match size(text) {
+        Some((number, Some(unit))) => (number * unit, 1.0),
+        Some((number, None)) => (number, 1_048_576.0),
+        None => (0.0, 1.0),
+    };
+    if !(least..9e15).contains(&number) {
+        return Err("bytes, or a number with a unit behind it: 80GiB, 80GB".to_owned());
     }
-    // A bare number that small was meant to have a unit.
-    text.parse().ok().filter(|bytes| *bytes >= 1 << 20).ok_or_else(wrong)
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 1 and 9e15"
+    )]
+    Ok(number as u64)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::size;
+    use super::bytes;
 
     #[test]
     fn sizes_are_bytes_or_say_their_unit() {
-        assert_eq!(size("80GiB"), Ok(80 << 30));
-        assert_eq!(size("139.80 GiB"), Ok(150_109_106_995));
-        assert_eq!(size("1048576"), Ok(1 << 20));
-        for wrong in ["80GB", "80", "-1GiB", "nanGiB", "GiB", ""] {
-            assert!(size(wrong).is_err(), "{wrong}");
+        assert_eq!(bytes("80GiB"), Ok(80 << 30));
+        assert_eq!(bytes("139.80 GiB"), Ok(150_109_106_995));
+        assert_eq!(bytes("80GB"), Ok(80_000_000_000));
+        assert_eq!(bytes("1048576"), Ok(1 << 20));
+        for wrong in ["80", "-1GiB", "infGiB", "nanGiB", "GiB", ""] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
         }
     }
 }

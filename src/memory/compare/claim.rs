@@ -2,22 +2,10 @@
 
 use serde::Serialize;
 
-use super::gib::GIB;
+use super::gib::{GIB, size};
 use super::{Facts, Gib, Term};
 use crate::fault::{Fault, Result};
 use crate::memory::{Breakdown, Provenance};
-
-/// Units that may follow a figure, longest first.
-const UNITS: [(&str, f64); 8] = [
-    ("GiB", GIB),
-    ("MiB", GIB / 1024.0),
-    ("KiB", GIB / 1024.0 / 1024.0),
-    ("TiB", GIB * 1024.0),
-    ("GB", 1e9),
-    ("MB", 1e6),
-    ("TB", 1e12),
-    ("B", 1.0),
-];
 
 /// Figures that somebody gives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -51,7 +39,8 @@ impl Claim {
             if figures.iter().any(|(known, _)| *known == term) {
                 return Err(Fault::usage(format!("`{}` is given twice", term.name())));
             }
-            let (bytes, bare) = size(figure.trim()).map_err(|fault| fault.while_doing(format!("`{}`", term.name())))?;
+            let (bytes, bare) =
+                self::figure(figure.trim()).map_err(|fault| fault.while_doing(format!("`{}`", term.name())))?;
             figures.push((term, bytes));
             if bare {
                 read.push(term.name());
@@ -131,24 +120,19 @@ fn term(name: &str) -> Result<Term> {
     })
 }
 
-/// Bytes of `13.5`, `13.5GB`, `600 MiB`; and whether it had no unit.
-fn size(text: &str) -> Result<(i64, bool)> {
-    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
-    let (number, times) = match unit {
-        Some((unit, times)) => (text[..text.len() - unit.len()].trim(), *times),
-        None => (text, GIB),
-    };
+/// Bytes of a figure that is GiB where no unit follows; and whether none does.
+fn figure(text: &str) -> Result<(i64, bool)> {
     let wrong = |why: &str| {
         Fault::usage(format!("`{text}` is no size: {why}"))
             .hint("write a number of GiB, or one with a unit: 13.5, 13.5GiB, 13.5GB, 600MiB")
     };
-    let value: f64 = number.parse().map_err(|_| wrong("it is not a number with a unit"))?;
-    if !value.is_finite() || !(0.0..=9e15).contains(&(value * times)) {
+    let (value, unit) = size(text).ok_or_else(|| wrong("it is not a number with a unit"))?;
+    let bytes = value * unit.unwrap_or(GIB);
+    if !(0.0..=9e15).contains(&bytes) {
         return Err(wrong("it must be zero or more, and less than any cluster has"));
     }
     #[expect(clippy::cast_possible_truncation, reason = "it is in range")]
-    let bytes = (value * times).round() as i64;
-    Ok((bytes, unit.is_none()))
+    Ok((bytes.round() as i64, unit.is_none()))
 }
 
 impl std::fmt::Display for Claim {

@@ -1,4 +1,4 @@
-//! Bytes as people read them here: always GiB, so that columns and differences compare.
+//! Bytes as people read them here: always GiB, so that columns and differences compare; and as they write them: with any unit.
 
 use std::fmt;
 
@@ -20,6 +20,27 @@ impl fmt::Display for Gib {
         };
         write!(f, "{value:.decimals$} GiB")
     }
+}
+
+/// Units that may follow a number, longest first, and their bytes.
+const UNITS: [(&str, f64); 8] = [
+    ("GiB", GIB),
+    ("MiB", GIB / 1024.0),
+    ("KiB", GIB / 1024.0 / 1024.0),
+    ("TiB", GIB * 1024.0),
+    ("GB", 1e9),
+    ("MB", 1e6),
+    ("TB", 1e12),
+    ("B", 1.0),
+];
+
+/// A size as people write it (`13.5GB`, `600 MiB`, `80`): the number, and bytes of its unit where one follows; none for what is no number.
+#[must_use]
+pub fn size(text: &str) -> Option<(f64, Option<f64>)> {
+    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
+    let number = unit.map_or(text, |(unit, _)| &text[..text.len() - unit.len()]);
+    let value: f64 = number.trim().parse().ok()?;
+    value.is_finite().then_some((value, unit.map(|(_, bytes)| *bytes)))
 }
 
 #[cfg(test)]

@@ -15,6 +15,6 @@ pub use claim::Claim;
 pub use comparison::{Comparison, Row};
 pub use explain::Explanation;
 pub use facts::Facts;
-pub use gib::Gib;
+pub use gib::{Gib, size};
 pub use plausible::{Implausible, implausible};
 pub use term::Term;
