@@ -20,6 +20,8 @@ mod line;
 mod model;
 mod neighbours;
 mod point;
+#[cfg(test)]
+mod properties;
 mod rays;
 mod record;
 mod refine;

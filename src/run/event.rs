@@ -94,6 +94,13 @@ pub enum Event {
         /// [`crate::memory::Footprint`]: `#{ all, per_gpu, overhead, details }`.
         value: Value,
     },
+    /// A result that the script shows in its own words.
+    Shown {
+        /// The result.
+        value: Value,
+        /// As people see it.
+        text: String,
+    },
     /// Something that the reader of the results must know.
     Warning {
         /// The warning.

@@ -41,6 +41,7 @@ mod repl;
 mod resume;
 mod run;
 mod runtime;
+mod scoreboard;
 mod script;
 mod search;
 mod signals;

@@ -138,7 +138,9 @@ fn show(event: &Event) {
     let terminal = Terminal::detect();
     match event {
         // A reader that is gone is told of at the next result.
-        Event::Print { text } | Event::Report { text, .. } => drop(terminal.print(&hide(text))),
+        Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => {
+            drop(terminal.print(&hide(text)))
+        }
         Event::Warning { text } => terminal.say(&format!("warning: {}", hide(text))),
         Event::Phase { phase, detail } => terminal.say(hide(&format!("{phase} {detail}")).trim_end()),
         Event::Point { point, verdict, .. } => terminal.say(&format!("{point}: {verdict}")),

@@ -99,7 +99,7 @@ impl View {
             self.aside(SIMULATED);
         }
         match event {
-            Event::Report { value, text, .. } => {
+            Event::Report { value, text, .. } | Event::Shown { value, text } => {
                 self.reported.push(value.clone());
                 if !self.json {
                     self.result(text);

@@ -49,6 +49,26 @@ pub mod record {
         Ok(host(&context).run.note(Event::Print { text })?)
     }
 
+    /// Shows a result as text of your own, and gives it back: as a script's last expression, people see the text and `--json` has
+    /// the value.
+    ///
+    /// # Errors
+    ///
+    /// `usage` when the value holds a function, a handle or a number that is not finite; `io` when the journal cannot be written.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(show([1, 2, 4], "1, 2 and 4 at once fit") == [1, 2, 4]);
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn show(context: NativeCallContext, value: Dynamic, text: &str) -> Caught<Dynamic> {
+        let kept = from_script(&value).map_err(|fault| fault.while_doing("show a result"))?;
+        let text = text.to_owned();
+        host(&context).run.note(Event::Shown { value: kept, text })?;
+        Ok(value)
+    }
+
     /// Warns the reader of the results; the same text is kept once. Warnings are part of `result.json` and of every report.
     ///
     /// # Errors
