@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use crate::support::Profiler;
 
 fn scoreboard(truths: &str) -> Profiler {
-    Profiler::new().args(["run", "scoreboard"]).arg("--set").arg(format!("truths={truths}"))
+    Profiler::new()
+        .args(["run", "scoreboard"])
+        .arg("--set")
+        .arg(format!("truths={truths}"))
 }
 
 /// The strategies of the standard library, by what every one of them takes; that of a module of its own is called `search`.
@@ -31,19 +34,34 @@ fn shipped() -> Vec<String> {
 
 #[test]
 fn no_strategy_calls_safe_what_is_not() {
-    let document = scoreboard(r#"["prefill", "everything", "nothing"]"#).arg("--json").run().success().json();
+    let document = scoreboard(r#"["prefill", "everything", "nothing"]"#)
+        .arg("--json")
+        .run()
+        .success()
+        .json();
     let groups = document["result"].as_array().unwrap();
     assert_eq!(groups.len(), 3);
     for group in groups {
         let rows = group["rows"].as_array().unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row["strategy"].as_str().unwrap()).collect();
-        assert_eq!(names, shipped(), "a strategy that ships is missing in scripts/scoreboard.rhai");
+        assert_eq!(
+            names,
+            shipped(),
+            "a strategy that ships is missing in scripts/scoreboard.rhai"
+        );
         for row in rows {
             let told = format!("{}: {row}", group["name"]);
             assert_eq!(row["false_safe"], 0, "{told}");
-            assert!(row["ended"]["starts"].as_u64() <= row["ended"]["probes"].as_u64(), "{told}");
+            assert!(
+                row["ended"]["starts"].as_u64() <= row["ended"]["probes"].as_u64(),
+                "{told}"
+            );
             if group["name"] == "everything" {
-                assert_eq!((&row["ended"]["probes"], &row["ended"]["share"]), (&json!(1), &json!(1.0)), "{told}");
+                assert_eq!(
+                    (&row["ended"]["probes"], &row["ended"]["share"]),
+                    (&json!(1), &json!(1.0)),
+                    "{told}"
+                );
             }
             if group["name"] == "nothing" {
                 assert!(row["ended"]["probes"].as_u64().unwrap() <= 3, "{told}");
@@ -53,17 +71,27 @@ fn no_strategy_calls_safe_what_is_not() {
                 assert_eq!(proven.len(), 3, "{told}");
                 assert!(proven.is_sorted_by_key(|mark| mark["probes"].as_u64()), "{told}");
                 // Each failing point kills the engine, and the next probe starts it again.
-                assert!(row["ended"]["starts"].as_u64() <= row["ended"]["deaths"].as_u64().map(|deaths| deaths + 1), "{told}");
+                assert!(
+                    row["ended"]["starts"].as_u64() <= row["ended"]["deaths"].as_u64().map(|deaths| deaths + 1),
+                    "{told}"
+                );
             }
         }
     }
     assert_eq!(groups[0]["least"], json!([1, 1, 1]));
-    assert_eq!((&groups[1]["least"], &groups[2]["least"]), (&json!([1, 1, 1]), &json!([0, 0, 0])));
+    assert_eq!(
+        (&groups[1]["least"], &groups[2]["least"]),
+        (&json!([1, 1, 1]), &json!([0, 0, 0]))
+    );
 }
 
 #[test]
 fn the_table_fits_a_page_and_an_engine_that_lives_starts_once() {
-    let shown = scoreboard(r#"["budget_45000"]"#).args(["--set", r#"strategies=["adaptive"]"#]).run().success().stdout;
+    let shown = scoreboard(r#"["budget_45000"]"#)
+        .args(["--set", r#"strategies=["adaptive"]"#])
+        .run()
+        .success()
+        .stdout;
     assert!(shown.contains("least ") && shown.contains("  adaptive "), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
     let document = scoreboard(r#"["budget_45000"]"#)
@@ -72,11 +100,19 @@ fn the_table_fits_a_page_and_an_engine_that_lives_starts_once() {
         .success()
         .json();
     let row: &Value = &document["result"][0]["rows"][0];
-    assert_eq!((&document["result"][0]["least"][1], &row["ended"]["starts"]), (&json!(7), &json!(1)), "{row}");
+    assert_eq!(
+        (&document["result"][0]["least"][1], &row["ended"]["starts"]),
+        (&json!(7), &json!(1)),
+        "{row}"
+    );
 }
 
 #[test]
 fn an_unknown_truth_is_named_with_the_known_ones() {
     let outcome = scoreboard(r#"["budgets"]"#).run().code(1);
-    assert!(outcome.stderr.contains("there is no truth `budgets`") && outcome.stderr.contains("budget_45000"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("there is no truth `budgets`") && outcome.stderr.contains("budget_45000"),
+        "{}",
+        outcome.stderr
+    );
 }
