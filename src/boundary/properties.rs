@@ -134,7 +134,7 @@ fn resumed(whole: &Boundary, count: usize, kept: usize, answer: impl Fn(&Point, 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
     fn nothing_false_is_proven_and_the_search_ends(count in 2usize..=4, region in region(), coverage in 0.8..1.0f64, silent in 0.0..0.2f64, seed: u64) {
