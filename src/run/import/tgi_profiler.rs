@@ -2,8 +2,8 @@
 //!
 //! Its search takes every failure as "does not fit", and stores why only as the name of a Python exception. Here a failure moves
 //! the boundary only where its own words say that memory ran out. A success stands under the lengths that the tool counted, a
-//! failure under those that it asked for. A file that we wrote (`run::export`) has our verdicts in place of the exceptions, and comes back as
-//! it was.
+//! failure under those that it asked for. A file that we wrote (`run::export`) has our verdicts in place of the exceptions, and
+//! comes back as it was.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
