@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Allocation, Metrics};
+use super::{Allocation, Metrics, Report};
 use crate::boundary::{Moves, Point, Verdict};
 
 /// The answer to one probe.
@@ -36,8 +36,14 @@ pub struct ProbeAnswer {
     pub series: Vec<(f64, u64)>,
     /// Whether the engine had to be started for it.
     pub started: bool,
-    /// Seconds that it took, a start included.
+    /// Starts that were tried for it, those that failed included.
+    pub starts: u64,
+    /// Seconds that it took, starts included.
     pub seconds: f64,
+    /// GPUs that the engine holds all the while.
+    pub gpus: u64,
+    /// What the engine itself reports of its bounds; none while it has told nothing.
+    pub report: Option<Report>,
 }
 
 impl ProbeAnswer {
@@ -58,7 +64,10 @@ impl ProbeAnswer {
             peak: None,
             series: Vec::new(),
             started: false,
+            starts: 0,
             seconds: 0.0,
+            gpus: 0,
+            report: None,
         }
     }
 }

@@ -51,7 +51,9 @@ pub(super) struct Live {
     pub(super) rehearsed: u64,
     /// Memory of the newest start by its stages.
     pub(super) life: Life,
-    starts: Starts,
+    pub(super) starts: Starts,
+    /// Starts that were tried.
+    pub(super) tried: u64,
     /// Memory of the GPUs before the first start.
     pub(super) baseline: Option<Reading>,
 }
@@ -157,6 +159,7 @@ impl Engine {
                 rehearsed: 0,
                 life: Life::default(),
                 starts,
+                tried: 0,
                 baseline: None,
             }),
         })
@@ -285,6 +288,7 @@ impl Engine {
             };
             self.settle(&mut live.baseline)?;
             self.begin_life(&mut live.life)?;
+            live.tried += 1;
             match self.start_with(limits, &mut live.life)? {
                 Ok(ready) => {
                     self.welcome(live, ready, Some(limits))?;

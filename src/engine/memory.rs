@@ -87,6 +87,15 @@ impl Engine {
         (self.context.gpus)(&self.options.gpus)
     }
 
+    /// How many GPUs the engine holds while it runs; the simulated one models at least one.
+    pub(super) fn gpu_count(&self) -> Result<u64> {
+        let named = self.options.gpus.len() as u64;
+        if self.runtime == RuntimeKind::Sim {
+            return Ok(named.max(1));
+        }
+        Ok(if self.gpus()?.is_some() { named } else { 0 })
+    }
+
     /// Waits until the GPUs are as they were before the first start, and refuses those that somebody else uses.
     pub(super) fn settle(&self, baseline: &mut Option<Reading>) -> Result<()> {
         if self.context.shared_gpu {

@@ -2,7 +2,7 @@
 //! log facts, metrics, probing and verdicts. Nothing of one engine is here but its protocol: the rest is in `stdlib/engines/*.rhai`.
 //!
 //! [`Engine`] is what scripts hold. `handle` keeps it running (`plan` says with which limits, `start` starts it), `probe` puts points to
-//! it (`fire` sends, `judge` decides), `failure` says what a failure was. `judge`, `counts`, `reported`, `failure`, `progress`, `allocation`,
+//! it (`fire` sends, `judge` decides), `failure` says what a failure was. `judge`, `counts`, `report`, `reported`, `failure`, `progress`, `allocation`,
 //! `plan`, `limits`, `metrics`, `facts`, `pace` and `queue` are pure.
 
 mod adapter;
@@ -34,6 +34,7 @@ mod prometheus;
 mod prompting;
 mod protocol;
 mod queue;
+mod report;
 mod reported;
 mod rules;
 mod send;
@@ -58,6 +59,7 @@ pub use memory::Memory;
 pub use metrics::Metrics;
 pub use options::{LaunchOptions, LimitsOption};
 pub use protocol::Wire;
+pub use report::Report;
 pub use rules::{Reading, read_request, read_start};
 pub use send::{SendAnswer, SendOptions};
 pub use told::Told;

@@ -84,6 +84,11 @@ impl Starts {
         self.pool = kv_tokens.or(self.pool);
     }
 
+    /// The longest context that starts which failed say would do: the least of their estimates.
+    pub(super) fn estimate(&self) -> Option<u64> {
+        self.failed.iter().filter_map(|failure| failure.longest).min()
+    }
+
     /// The widest start that serves `asked` and is not known to fail: the whole box; else as much as the engine's own estimate allows; else as
     /// much as the pool of its newest start holds; else exactly the point.
     pub(super) fn next(&self, whole: Limits, asked: Limits) -> Next<'_> {

@@ -17,7 +17,7 @@ use super::progress::REQUEST;
 use super::prompting::{Prompting, origin};
 use super::queue::Queue;
 use super::start::{TAIL, plain};
-use super::{Allocation, Engine, Limits, PromptForm, RequestForm, protocol};
+use super::{Allocation, Engine, Limits, PromptForm, Report, RequestForm, protocol};
 use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::{Answer, Ask, End, Summary};
@@ -72,6 +72,7 @@ impl Engine {
         })?;
         let begun = Instant::now();
         let mut live = self.lock();
+        let tried = live.tried;
         self.prepare_early(&mut live, &self.adapter.request(point, None)?, asked)?;
         let mut answer = match self.ensure(&mut live, asked)? {
             Ensured::Failed(failure) => unstarted(point, *failure),
@@ -95,7 +96,10 @@ impl Engine {
             }
         };
         answer.moves = answer.verdict.moves(answer.cause.as_deref(), options.overload);
+        answer.starts = live.tried - tried;
         answer.seconds = begun.elapsed().as_secs_f64();
+        answer.gpus = self.gpu_count()?;
+        answer.report = report(&live);
         let answer = serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))?;
         self.context.run.note(Event::Done {
             kind: "probe".into(),
@@ -319,6 +323,17 @@ fn produced(attempt: &Attempt) -> Option<u64> {
         .map(|answer| answer.counts.output)
         .min()
         .flatten()
+}
+
+/// What the engine that runs reports of its bounds, and starts that failed did.
+fn report(live: &Live) -> Option<Report> {
+    let running = live.running.as_ref();
+    let reported = running.map(|running| running.info.reported).unwrap_or_default();
+    let block = running.and_then(|running| {
+        let told = running.told.iter().find(|told| told.name == "kv_block_tokens");
+        told.and_then(|told| told.value.as_u64())
+    });
+    Report::new(&reported, block, live.starts.estimate())
 }
 
 /// The answer where no start serves the point.

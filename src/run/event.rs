@@ -62,6 +62,9 @@ pub enum Event {
         expected: Option<u64>,
         /// Share of the volume proven, 0 to 1.
         coverage: f64,
+        /// About how many seconds are left, where the strategy has an estimate.
+        #[serde(default)]
+        seconds_left: Option<f64>,
     },
     /// A value that the script recorded by name.
     Record {

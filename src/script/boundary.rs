@@ -7,6 +7,7 @@ use rhai::{Dynamic, Map};
 use serde_json::{Value, json};
 
 use super::limits::MAP;
+use super::spent::Spent;
 use super::{Host, from_script, options};
 use crate::boundary::{Answer, Boundary, Moves, Options, Point};
 use crate::fault::{Fault, Kind, Result};
@@ -18,7 +19,8 @@ pub struct BoundaryHandle(Arc<Shared>);
 
 struct Shared {
     index: usize,
-    resumed: usize,
+    /// What an earlier life of the run recorded, as it cost.
+    resumed: Vec<Spent>,
     map: Mutex<Boundary>,
     /// Points that an earlier life of this run recorded, and how often: recorded again, they are the same.
     kept: Mutex<BTreeMap<String, usize>>,
@@ -37,15 +39,16 @@ impl BoundaryHandle {
             state.boundaries - 1
         };
         let mut kept = BTreeMap::new();
+        let mut resumed = Vec::new();
         for (point, answer) in host.run.points(index) {
             map.record(&point, &Answer::parse(&answer)?)?;
+            resumed.push(Spent::of(&point, &answer));
             *kept.entry(key(&point, &answer)).or_default() += 1;
         }
         host.run.note(Event::Boundary {
             index,
             axes: json!({ "axes": axes, "options": described }),
         })?;
-        let resumed = map.records().len();
         Ok(Self(Arc::new(Shared {
             index,
             resumed,
@@ -78,9 +81,9 @@ impl BoundaryHandle {
         self.0.index
     }
 
-    /// How many points an earlier life of the run recorded.
-    pub(super) fn resumed(&self) -> usize {
-        self.0.resumed
+    /// The points that an earlier life of the run recorded, and what they cost.
+    pub(super) fn resumed(&self) -> &[Spent] {
+        &self.0.resumed
     }
 
     /// Records an answer and notes it, unless an earlier life of the run did.

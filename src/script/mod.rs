@@ -34,6 +34,7 @@ mod service;
 pub mod shipped;
 mod signature;
 mod source;
+mod spent;
 mod thread;
 mod truth;
 
@@ -50,5 +51,6 @@ pub use host::{Host, Settings, State, host};
 pub use meter::Meter;
 pub use options::options;
 pub use source::{Main, Source, Sources, module_hash};
+pub use spent::Spent;
 pub(crate) use thread::STACK;
 pub use thread::{compile, guarded, on_thread, run};

@@ -8,6 +8,9 @@ use crate::run::Event;
 /// Points shown within a second; more of them are only counted, as nobody reads on at that pace.
 const PER_SECOND: u32 = 10;
 
+/// Seconds between two lines that tell how much is left.
+const BETWEEN: u64 = 30;
+
 /// Phases that are not worth a line: what follows says the same.
 const UNSAID: [&str; 4] = ["loading", "probing", "stopping", "stopped"];
 
@@ -17,6 +20,8 @@ pub(super) struct Plain {
     second: u64,
     shown: u32,
     hidden: usize,
+    /// When it was last told how much is left.
+    told: Duration,
 }
 
 impl Plain {
@@ -43,6 +48,24 @@ impl Plain {
                 }
                 let cause = cause.as_ref().map_or_else(String::new, |cause| format!(" ({cause})"));
                 let line = format!("[{at}] {point}: {verdict}{cause}");
+                self.rest().into_iter().chain([line]).collect()
+            }
+            Event::Progress {
+                done,
+                expected,
+                coverage,
+                seconds_left: Some(left),
+            } if elapsed >= self.told + Duration::from_secs(BETWEEN) => {
+                let Ok(left) = Duration::try_from_secs_f64(*left) else {
+                    return Vec::new();
+                };
+                self.told = elapsed;
+                let of = expected.map_or_else(String::new, |expected| format!(" of about {expected}"));
+                let line = format!(
+                    "[{at}] {done}{of} probes; {:.0} % proven; about {} left",
+                    100.0 * coverage,
+                    Clock(left)
+                );
                 self.rest().into_iter().chain([line]).collect()
             }
             _ => Vec::new(),
@@ -93,6 +116,26 @@ mod tests {
             ["... 90 points more", "[0:02] input=8: refused (kv_cache)"]
         );
         assert_eq!(plain.rest(), None);
+    }
+
+    #[test]
+    fn what_is_left_is_told_now_and_then() {
+        let left = |seconds_left| Event::Progress {
+            done: 7,
+            expected: Some(20),
+            coverage: 0.42,
+            seconds_left,
+        };
+        let mut plain = Plain::default();
+        let second = Duration::from_secs(1);
+        assert!(plain.lines(&left(Some(90.0)), 29 * second).is_empty());
+        assert!(plain.lines(&left(None), 30 * second).is_empty());
+        assert_eq!(
+            plain.lines(&left(Some(90.0)), 30 * second),
+            ["[0:30] 7 of about 20 probes; 42 % proven; about 1:30 left"]
+        );
+        assert!(plain.lines(&left(Some(80.0)), 59 * second).is_empty());
+        assert_eq!(plain.lines(&left(Some(80.0)), 60 * second).len(), 1);
     }
 
     #[test]

@@ -27,6 +27,8 @@ struct Progress {
     coverage: f64,
     first: (u64, Duration),
     at: Duration,
+    /// The strategy's own estimate of what was left then.
+    left: Option<Duration>,
 }
 
 impl State {
@@ -49,6 +51,7 @@ impl State {
                 done,
                 expected,
                 coverage,
+                seconds_left,
             } => {
                 let first = self
                     .progress
@@ -60,6 +63,7 @@ impl State {
                     coverage: *coverage,
                     first,
                     at: elapsed,
+                    left: seconds_left.and_then(|left| Duration::try_from_secs_f64(left).ok()),
                 });
             }
             Event::Memory { used, total } => self.memory = Some((*used, *total)),
@@ -107,15 +111,18 @@ impl State {
         Some(format!("memory {} of {}", Bytes(used), Bytes(total)))
     }
 
-    /// The probes that are left, at the pace of those since the strategy first told; what an earlier life did is no pace.
+    /// What the strategy expects, else the probes that are left, at the pace of those since it first told; what an earlier life did is no pace.
     fn left(&self, elapsed: Duration) -> Option<Duration> {
         let progress = self.progress.as_ref()?;
+        let passed = elapsed.saturating_sub(progress.at);
+        if let Some(left) = progress.left {
+            return Some(left.saturating_sub(passed));
+        }
         let (done, since) = progress.first;
         let made = progress.done.checked_sub(done).filter(|made| *made > 0)?;
         let left = progress.expected?.saturating_sub(progress.done);
         #[expect(clippy::cast_precision_loss, reason = "for people")]
         let seconds = (progress.at - since).as_secs_f64() / made as f64 * left as f64;
-        let passed = elapsed.saturating_sub(progress.at);
         Some(Duration::try_from_secs_f64(seconds).ok()?.saturating_sub(passed))
     }
 }
@@ -130,6 +137,7 @@ mod tests {
             done,
             expected: Some(40),
             coverage: 0.5,
+            seconds_left: None,
         }
     }
 
@@ -167,6 +175,14 @@ mod tests {
             state.found(40 * second),
             "2 of about 40 points: 1 fit, 0 fail, 1 unclear; 50 % proven; about 2:50 left"
         );
+        let estimate = Event::Progress {
+            done: 22,
+            expected: Some(40),
+            coverage: 0.5,
+            seconds_left: Some(600.0),
+        };
+        state.learn(&estimate, 30 * second);
+        assert!(state.found(40 * second).ends_with("; about 9:50 left"));
         assert!(state.doing().starts_with("SIMULATED"));
         assert_eq!(state.memory(), None);
         state.learn(

@@ -87,9 +87,11 @@ pub mod methods {
     /// Puts one point to the engine, which is started where needed, and tells what became of it.
     ///
     /// A point is `#{ input, output, concurrency }`, in tokens and requests at once (1 without it). The answer is `#{ point, verdict,
-    /// cause, moves, evidence, input, output, ttft_ms, tpot_ms, itl_ms, e2el_ms, peak, series, started, seconds }`: `verdict` is one
+    /// cause, moves, evidence, input, output, ttft_ms, tpot_ms, itl_ms, e2el_ms, peak, series, started, starts, seconds, gpus, report }`: `verdict` is one
     /// of `ok`, `oom`, `refused`, `preempted`, `queued`, `start_failed`, `timeout`, `short_output`, `error`; `moves` is `fits`, `fails` or `none`;
-    /// `input` and `output` are the engine's own counts; `peak` is memory in bytes; `series` is `[seconds, bytes]` pairs; what is
+    /// `input` and `output` are the engine's own counts; `peak` is memory in bytes; `series` is `[seconds, bytes]` pairs; `starts` counts those that
+    /// were tried for it, `seconds` is what it all took, `gpus` how many the engine holds; `report` is what the engine itself says of its bounds, which proves nothing: `#{
+    /// tokens (of its KV cache), block (tokens of a block), longest (input and output), longest_input }`; what is
     /// unknown is `()`. What the engine does is never an error but a verdict.
     ///
     /// `cause` says why: of `oom` `cuda`, `host` (the kernel's word), `allocator`; of `refused` `kv_cache`, `memory`, `length_limit`; of `start_failed`
