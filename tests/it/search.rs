@@ -235,6 +235,14 @@ fn what_a_probe_asked_again_by_itself_is_not_asked_again_by_the_search() {
     assert_eq!(asked, json!(3));
 }
 
+/// The parts of `std/search`.
+const PARTS: [&str; 5] = ["search", "search/asking", "search/choose", "search/cost", "search/told"];
+
+/// The text of one of them.
+fn text(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/stdlib/{name}.rhai", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
 /// A module's text with its imports of `std/search` led to the copies beside it.
 fn local(name: &str, text: &str) -> String {
     let up = if name.contains('/') { "../" } else { "./" };
@@ -243,7 +251,6 @@ fn local(name: &str, text: &str) -> String {
 
 #[test]
 fn a_changed_rule_for_the_next_point_asks_other_points() {
-    let parts = ["search", "search/asking", "search/choose"];
     let text =
         |name: &str| std::fs::read_to_string(format!("{}/stdlib/{name}.rhai", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let choose = text("search/choose");
@@ -258,7 +265,7 @@ fn a_changed_rule_for_the_next_point_asks_other_points() {
         asked"#;
     // As `profiler fork --strategy` lays them down.
     let asked = |mine: &str| {
-        let files: Vec<_> = parts
+        let files: Vec<_> = PARTS
             .iter()
             .map(|name| (format!("{name}.rhai"), local(name, &text(name).replace(rule, mine))))
             .collect();
@@ -365,4 +372,199 @@ fn a_killed_search_ends_as_an_undisturbed_one() {
             .args(["run", "--resume", "killed", "--json"]);
         assert_eq!(resumed.run().success().json()["result"], undisturbed, "{strategy}");
     }
+}
+
+#[test]
+fn what_the_engine_reports_is_verified_from_both_sides() {
+    for (tokens, most) in [(45_000, 8), (20_000, 8), (70_000, 1), (1_000, 2)] {
+        let result = found(&format!(
+            r#"let map = boundary(#{{ input: [2048, 32768], output: [512, 32768] }}, #{{}});
+            let starts = 0;
+            let done = search::verify_report(map, |p| {{
+                starts += 1;
+                let fits = p.input + p.output <= {tokens};
+                #{{ verdict: if fits {{ "ok" }} else {{ "refused" }}, started: starts == 1, report: #{{ tokens: {tokens}, block: 16 }} }}
+            }}, #{{}});
+            let ends = [#{{ input: 32768, output: 512 }}, #{{ input: 2048, output: 32768 }}];
+            #{{ done: done, gaps: done.predicted.places.map(|p| {{
+                min(map.bracket(p, "output").width, map.bracket(p, "input").width)
+            }}) }}"#
+        ));
+        let done = &result["done"];
+        assert_eq!(
+            (&done["stopped"], &done["predicted"]["held"]),
+            (&json!("verified"), &json!(true)),
+            "{result}"
+        );
+        assert!(
+            done["probes"].as_u64().unwrap() <= most && done["starts"] == 1,
+            "{result}"
+        );
+        if most > 2 {
+            assert_eq!(done["predicted"]["verified"], 3, "{result}");
+            let gaps = result["gaps"].as_array().unwrap();
+            assert!(gaps.iter().all(|gap| gap.as_u64().unwrap() <= 64), "{result}");
+        }
+    }
+}
+
+#[test]
+fn where_the_report_is_wrong_the_search_finds_the_boundary_without() {
+    for (said, truth) in [(5000, 8000), (9000, 4000)] {
+        let result = found(&format!(
+            r#"let done = search::adaptive(map, |p| #{{
+                verdict: if p.input + p.output <= {truth} {{ "ok" }} else {{ "refused" }}, report: #{{ tokens: {said} }}
+            }}, #{{}});
+            for p in map.frontier() {{ assert(p.input + p.output <= {truth}); }}
+            for p in map.failing() {{ assert(p.input + p.output > {truth}); }}
+            done"#
+        ));
+        assert_eq!(result["stopped"], "coverage", "{result}");
+        assert_eq!(
+            (&result["predicted"]["held"], &result["predicted"]["verified"]),
+            (&json!(false), &json!(0)),
+            "{result}"
+        );
+    }
+    let unused = found(
+        r#"search::adaptive(map, |p| #{ verdict: "ok", report: #{ tokens: 10 } }, #{ use_report: false }).predicted == ()"#,
+    );
+    assert_eq!(unused, json!(true));
+}
+
+#[test]
+fn a_budget_of_gpu_seconds_counts_every_gpu() {
+    let result = found(
+        r#"search::adaptive(map, |p| #{
+            verdict: if p.input + p.output <= 6000 { "ok" } else { "oom" }, starts: 1, seconds: 30, gpus: 2
+        }, #{ max_gpu_seconds: 300 })"#,
+    );
+    assert_eq!(
+        (&result["stopped"], &result["probes"]),
+        (&json!("max_gpu_seconds"), &json!(5)),
+        "{result}"
+    );
+    assert_eq!(
+        (&result["gpu_seconds"], &result["seconds"]),
+        (&json!(300.0), &json!(150.0))
+    );
+}
+
+/// An engine with a pretended clock: a start takes a minute, a request a second, and what does not fit ends it.
+const DEADLY: &str = r#"let up = false;
+    let deaths = 0;
+    let probe = |p| {
+        let fits = p.input + p.output <= 8000;
+        let started = !up;
+        up = fits;
+        if !fits { deaths += 1; }
+        #{ verdict: if fits { "ok" } else { "oom" }, started: started, seconds: if started { 61.0 } else { 1.0 } }
+    };"#;
+
+#[test]
+fn where_deaths_cost_a_start_the_search_takes_less_time() {
+    let of = |rule: &str| {
+        let files = PARTS.map(|name| {
+            (
+                format!("{name}.rhai"),
+                local(name, &text(name).replace("cost::dear(search.costs)", rule)),
+            )
+        });
+        let script = format!(
+            r#"import "./search" as search;
+            let map = boundary(#{{ input: [128, 8192], output: [128, 4096] }}, #{{}});
+            {DEADLY}
+            let done = search::adaptive(map, probe, #{{}});
+            assert(done.stopped == "coverage");
+            #{{ seconds: done.seconds, starts: done.starts, deaths: deaths }}"#
+        );
+        let mut bench = vec![("main.rhai", script.as_str())];
+        bench.extend(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+        Bench::new(&bench).value()
+    };
+    let (aware, unaware) = (of("cost::dear(search.costs)"), of("false"));
+    assert!(
+        aware["seconds"].as_f64().unwrap() < unaware["seconds"].as_f64().unwrap(),
+        "{aware} {unaware}"
+    );
+}
+
+#[test]
+fn points_that_share_a_launch_are_asked_together() {
+    let changes = |options: &str| {
+        let result = found(&format!(
+            r#"let map = boundary(#{{ input: [128, 8192], fraction: #{{ range: [0.5, 0.9], easier: "up", tolerance: 0.1 }} }}, #{{}});
+            let at = (); let changes = 0;
+            search::adaptive(map, |p| {{
+                if p.fraction != at {{ changes += 1; at = p.fraction; }}
+                if p.input <= 9000 * (p.fraction - 0.3) {{ "ok" }} else {{ "oom" }}
+            }}, {options});
+            changes"#
+        ));
+        result.as_u64().unwrap()
+    };
+    let (grouped, mixed) = (changes("#{ launch_axes: [\"fraction\"] }"), changes("#{}"));
+    assert!(grouped <= mixed, "{grouped} {mixed}");
+}
+
+#[test]
+fn a_resumed_search_counts_what_was_spent() {
+    let script = r#"import "std/search" as search;
+        let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
+        let before = map.resumed();
+        let done = search::adaptive(map, |p| {
+            if map.points().len() == before + 4 { throw "killed"; }
+            #{ verdict: if p.input + p.output <= 6000 { "ok" } else { "oom" }, started: true, seconds: 10.0, gpus: 2 }
+        }, #{ BUDGET });
+        #{ done: done, before: before }"#;
+    for (budget, stopped, probes) in [
+        ("max_probes: 6", "max_probes", 6),
+        ("max_starts: 7", "max_starts", 7),
+        ("max_seconds: 60", "max_seconds", 6),
+        ("max_gpu_seconds: 120", "max_gpu_seconds", 6),
+    ] {
+        let text = script.replace("BUDGET", budget);
+        let first = Profiler::new()
+            .file("main.rhai", &text)
+            .args(["run", "main.rhai", "--out", "run"])
+            .run()
+            .code(1);
+        let resumed = Profiler::new()
+            .current_dir(first.folder())
+            .args(["run", "--resume", "run", "--json"])
+            .run()
+            .success()
+            .json();
+        let result = &resumed["result"];
+        assert_eq!(
+            (&result["before"], &result["done"]["stopped"]),
+            (&json!(4), &json!(stopped)),
+            "{result}"
+        );
+        let made = result["done"]["probes"].as_u64().unwrap();
+        assert!(
+            made == probes || (budget.contains("starts") && made <= probes + 2),
+            "{result}"
+        );
+        assert_eq!(result["done"]["seconds"], json!(10.0 * made as f64), "{result}");
+    }
+}
+
+#[test]
+fn the_simulated_engine_is_searched_with_few_starts() {
+    let result = found(
+        r#"import "std/engines" as engines;
+        let engine = engines::launch("sim", #{});
+        let done = search::adaptive(map, |p| engine.probe(p), #{});
+        #{ done: done, coverage: map.coverage() }"#,
+    );
+    let done = &result["done"];
+    assert_eq!(done["stopped"], "coverage", "{result}");
+    assert!(done["starts"].as_u64().unwrap() <= 3, "{result}");
+    assert_eq!(
+        (&done["predicted"]["held"], &done["predicted"]["verified"]),
+        (&json!(true), &json!(3)),
+        "{result}"
+    );
+    assert!(done["gpu_seconds"].as_f64().unwrap() > 0.0, "{result}");
 }
