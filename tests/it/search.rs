@@ -450,45 +450,6 @@ fn a_budget_of_gpu_seconds_counts_every_gpu() {
     );
 }
 
-/// An engine with a pretended clock: a start takes a minute, a request a second, and what does not fit ends it.
-const DEADLY: &str = r#"let up = false;
-    let deaths = 0;
-    let probe = |p| {
-        let fits = p.input + p.output <= 8000;
-        let started = !up;
-        up = fits;
-        if !fits { deaths += 1; }
-        #{ verdict: if fits { "ok" } else { "oom" }, started: started, seconds: if started { 61.0 } else { 1.0 } }
-    };"#;
-
-#[test]
-fn where_deaths_cost_a_start_the_search_takes_less_time() {
-    let of = |rule: &str| {
-        let files = PARTS.map(|name| {
-            (
-                format!("{name}.rhai"),
-                local(name, &text(name).replace("cost::dear(search.costs)", rule)),
-            )
-        });
-        let script = format!(
-            r#"import "./search" as search;
-            let map = boundary(#{{ input: [128, 8192], output: [128, 4096] }}, #{{}});
-            {DEADLY}
-            let done = search::adaptive(map, probe, #{{}});
-            assert(done.stopped == "coverage");
-            #{{ seconds: done.seconds, starts: done.starts, deaths: deaths }}"#
-        );
-        let mut bench = vec![("main.rhai", script.as_str())];
-        bench.extend(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
-        Bench::new(&bench).value()
-    };
-    let (aware, unaware) = (of("cost::dear(search.costs)"), of("false"));
-    assert!(
-        aware["seconds"].as_f64().unwrap() < unaware["seconds"].as_f64().unwrap(),
-        "{aware} {unaware}"
-    );
-}
-
 #[test]
 fn points_that_share_a_launch_are_asked_together() {
     let changes = |options: &str| {

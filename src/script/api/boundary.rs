@@ -5,11 +5,10 @@ use rhai::{Array, Map};
 
 use crate::boundary::{Axis, Nearness, Point, Scalar};
 use crate::fault::{Fault, Result};
-use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
 use crate::script::{Caught, from_script, host, options, to_script};
 
-fn to_point(map: &Map) -> Result<Point> {
+pub(super) fn to_point(map: &Map) -> Result<Point> {
     let coordinate = |(name, value): (&rhai::Identifier, &Dynamic)| {
         let scalar = match (value.as_int(), value.as_float()) {
             (Ok(whole), _) => Scalar::Int(whole),
@@ -60,7 +59,7 @@ pub(super) fn count(volume: u128) -> i64 {
     i64::try_from(volume).unwrap_or(i64::MAX)
 }
 
-fn maybe<T>(value: Option<T>, turn: impl Fn(T) -> Dynamic) -> Dynamic {
+pub(super) fn maybe<T>(value: Option<T>, turn: impl Fn(T) -> Dynamic) -> Dynamic {
     value.map_or(Dynamic::UNIT, turn)
 }
 
@@ -73,7 +72,7 @@ fn points_of(list: Array) -> Result<Vec<Point>> {
         .collect()
 }
 
-fn size(count: i64, what: &str) -> Result<usize> {
+pub(super) fn size(count: i64, what: &str) -> Result<usize> {
     usize::try_from(count).map_err(|_| Fault::usage(format!("`{what}` takes a number from 0, not {count}")))
 }
 
@@ -114,27 +113,6 @@ fn nearness(given: Map) -> Result<Nearness> {
         scale: given.distance_scale,
         radius: given.consistency_radius,
     })
-}
-
-/// Notes how far a search is.
-fn tell(
-    context: &NativeCallContext,
-    map: &BoundaryHandle,
-    probes: i64,
-    coverage: f64,
-    seconds_left: Option<f64>,
-) -> Caught<()> {
-    let done = size(probes, "progress")? as u64;
-    let (expected, proven) = {
-        let map = map.lock();
-        (map.expected(done, coverage)?, map.coverage()?)
-    };
-    Ok(host(context).run.note(Event::Progress {
-        done,
-        expected,
-        coverage: proven,
-        seconds_left,
-    })?)
 }
 
 /// What is known of where points stop fitting, and what to probe next.
@@ -242,39 +220,6 @@ pub mod boundary {
     #[rhai_fn(volatile, pure)]
     pub fn resumed(map: &mut BoundaryHandle) -> i64 {
         count(map.resumed().len() as u128)
-    }
-
-    /// What the points that the boundary held before a resume had cost, in recording order: `#{ point, verdict, probes, starts, seconds,
-    /// gpu_seconds, report }`, retries included; `report` is what the engine reported of its bounds, `()` where nothing. A search adds `spent: #{ probes, starts, seconds, gpu_seconds }` to the answers that it records; from others it is
-    /// read as far as they tell it themselves.
-    ///
-    /// # Errors
-    ///
-    /// `limit` when there are more than a list may hold: some 285,000 over two axes.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: [1, 100] }, #{});
-    /// assert(map.spent().len() == map.resumed());
-    /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
-    pub fn spent(map: &mut BoundaryHandle) -> Caught<Array> {
-        map.listable()?;
-        let row = |spent: &crate::script::Spent| -> Caught<Dynamic> {
-            let report = spent.report.as_ref().map(to_script).transpose()?;
-            Ok(Map::from([
-                ("point".into(), from_point(&spent.point)),
-                ("verdict".into(), spent.verdict.clone().into()),
-                ("probes".into(), spent.probes.into()),
-                ("starts".into(), spent.starts.into()),
-                ("seconds".into(), spent.seconds.into()),
-                ("gpu_seconds".into(), spent.gpu_seconds.into()),
-                ("report".into(), report.unwrap_or(Dynamic::UNIT)),
-            ])
-            .into())
-        };
-        map.resumed().iter().map(row).collect()
     }
 
     /// The largest points of the box that are known to fit, as bare points, sorted.
@@ -537,26 +482,6 @@ pub mod boundary {
         Ok(maybe(best, |point| from_point(&point)))
     }
 
-    /// What asking a point settles, in lattice points of the box: `#{ fits, fails, chance }`, the volume proven to fit if it fits, that proven to fail if it fails,
-    /// and how likely it fits, 0 to 1. All are guesses for choosing; nothing is proven by them.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: [1, 100] }, #{});
-    /// let told = map.settles(#{ input: 50 });
-    /// assert(told.fits == 50.0 && told.fails == 51.0 && told.chance > 0.5);
-    /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
-    pub fn settles(map: &mut BoundaryHandle, point: Map) -> Caught<Map> {
-        let told = map.lock().settles(&to_point(&point)?)?;
-        Ok(Map::from([
-            ("fits".into(), told.fits.into()),
-            ("fails".into(), told.fails.into()),
-            ("chance".into(), told.chance.into()),
-        ]))
-    }
-
     /// All combinations of `size` values on every axis, spread evenly in its scale from end to end.
     ///
     /// # Errors
@@ -651,58 +576,6 @@ pub mod boundary {
         let map = map.lock();
         let axes = map.lattice().axes().iter();
         axes.map(|axis| (axis.name().into(), from_axis(axis).into())).collect()
-    }
-
-    /// Shows the reader of the run how far a search is: how many probes were made, about how many there will be in all, and
-    /// the coverage so far.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: [0, 100] }, #{});
-    /// map.record(#{ input: 50 }, "ok");
-    /// map.progress(1, 0.95);
-    /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
-    pub fn progress(context: NativeCallContext, map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<()> {
-        tell(&context, map, probes, coverage, None)
-    }
-
-    /// The same with an estimate of the seconds that are left, `()` where there is none.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: [0, 100] }, #{});
-    /// map.record(#{ input: 50 }, "ok");
-    /// map.progress(1, 0.95, 12.5);
-    /// ```
-    #[rhai_fn(name = "progress", return_raw, volatile, pure)]
-    pub fn progress_with(
-        context: NativeCallContext,
-        map: &mut BoundaryHandle,
-        probes: i64,
-        coverage: f64,
-        seconds_left: Dynamic,
-    ) -> Caught<()> {
-        tell(&context, map, probes, coverage, seconds_left.as_float().ok())
-    }
-
-    /// About how many probes there will be in all once `coverage` is reached, when `probes` were made: if the open volume goes on shrinking as it
-    /// does for smooth boundaries. `()` while too little is known.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: [0, 100] }, #{});
-    /// assert(map.expected(0, 0.95) == ());
-    /// map.record(#{ input: 100 }, "ok");
-    /// assert(map.expected(1, 0.95) == 1);
-    /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
-    pub fn expected(map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<Dynamic> {
-        let expected = map.lock().expected(size(probes, "expected")? as u64, coverage)?;
-        Ok(maybe(expected, |expected| count(expected.into()).into()))
     }
 
     /// A boundary in one line.

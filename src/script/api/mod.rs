@@ -7,6 +7,7 @@
 mod assert;
 mod boundary;
 mod docker;
+mod effort;
 mod engine;
 mod estimate;
 mod fault;
@@ -41,6 +42,7 @@ pub(super) fn register(engine: &mut Engine) {
     );
     engine.register_global_module(exported_module!(assert::assert).into());
     engine.register_global_module(exported_module!(boundary::boundary).into());
+    engine.register_global_module(exported_module!(effort::effort).into());
     name_type::<super::engine_handle::EngineHandle>(
         engine,
         "Engine",
