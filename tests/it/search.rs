@@ -251,8 +251,6 @@ fn local(name: &str, text: &str) -> String {
 
 #[test]
 fn a_changed_rule_for_the_next_point_asks_other_points() {
-    let text =
-        |name: &str| std::fs::read_to_string(format!("{}/stdlib/{name}.rhai", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let choose = text("search/choose");
     let rule = "map.refine(count, options.coverage)";
     let mine = "map.refine(9, options.coverage).map(|point| { point.output -= 1; point })";
