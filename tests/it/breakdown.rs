@@ -371,7 +371,7 @@ fn what_tensor_parallel_adds_cannot_be_measured_on_one_gpu() {
             "one_gpu=true",
         ])
         .run()
-        .code(1)
+        .code(2)
         .stderr("`one_gpu` measures what tensor parallel adds")
         .stderr("gpus=[0,1] tensor_parallel=2");
 }
