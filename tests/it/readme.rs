@@ -50,6 +50,9 @@ fn every_command_works() {
         std::os::unix::fs::symlink(root.join("scripts"), folder.path().join("scripts")).unwrap();
         std::fs::create_dir(folder.path().join("models")).unwrap();
         std::fs::write(folder.path().join("models/my.gguf"), "a dry run opens no model").unwrap();
+        std::fs::create_dir(folder.path().join("models/llama-8b")).unwrap();
+        let shape = root.join("tests/data/shapes/llama-3.1-8b.config.json");
+        std::fs::copy(shape, folder.path().join("models/llama-8b/config.json")).unwrap();
         for line in block.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words.as_slice() {
@@ -90,5 +93,21 @@ fn the_output_shown_is_real() {
             "not what is printed now:\n{}",
             outcome.stdout
         );
+    }
+}
+
+/// What is shown of a kept run is what the program says of it today.
+#[test]
+fn what_is_shown_of_real_runs_is_real() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let of_runs: Vec<Block> = readme()
+        .into_iter()
+        .filter(|block| block.language.starts_with("text "))
+        .collect();
+    assert!(!of_runs.is_empty());
+    for block in of_runs {
+        let run = block.language.trim_start_matches("text ");
+        let shown = profiler(&["show"], root).arg(root.join("tests/data/runs").join(run));
+        let _ = shown.run().success().stdout(block.text.trim());
     }
 }
