@@ -90,7 +90,8 @@ fn the_status_tells_whether_it_fits() {
         .success()
         .stdout("yes");
     estimate(&model, &["--gpu-memory", "12"]).code(2).stderr("80GiB");
-    estimate(&model, &["--gpu-memory", "80GB"]).code(2).stderr("80GiB");
+    estimate(&model, &["--gpu-memory", "80GB"]).success().stdout("yes");
+    estimate(&model, &["--gpu-memory", "80XB"]).code(2).stderr("80GiB");
 }
 
 #[test]
