@@ -115,3 +115,16 @@ fn the_allocators_stages_add_up_to_what_the_driver_sees() {
     let added = bytes(device(2), "peak_allocated") - loaded;
     assert!(added >= least && added < least * 6 / 5, "{added} of {least}");
 }
+
+#[test]
+fn what_a_serving_engine_gains_is_what_its_allocator_reserves() {
+    let text = include_str!("../../data/torch-2.11.0-h200/allocator-vllm.json");
+    let looks: Value = serde_json::from_str(text).unwrap();
+    let gained = |key: &str| {
+        let of = |look: &str| bytes(&looks[look]["processes"][0]["devices"][0], key);
+        of("after") - of("idle")
+    };
+    assert_eq!(gained("process_used"), gained("reserved"));
+    assert_eq!((gained("allocated"), gained("outside_torch")), (0, 0));
+    assert!(gained("reserved") > 1 << 30);
+}
