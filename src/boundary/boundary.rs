@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::guess::Guess;
 use super::lattice::{Cell, below};
 use super::record::Record;
 use super::shadow::{Shadow, largest};
@@ -229,6 +230,13 @@ impl Boundary {
             .get_or_init(|| View::new(&self.lattice, &self.fits, &self.fails, &self.clips))
             .as_ref()
             .map_err(Clone::clone)
+    }
+
+    /// Where the boundary may run, if limits of memory agree with what is proven.
+    pub(super) fn guess(&self) -> Result<Option<&Guess>> {
+        let view = self.view()?;
+        let guess = || Guess::new(&self.lattice, &view.fits, &view.walls);
+        Ok(view.guess.get_or_init(guess).as_ref())
     }
 
     fn fit(&mut self, cell: Cell) {

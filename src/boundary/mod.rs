@@ -11,13 +11,14 @@ mod answer;
 mod axis;
 #[expect(clippy::module_inception, reason = "the room is named after what it holds")]
 mod boundary;
+mod choose;
 mod corners;
 mod gap;
 mod grid;
+mod guess;
 mod lattice;
 mod least;
 mod line;
-mod model;
 mod neighbours;
 mod point;
 #[cfg(test)]

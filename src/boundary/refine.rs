@@ -1,10 +1,12 @@
-//! Which points to probe next: those whose answer settles most of the open volume, whatever it is.
+//! Which points to probe next: where a guess at the boundary agrees with what is proven, those that it chooses (`choose`);
+//! otherwise those whose answer settles most of the open volume, whatever it is.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::choose::{along, at_chance, faces};
+use super::guess::Guess;
 use super::lattice::{Cell, below};
-use super::model::Model;
 use super::view::View;
 use super::volume::left_below;
 use super::{Boundary, Point};
@@ -31,9 +33,9 @@ impl Boundary {
     /// Up to `count` points, best first, none settled or recorded; empty when [`Boundary::done`], or when every open pocket
     /// was asked in vain.
     ///
-    /// A point is worth the volume below it that a fit would settle, and the volume above it that a failure would: the
-    /// harmonic mean of both is what an answer settles on average if the boundary is anywhere between with equal chance.
-    /// Of several points none lies below another, so that no answer makes another one useless.
+    /// Without a guess, a point is worth the volume below it that a fit would settle, and the volume above it that a failure
+    /// would: the harmonic mean of both is what an answer settles on average if the boundary is anywhere between with equal
+    /// chance. Of several points none lies below another, so that no answer makes another one useless.
     pub fn refine(&self, count: usize, coverage: f64) -> Result<Vec<Point>> {
         if !(0.0..=1.0).contains(&coverage) {
             return Err(Fault::usage(format!(
@@ -41,7 +43,10 @@ impl Boundary {
             )));
         }
         let cells = if self.coverage()? < coverage {
-            self.best_of(self.candidates()?, count)?
+            match self.guided(count)? {
+                none if none.is_empty() => self.best_of(self.candidates()?, count)?,
+                cells => cells,
+            }
         } else {
             let mut chosen: Vec<Cell> = Vec::new();
             for ray in self.wide_rays()? {
@@ -152,12 +157,13 @@ impl Boundary {
             .collect();
         let near = |cells: &[Cell], mirrored: bool| self.nearest(cells, mirrored, &middle);
         let mut found = Vec::new();
-        if let Some(model) = Model::agreeing(&self.lattice, &near(&view.fits, false), &near(&view.shut, true)) {
-            for path in paths(low, high) {
-                for wanted in CHANCES {
-                    let cell = path.first(|cell| model.fits(&self.lattice, cell) < wanted);
+        if let Some(guess) = Guess::new(&self.lattice, &near(&view.fits, false), &near(&view.shut, true)) {
+            for (from, to) in faces(low, high) {
+                let reaches = guess.reaches(&from, &to, &[]);
+                for chance in CHANCES {
+                    let cell = along(&from, &to, at_chance(&reaches, chance));
                     if !self.seen.contains(&cell) {
-                        let chance = model.fits(&self.lattice, &cell).clamp(0.02, 0.98);
+                        let chance = guess.share(guess.votes(&cell)).clamp(0.02, 0.98);
                         found.push((cell, Some(chance)));
                     }
                 }
@@ -201,58 +207,7 @@ impl Boundary {
 /// A cell to ask, and how likely it fits where there is a guess.
 type Candidate = (Cell, Option<f64>);
 
-/// A way through an open box on which cells grow harder.
-struct Path {
-    from: Cell,
-    to: Cell,
-}
-
-impl Path {
-    /// The first cell on the way for which `holds`, which then holds for all after it; the last when none.
-    fn first(&self, holds: impl Fn(&Cell) -> bool) -> Cell {
-        let steps = self
-            .from
-            .iter()
-            .zip(&self.to)
-            .map(|(from, to)| to - from)
-            .max()
-            .unwrap_or(0);
-        let cell = |step: i64| -> Cell {
-            let sides = self.from.iter().zip(&self.to);
-            #[expect(clippy::cast_possible_truncation, reason = "within the box")]
-            sides
-                .map(|(from, to)| from + ((to - from) as f64 * (step as f64 / steps.max(1) as f64)) as i64)
-                .collect()
-        };
-        let (mut low, mut high) = (0, steps);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if holds(&cell(middle)) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        cell(low)
-    }
-}
-
-/// Through the middle of the box, and along each of its faces.
-fn paths(low: &Cell, high: &Cell) -> Vec<Path> {
-    let pinned = |axis: usize, at: i64| {
-        let (mut from, mut to) = (low.clone(), high.clone());
-        (from[axis], to[axis]) = (at, at);
-        Path { from, to }
-    };
-    let faces = (0..low.len()).flat_map(|axis| [pinned(axis, low[axis]), pinned(axis, high[axis])]);
-    let through = Path {
-        from: low.clone(),
-        to: high.clone(),
-    };
-    std::iter::once(through).chain(faces).collect()
-}
-
 /// Whether neither cell lies below the other.
-fn apart(a: &Cell, b: &Cell) -> bool {
+pub(super) fn apart(a: &Cell, b: &Cell) -> bool {
     !below(a, b) && !below(b, a)
 }

@@ -1,7 +1,10 @@
 //! What the recorded points say together: antichains, corners of the open region, volumes. Derived anew after a change, so
 //! that the order of recording cannot matter.
 
+use std::sync::OnceLock;
+
 use super::corners::lowest_open;
+use super::guess::Guess;
 use super::lattice::{Cell, Lattice, below};
 use super::shadow::{Shadow, largest};
 use super::volume::covered;
@@ -40,6 +43,10 @@ pub(super) struct View {
     pub(super) highest: Vec<Cell>,
     /// How the box divides.
     pub(super) volume: Volume,
+    /// Those of `shut`, as they are.
+    pub(super) walls: Vec<Cell>,
+    /// The guess that agrees with all this, once it was asked for.
+    pub(super) guess: OnceLock<Option<Guess>>,
 }
 
 impl View {
@@ -56,7 +63,8 @@ impl View {
         let last = lattice.last();
         let mirrored = |cells: Vec<Cell>| cells.iter().map(|cell| lattice.mirror(cell)).collect::<Vec<_>>();
         let highest = mirrored(outside(lowest_open(&shut, &last), &mirrored(fits.clone())));
-        let lowest = outside(lowest_open(&fits, &last), &mirrored(shut.clone()));
+        let walls = mirrored(shut.clone());
+        let lowest = outside(lowest_open(&fits, &last), &walls);
         let (fitting, failing) = (covered(&fits), covered(&fails));
         let clipped = if shut == fails { 0 } else { covered(&shut) - failing };
         let volume = Volume {
@@ -73,6 +81,8 @@ impl View {
             lowest,
             highest,
             volume,
+            walls,
+            guess: OnceLock::new(),
         })
     }
 
