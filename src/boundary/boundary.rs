@@ -20,6 +20,9 @@ use crate::fault::{Fault, Kind, Result};
 /// Points that one boundary holds.
 const MOST_POINTS: usize = 1_000_000;
 
+/// The share of what may fit without a guess that counts however little a guess sees.
+const TRUST: f64 = 0.1;
+
 /// Conflicts listed in one answer.
 const MOST_CONFLICTS: usize = 1_000;
 
@@ -221,8 +224,17 @@ impl Boundary {
     }
 
     /// The share of the fitting volume that is proven, 0 to 1, as far as it can be known while points are open: see DESIGN.
+    ///
+    /// How much of the open volume fits is estimated from above: by the limit of the guess that admits most of it, but by no
+    /// less than a tenth of what counts without a guess, which may be wrong.
     pub fn coverage(&self) -> Result<f64> {
-        Ok(self.view()?.coverage())
+        let view = self.view()?;
+        let Some(most) = self.most_fitting()? else {
+            return Ok(view.coverage());
+        };
+        let (fits, without) = (view.volume.fits as f64, view.may_fit());
+        let may_fit = most.clamp(without * TRUST, without);
+        Ok(if may_fit > 0.0 { fits / (fits + may_fit) } else { 1.0 })
     }
 
     pub(super) fn view(&self) -> Result<&View> {

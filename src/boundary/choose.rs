@@ -70,6 +70,15 @@ impl Outlook {
             .sum()
     }
 
+    /// The most that fits under any limit.
+    fn fitting_at_most(&self, limits: u32) -> f64 {
+        let under = |limit: u32| -> f64 {
+            let held = self.votes.iter().filter(|(_, votes)| votes >> limit & 1 == 1);
+            held.map(|(volume, _)| volume).sum()
+        };
+        (0..limits).map(under).fold(0.0, f64::max)
+    }
+
     /// The volume, on average, of which limits think otherwise than most.
     fn disputed(&self) -> f64 {
         let apart = |chance: f64| chance * (1.0 - chance);
@@ -140,6 +149,19 @@ impl Boundary {
             }
         }
         Ok(chosen)
+    }
+
+    /// The open volume that fits under the limit that admits most of it; none without a guess.
+    pub(super) fn most_fitting(&self) -> Result<Option<f64>> {
+        let view = self.view()?;
+        if let Some(known) = view.most_fitting.get() {
+            return Ok(*known);
+        }
+        let most = self.guess()?.map(|guess| {
+            let outlook = self.outlook(guess, view, &self.pockets(guess, view));
+            outlook.fitting_at_most(guess.count())
+        });
+        Ok(*view.most_fitting.get_or_init(|| most))
     }
 
     /// Cells in the largest open boxes: the middle, and where chances change on ways through the box and along its faces. With each

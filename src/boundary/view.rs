@@ -47,6 +47,8 @@ pub(super) struct View {
     pub(super) walls: Vec<Cell>,
     /// The guess that agrees with all this, once it was asked for.
     pub(super) guess: OnceLock<Option<Guess>>,
+    /// The open volume that fits at most, as that guess has it.
+    pub(super) most_fitting: OnceLock<Option<f64>>,
 }
 
 impl View {
@@ -83,6 +85,7 @@ impl View {
             volume,
             walls,
             guess: OnceLock::new(),
+            most_fitting: OnceLock::new(),
         })
     }
 
@@ -95,10 +98,15 @@ impl View {
         if self.volume.open == 0 {
             return 1.0;
         }
+        let fits = self.volume.fits as f64;
+        fits / (fits + self.may_fit())
+    }
+
+    /// The open volume that counts as fitting: see [`View::coverage`].
+    pub(super) fn may_fit(&self) -> f64 {
         let pockets = self.lowest.len().min(self.highest.len()).max(1) as f64;
         let share = (0.5 + 0.475 / pockets.sqrt()).min(1.0);
-        let fits = self.volume.fits as f64;
-        fits / (fits + share * self.volume.open as f64)
+        share * self.volume.open as f64
     }
 }
 
