@@ -229,12 +229,15 @@ impl Boundary {
     /// less than a tenth of what counts without a guess, which may be wrong.
     pub fn coverage(&self) -> Result<f64> {
         let view = self.view()?;
+        if view.volume.open == 0 {
+            return Ok(1.0);
+        }
         let Some(most) = self.most_fitting()? else {
             return Ok(view.coverage());
         };
         let (fits, without) = (view.volume.fits as f64, view.may_fit());
         let may_fit = most.clamp(without * TRUST, without);
-        Ok(if may_fit > 0.0 { fits / (fits + may_fit) } else { 1.0 })
+        Ok(fits / (fits + may_fit))
     }
 
     pub(super) fn view(&self) -> Result<&View> {

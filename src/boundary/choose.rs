@@ -217,7 +217,9 @@ impl Boundary {
         let mut votes = Vec::new();
         for _ in 0..SAMPLES {
             let at = random.random::<f64>() * all;
-            let pocket = &pockets[ends.partition_point(|end| *end < at).min(pockets.len() - 1)];
+            let Some(pocket) = pockets.get(ends.partition_point(|end| *end < at)) else {
+                continue;
+            };
             let sides = pocket.low.iter().zip(&pocket.farthest);
             let cell: Cell = sides.map(|(low, high)| random.random_range(*low..=*high)).collect();
             if view.walls.iter().any(|wall| below(wall, &cell)) {

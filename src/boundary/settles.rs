@@ -1,13 +1,8 @@
 //! What asking a point would settle, whatever the answer: what a choice by cost weighs.
 
-use super::lattice::Cell;
-use super::model::Model;
 use super::volume::left_below;
 use super::{Boundary, Point};
 use crate::fault::Result;
-
-/// Proven points of each side that a guess rests on, for each axis.
-const NEAR: usize = 4;
 
 /// What asking a point settles, in lattice points of the box.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,7 +11,8 @@ pub struct Settles {
     pub fits: f64,
     /// Proven to fail if it fails.
     pub fails: f64,
-    /// How likely it fits, 0 to 1: by the limits that agree with the proven points around, else with the boundary anywhere between with equal chance.
+    /// How likely it fits, 0 to 1: by the limits that agree with what is proven, else with the boundary anywhere between with
+    /// equal chance.
     pub chance: f64,
 }
 
@@ -32,29 +28,11 @@ impl Boundary {
         Ok(Settles {
             fits,
             fails,
-            chance: match self.guessed(&cell, &view.fits, &view.shut) {
-                Some(chance) => chance,
+            chance: match self.guess()? {
+                Some(guess) => guess.share(guess.votes(&cell)),
                 None => fails / (fits + fails).max(1.0),
             },
         })
-    }
-
-    /// What the limits say that agree with the proven cells nearest to this one; `shut` is mirrored.
-    fn guessed(&self, cell: &Cell, fits: &[Cell], shut: &[Cell]) -> Option<f64> {
-        let last = self.lattice.last();
-        let nearest = |mut cells: Vec<Cell>| {
-            let away = |other: &Cell| -> f64 {
-                let sides = other.iter().zip(cell).zip(&last);
-                let shares = sides.map(|((at, to), last)| (at - to) as f64 / (*last).max(1) as f64);
-                shares.map(|share| share * share).sum()
-            };
-            cells.sort_by(|a, b| away(a).total_cmp(&away(b)));
-            cells.truncate(NEAR * cell.len());
-            cells
-        };
-        let fails = shut.iter().map(|wall| self.lattice.mirror(wall)).collect();
-        let model = Model::agreeing(&self.lattice, &nearest(fits.to_vec()), &nearest(fails))?;
-        Some(model.fits(&self.lattice, cell).clamp(0.0, 1.0))
     }
 }
 
