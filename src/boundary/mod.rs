@@ -4,8 +4,9 @@
 //!
 //! [`Axis`] and [`Lattice`] turn every axis the same way round; `shadow` answers what lies below what, `corners` where the
 //! open region begins, `volume` how much there is of it; [`Boundary`] holds the points; `refine`, `rays` and `grid` propose
-//! some, `choose` by the limits that `guess` finds to agree with them, and `neighbours` pairs those that are known as tgi-profiler's search does; [`Truth`] is what a search is held against
-//! where the answer is known, and `least` the fewest probes that could prove as much.
+//! some, `choose` by the limits that `guess` finds to agree with them, and `neighbours` pairs those that are known as
+//! tgi-profiler's search does; [`Truth`] is what a search is held against where the answer is known, and `least` the fewest
+//! probes that could prove as much.
 
 mod answer;
 mod axis;
