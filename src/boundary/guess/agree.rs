@@ -50,12 +50,8 @@ pub(super) fn agreeing(frame: &Frame, fits: &[Vec<f64>], fails: &[Vec<f64>], ran
     let mut begun = begin(frame, fits, fails);
     let least = begun.iter().map(Begun::miss).fold(f64::INFINITY, f64::min);
     let fails: Vec<&[f64]> = fails.iter().map(|terms| &terms[..axes]).collect();
-    let divisions = if axes > 1 {
-        let fits: Vec<&[f64]> = fits.iter().map(|terms| &terms[..axes]).collect();
-        steps::divisions(&fits, &fails)
-    } else {
-        Vec::new()
-    };
+    let fitting: Vec<&[f64]> = fits.iter().map(|terms| &terms[..axes]).collect();
+    let divisions = steps::divisions(&fitting, &fails);
     if least > if divisions.is_empty() { MOST_MISS } else { 0.0 } {
         begun.clear();
     }
@@ -67,7 +63,7 @@ pub(super) fn agreeing(frame: &Frame, fits: &[Vec<f64>], fails: &[Vec<f64>], ran
     };
 
     // Each amount of a family had to come out right by chance: the more places are proven, the less likely that is.
-    let doubt = ((frame.axes() + fits.len() + fails.len()) as f64 / PLACES).max(1.0);
+    let doubt = ((fits.len() + fails.len()) as f64 / PLACES).max(1.0);
     let mut weights: Vec<(usize, f64)> = begun
         .iter()
         .map(|Begun { family, .. }| (family.basis.len(), family.prior))
@@ -89,14 +85,12 @@ pub(super) fn agreeing(frame: &Frame, fits: &[Vec<f64>], fails: &[Vec<f64>], ran
         let draws = walk::draws(&proven, &firsts, slack, count, random);
         limits.extend(draws.into_iter().map(|draw| draw.limit(&family)));
     }
-    if axes > 1 {
-        let easiest = frame.place(&vec![0; axes]);
-        let every = limits.len().div_ceil(BESIDES).max(1);
-        for limit in limits.iter().step_by(every) {
-            let mut corner = easiest.clone();
-            steps::grow(&mut corner, &easiest, &fails, random);
-            shapes.push(Shape::Besides(limit.clone(), corner));
-        }
+    let easiest = frame.place(&vec![0; axes]);
+    let every = limits.len().div_ceil(BESIDES).max(1);
+    for limit in limits.iter().step_by(every) {
+        let mut corner = easiest.clone();
+        steps::grow(&mut corner, &easiest, &fails, random);
+        shapes.push(Shape::Besides(limit.clone(), corner));
     }
     shapes.extend(limits.into_iter().map(Shape::Limit));
     shapes

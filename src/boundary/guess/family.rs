@@ -37,7 +37,7 @@ pub(super) fn families(frame: &Frame) -> Vec<Family> {
     let linear: Vec<Vec<f64>> = (0..axes).map(unit).collect();
     let mut all = Vec::new();
     let mut add = |basis: Vec<Vec<f64>>, prior: f64| all.push(Family { basis, prior });
-    if let Some(most) = frame.most.as_ref().filter(|_| axes > 1) {
+    if let Some(most) = &frame.most {
         let top = most.iter().copied().fold(0.0, f64::max);
         let mut sum = vec![0.0; count];
         for (weight, most) in sum.iter_mut().zip(most) {
@@ -56,10 +56,8 @@ pub(super) fn families(frame: &Frame) -> Vec<Family> {
             add(vec![times], 20.0);
         }
     }
-    if axes > 1 {
-        for axis in 0..axes {
-            add([linear.clone(), vec![unit(product(axes, axis, axis))]].concat(), 12.0);
-        }
+    for axis in 0..axes {
+        add([linear.clone(), vec![unit(product(axes, axis, axis))]].concat(), 12.0);
     }
     add(linear, 16.0);
     add((0..count).map(unit).collect(), 12.0);

@@ -38,10 +38,10 @@ pub(super) struct Guess {
 }
 
 impl Guess {
-    /// Limits under which the cells of `fits` fit and those of `fails` fail; none where there is no such limit, or when a side
-    /// is empty. The same cells give the same guess.
+    /// Limits under which the cells of `fits` fit and those of `fails` fail; none where there is no such limit, when a side is
+    /// empty, or on a single axis, of which no limit knows more than its halves. The same cells give the same guess.
     pub(super) fn new(lattice: &Lattice, fits: &[Cell], fails: &[Cell]) -> Option<Self> {
-        if fits.is_empty() || fails.is_empty() {
+        if fits.is_empty() || fails.is_empty() || lattice.axes().len() < 2 {
             return None;
         }
         let frame = Frame::new(lattice);
