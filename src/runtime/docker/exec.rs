@@ -21,29 +21,16 @@ impl Inside {
             cmd: Some(command.to_vec()),
             ..CreateExecOptions::default()
         };
-        let created = self
-            .docker
-            .create_exec(&self.id, options)
-            .await
-            .map_err(|error| fault::explain(&error))?;
-        let started = self
-            .docker
-            .start_exec(&created.id, None::<StartExecOptions>)
-            .await
-            .map_err(|error| fault::explain(&error))?;
+        let (id, started) = self.begin(options).await?;
         let mut collected = Collected::default();
         if let StartExecResults::Attached { mut output, .. } = started {
             while let Some(piece) = output.next().await {
                 collected.push(piece.map_err(|error| fault::explain(&error))?.as_ref());
             }
         }
-        let ended = self
-            .docker
-            .inspect_exec(&created.id)
-            .await
-            .map_err(|error| fault::explain(&error))?;
-        Ok(collected.output(ended.exit_code))
+        Ok(collected.output(self.status(&id).await?))
     }
+
     /// Runs a command to its end, its streams apart. Its standard input ends when nobody waits any more.
     pub(in crate::runtime) async fn capture(
         &self,
@@ -58,16 +45,7 @@ impl Inside {
             cmd: Some(command.to_vec()),
             ..CreateExecOptions::default()
         };
-        let created = self
-            .docker
-            .create_exec(&self.id, options)
-            .await
-            .map_err(|error| fault::explain(&error))?;
-        let started = self
-            .docker
-            .start_exec(&created.id, None::<StartExecOptions>)
-            .await
-            .map_err(|error| fault::explain(&error))?;
+        let (id, started) = self.begin(options).await?;
         let mut captured = Captured::default();
         if let StartExecResults::Attached { mut output, input } = started {
             while let Some(piece) = output.next().await {
@@ -78,13 +56,29 @@ impl Inside {
             }
             drop(input);
         }
-        let ended = self
+        captured.code = self.status(&id).await?;
+        Ok(captured)
+    }
+
+    /// Begins a command; gives its id, and its streams.
+    async fn begin(&self, options: CreateExecOptions<String>) -> Result<(String, StartExecResults)> {
+        let created = self
             .docker
-            .inspect_exec(&created.id)
+            .create_exec(&self.id, options)
             .await
             .map_err(|error| fault::explain(&error))?;
-        captured.code = ended.exit_code;
-        Ok(captured)
+        let started = self
+            .docker
+            .start_exec(&created.id, None::<StartExecOptions>)
+            .await
+            .map_err(|error| fault::explain(&error))?;
+        Ok((created.id, started))
+    }
+
+    /// The exit status of a command that ended, where the daemon tells one.
+    async fn status(&self, id: &str) -> Result<Option<i64>> {
+        let ended = self.docker.inspect_exec(id).await;
+        Ok(ended.map_err(|error| fault::explain(&error))?.exit_code)
     }
 
     /// Puts files into a new folder of the container's root, and gives its path.
