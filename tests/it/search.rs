@@ -1,11 +1,9 @@
 //! The strategies of `std/search` against closures that stand in for an engine.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
-use crate::support::Profiler;
+use crate::support::{Profiler, killed_and_resumed};
 
 /// What a script gives that has `search`, the default box as `map`, and `watch(truth)`: a probe that keeps what it was asked
 /// in `asked` and fails when it is asked what is known.
@@ -349,26 +347,10 @@ fn a_killed_search_ends_as_an_undisturbed_one() {
     ] {
         let text = script.replace("STRATEGY", strategy);
         let undisturbed = Bench::script(&text).value();
-        let run = |arguments: &[&str]| Profiler::new().args(arguments).file("main.rhai", &text);
-        let (mut child, folder) = run(&["run", "main.rhai", "--out", "killed"]).spawn();
-        let journal = folder.path().join("killed/journal.jsonl");
-        let points = || {
-            std::fs::read_to_string(&journal)
-                .unwrap_or_default()
-                .matches("\"event\":\"point\"")
-                .count()
-        };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while points() < 12 {
-            assert!(Instant::now() < deadline, "no twelve points in {}", journal.display());
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let resumed = Profiler::new()
-            .current_dir(folder.path())
-            .args(["run", "--resume", "killed", "--json"]);
-        assert_eq!(resumed.run().success().json()["result"], undisturbed, "{strategy}");
+        let run = Profiler::new()
+            .args(["run", "main.rhai", "--out", "killed"])
+            .file("main.rhai", &text);
+        assert_eq!(killed_and_resumed(run, 12), undisturbed, "{strategy}");
     }
 }
 

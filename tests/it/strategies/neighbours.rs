@@ -1,11 +1,9 @@
 //! `std/neighbours`: the predecessor's method, and where it does better.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
-use crate::support::Profiler;
+use crate::support::{Profiler, killed_and_resumed};
 
 /// A script over the box of the predecessor's command line; `truth` is the most tokens that fit.
 fn found(truth: u32, script: &str) -> Value {
@@ -114,23 +112,7 @@ fn a_killed_search_ends_as_an_undisturbed_one() {
     let run = Profiler::new()
         .args(["run", "main.rhai", "--out", "killed"])
         .file("main.rhai", text);
-    let (mut child, folder) = run.spawn();
-    let journal = folder.path().join("killed/journal.jsonl");
-    let points = || {
-        let text = std::fs::read_to_string(&journal).unwrap_or_default();
-        text.matches("\"event\":\"point\"").count()
-    };
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while points() < 25 {
-        assert!(Instant::now() < deadline, "no 25 points in {}", journal.display());
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let resumed = Profiler::new()
-        .current_dir(folder.path())
-        .args(["run", "--resume", "killed", "--json"]);
-    assert_eq!(resumed.run().success().json()["result"], undisturbed);
+    assert_eq!(killed_and_resumed(run, 25), undisturbed);
 }
 
 #[test]

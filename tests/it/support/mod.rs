@@ -9,6 +9,7 @@ mod dialogue;
 pub mod engines;
 pub mod hub;
 pub mod image;
+mod killed;
 pub mod llamacpp;
 pub mod model;
 mod needs;
@@ -17,6 +18,7 @@ mod profiler;
 mod temp;
 
 pub use dialogue::Dialogue;
+pub use killed::killed_and_resumed;
 pub use needs::{needs_docker, needs_llama_server, needs_torch};
 pub use outcome::Outcome;
 pub use profiler::Profiler;
