@@ -10,7 +10,7 @@ use reqwest::redirect::Policy;
 use crate::fault::{Fault, Result};
 
 /// The name that servers see.
-const USER_AGENT: &str = concat!("profiler/", env!("CARGO_PKG_VERSION"));
+pub(crate) const USER_AGENT: &str = concat!("profiler/", env!("CARGO_PKG_VERSION"));
 
 /// A client for the wide world: the proxies of the environment are honoured.
 pub fn world() -> ClientBuilder {

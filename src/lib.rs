@@ -14,13 +14,15 @@
 //! | [`telemetry`] | memory over time; only it knows NVML |
 //! | [`boundary`] | points, dominance, frontier, refinement (pure) |
 //! | [`memory`] | model shapes, estimates, breakdowns (pure) |
+//! | [`experiment`] | settings of a knob against each other, and against chance (pure) |
 //! | [`run`] | the run folder: journal, manifest, resume |
-//! | [`report`] | terminal, pictures |
+//! | [`report`] | what people see: terminal, live view, pages, pictures, comparisons |
 //! | [`sim`] | the simulated engine |
 
 pub mod boundary;
 pub mod cli;
 pub mod engine;
+pub mod experiment;
 pub mod fault;
 pub mod http;
 pub mod load;
@@ -33,3 +35,4 @@ pub mod script;
 pub mod sim;
 pub mod task;
 pub mod telemetry;
+pub mod unit;

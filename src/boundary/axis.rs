@@ -236,6 +236,34 @@ impl Axis {
         steps
     }
 
+    /// Where the stretch of a hardness begins that its lattice value stands for: in the middle between the two, as the scale has it. At either end
+    /// of the axis it reaches as far outwards as inwards.
+    pub(super) fn edge(&self, hardness: i64) -> f64 {
+        if self.last == 0 {
+            // A single value has no neighbours: it is as wide as an integer, or a tenth of itself.
+            let half = if self.whole || self.low == 0.0 {
+                0.5
+            } else {
+                self.low.abs() / 20.0
+            };
+            let outer = (hardness > 0) == (self.easier == Easier::Down);
+            return if outer { self.low + half } else { self.low - half };
+        }
+        let inner = hardness.clamp(1, self.last);
+        let (before, after) = (self.real(inner - 1), self.real(inner));
+        let (end, other) = if hardness < inner {
+            (before, after)
+        } else {
+            (after, before)
+        };
+        match (self.scale, hardness == inner) {
+            (Scale::Linear, true) => f64::midpoint(before, after),
+            (Scale::Log, true) => (before * after).sqrt(),
+            (Scale::Linear, false) => end + (end - other) / 2.0,
+            (Scale::Log, false) => end * (end / other).sqrt(),
+        }
+    }
+
     /// How far apart two hardnesses are, in the axis' own unit.
     pub(super) fn distance(&self, from: i64, to: i64) -> f64 {
         (self.real(to) - self.real(from)).abs()
@@ -328,6 +356,22 @@ mod tests {
         assert_eq!(log.value(log.middle(0, log.last())), Scalar::Int(64));
         let linear = axis(json!([1, 4097]));
         assert_eq!(linear.value(linear.middle(0, linear.last())), Scalar::Int(2049));
+    }
+
+    #[test]
+    fn each_value_stands_for_the_stretch_around_it() {
+        let linear = axis(json!([1, 64]));
+        assert_eq!([0, 1, 63, 64].map(|at| linear.edge(at)), [0.5, 1.5, 63.5, 64.5]);
+        let log = axis(json!({ "range": [1, 4], "scale": "log" }));
+        assert_eq!(
+            [0, 2, 4].map(|at| (log.edge(at) * 1e3).round()),
+            [707.0, 2449.0, 4619.0]
+        );
+        let up = axis(json!({ "range": [0.5, 0.9], "easier": "up", "tolerance": 0.1 }));
+        assert_eq!([0, 4, 5].map(|at| (up.edge(at) * 1e3).round()), [950.0, 550.0, 450.0]);
+        assert_eq!([0, 1].map(|at| axis(json!([512, 512])).edge(at)), [511.5, 512.5]);
+        let single = axis(json!({ "range": [0.9, 0.9], "easier": "up" }));
+        assert!(single.edge(0) > 0.9 && single.edge(1) < 0.9);
     }
 
     #[test]

@@ -13,15 +13,12 @@ use super::guess::Guess;
 use super::lattice::{Cell, below};
 use super::record::Record;
 use super::shadow::{Shadow, largest};
-use super::view::{View, Volume};
-use super::{Answer, Lattice, Moves, Overload, Point, Verdict};
+use super::view::{Change, View, Volume};
+use super::{Answer, Lattice, Moves, Overload, Point, Scalar, Verdict};
 use crate::fault::{Fault, Kind, Result};
 
 /// Points that one boundary holds.
 const MOST_POINTS: usize = 1_000_000;
-
-/// The share of what may fit without a guess that counts however little a guess sees.
-const TRUST: f64 = 0.1;
 
 /// Conflicts listed in one answer.
 const MOST_CONFLICTS: usize = 1_000;
@@ -45,13 +42,13 @@ impl Default for Options {
     }
 }
 
-/// What is known of a point.
+/// What is proven of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// It, or a harder point, was seen to fit.
+    /// It, or a harder point, was seen to fit, and neither it nor an easier one to fail.
     Fits,
-    /// It, or an easier point, was seen to fail.
+    /// It, or an easier point, was seen to fail, if only once of several times.
     Fails,
     /// Neither.
     Unknown,
@@ -76,18 +73,20 @@ pub struct Boundary {
     options: Options,
     records: Vec<Record>,
     pub(super) seen: HashSet<Cell>,
+    /// Those of them that were asked though their answer was known: to see whether it holds.
+    pub(super) looked: HashSet<Cell>,
     /// Every cell that was seen to fit, contradicted or not.
     fitting: Vec<Cell>,
     /// Those of them that nothing contradicts.
     pub(super) fits: Shadow,
     /// The others: at or above a failing cell.
-    contradicted: Vec<Cell>,
+    pub(super) contradicted: Vec<Cell>,
     /// Mirrored.
     pub(super) fails: Shadow,
     /// Every cell refused for a length limit, mirrored.
     refused: Vec<Cell>,
     /// Those of them that no fitting cell contradicts.
-    clips: Shadow,
+    pub(super) clips: Shadow,
     view: OnceLock<Result<View>>,
 }
 
@@ -105,6 +104,7 @@ impl Boundary {
             options,
             records: Vec::new(),
             seen: HashSet::new(),
+            looked: HashSet::new(),
             fitting: Vec::new(),
             fits: Shadow::default(),
             contradicted: Vec::new(),
@@ -134,6 +134,11 @@ impl Boundary {
             .map(|record| (self.lattice.named(record.coordinates.iter().copied()), record))
     }
 
+    /// The coordinates of every record, in the order of the axes, and what it says.
+    pub(super) fn recorded_moves(&self) -> impl Iterator<Item = (&[Scalar], Moves)> {
+        self.records.iter().map(|record| (&*record.coordinates, record.moves))
+    }
+
     /// Records an answer and tells what it says about the boundary.
     pub fn record(&mut self, point: &Point, answer: &Answer) -> Result<Moves> {
         if self.records.len() >= MOST_POINTS {
@@ -142,18 +147,19 @@ impl Boundary {
         }
         let coordinates = self.lattice.coordinates(point)?;
         let (easier, harder) = self.lattice.cells(&coordinates)?;
+        if self.fits.covers(&harder) || self.fails.covers(&self.lattice.mirror(&easier)) {
+            self.looked.insert(harder.clone());
+        }
         let moves = answer.verdict.moves(answer.cause.as_deref(), self.options.overload);
-        match moves {
+        let change = match moves {
             Moves::Fits => self.fit(easier),
             Moves::Fails => self.fail(&harder),
-            Moves::None => {
-                if answer.verdict == Verdict::Refused {
-                    self.clip(&harder);
-                } else if let Some(part) = self.produced(point, answer)? {
-                    self.fit(part);
-                }
-            }
-        }
+            Moves::None if answer.verdict == Verdict::Refused => self.clip(&harder),
+            Moves::None => match self.produced(point, answer)? {
+                Some(part) => self.fit(part),
+                None => Change::None,
+            },
+        };
         self.seen.insert(harder);
         self.records.push(Record {
             coordinates,
@@ -162,8 +168,14 @@ impl Boundary {
             moves,
             evidence: answer.evidence.clone().map(Box::new),
         });
-        self.view = OnceLock::new();
+        self.follow(change);
         Ok(moves)
+    }
+
+    /// How many of the last answers failed, or said nothing, since one fitted.
+    pub(super) fn last_failures(&self) -> usize {
+        let since = self.records.iter().rev();
+        since.take_while(|record| record.moves != Moves::Fits).count()
     }
 
     /// Whether a point of this cell was recorded, whatever its answer.
@@ -191,7 +203,7 @@ impl Boundary {
 
     /// The smallest points of the box that are known to fail, sorted.
     pub fn failing(&self) -> Result<Vec<Point>> {
-        Ok(self.unmirrored(&self.view()?.fails))
+        Ok(self.view()?.fails.iter().map(|cell| self.lattice.point(cell)).collect())
     }
 
     /// The smallest points that a length limit keeps out of reach, sorted.
@@ -225,8 +237,9 @@ impl Boundary {
 
     /// The share of the fitting volume that is proven, 0 to 1, as far as it can be known while points are open: see DESIGN.
     ///
-    /// How much of the open volume fits is estimated from above: by the limit of the guess that admits most of it, but by no
-    /// less than a tenth of what counts without a guess, which may be wrong.
+    /// How much of the open volume fits is estimated from above: by what the limits of the guess admit at 95 % confidence. A guess
+    /// may be wrong, though it agrees with n largest fitting and smallest failing cells: no less counts than 2/(n + 2) of what
+    /// counts without a guess (twice what Laplace's rule of succession gives).
     pub fn coverage(&self) -> Result<f64> {
         let view = self.view()?;
         if view.volume.open == 0 {
@@ -236,8 +249,23 @@ impl Boundary {
             return Ok(view.coverage());
         };
         let (fits, without) = (view.volume.fits as f64, view.may_fit());
-        let may_fit = most.clamp(without * TRUST, without);
+        let doubt = 2.0 / (view.fits.len() + view.walls.len() + 2) as f64;
+        let may_fit = most.clamp(without * doubt, without);
         Ok(fits / (fits + may_fit))
+    }
+
+    /// Whether [`Boundary::coverage`] has come so far: told in less time as long as it is far from it.
+    pub(super) fn covers(&self, coverage: f64) -> Result<bool> {
+        let view = self.view()?;
+        if view.volume.open > 0
+            && let Some(outlook) = self.outlook()?
+        {
+            let fits = view.volume.fits as f64;
+            if fits / (fits + outlook.fitting() / 2.0) < coverage {
+                return Ok(false);
+            }
+        }
+        Ok(self.coverage()? >= coverage)
     }
 
     pub(super) fn view(&self) -> Result<&View> {
@@ -247,6 +275,12 @@ impl Boundary {
             .map_err(Clone::clone)
     }
 
+    /// Whether a cell fails, or lies beyond a length limit.
+    pub(super) fn shut(&self, cell: &[i64]) -> bool {
+        let mirrored = self.lattice.mirror(cell);
+        self.fails.covers(&mirrored) || self.clips.covers(&mirrored)
+    }
+
     /// Where the boundary may run, if limits of memory agree with what is proven.
     pub(super) fn guess(&self) -> Result<Option<&Guess>> {
         let view = self.view()?;
@@ -254,33 +288,51 @@ impl Boundary {
         Ok(view.guess.get_or_init(guess).as_ref())
     }
 
-    fn fit(&mut self, cell: Cell) {
+    /// Brings the view up to date where it was looked at since the last change; otherwise it is derived when it is looked at.
+    fn follow(&mut self, change: Change) {
+        if matches!(change, Change::None) {
+            return;
+        }
+        if let Some(Ok(mut view)) = self.view.take()
+            && view.follow(&self.lattice, change)
+        {
+            self.view = OnceLock::from(Ok(view));
+        }
+    }
+
+    fn fit(&mut self, cell: Cell) -> Change {
         self.fitting.push(cell.clone());
         let mirrored = self.lattice.mirror(&cell);
         if self.fails.covers(&mirrored) {
             self.contradicted.push(cell);
-            return;
+            return Change::None;
         }
-        self.fits.add(cell);
+        self.fits.add(cell.clone());
         if self.clips.covers(&mirrored) {
             self.sort_clips();
+            return Change::Other;
         }
+        Change::Fits(cell)
     }
 
-    fn fail(&mut self, cell: &[i64]) {
+    fn fail(&mut self, cell: &Cell) -> Change {
         self.fails.add(self.lattice.mirror(cell));
         if self.fits.covers(cell) {
             self.sort_fits();
             self.sort_clips();
+            return Change::Other;
         }
+        Change::Fails(cell.clone())
     }
 
-    fn clip(&mut self, cell: &[i64]) {
+    fn clip(&mut self, cell: &[i64]) -> Change {
         let mirrored = self.lattice.mirror(cell);
         self.refused.push(mirrored.clone());
-        if !self.fits.covers(cell) {
-            self.clips.add(mirrored);
+        if self.fits.covers(cell) {
+            return Change::None;
         }
+        self.clips.add(mirrored);
+        Change::Other
     }
 
     /// Divides the fitting cells anew, after a failing one that contradicts some.

@@ -3,21 +3,18 @@
 //! A question is worth the volume that it is expected to prove fitting, and what its answer is expected to take from the
 //! disputed volume, which later questions then need not miss. Volume proven failing has no worth of its own.
 
-use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
-
 use super::Boundary;
-use super::guess::{Guess, Votes};
+use super::guess::Guess;
 use super::lattice::{Cell, below};
+use super::outlook::{Pocket, span, spread};
 use super::refine::apart;
 use super::view::View;
-use super::volume::left_below;
 use crate::fault::Result;
 
-/// Open cells drawn to estimate volumes by.
-const SAMPLES: usize = 512;
-/// Lowest and highest open cells that are looked at.
-const CORNERS: usize = 128;
+/// Pairs of a lowest and a highest open cell that are looked at.
+const PAIRS: usize = 1 << 17;
+/// Of these, lowest ones.
+const MOST_LOWS: usize = 128;
 /// Pockets, and open boxes, looked at closely; fewer the more axes there are, by as much.
 const CLOSELY: usize = 24;
 const BOXES: usize = 8;
@@ -33,6 +30,10 @@ const LEAST: f64 = 1e-4;
 /// The same for a question that hardly any limit admits.
 const HOPE: f64 = 2e-3;
 
+/// Failures in a row after which limits have promised too much: from then on a question is only asked that so many of them admit.
+const FAILURES: usize = 4;
+const CAREFUL: f64 = 0.35;
+
 /// An open box: from a lowest open cell to a highest one.
 struct Open<'a> {
     volume: f64,
@@ -40,101 +41,39 @@ struct Open<'a> {
     high: &'a Cell,
 }
 
-/// What may fit from a lowest open cell on: up to the cell that some limit reaches on each axis.
-struct Pocket<'a> {
-    low: &'a Cell,
-    /// As far as half of the limits reach, and as far as any does.
-    likely: Cell,
-    farthest: Cell,
-}
-
-/// What the guess says of the open region as a whole.
-struct Outlook {
-    /// Cells drawn, as what the limits say of them, each with the volume that it stands for.
-    votes: Vec<(f64, Votes)>,
-    /// Limits that vote.
-    count: f64,
-}
-
-impl Outlook {
-    /// How likely a cell with these votes fits.
-    fn chance(&self, votes: Votes) -> f64 {
-        f64::from(votes.count_ones()) / self.count
-    }
-
-    /// The volume expected to fit.
-    fn fitting(&self) -> f64 {
-        self.votes
-            .iter()
-            .map(|(volume, votes)| volume * self.chance(*votes))
-            .sum()
-    }
-
-    /// The most that fits under any limit.
-    fn fitting_at_most(&self, limits: u32) -> f64 {
-        let under = |limit: u32| -> f64 {
-            let held = self.votes.iter().filter(|(_, votes)| votes >> limit & 1 == 1);
-            held.map(|(volume, _)| volume).sum()
-        };
-        (0..limits).map(under).fold(0.0, f64::max)
-    }
-
-    /// The volume, on average, of which limits think otherwise than most.
-    fn disputed(&self) -> f64 {
-        let apart = |chance: f64| chance * (1.0 - chance);
-        self.votes
-            .iter()
-            .map(|(volume, votes)| volume * apart(self.chance(*votes)))
-            .sum()
-    }
-
-    /// How much of that is left, on average, when the limits are known under which a cell with these votes fits, or those
-    /// under which it does not.
-    fn disputed_after(&self, asked: Votes) -> f64 {
-        let yes = f64::from(asked.count_ones());
-        let no = self.count - yes;
-        let left = |both: u32, of: f64| {
-            let both = f64::from(both);
-            if of > 0.0 { both - both * both / of } else { 0.0 }
-        };
-        let sum: f64 = self
-            .votes
-            .iter()
-            .map(|(volume, votes)| {
-                volume * (left((votes & asked).count_ones(), yes) + left((votes & !asked).count_ones(), no))
-            })
-            .sum();
-        sum / self.count
-    }
-}
-
 impl Boundary {
     /// Up to `count` cells to ask, best first; none without a guess, or where it sees little left to prove.
     pub(super) fn guided(&self, count: usize) -> Result<Vec<Cell>> {
         let view = self.view()?;
-        let Some(guess) = self.guess()? else {
+        let (Some(guess), Some(outlook)) = (self.guess()?, self.outlook()?) else {
             return Ok(Vec::new());
         };
         let boxes = open_boxes(view);
-        let pockets = self.pockets(guess, view);
-        let outlook = self.outlook(guess, view, &pockets);
         let (disputed, all) = (outlook.disputed(), view.volume.fits as f64 + outlook.fitting());
         let mut candidates = self.explored(guess, &boxes);
-        candidates.extend(promising(guess, view, &pockets));
+        candidates.extend(promising(guess, view, &outlook.pockets));
+        let stretched = |(least, cell): (f64, Cell)| guess.stretched(cell).into_iter().map(move |cell| (least, cell));
+        let mut candidates: Vec<(f64, Cell)> = candidates.into_iter().flat_map(stretched).collect();
         candidates.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.total_cmp(&a.0)));
         candidates.dedup_by(|a, b| a.1 == b.1);
         let mut rated: Vec<(f64, f64, Cell)> = Vec::new();
         for (least, cell) in candidates {
-            if self.askable(&cell)? {
+            if self.askable(&cell) {
                 let votes = guess.votes(&cell);
                 let told = disputed - outlook.disputed_after(votes);
                 rated.push((outlook.chance(votes) * least + told, told, cell));
             }
         }
+        if self.last_failures() >= FAILURES {
+            let careful = |cell: &Cell| outlook.chance(guess.votes(cell)) >= CAREFUL;
+            if rated.iter().any(|(_, _, cell)| careful(cell)) {
+                rated.retain(|(_, _, cell)| careful(cell));
+            }
+        }
         rated.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.cmp(&b.2)));
         rated.truncate(EXACTLY.max(2 * count));
         for (worth, told, cell) in &mut rated {
-            let down = left_below(cell, view.fits.iter()) as f64;
+            let down = view.open_below(&self.lattice, cell, &[]) as f64;
             *worth = outlook.chance(guess.votes(cell)) * down + *told;
         }
         rated.retain(|(worth, _, cell)| *worth >= HOPE * all || outlook.chance(guess.votes(cell)) >= 0.2);
@@ -149,19 +88,6 @@ impl Boundary {
             }
         }
         Ok(chosen)
-    }
-
-    /// The open volume that fits under the limit that admits most of it; none without a guess.
-    pub(super) fn most_fitting(&self) -> Result<Option<f64>> {
-        let view = self.view()?;
-        if let Some(known) = view.most_fitting.get() {
-            return Ok(*known);
-        }
-        let most = self.guess()?.map(|guess| {
-            let outlook = self.outlook(guess, view, &self.pockets(guess, view));
-            outlook.fitting_at_most(guess.count())
-        });
-        Ok(*view.most_fitting.get_or_init(|| most))
     }
 
     /// Cells in the largest open boxes: the middle, and where chances change on ways through the box and along its faces. With each
@@ -185,57 +111,6 @@ impl Boundary {
         }
         cells
     }
-
-    /// The pockets that are looked at.
-    fn pockets<'a>(&self, guess: &Guess, view: &'a View) -> Vec<Pocket<'a>> {
-        let last = self.lattice.last();
-        let pocket = |low: &'a Cell| {
-            let (mut likely, mut farthest) = (low.clone(), low.clone());
-            for (axis, end) in last.iter().enumerate() {
-                let mut to = low.clone();
-                to[axis] = *end;
-                let (most, half) = guess.extent(low, &to);
-                likely[axis] = along(low, &to, half)[axis];
-                farthest[axis] = along(low, &to, most)[axis];
-            }
-            Pocket { low, likely, farthest }
-        };
-        spread(&view.lowest).map(pocket).collect()
-    }
-
-    /// Cells drawn from the pockets, the same ones each time, and what the limits say of them.
-    fn outlook(&self, guess: &Guess, view: &View, pockets: &[Pocket]) -> Outlook {
-        let mut random = ChaCha8Rng::seed_from_u64(1);
-        let mut all = 0.0;
-        let ends: Vec<f64> = pockets
-            .iter()
-            .map(|pocket| {
-                all += span(pocket.low, &pocket.farthest);
-                all
-            })
-            .collect();
-        let mut votes = Vec::new();
-        for _ in 0..SAMPLES {
-            let at = random.random::<f64>() * all;
-            let Some(pocket) = pockets.get(ends.partition_point(|end| *end < at)) else {
-                continue;
-            };
-            let sides = pocket.low.iter().zip(&pocket.farthest);
-            let cell: Cell = sides.map(|(low, high)| random.random_range(*low..=*high)).collect();
-            if view.walls.iter().any(|wall| below(wall, &cell)) {
-                continue;
-            }
-            // A cell of several pockets is drawn as often.
-            let holding = pockets
-                .iter()
-                .filter(|pocket| below(pocket.low, &cell) && below(&cell, &pocket.farthest));
-            votes.push((all / SAMPLES as f64 / holding.count() as f64, guess.votes(&cell)));
-        }
-        Outlook {
-            count: f64::from(guess.count()),
-            votes,
-        }
-    }
 }
 
 /// Cells in the pockets where most is expected to fit: from the lowest open cell in several directions, as far as is likely.
@@ -243,7 +118,7 @@ fn promising(guess: &Guess, view: &View, pockets: &[Pocket]) -> Vec<(f64, Cell)>
     let axes = pockets.first().map_or(1, |pocket| pocket.low.len());
     let mut sorted: Vec<(f64, &Pocket)> = pockets
         .iter()
-        .map(|pocket| (span(pocket.low, &pocket.likely), pocket))
+        .map(|pocket| (span(&pocket.low, &pocket.likely), pocket))
         .collect();
     sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut cells = Vec::new();
@@ -269,26 +144,16 @@ fn promising(guess: &Guess, view: &View, pockets: &[Pocket]) -> Vec<(f64, Cell)>
 
 /// The open boxes between the corners that are looked at, largest first.
 fn open_boxes(view: &View) -> Vec<Open<'_>> {
+    let lows = (PAIRS / view.highest.len().max(1)).clamp(1, MOST_LOWS);
     let mut boxes: Vec<Open> = Vec::new();
-    for low in spread(&view.lowest) {
-        for high in spread(&view.highest).filter(|high| below(low, high)) {
+    for low in spread(&view.lowest, lows) {
+        for high in view.highest.iter().filter(|high| below(low, high)) {
             let volume = span(low, high);
             boxes.push(Open { volume, low, high });
         }
     }
     boxes.sort_by(|a, b| b.volume.total_cmp(&a.volume));
     boxes
-}
-
-/// All of the cells, or as many evenly taken as are looked at.
-fn spread(cells: &[Cell]) -> impl Iterator<Item = &Cell> {
-    cells.iter().step_by(cells.len().div_ceil(CORNERS).max(1))
-}
-
-/// Cells from `low` to `high`.
-fn span(low: &Cell, high: &Cell) -> f64 {
-    let sides = low.iter().zip(high).map(|(low, high)| (high - low + 1).max(0) as f64);
-    sides.product()
 }
 
 /// How far along a way the chance is still this high, of reaches that fall.
@@ -300,12 +165,17 @@ pub(super) fn at_chance(reaches: &[f64], chance: f64) -> f64 {
 
 /// The last cell at this share of a way.
 pub(super) fn along(from: &Cell, to: &Cell, share: f64) -> Cell {
-    let share = share.clamp(0.0, 1.0);
-    #[expect(clippy::cast_possible_truncation, reason = "within the box")]
     from.iter()
         .zip(to)
-        .map(|(from, to)| from + ((to - from) as f64 * share + 1e-7).floor() as i64)
+        .map(|(from, to)| between(*from, *to, share))
         .collect()
+}
+
+/// The last step at this share of the way from one to another.
+pub(super) fn between(from: i64, to: i64, share: f64) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "within the box")]
+    let steps = ((to - from) as f64 * share.clamp(0.0, 1.0) + 1e-7).floor() as i64;
+    from + steps
 }
 
 /// Ways through the middle of a box and along each of its faces.

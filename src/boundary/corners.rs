@@ -1,7 +1,8 @@
 //! The lowest cells that a set of cells leaves uncovered: the corners where the open region begins.
 //!
-//! Each added cell replaces the corners that it covers by at most one per axis (the local bounds of Klamroth, Lacour and
-//! Vanderpooten 2015).
+//! With two axes they lie between the steps of a staircase; with three that staircase grows while a plane sweeps from the hardest end to the easiest, and
+//! a corner is found where the plane leaves it (n log n for n cells). With more, each added cell replaces the corners that it covers by at most one per
+//! axis (the local bounds of Klamroth, Lacour and Vanderpooten 2015), as it does wherever one cell is added to corners that are known.
 
 use super::lattice::{Cell, below};
 
@@ -10,9 +11,12 @@ pub(super) fn lowest_open(covering: &[Cell], last: &[i64]) -> Vec<Cell> {
     let start = vec![0; last.len()];
     match last.len() {
         2 => staircase(covering, last),
-        _ => covering
-            .iter()
-            .fold(vec![start], |corners, cell| push_back(corners, cell, last)),
+        3 => sweep(covering, last),
+        _ => covering.iter().fold(vec![start], |mut corners, cell| {
+            let more = push_back(&mut corners, cell, last);
+            corners.extend(more);
+            corners
+        }),
     }
 }
 
@@ -29,8 +33,54 @@ fn staircase(covering: &[Cell], last: &[i64]) -> Vec<Cell> {
         .collect()
 }
 
-fn push_back(corners: Vec<Cell>, cell: &[i64], last: &[i64]) -> Vec<Cell> {
-    let (covered, mut kept): (Vec<Cell>, Vec<Cell>) = corners.into_iter().partition(|corner| below(corner, cell));
+/// A corner of the staircase that a sweep has come to.
+struct Corner {
+    left: i64,
+    floor: i64,
+    /// The plane from which on it was there.
+    since: i64,
+}
+
+/// With three axes: the corners of the staircase of all cells that reach the plane, each where the sweep leaves it.
+fn sweep(covering: &[Cell], last: &[i64]) -> Vec<Cell> {
+    let mut sorted: Vec<&Cell> = covering.iter().collect();
+    sorted.sort_unstable_by(|a, b| b[2].cmp(&a[2]));
+    // From left to right; their floors fall.
+    let mut corners = vec![Corner {
+        left: 0,
+        floor: 0,
+        since: last[2] + 1,
+    }];
+    let mut found = Vec::new();
+    for cell in sorted {
+        let (right, top, plane) = (cell[0], cell[1], cell[2]);
+        let from = corners.partition_point(|corner| corner.floor > top);
+        let to = corners.partition_point(|corner| corner.left <= right);
+        if from >= to {
+            continue;
+        }
+        let covered = &corners[from..to];
+        let left = covered.iter().filter(|corner| corner.since > plane && plane < last[2]);
+        found.extend(left.map(|corner| vec![corner.left, corner.floor, plane + 1]));
+        let beside = |left: i64, floor: i64| Corner {
+            left,
+            floor,
+            since: plane,
+        };
+        // A neighbour may lie at or below what is left beside the cell.
+        let higher = if from > 0 { corners[from - 1].floor } else { last[1] + 1 };
+        let further = corners.get(to).map_or(last[0] + 1, |corner| corner.left);
+        let above = (top + 1 < higher).then(|| beside(covered[0].left, top + 1));
+        let right = (right + 1 < further).then(|| beside(right + 1, covered[covered.len() - 1].floor));
+        corners.splice(from..to, above.into_iter().chain(right));
+    }
+    found.extend(corners.iter().map(|corner| vec![corner.left, corner.floor, 0]));
+    found
+}
+
+/// Takes away those of the corners that `cell` covers, and gives those that come in their place.
+pub(super) fn push_back(corners: &mut Vec<Cell>, cell: &[i64], last: &[i64]) -> Vec<Cell> {
+    let covered: Vec<Cell> = corners.extract_if(.., |corner| below(corner, cell)).collect();
     let mut moved: Vec<Cell> = Vec::new();
     for corner in &covered {
         for axis in 0..last.len() {
@@ -41,12 +91,20 @@ fn push_back(corners: Vec<Cell>, cell: &[i64], last: &[i64]) -> Vec<Cell> {
             }
         }
     }
-    moved.sort_unstable();
-    moved.dedup();
-    for corner in &moved {
-        let smaller = |other: &Cell| other != corner && below(other, corner);
-        if !kept.iter().any(smaller) && !moved.iter().any(smaller) {
-            kept.push(corner.clone());
+    let mut moved = smallest(moved);
+    moved.retain(|corner| !corners.iter().any(|other| below(other, corner)));
+    moved
+}
+
+/// The cells that lie above no other, sorted and each once.
+fn smallest(mut cells: Vec<Cell>) -> Vec<Cell> {
+    cells.sort_unstable();
+    cells.dedup();
+    // Whatever lies below a cell is lexicographically smaller.
+    let mut kept: Vec<Cell> = Vec::new();
+    for cell in cells {
+        if !kept.iter().any(|other| below(other, &cell)) {
+            kept.push(cell);
         }
     }
     kept

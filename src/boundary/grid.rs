@@ -49,7 +49,7 @@ impl Boundary {
         let mut best: Option<(f64, Cell)> = None;
         for point in points {
             let (_, cell) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
-            if !self.askable(&cell)? {
+            if !self.askable(&cell) {
                 continue;
             }
             let worth = self.worth(&cell, &[], None)?;

@@ -1,7 +1,7 @@
 //! What is known along one line through the box: from the smallest corner through a point, or along an axis.
 
 use super::lattice::Cell;
-use super::{Boundary, Class, Point, Scalar};
+use super::{Boundary, Point, Scalar};
 use crate::fault::{Fault, Result};
 
 /// The open stretch of a line: what is proven at its ends.
@@ -15,17 +15,6 @@ pub struct Bracket {
     pub middle: Option<Scalar>,
     /// How wide the open stretch is, in the axis' own unit.
     pub width: Scalar,
-}
-
-/// Where the boundary lies on the ray from the smallest corner through a point.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Prediction {
-    /// What is proven of the point, or else what its place in the open stretch lets expect.
-    pub verdict: Class,
-    /// The hardest point of the ray proven to fit.
-    pub low: Option<Point>,
-    /// The easiest point of the ray proven to fail.
-    pub high: Option<Point>,
 }
 
 impl Boundary {
@@ -50,7 +39,7 @@ impl Boundary {
             axis.last(),
             |hardness| on_line(&harder, hardness),
             |hardness| on_line(&easier, hardness),
-        )?;
+        );
         let (from, to) = (fits + 1, fails - 1);
         let middle = (from <= to)
             .then(|| axis.middle(from, to))
@@ -67,57 +56,11 @@ impl Boundary {
         })
     }
 
-    /// Where the boundary lies on the ray from the smallest corner through `point`, which is looked at inside the box.
-    pub fn predict(&self, point: &Point) -> Result<Prediction> {
-        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
-        let last = self.lattice.last();
-        let towards: Cell = harder.iter().zip(&last).map(|(at, last)| *at.clamp(&0, last)).collect();
-        let share = |cell: &Cell| {
-            let shares = cell.iter().zip(&last).filter(|(_, last)| **last > 0);
-            shares.map(|(at, last)| *at as f64 / *last as f64).fold(0.0, f64::max)
-        };
-        let reach = share(&towards);
-        let weights: Vec<f64> = towards
-            .iter()
-            .zip(&last)
-            .map(|(at, last)| match (*last, reach > 0.0) {
-                (0, _) => 0.0,
-                // The smallest corner itself lies on every ray: take the diagonal.
-                (_, false) => 1.0,
-                (last, true) => *at as f64 / last as f64 / reach,
-            })
-            .collect();
-        let (steps, cell) = self.ray(&weights);
-        let (fits, fails) = self.split(steps, &cell, &cell)?;
-        let proven = self.classify(point)?;
-        let verdict = if proven != Class::Unknown || (fits < 0 && fails > steps) {
-            proven
-        } else if reach * (steps as f64) * 2.0 <= (fits + fails) as f64 {
-            Class::Fits
-        } else {
-            Class::Fails
-        };
-        Ok(Prediction {
-            verdict,
-            low: (fits >= 0).then(|| self.lattice.point(&cell(fits))),
-            high: (fails <= steps).then(|| self.lattice.point(&cell(fails))),
-        })
-    }
-
     /// On a line of `steps` growing harder: the last step known to fit (or -1), and the first known not to (or one past the end).
-    pub(super) fn split(
-        &self,
-        steps: i64,
-        harder: impl Fn(i64) -> Cell,
-        easier: impl Fn(i64) -> Cell,
-    ) -> Result<(i64, i64)> {
-        let shut = &self.view()?.shut;
+    pub(super) fn split(&self, steps: i64, harder: impl Fn(i64) -> Cell, easier: impl Fn(i64) -> Cell) -> (i64, i64) {
         let fits = first(steps, |step| !self.fits.covers(&harder(step))) - 1;
-        let fails = first(steps, |step| {
-            let mirrored = self.lattice.mirror(&easier(step));
-            shut.iter().any(|wall| super::lattice::below(&mirrored, wall))
-        });
-        Ok((fits, fails))
+        let fails = first(steps, |step| self.shut(&easier(step)));
+        (fits, fails)
     }
 
     /// The step nearest to `middle` whose cell was not recorded.

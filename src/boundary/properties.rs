@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use super::{Answer, Boundary, Class, Options, Point, Scalar, Verdict};
 
+/// Probes of two axes, whatever the limit.
+const MOST_PROBES: usize = 250;
+
 /// Axes of every kind, the first `count` of them; small, so that every point of the box can be looked at.
 fn axes(count: usize) -> Value {
     let axes = [
@@ -133,8 +136,16 @@ fn resumed(whole: &Boundary, count: usize, kept: usize, answer: impl Fn(&Point, 
     map
 }
 
+/// As many cases as take a minute in a build for tests; `PROPTEST_CASES` asks for more.
+fn cases() -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(16),
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
+    #![proptest_config(cases())]
 
     #[test]
     fn nothing_false_is_proven_and_the_search_ends(count in 2usize..=4, region in region(), coverage in 0.8..1.0f64, silent in 0.0..0.2f64, seed: u64) {
@@ -160,6 +171,19 @@ proptest! {
         }
         prop_assert_eq!((volume.fits, volume.fails), (fits, fails));
         prop_assert!(silent > 0.0 || map.coverage().unwrap() >= coverage);
+    }
+
+    #[test]
+    fn any_limit_is_found_in_a_bounded_number_of_probes(region in region()) {
+        // A box of a million points: whoever asks neighbour after neighbour does not end.
+        let axes = json!({ "a": [0, 999], "b": [0, 999] });
+        let fits = |point: &Point| {
+            let at = ["a", "b"].map(|name| point.0[name].as_f64() / 999.0);
+            region.0.iter().any(|corner| at.iter().zip(corner).all(|(at, corner)| at <= corner))
+        };
+        let mut map = Boundary::new(&axes, Options::default()).unwrap();
+        let answer = |point: &Point, _: usize| if fits(point) { Verdict::Ok } else { Verdict::Oom };
+        search(&mut map, answer, |map| assert!(map.records().len() <= MOST_PROBES, "{region:?}"));
     }
 
     #[test]

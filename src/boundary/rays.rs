@@ -28,7 +28,7 @@ impl Boundary {
         }
         for weights in directions(axes.len()) {
             let (steps, cell) = self.ray(&weights);
-            let (fits, fails) = self.split(steps, &cell, &cell)?;
+            let (fits, fails) = self.split(steps, &cell, &cell);
             if fails - fits <= 1 {
                 continue;
             }
@@ -55,7 +55,7 @@ impl Boundary {
 
 /// Weights by axis, the largest being 1. Two axes: nine equal angles. More: along each axis, the diagonal, then mixtures that
 /// favour one axis or leave one out.
-fn directions(axes: usize) -> Vec<Vec<f64>> {
+pub(super) fn directions(axes: usize) -> Vec<Vec<f64>> {
     if axes == 1 {
         return vec![vec![1.0]];
     }

@@ -1,14 +1,11 @@
 //! Which points to probe next: where a guess at the boundary agrees with what is proven, those that it chooses (`choose`);
 //! otherwise those whose answer settles most of the open volume, whatever it is.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use super::boxes::Boxes;
 use super::choose::{along, at_chance, faces};
 use super::guess::Guess;
 use super::lattice::{Cell, below};
 use super::view::View;
-use super::volume::left_below;
 use super::{Boundary, Point};
 use crate::fault::{Fault, Result};
 
@@ -21,13 +18,19 @@ const NEAR: usize = 4;
 /// Chances of fitting at which a guess is put to the test.
 const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
 
+/// Failures in a row after which every other question halves an open box, whatever a guess says ...
+const VAIN: usize = 10;
+/// ... and how many questions are asked before that is done once in so many.
+const MANY: usize = 96;
+const EVERY: usize = 16;
+
 /// Places in a box, as shares of the way from its lowest to its highest cell, for when its middle was asked in vain.
 const ELSEWHERE: [(i64, i64); 8] = [(1, 4), (3, 4), (1, 8), (7, 8), (3, 8), (5, 8), (0, 1), (1, 1)];
 
 impl Boundary {
     /// Whether enough is known: `coverage` of the fitting volume is proven, and the tolerances hold on their rays.
     pub fn done(&self, coverage: f64) -> Result<bool> {
-        Ok(self.coverage()? >= coverage && self.wide_rays()?.is_empty())
+        Ok(self.covers(coverage)? && self.wide_rays()?.is_empty())
     }
 
     /// Up to `count` points, best first, none settled or recorded; empty when [`Boundary::done`], or when every open pocket
@@ -42,9 +45,14 @@ impl Boundary {
                 "option `coverage`: {coverage} is not between 0 and 1"
             )));
         }
-        let cells = if self.coverage()? < coverage {
-            match self.guided(count)? {
-                none if none.is_empty() => self.best_of(self.candidates()?, count)?,
+        let cells = if !self.covers(coverage)? {
+            let guided = if self.halves_next() {
+                Vec::new()
+            } else {
+                self.guided(count)?
+            };
+            match guided {
+                none if none.is_empty() => self.best_of(self.candidates(!self.halves_next())?, count)?,
                 cells => cells,
             }
         } else {
@@ -59,20 +67,21 @@ impl Boundary {
         Ok(cells.iter().map(|cell| self.lattice.point(cell)).collect())
     }
 
-    /// How many probes there will be in all once `coverage` is reached, if the open volume goes on shrinking as it does for
-    /// smooth boundaries: with the (axes - 1)-th root of the probes. None while too little is known.
+    /// How many probes there will be in all once `coverage` is reached, of which `probes` were made. None while too little is known.
+    ///
+    /// What a staircase of n corners leaves open under a smooth boundary shrinks with the (axes - 1)-th root of n. Half of the probes so
+    /// far went into learning where it runs, which is not done again: so the other half alone grows.
     pub fn expected(&self, probes: u64, coverage: f64) -> Result<Option<u64>> {
-        let view = self.view()?;
-        let (fits, open) = (view.volume.fits as f64, view.volume.open as f64);
-        if self.coverage()? >= coverage {
+        let open = 1.0 - self.coverage()?;
+        let wanted = 1.0 - coverage;
+        if open <= wanted {
             return Ok(Some(probes));
         }
         let axes = i32::try_from(self.lattice.axes().len()).unwrap_or(i32::MAX);
-        let wanted = (fits + open / 2.0) * (1.0 - coverage) * 2.0;
         if probes < 8 || wanted <= 0.0 || axes < 2 {
             return Ok(None);
         }
-        let all = probes as f64 * (open / wanted).max(1.0).powi(axes - 1);
+        let all = probes as f64 * (1.0 + (open / wanted).powi(axes - 1)) / 2.0;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -87,18 +96,15 @@ impl Boundary {
     /// mean of both volumes.
     pub(super) fn worth(&self, cell: &Cell, chosen: &[Cell], chance: Option<f64>) -> Result<f64> {
         let view = self.view()?;
-        let mirrored: Vec<Cell> = chosen.iter().map(|cell| self.lattice.mirror(cell)).collect();
-        let down = left_below(cell, view.fits.iter().chain(chosen)) as f64;
-        let up = left_below(&self.lattice.mirror(cell), view.shut.iter().chain(&mirrored)) as f64;
+        let down = view.open_below(&self.lattice, cell, chosen) as f64;
+        let up = view.open_above(&self.lattice, cell, chosen) as f64;
         let chance = chance.unwrap_or(up / (down + up).max(1.0));
         Ok(chance * down + (1.0 - chance) * up)
     }
 
     /// Whether a cell is open and was not recorded.
-    pub(super) fn askable(&self, cell: &Cell) -> Result<bool> {
-        let mirrored = self.lattice.mirror(cell);
-        let shut = &self.view()?.shut;
-        Ok(!self.seen.contains(cell) && !self.fits.covers(cell) && !shut.iter().any(|wall| below(&mirrored, wall)))
+    pub(super) fn askable(&self, cell: &Cell) -> bool {
+        !self.seen.contains(cell) && !self.fits.covers(cell) && !self.shut(cell)
     }
 
     fn best_of(&self, candidates: Vec<Candidate>, count: usize) -> Result<Vec<Cell>> {
@@ -118,25 +124,23 @@ impl Boundary {
         Ok(chosen)
     }
 
-    /// Cells to ask in the largest open boxes.
-    fn candidates(&self) -> Result<Vec<Candidate>> {
+    /// Whether the next question halves one of the largest open boxes, whatever a guess says.
+    ///
+    /// A guess that is wrong may go on asking where hardly anything is settled. The middle of a box settles a share of it
+    /// whatever the answer, so that any limit is found in a bounded number of probes. Depends on nothing but the recorded answers:
+    /// a search that is taken up goes on in the same way.
+    fn halves_next(&self) -> bool {
+        let records = self.records();
+        let (many, last) = (records.len(), self.last_failures());
+        last >= VAIN && last.is_multiple_of(2) || many >= MANY && many.is_multiple_of(EVERY)
+    }
+
+    /// Cells to ask in the largest open boxes: with a guess at each where there is one and it is `guessed`, else the middles.
+    fn candidates(&self, guessed: bool) -> Result<Vec<Candidate>> {
         let view = self.view()?;
-        let mut boxes = BinaryHeap::new();
-        for (at, low) in view.lowest.iter().enumerate() {
-            for (to, high) in view.highest.iter().enumerate().filter(|(_, high)| below(low, high)) {
-                let sides = low.iter().zip(high).map(|(low, high)| (high - low + 1) as f64);
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "a float cast saturates"
-                )]
-                let volume = sides.product::<f64>() as u128;
-                boxes.push((volume, Reverse(at), Reverse(to)));
-            }
-        }
         let (mut cells, mut looked) = (Vec::new(), 0);
-        while let Some((_, Reverse(at), Reverse(to))) = boxes.pop() {
-            let found = self.inside(view, &view.lowest[at], &view.highest[to]);
+        for (low, high) in Boxes::new(&view.lowest, &view.highest) {
+            let found = self.inside(view, low, high, guessed);
             looked += usize::from(!found.is_empty());
             cells.extend(found);
             if looked >= CLOSELY {
@@ -148,16 +152,16 @@ impl Boundary {
 
     /// Cells to ask in an open box: where the boundary is guessed to run through it, or else its middle, or another cell where
     /// that was asked in vain.
-    fn inside(&self, view: &View, low: &Cell, high: &Cell) -> Vec<Candidate> {
+    fn inside(&self, view: &View, low: &Cell, high: &Cell, guessed: bool) -> Vec<Candidate> {
         let axes = self.lattice.axes();
         let middle: Cell = axes
             .iter()
             .enumerate()
             .map(|(i, axis)| axis.middle(low[i], high[i]))
             .collect();
-        let near = |cells: &[Cell], mirrored: bool| self.nearest(cells, mirrored, &middle);
         let mut found = Vec::new();
-        if let Some(guess) = Guess::new(&self.lattice, &near(&view.fits, false), &near(&view.shut, true)) {
+        let near = |cells: &[Cell]| self.nearest(cells, &middle);
+        if guessed && let Some(guess) = Guess::of_part(&self.lattice, &near(&view.fits), &near(&view.walls)) {
             for (from, to) in faces(low, high) {
                 let reaches = guess.reaches(&from, &to, &[]);
                 for chance in CHANCES {
@@ -183,16 +187,11 @@ impl Boundary {
     }
 
     /// The cells nearest to one, in shares of the box.
-    fn nearest(&self, cells: &[Cell], mirrored: bool, to: &Cell) -> Vec<Cell> {
+    fn nearest(&self, cells: &[Cell], to: &Cell) -> Vec<Cell> {
         let last = self.lattice.last();
-        let mut near: Vec<(f64, Cell)> = cells
+        let mut near: Vec<(f64, &Cell)> = cells
             .iter()
             .map(|cell| {
-                let cell = if mirrored {
-                    self.lattice.mirror(cell)
-                } else {
-                    cell.clone()
-                };
                 let sides = cell.iter().zip(to).zip(&last);
                 let shares = sides.map(|((at, to), last)| (at - to) as f64 / (*last).max(1) as f64);
                 (shares.map(|share| share * share).sum(), cell)
@@ -200,7 +199,7 @@ impl Boundary {
             .collect();
         near.sort_by(|a, b| a.0.total_cmp(&b.0));
         near.truncate(NEAR * to.len());
-        near.into_iter().map(|(_, cell)| cell).collect()
+        near.into_iter().map(|(_, cell)| cell.clone()).collect()
     }
 }
 

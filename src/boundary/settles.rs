@@ -1,6 +1,5 @@
 //! What asking a point would settle, whatever the answer: what a choice by cost weighs.
 
-use super::volume::left_below;
 use super::{Boundary, Point};
 use crate::fault::Result;
 
@@ -23,8 +22,8 @@ impl Boundary {
         let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
         let sides = harder.iter().zip(self.lattice.last());
         let cell: Vec<i64> = sides.map(|(at, last)| (*at).clamp(0, last)).collect();
-        let fits = left_below(&cell, view.fits.iter()) as f64;
-        let fails = left_below(&self.lattice.mirror(&cell), view.shut.iter()) as f64;
+        let fits = view.open_below(&self.lattice, &cell, &[]) as f64;
+        let fails = view.open_above(&self.lattice, &cell, &[]) as f64;
         Ok(Settles {
             fits,
             fails,

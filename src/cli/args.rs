@@ -6,9 +6,10 @@ use clap::{Args, Parser, Subcommand};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{check, compare, doc, doctor, estimate, fork, list, repl, run, show, sim};
+use super::{check, compare, doc, doctor, estimate, fork, list, repl, report, run, show, sim};
 use crate::fault::Result;
-use crate::runtime::Permits;
+use crate::run::conceal;
+use crate::runtime::{Permits, redact};
 use crate::script::params;
 
 /// Finds by experiment what a GPU will hold for an LLM inference engine.
@@ -36,6 +37,8 @@ pub(super) enum Command {
     List(list::Args),
     /// Show what a run found, or a file of another tool
     Show(show::Args),
+    /// Make a page of a run that can be sent to others, and files of its pictures
+    Report(report::Args),
     /// Set runs, files of other tools and estimates side by side
     Compare(compare::Args),
     /// Tell what models need by their architecture, before anything is started
@@ -70,7 +73,7 @@ pub(super) struct ScriptOptions {
 }
 
 impl ScriptOptions {
-    /// What `--params` and `--set` give, the latter over the former.
+    /// What `--params` and `--set` give, the latter over the former. The secrets among it are hidden from here on.
     pub(super) fn parameters(&self) -> Result<Map<String, Value>> {
         let mut map = match &self.params {
             Some(file) => params::read_file(file)?,
@@ -80,15 +83,18 @@ impl ScriptOptions {
             let (path, value) = params::assignment(text)?;
             params::assign(&mut map, path, value)?;
         }
+        // Before anything of it is written or shown.
+        conceal(redact::secrets(&Value::Object(map.clone())));
         Ok(map)
     }
 
-    /// What `--allow` gives, and what counts as allowed since the user named it with `--set`: an address, a container, a
-    /// folder of the model, a file of results. A file of parameters may be a stranger's, as a script may: what it names is not allowed by that.
+    /// What `--allow` gives, and what counts as allowed since the user named it with `--set`: an address, a container, a folder of the
+    /// model, and every file. A file of parameters may be a stranger's, as a script may: what it names is not allowed by that.
     pub(super) fn permits(&self) -> Result<Permits> {
         let mut permits = Permits::parse(&self.allow)?;
         for text in &self.set {
             let (path, value) = params::assignment(text)?;
+            name_files(&mut permits, &value);
             let Value::String(value) = value else { continue };
             match path.rsplit('.').next().unwrap_or(path) {
                 "url" => {
@@ -97,10 +103,6 @@ impl ScriptOptions {
                     }
                 }
                 "container" => permits.name_container(&value),
-                "resume_from" => {
-                    // What is not there is told where the script reads it.
-                    let _ = permits.name_results(Path::new(&value));
-                }
                 "model" | "tokenizer" => {
                     // A name that is no folder is one of the hub.
                     let _ = permits.name_model(Path::new(&value));
@@ -109,5 +111,17 @@ impl ScriptOptions {
             }
         }
         Ok(permits)
+    }
+}
+
+/// Counts every file as named by the user that a value holds. What is not there is told where the script reads it.
+fn name_files(permits: &mut Permits, value: &Value) {
+    match value {
+        Value::String(text) => {
+            let _ = permits.name_file(Path::new(text));
+        }
+        Value::Array(values) => values.iter().for_each(|value| name_files(permits, value)),
+        Value::Object(values) => values.values().for_each(|value| name_files(permits, value)),
+        _ => {}
     }
 }

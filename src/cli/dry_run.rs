@@ -14,7 +14,7 @@ use super::program::Program;
 use super::run::{Args, complain, host};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
-use crate::report::SIMULATED;
+use crate::report::{SIMULATED, planned};
 use crate::run::{Event, Plan, Run};
 use crate::script::{self, Host, Main};
 
@@ -26,6 +26,9 @@ const FIRST: usize = 5;
 struct Preview {
     boundaries: Vec<Value>,
     engines: Vec<Value>,
+    /// What the script says of what it would do.
+    said: Vec<String>,
+    experiments: Vec<Value>,
     /// The points recorded in each boundary.
     points: BTreeMap<usize, Vec<Point>>,
     /// The script went on to what cannot be rehearsed.
@@ -42,6 +45,8 @@ pub(super) fn execute(args: &Args, script: &Path, main: &Main, plan: Plan, progr
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Boundary { axes, .. } => seen.boundaries.push(axes.clone()),
+            Event::Print { text } => seen.said.extend(text.lines().map(str::to_owned)),
+            Event::Experiment { value, .. } => seen.experiments.push(value.clone()),
             Event::Engine { info } => seen.engines.push(info.clone()),
             Event::Point { boundary, point, .. } => seen.points.entry(*boundary).or_default().push(point.clone()),
             _ => {}
@@ -49,10 +54,15 @@ pub(super) fn execute(args: &Args, script: &Path, main: &Main, plan: Plan, progr
     }));
     let ended = script::run(&host, main);
     let mut preview = preview.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lacking = None;
     if let Err(diagnostic) = ended {
-        // After a rehearsed probe a script may miss what only a real answer has.
-        if diagnostic.fault.kind != Kind::DryRun && preview.engines.is_empty() {
-            return Ok(complain(program, &diagnostic));
+        match diagnostic.fault.kind {
+            Kind::DryRun => {}
+            // What a script found to be missing is its word on the whole: what it said before is shown too.
+            Kind::Missing | Kind::NotAllowed if !preview.said.is_empty() => lacking = Some(diagnostic),
+            _ if preview.engines.is_empty() => return Ok(complain(program, &diagnostic)),
+            // After a rehearsed probe a script may miss what only a real answer has.
+            _ => {}
         }
         preview.cut_off = true;
     }
@@ -63,7 +73,7 @@ pub(super) fn execute(args: &Args, script: &Path, main: &Main, plan: Plan, progr
         describe(&document)
     };
     program.terminal.print(&crate::run::hide(&text))?;
-    Ok(0)
+    Ok(lacking.map_or(0, |diagnostic| complain(program, &diagnostic)))
 }
 
 fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Value> {
@@ -89,6 +99,8 @@ fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Va
         "permissions": permissions,
         "engines": preview.engines,
         "boundaries": boundaries,
+        "said": preview.said,
+        "experiments": preview.experiments,
         "seconds_at_most": seconds(&parameters),
     }))
 }
@@ -175,8 +187,16 @@ fn describe(document: &Value) -> String {
             .collect(),
     );
     list("permissions", texts(&document["permissions"]));
+    let said = texts(&document["said"]);
+    if !said.is_empty() {
+        list("the script says", said);
+    }
     for engine in document["engines"].as_array().into_iter().flatten() {
         list("engine", launch(engine));
+    }
+    for experiment in document["experiments"].as_array().into_iter().flatten() {
+        let name = experiment["name"].as_str().unwrap_or_default();
+        list(&format!("experiment: {name}"), planned(experiment));
     }
     for boundary in document["boundaries"].as_array().into_iter().flatten() {
         let mut entries = vec![match boundary["expected_probes"].as_u64() {

@@ -11,6 +11,7 @@ mod fork;
 mod list;
 mod program;
 mod repl;
+mod report;
 mod run;
 mod script_help;
 mod show;
@@ -62,6 +63,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Fork(args) => fork::execute(args, program),
         Command::List(args) => list::execute(args, program),
         Command::Repl(args) => repl::execute(args, program),
+        Command::Report(args) => report::execute(args, program),
         Command::Run(args) => run::execute(args, program),
         Command::Show(args) => show::execute(args, program),
         Command::Sim(args) => sim::execute(args, program),

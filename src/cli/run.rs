@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::args::ScriptOptions;
 use super::program::Program;
-use super::{Status, dry_run, script_help, show};
+use super::{Status, dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, Page, SIMULATED};
-use crate::run::{Found, Manifest, Plan, Run, Script, hide, stillborn};
+use crate::run::{Found, Manifest, Plan, Run, Script, hide, lacks, stillborn};
 use crate::runtime::{Services, orphans};
 use crate::script::{self, Diagnostic, Host, Main, Settings};
 use crate::telemetry;
@@ -91,6 +91,8 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         set: args.options.parameters()?,
         seed: args.options.seed,
         permissions: args.options.allow.clone(),
+        shared_gpu: args.options.shared_gpu,
+        max_operations: args.options.max_operations,
     };
     if args.dry_run {
         return dry_run::execute(args, &script, &main, plan, program).map(Prepared::Answered);
@@ -98,13 +100,19 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     let module = |name: &str| script::module_hash(&main, name);
     let run = match &args.resume {
         Some(folder) => {
-            let found = Found::read(folder)?;
+            let found = Found::whole(folder)?;
             found.check(&plan, &module)?;
             if found.done() {
-                show::print(&found, args.json, program)?;
+                show::again(&found, args.json, program)?;
                 return Ok(Prepared::Answered(found.nothing_fits().into()));
             }
             if plan.set.is_empty() {
+                if lacks(&found.manifest.set) {
+                    return Err(
+                        Fault::usage("this run was given a secret, which its folder does not keep")
+                            .hint("give everything again that was set: the same --set and --params as at first"),
+                    );
+                }
                 plan.set.clone_from(&found.manifest.set);
             }
             Run::resume(folder, &plan, &module)?
@@ -176,7 +184,15 @@ fn follow(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> Resu
     // Its own panic, if it had one, was printed; a run is worth having without a list of GPUs.
     let _ = inventory.join();
     live.close();
-    let status = conclude(args, ended, &live, host, program)?;
+    let unbegun = args.resume.is_none() && host.run.is_unbegun();
+    if let (true, Err(diagnostic)) = (unbegun, &ended)
+        && diagnostic.fault.kind == Kind::Usage
+    {
+        return leave_nothing(args, diagnostic, host, program);
+    }
+    let status = conclude(args, ended, &live, host, program);
+    leave_page(&host.run, program);
+    let status = status?;
     match stopped {
         Ok(()) => Ok(status),
         Err(fault) => {
@@ -223,6 +239,9 @@ fn conclude(
                 let document = ended.unwrap_or_else(|_| host.run.document(Err(&fault)));
                 print_json(&document, program)?;
             }
+            if interrupted && !args.json {
+                tell_so_far(&host.run, program);
+            }
             go_on(args, host, interrupted, program);
             return Ok(status);
         }
@@ -255,9 +274,36 @@ fn conclude(
     Ok(0)
 }
 
-/// Tells what ended the script.
+/// Ends a run that was used wrongly before anything was asked: a folder of it would only be in the way.
+fn leave_nothing(args: &Args, diagnostic: &Diagnostic, host: &Host, program: &Program) -> Result<Status> {
+    let status = complain(program, diagnostic);
+    if args.json {
+        print_json(&host.run.document(Err(&described(diagnostic))), program)?;
+    }
+    if host.run.discard(args.out.is_none()) {
+        program.terminal.say("nothing was begun: the run's folder is removed");
+    }
+    Ok(status)
+}
+
+/// Prints what an interrupted run knows. What cannot be drawn is in its folder.
+fn tell_so_far(run: &Run, program: &Program) {
+    let Some(folder) = run.folder().filter(|_| run.has_measured()) else {
+        return;
+    };
+    if show::so_far(folder, program).is_err() {
+        program
+            .terminal
+            .say(&format!("what is known so far: profiler show {}", folder.display()));
+    }
+}
+
+/// Tells what ended the script. No line of it is to blame for an interruption.
 pub(super) fn complain(program: &Program, diagnostic: &Diagnostic) -> Status {
-    let text = diagnostic.render(program.terminal.error_colour);
+    let text = match diagnostic.fault.kind {
+        Kind::Interrupted => Diagnostic::from(diagnostic.fault.clone()).render(program.terminal.error_colour),
+        _ => diagnostic.render(program.terminal.error_colour),
+    };
     program.terminal.say(hide(&text).trim_end());
     diagnostic.fault.kind.exit_code()
 }
@@ -299,12 +345,28 @@ fn go_on(args: &Args, host: &Host, interrupted: bool, program: &Program) {
         return;
     }
     // What the user allowed is not taken from the folder, which may be a stranger's.
-    let allowed = args.options.allow.iter().map(|word| format!(" --allow {word}"));
+    let options = &args.options;
+    let allowed = options.allow.iter().map(|word| format!(" --allow {word}"));
+    let shared = options.shared_gpu.then(|| " --shared-gpu".to_owned());
+    let most = options.max_operations.map(|most| format!(" --max-operations {most}"));
     program.terminal.say(&format!(
         "go on with it: profiler run {} --resume {folder}{}",
         host.settings.script.display(),
-        allowed.collect::<String>()
+        allowed.chain(shared).chain(most).collect::<String>()
     ));
+}
+
+/// Writes the run's page. A run is worth having without one.
+fn leave_page(run: &Run, program: &Program) {
+    let Some(folder) = run.folder() else { return };
+    // What is drawn of a run must not decide how it ended; the panic itself is printed where it happens.
+    let made = std::panic::catch_unwind(|| report::of_run(folder));
+    match made.unwrap_or_else(|_| Err(Fault::internal("a fault of ours"))) {
+        Ok(page) => program.terminal.say(&format!("report: {}", page.display())),
+        Err(fault) => program
+            .terminal
+            .say(&format!("warning: the run has no report: {}", fault.message)),
+    }
 }
 
 /// What the machine has, for the manifest. Asking the driver takes longer than the script may wait for.

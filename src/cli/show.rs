@@ -1,12 +1,16 @@
 //! `profiler show`: tells what a run found, from its folder, whether it came to its end or not; or what a file of another tool holds.
 
-use serde_json::{Map, Value};
+use std::path::Path;
+
+use serde_json::{Value, json};
 
 use super::Status;
 use super::program::Program;
+use super::report::page_of;
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
 use crate::report::{self, Extras, Page, SIMULATED, breakdown, stages, summarize};
+use crate::run::export::{self, Sheet};
 use crate::run::{Found, SCHEMA, Subject, hide, import};
 
 /// Arguments.
@@ -15,26 +19,59 @@ pub(super) struct Args {
     /// The folder of a run, or a file of another tool: tgi-profiler, LLM-sizer, vllm bench, TensorRT-LLM graph memory
     #[arg(value_name = "DIR|FILE")]
     path: std::path::PathBuf,
-    /// One JSON document, in bytes: of a run, what it gives with --json itself, and its memory by stage
+    /// One JSON document, in bytes: of a run, what it gives with --json itself, and everything that it measured
     #[arg(long)]
     json: bool,
+    /// A table as CSV, in bytes, milliseconds and tokens: points, loads, experiments, breakdowns, tables/NAME; without a name, the first
+    /// of these that the run has
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "json")]
+    csv: Option<String>,
 }
 
 /// Prints what the folder or the file holds.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if args.path.is_file() {
+        if args.csv.is_some() {
+            return Err(Fault::usage("`--csv` is of runs, and this is a file of another tool")
+                .hint("give the folder of a run, or use --json"));
+        }
         foreign(&import::read(&args.path)?, args.json, program)?;
         return Ok(0);
     }
     let found = Found::read(&args.path)?;
-    if !args.json || found.stages.is_empty() {
-        print(&found, args.json, program)?;
+    if let Some(name) = &args.csv {
+        let sheet = chosen(export::sheets(&found, &args.path), name)?;
+        // What is missing must not look like what was never there.
+        found
+            .missing
+            .iter()
+            .for_each(|note| program.terminal.say(&format!("missing: {note}")));
+        program.terminal.print(hide(&sheet.text).trim_end_matches('\n'))?;
         return Ok(0);
     }
-    let mut document = found.document();
-    document["memory"] = found.stages.into_iter().collect::<Map<_, _>>().into();
-    program.terminal.print(&hide(&pretty(&document)?))?;
+    match args.json {
+        true => {
+            let mut document = found.everything();
+            document["html"] = json!(page_of(&args.path));
+            program.terminal.print(&hide(&pretty(&document)?))?;
+        }
+        false => print(&found, Some(&args.path), program)?,
+    }
     Ok(0)
+}
+
+/// The table of that name; the first without one.
+fn chosen(sheets: Vec<Sheet>, name: &str) -> Result<Sheet> {
+    let names: Vec<String> = sheets.iter().map(|sheet| format!("`{}`", sheet.name)).collect();
+    let found = sheets.into_iter().find(|sheet| name.is_empty() || sheet.name == name);
+    found.ok_or_else(|| match names.is_empty() {
+        true => Fault::new(
+            Kind::Io,
+            "this run has no table: no points, loads, experiments or breakdowns",
+        )
+        .hint("see what it has with --json"),
+        false => Fault::usage(format!("this run has no table `{name}`")).hint(format!("it has {}", names.join(", "))),
+    })
 }
 
 /// Prints what a file of another tool holds.
@@ -48,67 +85,140 @@ fn foreign(subject: &Subject, json: bool, program: &Program) -> Result<()> {
     program.terminal.print(&hide(&pretty(&document)?))
 }
 
-/// Prints what a run found.
-pub(super) fn print(found: &Found, json: bool, program: &Program) -> Result<()> {
-    if json {
-        return program.terminal.print(&hide(&pretty(&found.document())?));
+/// Prints what a finished run found, as it did itself.
+pub(super) fn again(found: &Found, json: bool, program: &Program) -> Result<()> {
+    match json {
+        true => program.terminal.print(&hide(&pretty(&found.document())?)),
+        false => print(found, None, program),
     }
+}
+
+/// Prints what a run found; with its folder, also its memory over time, and where its page is.
+fn print(found: &Found, folder: Option<&Path>, program: &Program) -> Result<()> {
     let page = Page::from(&program.terminal);
     let mut parts = vec![head(found)];
+    if !found.missing.is_empty() {
+        let texts = found.missing.iter().map(String::as_str);
+        parts.push(format!("missing in this folder\n{}", report::lines(texts, page)));
+    }
     for boundary in found.boundaries.iter().filter(|boundary| !boundary.described.is_null()) {
         let extras = Extras::of(boundary.report.as_ref(), found.manifest.simulated);
-        parts.push(summarize(&boundary.rebuild()?, &extras, page)?);
+        // One that cannot be drawn keeps nothing else from being told.
+        let drawn = boundary
+            .rebuild()
+            .and_then(|rebuilt| summarize(&rebuilt, &extras, page));
+        parts.push(drawn.unwrap_or_else(|fault| format!("this boundary cannot be told: {}", fault.message)));
     }
     for (name, value) in &found.breakdowns {
         let footprint: Footprint = serde_json::from_value(value.clone())
             .map_err(|error| Fault::new(Kind::Io, format!("a breakdown of this run cannot be read: {error}")))?;
         parts.push(breakdown(name, &footprint, found.manifest.simulated, page));
     }
-    parts.extend(stages(&found.stages));
+    for (_, text) in &found.shown {
+        parts.push(report::own_words(text, found.manifest.simulated));
+    }
+    for (_, value) in &found.experiments {
+        let experiment = serde_json::from_value(value.clone())
+            .map_err(|error| Fault::new(Kind::Io, format!("an experiment of this run cannot be read: {error}")))?;
+        parts.push(report::experiment(&experiment, found.manifest.simulated, page));
+    }
+    parts.extend(stages(&found.stages, page));
+    parts.extend(folder.and_then(|folder| report::memory(folder, &found.stages, page)));
     if !found.records.is_empty() {
         let lines = found.records.iter().map(|(name, value)| format!("  {name}: {value}"));
         parts.push(format!("recorded\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
     if let Some(result) = found.result().filter(|result| !shown(found, result)) {
-        parts.push(format!("result: {}", pretty(result)?));
+        // Of a boundary that is drawn above, thousands of lines of JSON would tell the same otherwise, or something else.
+        let drawn = result["frontier"].is_array() && found.boundaries.iter().any(|one| !one.points.is_empty());
+        parts.push(match drawn {
+            true => {
+                "result: it does not go with the points of the journal, which are drawn above; --json has it".to_owned()
+            }
+            false => format!("result: {}", pretty(result)?),
+        });
     }
-    if !found.warnings().is_empty() {
-        let lines = found.warnings().iter().map(|text| format!("  {text}"));
-        parts.push(format!("warnings\n{}", lines.collect::<Vec<_>>().join("\n")));
+    let warnings = report::alike(found.warnings(), &found.load_warnings());
+    if !warnings.is_empty() {
+        let several = warnings.iter().any(|one| one.all.len() > 1);
+        let head = if several {
+            "warnings, those alike as one (--json has each)"
+        } else {
+            "warnings"
+        };
+        let lines = warnings.iter().map(|one| format!("  {}", one.sentence()));
+        parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
-    program.terminal.print(&hide(&parts.join("\n\n")))
+    parts.extend(folder.map(at_page));
+    program.terminal.tell(&hide(&parts.join("\n\n")))
+}
+
+/// Where the page of the run is, or how to make it.
+fn at_page(folder: &Path) -> String {
+    match page_of(folder) {
+        Some(page) => format!("report: {}", page.display()),
+        None => format!("report: none yet; profiler report {} makes it", folder.display()),
+    }
+}
+
+/// The boundaries of a run that was interrupted, as far as they came; those that it reported are on the screen already.
+pub(super) fn so_far(folder: &Path, program: &Program) -> Result<()> {
+    let found = Found::read(folder)?;
+    let page = Page::from(&program.terminal);
+    let open = found
+        .boundaries
+        .iter()
+        .filter(|boundary| !boundary.described.is_null() && !boundary.points.is_empty() && boundary.report.is_none());
+    let mut parts = Vec::new();
+    for boundary in open {
+        let extras = Extras::of(None, found.manifest.simulated);
+        parts.push(summarize(&boundary.rebuild()?, &extras, page)?);
+    }
+    if parts.is_empty() {
+        return Ok(());
+    }
+    parts.insert(0, "interrupted; what is known so far".to_owned());
+    program.terminal.tell(&hide(&parts.join("\n\n")))
 }
 
 fn head(found: &Found) -> String {
     let manifest = &found.manifest;
     let mut lines = vec![format!("run {} of {}", manifest.run, manifest.script.path)];
-    let fault = found.fault.as_ref().and_then(|fault| fault["message"].as_str());
-    let status = match (manifest.status.as_str(), fault) {
-        ("running", _) => "not finished: still under way, or killed; --resume goes on with it".to_owned(),
-        (status, Some(fault)) => format!("{status}: {fault}"),
-        (status, None) => status.to_owned(),
-    };
-    lines.push(status);
+    lines.push(found.ended());
     let until = found
         .last
         .as_ref()
         .map_or_else(String::new, |last| format!(", last event {last}"));
-    lines.push(format!("began {}{until}", manifest.started));
-    if found.finished > 0 {
-        lines.push(format!("probes, loads and experiments finished: {}", found.finished));
+    if !manifest.started.is_empty() {
+        lines.push(format!("began {}{until}", manifest.started));
     }
-    // A boundary says so itself.
-    if manifest.simulated && found.boundaries.is_empty() && found.breakdowns.is_empty() {
+    if found.finished > 0 {
+        let least = if found.ends_early { "at least " } else { "" };
+        lines.push(format!(
+            "probes, loads and experiments finished: {least}{}",
+            found.finished
+        ));
+    }
+    // What is shown below says so itself.
+    let drawn = [&found.breakdowns, &found.experiments]
+        .iter()
+        .any(|drawn| !drawn.is_empty());
+    if manifest.simulated && found.boundaries.is_empty() && !drawn && found.shown.is_empty() {
         lines.push(SIMULATED.to_owned());
     }
     lines.join("\n")
 }
 
-/// Whether a report or a breakdown has shown the script's result already.
+/// Whether a report, a breakdown, an experiment or a text of the script's own has shown its result already.
 fn shown(found: &Found, result: &Value) -> bool {
     let reports = found.boundaries.iter().filter_map(|boundary| boundary.report.as_ref());
-    let breakdowns = found.breakdowns.iter().map(|(_, value)| value);
-    result.is_null() || reports.chain(breakdowns).any(|shown| shown == result)
+    let drawn = found
+        .breakdowns
+        .iter()
+        .chain(&found.experiments)
+        .map(|(_, value)| value);
+    let texts = found.shown.iter().map(|(value, _)| value);
+    result.is_null() || reports.chain(drawn).chain(texts).any(|shown| shown == result)
 }
 
 fn pretty(value: &Value) -> Result<String> {

@@ -53,6 +53,12 @@ pub(super) struct Args {
     /// Tokens drafted by n-gram speculation
     #[arg(long, value_name = "N")]
     num_speculative_tokens: Option<u64>,
+    /// Requests at once above which nothing is drafted (TensorRT-LLM)
+    #[arg(long, value_name = "N")]
+    speculation_max_concurrency: Option<u64>,
+    /// GPUs that share each layer
+    #[arg(long, value_name = "N")]
+    tensor_parallel: Option<u64>,
     /// Context over all slots (llama.cpp)
     #[arg(long, value_name = "TOKENS")]
     ctx_size: Option<u64>,
@@ -68,6 +74,9 @@ pub(super) struct Args {
     /// Clip output beyond the length limit instead of refusing it (vLLM 0.33)
     #[arg(long)]
     clip_output: bool,
+    /// vLLM, SGLang, TensorRT-LLM: every prompt is read anew
+    #[arg(long)]
+    no_prefix_cache: bool,
     /// Count text prompts with this tokenizer.json instead of by words
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
@@ -77,7 +86,7 @@ pub(super) struct Args {
     /// Milliseconds that an idle engine waits for company before its first step
     #[arg(long, value_name = "MS")]
     gather_ms: Option<u64>,
-    /// Misbehave: `die_mid_stream`, `hang`, `refuse_429`, `end_early`, `two_tokens`, `error_then_done`, `busy_port`, `slow_start`, `ignore_sigterm`, `exit_code`
+    /// Misbehave: `die_mid_stream`, `hang`, `refuse_429`, `end_early`, `two_tokens`, `clip`, `starve`, `error_then_done`, `break_off`, `end_silently`, `busy_port`, `slow_start`, `ignore_sigterm`, `exit_code`; `after:N` lets so many requests of each start go well first, `every:N` spoils only every so-manieth
     #[arg(long, value_name = "KIND[:N]")]
     misbehave: Vec<String>,
 }
@@ -100,11 +109,14 @@ impl Args {
                 enforce_eager: self.enforce_eager.then_some(true),
                 kv_cache_dtype: self.kv_cache_dtype.clone(),
                 num_speculative_tokens: self.num_speculative_tokens,
+                speculation_max_concurrency: self.speculation_max_concurrency,
+                tensor_parallel: self.tensor_parallel,
                 ctx_size: self.ctx_size,
                 max_concurrent_requests: self.max_concurrent_requests,
                 memory_limit: self.memory_limit,
                 oom: self.oom,
                 clip_output: self.clip_output.then_some(true),
+                prefix_cache: self.no_prefix_cache.then_some(false),
                 tokenizer: self.tokenizer.clone(),
                 time_scale: self.time_scale,
                 gather_ms: self.gather_ms,

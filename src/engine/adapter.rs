@@ -36,6 +36,10 @@ pub trait Adapter: Send + Sync {
 
     /// `flags(limits)`: what to paste into a production command line.
     fn flags(&self, limits: &Limits) -> Result<Vec<String>>;
+
+    /// `settings(options)`, which an adapter may leave out: what else the engine was given that a production command line needs for the same limits to
+    /// fit, such as number formats, its share of memory and the GPUs that share a layer.
+    fn settings(&self, options: &Value) -> Result<Vec<String>>;
 }
 
 /// What `ready(engine)` says.
@@ -139,7 +143,9 @@ pub struct ProgressRule {
     pub phase: String,
 }
 
-/// Names on the metrics page, newest wording first.
+/// Names on the metrics page, newest wording first: the first that is there counts.
+///
+/// A name may say which labels its samples must have, `requests_total{reason="abort"}`, and several joined with ` + ` are added up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MetricRules {
@@ -157,6 +163,16 @@ pub struct MetricRules {
     pub preemptions: Vec<String>,
     /// Sequences that are thrown out of the KV cache at the moment, where the engine tells that instead of a count since the start.
     pub paused: Vec<String>,
+    /// What was looked up in the prefix cache since the start, in tokens or blocks.
+    pub prefix_queries: Vec<String>,
+    /// What of it was there, in the same unit.
+    pub prefix_hits: Vec<String>,
+    /// Tokens of prompts since the start.
+    pub prompt_tokens: Vec<String>,
+    /// Tokens generated since the start.
+    pub generated_tokens: Vec<String>,
+    /// Requests that ended since the start, by how they did: `length`, `stop`, `abort`, …
+    pub finished: BTreeMap<String, Vec<String>>,
 }
 
 /// How a metrics page is written.
@@ -166,7 +182,7 @@ pub enum MetricFormat {
     /// The Prometheus text format; rules give names of samples.
     #[default]
     Prometheus,
-    /// JSON: a list of moments, oldest first, or one of them. Rules give JSON pointers into a moment; `/a of /b` is a share.
+    /// JSON: a list of moments, oldest first, or one of them. Rules give JSON pointers into a moment; `/a of /b` is a share, `/a + /b` a sum.
     Json,
 }
 

@@ -10,8 +10,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::queue::Queue;
-use super::{MetricRules, Metrics};
+use super::{MetricRules, metrics};
 use crate::fault::{Fault, Result};
+use crate::load::joined::State;
 use crate::load::{Answer, Ask, Decode, ask};
 
 /// The pauses between looks at the metrics page.
@@ -37,10 +38,10 @@ pub(super) struct Page {
 
 impl Page {
     /// One look: what the page tells of, oldest first; `None` where it does not answer.
-    pub(super) async fn look(&self) -> Option<Vec<Metrics>> {
+    pub(super) async fn look(&self) -> Option<Vec<State>> {
         let request = self.client.get(&self.url).timeout(LOOK).send().await.ok()?;
         let text = request.error_for_status().ok()?.text().await.ok()?;
-        Some(Metrics::read(&text, &self.rules))
+        Some(metrics::read(&text, &self.rules))
     }
 }
 
@@ -57,7 +58,7 @@ pub(super) async fn fire(
     if let Some(page) = page.filter(|_| count > 1)
         && let Some(metrics) = page.look().await
     {
-        metrics.into_iter().for_each(|metrics| queue.see(metrics));
+        metrics.into_iter().for_each(|state| queue.see(state.into()));
     }
     let all_decode = Arc::new(Notify::new());
     let decoding = Arc::new(AtomicU64::new(0));
@@ -98,7 +99,7 @@ pub(super) async fn fire(
             if count > 1
                 && let Some(metrics) = page.look().await
             {
-                metrics.into_iter().for_each(|metrics| queue.see(metrics));
+                metrics.into_iter().for_each(|state| queue.see(state.into()));
             }
         }
         None => collect.await?,
@@ -120,7 +121,7 @@ async fn follow(page: &Page, unfinished: &AtomicU64, all_decode: &Notify, stall:
         // A page that does not answer, or tells of no moment since the last look, says nothing of what runs.
         let told = page.look().await.unwrap_or_default();
         let silent = told.is_empty();
-        told.into_iter().for_each(|metrics| queue.see(metrics));
+        told.into_iter().for_each(|state| queue.see(state.into()));
         if silent || !queue.idle(unfinished.load(Ordering::Relaxed)) {
             went_on = Instant::now();
         } else if went_on.elapsed() >= stall {

@@ -17,9 +17,10 @@ use super::server::Server;
 use super::start::Ready;
 use super::told::Told;
 use super::usage::Life;
-use super::{Adapter, Context, Limits, Metrics, Readiness};
+use super::{Adapter, Context, Limits, Readiness};
 use crate::fault::{Fault, Result};
 use crate::http;
+use crate::load::joined::State;
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 use crate::telemetry::{Reading, Sampler};
@@ -202,14 +203,19 @@ impl Engine {
             .or(running)
             .or(self.options.limits.map(Into::into))
             .ok_or_else(|| Fault::usage("flags need limits").hint("give `#{ input, output, concurrency }`"))?;
-        self.adapter.flags(&limits)
+        let mut flags = self.adapter.flags(&limits)?;
+        // How one that runs already was started is its operator's to know.
+        if self.runtime != RuntimeKind::Attach {
+            flags.extend(self.adapter.settings(&self.adapter_options(Some(limits)))?);
+        }
+        Ok(flags)
     }
 
-    /// The state of the engine's queue and KV cache now; all unknown where it does not run or does not tell.
-    pub fn metrics(&self) -> Result<Metrics> {
+    /// The state of the engine's queue and KV cache now, and what it counted; all unknown where it does not run or does not tell.
+    pub fn metrics(&self) -> Result<State> {
         let live = self.lock();
         let Some(page) = live.running.as_ref().and_then(|running| self.page(running)) else {
-            return Ok(Metrics::default());
+            return Ok(State::default());
         };
         let told = self.context.tasks.wait(async { Ok(page.look().await) })?;
         Ok(told.unwrap_or_default().pop().unwrap_or_default())
@@ -344,8 +350,8 @@ impl Engine {
                     let metrics = self.context.tasks.wait(async { Ok(page.look().await) })?;
                     // A page that tells of no moment since the last look: nothing went on.
                     metrics.is_some_and(|told| {
-                        let now = told.last().copied().unwrap_or_default();
-                        now.running.unwrap_or(0) == 0 && now.waiting.unwrap_or(0) == 0
+                        let idle = |now: &State| now.running.unwrap_or(0) == 0 && now.waiting.unwrap_or(0) == 0;
+                        told.last().is_none_or(idle)
                     })
                 }
                 None => true,

@@ -168,9 +168,20 @@ impl ProbeProgram {
             kind: kind(),
             args: question.clone(),
         })?;
-        let captured = work()?;
-        self.keep_words(run, &captured)?;
-        let answer = document(&self.name, &captured)?;
+        let answer = work().and_then(|captured| {
+            self.keep_words(run, &captured)?;
+            document(&self.name, &captured)
+        });
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(fault) => {
+                run.note(Event::GivenUp {
+                    kind: kind(),
+                    args: question,
+                })?;
+                return Err(fault);
+            }
+        };
         run.note(Event::Done {
             kind: kind(),
             args: question,

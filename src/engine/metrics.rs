@@ -1,9 +1,15 @@
-//! What an engine's metrics page says about its queue and its KV cache, by the adapter's rules. Pure.
+//! What an engine's metrics page says about its queue, its KV cache and its work, by the adapter's rules. Pure.
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::prometheus::samples;
+use super::prometheus::{Sample, samples};
 use super::{MetricFormat, MetricRules, moments};
+use crate::load::joined::State;
+
+/// Between the parts of a sum.
+const PLUS: &str = " + ";
 
 /// The state of an engine's queue; `None` where it does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,51 +27,106 @@ pub struct Metrics {
     pub paused: Option<u64>,
 }
 
-impl Metrics {
-    /// Reads a page: the moments that it tells of, oldest first. Prometheus tells of one; a JSON page that each read empties, of all
-    /// since the last one, perhaps none.
-    #[must_use]
-    pub fn read(page: &str, rules: &MetricRules) -> Vec<Self> {
-        match rules.format {
-            MetricFormat::Prometheus => vec![Self::of_samples(page, rules)],
-            MetricFormat::Json => moments::read(page, rules),
-        }
-    }
-
-    /// Where the engine has several workers, their requests are added up, and the fullest cache counts.
-    fn of_samples(page: &str, rules: &MetricRules) -> Self {
-        let sum = |names: &[String]| newest(page, names, |values| values.iter().sum());
-        Self::of(rules, sum, |names| {
-            newest(page, names, |values| values.iter().copied().fold(0.0, f64::max))
-        })
-    }
-
-    /// The figures of these rules: numbers of requests by `count`, shares by `share`.
-    pub(super) fn of(
-        rules: &MetricRules,
-        count: impl Fn(&[String]) -> Option<f64>,
-        share: impl Fn(&[String]) -> Option<f64>,
-    ) -> Self {
-        let count = |names: &[String]| count(names).filter(|count| *count >= 0.0).map(whole);
+impl From<State> for Metrics {
+    fn from(state: State) -> Self {
         Self {
-            running: count(&rules.running),
-            waiting: count(&rules.waiting),
-            kv_usage: share(&rules.kv_usage),
-            preemptions: count(&rules.preemptions),
-            paused: count(&rules.paused),
+            running: state.running,
+            waiting: state.waiting,
+            kv_usage: state.kv_usage,
+            preemptions: state.preemptions,
+            paused: state.paused,
         }
     }
 }
 
-/// The figure of the first name that the page has.
-fn newest(page: &str, names: &[String], figure: impl Fn(&[f64]) -> f64) -> Option<f64> {
-    names.iter().find_map(|name| {
-        let values: Vec<f64> = samples(page)
-            .filter(|sample| sample.name == name && sample.value.is_finite())
-            .map(|sample| sample.value)
-            .collect();
-        (!values.is_empty()).then(|| figure(&values))
-    })
+/// Reads a page: the moments that it tells of, oldest first. Prometheus tells of one; a JSON page that each read empties, of all
+/// since the last one, perhaps none.
+pub(super) fn read(page: &str, rules: &MetricRules) -> Vec<State> {
+    match rules.format {
+        MetricFormat::Prometheus => vec![of_samples(page, rules)],
+        MetricFormat::Json => moments::read(page, rules),
+    }
+}
+
+/// The figures of these rules: counts by `count`, shares by `share`.
+pub(super) fn state(
+    rules: &MetricRules,
+    count: impl Fn(&[String]) -> Option<f64>,
+    share: impl Fn(&[String]) -> Option<f64>,
+) -> State {
+    let count = |names: &[String]| count(names).filter(|count| *count >= 0.0).map(whole);
+    let finished = rules.finished.iter();
+    State {
+        running: count(&rules.running),
+        waiting: count(&rules.waiting),
+        kv_usage: share(&rules.kv_usage),
+        preemptions: count(&rules.preemptions),
+        paused: count(&rules.paused),
+        prefix_queries: count(&rules.prefix_queries),
+        prefix_hits: count(&rules.prefix_hits),
+        prompt_tokens: count(&rules.prompt_tokens),
+        generated_tokens: count(&rules.generated_tokens),
+        finished: finished
+            .filter_map(|(how, names)| Some((how.clone(), count(names)?)))
+            .collect(),
+    }
+}
+
+/// The figure of the first of these names that can be had; one of several parts needs them all.
+pub(super) fn first(names: &[String], figure: impl Fn(&str) -> Option<f64>) -> Option<f64> {
+    names
+        .iter()
+        .find_map(|name| name.split(PLUS).map(|part| figure(part.trim())).sum())
+}
+
+/// Where the engine has several workers, their requests are added up, and the fullest cache counts.
+///
+/// A page of vLLM has thousands of lines and is read many times a second: it is gone through once.
+fn of_samples(page: &str, rules: &MetricRules) -> State {
+    let wanted: BTreeSet<&str> = names(rules)
+        .flat_map(|name| name.split(PLUS))
+        .map(|part| selector(part).0)
+        .collect();
+    let found: Vec<Sample> = samples(page, |name| wanted.contains(name))
+        .filter(|sample| sample.value.is_finite())
+        .collect();
+    let values = |part: &str| -> Vec<f64> {
+        let (name, labels) = selector(part);
+        let fits = |sample: &&Sample| sample.name == name && labels.iter().all(|label| sample.has(label));
+        found.iter().filter(fits).map(|sample| sample.value).collect()
+    };
+    let sum = |part: &str| {
+        Some(values(part))
+            .filter(|values| !values.is_empty())
+            .map(|values| values.iter().sum())
+    };
+    let most = |part: &str| values(part).into_iter().reduce(f64::max);
+    state(rules, |names| first(names, sum), |names| first(names, most))
+}
+
+/// Every name in these rules.
+fn names(rules: &MetricRules) -> impl Iterator<Item = &String> {
+    let plain = [
+        &rules.running,
+        &rules.waiting,
+        &rules.kv_usage,
+        &rules.preemptions,
+        &rules.paused,
+        &rules.prefix_queries,
+        &rules.prefix_hits,
+        &rules.prompt_tokens,
+        &rules.generated_tokens,
+    ];
+    plain.into_iter().chain(rules.finished.values()).flatten()
+}
+
+/// A name and the labels that its samples must have: `requests_total{reason="abort"}`.
+fn selector(part: &str) -> (&str, Vec<&str>) {
+    let part = part.trim();
+    match part.split_once('{') {
+        Some((name, labels)) => (name, labels.trim_end_matches('}').split(',').map(str::trim).collect()),
+        None => (part, Vec::new()),
+    }
 }
 
 #[expect(
@@ -79,16 +140,21 @@ fn whole(value: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
+    fn listed(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
     fn rules() -> MetricRules {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         MetricRules {
             path: "/metrics".into(),
-            running: names(&["vllm:num_requests_running"]),
-            waiting: names(&["vllm:num_requests_waiting"]),
-            kv_usage: names(&["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"]),
-            preemptions: names(&["vllm:num_preemptions_total"]),
+            running: listed(&["vllm:num_requests_running"]),
+            waiting: listed(&["vllm:num_requests_waiting"]),
+            kv_usage: listed(&["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"]),
+            preemptions: listed(&["vllm:num_preemptions_total"]),
             ..MetricRules::default()
         }
     }
@@ -96,7 +162,7 @@ mod tests {
     #[test]
     fn a_real_page_of_vllm_is_read() {
         let page = include_str!("../../tests/data/vllm-0.24.0-h200/small.metrics.txt");
-        let metrics = Metrics::read(page, &rules())[0];
+        let metrics = &read(page, &rules())[0];
         assert_eq!(
             (metrics.running, metrics.waiting, metrics.preemptions),
             (Some(0), Some(0), Some(5))
@@ -108,7 +174,7 @@ mod tests {
     fn older_names_are_taken_where_the_newest_is_missing_and_workers_are_joined() {
         let page = "vllm:gpu_cache_usage_perc{engine=\"0\"} 0.25\nvllm:gpu_cache_usage_perc{engine=\"1\"} 0.5\n\
                     vllm:num_requests_running{engine=\"0\"} 3.0\nvllm:num_requests_running{engine=\"1\"} 4.0\n";
-        let metrics = Metrics::read(page, &rules())[0];
+        let metrics = &read(page, &rules())[0];
         assert_eq!(
             (metrics.kv_usage, metrics.running, metrics.waiting),
             (Some(0.5), Some(7), None)
@@ -116,7 +182,27 @@ mod tests {
     }
 
     #[test]
+    fn labels_choose_samples_and_a_sum_needs_all_its_parts() {
+        let rules = MetricRules {
+            prompt_tokens: listed(&["read + cached", "read"]),
+            generated_tokens: listed(&["read + missing"]),
+            finished: BTreeMap::from([
+                ("abort".to_owned(), listed(&["ended{reason=\"abort\"}"])),
+                ("length".to_owned(), listed(&["ended{engine=\"0\",reason=\"length\"}"])),
+                ("stop".to_owned(), listed(&["ended{reason=\"stop\"}"])),
+            ]),
+            ..MetricRules::default()
+        };
+        let page = "read 5\ncached 2\nended{engine=\"0\",reason=\"length\"} 7\nended{engine=\"1\",reason=\"length\"} 70\n\
+                    ended{engine=\"0\",reason=\"abort\"} 1\nended{engine=\"1\",no_reason=\"abort\"} 9\n";
+        let state = &read(page, &rules)[0];
+        assert_eq!((state.prompt_tokens, state.generated_tokens), (Some(7), None));
+        let finished = BTreeMap::from([("abort".to_owned(), 1), ("length".to_owned(), 7)]);
+        assert_eq!(state.finished, finished, "what is not there is not zero");
+    }
+
+    #[test]
     fn a_page_of_something_else_says_nothing() {
-        assert_eq!(Metrics::read("<html></html>", &rules()), [Metrics::default()]);
+        assert_eq!(read("<html></html>", &rules()), [State::default()]);
     }
 }

@@ -8,6 +8,7 @@
 mod adapter;
 mod allocation;
 mod answer;
+mod architecture;
 mod ask_options;
 mod context;
 mod counts;
@@ -23,6 +24,7 @@ mod load;
 mod memory;
 mod metrics;
 mod moments;
+mod needs;
 mod options;
 mod pace;
 mod pattern;
@@ -41,6 +43,7 @@ mod send;
 mod server;
 mod start;
 mod told;
+mod trial;
 mod usage;
 
 pub use adapter::{
@@ -49,18 +52,20 @@ pub use adapter::{
 };
 pub use allocation::Allocation;
 pub use answer::{Evidence, ProbeAnswer};
+pub use architecture::Architecture;
 pub use ask_options::ProbeOptions;
 pub use context::{Axes, Context, Gpus};
 pub use handle::Engine;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions};
 pub use info::Info;
-pub use load::{LoadAnswer, LoadOptions};
+pub use load::{ArrivalWord, LoadOptions, StepOption, WarmupOption};
 pub use memory::Memory;
 pub use metrics::Metrics;
-pub use options::{LaunchOptions, LimitsOption};
-pub use protocol::Wire;
+pub use needs::{Device, Lack, Needs};
+pub use options::{LaunchOptions, LimitsOption, Speculation};
+pub use protocol::{Wire, decoder};
 pub use report::Report;
-pub use rules::{Reading, read_request, read_start};
+pub use rules::{Reading, read_metrics, read_request, read_start};
 pub use send::{SendAnswer, SendOptions};
 pub use told::Told;
 pub use usage::{Holder, OverTime, Share, Stage, Usage};

@@ -2,21 +2,23 @@
 
 use serde_json::Value;
 
-use super::{MetricRules, Metrics};
+use super::MetricRules;
+use super::metrics::{first, state};
+use crate::load::joined::State;
 
 /// Between the two pointers of a share: `/used of /all`.
 const OF: &str = " of ";
 
 /// The moments of a page; none of one that is no JSON.
-pub(super) fn read(page: &str, rules: &MetricRules) -> Vec<Metrics> {
+pub(super) fn read(page: &str, rules: &MetricRules) -> Vec<State> {
     let moments = match serde_json::from_str(page) {
         Ok(Value::Array(moments)) => moments,
         Ok(moment @ Value::Object(_)) => vec![moment],
         Ok(_) | Err(_) => Vec::new(),
     };
     let figures = |moment: &Value| {
-        let first = |pointers: &[String]| pointers.iter().find_map(|pointer| figure(moment, pointer));
-        Metrics::of(rules, first, first)
+        let of = |pointers: &[String]| first(pointers, |pointer| figure(moment, pointer));
+        state(rules, of, of)
     };
     moments.iter().map(figures).collect()
 }
@@ -44,33 +46,35 @@ mod tests {
             waiting: names("/numQueuedRequests"),
             kv_usage: names("/kv/used of /kv/all"),
             paused: names("/stats/paused"),
+            prefix_queries: names("/kv/hit + /kv/missed"),
             ..MetricRules::default()
         }
     }
 
     #[test]
     fn each_moment_of_a_list_is_told() {
-        let page = r#"[{"numActiveRequests":2,"numQueuedRequests":1,"kv":{"used":3,"all":4},"stats":{"paused":1}},
+        let page = r#"[{"numActiveRequests":2,"numQueuedRequests":1,"kv":{"used":3,"all":4,"hit":2,"missed":7},"stats":{"paused":1}},
             {"numActiveRequests":0,"kv":{"used":0,"all":0}}]"#;
-        let told = Metrics::read(page, &rules());
-        let first = Metrics {
+        let told = read(page, &rules());
+        let first = State {
             running: Some(2),
             waiting: Some(1),
             kv_usage: Some(0.75),
-            preemptions: None,
             paused: Some(1),
+            prefix_queries: Some(9),
+            ..State::default()
         };
-        let second = Metrics {
+        let second = State {
             running: Some(0),
-            ..Metrics::default()
+            ..State::default()
         };
         assert_eq!(told, [first, second]);
     }
 
     #[test]
     fn an_empty_list_and_what_is_no_json_tell_of_no_moment() {
-        assert_eq!(Metrics::read("[]", &rules()), []);
-        assert_eq!(Metrics::read("# HELP", &rules()), []);
-        assert_eq!(Metrics::read("{}", &rules()), [Metrics::default()]);
+        assert_eq!(read("[]", &rules()), []);
+        assert_eq!(read("# HELP", &rules()), []);
+        assert_eq!(read("{}", &rules()), [State::default()]);
     }
 }

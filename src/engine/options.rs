@@ -46,6 +46,8 @@ pub struct LaunchOptions {
     pub memory_fraction: Option<f64>,
     /// Whether CUDA graphs are captured; without it, as the engine does by itself.
     pub cuda_graphs: Option<bool>,
+    /// N-gram speculation; without it, as the engine does by itself.
+    pub speculation: Option<Speculation>,
     /// Whether the KV cache of earlier prompts is used again; without it, as the engine does by itself.
     pub prefix_cache: Option<bool>,
     /// Whether in-process probes may ask the engine's own processes: it starts with a hook in front of its PYTHONPATH.
@@ -97,6 +99,7 @@ impl Default for LaunchOptions {
             tensor_parallel: None,
             memory_fraction: None,
             cuda_graphs: None,
+            speculation: None,
             prefix_cache: None,
             in_process: false,
             random_weights: false,
@@ -115,6 +118,20 @@ impl Default for LaunchOptions {
             sim: None,
         }
     }
+}
+
+/// Speculation by n-grams: what followed the last tokens where they stood before in the text is taken for what comes, and checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speculation {
+    /// Tokens drafted in a step, at most.
+    pub draft: u64,
+    /// The longest n-gram that is looked for; without it, 2.
+    #[serde(default)]
+    pub ngram: Option<u64>,
+    /// Requests at once above which nothing is drafted; without it, whatever their number.
+    #[serde(default)]
+    pub max_concurrency: Option<u64>,
 }
 
 /// Limits as a script writes them; what is left out follows from the rest.
@@ -165,6 +182,14 @@ impl LaunchOptions {
                 "option `memory_fraction` is {share}, not in (0, 1]"
             )));
         }
+        if let Some(speculation) = self.speculation
+            && (speculation.draft == 0 || speculation.ngram == Some(0))
+        {
+            return Err(
+                Fault::usage("option `speculation` drafts nothing: its `draft` and `ngram` are 1 or more")
+                    .hint("leave it out to do without speculation"),
+            );
+        }
         if let Some(ranks) = self.tensor_parallel
             && !self.gpus.is_empty()
             && ranks > self.gpus.len() as u64
@@ -193,6 +218,7 @@ impl LaunchOptions {
             ("tensor_parallel", self.tensor_parallel.is_some()),
             ("memory_fraction", self.memory_fraction.is_some()),
             ("cuda_graphs", self.cuda_graphs.is_some()),
+            ("speculation", self.speculation.is_some()),
             ("prefix_cache", self.prefix_cache.is_some()),
             ("random_weights", self.random_weights),
             ("engine_args", !self.engine_args.is_empty()),
@@ -324,6 +350,7 @@ mod tests {
         assert!(message(json!({ "memory_fraction": 1.5 })).contains("memory_fraction"));
         assert!(message(json!({ "start_timeout": -1 })).contains("start_timeout"));
         assert!(message(json!({ "sample_hz": 0 })).contains("sample_hz"));
+        assert!(message(json!({ "speculation": { "draft": 0 } })).contains("speculation"));
     }
 
     #[test]

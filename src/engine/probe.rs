@@ -24,9 +24,6 @@ use crate::load::{Answer, Ask, End, Summary};
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 
-/// How long the death of an engine that broke a stream is waited for: the kernel's word comes after the connection's end.
-const DEATH: Duration = Duration::from_secs(2);
-
 /// What an engine is asked for.
 const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
 
@@ -110,7 +107,7 @@ impl Engine {
     }
 
     /// Asks a running engine, again where that makes sense, and keeps the best answer.
-    fn put(
+    pub(super) fn put(
         &self,
         live: &mut Live,
         form: &RequestForm,
@@ -296,14 +293,7 @@ async fn death(running: &Running, answers: &[Answer]) -> Result<Option<Exit>> {
     let broken = answers
         .iter()
         .any(|answer| matches!(answer.end, End::Broken(_) | End::Unreachable(_)));
-    let deadline = Instant::now() + DEATH;
-    loop {
-        let exit = running.server.exit().await?;
-        if exit.is_some() || !broken || !running.server.ours() || Instant::now() >= deadline {
-            return Ok(exit);
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    running.server.ended(broken).await
 }
 
 /// An early end of text differs from try to try, and an overloaded engine may be free a moment later.
@@ -394,7 +384,11 @@ fn describe(point: &Point, asked: Limits, attempt: Attempt, attempts: u64, limit
         limits,
         ..Evidence::default()
     };
-    let gaps: Vec<f64> = answers.iter().flat_map(|answer| answer.timing.gaps_ms()).collect();
+    let gaps: Vec<f64> = answers
+        .iter()
+        .flat_map(|answer| answer.timing.gaps_ms())
+        .map(|gap| f64::from(*gap))
+        .collect();
     ProbeAnswer {
         verdict: judgement.verdict,
         cause: judgement.cause,

@@ -11,16 +11,24 @@ pub(super) struct Sample<'a> {
     pub(super) value: f64,
 }
 
-/// The samples of a page in its order. Comments, and lines that are no sample, are left out.
-pub(super) fn samples(page: &str) -> impl Iterator<Item = Sample<'_>> {
-    page.lines().filter_map(sample)
+impl Sample<'_> {
+    /// Whether it has this label: `reason="abort"`. A quote within another label's value is escaped, so that it cannot look like one.
+    pub(super) fn has(&self, label: &str) -> bool {
+        let mut found = self.labels.match_indices(label);
+        found.any(|(at, _)| matches!(self.labels[..at].trim_end().chars().next_back(), None | Some(',')))
+    }
 }
 
-fn sample(line: &str) -> Option<Sample<'_>> {
+/// The samples of a page with wanted names, in its order. Comments, and lines that are no sample, are left out.
+pub(super) fn samples(page: &str, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Sample<'_>> {
+    page.lines().filter_map(move |line| sample(line, &wanted))
+}
+
+fn sample(line: &str, wanted: impl Fn(&str) -> bool) -> Option<Sample<'_>> {
     let line = line.trim();
     let end = line.find(|c: char| c == '{' || c.is_whitespace())?;
     let (name, rest) = line.split_at(end);
-    if name.is_empty() || name.starts_with('#') {
+    if name.is_empty() || name.starts_with('#') || !wanted(name) {
         return None;
     }
     let (labels, rest) = match rest.strip_prefix('{') {
@@ -55,7 +63,7 @@ mod tests {
     use super::*;
 
     fn read(page: &str) -> Vec<(&str, &str, f64)> {
-        samples(page)
+        samples(page, |_| true)
             .map(|sample| (sample.name, sample.labels, sample.value))
             .collect()
     }
@@ -73,6 +81,15 @@ mod tests {
                 ("d", "", f64::INFINITY)
             ]
         );
+    }
+
+    #[test]
+    fn a_label_is_found_where_it_begins_and_nowhere_else() {
+        let page = "a{engine=\"0\", reason=\"stop\",x=\"reason=\\\"abort\\\"\",no_reason=\"length\"} 1\n";
+        let sample = samples(page, |name| name == "a").next().unwrap();
+        assert!(sample.has("engine=\"0\"") && sample.has("reason=\"stop\""));
+        assert!(!sample.has("reason=\"abort\"") && !sample.has("reason=\"length\""));
+        assert_eq!(samples(page, |name| name == "b").count(), 0);
     }
 
     #[test]

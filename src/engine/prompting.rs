@@ -1,6 +1,6 @@
 //! Prompts for an engine: from its model's tokenizer, or ids alone, corrected until the engine's own count is the one asked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::options::LaunchOptions;
@@ -18,6 +18,8 @@ pub(super) struct Prompting {
     prompts: Arc<Prompts>,
     // By protocol and form, as each adds tokens of its own.
     calibrations: HashMap<(Protocol, PromptForm), Calibration>,
+    // Where a request was sent to see how the engine counts.
+    settled: HashSet<(Protocol, PromptForm)>,
 }
 
 impl Prompting {
@@ -26,35 +28,53 @@ impl Prompting {
         Self {
             prompts,
             calibrations: HashMap::new(),
+            settled: HashSet::new(),
         }
     }
 
     /// So many prompts of `tokens` tokens, as the engine counts.
     pub(super) fn make(&self, form: &RequestForm, tokens: u64, count: u64) -> Result<Vec<Wire>> {
-        let make = self.maker(form, tokens)?;
-        (0..count).map(|_| make()).collect()
+        let make = self.maker(form, 0);
+        (0..count).map(|_| make(tokens)).collect()
     }
 
-    /// Makes one prompt of `tokens` tokens after the other, as the engine counts.
+    /// Makes prompts of so many tokens as it is called with, as the engine counts. The first `shared_prefix` tokens are the same in all.
     pub(super) fn maker(
         &self,
         form: &RequestForm,
-        tokens: u64,
-    ) -> Result<impl Fn() -> Result<Wire> + Send + Sync + use<>> {
-        let ask = Ask {
-            tokens: usize::try_from(tokens).unwrap_or(usize::MAX),
+        shared_prefix: u64,
+    ) -> impl Fn(u64) -> Result<Wire> + Send + Sync + use<> {
+        let size = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX);
+        let calibration = self.calibrations.get(&key(form)).copied().unwrap_or_default();
+        let prompts = Arc::clone(&self.prompts);
+        let shape = Ask {
+            tokens: 0,
             form: form.prompt,
             chat: form.protocol == Protocol::OpenaiChat,
-            shared_prefix: 0,
+            shared_prefix: size(shared_prefix),
         };
-        let ask = self
-            .calibrations
-            .get(&key(form))
-            .copied()
-            .unwrap_or_default()
-            .adjust(ask)?;
-        let prompts = Arc::clone(&self.prompts);
-        Ok(move || Ok(wire(prompts.make(&ask)?.content)))
+        move |tokens| {
+            let ask = calibration.adjust(Ask {
+                tokens: size(tokens),
+                ..shape
+            })?;
+            Ok(wire(prompts.make(&ask)?.content))
+        }
+    }
+
+    /// Where the prompts come from.
+    pub(super) fn prompts(&self) -> &Prompts {
+        &self.prompts
+    }
+
+    /// The same, to keep.
+    pub(super) fn shared(&self) -> Arc<Prompts> {
+        Arc::clone(&self.prompts)
+    }
+
+    /// Whether it was settled before how the engine counts prompts of this form; it is from now on.
+    pub(super) fn settle(&mut self, form: &RequestForm) -> bool {
+        !self.settled.insert(key(form))
     }
 
     /// Learns from the engine's count; true where it is the one that was wanted.
@@ -98,68 +118,4 @@ pub(super) fn origin(options: &LaunchOptions, runtime: RuntimeKind, form: &Reque
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn form(prompt: PromptForm, protocol: Protocol) -> RequestForm {
-        RequestForm {
-            protocol,
-            path: "/".into(),
-            prompt,
-            body: json!({}),
-        }
-    }
-
-    #[test]
-    fn a_named_tokenizer_comes_first() {
-        let options = LaunchOptions {
-            model: Some("m".into()),
-            tokenizer: Some("t".into()),
-            ..LaunchOptions::default()
-        };
-        let ids = form(PromptForm::Tokens, Protocol::Llamacpp);
-        for runtime in [RuntimeKind::Sim, RuntimeKind::Docker, RuntimeKind::Attach] {
-            assert_eq!(origin(&options, runtime, &ids, Some(9)), Origin::Tokenizer("t".into()));
-        }
-    }
-
-    #[test]
-    fn ids_need_the_models_tokenizer_only_where_nobody_else_tells_the_vocabulary() {
-        let options = LaunchOptions {
-            model: Some("m".into()),
-            ..LaunchOptions::default()
-        };
-        let model = Origin::Tokenizer("m".into());
-        let ids = &form(PromptForm::Tokens, Protocol::Llamacpp);
-        let text = &form(PromptForm::Text, Protocol::Tgi);
-        assert_eq!(origin(&options, RuntimeKind::Docker, ids, None), model);
-        assert_eq!(
-            origin(&options, RuntimeKind::Docker, ids, Some(9)),
-            Origin::Vocabulary(9)
-        );
-        assert_eq!(
-            origin(&options, RuntimeKind::Attach, ids, None),
-            Origin::Vocabulary(VOCABULARY)
-        );
-        assert_eq!(
-            origin(&options, RuntimeKind::Sim, ids, None),
-            Origin::Vocabulary(VOCABULARY)
-        );
-        assert_eq!(origin(&options, RuntimeKind::Sim, text, None), model);
-    }
-    #[test]
-    fn text_without_a_tokenizer_is_common_words() {
-        let nameless = LaunchOptions::default();
-        let text = &form(PromptForm::Text, Protocol::Tgi);
-        let words = Origin::Words(VOCABULARY);
-        assert_eq!(origin(&nameless, RuntimeKind::Attach, text, None), words);
-        let ollama = LaunchOptions {
-            model: Some("llama3.2:1b".into()),
-            ..LaunchOptions::default()
-        };
-        let text = &form(PromptForm::Text, Protocol::Ollama);
-        assert_eq!(origin(&ollama, RuntimeKind::Docker, text, None), words);
-    }
-}
+mod tests;

@@ -13,9 +13,10 @@ use super::pattern::compile;
 use super::progress::{Progress, REQUEST};
 use super::server::check_path;
 use super::told::{Told, by_fact, told_by_log};
-use super::{Adapter, Allocation, InfoRule, MetricRules, RulePhase};
+use super::{Adapter, Allocation, InfoRule, MetricRules, RulePhase, metrics};
 use crate::boundary::Verdict;
 use crate::fault::Result;
+use crate::load::joined::State;
 
 /// What the functions `facts()` and `failures()` of an adapter gave, ready for use.
 #[derive(Clone, Debug, Default)]
@@ -104,6 +105,15 @@ pub fn read_start(adapter: &dyn Adapter, log: &[String], code: i64) -> Result<Re
 /// `usage` when the adapter's rules cannot be read.
 pub fn read_request(adapter: &dyn Adapter, messages: &[String], log: &[String], code: Option<i64>) -> Result<Reading> {
     read(adapter, RulePhase::Request, messages, log, code)
+}
+
+/// Reads a metrics page as the engine room does: the moments that it tells of. For adapters under test.
+///
+/// # Errors
+///
+/// `usage` when the adapter's rules cannot be read.
+pub fn read_metrics(adapter: &dyn Adapter, page: &str) -> Result<Vec<State>> {
+    Ok(metrics::read(page, &Rules::of(adapter)?.metrics))
 }
 
 fn read(

@@ -1,7 +1,7 @@
 //! The server behind an engine, wherever it lives: what it wrote, whether it lives, and its end.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -11,6 +11,9 @@ use crate::fault::{Fault, Result};
 use crate::runtime::{Arrived, Captured, Launch, Program, RuntimeKind, Service, StartContext, Target, attach, start};
 use crate::sim::Spec;
 use crate::telemetry::Reading;
+
+/// How long the death of an engine that broke a stream is waited for: the kernel's word comes after the connection's end.
+const DEATH: Duration = Duration::from_secs(2);
 
 /// A server under way.
 pub(super) struct Server {
@@ -108,6 +111,19 @@ impl Server {
             code: exit.code,
             oom_killed: exit.oom_killed,
         }))
+    }
+
+    /// How it ended, if it did; where a connection to it `broke`, its death is waited for, as the kernel's word comes after the connection's end. Nobody here would be told
+    /// of the death of what somebody else started.
+    pub(super) async fn ended(&self, broke: bool) -> Result<Option<Exit>> {
+        let deadline = Instant::now() + DEATH;
+        loop {
+            let exit = self.exit().await?;
+            if exit.is_some() || !broke || !self.ours() || Instant::now() >= deadline {
+                return Ok(exit);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// The number of lines so far: a cursor for [`Server::since`].

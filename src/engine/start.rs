@@ -90,7 +90,7 @@ impl Engine {
     fn come_up(&self, server: &Server, options: &Value, life: &mut Life) -> Result<(Option<Sampler>, Coming)> {
         let sampler = self.watch_memory(server, life, Phase::Loading)?;
         let patience = Duration::from_secs_f64(self.options.start_timeout);
-        let coming = self.watch(server, options, patience, life)?;
+        let coming = self.watch(server, options, patience, life, sampler.as_ref())?;
         if let Some(sampler) = &sampler {
             sampler.mark(Phase::Ready);
         }
@@ -100,7 +100,7 @@ impl Engine {
     /// Waits for a server that runs already.
     pub(super) fn attach_to(&self, server: Server, life: &mut Life) -> Result<Ready> {
         let patience = Duration::from_secs_f64(self.options.start_timeout.min(ATTACHED));
-        match self.watch(&server, &self.adapter_options(None), patience, life)? {
+        match self.watch(&server, &self.adapter_options(None), patience, life, None)? {
             Coming::Ready => {
                 let facts = self.rules.facts.find(&plain(server.since(0)));
                 *life = Life::joined();
@@ -122,13 +122,23 @@ impl Engine {
         }
     }
 
-    fn watch(&self, server: &Server, options: &Value, patience: Duration, life: &mut Life) -> Result<Coming> {
+    fn watch(
+        &self,
+        server: &Server,
+        options: &Value,
+        patience: Duration,
+        life: &mut Life,
+        sampler: Option<&Sampler>,
+    ) -> Result<Coming> {
         let deadline = Instant::now() + patience;
         let mut pause = FIRST_PAUSE;
         let mut looked = Instant::now();
         loop {
             if looked.elapsed() >= PROCESSES_EVERY {
                 self.learn_processes(life, server)?;
+                if let Some(sampler) = sampler {
+                    self.show_memory(sampler)?;
+                }
                 looked = Instant::now();
             }
             if let Some(exit) = self.context.tasks.wait(server.exit())? {

@@ -50,6 +50,6 @@ pub trait Decode: Send {
     /// How the body is cut into events.
     fn framing(&self) -> Framing;
 
-    /// What the next event says. `name` is the `event:` field of SSE, else empty.
-    fn event(&mut self, name: &str, data: &str) -> Piece;
+    /// What the next event says. `name` is the `event:` field of SSE, else empty. The text that it carries is added to `text`, where given.
+    fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> Piece;
 }

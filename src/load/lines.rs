@@ -1,5 +1,7 @@
 //! Splits bytes into lines as they arrive, whatever the splits and the line ends.
 
+use memchr::memchr2;
+
 use crate::fault::{Fault, Kind, Result};
 
 /// The longest line that is kept. The largest seen is vLLM's first event of a prompt of a million tokens, with its ids: 8 MB.
@@ -21,7 +23,7 @@ impl Lines {
             self.after_cr = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
-        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+        while let Some(end) = memchr2(b'\n', b'\r', bytes) {
             let (head, tail) = bytes.split_at(end);
             if self.partial.is_empty() {
                 line(head)?;

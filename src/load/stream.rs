@@ -202,7 +202,7 @@ impl<F: FnOnce()> Reader<F> {
             answer,
         } = self;
         work(frames, &mut |name, data, at| {
-            let piece = decoder.event(name, data);
+            let piece = decoder.event(name, data, None);
             *last |= piece.last;
             if piece.content
                 && let Some(first) = first.take()

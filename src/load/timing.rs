@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::figures::per_token;
+
 /// Moments of one answer, by a monotonic clock, each taken when the network chunk was read that brought it.
 #[derive(Clone, Debug)]
 pub struct Timing {
@@ -58,16 +60,14 @@ impl Timing {
     /// TPOT as vLLM's bench: (end to end − TTFT) / (tokens − 1), of the tokens that the engine counted. One token has none.
     #[must_use]
     pub fn tpot_ms(&self, output: u64) -> Option<f64> {
-        let rest = output.checked_sub(1).filter(|rest| *rest > 0)?;
-        #[expect(clippy::cast_precision_loss, reason = "a count of tokens")]
-        Some((self.e2el_ms()? - self.ttft_ms()?) / rest as f64)
+        per_token(self.e2el_ms()? - self.ttft_ms()?, output)
     }
 
     /// ITL as vLLM's bench: the raw gaps between events that carry text or tokens, in milliseconds. An event of several
     /// tokens ends one gap.
     #[must_use]
-    pub fn gaps_ms(&self) -> Vec<f64> {
-        self.gaps_ms.iter().map(|gap| f64::from(*gap)).collect()
+    pub fn gaps_ms(&self) -> &[f32] {
+        &self.gaps_ms
     }
 }
 

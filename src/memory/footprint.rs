@@ -91,6 +91,12 @@ impl Footprint {
             details,
         })
     }
+
+    /// What was expected by the model's architecture, of all devices together, where the script kept it: `details.estimate.all`.
+    #[must_use]
+    pub fn estimate(&self) -> Option<Breakdown> {
+        Breakdown::deserialize(self.details.get("estimate")?.get("all")?).ok()
+    }
 }
 
 /// One component of all devices together.

@@ -118,6 +118,18 @@ impl Prompts {
         self.tokenizer.is_some()
     }
 
+    /// Tokens of a text with what the tokenizer adds by itself; `None` without a tokenizer.
+    #[must_use]
+    pub fn count(&self, text: &str) -> Option<Result<usize>> {
+        self.tokenizer.as_ref().map(|tokenizer| tokenizer.count(text, true))
+    }
+
+    /// Tokens of a text that an engine generated, where nothing is added; `None` without a tokenizer.
+    #[must_use]
+    pub fn count_generated(&self, text: &str) -> Option<Result<usize>> {
+        self.tokenizer.as_ref().map(|tokenizer| tokenizer.count(text, false))
+    }
+
     /// Why the model's chat template cannot be counted, where it cannot: chat messages are then counted as bare text, and only
     /// [`super::Calibration`] makes them exact.
     #[must_use]

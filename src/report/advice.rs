@@ -3,7 +3,7 @@
 use crate::boundary::{Axis, Boundary, Easier, Point, Scalar, Scale};
 use crate::fault::Result;
 
-/// The share by which the recommended point stays away from the safe one, on every axis.
+/// The share by which the recommended point stays away from the safe one, on every axis of which so much is a whole step.
 const MARGIN: f64 = 0.05;
 
 /// What to run.
@@ -76,6 +76,10 @@ fn margin(axes: &[Axis], safe: &Point) -> Point {
 fn step_back(axis: &Axis, value: Scalar) -> Scalar {
     let (low, high) = axis.range();
     let real = value.as_f64();
+    // One of two requests at once is half, not 5 %, and the lengths step back already.
+    if matches!(value, Scalar::Int(_)) && MARGIN * real.abs() < 1.0 {
+        return value;
+    }
     let eased = match axis.easier() {
         Easier::Down => (real - MARGIN * real.abs()).max(low.as_f64()),
         Easier::Up => (real + MARGIN * real.abs()).min(high.as_f64()),
@@ -131,6 +135,16 @@ mod tests {
         );
         let advice = advise(&boundary).unwrap().unwrap();
         assert_eq!(advice.recommended.to_string(), "fraction=0.9 input=100");
+    }
+
+    #[test]
+    fn few_requests_at_once_are_not_halved() {
+        let boundary = boundary(
+            json!({ "input": [128, 8192], "concurrency": [1, 64] }),
+            &[json!({ "input": 2000, "concurrency": 2 })],
+        );
+        let advice = advise(&boundary).unwrap().unwrap();
+        assert_eq!(advice.recommended.to_string(), "concurrency=2 input=1900");
     }
 
     #[test]

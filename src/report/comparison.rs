@@ -28,7 +28,8 @@ pub fn comparison(name: &str, claim: &Claim, comparison: &Comparison, page: Page
         claim.by,
         table(
             &["component", "measured", "said", "said - measured", "of the measured"],
-            &rows
+            &rows,
+            page
         )
     )];
     let measured = comparison.rows.iter().filter_map(|row| {

@@ -28,36 +28,21 @@ pub fn estimates(estimates: &[(&str, Estimate)], page: Page) -> String {
         question.tensor_parallel,
     );
     let mut parts = vec![head];
-    parts.extend(tables(&columns(estimates), &rows(estimates), page.width));
+    parts.push(columns_of(&columns(estimates), &rows(estimates), page));
     parts.extend(estimates.iter().map(|(model, estimate)| sources(model, estimate, page)));
     parts.join("\n\n")
 }
 
-/// As many models beside each other as there is room for, and at least one.
-fn tables(models: &[&str], rows: &[(String, Vec<String>)], width: usize) -> Vec<String> {
+/// As many models beside each other as there is room for.
+fn columns_of(models: &[&str], rows: &[(String, Vec<String>)], page: Page) -> String {
     let label = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
-    let column = |model: usize| {
-        let values = rows.iter().map(|(_, values)| values[model].chars().count());
-        values.chain([models[model].chars().count()]).max().unwrap_or(0) + 2
-    };
-    let mut tables = Vec::new();
-    let mut from = 0;
-    while from < models.len() {
-        let mut taken = label + 2 + column(from);
-        let mut to = from + 1;
-        while to < models.len() && taken + column(to) <= width {
-            taken += column(to);
-            to += 1;
-        }
-        let headings: Vec<&str> = std::iter::once("").chain(models[from..to].iter().copied()).collect();
-        let rows = rows.iter().map(|(name, values)| {
-            let values = values[from..to].iter().cloned();
-            std::iter::once(format!("{name:label$}")).chain(values).collect()
-        });
-        tables.push(table(&headings, &rows.collect::<Vec<_>>()));
-        from = to;
-    }
-    tables
+    let headings: Vec<&str> = std::iter::once("").chain(models.iter().copied()).collect();
+    let rows = rows.iter().map(|(name, values)| {
+        std::iter::once(format!("{name:label$}"))
+            .chain(values.iter().cloned())
+            .collect()
+    });
+    table(&headings, &rows.collect::<Vec<_>>(), page)
 }
 
 /// The rows: what they are called, and a value for each model.
@@ -206,23 +191,23 @@ fn billions(parameters: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::tables;
+    use super::columns_of;
+    use crate::report::Page;
 
     #[test]
     fn models_that_do_not_fit_beside_each_other_have_tables_of_their_own() {
         let rows = [("weights".to_owned(), vec!["13.49 GiB".to_owned(); 3])];
         let models = ["llama-8b", "mistral-nemo-12b", "gpt2"];
-        let wide = tables(&models, &rows, 80);
-        assert_eq!(wide.len(), 1);
-        let narrow = tables(&models, &rows, 40);
-        assert_eq!(narrow.len(), 2, "{narrow:?}");
-        assert!(
-            narrow
-                .iter()
-                .flat_map(|table| table.lines())
-                .all(|line| line.len() <= 40),
-            "{narrow:?}"
-        );
-        assert_eq!(tables(&models, &rows, 1).len(), 3);
+        let drawn = |width| {
+            let page = Page {
+                width,
+                ..Page::default()
+            };
+            columns_of(&models, &rows, page)
+        };
+        assert_eq!(drawn(80).matches("weights").count(), 1);
+        let narrow = drawn(40);
+        assert_eq!(narrow.matches("weights").count(), 2, "{narrow}");
+        assert!(narrow.lines().all(|line| line.len() <= 40), "{narrow}");
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::advice::{Advice, advise};
-use crate::boundary::{Boundary, Moves, Point, Scalar, Verdict};
+use crate::boundary::{Band, Boundary, Moves, Point, Predicted, Scalar, Verdict};
 use crate::fault::Result;
 
 /// What `report(map)` gives.
@@ -24,6 +24,12 @@ pub struct Findings {
     pub points: Vec<Row>,
     /// By axis, the widest stretch that is still open.
     pub gap: BTreeMap<String, Scalar>,
+    /// Where the boundary is predicted to run within it, which proves nothing.
+    pub predicted: Vec<Predicted>,
+    /// Where answers contradict each other; nothing in it or above it is called fitting.
+    pub band: Option<Band>,
+    /// What the search told of itself, where the script handed it over.
+    pub search: Option<Value>,
 }
 
 /// One recorded point.
@@ -42,9 +48,10 @@ pub struct Row {
 }
 
 impl Findings {
-    /// Sums a boundary up. `flags` gives the flags for a point, `headroom` the bytes left at one.
+    /// Sums a boundary up. `search` is what the search told of itself, `flags` gives the flags for a point, `headroom` the bytes left at one.
     pub fn of(
         boundary: &Boundary,
+        search: Option<Value>,
         flags: impl FnOnce(&Point) -> Result<Vec<String>>,
         headroom: impl FnOnce(&Point) -> Option<u64>,
     ) -> Result<Self> {
@@ -67,6 +74,9 @@ impl Findings {
             headroom,
             points: rows.collect(),
             gap: boundary.gap()?.into_iter().collect(),
+            predicted: boundary.predicted()?,
+            band: boundary.band(),
+            search,
         })
     }
 }

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
+use super::Page;
 use super::figure::gib;
 use super::table::table;
 
 /// The stages, and what their columns are called.
-const STAGES: [(&str, &str); 5] = [
+pub(super) const STAGES: [(&str, &str); 5] = [
     ("baseline", "before"),
     ("loaded", "loaded"),
     ("warmed", "warmed up"),
@@ -17,7 +18,7 @@ const STAGES: [(&str, &str); 5] = [
 /// The stages of each engine, as `memory/<engine>.usage.json` has them; none where no memory was seen. Of several GPUs also the highest,
 /// the mean and the standard deviation over them; of others' memory only where there is some.
 #[must_use]
-pub fn stages(engines: &[(String, Value)]) -> Option<String> {
+pub fn stages(engines: &[(String, Value)], page: Page) -> Option<String> {
     let mut rows = Vec::new();
     for (engine, usage) in engines {
         if usage.is_null() {
@@ -45,7 +46,7 @@ pub fn stages(engines: &[(String, Value)]) -> Option<String> {
         }
     }
     let headings: Vec<&str> = std::iter::once("").chain(STAGES.map(|(_, title)| title)).collect();
-    (!rows.is_empty()).then(|| format!("memory in use by stage, GiB\n{}", table(&headings, &rows)))
+    (!rows.is_empty()).then(|| format!("memory in use by stage, GiB\n{}", table(&headings, &rows, page)))
 }
 
 #[cfg(test)]
@@ -60,18 +61,22 @@ mod tests {
         let usage = json!({ "baseline": gib(1), "loaded": gib(18), "warmed": null, "peak": gib(19), "after": null });
         let unseen = json!({ "peak": null });
         assert_eq!(
-            stages(&[("engine-1".into(), usage), ("engine-2".into(), unseen.clone())]).unwrap(),
+            stages(
+                &[("engine-1".into(), usage), ("engine-2".into(), unseen.clone())],
+                Page::default()
+            )
+            .unwrap(),
             "memory in use by stage, GiB\n            before  loaded  warmed up   peak  after\n  engine-1    1.00   18.00          -  19.00      -"
         );
-        assert_eq!(stages(&[("engine-2".into(), unseen)]), None);
-        let cut_off = stages(&[("engine-1".into(), Value::Null)]).unwrap();
+        assert_eq!(stages(&[("engine-2".into(), unseen)], Page::default()), None);
+        let cut_off = stages(&[("engine-1".into(), Value::Null)], Page::default()).unwrap();
         assert!(cut_off.contains("engine-1, cut off"), "{cut_off}");
     }
 
     #[test]
     fn several_gpus_have_a_spread_and_others_a_line() {
         let peak = json!({ "sum": 30_u64 << 30, "max": 20_u64 << 30, "mean": 15.0 * 1_073_741_824.0, "std": 0.0, "others": 1_u64 << 30, "per_gpu": [{}, {}] });
-        let text = stages(&[("engine-1".into(), json!({ "peak": peak }))]).unwrap();
+        let text = stages(&[("engine-1".into(), json!({ "peak": peak }))], Page::default()).unwrap();
         for line in ["highest of 2", "15.00", "standard deviation of 2", "of others"] {
             assert!(text.contains(line), "{text}");
         }

@@ -4,7 +4,7 @@ use console::Style;
 use serde_json::Value;
 
 use super::figure::figure;
-use super::table::table;
+use super::table::{table, wrapped};
 use super::{Extras, Page, breakdown, summarize};
 use crate::fault::Result;
 use crate::memory::Footprint;
@@ -63,7 +63,7 @@ pub fn subject(subject: &Subject, page: Page) -> Result<String> {
         let alike = |case: &&Case| case.figures.iter().any(|figure| names.contains(&figure.name.as_str()));
         let (rows, others): (Vec<&Case>, Vec<&Case>) = subject.cases.iter().partition(alike);
         if !rows.is_empty() {
-            parts.push(summary(&rows, &names));
+            parts.push(summary(&rows, &names, page));
         }
         for case in others {
             parts.extend(whole(case, subject.simulated, page));
@@ -133,7 +133,7 @@ fn whole(case: &Case, simulated: bool, page: Page) -> Vec<String> {
     if !case.figures.is_empty() {
         let row = |one: &crate::run::Figure| vec![one.name.clone(), figure(one.value, one.unit)];
         let rows: Vec<Vec<String>> = case.figures.iter().map(row).collect();
-        parts.push(table(&[&case.name, ""], &rows).trim_end().to_owned());
+        parts.push(table(&[&case.name, ""], &rows, page).trim_end().to_owned());
     }
     parts
 }
@@ -150,7 +150,7 @@ fn value(case: &Case, name: &str) -> Option<(f64, Unit)> {
 }
 
 /// A row for each case; the figures that are left out are in the JSON.
-fn summary(cases: &[&Case], names: &[&str]) -> String {
+fn summary(cases: &[&Case], names: &[&str], page: Page) -> String {
     let shown = |value: Option<(f64, Unit)>| value.map_or_else(|| "-".to_owned(), |(value, unit)| figure(value, unit));
     let rows: Vec<Vec<String>> = cases
         .iter()
@@ -160,27 +160,12 @@ fn summary(cases: &[&Case], names: &[&str]) -> String {
         })
         .collect();
     let headings: Vec<&str> = std::iter::once("").chain(names.iter().copied()).collect();
-    format!("{}\n  more figures of each with --json", table(&headings, &rows))
+    format!("{}\n  more figures of each with --json", table(&headings, &rows, page))
 }
 
 /// Texts below each other, each wrapped and set in.
-pub(super) fn lines<'a>(texts: impl Iterator<Item = &'a str>, page: Page) -> String {
-    let width = page.width.clamp(40, 160) - 4;
-    let mut lines = Vec::new();
-    for text in texts {
-        let mut line = String::new();
-        let mut first = true;
-        for word in text.split_whitespace() {
-            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-                lines.push(format!("{}{line}", if first { "  " } else { "    " }));
-                (line, first) = (String::new(), false);
-            }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        lines.push(format!("{}{line}", if first { "  " } else { "    " }));
-    }
-    lines.join("\n")
+#[must_use]
+pub fn lines<'a>(texts: impl Iterator<Item = &'a str>, page: Page) -> String {
+    let width = page.width.clamp(24, 160);
+    texts.map(|text| wrapped(text, width)).collect::<Vec<_>>().join("\n")
 }

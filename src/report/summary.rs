@@ -6,11 +6,17 @@ use serde_json::Value;
 use super::table::table;
 use super::unit::{Bytes, Count};
 use super::{Page, advise, draw};
-use crate::boundary::{Boundary, Moves, Point, Scalar};
+use crate::boundary::{Band, Boundary, Moves, Point, Scalar};
 use crate::fault::Result;
 
 /// Points of the frontier that are listed.
 const LISTED: usize = 12;
+
+/// Places of the predicted boundary that are listed.
+const PLACES: usize = 5;
+
+/// Points at an end of a band that are named.
+const ENDS: usize = 3;
 
 /// What every output of a simulated run says first.
 pub const SIMULATED: &str = "SIMULATED: the engine was a model of one; nothing here was measured on a GPU";
@@ -22,6 +28,8 @@ pub struct Extras {
     pub flags: Vec<String>,
     /// Bytes left at the safe point.
     pub headroom: Option<u64>,
+    /// What the search told of itself.
+    pub search: Option<Value>,
     /// Whether the run was simulated.
     pub simulated: bool,
 }
@@ -35,6 +43,7 @@ impl Extras {
         Self {
             flags: flags.collect(),
             headroom: report.and_then(|report| report.get("headroom")).and_then(Value::as_u64),
+            search: report.and_then(|report| report.get("search")).cloned(),
             simulated,
         }
     }
@@ -44,14 +53,14 @@ impl Extras {
 pub fn summarize(boundary: &Boundary, extras: &Extras, page: Page) -> Result<String> {
     let mut parts = Vec::new();
     if extras.simulated {
-        parts.push(page.paint(SIMULATED, Style::new().yellow().bold()));
+        parts.push(page.paint(SIMULATED, Style::new().black().on_yellow()));
     }
     parts.push(format!("{}\n\n{}", headline(boundary)?, draw(boundary, page)?));
     match advise(boundary)? {
         Some(advice) => {
-            parts.push(largest(boundary)?);
+            parts.push(largest(boundary, page)?);
             let why = if advice.recommended == advice.safe {
-                "it fits; nothing smaller is in the box".to_owned()
+                "it fits; nothing a little smaller is in the box".to_owned()
             } else {
                 format!("5 % less than {}, which fits", advice.safe)
             };
@@ -71,9 +80,9 @@ pub fn summarize(boundary: &Boundary, extras: &Extras, page: Page) -> Result<Str
         None if boundary.records().len() == 0 => {}
         None => parts.push(nothing(boundary)),
     }
-    if let Some(caveats) = caveats(boundary)? {
-        parts.push(caveats);
-    }
+    parts.extend(predicted(boundary, page)?);
+    parts.extend(extras.search.as_ref().and_then(searched));
+    parts.extend(caveats(boundary)?);
     Ok(parts.join("\n\n"))
 }
 
@@ -96,7 +105,7 @@ fn headline(boundary: &Boundary) -> Result<String> {
     Ok(line)
 }
 
-fn largest(boundary: &Boundary) -> Result<String> {
+fn largest(boundary: &Boundary, page: Page) -> Result<String> {
     let frontier = boundary.frontier()?;
     let names = boundary.lattice().axis_names();
     let row = |point: &Point| -> Vec<String> {
@@ -110,14 +119,15 @@ fn largest(boundary: &Boundary) -> Result<String> {
         .filter_map(|index| frontier.get(index))
         .map(row)
         .collect();
-    let mut text = format!("largest points that fit\n{}", table(&names, &rows));
+    let mut text = format!("largest points that fit\n{}", table(&names, &rows, page));
     if frontier.len() > shown {
         text.push_str(&format!("\n  and {} between them", frontier.len() - shown));
     }
     Ok(text)
 }
 
-fn nothing(boundary: &Boundary) -> String {
+/// Why nothing can be recommended.
+pub(super) fn nothing(boundary: &Boundary) -> String {
     let failed = boundary
         .records()
         .filter(|(_, record)| record.moves == Moves::Fails)
@@ -128,7 +138,98 @@ fn nothing(boundary: &Boundary) -> String {
     "nothing fits: every clear answer is that memory does not suffice".to_owned()
 }
 
-fn caveats(boundary: &Boundary) -> Result<Option<String>> {
+/// Where the boundary is predicted to run, in words that nobody takes for a proof.
+fn predicted(boundary: &Boundary, page: Page) -> Result<Option<String>> {
+    let places = boundary.predicted()?;
+    if places.is_empty() {
+        return Ok(None);
+    }
+    let shown = places.len().min(PLACES);
+    let rows: Vec<Vec<String>> = (0..shown)
+        .map(|number| &places[number * (places.len() - 1) / (shown - 1).max(1)])
+        .map(|place| {
+            let high = place
+                .high
+                .as_ref()
+                .map_or_else(|| "beyond the box".to_owned(), Point::to_string);
+            vec![place.low.to_string(), place.expected.to_string(), high]
+        })
+        .collect();
+    Ok(Some(format!(
+        "predicted, not proven: where the boundary runs, by limits of memory that agree with every answer\n{}",
+        table(
+            &["fits at least at", "likely up to", "fails at the latest at"],
+            &rows,
+            page
+        )
+    )))
+}
+
+/// What the search told of itself: what it took, and what it verified.
+pub(super) fn searched(search: &Value) -> Option<String> {
+    let count = |key: &str| search.get(key)?.as_u64();
+    let probes = Count(usize::try_from(count("probes")?).ok()?, "probe");
+    let starts = Count(usize::try_from(count("starts")?).ok()?, "start");
+    let stopped = search.get("stopped").and_then(Value::as_str).unwrap_or_default();
+    let mut lines = vec![format!(
+        "search: {probes}, {starts} of the engine; ended by `{stopped}`"
+    )];
+    if let Some(verified) = search.get("verified").filter(|verified| verified.is_object()) {
+        let part = |key: &str| verified.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let middle = if part("middle") > 0 { " and in the middle" } else { "" };
+        let widths = verified.get("within").and_then(Value::as_object);
+        let widths = widths.into_iter().flatten();
+        let widths: Vec<String> = widths.map(|(axis, width)| format!("{axis} {width}")).collect();
+        // Where all fits, no failure is there that anything could be within.
+        let (sides, within) = match widths.join(", ") {
+            none if none.is_empty() => ("", none),
+            widths => (" from both sides", format!(", within {widths}")),
+        };
+        lines.push(format!(
+            "verified{sides}: the boundary that the engine's own report predicts, at {}{middle}{within}",
+            Count(usize::try_from(part("ends")).ok()?, "end"),
+        ));
+    }
+    Some(lines.join("\n"))
+}
+
+/// Where answers contradict each other, and how the points at the ends of that band were answered.
+fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
+    let mut lines = Vec::new();
+    let conflicts = boundary.conflicts();
+    if let Some((fits, fails)) = conflicts.first() {
+        lines.push(format!(
+            "{} of points contradict each other, such as {fits}, which fits, and {fails}, which fails",
+            Count(conflicts.len(), "pair")
+        ));
+    }
+    let ends = |points: &[Point]| {
+        points
+            .iter()
+            .take(ENDS)
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let widths = band.width.iter().map(|(axis, width)| format!("{axis} {width}"));
+    lines.push(format!(
+        "answers contradict each other from {} up to {} (a band {} wide): nothing in it is called fitting",
+        ends(&band.from),
+        ends(&band.to),
+        widths.collect::<Vec<_>>().join(", ")
+    ));
+    for told in band.answers.iter().take(ENDS).filter(|told| told.fits + told.fails > 1) {
+        lines.push(format!(
+            "{} fitted {} of {} times",
+            told.point,
+            told.fits,
+            told.fits + told.fails
+        ));
+    }
+    lines
+}
+
+pub(super) fn caveats(boundary: &Boundary) -> Result<Option<String>> {
     let mut lines = Vec::new();
     let wide = |(_, width): &(String, Scalar)| width.as_f64() > 0.0;
     let gap: Vec<String> = boundary
@@ -150,12 +251,8 @@ fn caveats(boundary: &Boundary) -> Result<Option<String>> {
             Count(unclear, "point")
         ));
     }
-    let conflicts = boundary.conflicts();
-    if let Some((fits, fails)) = conflicts.first() {
-        lines.push(format!(
-            "{} of points contradict each other, such as {fits}, which fits, and {fails}, which fails",
-            Count(conflicts.len(), "pair")
-        ));
+    if let Some(band) = boundary.band() {
+        lines.extend(contradictions(boundary, &band));
     }
     for point in boundary.clipped() {
         lines.push(format!(
@@ -189,6 +286,10 @@ mod tests {
         let extras = Extras {
             flags: vec!["--max-model-len=475".into()],
             headroom: Some(3 << 30),
+            search: Some(json!({
+                "stopped": "coverage", "probes": 9, "starts": 1,
+                "verified": { "ends": 2, "middle": 1, "within": { "input": 64 }, "probes": 7 },
+            })),
             simulated: true,
         };
         let boundary = boundary(&[(500, "ok"), (600, "oom"), (550, "timeout")]);
@@ -200,6 +301,8 @@ mod tests {
             "recommended: input=475 (5 % less than input=500, which fits)",
             "flags: --max-model-len=475",
             "headroom: 3.0 GiB of memory left at input=500",
+            "search: 9 probes, 1 start of the engine; ended by `coverage`",
+            "report predicts, at 2 ends and in the middle, within input 64",
             "widest gap still open: input 100",
             "1 point moved nothing",
         ] {
@@ -219,12 +322,45 @@ mod tests {
 
     #[test]
     fn contradictions_are_shown() {
-        let text = summarize(
-            &boundary(&[(500, "ok"), (400, "oom")]),
-            &Extras::default(),
-            Page::default(),
-        )
-        .unwrap();
-        assert!(text.contains("1 pair of points contradict"), "{text}");
+        let answers = [(500, "ok"), (400, "oom"), (500, "oom"), (300, "ok")];
+        let text = summarize(&boundary(&answers), &Extras::default(), Page::default()).unwrap();
+        for part in [
+            "1 pair of points contradict",
+            "from input=400 up to input=500 (a band input 100 wide): nothing in it is called fitting",
+            "input=500 fitted 1 of 2 times",
+            "~ contradictory",
+            "recommended: input=285",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_failed_nothing_was_within_anything() {
+        let told = |within: serde_json::Value| {
+            let verified = json!({ "ends": 2, "middle": 0, "within": within });
+            searched(&json!({ "probes": 3, "starts": 1, "stopped": "coverage", "verified": verified })).unwrap()
+        };
+        let predicts = "the boundary that the engine's own report predicts, at 2 ends";
+        assert!(told(json!({})).ends_with(&format!("verified: {predicts}")));
+        assert!(
+            told(json!({ "input": 64 })).ends_with(&format!("verified from both sides: {predicts}, within input 64"))
+        );
+    }
+
+    #[test]
+    fn what_is_predicted_is_never_shown_as_proven() {
+        let mut map = Boundary::new(&json!({ "a": [0, 99], "b": [0, 99] }), Options::default()).unwrap();
+        for (a, b, verdict) in [(30, 30, "ok"), (60, 10, "ok"), (40, 60, "oom"), (90, 20, "oom")] {
+            let point = Point::default().with("a", a).with("b", b);
+            map.record(&point, &Answer::parse(&json!(verdict)).unwrap()).unwrap();
+        }
+        let text = summarize(&map, &Extras::default(), Page::default()).unwrap();
+        let (proven, predicted) = text.split_once("predicted, not proven: ").unwrap();
+        assert!(predicted.contains("fits at least at"), "{text}");
+        assert!(proven.contains("* predicted to fit"), "{text}");
+        for place in map.predicted().unwrap() {
+            assert!(!proven.contains(&place.expected.to_string()), "{text}");
+        }
     }
 }

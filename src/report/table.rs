@@ -1,39 +1,167 @@
-//! Columns of text, each as wide as its widest entry, numbers to the right.
+//! Columns of text, each as wide as its widest entry, numbers to the right; what is too wide for the page goes on below. Nothing is ever cut.
 
-/// Lays rows out below their headings; every line begins with two blanks.
-pub(super) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let entries = rows
-            .iter()
-            .filter_map(|row| row.get(column))
-            .map(|entry| entry.chars().count());
-        entries.chain([headings[column].chars().count()]).max().unwrap_or(0)
+use console::measure_text_width as width;
+
+use super::Page;
+
+/// Blanks before each column.
+const GAP: usize = 2;
+
+/// Lays rows out below their headings; every line begins with two blanks. Columns that find no room stand below the others, beside the first
+/// column again; where even one does not fit beside it, each row is a list of its entries.
+pub(super) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
+    let entry = |row: &'_ [String], column: usize| row.get(column).map_or(0, |entry| width(entry));
+    let widest = |column: usize| {
+        let entries = rows.iter().map(|row| entry(row, column));
+        entries.chain([width(headings[column])]).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
-    let line = |entries: &mut dyn Iterator<Item = &str>| -> String {
-        entries
-            .zip(&widths)
-            .map(|(entry, width)| format!("  {entry:>width$}"))
-            .collect()
+    let widths: Vec<usize> = (0..headings.len()).map(widest).collect();
+    let Some((first, others)) = widths.split_first() else {
+        return String::new();
     };
-    let head = line(&mut headings.iter().copied());
-    let body = rows.iter().map(|row| line(&mut row.iter().map(String::as_str)));
+    let narrowest = GAP + first + others.iter().max().map_or(0, |width| GAP + width);
+    if narrowest > page.width {
+        return lists(headings, rows, page);
+    }
+    let mut blocks = Vec::new();
+    let mut from = 1;
+    loop {
+        let (mut to, mut taken) = (from, GAP + first);
+        while to < widths.len() && taken + GAP + widths[to] <= page.width {
+            taken += GAP + widths[to];
+            to += 1;
+        }
+        blocks.push(block(headings, rows, &widths, from..to));
+        from = to;
+        if from >= widths.len() {
+            return blocks.join("\n\n");
+        }
+    }
+}
+
+/// The first column and some of the others.
+fn block(headings: &[&str], rows: &[Vec<String>], widths: &[usize], columns: std::ops::Range<usize>) -> String {
+    let line = |entry: &dyn Fn(usize) -> Option<String>| -> String {
+        let cells = std::iter::once(0).chain(columns.clone());
+        // A row may be shorter than the headings.
+        let cells = cells.map_while(|column| {
+            let text = entry(column)?;
+            let blanks = " ".repeat(GAP + widths[column].saturating_sub(width(&text)));
+            Some(format!("{blanks}{text}"))
+        });
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    let head = line(&|column| Some(headings[column].to_owned()));
+    let body = rows.iter().map(|row| line(&|column| row.get(column).cloned()));
     std::iter::once(head).chain(body).collect::<Vec<_>>().join("\n")
+}
+
+/// Each row as lines of `heading: entry`, for pages that are too narrow for columns.
+fn lists(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
+    let row = |row: &Vec<String>| {
+        let filled = headings.iter().zip(row).filter(|(_, entry)| !entry.trim().is_empty());
+        let lines = filled.map(|(heading, entry)| match heading.trim() {
+            "" => wrapped(entry.trim(), page.width),
+            heading => wrapped(&format!("{heading}: {}", entry.trim()), page.width),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    rows.iter().map(row).collect::<Vec<_>>().join("\n\n")
+}
+
+/// A text in lines no wider than this, set in, the second and later ones further. A word that is wider than a line is broken.
+pub(super) fn wrapped(text: &str, most: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = "  ".to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && width(&line) + 1 + width(word) > most {
+            lines.push(std::mem::replace(&mut line, "    ".to_owned()));
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        empty = false;
+        for letter in word.chars() {
+            if width(&line) + width(letter.encode_utf8(&mut [0; 4])) > most {
+                lines.push(std::mem::replace(&mut line, "    ".to_owned()));
+            }
+            line.push(letter);
+        }
+    }
+    lines.push(line);
+    lines.join("\n")
 }
 
 #[cfg(test)]
 mod tests {
+    use console::measure_text_width as width;
+    use proptest::prelude::*;
+
     use super::table;
+    use crate::report::Page;
+
+    fn drawn(headings: &[&str], rows: &[Vec<String>], width: usize) -> String {
+        let page = Page {
+            width,
+            ..Page::default()
+        };
+        table(headings, rows, page)
+    }
+
+    fn rows(rows: &[&[&str]]) -> Vec<Vec<String>> {
+        rows.iter()
+            .map(|row| row.iter().map(|entry| (*entry).to_owned()).collect())
+            .collect()
+    }
 
     #[test]
     fn columns_are_as_wide_as_they_must_be() {
-        let rows = [
-            vec!["8192".to_owned(), "1".to_owned()],
-            vec!["64".to_owned(), "4096".to_owned()],
-        ];
+        let rows = rows(&[&["8192", "1"], &["64", "4096"]]);
         assert_eq!(
-            table(&["input", "output"], &rows),
+            drawn(&["input", "output"], &rows, 80),
             "  input  output\n   8192       1\n     64    4096"
         );
+    }
+
+    #[test]
+    fn what_finds_no_room_goes_below() {
+        let rows = rows(&[&["a", "111", "222", "3"], &["b", "4", "5"]]);
+        assert_eq!(
+            drawn(&["", "one", "two", "three"], &rows, 14),
+            "     one  two\n  a  111  222\n  b    4    5\n\n     three\n  a      3\n  b"
+        );
+        assert_eq!(
+            drawn(
+                &["of", "words"],
+                &super::tests::rows(&[&["model", "a long story of it"]]),
+                16
+            ),
+            "  of: model\n  words: a long\n    story of it"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_the_page_and_nothing_is_lost(
+            headings in prop::collection::vec("[a-z 工]{0,24}", 1..9),
+            cells in prop::collection::vec(prop::collection::vec("[a-z0-9./-]{1,60}|-?[0-9]{1,12}\\.[0-9]{2}|(器件 ?){1,9}", 9), 0..6),
+            page in 40_usize..220,
+        ) {
+            let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+            let cells: Vec<Vec<String>> = cells.iter().map(|row| row[..headings.len()].to_vec()).collect();
+            let text = drawn(&headings, &cells, page);
+            for line in text.lines() {
+                prop_assert!(width(line) <= page, "{}\n{}", page, text);
+            }
+            let bare: String = text.split_whitespace().collect();
+            for cell in cells.iter().flatten() {
+                let cell_bare: String = cell.split_whitespace().collect();
+                prop_assert!(bare.contains(&cell_bare), "{}\n{}", cell, text);
+                // A number is never broken.
+                prop_assert!(cell.parse::<f64>().is_err() || text.contains(cell.as_str()), "{}\n{}", cell, text);
+            }
+        }
     }
 }

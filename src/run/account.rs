@@ -2,14 +2,17 @@
 
 use serde_json::Value;
 
+use super::setup::setup;
 use super::subject::{Case, Unit};
 use super::{Found, Subject};
+use crate::experiment::Experiment;
 use crate::fault::{Fault, Kind, Result};
+use crate::load::figures::Spread;
 use crate::memory::Footprint;
 use crate::memory::compare::{Facts, implausible};
 
 /// The figures of a load that stand alone.
-const FIGURES: [(&str, Unit); 8] = [
+const FIGURES: [(&str, Unit); 9] = [
     ("request_throughput", Unit::RequestsPerSecond),
     ("output_throughput", Unit::TokensPerSecond),
     ("total_token_throughput", Unit::TokensPerSecond),
@@ -17,7 +20,18 @@ const FIGURES: [(&str, Unit); 8] = [
     ("completed", Unit::Count),
     ("failed", Unit::Count),
     ("cut_off", Unit::Count),
+    ("preemptions", Unit::Count),
     ("duration", Unit::Seconds),
+];
+
+/// Those that stand within others, by the name they get.
+const WITHIN: [(&str, &str, Unit); 2] = [
+    ("peak_memory", "/memory/peak", Unit::Bytes),
+    (
+        "request_goodput",
+        "/goodput/request_throughput",
+        Unit::RequestsPerSecond,
+    ),
 ];
 
 /// Those that are summaries of a sample, and the figures of a summary. Together they make the names that vLLM's bench gives them.
@@ -48,19 +62,33 @@ impl Subject {
             case.breakdown = Some(footprint.all);
             cases.push(case);
         }
-        cases.extend(found.loads.iter().map(|(args, answer)| load(args, answer)));
+        for (_, value) in &found.experiments {
+            let experiment: Experiment = serde_json::from_value(value.clone())
+                .map_err(|error| Fault::new(Kind::Io, format!("an experiment of `{title}` cannot be read: {error}")))?;
+            cases.extend(settings(&experiment));
+        }
+        cases.extend(loads(&found.loads));
         let drawn = |boundary: &&super::FoundBoundary| !boundary.described.is_null();
-        let mut notes = found.warnings().to_vec();
+        let mut notes = found.missing.clone();
+        notes.extend_from_slice(found.warnings());
         if found.boundaries.iter().filter(drawn).count() > 1 {
             notes.push("of several boundaries, the first is compared".to_owned());
+        }
+        if !found.done() {
+            notes.push(format!(
+                "the run did not come to its end: its figures may be of a part ({})",
+                found.ended()
+            ));
         }
         Ok(Self {
             title: title.to_owned(),
             format: "run",
             holds: "what a run of profiler found",
+            unfinished: (!found.done()).then(|| found.ended()),
             model: told(engines, &["/info/model", "/options/model"]),
             engine: engine(engines),
             simulated: found.manifest.simulated,
+            setup: setup(&found.manifest),
             boundary: found.boundaries.iter().find(drawn).cloned(),
             cases,
             notes,
@@ -111,19 +139,129 @@ fn told(engines: &[Value], pointers: &[&str]) -> Option<String> {
     })
 }
 
-fn load(args: &Value, answer: &Value) -> Case {
-    let asked = |key: &str| args["load"][key].as_u64();
-    let parts = ["concurrency", "input", "output"].iter();
-    let parts = parts.filter_map(|key| Some(format!("{key}={}", asked(key)?)));
+/// A case for each setting, with the means of its starts, and one for the figures that follow, named as other tools name theirs.
+fn settings(experiment: &Experiment) -> Vec<Case> {
+    let settings = experiment.measured.settings.iter().enumerate();
+    let mut cases: Vec<Case> = settings
+        .map(|(index, setting)| {
+            let mut case = Case::named(&setting.name);
+            for one in &experiment.comparisons {
+                let metric = experiment
+                    .measured
+                    .metrics
+                    .iter()
+                    .find(|metric| metric.name == one.name);
+                let rounded = metric.map_or(0.0, |metric| metric.resolution);
+                let interval =
+                    Spread::of(one.values[index].iter().map(|value| Some(*value))).and_then(|spread| spread.ci);
+                let interval = interval.map(|[low, high]| [low - rounded, high + rounded]);
+                case.within(&one.name, one.means[index], one.unit, interval);
+            }
+            case
+        })
+        .collect();
+    if !experiment.further.is_empty() {
+        let mut case = Case::named("summary");
+        for one in &experiment.further {
+            case.figure(&one.name, one.value, one.unit);
+        }
+        cases.push(case);
+    }
+    cases
+}
+
+/// A case for each kind of load. Loads that differ in their seed alone are repeats: their means count, each with the interval of what they differ by.
+fn loads(loads: &[(Value, Value)]) -> Vec<Case> {
+    let mut kinds: Vec<(Value, Vec<Case>)> = Vec::new();
+    for (args, answer) in loads {
+        let case = load(args, answer);
+        let mut args = args.clone();
+        args["load"]["seed"] = Value::Null;
+        match kinds.iter_mut().find(|(known, _)| *known == args) {
+            Some((_, cases)) => cases.push(case),
+            None => kinds.push((args, vec![case])),
+        }
+    }
+    let mut cases: Vec<Case> = Vec::new();
+    for (_, repeats) in kinds {
+        let mut case = mean(repeats);
+        let same = cases
+            .iter()
+            .filter(|other| other.name.split(" #").next() == Some(&*case.name));
+        let earlier = same.count();
+        if earlier > 0 {
+            case.name = format!("{} #{}", case.name, earlier + 1);
+        }
+        cases.push(case);
+    }
+    cases
+}
+
+/// The means of what all of these have.
+fn mean(mut repeats: Vec<Case>) -> Case {
+    if repeats.len() < 2 {
+        return repeats.pop().unwrap_or_default();
+    }
+    let mut mean = Case::named(&repeats[0].name);
+    for figure in &repeats[0].figures {
+        let same = |case: &Case| Some(case.figures.iter().find(|other| other.name == figure.name)?.value);
+        if let Some(spread) = Spread::of(repeats.iter().map(same)) {
+            mean.within(&figure.name, Some(spread.mean), figure.unit, spread.ci);
+        }
+    }
+    mean
+}
+
+/// A load as a case: what was asked is its name, and its figures have the names that vLLM's bench gives them.
+pub(super) fn load(args: &Value, answer: &Value) -> Case {
+    let asked = |key: &str| Some(&args["load"][key]).filter(|value| value.is_number());
+    let parts = [
+        ("concurrency", "concurrency"),
+        ("rate", "request_rate"),
+        ("input", "input"),
+        ("output", "output"),
+    ];
+    let parts = parts
+        .iter()
+        .filter_map(|(key, name)| Some(format!("{name}={}", asked(key)?)));
     let mut case = Case::named(parts.collect::<Vec<_>>().join(" "));
+    if case.name.is_empty() {
+        case.name = "load".to_owned();
+    }
+    // What several loads of one call differ by.
+    let between = |pointer: &str| interval(answer.pointer(&format!("/repeats{pointer}/ci")));
     for (name, unit) in FIGURES {
-        case.figure(name, answer[name].as_f64(), unit);
+        case.within(name, answer[name].as_f64(), unit, between(&format!("/{name}")));
+    }
+    for (name, pointer, unit) in WITHIN {
+        case.figure(name, answer.pointer(pointer).and_then(Value::as_f64), unit);
     }
     for sample in SAMPLES {
         for figure in SUMMARY {
             let name = format!("{figure}_{sample}");
-            case.figure(&name, answer[sample][figure].as_f64(), Unit::Milliseconds);
+            // The median of a sample lies where its 50th percentile does.
+            let known = if figure == "median" { "p50" } else { figure };
+            let within = || interval(answer[sample].pointer(&format!("/ci/{known}")));
+            let interval = between(&format!("/{sample}/{figure}")).or_else(within);
+            case.within(&name, answer[sample][figure].as_f64(), Unit::Milliseconds, interval);
         }
     }
     case
+}
+
+fn interval(value: Option<&Value>) -> Option<[f64; 2]> {
+    let value = value?;
+    Some([value[0].as_f64()?, value[1].as_f64()?])
+}
+
+/// The names that a load's figures may have.
+#[cfg(test)]
+pub(super) fn names() -> Vec<(String, Unit)> {
+    let alone = FIGURES.iter().map(|(name, unit)| ((*name).to_owned(), *unit));
+    let within = WITHIN.iter().map(|(name, _, unit)| ((*name).to_owned(), *unit));
+    let samples = SAMPLES.iter().flat_map(|sample| {
+        let figures = SUMMARY.iter();
+        figures.map(move |figure| (format!("{figure}_{sample}"), Unit::Milliseconds))
+    });
+    alone.chain(within).chain(samples).collect()
 }

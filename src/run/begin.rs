@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
+use super::files::Begun;
 use super::folder::Folder;
 use super::journal::{self, Journal};
 use super::keeper::{Keeper, refusal};
@@ -32,8 +33,10 @@ impl Run {
             modules: Default::default(),
             set: plan.set.clone(),
             parameters: None,
-            seed: plan.seed.unwrap_or_else(draw_seed),
+            seed: Some(plan.seed.unwrap_or_else(draw_seed)),
             permissions: plan.permissions.clone(),
+            shared_gpu: plan.shared_gpu,
+            max_operations: plan.max_operations,
             simulated: false,
             engines: Vec::new(),
             gpus: Vec::new(),
@@ -69,19 +72,25 @@ impl Run {
         let journal = Journal::reopen(file, &path, whole)?;
         manifest.status = "running".to_owned();
         manifest.ended = None;
+        manifest.allow(plan);
         let (answers, points) = past.size();
         let run = Self::keep(Folder::at(folder.to_owned()), journal, manifest, past, tally)?;
-        run.note(Event::Resumed { answers, points })?;
+        // One that was killed before its first event begins only now.
+        if whole > 0 {
+            run.note(Event::Resumed { answers, points })?;
+        }
         Ok(run)
     }
 
     fn keep(folder: Folder, journal: Journal, manifest: Manifest, past: Past, tally: Tally) -> Result<Self> {
         Ok(Self {
             id: manifest.run.clone(),
-            seed: manifest.seed,
+            seed: manifest.seed.unwrap_or_default(),
             script: manifest.script.path.clone(),
             simulated: AtomicBool::new(manifest.simulated),
             past: Mutex::new(past),
+            ordinals: Mutex::default(),
+            begun: Begun::default(),
             tally: Mutex::new(tally),
             listeners: Mutex::default(),
             keeper: Some(Keeper::new(folder, journal, manifest.clone(), manifest.engines)?),

@@ -19,7 +19,7 @@ pub(super) fn replace_json(path: &Path, value: &impl Serialize) -> Result<()> {
 }
 
 /// Replaces a file: whoever reads it, now or after a crash, sees the old text or the new one.
-pub(super) fn replace(path: &Path, text: &[u8]) -> Result<()> {
+pub(crate) fn replace(path: &Path, text: &[u8]) -> Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let fresh = Path::new(&name);

@@ -38,14 +38,21 @@ pub enum Event {
         /// Its arguments: what a resume compares.
         args: Value,
     },
-    /// It is finished; on disk before anything else begins. Also: results of another tool were read.
+    /// It is finished; on disk before anything else begins. Also: results of another tool, or a file, were read.
     Done {
-        /// `probe`, `load`, `experiment` or `results`.
+        /// `probe`, `load`, `experiment`, `results`, `file` or `estimate`.
         kind: String,
         /// Its arguments: what a resume compares.
         args: Value,
         /// Its answer.
         answer: Value,
+    },
+    /// It ended without an answer, and the script goes on.
+    GivenUp {
+        /// `experiment`.
+        kind: String,
+        /// Its arguments.
+        args: Value,
     },
     /// The engine moves to another phase: `pulling`, `starting`, `loading`, `ready`, `probing`, `stopping`, `stopped`.
     Phase {
@@ -80,6 +87,17 @@ pub enum Event {
         /// Bytes that are there.
         total: u64,
     },
+    /// How far a load is, for the live view only: its records are in `loads/`.
+    Loading {
+        /// Requests that ended.
+        done: u64,
+        /// Requests issued.
+        issued: u64,
+        /// Requests in all, where that is known.
+        expected: Option<u64>,
+        /// Requests that ended in the last second or so, a second.
+        per_second: f64,
+    },
     /// What `report(map)` found.
     Report {
         /// Which boundary, from 0.
@@ -97,12 +115,24 @@ pub enum Event {
         /// [`crate::memory::Footprint`]: `#{ all, per_gpu, overhead, details }`.
         value: Value,
     },
+    /// Settings of a knob against each other.
+    Experiment {
+        /// What the script calls it: the knob and the engine.
+        name: String,
+        /// [`crate::experiment::Experiment`].
+        value: Value,
+    },
     /// A result that the script shows in its own words.
     Shown {
         /// The result.
         value: Value,
         /// As people see it.
         text: String,
+    },
+    /// A picture that the script drew with `plot::…`.
+    Plot {
+        /// [`crate::report::plot::Plot`].
+        value: Value,
     },
     /// Something that the reader of the results must know.
     Warning {
@@ -142,10 +172,15 @@ pub enum Event {
     },
 }
 
+/// Whether what is finished was measured here: results of another tool, a file and a model's architecture are only read.
+pub(super) fn measures(kind: &str) -> bool {
+    !matches!(kind, "results" | "file" | "estimate")
+}
+
 impl Event {
     /// Whether the journal keeps it.
     pub(super) fn kept(&self) -> bool {
-        !matches!(self, Event::Memory { .. })
+        !matches!(self, Event::Memory { .. } | Event::Loading { .. })
     }
 
     /// Whether it must be on disk before anything else happens.

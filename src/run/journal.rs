@@ -123,10 +123,37 @@ fn lock(file: &File, path: &Path) -> Result<()> {
     }
 }
 
+/// How much of a journal can be read.
+pub(super) struct Extent {
+    /// Bytes up to the end of the last whole line.
+    pub(super) whole: u64,
+    /// Whether anything follows: a last line that was being written when its host died.
+    pub(super) torn: bool,
+}
+
 /// Reads every whole line from the start of `file`, and gives the length of what is whole.
 ///
 /// A last line without its end was being written when its host died: it is left out. Anything else that cannot be read is a fault.
 pub(super) fn read(file: &File, path: &Path, mut each: impl FnMut(Entry)) -> Result<u64> {
+    let extent = lines(file, path, |number, entry| {
+        each(entry.map_err(|error| damaged(path, number, &error))?);
+        Ok(())
+    })?;
+    Ok(extent.whole)
+}
+
+/// A line that is whole and cannot be read.
+pub(super) fn damaged(path: &Path, number: usize, error: &serde_json::Error) -> Fault {
+    let message = format!("`{}`, line {number}: {error}", path.display());
+    Fault::new(Kind::Io, message).hint("the file was changed or damaged; remove the line to do without what it says")
+}
+
+/// Reads every whole line, each with its number from 1, readable or not.
+pub(super) fn lines(
+    file: &File,
+    path: &Path,
+    mut each: impl FnMut(usize, serde_json::Result<Entry>) -> Result<()>,
+) -> Result<Extent> {
     let io = |error: std::io::Error| Fault::io(path, &error);
     let mut reader = BufReader::new(file);
     reader.seek(SeekFrom::Start(0)).map_err(io)?;
@@ -135,21 +162,19 @@ pub(super) fn read(file: &File, path: &Path, mut each: impl FnMut(Entry)) -> Res
         line.clear();
         let length = reader.read_until(b'\n', &mut line).map_err(io)?;
         if line.last() != Some(&b'\n') {
-            return Ok(whole);
+            return Ok(Extent {
+                whole,
+                torn: length > 0,
+            });
         }
         number += 1;
-        let entry = match serde_json::from_slice(&line) {
-            Ok(entry) => entry,
-            // A power failure may leave a last line whose blocks never reached the disk.
-            Err(_) if reader.fill_buf().map_err(io)?.is_empty() => return Ok(whole),
-            Err(error) => {
-                let message = format!("`{}`, line {number}: {error}", path.display());
-                return Err(Fault::new(Kind::Io, message)
-                    .hint("the file was changed or damaged; remove the line to do without what it says"));
-            }
-        };
+        let entry = serde_json::from_slice(&line);
+        // A power failure may leave a last line whose blocks never reached the disk.
+        if entry.is_err() && reader.fill_buf().map_err(io)?.is_empty() {
+            return Ok(Extent { whole, torn: true });
+        }
         whole += length as u64;
-        each(entry);
+        each(number, entry)?;
     }
 }
 

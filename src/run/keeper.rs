@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::folder::Folder;
 use super::journal::Journal;
 use super::manifest::Manifest;
-use super::{Event, clock, disk, plan};
+use super::{Event, clock, disk, plan, salvage};
 use crate::fault::{Fault, Result};
 
 /// Keeps a run in its folder.
@@ -52,6 +52,11 @@ impl Keeper {
 
     pub(super) fn file(&self, room: &str, name: &str) -> Result<PathBuf> {
         self.folder.file(room, name)
+    }
+
+    /// Whether nothing happened yet.
+    pub(super) fn is_unbegun(&self) -> bool {
+        salvage::is_unbegun(self.folder(), &self.lock().manifest)
     }
 
     /// Keeps an event: what it says about the run as a whole goes to the manifest as well.

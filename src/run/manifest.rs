@@ -6,14 +6,14 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::disk;
+use super::{Plan, disk};
 use crate::fault::{Fault, Kind, Result};
 
 /// The version of every file in a run's folder, and of `--json`.
 pub const SCHEMA: u32 = 1;
 
-/// A run's manifest.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+/// A run's manifest. Where the file is lost or broken, what is not known of it is empty.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Manifest {
     /// [`SCHEMA`] of the program that wrote it.
     pub schema: u32,
@@ -35,10 +35,16 @@ pub struct Manifest {
     pub set: Map<String, Value>,
     /// The parameters that the script ran with, once it has asked for them.
     pub parameters: Option<Value>,
-    /// Seed of everything random.
-    pub seed: u64,
+    /// Seed of everything random; always there in a file that is whole.
+    pub seed: Option<u64>,
     /// What the user allowed.
     pub permissions: Vec<String>,
+    /// Whether it may measure although others use the GPU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared_gpu: bool,
+    /// Operations that the script may use between two primitives, where the user set a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_operations: Option<u64>,
     /// Whether anything was simulated.
     pub simulated: bool,
     /// Every engine started: versions, launch line, image digest.
@@ -93,25 +99,54 @@ impl Manifest {
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("manifest.json");
         let text = std::fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Fault::usage(format!("`{}` is not the folder of a run", folder.display()))
-                .hint("give a folder that `profiler run` made; it has a manifest.json"),
+            std::io::ErrorKind::NotFound => no_run(folder),
             _ => Fault::io(&path, &error),
         })?;
         let broken = |error: serde_json::Error| Fault::new(Kind::Io, format!("`{}`: {error}", path.display()));
         let value: Value = serde_json::from_slice(&text).map_err(broken)?;
-        match value.get("schema").and_then(Value::as_u64) {
-            Some(schema) if schema == u64::from(SCHEMA) => serde_json::from_value(value).map_err(broken),
-            schema => Err(Fault::usage(format!(
-                "`{}` has schema {}, and this profiler knows {SCHEMA}",
-                path.display(),
-                schema.map_or_else(|| "none".to_owned(), |schema| schema.to_string())
-            ))
-            .hint("use the version of profiler that made it")),
+        if value["schema"] != SCHEMA {
+            return Err(foreign(&path, &value));
         }
+        let manifest: Self = serde_json::from_value(value).map_err(broken)?;
+        match manifest.seed {
+            Some(_) => Ok(manifest),
+            None => Err(Fault::new(
+                Kind::Io,
+                format!("`{}`: missing field `seed`", path.display()),
+            )),
+        }
+    }
+
+    /// Adds what the user allows a later life of the run: whoever repeats the run needs what any of its lives needed.
+    pub(super) fn allow(&mut self, plan: &Plan) {
+        for allowed in &plan.permissions {
+            if !self.permissions.contains(allowed) {
+                self.permissions.push(allowed.clone());
+            }
+        }
+        self.shared_gpu |= plan.shared_gpu;
+        self.max_operations = self.max_operations.max(plan.max_operations);
     }
 
     /// Writes it into a run's folder, whole or not at all.
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
         disk::replace_json(&folder.join("manifest.json"), self)
     }
+}
+
+/// The folder is something else.
+pub(super) fn no_run(folder: &Path) -> Fault {
+    Fault::usage(format!("`{}` is not the folder of a run", folder.display()))
+        .hint("give a folder that `profiler run` made; it has a manifest.json")
+}
+
+/// The file is of another version.
+pub(super) fn foreign(path: &Path, value: &Value) -> Fault {
+    let schema = value.get("schema").and_then(Value::as_u64);
+    Fault::usage(format!(
+        "`{}` has schema {}, and this profiler knows {SCHEMA}",
+        path.display(),
+        schema.map_or_else(|| "none".to_owned(), |schema| schema.to_string())
+    ))
+    .hint("use the version of profiler that made it")
 }

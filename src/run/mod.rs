@@ -8,38 +8,50 @@
 mod account;
 mod begin;
 mod clock;
+mod direction;
 mod disk;
 mod event;
 pub mod export;
+mod files;
 mod folder;
 mod found;
 pub mod import;
 mod journal;
 mod keeper;
+mod lives;
 mod manifest;
+mod nesting;
 mod past;
 mod plan;
+mod restore;
+mod salvage;
 mod secrets;
+mod setup;
+mod sift;
 mod stages;
 mod subject;
 mod tally;
 
+pub use direction::Direction;
+pub(crate) use disk::replace;
 pub use event::Event;
 pub use found::{Found, FoundBoundary};
+pub use lives::{Asked, Life};
 pub use manifest::{Machine, Manifest, SCHEMA, Script};
 pub use past::Recorded;
 pub use plan::Plan;
-pub use secrets::hide;
+pub use secrets::{conceal, hide, lacks};
 pub use subject::{Case, Figure, Subject, Unit};
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::boundary::Point;
-use crate::fault::Result;
+use crate::fault::{Fault, Kind, Result};
 use keeper::Keeper;
 use past::Past;
 use tally::Tally;
@@ -56,6 +68,8 @@ pub struct Run {
     listeners: Mutex<Vec<Listener>>,
     simulated: AtomicBool,
     past: Mutex<Past>,
+    ordinals: Mutex<BTreeMap<String, u64>>,
+    begun: files::Begun,
     tally: Mutex<Tally>,
     keeper: Option<Keeper>,
 }
@@ -94,6 +108,66 @@ impl Run {
     /// What an earlier life of the run left under that name stays: the file of this life is then numbered.
     pub fn file(&self, room: &str, name: &str) -> Result<Option<PathBuf>> {
         self.keeper.as_ref().map(|keeper| keeper.file(room, name)).transpose()
+    }
+
+    /// Keeps a document in a room of the run's folder; gives the file, none where the run leaves none.
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` when it cannot be written.
+    pub fn keep_json(&self, room: &str, name: &str, document: &Value) -> Result<Option<PathBuf>> {
+        let path = self.file(room, name)?;
+        if let Some(path) = &path {
+            disk::replace_json(path, document)?;
+        }
+        Ok(path)
+    }
+
+    /// Keeps rows of figures as `tables/NAME.csv` and `tables/NAME.json`, in the place of what was kept under that name: whoever reads them sees all
+    /// rows of before or all of now. Gives the CSV file; none where the run leaves no folder.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a name that is no plain word; `io` and `missing` when they cannot be written.
+    pub fn keep_table(&self, name: &str, columns: &[String], rows: &[Map<String, Value>]) -> Result<Option<PathBuf>> {
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+        if name.is_empty() || !name.chars().all(plain) {
+            return Err(Fault::usage(format!("`{name}` is no name of a table"))
+                .hint("give a word of letters, digits, `_` and `-`"));
+        }
+        let Some(folder) = self.folder().map(|folder| folder.join("tables")) else {
+            return Ok(None);
+        };
+        std::fs::create_dir_all(&folder).map_err(|error| Fault::io(&folder, &error))?;
+        disk::replace_json(&folder.join(format!("{name}.json")), &rows)?;
+        let path = folder.join(format!("{name}.csv"));
+        disk::replace(&path, secrets::hide(&export::csv(columns, rows)).as_bytes())?;
+        Ok(Some(path))
+    }
+
+    /// The rows of a CSV file of the run's own folder, named relative to it: nothing where the run leaves no folder.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed` for a file elsewhere, whether it exists or not; `io` when it cannot be read.
+    pub fn read_table(&self, file: &str) -> Result<Vec<Map<String, Value>>> {
+        let Some(folder) = self.folder() else {
+            return Ok(Vec::new());
+        };
+        let folder = folder.canonicalize().map_err(|error| Fault::io(folder, &error))?;
+        let path = folder
+            .join(file)
+            .canonicalize()
+            .ok()
+            .filter(|path| path.starts_with(&folder));
+        let path = path.ok_or_else(|| {
+            Fault::not_allowed(
+                format!("no file `{file}` in the run's folder"),
+                "give one as a load names it, such as `timeline.file`, or one of `tables/`",
+            )
+        })?;
+        let text = std::fs::read_to_string(&path).map_err(|error| Fault::io(&path, &error))?;
+        import::table(&text).map_err(|why| Fault::new(Kind::Io, format!("`{file}` is no table: {why}")))
     }
 
     /// Writes a document for another tool as `STEM_<UTC time>.json`, and gives the file; none where the run leaves no folder.
@@ -139,6 +213,20 @@ impl Run {
     #[must_use]
     pub fn replay(&self, kind: &str, args: &Value) -> Option<Value> {
         lock(&self.past).answer(kind, args)
+    }
+
+    /// From here on, probes of this point that boundaries recorded in earlier lives are no answers any more: it is asked again.
+    pub fn again(&self, point: &Point) {
+        lock(&self.past).again(point);
+    }
+
+    /// The next number for something of this kind, from 1: the same in every life of the run.
+    #[must_use]
+    pub fn ordinal(&self, kind: &str) -> u64 {
+        let mut ordinals = lock(&self.ordinals);
+        let number = ordinals.entry(kind.to_owned()).or_default();
+        *number += 1;
+        *number
     }
 
     /// The starts of this engine that failed in earlier lives of this run: the `failure` of each [`Event::StartFailed`] with these `args`.
@@ -212,6 +300,31 @@ impl Run {
     #[must_use]
     pub fn has_measured(&self) -> bool {
         lock(&self.tally).has_measured()
+    }
+
+    /// Whether nothing happened yet: the journal is empty, and nothing was measured or written by the script.
+    #[must_use]
+    pub fn is_unbegun(&self) -> bool {
+        self.keeper.as_ref().is_some_and(Keeper::is_unbegun)
+    }
+
+    /// Removes what a run that did not begin left: its own files, and the folder where nothing else is in it; `parent`: also that of all runs, where it is
+    /// empty. Says whether the folder is gone.
+    #[must_use]
+    pub fn discard(&self, parent: bool) -> bool {
+        let Some(folder) = self.folder().filter(|_| self.is_unbegun()) else {
+            return false;
+        };
+        for name in ["script.rhai", "journal.jsonl", "manifest.json"] {
+            let _ = std::fs::remove_file(folder.join(name));
+        }
+        let _ = std::fs::remove_dir_all(folder.join("modules"));
+        let gone = std::fs::remove_dir(folder).is_ok();
+        if let Some(runs) = folder.parent().filter(|_| gone && parent) {
+            // It goes only where nothing is in it.
+            let _ = std::fs::remove_dir(runs);
+        }
+        gone
     }
 
     /// Ends the run: `done` with its result, `failed` or `interrupted` with the fault. Gives the document that `--json` prints.

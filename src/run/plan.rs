@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::manifest::{Manifest, Script};
+use super::secrets;
 
 /// What is about to run.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,10 @@ pub struct Plan {
     pub seed: Option<u64>,
     /// What the user allowed.
     pub permissions: Vec<String>,
+    /// `--shared-gpu`.
+    pub shared_gpu: bool,
+    /// `--max-operations`.
+    pub max_operations: Option<u64>,
 }
 
 /// How `plan` differs from what `manifest` says ran, for people; `module` gives the hash of a module as it is now.
@@ -33,10 +38,12 @@ pub(super) fn differences(manifest: &Manifest, plan: &Plan, module: &dyn Fn(&str
         }
     }
     if !plan.set.is_empty() {
-        parameters("", &manifest.set, &plan.set, &mut differences);
+        parameters("", &manifest.set, &secrets::kept(&plan.set), &mut differences);
     }
-    if let Some(seed) = plan.seed.filter(|seed| *seed != manifest.seed) {
-        differences.push(format!("the seed was {} and is {seed}", manifest.seed));
+    if let (Some(before), Some(now)) = (manifest.seed, plan.seed)
+        && before != now
+    {
+        differences.push(format!("the seed was {before} and is {now}"));
     }
     differences
 }

@@ -1,7 +1,9 @@
 //! The last gate before a file: texts without tokens and passwords, whoever put them there.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+use serde_json::{Map, Value};
 
 /// What stands where a secret stood.
 const HIDDEN: &str = "***";
@@ -23,10 +25,39 @@ static SECRETS: LazyLock<Vec<String>> = LazyLock::new(|| {
     std::env::vars_os().filter_map(readable).filter_map(secret).collect()
 });
 
-/// The text without the secrets of the environment and without users and passwords in URLs. JSON stays JSON.
+/// Secrets that the user gave otherwise than by the environment.
+static GIVEN: RwLock<Vec<String>> = RwLock::new(Vec::new());
+
+/// From here on, these are hidden too, but for those that are too short to be told from other words.
+pub fn conceal(secrets: impl IntoIterator<Item = String>) {
+    let mut given = GIVEN.write().unwrap_or_else(PoisonError::into_inner);
+    for secret in secrets {
+        if secret.len() >= SHORTEST && !given.contains(&secret) {
+            given.push(secret);
+        }
+    }
+}
+
+/// The text without the secrets of the environment and of what the user set, and without users and passwords in URLs. JSON stays JSON.
 #[must_use]
 pub fn hide(text: &str) -> Cow<'_, str> {
-    hide_these(text, &SECRETS)
+    let given = GIVEN.read().unwrap_or_else(PoisonError::into_inner);
+    match hide_these(text, &SECRETS) {
+        Cow::Borrowed(text) => hide_these(text, &given),
+        Cow::Owned(text) => Cow::Owned(hide_these(&text, &given).into_owned()),
+    }
+}
+
+/// Parameters as a run's folder keeps them.
+pub(super) fn kept(set: &Map<String, Value>) -> Map<String, Value> {
+    let text = Value::Object(set.clone()).to_string();
+    serde_json::from_str(&hide(&text)).unwrap_or_else(|_| set.clone())
+}
+
+/// Whether something of these parameters was a secret, which the folder that they were read from does not keep.
+#[must_use]
+pub fn lacks(set: &Map<String, Value>) -> bool {
+    Value::Object(set.clone()).to_string().contains(HIDDEN)
 }
 
 fn hide_these<'a>(text: &'a str, secrets: &[String]) -> Cow<'a, str> {
@@ -80,6 +111,19 @@ mod tests {
         ] {
             assert_eq!(hide_these(text, &[]), clean);
         }
+    }
+
+    #[test]
+    fn what_was_given_is_hidden_unless_it_is_too_short_to_know() {
+        conceal(["given-in-a-test-of-secrets".to_owned(), "short".to_owned()]);
+        assert_eq!(hide("a short given-in-a-test-of-secrets"), "a short ***");
+        let set = serde_json::json!({ "env": { "A": "given-in-a-test-of-secrets" }, "n": 1 });
+        let set = set.as_object().cloned().unwrap_or_default();
+        assert_eq!(
+            Value::Object(kept(&set)),
+            serde_json::json!({ "env": { "A": "***" }, "n": 1 })
+        );
+        assert_eq!((lacks(&kept(&set)), lacks(&set)), (true, false));
     }
 
     #[test]

@@ -6,37 +6,60 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::fault::{Fault, Result};
-
-/// What the names of these files end in.
-const SUFFIX: &str = ".usage.json";
+/// What the names of these files have after that of the engine.
+const MARK: &str = ".usage";
 
 /// The engines of a run in the order in which they were started, each with its stages; none of a run that watched no memory. Null stands
-/// for a file that was cut off when the run was killed.
-///
-/// # Errors
-///
-/// `io` for a file that cannot be read.
-pub(super) fn read(folder: &Path) -> Result<Vec<(String, Value)>> {
+/// for a file that was cut off when the run was killed; what cannot be read is added to `missing`.
+pub(super) fn read(folder: &Path, missing: &mut Vec<String>) -> Vec<(String, Value)> {
     let room = folder.join("memory");
     let entries = match fs::read_dir(&room) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Fault::io(&room, &error)),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            missing.push(format!("memory/ cannot be read ({error}): no memory over time is told"));
+            return Vec::new();
+        }
     };
     let mut names = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(|error| Fault::io(&room, &error))?.file_name();
-        if let Some(engine) = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)) {
-            names.push(engine.to_owned());
+    for entry in entries.flatten() {
+        if let Some((engine, file)) = entry.file_name().to_str().and_then(engine_of) {
+            names.push((engine, file));
         }
     }
     // `engine-10` comes after `engine-9`.
-    names.sort_by_key(|name| (name.len(), name.clone()));
-    let stages = names.into_iter().map(|name| {
-        let path = room.join(format!("{name}{SUFFIX}"));
-        let text = fs::read_to_string(&path).map_err(|error| Fault::io(&path, &error))?;
-        Ok((name, serde_json::from_str(&text).unwrap_or(Value::Null)))
+    names.sort_by_key(|(name, _)| (name.len(), name.clone()));
+    let stages = names.into_iter().map(|(name, file)| {
+        let text = fs::read(room.join(&file)).unwrap_or_default();
+        let usage: Value = serde_json::from_slice(&text).unwrap_or_default();
+        if usage.is_null() {
+            missing.push(format!(
+                "memory/{file} is not whole: memory of {name} by stage is not told"
+            ));
+        }
+        (name, usage)
     });
     stages.collect()
+}
+
+/// The engine of a file, and the file: `engine-1` of `engine-1.usage.json`, and `engine-1-2` of `engine-1.usage-2.json`, which the second engine of
+/// that name left when the run was taken up again.
+fn engine_of(file: &str) -> Option<(String, String)> {
+    let (engine, copy) = file.strip_suffix(".json")?.split_once(MARK)?;
+    let known = copy.is_empty() || copy.strip_prefix('-').is_some_and(|copy| copy.parse::<u32>().is_ok());
+    known.then(|| (format!("{engine}{copy}"), file.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_of_every_life_are_told() {
+        let engine = |file| engine_of(file).map(|(engine, _)| engine);
+        assert_eq!(engine("engine-1.usage.json").as_deref(), Some("engine-1"));
+        assert_eq!(engine("engine-1.usage-2.json").as_deref(), Some("engine-1-2"));
+        assert_eq!(engine("engine-1.usage-old.json"), None);
+        assert_eq!(engine("engine-1.csv"), None);
+    }
 }

@@ -1,10 +1,13 @@
 //! What can be shown and compared: a run of ours, or a file that another tool left, in one form.
 
+use std::collections::BTreeMap;
+
 use serde::{Serialize, Serializer};
 
 use super::FoundBoundary;
 use crate::memory::Breakdown;
 use crate::memory::compare::{Facts, Implausible};
+pub use crate::unit::Unit;
 
 /// One thing to show or to compare.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -15,12 +18,18 @@ pub struct Subject {
     pub format: &'static str,
     /// What such a thing holds, for people.
     pub holds: &'static str,
+    /// How it ended, of a run that did not come to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<String>,
     /// The model, as the source names it.
     pub model: Option<String>,
     /// The engine and its version, as far as the source tells.
     pub engine: Option<String>,
     /// Whether anything in it was simulated.
     pub simulated: bool,
+    /// What else is known of how it was made, by name: the GPU, the script, its parameters.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub setup: BTreeMap<String, String>,
     /// The points that were tried, as a boundary that can be drawn.
     #[serde(serialize_with = "described")]
     pub boundary: Option<FoundBoundary>,
@@ -28,6 +37,16 @@ pub struct Subject {
     pub cases: Vec<Case>,
     /// What the reader must know about the figures: units that were decided, doubts, quirks of the source.
     pub notes: Vec<String>,
+}
+
+impl Subject {
+    /// Whether it has no figure at all: no point with an answer, and nothing measured.
+    #[must_use]
+    pub fn empty(&self) -> bool {
+        let points = self.boundary.as_ref().map_or(0, |boundary| boundary.points.len());
+        let bare = |case: &Case| case.breakdown.is_none() && case.figures.is_empty();
+        points == 0 && self.cases.iter().all(bare)
+    }
 }
 
 /// What was measured of one configuration.
@@ -54,41 +73,9 @@ pub struct Figure {
     pub value: f64,
     /// Its unit.
     pub unit: Unit,
-}
-
-/// What a figure counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Unit {
-    /// Bytes.
-    #[serde(rename = "bytes")]
-    Bytes,
-    /// Tokens.
-    #[serde(rename = "tokens")]
-    Tokens,
-    /// Tokens a second.
-    #[serde(rename = "tokens/s")]
-    TokensPerSecond,
-    /// Requests a second.
-    #[serde(rename = "requests/s")]
-    RequestsPerSecond,
-    /// Seconds.
-    #[serde(rename = "s")]
-    Seconds,
-    /// Milliseconds.
-    #[serde(rename = "ms")]
-    Milliseconds,
-    /// Hundredths.
-    #[serde(rename = "%")]
-    Percent,
-    /// Watts.
-    #[serde(rename = "W")]
-    Watts,
-    /// Degrees Celsius.
-    #[serde(rename = "C")]
-    Celsius,
-    /// Things counted.
-    #[serde(rename = "count")]
-    Count,
+    /// Where it lies with 95 % confidence, low and high, in its unit; none where the source does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
 }
 
 impl Case {
@@ -103,11 +90,17 @@ impl Case {
 
     /// Adds a figure, where there is one.
     pub(super) fn figure(&mut self, name: &str, value: Option<f64>, unit: Unit) {
+        self.within(name, value, unit, None);
+    }
+
+    /// The same with the interval in which it lies.
+    pub(super) fn within(&mut self, name: &str, value: Option<f64>, unit: Unit, interval: Option<[f64; 2]>) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.figures.push(Figure {
                 name: name.to_owned(),
                 value,
                 unit,
+                interval,
             });
         }
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::Event;
+use super::event::measures;
 use crate::boundary::{Moves, Point};
 
 /// Counted from the events.
@@ -38,8 +39,7 @@ impl Tally {
                     self.peaks.insert((*boundary, point.to_string()), peak);
                 }
             }
-            // What another tool measured was not measured here.
-            Event::Done { kind, .. } => self.finished += u64::from(kind != "results"),
+            Event::Done { kind, .. } => self.finished += u64::from(measures(kind)),
             Event::Memory { total, .. } => self.total = Some(*total),
             Event::Engine { info } => {
                 self.total = info.get("memory_total").and_then(Value::as_u64).or(self.total);

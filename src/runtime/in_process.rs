@@ -23,7 +23,7 @@ pub(super) fn start(launch: &Launch, name: &str, logs: LogBook) -> Result<Servic
     let (profile, options) = spec.resolve()?;
     let sink = logs.clone();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let info = json!({"runtime": "sim", "profile": spec.profile, "options": spec.options});
+    let info = json!({"runtime": "sim", "profile": spec.profile, "gpu": profile.gpu, "options": spec.options});
     let handle = Sim::start(profile, options, address, Arc::new(move |line| sink.push(line)))?;
     let url = handle.url.clone();
     Ok(Service::new(

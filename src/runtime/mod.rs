@@ -33,7 +33,7 @@ mod state;
 pub use attach::{Target, attach};
 pub use captured::Captured;
 pub use disk::free as disk_free;
-pub use docker::{Daemon, look as look_at_docker};
+pub use docker::{Daemon, is_here as image_is_here, look as look_at_docker};
 pub use exec_output::ExecOutput;
 use identity::Identity;
 pub use kind::RuntimeKind;

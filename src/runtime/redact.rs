@@ -1,5 +1,6 @@
 //! Texts without their secrets: what may be shown, logged and stored.
 
+use serde_json::Value;
 use url::Url;
 
 /// What stands where a secret stood.
@@ -43,6 +44,37 @@ pub fn words(words: &[String]) -> Vec<String> {
     shown
 }
 
+/// The secrets among what a user set, known by their names: `env.HF_TOKEN`, `--api-key` among the arguments of an engine.
+#[must_use]
+pub fn secrets(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .flat_map(|(name, value)| of_member(name, value))
+            .collect(),
+        Value::Array(values) => {
+            let words: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+            let pairs = words.iter().zip(words.iter().skip(1));
+            let behind = pairs.filter(|(option, value)| {
+                option.starts_with('-') && !option.contains('=') && !value.starts_with('-') && is_secret(option)
+            });
+            let within = words.iter().filter_map(|word| word.split_once('='));
+            let within = within.filter(|(option, _)| option.starts_with('-') && is_secret(option));
+            let told = behind.map(|(_, value)| *value).chain(within.map(|(_, value)| value));
+            told.map(str::to_owned).chain(values.iter().flat_map(secrets)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn of_member(name: &str, value: &Value) -> Vec<String> {
+    match value {
+        // A key alone is what something is found by, or sorted by.
+        Value::String(text) if is_secret(name) && !name.eq_ignore_ascii_case("key") => vec![text.clone()],
+        value => secrets(value),
+    }
+}
+
 /// Whether a name is one of a secret. `TOKENIZER`, `MAX_TOKENS` and their like are none.
 fn is_secret(name: &str) -> bool {
     const SECRET: [&str; 8] = [
@@ -72,6 +104,17 @@ mod tests {
             url(&Url::parse("http://localhost:81/").unwrap()),
             "http://localhost:81/"
         );
+    }
+
+    #[test]
+    fn secrets_are_found_among_what_a_user_set() {
+        let set = serde_json::json!({
+            "env": { "HF_TOKEN": "one", "HF_HUB_OFFLINE": "1" }, "engine_args": ["--api-key", "two", "--token=three", "--port=80"],
+            "engines": [{ "env": { "OPENAI_API_KEY": "four" } }], "tokenizer": "gpt2", "sort": { "key": "model" },
+        });
+        let mut found = secrets(&set);
+        found.sort();
+        assert_eq!(found, ["four", "one", "three", "two"]);
     }
 
     #[test]

@@ -198,4 +198,15 @@ impl Adapter for RhaiAdapter {
     fn flags(&self, limits: &Limits) -> Result<Vec<String>> {
         self.answer("flags", (convert::to_script(limits)?,))
     }
+
+    fn settings(&self, options: &Value) -> Result<Vec<String>> {
+        let told = |function: rhai::ScriptFnMetadata| {
+            function.name == "settings" && function.params.len() == 1 && !function.access.is_private()
+        };
+        if self.ast.iter_functions().any(told) {
+            self.answer("settings", (convert::to_script(options)?,))
+        } else {
+            Ok(Vec::new())
+        }
+    }
 }

@@ -86,6 +86,14 @@ impl BoundaryHandle {
         &self.0.resumed
     }
 
+    /// From here on a probe of `point` is a new one, and so is its record, whatever an earlier life of the run has of it.
+    pub(super) fn again(&self, host: &Host, point: &Point) {
+        host.run.again(point);
+        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_point = format!("{point} ");
+        kept.retain(|key, _| !key.starts_with(&of_point));
+    }
+
     /// Records an answer and notes it, unless an earlier life of the run did.
     pub(super) fn record(&self, host: &Host, point: Point, given: Value) -> Result<Moves> {
         let answer = Answer::parse(&given)?;

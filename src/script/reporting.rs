@@ -1,5 +1,7 @@
 //! What `report(map)` does: sums a boundary up with what the run knows beyond it, and tells the run.
 
+use serde_json::Value;
+
 use super::{BoundaryHandle, Host};
 use crate::boundary::Point;
 use crate::engine::Limits;
@@ -7,8 +9,8 @@ use crate::fault::{Fault, Result};
 use crate::report::{Extras, Findings, summarize};
 use crate::run::Event;
 
-/// Sums a boundary up and shows it.
-pub(super) fn report(host: &Host, map: &BoundaryHandle) -> Result<Findings> {
+/// Sums a boundary up and shows it, with what the search told of itself.
+pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -> Result<Findings> {
     map.listable()?;
     let boundary = map.lock();
     let engine = host.state().engine.upgrade();
@@ -17,10 +19,11 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle) -> Result<Findings> {
         // Without an engine, or over axes that are not lengths, there is nothing to paste.
         _ => Ok(Vec::new()),
     };
-    let findings = Findings::of(&boundary, flags, |safe| host.run.headroom(map.index(), safe))?;
+    let findings = Findings::of(&boundary, search, flags, |safe| host.run.headroom(map.index(), safe))?;
     let extras = Extras {
         flags: findings.flags.clone(),
         headroom: findings.headroom,
+        search: findings.search.clone(),
         simulated: host.run.simulated(),
     };
     let text = summarize(&boundary, &extras, host.settings.page)?;

@@ -21,6 +21,8 @@ pub struct Spent {
     pub gpu_seconds: f64,
     /// What the engine reported of its bounds.
     pub report: Option<Value>,
+    /// The most memory that was in use, bytes.
+    pub peak: Option<f64>,
 }
 
 impl Spent {
@@ -40,6 +42,7 @@ impl Spent {
             seconds,
             gpu_seconds: real("gpu_seconds").unwrap_or_else(|| seconds * real("gpus").unwrap_or(0.0)),
             report: answer.get("report").filter(|report| !report.is_null()).cloned(),
+            peak: answer.get("peak").and_then(Value::as_f64),
         }
     }
 }

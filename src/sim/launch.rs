@@ -46,7 +46,13 @@ impl Sim {
         if let Some(failed) = &setup.misbehave.fail_start {
             plan = plan.failing(failed)?;
         }
-        let gauge = Arc::new(Gauge::new(setup.profile.gpu.clone(), plan.total, plan.baseline));
+        let gauge = Arc::new(Gauge::new(
+            setup.profile.gpu.clone(),
+            setup.ranks,
+            plan.total,
+            plan.baseline,
+            setup.profile.power,
+        ));
         let (term, kill) = (CancellationToken::new(), CancellationToken::new());
         let (tell, state) = watch::channel(State::Starting);
         let process = Process {

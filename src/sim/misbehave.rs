@@ -9,6 +9,10 @@ use crate::fault::{Fault, Result};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Misbehave {
+    /// So many requests of each start go well before the first goes wrong. 0 without it.
+    pub after: Option<u64>,
+    /// From there on only every so-manieth goes wrong. 1 without it.
+    pub every: Option<u64>,
     /// The process dies (exit 1, connections reset) after this many tokens of a stream.
     pub die_mid_stream: Option<u64>,
     /// A stream stays open and says nothing more after this many tokens.
@@ -25,6 +29,10 @@ pub struct Misbehave {
     pub two_tokens: bool,
     /// After this many tokens an error event is sent, then `[DONE]` where the protocol has it. The process lives.
     pub error_then_done: Option<u64>,
+    /// The connection is closed within the answer, after this many tokens. The process lives.
+    pub break_off: Option<u64>,
+    /// The answer ends after this many tokens, without the event that says so.
+    pub end_silently: Option<u64>,
     /// The port is taken: the start fails as the engine would.
     pub busy_port: bool,
     /// Seconds of real time before the start goes on, whatever the time scale.
@@ -40,7 +48,9 @@ pub struct Misbehave {
 }
 
 /// The kinds that the command line takes, with what `n` means and what it is when left out.
-const KINDS: [(&str, &str); 12] = [
+const KINDS: [(&str, &str); 16] = [
+    ("after", "requests, 1"),
+    ("every", "requests, 1"),
     ("die_mid_stream", "tokens before, 1"),
     ("hang", "tokens before, 1"),
     ("refuse_429", "requests, 1"),
@@ -49,6 +59,8 @@ const KINDS: [(&str, &str); 12] = [
     ("starve", "no number"),
     ("two_tokens", "no number"),
     ("error_then_done", "tokens before, 1"),
+    ("break_off", "tokens before, 1"),
+    ("end_silently", "tokens before, 1"),
     ("busy_port", "no number"),
     ("slow_start", "seconds, 5"),
     ("ignore_sigterm", "no number"),
@@ -56,6 +68,13 @@ const KINDS: [(&str, &str); 12] = [
 ];
 
 impl Misbehave {
+    /// Whether the request of this number, from 1, is one of those that go wrong.
+    #[must_use]
+    pub fn concerns(&self, number: u64) -> bool {
+        let later = number.checked_sub(self.after.unwrap_or(0));
+        later.is_some_and(|later| later > 0 && later.is_multiple_of(self.every.unwrap_or(1).max(1)))
+    }
+
     /// Adds one `KIND` or `KIND:n` of the command line.
     pub fn add(&mut self, text: &str) -> Result<()> {
         let (kind, number) = match text.split_once(':') {
@@ -63,6 +82,8 @@ impl Misbehave {
             None => (text, None),
         };
         match kind {
+            "after" => self.after = Some(parsed(kind, number, 1)?),
+            "every" => self.every = Some(parsed(kind, number, 1)?),
             "die_mid_stream" => self.die_mid_stream = Some(parsed(kind, number, 1)?),
             "hang" => self.hang = Some(parsed(kind, number, 1)?),
             "refuse_429" => self.refuse_429 = Some(parsed(kind, number, 1)?),
@@ -71,6 +92,8 @@ impl Misbehave {
             "starve" => self.starve = flag(kind, number)?,
             "two_tokens" => self.two_tokens = flag(kind, number)?,
             "error_then_done" => self.error_then_done = Some(parsed(kind, number, 1)?),
+            "break_off" => self.break_off = Some(parsed(kind, number, 1)?),
+            "end_silently" => self.end_silently = Some(parsed(kind, number, 1)?),
             "busy_port" => self.busy_port = flag(kind, number)?,
             "slow_start" => self.slow_start = Some(parsed(kind, number, 5.0)?),
             "ignore_sigterm" => self.ignore_sigterm = flag(kind, number)?,
@@ -117,6 +140,22 @@ mod tests {
         assert_eq!(all.hang, Some(3));
         assert_eq!(all.slow_start, Some(3.0));
         assert!(all.two_tokens && all.busy_port && all.ignore_sigterm);
+    }
+
+    #[test]
+    fn some_requests_go_wrong_and_the_others_do_not() {
+        let wrong = |after, every| {
+            let misbehave = Misbehave {
+                after,
+                every,
+                ..Misbehave::default()
+            };
+            (1..=9).filter(|number| misbehave.concerns(*number)).collect::<Vec<_>>()
+        };
+        assert_eq!(wrong(None, None).len(), 9);
+        assert_eq!(wrong(Some(7), None), [8, 9]);
+        assert_eq!(wrong(None, Some(4)), [4, 8]);
+        assert_eq!(wrong(Some(3), Some(2)), [5, 7, 9]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod listener;
 mod memory;
 mod misbehave;
 mod options;
+mod prefixes;
 mod profile;
 mod schedule;
 mod service;
@@ -24,12 +25,11 @@ mod time;
 mod tokens;
 
 pub use failing::{Ending, FailedRequest, FailedStart, Fate};
-pub use gauge::DEVICE;
 pub use handle::{Exit, LogSink, SimHandle, State};
 pub use launch::Sim;
 pub use misbehave::Misbehave;
 pub use options::{Options, Serve, Spec, Victim};
 pub use profile::{
-    Defaults, Dynamic, Engine, Fixed, Kv, MemoryProfile, Pool, Profile, Reservation, Speculation, names,
+    Defaults, Dynamic, Engine, Fixed, Kv, MemoryProfile, Pool, Profile, Reservation, Shape, Speculation, names,
 };
 pub use time::Timing;

@@ -46,7 +46,9 @@ impl Spec {
 
 /// The file, where it lies below the folder after every link is followed.
 fn below(folder: &Path, file: &Path) -> Result<PathBuf> {
-    let folder = folder.canonicalize().map_err(|error| Fault::io(folder, &error))?;
+    // A script in the current folder has a folder without a name.
+    let folder = Path::new(".").join(folder);
+    let folder = folder.canonicalize().map_err(|error| Fault::io(&folder, &error))?;
     let found = folder.join(file).canonicalize().ok();
     found.filter(|found| found.starts_with(&folder)).ok_or_else(|| {
         Fault::not_allowed(
@@ -78,6 +80,10 @@ pub struct Options {
     pub kv_cache_dtype: Option<String>,
     /// Tokens drafted by n-gram speculation; 0: none.
     pub num_speculative_tokens: Option<u64>,
+    /// TensorRT-LLM: requests at once above which nothing is drafted; graphs for draft length 0 are captured too.
+    pub speculation_max_concurrency: Option<u64>,
+    /// GPUs that share each layer.
+    pub tensor_parallel: Option<u64>,
     /// llama.cpp, Ollama: context over all slots.
     pub ctx_size: Option<u64>,
     /// TGI: generation requests beyond so many are answered with 429.
@@ -88,6 +94,8 @@ pub struct Options {
     pub oom: Option<Victim>,
     /// vLLM 0.33 and later: output beyond the length limit is clipped instead of refused.
     pub clip_output: Option<bool>,
+    /// vLLM, SGLang, TensorRT-LLM: whether prompts that begin alike are read once; they are unless it is false.
+    pub prefix_cache: Option<bool>,
     /// A `tokenizer.json` that text prompts are counted with; without it words are counted.
     pub tokenizer: Option<PathBuf>,
     /// Seconds of real time per second of model time. 0: everything at once; 1: as slow as the real engine.
@@ -147,7 +155,8 @@ impl Options {
             }
             Engine::TensorrtLlm => {
                 self.max_model_len = self.max_model_len.or(Some(total));
-                self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency.max(max_num_seqs)));
+                // Its adapter gives it as `max_batch_size`, which bounds the graphs too.
+                self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency));
             }
             Engine::Tgi => {
                 self.max_model_len = self.max_model_len.or(Some(total));
@@ -204,6 +213,7 @@ impl Options {
             ("max_num_seqs", self.max_num_seqs),
             ("max_num_batched_tokens", self.max_num_batched_tokens),
             ("ctx_size", self.ctx_size),
+            ("tensor_parallel", self.tensor_parallel),
             ("max_input_tokens", self.max_input_tokens),
         ] {
             if value == Some(0) {

@@ -12,6 +12,8 @@ use super::failing::{FailedRequest, Fate};
 use super::gauge::Gauge;
 use super::handle::{Exit, LogSink};
 use super::options::Victim;
+use super::prefixes::{Heads, Prefixes};
+use super::profile::Engine;
 use super::schedule::{Batch, Counters, Event, Request, Store};
 use super::setup::Setup;
 use super::start::{Head, Line, Serving, Sizes};
@@ -46,6 +48,7 @@ pub(super) struct Service {
     pub(super) unloadable: Option<String>,
     dead: AtomicBool,
     refusals: AtomicU64,
+    arrivals: AtomicU64,
     inner: Mutex<Inner>,
     wake: Notify,
     fate: mpsc::UnboundedSender<Exit>,
@@ -53,6 +56,7 @@ pub(super) struct Service {
 
 struct Inner {
     batch: Batch,
+    prefixes: Prefixes,
     clients: HashMap<u64, mpsc::UnboundedSender<Event>>,
     next: u64,
 }
@@ -63,6 +67,8 @@ pub(super) struct Snapshot {
     pub(super) waiting: usize,
     pub(super) usage: Option<f64>,
     pub(super) counters: Counters,
+    /// Tokens looked up in the prefix cache, and found there.
+    pub(super) prefixes: (u64, u64),
 }
 
 impl Service {
@@ -76,6 +82,7 @@ impl Service {
     ) -> Self {
         Self {
             refusals: AtomicU64::new(setup.misbehave.refuse_429.unwrap_or(0)),
+            arrivals: AtomicU64::new(0),
             setup,
             counter,
             gauge,
@@ -92,6 +99,7 @@ impl Service {
             dead: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 batch: serving.batch,
+                prefixes: Prefixes::new(serving.kv_tokens.unwrap_or_default()),
                 clients: HashMap::new(),
                 next: 1,
             }),
@@ -139,21 +147,40 @@ impl Service {
         }
     }
 
+    /// Takes note of a request that arrives; whether it is one of those that go wrong before they are let in.
+    pub(super) fn is_concerned(&self) -> bool {
+        let number = self.arrivals.fetch_add(1, Ordering::AcqRel) + 1;
+        self.setup.misbehave.concerns(number)
+    }
+
     /// Whether this request is one of those to answer with 429, by misbehaviour or by a limit of the engine.
     pub(super) fn overloaded(&self) -> bool {
-        let left = self
-            .refusals
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+        let refused = self.is_concerned()
+            && self
+                .refusals
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1))
+                .is_ok();
         let busy = || {
             self.setup
                 .max_concurrent
                 .is_some_and(|most| self.inner().clients.len() as u64 >= most)
         };
-        left.is_ok() || busy()
+        refused || busy()
     }
 
-    /// Puts a request into the queue.
-    pub(super) fn submit(self: &Arc<Self>, rows: u64, input: u64, output: u64) -> Ticket {
+    /// Whether the engine keeps what it read of prompts for those that begin alike.
+    pub(super) fn keeps_prefixes(&self) -> bool {
+        let engine = self.setup.profile.engine;
+        self.setup.prefix_cache && matches!(engine, Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm)
+    }
+
+    /// Looks a prompt up in the prefix cache, which knows it from now on: how many of its tokens are there.
+    pub(super) fn look_up(&self, prompt: &Heads) -> u64 {
+        self.inner().prefixes.look_up(prompt)
+    }
+
+    /// Puts a request into the queue, of whose prompt so many tokens need not be computed.
+    pub(super) fn submit(self: &Arc<Self>, rows: u64, input: u64, output: u64, cached: u64) -> Ticket {
         let (sender, events) = mpsc::unbounded_channel();
         let mut inner = self.inner();
         let id = inner.next;
@@ -164,6 +191,7 @@ impl Service {
             rows,
             input,
             output,
+            cached,
         });
         drop(inner);
         self.wake.notify_one();
@@ -183,6 +211,7 @@ impl Service {
             waiting: inner.batch.waiting(),
             usage: inner.batch.store().usage(),
             counters: *inner.batch.counters(),
+            prefixes: (inner.prefixes.queries, inner.prefixes.hits),
         }
     }
 
@@ -211,11 +240,13 @@ impl Service {
                 .filter(|()| !self.setup.misbehave.starve)
                 .and_then(|()| self.step())
             else {
+                self.gauge.set_busy(false);
                 self.wake.notified().await;
                 self.gather().await;
                 pace.rest();
                 continue;
             };
+            self.gauge.set_busy(true);
             steps = steps.wrapping_add(1);
             if let Some(sleep) = pace.spend(seconds) {
                 let began = Instant::now();

@@ -2,7 +2,7 @@
 
 use super::misbehave::Misbehave;
 use super::options::{Options, Victim};
-use super::profile::{MemoryProfile, Profile, Reservation};
+use super::profile::{Engine, MemoryProfile, Profile, Reservation};
 use crate::fault::{Fault, Result};
 
 /// Longest input and output together, as asked for.
@@ -29,10 +29,15 @@ pub(super) struct Setup {
     pub(super) eager: bool,
     pub(super) fp8: bool,
     pub(super) drafts: u64,
+    /// Requests at once above which nothing is drafted.
+    pub(super) drafts_up_to: Option<u64>,
+    /// GPUs that share each layer; the profile is that of each of them.
+    pub(super) ranks: u64,
     pub(super) max_concurrent: Option<u64>,
     pub(super) limit: Option<u64>,
     pub(super) victim: Victim,
     pub(super) clip: bool,
+    pub(super) prefix_cache: bool,
     pub(super) time_scale: f64,
     pub(super) gather_ms: u64,
     pub(super) misbehave: Misbehave,
@@ -51,12 +56,21 @@ impl Setup {
         let fixed = matches!(profile.memory, MemoryProfile::Fixed(_));
         let fp8 = options.kv_cache_dtype.as_deref() == Some("fp8");
         let drafts = options.num_speculative_tokens.unwrap_or(0);
+        let ranks = options.tensor_parallel.unwrap_or(1);
         let cannot = [
             ("kv_cache_dtype", fp8 && pool.is_none()),
             (
                 "num_speculative_tokens",
-                drafts > 0 && pool.is_none_or(|pool| pool.speculation.is_none()),
+                drafts > 0
+                    && profile.engine != Engine::TensorrtLlm
+                    && pool.is_none_or(|pool| pool.speculation.is_none()),
             ),
+            (
+                "speculation_max_concurrency",
+                options.speculation_max_concurrency.is_some() && profile.engine != Engine::TensorrtLlm,
+            ),
+            ("tensor_parallel", ranks > 1 && profile.tensor_parallel.is_none()),
+            ("enforce_eager", options.enforce_eager == Some(false) && pool.is_none()),
             (
                 "gpu_memory_utilization",
                 options.gpu_memory_utilization.is_some() && pool.is_none(),
@@ -96,14 +110,17 @@ impl Setup {
             eager: options.enforce_eager.unwrap_or(defaults.enforce_eager),
             fp8,
             drafts,
+            drafts_up_to: options.speculation_max_concurrency,
+            ranks,
             max_concurrent: options.max_concurrent_requests.or(defaults.max_concurrent_requests),
             limit: options.memory_limit,
             victim: options.oom.unwrap_or_default(),
             clip: options.clip_output.unwrap_or(false),
+            prefix_cache: options.prefix_cache.unwrap_or(true),
             time_scale: options.time_scale.unwrap_or(defaults.time_scale),
             gather_ms: options.gather_ms.unwrap_or(0),
             misbehave: options.misbehave.clone(),
-            profile,
+            profile: profile.on_each_of(ranks),
         })
     }
 

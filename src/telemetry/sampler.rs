@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::fault::{Fault, Result};
 
-use super::beside::Beside;
+use super::beside::{Beside, Moment};
 use super::crest::Crest;
 use super::phase::Phase;
 use super::reading::{Reading, Source};
@@ -148,6 +148,12 @@ impl Sampler {
         self.source
     }
 
+    /// When it started: the times of what it saw count from here.
+    #[must_use]
+    pub fn origin(&self) -> Instant {
+        self.shared.origin
+    }
+
     /// From here on, looks belong to this phase.
     pub fn mark(&self, phase: Phase) {
         self.shared.mark(phase);
@@ -179,6 +185,17 @@ impl Sampler {
     pub fn between(&self, from: Instant, to: Instant) -> Series {
         let (from, to) = (self.shared.micros(from), self.shared.micros(to));
         self.shared.seen().series.between(from, to)
+    }
+
+    /// Power and utilisation as seen between two moments, with the look before them and the one after, where there were any.
+    #[must_use]
+    pub fn activity_between(&self, from: Instant, to: Instant) -> Vec<Moment> {
+        let (from, to) = (self.shared.micros(from), self.shared.micros(to));
+        let seen = self.shared.seen();
+        let moments = seen.beside.moments();
+        let first = moments.partition_point(|moment| moment.to < from).saturating_sub(1);
+        let last = moments.partition_point(|moment| moment.from <= to);
+        moments[first..(last + 1).min(moments.len()).max(first)].to_vec()
     }
 
     /// Bytes in use by device, in the last look before a moment and in the first one after it; none where there was no such look.

@@ -70,6 +70,22 @@ impl Series {
         }
     }
 
+    /// A series that was kept: of its devices only the ids are known.
+    pub(super) fn of(ids: &[String], rows: Vec<Row>) -> Self {
+        let device = |id: &String| Device {
+            id: id.clone(),
+            name: String::new(),
+            used: 0,
+            total: 0,
+        };
+        Self {
+            devices: ids.iter().map(device).collect(),
+            phase: rows.last().map_or_else(Phase::default, |row| row.phase),
+            rows,
+            ..Self::default()
+        }
+    }
+
     /// From here on, looks belong to this phase.
     pub fn mark(&mut self, phase: Phase) {
         self.phase = phase;

@@ -168,7 +168,11 @@ proptest! {
         prop_assert_eq!(forwards.frontier().unwrap(), backwards.frontier().unwrap());
         prop_assert_eq!(forwards.conflicts(), backwards.conflicts());
         prop_assert_eq!(forwards.volume().unwrap(), backwards.volume().unwrap());
-        prop_assert_eq!(forwards.refine(3, 0.95).unwrap(), backwards.refine(3, 0.95).unwrap());
+        // How many failures came last makes the search careful: what it asks next, and nothing that it says is proven.
+        let careful = |last: &mut dyn Iterator<Item = &(Point, Answer)>| last.take(4).all(|(_, answer)| answer.verdict != Verdict::Ok);
+        if careful(&mut answers.iter()) == careful(&mut answers.iter().rev()) {
+            prop_assert_eq!(forwards.refine(3, 0.95).unwrap(), backwards.refine(3, 0.95).unwrap());
+        }
     }
 
     #[test]

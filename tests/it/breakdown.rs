@@ -1,6 +1,7 @@
 //! Memory by component: recorded starts of real engines, simulated ones, and what people see of it.
 
 mod engines;
+mod estimated;
 
 use profiler::engine::read_start;
 use serde_json::{Value, json};

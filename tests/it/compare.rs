@@ -1,5 +1,9 @@
 //! `profiler compare`: runs beside estimates, beside figures of a calculator, beside files of other tools, and as a check in CI.
 
+mod gate;
+mod markdown;
+mod two_runs;
+
 use serde_json::Value;
 
 use crate::import::fixture;

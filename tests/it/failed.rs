@@ -18,7 +18,7 @@ fn run(script: &str, args: &[&str]) -> Outcome {
 fn nothing_measured_is_nothing_to_go_on_with() {
     for (script, code) in [
         ("params(#{ a: param(1, \"\") }); throw \"no\"", 1),
-        ("boundary(#{ input: [9, 1, 3] }, #{})", 2),
+        ("warn(\"w\"); boundary(#{ input: [9, 1, 3] }, #{})", 2),
         ("process::start(#{ command: [\"true\"] })", 3),
     ] {
         run(script, &[]).code(code).stderr(NOTHING).nowhere(ADVICE);
@@ -62,7 +62,10 @@ fn the_fault_is_in_the_document() {
         .arg(outcome.folder().join("out"))
         .run()
         .success();
-    assert_eq!(shown.json(), document);
+    let shown = shown.json();
+    for (name, value) in document.as_object().unwrap() {
+        assert_eq!(shown[name], *value, "{name}");
+    }
 }
 
 #[test]

@@ -172,6 +172,34 @@ fn tensorrt_llm_gets_in_a_file_what_its_command_line_does_not_take() {
             "kv_cache_config": { "free_gpu_memory_fraction": 0.5, "dtype": "fp8", "enable_block_reuse": false },
         })
     );
+    let speculation = |max_concurrency: Value| json!({ "draft": 4, "ngram": null, "max_concurrency": max_concurrency });
+    let speculating = extra(json!({ "speculation": speculation(json!(16)) }));
+    assert_eq!(
+        speculating["speculative_config"],
+        json!({ "decoding_type": "NGram", "max_draft_len": 4, "max_matching_ngram_size": 2, "max_concurrency": 16 })
+    );
+    assert_eq!(speculating["disable_overlap_scheduler"], true);
+    for engine in ["sglang", "tgi", "llamacpp", "ollama", "transformers"] {
+        let fault = launch(engine, &json!({ "speculation": speculation(Value::Null) })).unwrap_err();
+        assert!(
+            fault.message.contains("`speculation`") && fault.hint.is_some(),
+            "{fault}"
+        );
+    }
+    let fault = launch("vllm", &json!({ "speculation": speculation(json!(16)) })).unwrap_err();
+    assert!(fault.message.contains("`max_concurrency`"), "{fault}");
+    let words = launch("vllm", &json!({ "speculation": speculation(Value::Null) }))
+        .unwrap()
+        .command;
+    let config = words
+        .iter()
+        .find_map(|word| word.strip_prefix("--speculative-config="))
+        .unwrap();
+    let config: Value = serde_json::from_str(config).unwrap();
+    assert_eq!(
+        config,
+        json!({ "method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 2 })
+    );
     let graphs = extra(json!({ "cuda_graphs": true }));
     assert_eq!(graphs["cuda_graph_config"], json!({ "enable_padding": true }));
     for option in ["quantization", "revision"] {
@@ -201,4 +229,35 @@ fn sglang_is_started_by_a_python_or_by_its_own_command() {
     );
     assert_eq!(command(Value::Null)[0], "python3");
     assert_eq!(command(json!("/venv/bin/sglang"))[..2], ["/venv/bin/sglang", "serve"]);
+}
+
+/// What is pasted starts the engine as it was measured: its share of memory and its number formats too.
+#[test]
+fn flags_to_paste_keep_what_was_set() {
+    for (engine, wanted) in [
+        ("vllm", ["--gpu-memory-utilization=0.7", "--kv-cache-dtype=fp8"]),
+        ("sglang", ["--mem-fraction-static=0.7", "--kv-cache-dtype=fp8_e4m3"]),
+        ("tgi", ["--cuda-memory-fraction=0.7", "--kv-cache-dtype=fp8"]),
+    ] {
+        let options = options(&json!({ "memory_fraction": 0.7, "kv_cache_dtype": "fp8" }));
+        let flags = adapter(engine).settings(&options).unwrap();
+        assert!(
+            wanted.iter().all(|flag| flags.iter().any(|own| own == flag)),
+            "{engine}: {flags:?}"
+        );
+    }
+    let shown = Profiler::new()
+        .args([
+            "run",
+            "adaptive",
+            "--set",
+            "engine=sim",
+            "--set",
+            "memory_fraction=0.75",
+            "--set",
+            "output=[128,256]",
+        ])
+        .run()
+        .success();
+    let _ = shown.stdout("--max-num-seqs 1 --gpu-memory-utilization 0.75");
 }

@@ -103,15 +103,17 @@ fn a_word_that_is_none_is_wrong_usage() {
 
 #[test]
 fn the_token_is_never_shown_nor_given_unasked() {
-    let line = r#"let s = process::start(#{ command: ["sh", "-c", "echo token=$HF_TOKEN"], token: true }); s.wait(); print(s.logs())"#;
+    let line = r#"let s = process::start(#{ command: ["sh", "-c", "echo token=$HF_TOKEN of ${#HF_TOKEN}"], token: true }); s.wait(); print(s.logs())"#;
     let with_token = |allow: &str| {
         let program = Profiler::new()
             .file("ask.rhai", line)
             .args(["run", "ask.rhai", "--allow", allow]);
         program.env("HF_TOKEN", "hf_secret").run()
     };
-    with_token("process").stdout("token=").nowhere("hf_secret");
-    with_token("process,token").stdout("token=hf_secret");
+    with_token("process").stdout("token= of 0").nowhere("hf_secret");
+    with_token("process,token")
+        .stdout("token=*** of 9")
+        .nowhere("hf_secret");
 }
 
 /// An adapter that is vLLM's, and asks for one thing more.

@@ -96,13 +96,33 @@ fn the_output_shown_is_real() {
     }
 }
 
+/// One hundredth of the memory less, and the comparison that says what it costs.
+#[test]
+fn the_comparison_shown_is_real() {
+    let folder = crate::support::temp();
+    for (name, fraction) in [("base", "0.70"), ("new", "0.69")] {
+        let set = format!("memory_fraction={fraction}");
+        let _ = profiler(&["run", "adaptive", "--set", &set, "--out", name], folder.path())
+            .run()
+            .success();
+    }
+    let thresholds = ["--threshold", "frontier>=-2%", "--threshold", "volume=5%"];
+    let mut outcome = profiler(&["compare", "base", "new"], folder.path())
+        .args(thresholds)
+        .run()
+        .code(4);
+    for text in of("text comparison") {
+        outcome = outcome.stdout(text.trim_end());
+    }
+}
+
 /// What is shown of a kept run is what the program says of it today.
 #[test]
 fn what_is_shown_of_real_runs_is_real() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let of_runs: Vec<Block> = readme()
         .into_iter()
-        .filter(|block| block.language.starts_with("text "))
+        .filter(|block| block.language.starts_with("text ") && block.language != "text comparison")
         .collect();
     assert!(!of_runs.is_empty());
     for block in of_runs {

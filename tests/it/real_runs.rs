@@ -165,3 +165,40 @@ fn what_tensor_parallel_adds_is_measured_against_one_gpu() {
     // 21.47 GiB beside the KV cache on two GPUs, 16.97 on one.
     assert!((adds - 4.50).abs() < 0.01, "{adds}");
 }
+
+/// Mean over the rows of one client at one concurrency, by column; and the least and the most.
+fn of_client(rows: &[Vec<String>], client: &str, concurrency: &str, column: usize) -> (f64, f64, f64) {
+    let values: Vec<f64> = rows
+        .iter()
+        .filter(|row| row[0] == client && row[1] == concurrency)
+        .map(|row| row[column].parse().unwrap())
+        .collect();
+    let mean = values.iter().sum::<f64>() / f64::from(u32::try_from(values.len()).unwrap());
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    (mean, least, values.iter().copied().fold(0.0, f64::max))
+}
+
+/// The same loads on the same real vLLM by three clients (`tests/data/sweep-h200`), as the README tells of them.
+#[test]
+fn loads_agree_with_vllms_own_bench() {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/data/sweep-h200/three-clients.csv"]
+        .iter()
+        .collect();
+    let text = std::fs::read_to_string(path).unwrap();
+    let rows: Vec<Vec<String>> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').map(str::to_owned).collect())
+        .collect();
+    for concurrency in ["1", "2", "4", "8", "16", "32", "64", "128", "256"] {
+        // Output throughput, mean TPOT and mean end-to-end latency.
+        for column in [2, 4, 5] {
+            let (ours, ..) = of_client(&rows, "profiler", concurrency, column);
+            let (theirs, ..) = of_client(&rows, "vllm-rs", concurrency, column);
+            assert!(
+                (ours / theirs - 1.0).abs() < 0.03,
+                "{concurrency}, column {column}: {ours} and {theirs}"
+            );
+        }
+    }
+}

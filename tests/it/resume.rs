@@ -179,7 +179,10 @@ fn a_finished_run_prints_its_result_again() {
     };
     let bytes = fs::read(outcome.folder().join("out/journal.jsonl")).unwrap();
     assert_eq!(again(&["run", "--resume", "out", "--json"]), outcome.stdout);
-    assert_eq!(again(&["show", "out", "--json"]), outcome.stdout);
+    let shown: Value = serde_json::from_str(&again(&["show", "out", "--json"])).unwrap();
+    for (name, value) in outcome.json().as_object().unwrap() {
+        assert_eq!(shown[name], *value, "{name}");
+    }
     assert!(again(&["run", "line.rhai", "--resume", "out"]).contains("recommended: "));
     assert_eq!(
         fs::read(outcome.folder().join("out/journal.jsonl")).unwrap(),
@@ -250,4 +253,86 @@ fn two_hosts_cannot_use_one_folder() {
     child.wait().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("another profiler is using the run"));
+}
+
+#[test]
+fn a_run_that_was_killed_before_its_first_event_is_begun_by_a_resume() {
+    let done = Profiler::new()
+        .file("line.rhai", SEARCH)
+        .args(["run", "line.rhai", "--out", "out", "--set", "limit=300", "--seed", "5"])
+        .run()
+        .success();
+    let program = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+        command.current_dir(done.folder()).env("HOME", done.folder()).args(args);
+        command.output().unwrap()
+    };
+    // The folder as it is between the two files: a manifest that says `running`, and the script.
+    let out = done.folder().join("out");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(out.join("manifest.json")).unwrap()).unwrap();
+    let result: Value = serde_json::from_slice(&fs::read(out.join("result.json")).unwrap()).unwrap();
+    manifest["status"] = "running".into();
+    manifest["ended"] = Value::Null;
+    manifest["modules"] = serde_json::json!({});
+    for left in [None, Some("")] {
+        fs::remove_dir_all(&out).unwrap();
+        fs::create_dir(&out).unwrap();
+        fs::write(out.join("manifest.json"), manifest.to_string()).unwrap();
+        if let Some(text) = left {
+            fs::write(out.join("journal.jsonl"), text).unwrap();
+        }
+        let shown = program(&["show", "out"]);
+        let told = String::from_utf8(shown.stdout).unwrap();
+        assert!(
+            told.contains("nothing was recorded yet") && !told.contains("missing"),
+            "{told}"
+        );
+        assert!(program(&["report", "out"]).status.success());
+        let page = fs::read_to_string(out.join("report.html")).unwrap();
+        assert!(
+            page.contains("nothing was recorded yet") && !page.contains("Missing:"),
+            "{left:?}"
+        );
+        let resumed = program(&["run", "--resume", "out", "--json"]);
+        let again: Value = serde_json::from_slice(&resumed.stdout).unwrap();
+        assert_eq!(again, result, "the same run, seed and parameters");
+        assert!(journal(&out).iter().all(|event| event["event"] != "resumed"));
+    }
+}
+
+#[test]
+fn a_secret_that_was_set_is_in_no_file_and_is_asked_for_again() {
+    let script = r#"
+        let p = params(#{ env: param(#{}, "variables") });
+        warn(`given ${p.env.MY_TOKEN}`);
+        let map = boundary(#{ input: [1, 9] }, #{});
+        map.record(#{ input: 4 }, "ok");
+        throw `later: ${p.env.MY_TOKEN}`
+    "#;
+    let set = ["--set", r#"env={"MY_TOKEN":"hf_never-to-be-seen"}"#];
+    let begun = Profiler::new()
+        .file("s.rhai", script)
+        .args(["run", "s.rhai", "--out", "out"])
+        .args(set)
+        .run()
+        .code(1)
+        .stderr("given ***")
+        .nowhere("never-to-be-seen");
+    for entry in walk(&begun.folder().join("out")) {
+        let text = String::from_utf8_lossy(&fs::read(&entry).unwrap()).into_owned();
+        assert!(!text.contains("never-to-be-seen"), "{}", entry.display());
+    }
+    let resume = |args: &[&str]| {
+        let profiler = Profiler::new().current_dir(begun.folder());
+        profiler.args(["run", "s.rhai", "--resume", "out"]).args(args).run()
+    };
+    let _ = resume(&[]).code(2).stderr("was given a secret").stderr("--set");
+    let _ = resume(&set).code(1).stderr("later: ***");
+}
+
+/// The files below a folder.
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] });
+    files.collect()
 }

@@ -79,6 +79,28 @@ fn json_is_one_document_and_the_same_as_in_the_folder() {
 }
 
 #[test]
+fn what_was_used_wrongly_before_anything_was_asked_leaves_no_folder() {
+    for set in ["modl=x", "input=abc"] {
+        let outcome = Profiler::new()
+            .args(["run", "adaptive", "--set", set])
+            .run()
+            .code(2)
+            .stderr("nothing was begun: the run's folder is removed");
+        assert!(!outcome.folder().join("runs").exists(), "{set}");
+    }
+    // What the user had there stays, and so does what was measured.
+    let outcome = Profiler::new()
+        .file(
+            "s.rhai",
+            "boundary(#{ input: [1, 9] }, #{}).record(#{ input: 4 }, \"ok\"); params(#{ a: param(1, \"a\") })",
+        )
+        .args(["run", "s.rhai", "--out", "out", "--set", "b=1"])
+        .run()
+        .code(2);
+    assert!(outcome.folder().join("out/report.html").is_file());
+}
+
+#[test]
 fn an_existing_folder_is_never_written_to() {
     let outcome = Profiler::new()
         .file("one.rhai", "1 + 1")

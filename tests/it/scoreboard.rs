@@ -36,11 +36,15 @@ fn shipped() -> Vec<String> {
 
 #[test]
 fn no_strategy_calls_safe_what_is_not() {
-    let document = scoreboard(r#"["prefill", "everything", "nothing"]"#)
-        .arg("--json")
+    let run = scoreboard(r#"["prefill", "everything", "nothing"]"#)
+        .args(["--json", "--out", "out"])
         .run()
-        .success()
-        .json();
+        .success();
+    let document = run.json();
+    // Fifteen boundaries: the page has the script's own picture, and does not take any of them for the answer.
+    let page = std::fs::read_to_string(run.folder().join("out/report.html")).unwrap();
+    assert!(page.contains("<h1>15 boundaries: scoreboard</h1>"), "{page:.3000}");
+    assert!(page.contains("Probes until 95 % of what fits is proven") && !page.contains("Boundary 13"));
     let groups = document["result"].as_array().unwrap();
     assert_eq!(groups.len(), 3);
     for group in groups {

@@ -174,3 +174,33 @@ fn a_second_control_c_kills_at_once() {
         run.ends(SOON, 130);
     }
 }
+
+#[test]
+fn an_interrupted_run_prints_what_it_knows_and_blames_no_line_of_the_script() {
+    let folder = temp();
+    let script = r#"
+        let map = boundary(#{ input: [1, 100] }, #{});
+        map.record(#{ input: 10 }, "ok");
+        sleep(1000);
+    "#;
+    std::fs::write(folder.path().join("s.rhai"), script).unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_profiler"))
+        .current_dir(folder.path())
+        .args(["run", "s.rhai", "--out", "out"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("a point", || {
+        std::fs::read_to_string(folder.path().join("out/journal.jsonl")).is_ok_and(|text| text.contains("\"point\""))
+    });
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(output.status.code(), Some(130));
+    assert!(
+        out.contains("interrupted; what is known so far") && out.contains("recommended: input=10"),
+        "{out}"
+    );
+    assert!(err.contains("error: interrupted") && !err.contains("-->"), "{err}");
+}

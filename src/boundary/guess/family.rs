@@ -3,6 +3,7 @@
 use super::frame::{Frame, product};
 
 /// Limits whose weights are sums, with amounts that are not negative, of these vectors of weights.
+#[derive(Clone)]
 pub(super) struct Family {
     /// By amount, then by term.
     pub(super) basis: Vec<Vec<f64>>,
@@ -11,6 +12,15 @@ pub(super) struct Family {
 }
 
 impl Family {
+    /// What each amount counts for at a place of these terms.
+    pub(super) fn features<'a>(&'a self, terms: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+        let vectors = self.basis.iter();
+        vectors.map(move |vector| {
+            let parts = vector.iter().zip(terms).filter(|(part, _)| **part != 0.0);
+            parts.map(|(part, term)| part * term).sum()
+        })
+    }
+
     /// The weights of these amounts.
     pub(super) fn weights(&self, amounts: &[f64]) -> Vec<f64> {
         let mut weights = vec![0.0; self.basis[0].len()];
@@ -62,4 +72,22 @@ pub(super) fn families(frame: &Frame) -> Vec<Family> {
     add(linear, 16.0);
     add((0..count).map(unit).collect(), 12.0);
     all
+}
+
+/// For two axes: their product and one of them besides, as where each request takes something whatever its length, or each token
+/// whatever the concurrency. For when nothing simpler agrees: as likely as simpler ones they would only be asked for in vain.
+pub(super) fn besides_product(frame: &Frame) -> Vec<Family> {
+    if frame.axes() != 2 || frame.most.is_none() {
+        return Vec::new();
+    }
+    let unit = |term: usize| {
+        let mut weights = vec![0.0; product(2, 1, 1) + 1];
+        weights[term] = 1.0;
+        weights
+    };
+    let beside = |axis: usize| Family {
+        basis: vec![unit(product(2, 0, 1)), unit(axis)],
+        prior: 16.0,
+    };
+    vec![beside(0), beside(1)]
 }

@@ -10,6 +10,8 @@ pub(super) struct Frame {
     step: Vec<f64>,
     /// The largest value by axis, where it is a length or a count: coordinates times these can be added up.
     pub(super) most: Option<Vec<f64>>,
+    /// The block by axis that values are rounded up to; 1 for none.
+    pub(super) blocks: Vec<f64>,
 }
 
 impl Frame {
@@ -28,7 +30,18 @@ impl Frame {
                 most = None;
             }
         }
-        Self { first, step, most }
+        let blocks = vec![1.0; first.len()];
+        Self {
+            first,
+            step,
+            most,
+            blocks,
+        }
+    }
+
+    /// The same where values are rounded up to full blocks.
+    pub(super) fn rounded(&self, blocks: Vec<f64>) -> Self {
+        Self { blocks, ..self.clone() }
     }
 
     pub(super) fn axes(&self) -> usize {
@@ -37,8 +50,40 @@ impl Frame {
 
     /// The coordinates of a cell.
     pub(super) fn place(&self, cell: &Cell) -> Vec<f64> {
-        let sides = self.first.iter().zip(&self.step).zip(cell);
-        sides.map(|((first, step), at)| first + step * *at as f64).collect()
+        let sides = cell.iter().zip(&self.blocks).enumerate();
+        sides.map(|(axis, (at, block))| self.side(axis, *at, *block)).collect()
+    }
+
+    /// The coordinate on one axis, rounded up to full blocks of this size.
+    pub(super) fn side(&self, axis: usize, at: i64, block: f64) -> f64 {
+        let exact = self.first[axis] + self.step[axis] * at as f64;
+        match &self.most {
+            Some(most) => up(exact * most[axis], block) / most[axis],
+            None => exact,
+        }
+    }
+
+    /// The largest cell up to `last` at the same place.
+    pub(super) fn stretched(&self, cell: &Cell, last: &Cell) -> Cell {
+        let place = self.place(cell);
+        let sides = cell.iter().zip(last).zip(place).enumerate();
+        let to = |(axis, ((at, last), place)): (usize, ((&i64, &i64), f64))| {
+            let most = self.most.as_ref().map_or(1.0, |most| most[axis]);
+            let exact = (self.first[axis] + self.step[axis] * *at as f64) * most;
+            #[expect(clippy::cast_possible_truncation, reason = "less than a block")]
+            let further = (place * most - exact).round() as i64;
+            (at + further.max(0)).min(*last)
+        };
+        sides.map(to).collect()
+    }
+}
+
+/// A value in full blocks; those of 1 are any value.
+fn up(value: f64, block: f64) -> f64 {
+    if block > 1.0 {
+        (value / block - 1e-9).ceil() * block
+    } else {
+        value
     }
 }
 
@@ -51,11 +96,20 @@ fn counts(axis: &Axis) -> bool {
 
 /// The coordinates, and then the products of two, each pair once.
 pub(super) fn terms(at: &[f64]) -> Vec<f64> {
-    let mut terms = at.to_vec();
-    for (index, one) in at.iter().enumerate() {
-        terms.extend(at[index..].iter().map(|other| one * other));
-    }
+    let axes = at.len();
+    let mut terms = Vec::with_capacity(product(axes, axes - 1, axes - 1) + 1);
+    terms.extend_from_slice(at);
+    add_products(&mut terms, axes);
     terms
+}
+
+/// Adds the products to the coordinates.
+pub(super) fn add_products(terms: &mut Vec<f64>, axes: usize) {
+    for one in 0..axes {
+        for other in one..axes {
+            terms.push(terms[one] * terms[other]);
+        }
+    }
 }
 
 /// Where the product of two coordinates is among the terms.

@@ -7,8 +7,10 @@
 //! longest prompt. Simple ones get more votes (Occam's razor), and the more so the more is proven.
 
 mod agree;
+mod blocks;
 mod family;
 mod frame;
+mod program;
 mod proven;
 mod shape;
 mod steps;
@@ -17,9 +19,10 @@ mod walk;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-use self::frame::{Frame, terms};
-use self::shape::{Shape, Way};
+use self::frame::{Frame, add_products, terms};
+use self::shape::{Shape, Sheet, Way};
 use super::Lattice;
+use super::choose::between;
 use super::lattice::Cell;
 
 /// Proven places of each side that are looked at.
@@ -30,44 +33,84 @@ const MOST: usize = Votes::BITS as usize;
 /// Under which limits something holds, one bit each.
 pub(super) type Votes = u128;
 
+/// Halvings by which the reach of a limit over blocks is found, to less than a cell of any axis.
+const HALVINGS: usize = 24;
+
 /// Limits that agree with what is proven.
 #[derive(Clone, Debug)]
 pub(super) struct Guess {
-    frame: Frame,
-    shapes: Vec<Shape>,
+    last: Cell,
+    /// The first takes values as they are, the others round them up to blocks.
+    frames: Vec<Frame>,
+    drawn: Vec<Drawn>,
+    /// The weights of them all.
+    sheet: Sheet,
+    /// Whether every limit agrees with every cell, and not only nearly.
+    exact: bool,
+}
+
+/// A limit of a guess.
+#[derive(Clone, Debug)]
+struct Drawn {
+    shape: Shape,
+    /// Which frame it sees places in.
+    frame: usize,
+    /// How likely it is; all together 1.
+    weight: f64,
 }
 
 impl Guess {
     /// Limits under which the cells of `fits` fit and those of `fails` fail; none where there is no such limit, when a side is
     /// empty, or on a single axis, of which no limit knows more than its halves. The same cells give the same guess.
     pub(super) fn new(lattice: &Lattice, fits: &[Cell], fails: &[Cell]) -> Option<Self> {
+        Self::with(lattice, fits, fails, true)
+    }
+
+    /// The same of a part of what is proven, which is too little to tell blocks by.
+    pub(super) fn of_part(lattice: &Lattice, fits: &[Cell], fails: &[Cell]) -> Option<Self> {
+        Self::with(lattice, fits, fails, false)
+    }
+
+    fn with(lattice: &Lattice, fits: &[Cell], fails: &[Cell], in_blocks: bool) -> Option<Self> {
         if fits.is_empty() || fails.is_empty() || lattice.axes().len() < 2 {
             return None;
         }
-        let frame = Frame::new(lattice);
-        let places = |cells: &[Cell]| -> Vec<Vec<f64>> {
-            let step = cells.len().div_ceil(PLACES);
-            cells
-                .iter()
-                .step_by(step)
-                .map(|cell| terms(&frame.place(cell)))
-                .collect()
-        };
+        let some =
+            |cells: &[Cell]| -> Vec<Cell> { cells.iter().step_by(cells.len().div_ceil(PLACES)).cloned().collect() };
         let mut random = ChaCha8Rng::seed_from_u64(0);
-        let mut shapes = agree::agreeing(&frame, &places(fits), &places(fails), &mut random);
-        shapes.truncate(MOST);
-        (!shapes.is_empty()).then_some(Self { frame, shapes })
+        let (frames, mut drawn, exact) =
+            agree::agreeing(&Frame::new(lattice), &some(fits), &some(fails), in_blocks, &mut random);
+        drawn.truncate(MOST);
+        let all: f64 = drawn.iter().map(|drawn| drawn.weight).sum();
+        drawn.iter_mut().for_each(|drawn| drawn.weight /= all);
+        (!drawn.is_empty()).then(|| Self {
+            last: lattice.last(),
+            sheet: Sheet::new(drawn.iter().map(|drawn| &drawn.shape), &frames[0]),
+            frames,
+            drawn,
+            exact,
+        })
     }
 
     /// How many limits there are.
     pub(super) fn count(&self) -> u32 {
-        u32::try_from(self.shapes.len()).unwrap_or(Votes::BITS)
+        u32::try_from(self.drawn.len()).unwrap_or(Votes::BITS)
+    }
+
+    /// How likely a limit is, beside the others.
+    pub(super) fn weight(&self, limit: u32) -> f64 {
+        self.drawn.get(limit as usize).map_or(0.0, |drawn| drawn.weight)
     }
 
     /// Under which limits a cell fits.
     pub(super) fn votes(&self, cell: &Cell) -> Votes {
-        let terms = terms(&self.frame.place(cell));
-        let fitting = self.shapes.iter().enumerate().filter(|(_, shape)| shape.admits(&terms));
+        let terms = self.terms(cell);
+        let sums = self.sheet.sums(&terms[0]);
+        let fitting = self.drawn.iter().zip(sums).enumerate();
+        let fitting = fitting.filter(|(_, (drawn, sum))| match drawn.frame {
+            0 => drawn.shape.admits_with(&terms[0], *sum, 1.0),
+            frame => drawn.shape.admits_up_to(&terms[frame], 1.0),
+        });
         fitting.fold(0, |votes, (index, _)| votes | 1 << index)
     }
 
@@ -76,20 +119,31 @@ impl Guess {
         f64::from(votes.count_ones()) / f64::from(self.count())
     }
 
+    /// The cell, and the largest ones in its blocks where limits count in blocks: no such limit tells them apart. Limits that agree
+    /// only nearly would propose the same block again and again, cell by cell.
+    pub(super) fn stretched(&self, cell: Cell) -> Vec<Cell> {
+        if !self.exact {
+            return vec![cell];
+        }
+        let mut cells: Vec<Cell> = self.frames[1..]
+            .iter()
+            .map(|frame| frame.stretched(&cell, &self.last))
+            .collect();
+        cells.push(cell);
+        cells
+    }
+
     /// How far each limit reaches from one cell towards a harder one, in shares of that way, falling. `excess` has by how much
     /// less of itself each limit is taken to admit (see [`Guess::excess`]); empty for none.
     pub(super) fn reaches(&self, from: &Cell, to: &Cell, excess: &[f64]) -> Vec<f64> {
-        let way = Way::new(self.frame.place(from), &self.frame.place(to));
-        let reach = |(index, shape): (usize, &Shape)| shape.reach(&way, 1.0 - excess.get(index).unwrap_or(&0.0));
-        let mut reaches: Vec<f64> = self.shapes.iter().enumerate().map(reach).collect();
+        let mut reaches = self.reach(from, to, excess);
         reaches.sort_by(|a, b| b.total_cmp(a));
         reaches
     }
 
     /// How far any limit reaches from one cell towards a harder one, and how far half of them do, in shares of that way.
     pub(super) fn extent(&self, from: &Cell, to: &Cell) -> (f64, f64) {
-        let way = Way::new(self.frame.place(from), &self.frame.place(to));
-        let mut reaches: Vec<f64> = self.shapes.iter().map(|shape| shape.reach(&way, 1.0)).collect();
+        let mut reaches = self.reach(from, to, &[]);
         let most = reaches.iter().copied().fold(-1.0, f64::max);
         let middle = reaches.len() / 2;
         (most, *reaches.select_nth_unstable_by(middle, f64::total_cmp).1)
@@ -98,14 +152,59 @@ impl Guess {
     /// By how much each limit should admit less near these failing cells: twice of what it admits too much there, so that a
     /// limit that is not quite true steps back further with every failure.
     pub(super) fn excess<'a>(&self, fails: impl Iterator<Item = &'a Cell>) -> Vec<f64> {
-        let mut excess = vec![0.0; self.shapes.len()];
+        let mut excess = vec![0.0; self.drawn.len()];
         for fail in fails {
-            let terms = terms(&self.frame.place(fail));
-            for (most, shape) in excess.iter_mut().zip(&self.shapes) {
-                *most = f64::max(*most, 2.0 * shape.excess(&terms));
+            let terms = self.terms(fail);
+            for (most, drawn) in excess.iter_mut().zip(&self.drawn) {
+                *most = f64::max(*most, 2.0 * drawn.shape.excess(&terms[drawn.frame]));
             }
         }
         excess
+    }
+
+    /// The terms of a cell, as each frame has them.
+    fn terms(&self, cell: &Cell) -> Vec<Vec<f64>> {
+        self.frames.iter().map(|frame| terms(&frame.place(cell))).collect()
+    }
+
+    fn reach(&self, from: &Cell, to: &Cell, excess: &[f64]) -> Vec<f64> {
+        let way = Way::new(self.frames[0].place(from), &self.frames[0].place(to));
+        let most = |index: usize| 1.0 - excess.get(index).unwrap_or(&0.0);
+        let [constant, linear, square] = way.terms().map(|terms| self.sheet.sums(terms));
+        let reach = |(index, drawn): (usize, &Drawn)| match drawn.frame {
+            0 => drawn
+                .shape
+                .reach(&way, [constant[index], linear[index], square[index]], most(index)),
+            frame => self.frames[frame].reach(from, to, |terms| drawn.shape.admits_up_to(terms, most(index))),
+        };
+        self.drawn.iter().enumerate().map(reach).collect()
+    }
+}
+
+impl Frame {
+    /// How far something reaches that admits terms of this frame: by halving, as it goes in steps.
+    fn reach(&self, from: &Cell, to: &Cell, admits: impl Fn(&[f64]) -> bool) -> f64 {
+        let mut terms = Vec::new();
+        let mut at = |share: f64| {
+            let sides = from.iter().zip(to).enumerate();
+            let places = sides.map(|(axis, (from, to))| self.side(axis, between(*from, *to, share), self.blocks[axis]));
+            terms.clear();
+            terms.extend(places);
+            add_products(&mut terms, from.len());
+            admits(&terms)
+        };
+        if !at(0.0) {
+            return -1.0;
+        }
+        if at(1.0) {
+            return 1.0;
+        }
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..HALVINGS {
+            let middle = (low + high) / 2.0;
+            (low, high) = if at(middle) { (middle, high) } else { (low, middle) };
+        }
+        low
     }
 }
 

@@ -1,6 +1,6 @@
 //! One limit that might be the true one.
 
-use super::frame::{dot, terms};
+use super::frame::{Frame, dot, product, terms};
 
 /// A set of coordinates that holds with each of its points every easier one.
 #[derive(Clone, Debug)]
@@ -23,54 +23,95 @@ pub(super) struct Limit {
 }
 
 impl Shape {
-    /// Whether it holds a place, of which the terms are given.
-    pub(super) fn admits(&self, terms: &[f64]) -> bool {
+    /// Whether it holds a place, of which the terms are given, when the weighted sum may be at most this.
+    pub(super) fn admits_up_to(&self, terms: &[f64], most: f64) -> bool {
+        let sum = self.limit().map_or(0.0, |limit| dot(&limit.weights, terms));
+        self.admits_with(terms, sum, most)
+    }
+
+    /// The same where the weighted sum is known.
+    pub(super) fn admits_with(&self, terms: &[f64], sum: f64, most: f64) -> bool {
+        let limit = |limit: &Limit| sum <= most && within(terms, &limit.cutoffs);
         match self {
-            Shape::Limit(limit) => limit.admits(terms),
+            Shape::Limit(one) => limit(one),
             Shape::Steps(corners) => corners.iter().any(|corner| within(terms, corner)),
-            Shape::Besides(limit, corner) => limit.admits(terms) || within(terms, corner),
+            Shape::Besides(one, corner) => limit(one) || within(terms, corner),
         }
     }
 
-    /// How far it reaches from `from` towards `to`, in shares of that way; negative when not even to its beginning. `limit` is
-    /// what the weighted sum may be at most.
-    pub(super) fn reach(&self, way: &Way, most: f64) -> f64 {
+    /// How far it reaches on a way, in shares of that; negative when not even to its beginning. `sums` are the weighted sums of the
+    /// way's terms, and `most` what the sum may be at most.
+    pub(super) fn reach(&self, way: &Way, sums: [f64; 3], most: f64) -> f64 {
+        let limit = |limit: &Limit| reach(sums, most).min(way.until(&limit.cutoffs));
         match self {
-            Shape::Limit(limit) => limit.reach(way, most),
+            Shape::Limit(one) => limit(one),
             Shape::Steps(corners) => corners.iter().map(|corner| way.until(corner)).fold(-1.0, f64::max),
-            Shape::Besides(limit, corner) => limit.reach(way, most).max(way.until(corner)),
+            Shape::Besides(one, corner) => limit(one).max(way.until(corner)),
+        }
+    }
+
+    /// The limit on resources that is part of it.
+    fn limit(&self) -> Option<&Limit> {
+        match self {
+            Shape::Limit(limit) | Shape::Besides(limit, _) => Some(limit),
+            Shape::Steps(_) => None,
         }
     }
 
     /// By how much of itself it admits too much where this place fails; 0 where it does not admit it.
     pub(super) fn excess(&self, terms: &[f64]) -> f64 {
         match self {
-            Shape::Limit(limit) if limit.admits(terms) => 1.0 - dot(&limit.weights, terms),
+            Shape::Limit(limit) if self.admits_up_to(terms, 1.0) => 1.0 - dot(&limit.weights, terms),
             _ => 0.0,
         }
     }
 }
 
-impl Limit {
-    pub(super) fn admits(&self, terms: &[f64]) -> bool {
-        within(terms, &self.cutoffs) && dot(&self.weights, terms) <= 1.0
+/// How far a sum of `constant + linear × share + square × share²` stays at most `most`.
+fn reach([constant, linear, square]: [f64; 3], most: f64) -> f64 {
+    let room = most - constant;
+    if room < 0.0 {
+        return -1.0;
+    }
+    if square == 0.0 {
+        return if linear > 0.0 { room / linear } else { f64::INFINITY };
+    }
+    // The larger root, in the form that loses no digits where the square is small.
+    let root = (linear * linear + 4.0 * square * room).sqrt() + linear;
+    if root > 0.0 { 2.0 * room / root } else { f64::INFINITY }
+}
+
+/// The weights of many limits, by term and then by limit, so that one place is asked of all of them at once.
+#[derive(Clone, Debug)]
+pub(super) struct Sheet {
+    count: usize,
+    weights: Vec<f64>,
+}
+
+impl Sheet {
+    /// Shapes that are no limit on resources weigh nothing.
+    pub(super) fn new<'a>(shapes: impl ExactSizeIterator<Item = &'a Shape> + Clone, frame: &Frame) -> Self {
+        let axes = frame.axes();
+        let weight = |shape: &Shape, term: usize| shape.limit().map_or(0.0, |limit| limit.weights[term]);
+        let terms = 0..=product(axes, axes - 1, axes - 1);
+        Self {
+            count: shapes.len(),
+            weights: terms
+                .flat_map(|term| shapes.clone().map(move |shape| weight(shape, term)))
+                .collect(),
+        }
     }
 
-    fn reach(&self, way: &Way, most: f64) -> f64 {
-        let (constant, linear, square) = (
-            dot(&self.weights, &way.constant),
-            dot(&self.weights, &way.linear),
-            dot(&self.weights, &way.square),
-        );
-        let room = most - constant;
-        let sum = if room < 0.0 {
-            -1.0
-        } else {
-            // The larger root, in the form that loses no digits where the square is small.
-            let root = (linear * linear + 4.0 * square * room).sqrt() + linear;
-            if root > 0.0 { 2.0 * room / root } else { f64::INFINITY }
-        };
-        sum.min(way.until(&self.cutoffs))
+    /// The weighted sum of these terms under each limit.
+    pub(super) fn sums(&self, terms: &[f64]) -> Vec<f64> {
+        let mut sums = vec![0.0; self.count];
+        let rows = self.weights.chunks_exact(self.count).zip(terms);
+        for (weights, term) in rows.filter(|(_, term)| **term != 0.0) {
+            for (sum, weight) in sums.iter_mut().zip(weights) {
+                *sum += weight * term;
+            }
+        }
+        sums
     }
 }
 
@@ -107,6 +148,11 @@ impl Way {
         }
     }
 
+    /// What the terms on the way are made of: the constant, the linear and the square part.
+    pub(super) fn terms(&self) -> [&[f64]; 3] {
+        [&self.constant, &self.linear, &self.square]
+    }
+
     /// The share of the way that lies at or below a corner.
     fn until(&self, corner: &[f64]) -> f64 {
         let sides = self.from.iter().zip(&self.side).zip(corner);
@@ -139,9 +185,10 @@ mod tests {
             let way = Way::new(from, &to);
             let limit = Limit { weights, cutoffs };
             for shape in [Shape::Limit(limit.clone()), Shape::Steps(vec![corner.clone()]), Shape::Besides(limit, corner)] {
-                let reach = shape.reach(&way, 1.0);
+                let sums = way.terms().map(|terms| shape.limit().map_or(0.0, |limit| dot(&limit.weights, terms)));
+                let reach = shape.reach(&way, sums, 1.0);
                 prop_assume!((reach - share).abs() > 1e-9);
-                prop_assert_eq!(shape.admits(&terms(&at)), share < reach, "{:?} reaches {}", shape, reach);
+                prop_assert_eq!(shape.admits_up_to(&terms(&at), 1.0), share < reach, "{:?} reaches {}", shape, reach);
             }
         }
     }

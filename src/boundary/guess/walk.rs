@@ -22,7 +22,14 @@ const NEAREST: usize = 20;
 /// `count` draws that miss nothing by more than `slack`, begun from `firsts`; fewer where rows that the walk did not look at
 /// are missed.
 pub(super) fn draws(proven: &Proven, firsts: &[Draw], slack: f64, count: usize, random: &mut ChaCha8Rng) -> Vec<Draw> {
-    let rows = nearest(proven, &firsts[0]);
+    // Where answers are wrong, no first limit of a family may be near enough.
+    let Some(first) = firsts.first() else {
+        return Vec::new();
+    };
+    let rows = nearest(proven, first);
+    let features: Vec<Vec<f64>> = (0..first.amounts.len())
+        .map(|index| rows.iter().map(|(row, _)| row.features[index]).collect())
+        .collect();
     let mut walkers: Vec<Walker> = (0..count)
         .map(|index| Walker::new(firsts[index % firsts.len()].clone(), &rows, slack))
         .collect();
@@ -30,13 +37,12 @@ pub(super) fn draws(proven: &Proven, firsts: &[Draw], slack: f64, count: usize, 
         for index in 0..count {
             let (one, other) = (random.random_range(0..count), random.random_range(0..count));
             let pair = walkers[one].draw.amounts.iter().zip(&walkers[other].draw.amounts);
-            let direction: Vec<f64> = pair.map(|(one, other)| one - other).collect();
-            walkers[index].wander(&direction, &proven.reach, random);
+            let direction = Direction::new(pair.map(|(one, other)| one - other).collect(), &rows);
+            walkers[index].wander(&features, &direction, &proven.reach, random);
         }
     }
-    let over = |draw: &Draw, row: &Row| dot(&draw.amounts, &row.features) > 1.0 + 2.0 * slack + 1e-9;
-    let under =
-        |draw: &Draw, row: &Row| !draw.cuts(row) && dot(&draw.amounts, &row.features) < 1.0 - 2.0 * slack - 1e-9;
+    let over = |draw: &Draw, row: Row| dot(&draw.amounts, row.features) > 1.0 + 2.0 * slack + 1e-9;
+    let under = |draw: &Draw, row: Row| !draw.cuts(row) && dot(&draw.amounts, row.features) < 1.0 - 2.0 * slack - 1e-9;
     let mut draws: Vec<Draw> = walkers.into_iter().map(|walker| walker.draw).collect();
     draws.retain(|draw| {
         !proven.fits.iter().any(|row| over(draw, row)) && !proven.fails.iter().any(|row| under(draw, row))
@@ -48,12 +54,12 @@ pub(super) fn draws(proven: &Proven, firsts: &[Draw], slack: f64, count: usize, 
 }
 
 /// The rows of each side that lie nearest to a limit; true marks the fitting ones.
-fn nearest<'a>(proven: &'a Proven, first: &Draw) -> Vec<(&'a Row, bool)> {
+fn nearest<'a>(proven: &'a Proven, first: &Draw) -> Vec<(Row<'a>, bool)> {
     let mut rows = Vec::new();
     for (side, fits) in [(&proven.fits, true), (&proven.fails, false)] {
-        let mut near: Vec<(f64, &Row)> = side
+        let mut near: Vec<(f64, Row)> = side
             .iter()
-            .map(|row| ((dot(&first.amounts, &row.features) - 1.0).abs(), row))
+            .map(|row| ((dot(&first.amounts, row.features) - 1.0).abs(), row))
             .collect();
         near.sort_by(|a, b| a.0.total_cmp(&b.0));
         rows.extend(near.into_iter().take(NEAREST).map(|(_, row)| (row, fits)));
@@ -61,55 +67,78 @@ fn nearest<'a>(proven: &'a Proven, first: &Draw) -> Vec<(&'a Row, bool)> {
     rows
 }
 
+/// A way to go: by how much each amount changes, and with it the sum at every row.
+struct Direction {
+    amounts: Vec<f64>,
+    slopes: Vec<f64>,
+}
+
+impl Direction {
+    fn new(amounts: Vec<f64>, rows: &[(Row, bool)]) -> Self {
+        let slopes = rows.iter().map(|(row, _)| dot(&amounts, row.features)).collect();
+        Self { amounts, slopes }
+    }
+}
+
 /// A draw on its way.
 struct Walker<'a> {
     draw: Draw,
-    rows: &'a [(&'a Row, bool)],
+    rows: &'a [(Row<'a>, bool)],
     /// The weighted sum at every row.
     sums: Vec<f64>,
+    /// Of every row whether the sum is bound by it: that of a failing one beyond a cutoff is not.
+    binding: Vec<bool>,
     slack: f64,
 }
 
 impl<'a> Walker<'a> {
-    fn new(draw: Draw, rows: &'a [(&'a Row, bool)], slack: f64) -> Self {
-        let sums = rows.iter().map(|(row, _)| dot(&draw.amounts, &row.features)).collect();
+    fn new(draw: Draw, rows: &'a [(Row<'a>, bool)], slack: f64) -> Self {
+        let sums = rows.iter().map(|(row, _)| dot(&draw.amounts, row.features)).collect();
         Self {
             draw,
             rows,
             sums,
+            binding: vec![true; rows.len()],
             slack,
         }
     }
 
-    /// Moves at random within what agrees.
-    fn wander(&mut self, direction: &[f64], reach: &[f64], random: &mut ChaCha8Rng) {
+    /// Moves at random within what agrees; `features` are by amount, then by row.
+    fn wander(&mut self, features: &[Vec<f64>], direction: &Direction, reach: &[f64], random: &mut ChaCha8Rng) {
         self.cut(reach, random);
-        for index in 0..self.draw.amounts.len() {
-            let slopes: Vec<f64> = self.rows.iter().map(|(row, _)| row.features[index]).collect();
+        for (index, slopes) in features.iter().enumerate() {
             let amount = self.draw.amounts[index];
-            let (from, to) = self.room(&slopes, -amount, 1e3);
+            let (from, to) = self.room(slopes, -amount, 1e3);
             let (low, high) = (amount + from + SMALL, amount + to + SMALL);
             let drawn = (low * (high / low).powf(random.random::<f64>()) - SMALL).max(0.0);
             self.draw.amounts[index] = drawn;
-            self.shift(&slopes, drawn - amount);
+            self.shift(slopes, drawn - amount);
         }
-        let itself = self.draw.amounts.clone();
-        for direction in [direction, &itself] {
+        let mut here = rarity(&self.draw.amounts);
+        let itself = Direction {
+            amounts: self.draw.amounts.clone(),
+            slopes: self.sums.clone(),
+        };
+        for Direction {
+            amounts: direction,
+            slopes,
+        } in [direction, &itself]
+        {
             if direction.iter().all(|side| side.abs() < 1e-12) {
                 continue;
             }
-            let slopes: Vec<f64> = self.rows.iter().map(|(row, _)| dot(direction, &row.features)).collect();
             let (mut from, mut to) = (-1e3, 1e3);
             for (amount, side) in self.draw.amounts.iter().zip(direction) {
                 bound(&mut from, &mut to, -amount, -side);
             }
-            let (from, to) = self.room(&slopes, from, to);
+            let (from, to) = self.room(slopes, from, to);
             let step = from + (to - from) * random.random::<f64>();
             let sides = self.draw.amounts.iter().zip(direction);
             let moved: Vec<f64> = sides.map(|(amount, side)| (amount + step * side).max(0.0)).collect();
-            if random.random::<f64>().ln() < likely(&moved) - likely(&self.draw.amounts) {
-                self.draw.amounts = moved;
-                self.shift(&slopes, step);
+            let there = rarity(&moved);
+            if random.random::<f64>() * there < here {
+                (self.draw.amounts, here) = (moved, there);
+                self.shift(slopes, step);
             }
         }
     }
@@ -127,14 +156,18 @@ impl<'a> Walker<'a> {
             let share = random.random::<f64>() * (1.0 - 1e-9);
             self.draw.cutoffs[axis] = reach[axis] + (most - reach[axis]) * share;
         }
+        for (binding, (row, fits)) in self.binding.iter_mut().zip(self.rows) {
+            *binding = *fits || !self.draw.cuts(*row);
+        }
     }
 
     /// How far it can go, backward and forward, when a step changes the sums by these slopes.
     fn room(&self, slopes: &[f64], mut from: f64, mut to: f64) -> (f64, f64) {
-        for (((row, fits), sum), slope) in self.rows.iter().zip(&self.sums).zip(slopes) {
+        let rows = self.rows.iter().zip(&self.binding).zip(&self.sums).zip(slopes);
+        for ((((_, fits), binding), sum), slope) in rows {
             if *fits {
                 bound(&mut from, &mut to, sum - 1.0 - self.slack, *slope);
-            } else if !self.draw.cuts(row) {
+            } else if *binding {
                 bound(&mut from, &mut to, 1.0 - self.slack - sum, -slope);
             }
         }
@@ -151,13 +184,16 @@ impl<'a> Walker<'a> {
 /// Narrows a range of steps to those at which `value + step × slope` is not positive.
 fn bound(from: &mut f64, to: &mut f64, value: f64, slope: f64) {
     if slope > 1e-15 {
-        *to = to.min((-value / slope).max(0.0));
-    } else if slope < -1e-15 {
-        *from = from.max((-value / slope).min(0.0));
+        // A division only where it narrows.
+        if -value < *to * slope {
+            *to = (-value / slope).max(0.0);
+        }
+    } else if slope < -1e-15 && -value < *from * slope {
+        *from = (-value / slope).min(0.0);
     }
 }
 
-/// The logarithm of how likely amounts are before anything is proven.
-fn likely(amounts: &[f64]) -> f64 {
-    amounts.iter().map(|amount| -(amount + SMALL).ln()).sum()
+/// How much less likely amounts are than others before anything is proven.
+fn rarity(amounts: &[f64]) -> f64 {
+    amounts.iter().map(|amount| amount + SMALL).product()
 }

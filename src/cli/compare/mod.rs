@@ -11,7 +11,7 @@ use super::Status;
 use super::program::Program;
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::compare::{Claim, Comparison};
-use crate::report::{self, Beside, Page, SIMULATED};
+use crate::report::{self, Beside, Finding, Page, Rule, SIMULATED, Thresholds, Verdict};
 use crate::run::{Case, Found, SCHEMA, Subject, hide, import};
 use gate::Gate;
 use with::With;
@@ -38,6 +38,21 @@ pub(super) struct Args {
     /// The components or figures that the threshold is on, by name; all when absent
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "fail_above")]
     only: Vec<String>,
+    /// Exit with status 4 when a figure is beyond a limit. With a sign it is a change against the first (`p99_ttft_ms<=+5%`, `peak_memory<=+1GiB`,
+    /// `output_throughput>=-3%`, `frontier>=-2%`), without one the figure itself (`ttft_ms.p99<=200`, `volume>=60%`). In quotes, or with `=`: `p99_ttft_ms=+5%`. After `=`,
+    /// hundredths without a sign are how much worse than the first it may be: `volume=5%`. `*` and `?` stand for anything, `_` for a blank too, and CASE/NAME is one
+    /// case's figure. May be given several times
+    #[arg(long, value_name = "NAME<=LIMIT", conflicts_with = "with")]
+    threshold: Vec<String>,
+    /// Exit with status 4 when a figure without a threshold of its own is more than PCT % worse
+    #[arg(long, value_name = "PCT", value_parser = percent, conflicts_with = "with")]
+    max_regression: Option<f64>,
+    /// A figure under a threshold that one side lacks, or that a run cut short leaves open, counts as exceeded
+    #[arg(long, conflicts_with = "with")]
+    strict: bool,
+    /// Markdown for a comment on a pull request
+    #[arg(long, conflicts_with_all = ["with", "json"])]
+    markdown: bool,
     /// One JSON document, in bytes
     #[arg(long)]
     json: bool,
@@ -53,6 +68,21 @@ struct Compared {
 
 /// Compares, prints, and fails where the threshold is exceeded.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let thresholds = Thresholds {
+        rules: args
+            .threshold
+            .iter()
+            .map(|text| Rule::parse(text))
+            .collect::<Result<_>>()?,
+        most: args.max_regression,
+        strict: args.strict,
+    };
+    if args.strict && !thresholds.any() {
+        return Err(
+            Fault::usage("`--strict` says how thresholds are held, and there is none")
+                .hint("add `--threshold` or `--max-regression`"),
+        );
+    }
     let subjects: Vec<Subject> = args.subjects.iter().map(|path| open(path)).collect::<Result<_>>()?;
     let beyond = match &args.with {
         Some(with) => beside_claim(args, &subjects, with, program)?,
@@ -62,25 +92,27 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
                     Fault::usage("`--model` explains what is compared with `--with`").hint("add `--with estimate`")
                 );
             }
-            side_by_side(args, &subjects, program)?
+            side_by_side(args, &subjects, &thresholds, program)?
         }
     };
-    match args.fail_above {
-        Some(percent) if !beyond.is_empty() => {
-            let more = beyond.len().saturating_sub(LISTED);
-            let shown: Vec<&str> = beyond.iter().take(LISTED).map(String::as_str).collect();
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
-            Err(Fault::new(
-                Kind::Threshold,
-                format!("more than `--fail-above {percent}` allows: {}{more}", shown.join(", ")),
-            ))
-        }
-        _ => Ok(0),
+    if beyond.is_empty() {
+        return Ok(0);
     }
+    let more = beyond.len().saturating_sub(LISTED);
+    let shown: Vec<&str> = beyond.iter().take(LISTED).map(String::as_str).collect();
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    let what = match args.fail_above {
+        Some(percent) if !thresholds.any() => format!("more than `--fail-above {percent}` allows"),
+        _ => "beyond what the thresholds allow".to_owned(),
+    };
+    Err(Fault::new(
+        Kind::Threshold,
+        format!("{what}: {}{more}", shown.join(", ")),
+    ))
 }
 
 /// A run's folder, or a file of another tool.
@@ -176,17 +208,30 @@ fn document(one: &Compared) -> Value {
     })
 }
 
-fn side_by_side(args: &Args, subjects: &[Subject], program: &Program) -> Result<Vec<String>> {
+fn side_by_side(args: &Args, subjects: &[Subject], thresholds: &Thresholds, program: &Program) -> Result<Vec<String>> {
     if subjects.len() < 2 {
         return Err(Fault::usage("one alone cannot be compared")
             .hint("name a second run or file, or say what to compare with: --with estimate"));
     }
     let beside = Beside::of(subjects)?;
-    let mut beyond = Vec::new();
+    let judged = thresholds.judge(&beside, subjects)?;
+    for doubt in report::doubts(subjects) {
+        program.terminal.say(&format!("warning: {}", hide(&doubt)));
+    }
+    for finding in judged.findings.iter().filter(|one| one.threshold.is_some()) {
+        if let (Some(_), Verdict::NotComparable | Verdict::NoDifferenceSeen) = (&finding.why, finding.verdict) {
+            program
+                .terminal
+                .say(&hide(&format!("warning: {}: {}", exceeded(finding), finding.said())));
+        }
+    }
+    let mut beyond: Vec<String> = judged.of(Verdict::Exceeded).map(exceeded).collect();
     if let Some(percent) = args.fail_above {
         let gate = Gate(&args.only);
         gate.check(&gate::figures(&beside))?;
-        beyond = beside.beyond(percent, |name| gate.on(name));
+        beyond.extend(beside.beyond(percent, |name| gate.on(name)));
+    }
+    if args.fail_above.is_some() || thresholds.any() {
         for subject in subjects {
             for case in &subject.cases {
                 let found = case.implausible.iter();
@@ -194,23 +239,55 @@ fn side_by_side(args: &Args, subjects: &[Subject], program: &Program) -> Result<
             }
         }
     }
+    if args.markdown {
+        program
+            .terminal
+            .print(&hide(&report::markdown(subjects, &beside, &judged)))?;
+        return Ok(beyond);
+    }
     if args.json {
         let heads: Vec<Value> = subjects.iter().map(head).collect();
+        let thresholds: Vec<&str> = thresholds.rules.iter().map(|rule| rule.text.as_str()).collect();
         let document = json!({
             "schema": SCHEMA,
             "simulated": subjects.iter().any(|subject| subject.simulated),
             "subjects": heads,
+            "unlike": beside.unlike,
             "sections": beside.sections,
+            "alone": beside.alone,
+            "turned": beside.turned,
+            "advice": beside.advice,
             "notes": beside.notes,
             "fail_above": args.fail_above,
+            "thresholds": thresholds,
+            "max_regression": args.max_regression,
+            "strict": args.strict,
+            "findings": judged.findings,
             "exceeded": beyond,
         });
         print(program, &document)?;
         return Ok(beyond);
     }
-    let text = report::beside(subjects, &beside, Page::from(&program.terminal));
+    let text = report::beside(subjects, &beside, &judged, Page::from(&program.terminal));
     program.terminal.print(&hide(&text))?;
     Ok(beyond)
+}
+
+/// A finding beyond its threshold, in a few words.
+fn exceeded(finding: &Finding) -> String {
+    let (name, case) = (&finding.name, &finding.case);
+    let threshold = finding.threshold.as_deref().unwrap_or_default();
+    match finding.after.zip(finding.before) {
+        Some(_) => {
+            let apart = finding
+                .percent
+                .map_or_else(String::new, |percent| format!(" {percent:+.1} %"));
+            let why = finding.why.as_ref().filter(|_| finding.verdict == Verdict::Exceeded);
+            let why = why.map_or_else(String::new, |why| format!(" not comparable, {why}"));
+            format!("{name} of {case}{apart}{why} ({threshold})")
+        }
+        None => format!("{name} of {case} is not on both sides ({threshold})"),
+    }
 }
 
 /// A subject without its cases.
@@ -225,9 +302,11 @@ fn head(subject: &Subject) -> Value {
         "title": subject.title,
         "format": subject.format,
         "holds": subject.holds,
+        "unfinished": subject.unfinished,
         "model": subject.model,
         "engine": subject.engine,
         "simulated": subject.simulated,
+        "setup": subject.setup,
         "implausible": implausible.collect::<Vec<_>>(),
         "notes": subject.notes,
     })

@@ -1,23 +1,37 @@
-//! Fields of streamed events, read without keeping what they hold: thousands of streams are decoded at once.
+//! Fields of streamed events, read without copying what they hold: thousands of streams are decoded at once.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Whether a string field is there and not empty. Anything else (`null`, a number) counts as empty.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Filled(pub(super) bool);
+/// A string field. Anything else (`null`, a number) counts as empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl Text<'_> {
+    pub(super) fn filled(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Adds it to the text of the answer, where that is kept.
+    pub(super) fn add_to(&self, text: Option<&mut String>) {
+        if let Some(text) = text {
+            text.push_str(&self.0);
+        }
+    }
+}
 
 /// How many items an array field has; `None` where it is no array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Items(pub(super) Option<u64>);
 
-impl<'de> Deserialize<'de> for Filled {
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer
             .deserialize_any(Shape::default())
-            .map(|shape| Self(shape.filled))
+            .map(|shape| Self(shape.text))
     }
 }
 
@@ -29,22 +43,27 @@ impl<'de> Deserialize<'de> for Items {
     }
 }
 
-/// Reads any JSON value and keeps only its shape.
+/// Reads any JSON value and keeps only a string, which is borrowed where it has no escapes, or the number of items.
 #[derive(Default)]
-struct Shape {
-    filled: bool,
+struct Shape<'a> {
+    text: Cow<'a, str>,
     items: Option<u64>,
 }
 
-impl<'de> Visitor<'de> for Shape {
+impl<'de> Visitor<'de> for Shape<'de> {
     type Value = Self;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
 
+    fn visit_borrowed_str<E: Error>(mut self, text: &'de str) -> Result<Self, E> {
+        self.text = Cow::Borrowed(text);
+        Ok(self)
+    }
+
     fn visit_str<E: Error>(mut self, text: &str) -> Result<Self, E> {
-        self.filled = !text.is_empty();
+        self.text = Cow::Owned(text.to_owned());
         Ok(self)
     }
 
@@ -100,9 +119,11 @@ mod tests {
 
     #[test]
     fn shapes_are_told_without_their_content() {
-        let filled = |json: &str| serde_json::from_str::<Filled>(json).unwrap().0;
-        assert!(filled("\"a\\n\""));
-        assert!(!filled("\"\"") && !filled("null") && !filled("3") && !filled("{\"a\":[1]}"));
+        let text = |json: &str| serde_json::from_str::<Text<'_>>(json).unwrap().0.into_owned();
+        assert_eq!((text("\"a\\n\""), text("\"b\"")), ("a\n".into(), "b".into()));
+        for empty in ["\"\"", "null", "3", "{\"a\":[1]}"] {
+            assert_eq!(text(empty), "", "{empty}");
+        }
         let items = |json: &str| serde_json::from_str::<Items>(json).unwrap().0;
         assert_eq!(
             (items("[1,[2],{}]"), items("[]"), items("null")),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fields::{Filled, Items, error_text};
+use super::fields::{Items, Text, error_text};
 use crate::load::{Counts, Decode, Framing, Piece};
 
 /// Decodes `POST /completion`.
@@ -11,9 +11,9 @@ use crate::load::{Counts, Decode, Framing, Piece};
 pub(super) struct LlamaCpp;
 
 #[derive(Deserialize)]
-struct Event {
-    #[serde(default)]
-    content: Filled,
+struct Event<'a> {
+    #[serde(borrow, default)]
+    content: Text<'a>,
     #[serde(default)]
     tokens: Items,
     #[serde(default)]
@@ -35,8 +35,8 @@ impl Decode for LlamaCpp {
         Framing::Sse
     }
 
-    fn event(&mut self, _: &str, data: &str) -> Piece {
-        let event = match serde_json::from_str::<Event>(data) {
+    fn event(&mut self, _: &str, data: &str, text: Option<&mut String>) -> Piece {
+        let event = match serde_json::from_str::<Event<'_>>(data) {
             Ok(event) => event,
             Err(error) => return Piece::error(format!("an event that is no llama.cpp event: {error}")),
         };
@@ -44,7 +44,10 @@ impl Decode for LlamaCpp {
             return Piece::error(error_text(&error));
         }
         let ids = event.tokens.0.filter(|ids| *ids > 0);
-        let content = !event.stop && (event.content.0 || ids.is_some());
+        let content = !event.stop && (event.content.filled() || ids.is_some());
+        if content {
+            event.content.add_to(text);
+        }
         Piece {
             content,
             tokens: ids.filter(|_| content),
@@ -70,9 +73,9 @@ mod tests {
 
     #[test]
     fn partial_and_last_events_are_read() {
-        let partial = LlamaCpp.event("", r#"{"index":0,"content":" a","tokens":[7],"stop":false,"id_slot":-1,"tokens_predicted":1,"tokens_evaluated":4}"#);
+        let partial = LlamaCpp.event("", r#"{"index":0,"content":" a","tokens":[7],"stop":false,"id_slot":-1,"tokens_predicted":1,"tokens_evaluated":4}"#, None);
         assert_eq!((partial.content, partial.tokens, partial.finish), (true, Some(1), None));
-        let last = LlamaCpp.event("", r#"{"content":"","tokens":[],"stop":true,"stop_type":"limit","truncated":false,"tokens_predicted":8,"tokens_evaluated":4,"timings":{"prompt_n":4}}"#);
+        let last = LlamaCpp.event("", r#"{"content":"","tokens":[],"stop":true,"stop_type":"limit","truncated":false,"tokens_predicted":8,"tokens_evaluated":4,"timings":{"prompt_n":4}}"#, None);
         assert_eq!(
             (last.content, last.last, last.finish.as_deref()),
             (false, true, Some("length"))
@@ -91,11 +94,13 @@ mod tests {
         let eos = LlamaCpp.event(
             "",
             r#"{"content":"","stop":true,"stop_type":"eos","tokens_predicted":3,"tokens_evaluated":4}"#,
+            None,
         );
         assert_eq!(eos.finish.as_deref(), Some("eos"));
         let error = LlamaCpp.event(
             "",
             r#"{"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}"#,
+            None,
         );
         assert_eq!(error.error.as_deref(), Some("Context size has been exceeded."));
     }

@@ -24,7 +24,7 @@ pub enum Wire {
 
 /// A decoder for one answer.
 #[must_use]
-pub(super) fn decoder(protocol: Protocol) -> Box<dyn Decode> {
+pub fn decoder(protocol: Protocol) -> Box<dyn Decode> {
     match protocol {
         Protocol::OpenaiCompletions | Protocol::OpenaiChat => Box::new(openai::OpenAi::default()),
         Protocol::Tgi => Box::new(tgi::Tgi),
@@ -75,49 +75,4 @@ fn name(protocol: Protocol) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::PromptForm;
-
-    fn sent(protocol: Protocol, prompt: &Wire) -> Value {
-        let form = RequestForm {
-            protocol,
-            path: "/x".into(),
-            prompt: PromptForm::Text,
-            body: json!({ "n": 1 }),
-        };
-        serde_json::from_slice(&body(&form, prompt, Some("m")).unwrap()).unwrap()
-    }
-
-    #[test]
-    fn each_protocol_has_its_place_for_the_prompt() {
-        let text = Wire::Text("hi".into());
-        let ids = Wire::Tokens(vec![1, 2]);
-        assert_eq!(
-            sent(Protocol::OpenaiCompletions, &ids),
-            json!({ "n": 1, "prompt": [1, 2], "model": "m" })
-        );
-        assert_eq!(sent(Protocol::Llamacpp, &ids), json!({ "n": 1, "prompt": [1, 2] }));
-        assert_eq!(sent(Protocol::Tgi, &text), json!({ "n": 1, "inputs": "hi" }));
-        assert_eq!(
-            sent(Protocol::OpenaiChat, &text),
-            json!({ "n": 1, "messages": [{ "role": "user", "content": "hi" }], "model": "m" })
-        );
-    }
-
-    #[test]
-    fn ids_are_refused_where_they_cannot_travel() {
-        let form = RequestForm {
-            protocol: Protocol::Tgi,
-            path: "/x".into(),
-            prompt: PromptForm::Tokens,
-            body: json!({}),
-        };
-        assert!(
-            body(&form, &Wire::Tokens(vec![1]), None)
-                .unwrap_err()
-                .message
-                .contains("`tgi`")
-        );
-    }
-}
+mod tests;

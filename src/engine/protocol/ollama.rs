@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fields::{Filled, error_text};
+use super::fields::{Text, error_text};
 use crate::load::{Counts, Decode, Framing, Piece};
 
 /// Decodes `POST /api/generate`.
@@ -11,11 +11,11 @@ use crate::load::{Counts, Decode, Framing, Piece};
 pub(super) struct Ollama;
 
 #[derive(Deserialize)]
-struct Line {
-    #[serde(default)]
-    response: Filled,
-    #[serde(default)]
-    thinking: Filled,
+struct Line<'a> {
+    #[serde(borrow, default)]
+    response: Text<'a>,
+    #[serde(borrow, default)]
+    thinking: Text<'a>,
     #[serde(default)]
     done: bool,
     #[serde(default)]
@@ -33,16 +33,18 @@ impl Decode for Ollama {
         Framing::Ndjson
     }
 
-    fn event(&mut self, _: &str, data: &str) -> Piece {
-        let line = match serde_json::from_str::<Line>(data) {
+    fn event(&mut self, _: &str, data: &str, mut text: Option<&mut String>) -> Piece {
+        let line = match serde_json::from_str::<Line<'_>>(data) {
             Ok(line) => line,
             Err(error) => return Piece::error(format!("a line that is no Ollama answer: {error}")),
         };
         if let Some(error) = line.error {
             return Piece::error(error_text(&error));
         }
+        line.thinking.add_to(text.as_deref_mut());
+        line.response.add_to(text);
         Piece {
-            content: line.response.0 || line.thinking.0,
+            content: line.response.filled() || line.thinking.filled(),
             tokens: None,
             last: line.done,
             counts: Counts {
@@ -63,12 +65,13 @@ mod tests {
     fn lines_are_read() {
         assert!(
             Ollama
-                .event("", r#"{"model":"m","response":" a","done":false}"#)
+                .event("", r#"{"model":"m","response":" a","done":false}"#, None)
                 .content
         );
         let last = Ollama.event(
             "",
             r#"{"response":"","done":true,"done_reason":"length","prompt_eval_count":26,"eval_count":259}"#,
+            None,
         );
         assert_eq!((last.last, last.finish.as_deref()), (true, Some("length")));
         assert_eq!(
@@ -78,6 +81,6 @@ mod tests {
                 output: Some(259)
             }
         );
-        assert_eq!(Ollama.event("", r#"{"error":"no"}"#).error.as_deref(), Some("no"));
+        assert_eq!(Ollama.event("", r#"{"error":"no"}"#, None).error.as_deref(), Some("no"));
     }
 }

@@ -1,9 +1,12 @@
 //! The events of the OpenAI protocols, completions and chat: `choices`, `usage`, and an `error` within a stream of status 200.
 
+use std::fmt;
+
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::fields::{Filled, Items, error_text};
+use super::fields::{Items, Text, error_text};
 use crate::load::{Counts, Decode, Framing, Piece};
 
 /// Decodes `POST /v1/completions` and `POST /v1/chat/completions`.
@@ -14,25 +17,58 @@ pub(super) struct OpenAi {
 }
 
 #[derive(Deserialize)]
-struct Event {
-    #[serde(default)]
-    choices: Vec<Choice>,
+struct Event<'a> {
+    #[serde(borrow, default)]
+    choices: Choices<'a>,
     #[serde(default)]
     usage: Option<Usage>,
     #[serde(default)]
     error: Option<Value>,
-    #[serde(default)]
-    object: Option<String>,
+    #[serde(borrow, default)]
+    object: Text<'a>,
     #[serde(default)]
     message: Option<Value>,
 }
 
+/// The items of `choices`: one, unless several answers were asked for. The first needs no allocation.
+#[derive(Default)]
+struct Choices<'a> {
+    first: Option<Choice<'a>>,
+    others: Vec<Choice<'a>>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Choices::default())
+    }
+}
+
+impl<'de> Visitor<'de> for Choices<'de> {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of choices")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut choices: A) -> Result<Self, A::Error> {
+        self.first = choices.next_element()?;
+        while let Some(choice) = choices.next_element()? {
+            self.others.push(choice);
+        }
+        Ok(self)
+    }
+}
+
 #[derive(Deserialize)]
-struct Choice {
-    #[serde(default)]
-    text: Filled,
-    #[serde(default)]
-    delta: Option<Delta>,
+struct Choice<'a> {
+    #[serde(borrow, default)]
+    text: Text<'a>,
+    #[serde(borrow, default)]
+    delta: Option<Delta<'a>>,
     #[serde(default)]
     token_ids: Items,
     #[serde(default)]
@@ -41,10 +77,13 @@ struct Choice {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Delta {
-    content: Filled,
-    reasoning: Filled,
-    reasoning_content: Filled,
+struct Delta<'a> {
+    #[serde(borrow)]
+    content: Text<'a>,
+    #[serde(borrow)]
+    reasoning: Text<'a>,
+    #[serde(borrow)]
+    reasoning_content: Text<'a>,
     tool_calls: Items,
 }
 
@@ -61,7 +100,7 @@ impl Decode for OpenAi {
         Framing::Sse
     }
 
-    fn event(&mut self, name: &str, data: &str) -> Piece {
+    fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> Piece {
         if data.trim() == "[DONE]" {
             return Piece {
                 last: true,
@@ -73,8 +112,8 @@ impl Decode for OpenAi {
                 serde_json::from_str(data).map_or_else(|_| data.to_owned(), |error| error_text(&error)),
             );
         }
-        match serde_json::from_str::<Event>(data) {
-            Ok(event) => self.piece(event),
+        match serde_json::from_str::<Event<'_>>(data) {
+            Ok(event) => self.piece(event, text),
             // transformers writes its error without JSON escapes.
             Err(_) => match data.trim_start().strip_prefix("{\"error\":") {
                 Some(rest) => Piece::error(rest.trim_matches(|c: char| c.is_whitespace() || "\"}".contains(c))),
@@ -85,23 +124,23 @@ impl Decode for OpenAi {
 }
 
 impl OpenAi {
-    fn piece(&mut self, event: Event) -> Piece {
+    fn piece(&mut self, event: Event<'_>, mut text: Option<&mut String>) -> Piece {
         if let Some(error) = event.error.filter(|error| !error.is_null()) {
             return Piece::error(error_text(&error));
         }
-        if event.object.as_deref() == Some("error") {
+        if event.object.0 == "error" {
             return Piece::error(event.message.as_ref().map_or_else(|| "error".to_owned(), error_text));
         }
         let mut piece = Piece::default();
         let mut ids = None;
-        let of_a_choice = !event.choices.is_empty();
-        for choice in event.choices {
+        let of_a_choice = event.choices.first.is_some();
+        for choice in event.choices.first.into_iter().chain(event.choices.others) {
             let delta = choice.delta.unwrap_or_default();
-            piece.content |= choice.text.0
-                || delta.content.0
-                || delta.reasoning.0
-                || delta.reasoning_content.0
-                || delta.tool_calls.0.is_some_and(|calls| calls > 0);
+            for part in [choice.text, delta.reasoning, delta.reasoning_content, delta.content] {
+                piece.content |= part.filled();
+                part.add_to(text.as_deref_mut());
+            }
+            piece.content |= delta.tool_calls.0.is_some_and(|calls| calls > 0);
             ids = choice.token_ids.0.or(ids);
             piece.finish = choice.finish_reason.or(piece.finish);
         }
@@ -135,7 +174,7 @@ mod tests {
     use super::*;
 
     fn piece(data: &str) -> Piece {
-        OpenAi::default().event("", data)
+        OpenAi::default().event("", data, None)
     }
 
     #[test]
@@ -143,11 +182,10 @@ mod tests {
         let mut decoder = OpenAi::default();
         let first = decoder.event(
             "",
-            r#"{"choices":[{"index":0,"text":"a b","token_ids":[5,6],"finish_reason":null}],"usage":{"prompt_tokens":9,"completion_tokens":2}}"#,
-        );
+            r#"{"choices":[{"index":0,"text":"a b","token_ids":[5,6],"finish_reason":null}],"usage":{"prompt_tokens":9,"completion_tokens":2}}"#, None);
         assert!(first.content && first.finish.is_none());
         assert_eq!((first.tokens, first.counts.input), (Some(2), Some(9)));
-        let last = decoder.event("", r#"{"choices":[{"text":"","finish_reason":"length"}]}"#);
+        let last = decoder.event("", r#"{"choices":[{"text":"","finish_reason":"length"}]}"#, None);
         assert_eq!(
             (last.content, last.finish.as_deref(), last.tokens),
             (false, Some("length"), None)
@@ -155,9 +193,10 @@ mod tests {
         let usage = decoder.event(
             "",
             r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}"#,
+            None,
         );
         assert_eq!((usage.content, usage.counts.output), (false, Some(2)));
-        assert!(decoder.event("", "[DONE]").last);
+        assert!(decoder.event("", "[DONE]", None).last);
     }
 
     #[test]
@@ -165,7 +204,7 @@ mod tests {
         let mut decoder = OpenAi::default();
         let tokens = |decoder: &mut OpenAi, total: u64| {
             let data = format!(r#"{{"choices":[{{"text":"x"}}],"usage":{{"completion_tokens":{total}}}}}"#);
-            decoder.event("", &data).tokens
+            decoder.event("", &data, None).tokens
         };
         assert_eq!(tokens(&mut decoder, 1), Some(1));
         assert_eq!(tokens(&mut decoder, 3), Some(2));
@@ -197,7 +236,7 @@ mod tests {
         );
         assert_eq!(error(r#"{"object":"error","message":"bad"}"#), "bad");
         assert_eq!(error("{\"error\": \"CUDA \"oom\" at\nline\"}"), "CUDA \"oom\" at\nline");
-        assert_eq!(OpenAi::default().event("error", "down").error.unwrap(), "down");
+        assert_eq!(OpenAi::default().event("error", "down", None).error.unwrap(), "down");
         assert!(error("<html>").contains("no JSON"));
     }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fields::error_text;
+use super::fields::{Text, error_text};
 use crate::load::{Counts, Decode, Framing, Piece};
 
 /// Decodes `POST /generate_stream`.
@@ -11,13 +11,19 @@ use crate::load::{Counts, Decode, Framing, Piece};
 pub(super) struct Tgi;
 
 #[derive(Deserialize)]
-struct Event {
-    #[serde(default)]
-    token: Option<serde::de::IgnoredAny>,
+struct Event<'a> {
+    #[serde(borrow, default)]
+    token: Option<Token<'a>>,
     #[serde(default)]
     details: Option<Details>,
     #[serde(default)]
     error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Token<'a> {
+    #[serde(borrow, default)]
+    text: Text<'a>,
 }
 
 #[derive(Deserialize)]
@@ -35,13 +41,16 @@ impl Decode for Tgi {
         Framing::Sse
     }
 
-    fn event(&mut self, _: &str, data: &str) -> Piece {
-        let event = match serde_json::from_str::<Event>(data) {
+    fn event(&mut self, _: &str, data: &str, text: Option<&mut String>) -> Piece {
+        let event = match serde_json::from_str::<Event<'_>>(data) {
             Ok(event) => event,
             Err(error) => return Piece::error(format!("an event that is no TGI event: {error}")),
         };
         if let Some(error) = event.error {
             return Piece::error(error_text(&error));
+        }
+        if let Some(token) = &event.token {
+            token.text.add_to(text);
         }
         let details = event.details;
         Piece {
@@ -64,9 +73,9 @@ mod tests {
 
     #[test]
     fn real_events_are_read() {
-        let token = Tgi.event("", r#"{"index":4,"token":{"id":18979,"text":"x","logprob":-6.28125,"special":false},"generated_text":null,"details":null}"#);
+        let token = Tgi.event("", r#"{"index":4,"token":{"id":18979,"text":"x","logprob":-6.28125,"special":false},"generated_text":null,"details":null}"#, None);
         assert_eq!((token.content, token.tokens, token.last), (true, Some(1), false));
-        let last = Tgi.event("", r#"{"index":5,"token":{"id":26345,"text":"y","logprob":-7.34375,"special":false},"generated_text":"xy","details":{"finish_reason":"length","generated_tokens":5,"seed":null,"input_length":5}}"#);
+        let last = Tgi.event("", r#"{"index":5,"token":{"id":26345,"text":"y","logprob":-7.34375,"special":false},"generated_text":"xy","details":{"finish_reason":"length","generated_tokens":5,"seed":null,"input_length":5}}"#, None);
         assert!(last.content && last.last);
         assert_eq!(last.finish.as_deref(), Some("length"));
         assert_eq!(
@@ -80,7 +89,7 @@ mod tests {
 
     #[test]
     fn an_error_comes_with_status_200() {
-        let error = Tgi.event("", r#"{"error":"Model is overloaded","error_type":"overloaded"}"#);
+        let error = Tgi.event("", r#"{"error":"Model is overloaded","error_type":"overloaded"}"#, None);
         assert_eq!(error.error.as_deref(), Some("Model is overloaded"));
     }
 }

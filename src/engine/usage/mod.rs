@@ -26,6 +26,8 @@ use stage::Parties;
 pub struct Usage {
     /// `nvml`, `amd`, `host` or `sim`: what is looked at.
     pub source: Option<String>,
+    /// Seconds from the launch until it was ready; none for an engine that ran already.
+    pub start_seconds: Option<f64>,
     /// Before the start; none for an engine that ran already.
     pub baseline: Option<Stage>,
     /// Ready, and idle until the first request.
@@ -151,6 +153,9 @@ impl Engine {
     pub(super) fn ready_life(&self, life: &mut Life, server: &Server) -> Result<()> {
         self.learn_processes(life, server)?;
         life.ready = Some(Instant::now());
+        if !life.joined {
+            life.usage.start_seconds = life.began.map(|began| began.elapsed().as_secs_f64());
+        }
         Ok(())
     }
 

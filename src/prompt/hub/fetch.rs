@@ -62,7 +62,7 @@ impl Hub {
     pub(super) fn not_cached(&self, model: &ModelId, file: &str, purpose: Purpose) -> Fault {
         Fault::missing(
             format!(
-                "`{file}` of `{model}` is not in the cache `{}`, and HF_HUB_OFFLINE is set",
+                "`{file}` of `{model}` is not in the cache `{}`, and the hub is not asked (HF_HUB_OFFLINE, or `offline`)",
                 self.cache.display()
             ),
             purpose.while_offline(),

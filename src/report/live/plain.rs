@@ -11,6 +11,9 @@ const PER_SECOND: u32 = 10;
 /// Seconds between two lines that tell how much is left.
 const BETWEEN: u64 = 30;
 
+/// How long nothing may be said.
+const SILENT: Duration = Duration::from_secs(60);
+
 /// Phases that are not worth a line: what follows says the same.
 const UNSAID: [&str; 4] = ["loading", "probing", "stopping", "stopped"];
 
@@ -22,11 +25,30 @@ pub(super) struct Plain {
     hidden: usize,
     /// When it was last told how much is left.
     told: Duration,
+    /// When the last line was.
+    last: Duration,
 }
 
 impl Plain {
     /// The lines that an event is worth, `elapsed` after the start.
     pub(super) fn lines(&mut self, event: &Event, elapsed: Duration) -> Vec<String> {
+        let lines = self.worth(event, elapsed);
+        if !lines.is_empty() {
+            self.last = elapsed;
+        }
+        lines
+    }
+
+    /// Nothing has happened for long: whoever reads must not think that it hangs.
+    pub(super) fn still(&mut self, doing: &str, since: Duration, elapsed: Duration) -> Option<String> {
+        if elapsed < self.last + SILENT {
+            return None;
+        }
+        self.last = elapsed;
+        Some(format!("[{}] still {doing}, for {}", Clock(elapsed), Clock(since)))
+    }
+
+    fn worth(&mut self, event: &Event, elapsed: Duration) -> Vec<String> {
         let at = Clock(elapsed);
         match event {
             Event::Phase { phase, .. } if UNSAID.contains(&phase.as_str()) => Vec::new(),
@@ -136,6 +158,17 @@ mod tests {
         );
         assert!(plain.lines(&left(Some(80.0)), 59 * second).is_empty());
         assert_eq!(plain.lines(&left(Some(80.0)), 60 * second).len(), 1);
+    }
+
+    #[test]
+    fn a_long_silence_is_broken_once_a_minute() {
+        let mut plain = Plain::default();
+        let second = Duration::from_secs(1);
+        assert_eq!(plain.lines(&point(7), 10 * second).len(), 1);
+        assert_eq!(plain.still("loading vllm", 9 * second, 69 * second), None);
+        let line = plain.still("loading vllm", 61 * second, 70 * second);
+        assert_eq!(line.as_deref(), Some("[1:10] still loading vllm, for 1:01"));
+        assert_eq!(plain.still("loading vllm", 62 * second, 71 * second), None);
     }
 
     #[test]

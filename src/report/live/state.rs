@@ -1,21 +1,44 @@
-//! How far a run is, as lines of text.
+//! How far a run is, as lines of text that fit a terminal.
 
 use std::time::Duration;
 
-use crate::boundary::Moves;
-use crate::report::{Bytes, Clock, Count};
+use console::{measure_text_width, truncate_str};
+use serde_json::Value;
+
+use super::best::Best;
+use super::recent::Recent;
+use super::screen::TICK;
+use crate::boundary::{Moves, Point};
+use crate::report::spark::{bar, spark};
+use crate::report::{Bytes, Clock, Count, Page};
 use crate::run::Event;
+
+/// Columns of the memory bar, and of the curve beside it, at most.
+const BAR: usize = 20;
+const CURVE: usize = 30;
+
+/// A phase that began less long ago is not timed.
+const NEW: Duration = Duration::from_secs(2);
 
 /// How far a run is.
 #[derive(Debug, Default)]
 pub(super) struct State {
     phase: String,
     detail: String,
+    /// When the phase began.
+    since: Duration,
+    /// The point under way, and since when.
+    asked: Option<(String, Duration)>,
     points: usize,
     fits: usize,
     fails: usize,
+    best: Best,
     progress: Option<Progress>,
     memory: Option<(u64, u64)>,
+    recent: Recent,
+    loading: Option<String>,
+    warnings: usize,
+    warning: String,
     simulated: bool,
 }
 
@@ -38,11 +61,34 @@ impl State {
             Event::Phase { phase, detail } => {
                 self.phase.clone_from(phase);
                 self.detail.clone_from(detail);
+                self.since = elapsed;
+                self.loading = None;
             }
-            Event::Point { moves, .. } => {
+            Event::Began { kind, args } if kind == "probe" => {
+                let point = serde_json::from_value::<Point>(args["point"].clone());
+                self.asked = point.ok().map(|point| (point.to_string(), elapsed));
+            }
+            Event::Done { kind, .. } if kind == "probe" => self.asked = None,
+            Event::Boundary { axes, .. } => self.best.over(axes),
+            Event::Loading {
+                done,
+                issued,
+                expected,
+                per_second,
+            } => {
+                let of = expected.map_or_else(String::new, |expected| format!(" of {expected}"));
+                let running = issued.saturating_sub(*done);
+                self.loading = Some(format!(
+                    "requests: {done}{of} done; {running} under way; {per_second:.1} a second"
+                ));
+            }
+            Event::Point { moves, point, .. } => {
                 self.points += 1;
                 match moves {
-                    Moves::Fits => self.fits += 1,
+                    Moves::Fits => {
+                        self.fits += 1;
+                        self.best.fits(point);
+                    }
                     Moves::Fails => self.fails += 1,
                     Moves::None => {}
                 }
@@ -66,7 +112,19 @@ impl State {
                     left: seconds_left.and_then(|left| Duration::try_from_secs_f64(left).ok()),
                 });
             }
-            Event::Memory { used, total } => self.memory = Some((*used, *total)),
+            Event::Memory { used, total } => {
+                self.memory = Some((*used, *total));
+                self.recent.push(elapsed, *used);
+            }
+            Event::Engine { info } => {
+                // Of an engine whose memory was not seen yet, at least how much there is.
+                let total = info.get("memory_total").and_then(Value::as_u64);
+                self.memory = self.memory.or_else(|| total.map(|total| (0, total)));
+            }
+            Event::Warning { text } => {
+                self.warnings += 1;
+                self.warning.clone_from(text);
+            }
             _ => {}
         }
     }
@@ -76,39 +134,113 @@ impl State {
         !std::mem::replace(&mut self.simulated, true)
     }
 
-    /// What the run is doing.
-    pub(super) fn doing(&self) -> String {
+    /// What the run is doing, and since when.
+    pub(super) fn doing(&self, elapsed: Duration) -> (String, Duration) {
+        let doing = match self.phase.as_str() {
+            "" => "running the script".to_owned(),
+            phase => format!("{phase} {}", self.detail).trim_end().to_owned(),
+        };
+        (doing, elapsed.saturating_sub(self.since))
+    }
+
+    /// Everything, in lines that fit the page.
+    pub(super) fn lines(&self, elapsed: Duration, page: Page) -> Vec<String> {
+        let mut lines = self.head(elapsed, page);
+        if let Some((point, since)) = &self.asked
+            && !self.detail.contains(point.as_str())
+        {
+            lines.extend(flow(
+                &[
+                    format!("point {point}"),
+                    format!("for {}", Clock(elapsed.saturating_sub(*since))),
+                ],
+                page,
+            ));
+        }
+        if let Some(loading) = &self.loading {
+            let parts: Vec<String> = loading.split("; ").map(str::to_owned).collect();
+            lines.extend(flow(&parts, page));
+        }
+        if self.points > 0 || self.progress.is_some() {
+            lines.extend(flow(&self.found(elapsed), page));
+        }
+        if let Some(best) = self.best.told() {
+            lines.extend(flow(&[format!("largest that fits: {best}")], page));
+        }
+        lines.extend(self.memory(elapsed, page));
+        if self.warnings > 0 {
+            let count = Count(self.warnings, "warning");
+            lines.extend(flow(&[format!("{count}, the latest: {}", self.warning)], page));
+        }
+        lines
+    }
+
+    /// The clock and what the run is doing, in two lines where one is too short.
+    fn head(&self, elapsed: Duration, page: Page) -> Vec<String> {
+        let spinner: Vec<char> = page.pick("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\").chars().collect();
+        let turn = usize::try_from(elapsed.as_millis() / TICK.as_millis()).unwrap_or_default();
         let mark = if self.simulated { "SIMULATED " } else { "" };
-        format!("{mark}{} {}", self.phase, self.detail).trim_end().to_owned()
+        let (doing, since) = self.doing(elapsed);
+        let clock = format!("{} {} {mark}", spinner[turn % spinner.len()], Clock(elapsed));
+        let lasts = match since {
+            since if since < NEW || self.phase.is_empty() => String::new(),
+            since => format!(", for {}", Clock(since)),
+        };
+        let whole = format!("{clock}{doing}{lasts}");
+        if measure_text_width(&whole) <= page.width || self.detail.is_empty() {
+            return vec![cut(&whole, page.width, page)];
+        }
+        let first = format!("{clock}{}{lasts}", self.phase);
+        vec![
+            cut(&first, page.width, page),
+            cut(&format!("  {}", self.detail), page.width, page),
+        ]
     }
 
     /// Points, verdicts, what is proven, time left.
-    pub(super) fn found(&self, elapsed: Duration) -> String {
+    fn found(&self, elapsed: Duration) -> Vec<String> {
         let expected = self.progress.as_ref().and_then(|progress| progress.expected);
-        let mut line = match expected {
+        let mut parts = vec![match expected {
             Some(expected) => format!("{} of about {expected} points", self.points),
             None => Count(self.points, "point").to_string(),
-        };
+        }];
         if self.points > 0 {
-            line.push_str(&format!(": {} fit, {} fail", self.fits, self.fails));
             let unclear = self.points - self.fits - self.fails;
-            if unclear > 0 {
-                line.push_str(&format!(", {unclear} unclear"));
-            }
+            let unclear = if unclear > 0 {
+                format!(", {unclear} unclear")
+            } else {
+                String::new()
+            };
+            parts.push(format!("{} fit, {} fail{unclear}", self.fits, self.fails));
         }
         if let Some(progress) = &self.progress {
-            line.push_str(&format!("; {:.0} % proven", 100.0 * progress.coverage));
+            parts.push(format!("{:.0} % proven", 100.0 * progress.coverage));
         }
         if let Some(left) = self.left(elapsed) {
-            line.push_str(&format!("; about {} left", Clock(left)));
+            parts.push(format!("about {} left", Clock(left)));
         }
-        line
+        parts
     }
 
-    /// Memory in use.
-    pub(super) fn memory(&self) -> Option<String> {
-        let (used, total) = self.memory?;
-        Some(format!("memory {} of {}", Bytes(used), Bytes(total)))
+    /// Memory in use, as a bar up to what there is, and how it was just now.
+    fn memory(&self, elapsed: Duration, page: Page) -> Vec<String> {
+        let Some((used, total)) = self.memory.filter(|(_, total)| *total > 0) else {
+            return Vec::new();
+        };
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        let share = used as f64 / total as f64;
+        let said = format!("  memory {} of {}", Bytes(used), Bytes(total));
+        let room = page.width.saturating_sub(measure_text_width(&said) + 2);
+        if room < 6 {
+            return vec![cut(&said, page.width, page)];
+        }
+        let bar = bar(share, room.min(BAR), page);
+        let room = (room - measure_text_width(&bar)).saturating_sub(2);
+        let curve = match room {
+            0..6 => String::new(),
+            room => spark(&self.recent.heights(elapsed, total, room.min(CURVE)), page),
+        };
+        vec![format!("{said}  {bar}  {curve}").trim_end().to_owned()]
     }
 
     /// What the strategy expects, else the probes that are left, at the pace of those since it first told; what an earlier life did is no pace.
@@ -127,71 +259,29 @@ impl State {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::boundary::{Point, Verdict};
-
-    fn progress(done: u64) -> Event {
-        Event::Progress {
-            done,
-            expected: Some(40),
-            coverage: 0.5,
-            seconds_left: None,
+/// Parts in one line, or in as many as the page makes of them; only a part that is wider than a line is cut.
+fn flow(parts: &[String], page: Page) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if measure_text_width(line) + 2 + measure_text_width(part) <= page.width => {
+                line.push_str("; ");
+                line.push_str(part);
+            }
+            _ => lines.push(cut(&format!("  {part}"), page.width, page)),
         }
     }
-
-    fn point(moves: Moves) -> Event {
-        Event::Point {
-            boundary: 0,
-            point: Point::default().with("input", 1),
-            verdict: Verdict::Ok,
-            cause: None,
-            moves,
-            answer: serde_json::Value::Null,
-        }
-    }
-
-    #[test]
-    fn the_lines_say_how_far_it_is() {
-        let mut state = State::default();
-        let second = Duration::from_secs(1);
-        assert_eq!(state.found(second), "0 points");
-        state.learn(
-            &Event::Phase {
-                phase: "loading".into(),
-                detail: "vllm".into(),
-            },
-            second,
-        );
-        assert_eq!(state.doing(), "loading vllm");
-        // A resumed run begins with what it had: its pace is that of the new probes only.
-        state.learn(&progress(20), 10 * second);
-        state.learn(&point(Moves::Fits), 20 * second);
-        state.learn(&point(Moves::None), 20 * second);
-        state.learn(&progress(22), 30 * second);
-        assert!(state.turned_simulated() && !state.turned_simulated());
-        assert_eq!(
-            state.found(40 * second),
-            "2 of about 40 points: 1 fit, 0 fail, 1 unclear; 50 % proven; about 2:50 left"
-        );
-        let estimate = Event::Progress {
-            done: 22,
-            expected: Some(40),
-            coverage: 0.5,
-            seconds_left: Some(600.0),
-        };
-        state.learn(&estimate, 30 * second);
-        assert!(state.found(40 * second).ends_with("; about 9:50 left"));
-        assert!(state.doing().starts_with("SIMULATED"));
-        assert_eq!(state.memory(), None);
-        state.learn(
-            &Event::Memory {
-                used: 1 << 30,
-                total: 2 << 30,
-            },
-            second,
-        );
-        assert_eq!(state.memory().as_deref(), Some("memory 1.0 GiB of 2.0 GiB"));
-    }
+    lines
 }
+
+/// One line of a text, no wider than this.
+fn cut(text: &str, most: usize, page: Page) -> String {
+    let plain: String = text
+        .chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect();
+    truncate_str(&plain, most, page.pick("…", "~")).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Shade;
 use crate::boundary::{Axis, Boundary, Class, Easier, Moves, Point, Scalar, Scale};
 use crate::fault::Result;
 use crate::report::advice::position;
@@ -54,9 +55,15 @@ pub(super) fn count(axis: &Axis, most: usize) -> usize {
     .max(1)
 }
 
-/// What is known of a point.
-pub(super) fn class(boundary: &Boundary, point: &Point) -> Result<Class> {
-    boundary.classify(point)
+/// What is known of a point, and of an open one whether it is predicted to fit.
+pub(super) fn shade(boundary: &Boundary, point: &Point) -> Result<Shade> {
+    Ok(match boundary.classify(point)? {
+        Class::Fits => Shade::Fits,
+        Class::Fails if boundary.is_in_band(point)? => Shade::Band,
+        Class::Fails => Shade::Fails,
+        Class::Unknown if boundary.is_likely(point)? => Shade::Likely,
+        Class::Unknown => Shade::Open,
+    })
 }
 
 /// What the probes said, by cell. Where several share one, a failing one is shown, then a fitting one.

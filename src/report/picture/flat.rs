@@ -37,7 +37,7 @@ pub(super) fn draw(boundary: &Boundary, x: &Axis, y: &Axis, through: &Point, pag
                     let mut point = through.clone();
                     point.0.insert(x.name().to_owned(), cells::middle(x, column, columns));
                     point.0.insert(y.name().to_owned(), cells::middle(y, row, rows));
-                    fill(cells::class(boundary, &point)?, page)
+                    fill(cells::shade(boundary, &point)?, page)
                 }
             };
             line.push_str(&cell);

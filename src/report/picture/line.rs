@@ -24,7 +24,7 @@ pub(super) fn draw(boundary: &Boundary, axis: &Axis, page: Page) -> Result<Vec<S
                 .map_or_else(|| " ".to_owned(), |said| mark(*said, page)),
         );
         let point = Point([(axis.name().to_owned(), cells::middle(axis, column, columns))].into());
-        line.push_str(&fill(cells::class(boundary, &point)?, page));
+        line.push_str(&fill(cells::shade(boundary, &point)?, page));
     }
     Ok(vec![
         format!("{}{}", " ".repeat(LEFT), axis.name()),

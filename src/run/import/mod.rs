@@ -60,3 +60,38 @@ pub fn read(path: &Path) -> Result<Subject> {
     }
     Ok(subject)
 }
+
+/// A CSV text as its heading and the cells of each row.
+///
+/// # Errors
+///
+/// What is wrong with it, in words.
+pub fn sheet(text: &str) -> std::result::Result<(Vec<String>, Vec<Vec<String>>), String> {
+    let columns = csv::columns(text).ok_or("it is empty")?;
+    let rows = csv::rows(text)?.into_iter();
+    let cells = |row: csv::Row| {
+        columns
+            .iter()
+            .map(|name| row.get(name).cloned().unwrap_or_default())
+            .collect()
+    };
+    let rows = rows.map(cells).collect();
+    Ok((columns, rows))
+}
+
+/// The rows of a CSV text as maps: what reads as a number is one, an empty cell is nothing.
+///
+/// # Errors
+///
+/// What is wrong with it, in words.
+pub(super) fn table(text: &str) -> std::result::Result<Vec<serde_json::Map<String, serde_json::Value>>, String> {
+    let cell = |text: String| match serde_json::from_str(&text) {
+        Ok(number @ serde_json::Value::Number(_)) => number,
+        _ if text.is_empty() => serde_json::Value::Null,
+        _ => serde_json::Value::String(text),
+    };
+    let rows = csv::rows(text)?.into_iter();
+    Ok(rows
+        .map(|row| row.into_iter().map(|(name, text)| (name, cell(text))).collect())
+        .collect())
+}

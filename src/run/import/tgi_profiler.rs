@@ -91,7 +91,7 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
     let mut case = Case::named("lengths");
     case.figure("points", Some(to_f64(points.len())), Unit::Count);
     case.figure("succeeded", Some(to_f64(ok.count)), Unit::Count);
-    case.figure("failed", Some(to_f64(unclear.count)), Unit::Count);
+    case.figure("not_succeeded", Some(to_f64(unclear.count)), Unit::Count);
     case.figure("largest_total_that_succeeded", ok.largest, Unit::Tokens);
     case.figure("smallest_total_that_failed", unclear.smallest, Unit::Tokens);
     case.facts = Facts {
@@ -105,7 +105,7 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
         boundary: axes.map(|axes| FoundBoundary {
             described: json!({ "axes": axes }),
             points,
-            report: None,
+            ..FoundBoundary::default()
         }),
         cases: vec![case],
         notes: notes(&file),

@@ -13,7 +13,7 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{fault, remove};
+use super::{fault, remove, word};
 use crate::fault::Result;
 use crate::runtime::claims::Claims;
 use crate::runtime::state::{Exit, State};
@@ -59,10 +59,14 @@ impl Container {
             return Ok(State::Exited(exit));
         }
         let state = self.inside.state().await?;
+        self.keep(&state);
+        Ok(state)
+    }
+
+    fn keep(&self, state: &State) {
         if let Some(exit) = state.exit() {
             *self.exit.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit.clone());
         }
-        Ok(state)
     }
 
     pub(in crate::runtime) async fn wait(&self) -> Result<Exit> {
@@ -82,7 +86,8 @@ impl Container {
         }
         if self.state().await?.exit().is_none() {
             self.end(grace).await?;
-            self.state().await?;
+            // Whoever killed it now, it was not for its memory: nothing more is to be heard.
+            self.keep(&self.inside.seen().await?);
         }
         remove::remove(&self.inside.docker, &self.inside.id).await?;
         *removed = true;
@@ -120,13 +125,21 @@ impl Inside {
         Self { docker, id }
     }
 
-    /// Whether it lives; a container that somebody removed has ended in an unknown way.
+    /// Whether it lives; a container that somebody removed has ended in an unknown way. Of one that was killed a moment ago it is waited for that the daemon tells by whom.
     pub(in crate::runtime) async fn state(&self) -> Result<State> {
-        match self.inspect().await {
-            Ok(Some(state)) => Ok(as_state(state)),
-            Ok(None) => Ok(State::Exited(Exit::default())),
-            Err(fault) => Err(fault),
+        let Some(state) = self.inspect().await? else {
+            return Ok(State::Exited(Exit::default()));
+        };
+        if word::awaited(&self.docker, &self.id, &state).await {
+            return self.seen().await;
         }
+        Ok(as_state(state))
+    }
+
+    /// The same, as it is seen now.
+    async fn seen(&self) -> Result<State> {
+        let state = self.inspect().await?;
+        Ok(state.map_or_else(|| State::Exited(Exit::default()), as_state))
     }
 
     /// Returns when it may have ended.

@@ -32,6 +32,17 @@ pub(super) async fn ensure(docker: &Docker, image: &str, context: &StartContext)
     })
 }
 
+/// Whether an image is here, so that a start pulls nothing.
+///
+/// # Errors
+///
+/// `missing` without a Docker daemon that answers; `usage` for what is no image reference.
+pub async fn is_here(image: &str) -> Result<bool> {
+    names::check_image(image)?;
+    let docker = super::connect().await?;
+    Ok(inspect(&docker, &names::with_tag(image)).await?.is_some())
+}
+
 async fn inspect(docker: &Docker, reference: &str) -> Result<Option<Image>> {
     match docker.inspect_image(reference).await {
         Ok(found) => Ok(Some(Image {

@@ -16,11 +16,13 @@ mod orphans;
 mod pull;
 mod remove;
 mod start;
+mod word;
 
 pub(super) use connect::connect;
 pub use connect::{Daemon, look};
 pub(super) use container::{Container, Inside};
 pub(super) use fault::explain;
+pub use image::is_here;
 pub(super) use logs::follow;
 pub(super) use model_path::model;
 pub(super) use names::check_container as check_name;

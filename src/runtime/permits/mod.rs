@@ -11,10 +11,13 @@ use std::path::{Path, PathBuf};
 
 use url::{Host, Url};
 
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Kind, Result};
 
 /// The words that `--allow` knows, as its help shows them.
 const WORDS: [&str; 7] = ["token", "process", "exec", "code", "image", "mount", "net"];
+
+/// The largest file that is read for a script, in bytes.
+const LARGEST_FILE: u64 = 256 << 20;
 
 /// What the user allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,8 +31,8 @@ pub struct Permits {
     mounts: Vec<(PathBuf, Access)>,
     hosts: Vec<String>,
     containers: Vec<String>,
-    // Results of other tools, canonical files.
-    results: Vec<PathBuf>,
+    // Canonical files.
+    files: Vec<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,11 +110,11 @@ impl Permits {
         true
     }
 
-    /// Counts a file of results named on the command line as allowed for reading, alone. False when there is no such file.
-    pub fn name_results(&mut self, file: &Path) -> bool {
-        let found = canonical(file);
-        self.results.extend(found.iter().cloned());
-        found.is_ok()
+    /// Counts a file named on the command line as allowed for reading, alone. False when there is no such file.
+    pub fn name_file(&mut self, file: &Path) -> bool {
+        let found = canonical(file).ok().filter(|file| file.is_file());
+        self.files.extend(found.iter().cloned());
+        found.is_some()
     }
 
     /// Whether requests may go to this address: loopback, or what the user allowed or named.
@@ -183,23 +186,47 @@ impl Permits {
         self.check_path(path, Access::Read)
     }
 
-    /// The real path of a file of results that a script may read.
+    /// The real path of a file that a script names and may read: a trace, prompts, results of another tool. `option` is the parameter by which
+    /// a user would name it.
     ///
     /// # Errors
     ///
-    /// `usage` when it is not there; `not_allowed`, unless the user named it or allowed its folder.
-    pub fn check_results(&self, file: &Path) -> Result<PathBuf> {
+    /// `usage` when it is not there; `not_allowed`, unless the user named it on the command line, in whatever parameter, or allowed its folder.
+    pub fn check_file(&self, file: &Path, option: &str) -> Result<PathBuf> {
         let real = canonical(file)?;
-        if self.results.contains(&real) {
+        if self.files.contains(&real) {
             return Ok(real);
         }
         self.check_read(&real).map_err(|fault| {
             let folder = real.parent().unwrap_or(&real).display();
             fault.hint(format!(
-                "name it on the command line with `--set resume_from={}`, or allow its folder with `--allow mount={folder}`",
+                "name it on the command line with `--set {option}={}`, or allow its folder with `--allow mount={folder}`",
                 file.display()
             ))
         })
+    }
+
+    /// The text of a file that [`Permits::check_file`] allows, up to 256 MiB of UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// As there; `limit` for a larger file; `usage` for one that is not text.
+    pub fn read_file(&self, file: &Path, option: &str) -> Result<String> {
+        let real = self.check_file(file, option)?;
+        let size = std::fs::metadata(&real)
+            .map_err(|error| Fault::io(&real, &error))?
+            .len();
+        if size > LARGEST_FILE {
+            return Err(
+                Fault::new(Kind::Limit, format!("`{}` has {} MiB", file.display(), size >> 20)).hint(format!(
+                    "at most {} MiB are read: give a part of it",
+                    LARGEST_FILE >> 20
+                )),
+            );
+        }
+        let bytes = std::fs::read(&real).map_err(|error| Fault::io(&real, &error))?;
+        String::from_utf8(bytes)
+            .map_err(|_| Fault::usage(format!("`{}` is not text", file.display())).hint("give a file of UTF-8 text"))
     }
 
     /// A model or tokenizer as a script names it. What is there, beside the script in `home` or where the program was started, must lie

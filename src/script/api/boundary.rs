@@ -25,7 +25,7 @@ pub(super) fn to_point(map: &Map) -> Result<Point> {
     map.iter().map(coordinate).collect::<Result<_>>().map(Point)
 }
 
-fn from_scalar(scalar: Scalar) -> Dynamic {
+pub(super) fn from_scalar(scalar: Scalar) -> Dynamic {
     match scalar {
         Scalar::Int(value) => value.into(),
         Scalar::Float(value) => value.into(),
@@ -40,7 +40,7 @@ pub(super) fn from_point(point: &Point) -> Dynamic {
     coordinates.collect::<Map>().into()
 }
 
-fn from_points(points: &[Point]) -> Array {
+pub(super) fn from_points(points: &[Point]) -> Array {
     points.iter().map(from_point).collect()
 }
 
@@ -146,6 +146,9 @@ pub mod boundary {
     }
 
     /// Records what a probe of `point` answered, and tells what that says of the point: `"fits"`, `"fails"` or `"none"`.
+    ///
+    /// A point may be recorded again: all its answers are kept, and one that failed makes it unsafe, however often it fitted besides
+    /// (see `map.band()`).
     ///
     /// `answer` is a verdict (`"ok"`, `"oom"`, `"refused"`, `"preempted"`, `"queued"`, `"start_failed"`, `"timeout"`, `"short_output"`,
     /// `"error"`), or a map with `verdict` and perhaps `cause`, `output` (tokens produced) and `evidence`: a probe's result as it is.
@@ -266,7 +269,7 @@ pub mod boundary {
     }
 
     /// What is proven of a point: `"fits"` when it, or a harder one, was seen to fit; `"fails"` when it, or an easier one,
-    /// was seen to fail; `"unknown"` otherwise.
+    /// was seen to fail, if only once of several times; `"unknown"` otherwise. `predict` tells what to expect then.
     ///
     /// # Example
     ///
@@ -293,30 +296,6 @@ pub mod boundary {
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn recorded(map: &mut BoundaryHandle, point: Map) -> Caught<bool> {
         Ok(map.lock().recorded(&to_point(&point)?)?)
-    }
-
-    /// What to expect of a point: `#{ verdict, low, high }`. `verdict` is what is proven, or else what the place of the point
-    /// in the open stretch of the ray from the smallest corner lets expect; `low` is the hardest point of that ray that is
-    /// proven to fit and `high` the easiest proven not to, `()` where there is none. `classify` tells only what is proven.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: [0, 100] }, #{});
-    /// map.record(#{ input: 50 }, "ok");
-    /// map.record(#{ input: 70 }, "oom");
-    /// let guess = map.predict(#{ input: 55 });
-    /// assert(guess.verdict == "fits" && guess.low.input == 50 && guess.high.input == 70);
-    /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
-    pub fn predict(map: &mut BoundaryHandle, point: Map) -> Caught<Map> {
-        let prediction = map.lock().predict(&to_point(&point)?)?;
-        let end = |point: Option<Point>| maybe(point, |point| from_point(&point));
-        Ok(Map::from([
-            ("verdict".into(), prediction.verdict.name().into()),
-            ("low".into(), end(prediction.low)),
-            ("high".into(), end(prediction.high)),
-        ]))
     }
 
     /// What is known on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the hardest
@@ -360,25 +339,6 @@ pub mod boundary {
             .into_iter()
             .map(|(axis, width)| (axis.into(), from_scalar(width)))
             .collect())
-    }
-
-    /// Pairs `#{ fits, fails }` of points that contradict monotonicity: the first fits though the second, which is nowhere
-    /// harder, fails. At most a thousand. The failing point is believed: nothing at or above it is called fitting.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: [0, 100] }, #{});
-    /// map.record(#{ input: 50 }, "ok");
-    /// map.record(#{ input: 40 }, "oom");
-    /// assert(map.conflicts() == [#{ fits: #{ input: 50 }, fails: #{ input: 40 } }]);
-    /// ```
-    #[rhai_fn(volatile, pure)]
-    pub fn conflicts(map: &mut BoundaryHandle) -> Array {
-        let pair = |(fits, fails): &(Point, Point)| -> Dynamic {
-            Map::from([("fits".into(), from_point(fits)), ("fails".into(), from_point(fails))]).into()
-        };
-        map.lock().conflicts().iter().map(pair).collect()
     }
 
     /// How the lattice points of the box divide: `#{ fits, fails, clipped, open, total }`. `clipped` lies beyond a length

@@ -33,7 +33,7 @@ fn tell(
 #[export_module]
 pub mod effort {
     /// What the points that the boundary held before a resume had cost, in recording order: `#{ point, verdict, probes, starts, seconds,
-    /// gpu_seconds, report }`, retries included; `report` is what the engine reported of its bounds, `()` where nothing. A search adds `spent: #{ probes, starts, seconds, gpu_seconds }` to the answers that it records; from others it is
+    /// gpu_seconds, report, peak }`, retries included; `report` is what the engine reported of its bounds, and `peak` the most memory that was in use, in bytes, `()` where nothing. A search adds `spent: #{ probes, starts, seconds, gpu_seconds }` to the answers that it records; from others it is
     /// read as far as they tell it themselves.
     ///
     /// # Errors
@@ -59,6 +59,7 @@ pub mod effort {
                 ("seconds".into(), spent.seconds.into()),
                 ("gpu_seconds".into(), spent.gpu_seconds.into()),
                 ("report".into(), report.unwrap_or(Dynamic::UNIT)),
+                ("peak".into(), spent.peak.map_or(Dynamic::UNIT, Dynamic::from)),
             ])
             .into())
         };

@@ -151,32 +151,6 @@ pub mod methods {
         ask(&context, engine, point, options)
     }
 
-    /// Keeps requests of one shape under way and tells what came of it, in figures.
-    ///
-    /// Options: `concurrency` (requests at once), `requests` (in all), `input` and `output` (tokens of each), `duration` (seconds after
-    /// which what is unfinished is cut off), `timeout` (seconds that each request may take). The answer is `#{ issued, completed, failed, cut_off,
-    /// duration, request_throughput, output_throughput, total_token_throughput, ttft_ms, tpot_ms, itl_ms, e2el_ms }`, rates by the second; each latency
-    /// is a map with `mean`, `median`, `std`, `p50`, `p90`, `p95`, `p99`, `p99_9` and `ci` (95 % interval of the mean), `()` where the sample
-    /// cannot support the figure.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for a wrong option; `engine` when no start serves such requests.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
-    /// let load = engine.load(#{ concurrency: 2, requests: 6, input: 128, output: 8 });
-    /// assert(load.issued == 6 && load.completed == 6 && load.ttft_ms.p99 == ());
-    /// ```
-    #[rhai_fn(return_raw, volatile)]
-    pub fn load(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.load(crate::script::options(options)?)?)?)
-    }
-
     /// Sends one prompt, a text or an array of token ids, and tells what came back: `#{ complete, input, output, finish, error, http_status,
     /// ttft_ms, tpot_ms, e2el_ms }`. 16 tokens are generated. The engine is started where needed.
     ///
@@ -218,6 +192,31 @@ pub mod methods {
     ) -> Caught<Dynamic> {
         let options = crate::script::options(options)?;
         deliver(&context, engine, &prompt, options)
+    }
+
+    /// What a start would need, and whether it is here; starts nothing and pulls nothing. An engine that was attached to is asked whether it is ready.
+    ///
+    /// The answer is `#{ runtime, simulated, image, image_here, command, devices, missing, withheld }`: `image` would be pulled where `image_here` is false, and both are
+    /// `()` without Docker; `command` is that of a process; `devices` are its GPUs, `#{ id, name, total }` each, in bytes, `[]` where none is seen; `missing` lists what keeps
+    /// it from starting, `#{ kind, message, hint }` each, what the user did not allow included; `withheld` what it would start without.
+    ///
+    /// # Errors
+    ///
+    /// None for what is missing.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let needs = engines::launch("sim", #{}).needs();
+    /// assert(needs.simulated && needs.missing == [] && needs.devices[0].total > 0);
+    /// let needs = engines::launch("sim", #{ profile: "no-such-profile" }).needs();
+    /// assert(needs.missing[0].kind == "usage");
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn needs(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
+        host(&context).meter.reset();
+        Ok(to_script(&engine.0.needs()?)?)
     }
 
     /// Memory in use now: `#{ used, total, source, per_gpu, processes }` in bytes; `source` is `nvml`, `amd`, `host` or `sim`; `()` where
@@ -278,8 +277,9 @@ pub mod methods {
         Ok(to_script(&engine.0.usage()?)?)
     }
 
-    /// The state of the engine's queue now: `#{ running, waiting, kv_usage, preemptions }`, `kv_usage` from 0 to 1, `()` where it is
-    /// unknown.
+    /// The state of the engine's queue now, and what it counted since its start: `#{ running, waiting, kv_usage, preemptions, prefix_queries,
+    /// prefix_hits, prompt_tokens, generated_tokens, finished }`, `kv_usage` from 0 to 1, `()` where it is unknown. What was looked up in the
+    /// prefix cache and found there is in tokens, of TensorRT-LLM in blocks; `finished` counts requests by how they ended.
     ///
     /// # Example
     ///

@@ -7,16 +7,24 @@
 mod assert;
 mod boundary;
 mod docker;
+mod draw;
 mod effort;
 mod engine;
 mod estimate;
+mod experiment;
 mod fault;
+mod files;
 mod gpu;
+mod load;
+mod loading;
 mod memory;
+mod memory_model;
 mod params;
+mod plot;
 mod probe;
 mod process;
 mod prompt;
+mod proof;
 mod record;
 mod report;
 mod results;
@@ -42,6 +50,8 @@ pub(super) fn register(engine: &mut Engine) {
     );
     engine.register_global_module(exported_module!(assert::assert).into());
     engine.register_global_module(exported_module!(boundary::boundary).into());
+    engine.register_static_module("draw", exported_module!(draw::draw).into());
+    engine.register_global_module(exported_module!(proof::proof).into());
     engine.register_global_module(exported_module!(effort::effort).into());
     name_type::<super::engine_handle::EngineHandle>(
         engine,
@@ -50,7 +60,10 @@ pub(super) fn register(engine: &mut Engine) {
     );
     engine.register_static_module("engine", exported_module!(self::engine::engine).into());
     engine.register_global_module(exported_module!(self::engine::methods).into());
+    engine.register_global_module(exported_module!(loading::loading).into());
+    engine.register_static_module("files", exported_module!(files::files).into());
     engine.register_global_module(exported_module!(self::estimate::estimate).into());
+    engine.register_global_module(exported_module!(self::experiment::experiment).into());
     engine.register_global_module(exported_module!(strategy::strategy).into());
     name_type::<Fault>(engine, "Fault", "What went wrong, as `catch` gets it from a primitive.");
     engine.register_global_module(exported_module!(fault::fault).into());
@@ -60,10 +73,18 @@ pub(super) fn register(engine: &mut Engine) {
         "A parameter as `param` declares it: its default and what it means.",
     );
     engine.register_static_module("gpu", exported_module!(gpu::gpu).into());
+    engine.register_static_module("load", exported_module!(self::load::load).into());
     engine.register_global_module(exported_module!(memory::memory).into());
+    name_type::<super::memory_model::ModelHandle>(
+        engine,
+        "MemoryModel",
+        "A model of the memory that points take, fitted to the peaks of some: a prediction, never a proof.",
+    );
+    engine.register_global_module(exported_module!(memory_model::memory_model).into());
     engine.register_global_module(exported_module!(params::params).into());
     engine.register_static_module("probe", exported_module!(probe::probe).into());
     engine.register_global_module(exported_module!(probe::methods).into());
+    engine.register_static_module("plot", exported_module!(self::plot::plot).into());
     engine.register_static_module("prompt", exported_module!(prompt::prompt).into());
     engine.register_global_module(exported_module!(record::record).into());
     engine.register_global_module(exported_module!(report::report).into());

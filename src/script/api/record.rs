@@ -1,10 +1,11 @@
 //! What a script says and keeps while it runs.
 
 use rhai::plugin::*;
+use rhai::{Array, Map};
 
 use crate::fault::Fault;
 use crate::run::Event;
-use crate::script::{Caught, from_script, host};
+use crate::script::{Caught, from_script, host, options, to_script};
 
 /// What a script says and keeps while it runs.
 #[export_module]
@@ -30,6 +31,46 @@ pub mod record {
         let value = from_script(&value).map_err(|fault| fault.while_doing(format!("record `{name}`")))?;
         let name = name.to_owned();
         Ok(host.run.note(Event::Record { name, value })?)
+    }
+
+    /// Keeps rows of figures as `tables/NAME.csv` and `tables/NAME.json` in the run's folder, in the place of those kept under that name before: call it again
+    /// with every new row. Gives the path of the CSV file, `()` where the run leaves no folder.
+    ///
+    /// Rows are maps. The columns named come first in the CSV file; every other key follows, those of maps within a row with dots.
+    ///
+    /// # Errors
+    ///
+    /// `usage` when the name is no plain word, or a row no map; `io` when a file cannot be written.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// keep_table("levels", ["concurrency", "tokens_per_second"], [#{ concurrency: 1, tokens_per_second: 60.5 }]);
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn keep_table(context: NativeCallContext, name: &str, columns: Array, rows: Array) -> Caught<Dynamic> {
+        let map = Map::from([("columns".into(), columns.into()), ("rows".into(), rows.into())]);
+        let Table { columns, rows } = options(map)?;
+        let path = host(&context).run.keep_table(name, &columns, &rows)?;
+        Ok(path.map_or(Dynamic::UNIT, |path| path.display().to_string().into()))
+    }
+
+    /// The rows of a CSV file in the run's own folder, as maps: a table of `keep_table` (`"tables/NAME.csv"`), or what a load left (its `timeline.file`). Numbers are numbers,
+    /// an empty cell is `()`; `[]` where the run leaves no folder.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed` for a file elsewhere; `io` when it is no table.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// keep_table("levels", [], [#{ concurrency: 1 }]);
+    /// for row in read_table("tables/levels.csv") { assert(row.concurrency == 1); }
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn read_table(context: NativeCallContext, file: &str) -> Caught<Dynamic> {
+        Ok(to_script(&host(&context).run.read_table(file)?)?)
     }
 
     /// Tells the reader of the run something, as `print` does.
@@ -84,4 +125,12 @@ pub mod record {
     pub fn warn(context: NativeCallContext, text: &str) -> Caught<()> {
         Ok(host(&context).run.warn(text)?)
     }
+}
+
+/// What `keep_table` takes.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    columns: Vec<String>,
+    rows: Vec<serde_json::Map<String, serde_json::Value>>,
 }

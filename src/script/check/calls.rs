@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rhai::Position;
 
-use super::outline::{Call, Outline};
+use super::outline::{Call, Outline, Parameters};
 use crate::fault::{Fault, Kind};
 use crate::script::nearest::nearest;
 use crate::script::signature::{Signature, forms, is_name};
@@ -35,7 +35,11 @@ pub(super) fn complaints(
             found.push((fault, call.at));
         }
     }
-    if let Some((variable, declared)) = &outline.params {
+    if let Some(Parameters {
+        variable,
+        names: Some(declared),
+    }) = &outline.params
+    {
         for (on, property, at) in &outline.reads {
             if on == variable && !declared.contains(property) {
                 let fault = Fault::new(Kind::Compile, format!("the script declares no parameter `{property}`"));

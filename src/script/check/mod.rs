@@ -7,7 +7,7 @@
 mod calls;
 mod outline;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub fn check(host: &Arc<Host>, script: &Path) -> Vec<Diagnostic> {
         natives: natives(&engine),
         engine,
         host,
-        root: &main.root,
+        main: &main,
         files: BTreeMap::new(),
         under_way: Vec::new(),
         found: Vec::new(),
@@ -68,7 +68,7 @@ fn open(script: &Path) -> Result<Main, Fault> {
 struct Checker<'a> {
     engine: Engine,
     host: &'a Arc<Host>,
-    root: &'a Path,
+    main: &'a Main,
     natives: Vec<Signature>,
     /// What every file looked at so far exports.
     files: BTreeMap<String, Vec<Signature>>,
@@ -90,7 +90,12 @@ impl Checker<'_> {
                 return None;
             }
         };
-        let outline = Outline::of(&ast);
+        let mut outline = Outline::of(&ast);
+        if let Some(params) = &mut outline.params
+            && source.key == self.main.source.key
+        {
+            params.names = params.names.take().or_else(|| self.described());
+        }
         self.under_way.push(source.key.to_string());
         let mut modules = BTreeMap::new();
         for import in &outline.imports {
@@ -117,9 +122,15 @@ impl Checker<'_> {
         Some(exports)
     }
 
+    /// The names of the script's parameters, as it declares them when it is evaluated up to there.
+    fn described(&self) -> Option<BTreeSet<String>> {
+        let declared = describe(self.host, self.main).ok()?;
+        Some(declared.into_iter().map(|param| param.name).collect())
+    }
+
     /// What an import leads to; nothing when it leads nowhere, which is complained about.
     fn import(&mut self, importer: &Source, path: &str, at: Position) -> Option<Vec<Signature>> {
-        let found = match locate(self.root, Some(&importer.key), path) {
+        let found = match locate(&self.main.root, Some(&importer.key), path) {
             Ok(found) => found,
             Err(fault) => {
                 self.complain(importer, fault, at);

@@ -14,10 +14,18 @@ pub(super) struct Outline {
     pub(super) calls: Vec<Call>,
     /// Keys of map literals and assigned properties: what is called as a method may be a closure kept there.
     pub(super) keys: BTreeSet<String>,
-    /// `let p = params(#{ … })`: the variable and the parameters.
-    pub(super) params: Option<(String, BTreeSet<String>)>,
+    /// `let p = params(#{ … })`.
+    pub(super) params: Option<Parameters>,
     /// `p.x`: variable, property and where.
     pub(super) reads: Vec<(String, String, Position)>,
+}
+
+/// The parameters that the file declares.
+pub(super) struct Parameters {
+    /// The variable that holds their values.
+    pub(super) variable: String,
+    /// Their names; nothing where they are not written out, as in `params(engines::parameters() + #{ … })`.
+    pub(super) names: Option<BTreeSet<String>>,
 }
 
 /// A function that the file defines.
@@ -78,8 +86,13 @@ impl Outline {
             }
             Stmt::FnCall(call, at) => self.call(call, false, *at),
             Stmt::Var(var, _, _) => {
-                if let Some(names) = declared(&var.1) {
-                    self.params = Some((var.0.as_str().to_owned(), names));
+                if let Expr::FnCall(call, _) = &var.1
+                    && call.name == "params"
+                {
+                    self.params = Some(Parameters {
+                        variable: var.0.as_str().to_owned(),
+                        names: call.args.first().and_then(written_out),
+                    });
                 }
             }
             _ => {}
@@ -119,13 +132,10 @@ impl Outline {
     }
 }
 
-/// The parameters in `params(#{ … })`.
-fn declared(expr: &Expr) -> Option<BTreeSet<String>> {
-    let Expr::FnCall(call, _) = expr else { return None };
-    match (call.name.as_str(), call.args.first()) {
-        ("params", Some(Expr::Map(map, _))) => Some(map.0.iter().map(|(key, _)| key.as_str().to_owned()).collect()),
-        _ => None,
-    }
+/// The keys of a map literal.
+fn written_out(expr: &Expr) -> Option<BTreeSet<String>> {
+    let Expr::Map(map, _) = expr else { return None };
+    Some(map.0.iter().map(|(key, _)| key.as_str().to_owned()).collect())
 }
 
 /// The property that comes right after a dot.

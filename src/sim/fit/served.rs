@@ -26,6 +26,7 @@ fn forty_eight_streams_take_as_long_preempt_and_fill_the_cache_as_measured() {
             rows: 1,
             input: 6000,
             output: 512,
+            cached: 0,
         });
     }
     let mut fullest: f64 = 0.0;

@@ -86,7 +86,7 @@ fn admitted(service: &Arc<Service>, body: &Body) -> Result<(Reader, Events), Ref
         least: 0,
     };
     let output = admit::output(service, ask)?;
-    let reader = Reader::new(service.submit(rows, input, output));
+    let reader = Reader::new(service.submit(rows, input, output, 0));
     let events = Events {
         request: reader.id(),
         input,

@@ -23,9 +23,14 @@ pub(super) fn page(service: &Service) -> Response {
         Engine::Llamacpp | Engine::Ollama => llamacpp(&snapshot),
     };
     let mut text = String::from("# SIMULATED\n");
+    let mut named = "";
     for (name, kind, labels, value) in samples {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "# TYPE {name} {kind}\n{name}{labels} {value:?}\n");
+        if name != named {
+            named = name;
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "# TYPE {name} {kind}");
+        }
+        let _ = writeln!(text, "{name}{labels} {value:?}");
     }
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
@@ -69,6 +74,18 @@ fn vllm(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
             counters.preemptions as f64,
         ),
         (
+            "vllm:prefix_cache_queries_total",
+            "counter",
+            labels.clone(),
+            snapshot.prefixes.0 as f64,
+        ),
+        (
+            "vllm:prefix_cache_hits_total",
+            "counter",
+            labels.clone(),
+            snapshot.prefixes.1 as f64,
+        ),
+        (
             "vllm:prompt_tokens_total",
             "counter",
             labels.clone(),
@@ -85,6 +102,18 @@ fn vllm(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
             "counter",
             finished("length"),
             counters.finished as f64,
+        ),
+        (
+            "vllm:request_success_total",
+            "counter",
+            finished("abort"),
+            counters.cancelled as f64,
+        ),
+        (
+            "vllm:request_success_total",
+            "counter",
+            finished("error"),
+            counters.failed as f64,
         ),
         ("vllm:cache_config_info", "gauge", config, 1.0),
     ]
@@ -115,6 +144,24 @@ fn sglang(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
             counters.prompt_tokens as f64,
         ),
         (
+            "sglang:cached_tokens_total",
+            "counter",
+            labels(),
+            snapshot.prefixes.1 as f64,
+        ),
+        (
+            "sglang:num_requests_total",
+            "counter",
+            labels(),
+            (counters.finished + counters.cancelled + counters.failed) as f64,
+        ),
+        (
+            "sglang:num_aborted_requests_total",
+            "counter",
+            labels(),
+            counters.cancelled as f64,
+        ),
+        (
             "sglang:generation_tokens_total",
             "counter",
             labels(),
@@ -137,6 +184,21 @@ fn tgi(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
         ),
         ("tgi_request_count", "counter", none(), counters.submitted as f64),
         ("tgi_request_success", "counter", none(), counters.finished as f64),
+        ("tgi_request_failure", "counter", none(), counters.failed as f64),
+        // The sums of its histograms.
+        (
+            "tgi_request_input_length_sum",
+            "counter",
+            none(),
+            counters.finished_tokens.0 as f64,
+        ),
+        (
+            "tgi_request_generated_tokens_sum",
+            "counter",
+            none(),
+            counters.finished_tokens.1 as f64,
+        ),
+        ("tgi_request_skipped_tokens_sum", "counter", none(), 0.0),
     ]
 }
 
@@ -152,6 +214,7 @@ fn llamacpp(snapshot: &Snapshot) -> Vec<Sample> {
             none(),
             counters.prompt_tokens as f64,
         ),
+        ("llamacpp:prompt_tokens_cached_total", "counter", none(), 0.0),
         (
             "llamacpp:tokens_predicted_total",
             "counter",

@@ -60,7 +60,9 @@ async fn failing(State(service): State<Arc<Service>>, request: Request, next: Ne
     }
     let refused = service.setup.misbehave.fail_request.as_ref();
     let status = refused.and_then(|failed| StatusCode::from_u16(failed.status?).ok());
-    if let (Some(failed), Some(status)) = (refused, status.filter(|_| request.method() == Method::POST)) {
+    if let (Some(failed), Some(status)) = (refused, status.filter(|_| request.method() == Method::POST))
+        && service.is_concerned()
+    {
         service.fail(failed);
         return (status, failed.message.clone().unwrap_or_default()).into_response();
     }

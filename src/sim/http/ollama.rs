@@ -116,7 +116,7 @@ fn admitted(service: &Arc<Service>, body: &Body) -> Result<(Reader, Lines), Refu
         least: 0,
     };
     let output = admit::output(service, ask)?;
-    let reader = Reader::new(service.submit(1, input, output));
+    let reader = Reader::new(service.submit(1, input, output, 0));
     let lines = Lines {
         model: body.model.clone(),
         input,

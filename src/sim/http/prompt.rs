@@ -1,11 +1,12 @@
 //! A prompt as it travels: text, token ids, or several of either. Ids are counted as they are read, never kept: the simulated
-//! engine needs their number only.
+//! engine needs their number, and for its prefix cache the names of their heads.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 use super::refusal::Refusal;
+use crate::sim::prefixes::Heads;
 use crate::sim::service::Service;
 
 /// A prompt.
@@ -13,8 +14,8 @@ use crate::sim::service::Service;
 pub(super) enum Prompt {
     /// Text.
     Text(String),
-    /// So many token ids.
-    Ids(u64),
+    /// Token ids.
+    Ids(Heads),
     /// Several prompts.
     Several(Vec<Prompt>),
 }
@@ -24,8 +25,8 @@ impl Prompt {
     pub(super) fn size(&self, service: &Service) -> Result<(u64, u64), Refusal> {
         let engine = service.setup.profile.engine;
         match self {
-            Self::Ids(0) => Err(Refusal::bad(engine, "prompt is empty")),
-            Self::Ids(count) => Ok((1, *count)),
+            Self::Ids(ids) if ids.tokens() == 0 => Err(Refusal::bad(engine, "prompt is empty")),
+            Self::Ids(ids) => Ok((1, ids.tokens())),
             Self::Text(text) => {
                 let count = service.counter.count(text, true);
                 count
@@ -45,6 +46,22 @@ impl Prompt {
                 }
                 Ok((sizes.len() as u64, *first))
             }
+        }
+    }
+}
+
+impl Prompt {
+    /// The names of its heads, for an engine that keeps what it read; none of several prompts.
+    pub(super) fn heads(&self, service: &Service) -> Option<Heads> {
+        match self {
+            Self::Ids(ids) => Some(ids.clone()),
+            Self::Text(text) => {
+                let mut heads = Heads::default();
+                let tokens = service.counter.tokens(text, true).ok()?;
+                tokens.iter().for_each(|token| heads.push(u64::from(token.id)));
+                Some(heads)
+            }
+            Self::Several(_) => None,
         }
     }
 }
@@ -69,14 +86,14 @@ impl<'de> Visitor<'de> for PromptVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Prompt, A::Error> {
-        let (mut ids, mut several) = (0, Vec::new());
+        let (mut ids, mut several) = (Heads::default(), Vec::new());
         while let Some(item) = items.next_element::<Item>()? {
             match item {
-                Item::Id => ids += 1,
+                Item::Id(id) => ids.push(id),
                 Item::Prompt(prompt) => several.push(prompt),
             }
         }
-        match (ids, several.is_empty()) {
+        match (ids.tokens(), several.is_empty()) {
             (_, true) => Ok(Prompt::Ids(ids)),
             (0, false) => Ok(Prompt::Several(several)),
             _ => Err(A::Error::custom("token ids and prompts are mixed")),
@@ -85,7 +102,7 @@ impl<'de> Visitor<'de> for PromptVisitor {
 }
 
 enum Item {
-    Id,
+    Id(u64),
     Prompt(Prompt),
 }
 
@@ -104,8 +121,8 @@ impl<'de> Visitor<'de> for ItemVisitor {
         f.write_str("a token id or a prompt")
     }
 
-    fn visit_u64<E: Error>(self, _id: u64) -> Result<Item, E> {
-        Ok(Item::Id)
+    fn visit_u64<E: Error>(self, id: u64) -> Result<Item, E> {
+        Ok(Item::Id(id))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Item, E> {
@@ -124,12 +141,14 @@ mod tests {
     #[test]
     fn every_form_of_a_prompt_is_read_and_mixtures_are_refused() {
         let read = |text: &str| serde_json::from_str::<Prompt>(text);
+        let ids = |ids: &[u64]| {
+            let mut heads = Heads::default();
+            ids.iter().for_each(|id| heads.push(*id));
+            Prompt::Ids(heads)
+        };
         assert_eq!(read("\"a b\"").unwrap(), Prompt::Text("a b".to_owned()));
-        assert_eq!(read("[1, 2, 3]").unwrap(), Prompt::Ids(3));
-        assert_eq!(
-            read("[[1], [2]]").unwrap(),
-            Prompt::Several(vec![Prompt::Ids(1), Prompt::Ids(1)])
-        );
+        assert_eq!(read("[1, 2, 3]").unwrap(), ids(&[1, 2, 3]));
+        assert_eq!(read("[[1], [2]]").unwrap(), Prompt::Several(vec![ids(&[1]), ids(&[2])]));
         assert!(read("[1, \"a\"]").is_err());
         assert!(read("[-1]").is_err());
         assert!(read("{}").is_err());

@@ -25,11 +25,15 @@ pub(super) enum Part {
     Failed(String),
     /// Nothing more comes and nobody says why.
     Cut,
+    /// The connection is closed.
+    Broken,
 }
 
 /// Reads an answer.
 pub(super) struct Reader {
     ticket: Ticket,
+    // It is one of those that go wrong.
+    wrong: bool,
     produced: u64,
     held: u64,
 }
@@ -37,6 +41,7 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(ticket: Ticket) -> Self {
         Self {
+            wrong: ticket.service.setup.misbehave.concerns(ticket.id),
             ticket,
             produced: 0,
             held: 0,
@@ -68,6 +73,8 @@ impl Reader {
 
     fn part(&mut self, event: Option<Event>) -> Part {
         let misbehave = &self.ticket.service.setup.misbehave;
+        let asked = |tokens: Option<u64>| tokens.filter(|_| self.wrong);
+        let (end_early, clip) = (asked(misbehave.end_early), asked(misbehave.clip));
         let last = match event {
             None => return Part::Cut,
             Some(Event::Oom(oom)) => return Part::Failed(oom.to_string()),
@@ -76,8 +83,8 @@ impl Reader {
         };
         self.produced += 1;
         let finish = last
-            .or((misbehave.end_early == Some(self.produced)).then_some(Finish::Stop))
-            .or((misbehave.clip == Some(self.produced)).then_some(Finish::Length));
+            .or((end_early == Some(self.produced)).then_some(Finish::Stop))
+            .or((clip == Some(self.produced)).then_some(Finish::Length));
         if misbehave.two_tokens && finish.is_none() && self.held == 0 {
             self.held = 1;
             return Part::Tokens(0, None);
@@ -89,13 +96,20 @@ impl Reader {
     /// Whether the next part is a misdeed.
     fn is_due(&self) -> bool {
         let misbehave = &self.ticket.service.setup.misbehave;
-        self.failure().is_some()
-            || [misbehave.die_mid_stream, misbehave.hang, misbehave.error_then_done].contains(&Some(self.produced))
+        let misdeeds = [
+            misbehave.die_mid_stream,
+            misbehave.hang,
+            misbehave.error_then_done,
+            misbehave.break_off,
+            misbehave.end_silently,
+        ];
+        self.failure().is_some() || (self.wrong && misdeeds.contains(&Some(self.produced)))
     }
 
     /// The failure that comes now.
     fn failure(&self) -> Option<&FailedRequest> {
-        let failed = self.ticket.service.setup.misbehave.fail_request.as_ref()?;
+        let failed = self.ticket.service.setup.misbehave.fail_request.as_ref();
+        let failed = failed.filter(|_| self.wrong)?;
         let due = failed.status.is_none() && failed.after == self.produced && self.ticket.total > failed.longer_than;
         due.then_some(failed)
     }
@@ -109,6 +123,9 @@ impl Reader {
                 None => future::pending().await,
             };
         }
+        if !self.wrong {
+            return None;
+        }
         let now = Some(self.produced);
         if service.setup.misbehave.die_mid_stream == now {
             service.die(Exit {
@@ -119,6 +136,12 @@ impl Reader {
         }
         if service.setup.misbehave.hang == now {
             return future::pending().await;
+        }
+        if service.setup.misbehave.break_off == now {
+            return Some(Part::Broken);
+        }
+        if service.setup.misbehave.end_silently == now {
+            return Some(Part::Cut);
         }
         (service.setup.misbehave.error_then_done == now)
             .then(|| Part::Failed("SIMULATED failure of the engine".to_owned()))
@@ -145,7 +168,7 @@ pub(super) async fn whole(reader: &mut Reader) -> Result<Whole, String> {
                 });
             }
             Part::Failed(message) => return Err(message),
-            Part::Cut => return Err("the engine is gone".to_owned()),
+            Part::Cut | Part::Broken => return Err("the engine is gone".to_owned()),
         }
     }
 }

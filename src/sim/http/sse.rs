@@ -1,7 +1,7 @@
 //! Streaming an answer as server-sent events or lines, in the form of whichever protocol was asked.
 
-use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::io;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -76,7 +76,7 @@ pub(super) fn respond(reader: Reader, wire: impl Wire) -> Response {
     };
     let body = Body::from_stream(stream::unfold(state, |mut state| async move {
         let bytes = state.next().await?;
-        Some((Ok::<_, Infallible>(bytes), state))
+        Some((bytes, state))
     }));
     let headers = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-cache")];
     (headers, body).into_response()
@@ -86,6 +86,7 @@ pub(super) fn respond(reader: Reader, wire: impl Wire) -> Response {
 enum Stage {
     Opening,
     Flowing,
+    Breaking,
     Over,
 }
 
@@ -97,10 +98,15 @@ struct Streaming<W> {
 }
 
 impl<W: Wire> Streaming<W> {
-    /// The events that are there, at least one; none when the answer is over.
-    async fn next(&mut self) -> Option<Bytes> {
-        if self.stage == Stage::Over {
-            return None;
+    /// The events that are there, at least one; none when the answer is over. An error closes the connection.
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        match self.stage {
+            Stage::Over => return None,
+            Stage::Breaking => {
+                self.stage = Stage::Over;
+                return Some(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
+            Stage::Opening | Stage::Flowing => {}
         }
         let mut out = String::new();
         if self.stage == Stage::Opening {
@@ -117,7 +123,10 @@ impl<W: Wire> Streaming<W> {
                 None => break,
             }
         }
-        (!out.is_empty()).then(|| Bytes::from(out))
+        if out.is_empty() && self.stage == Stage::Breaking {
+            return Some(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        (!out.is_empty()).then(|| Ok(Bytes::from(out)))
     }
 
     fn put(&mut self, out: &mut String, part: Part) {
@@ -139,6 +148,7 @@ impl<W: Wire> Streaming<W> {
                 self.stage = Stage::Over;
             }
             Part::Cut => self.stage = Stage::Over,
+            Part::Broken => self.stage = Stage::Breaking,
         }
     }
 }

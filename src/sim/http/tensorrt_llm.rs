@@ -14,6 +14,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::refusal::Refusal;
+use crate::sim::prefixes::BLOCK;
 use crate::sim::profile::Engine;
 use crate::sim::service::Service;
 use crate::sim::start::{Head, Line};
@@ -55,6 +56,8 @@ async fn metrics(State(service): State<Arc<Service>>) -> Response {
         return Json(json!([])).into_response();
     }
     let (blocks, tokens) = service.blocks.unwrap_or_default();
+    let blocks_of = |(queries, hits): (u64, u64)| (hits / BLOCK, (queries - hits).div_ceil(BLOCK));
+    let (reused, missed) = blocks_of(snapshot.prefixes);
     let used = (snapshot.usage.unwrap_or_default() * blocks as f64).round() as u64;
     Json(json!([{
         "iter": snapshot.counters.steps,
@@ -62,6 +65,7 @@ async fn metrics(State(service): State<Arc<Service>>) -> Response {
         "numQueuedRequests": snapshot.waiting,
         "kvCacheStats": {
             "maxNumBlocks": blocks, "freeNumBlocks": blocks - used, "usedNumBlocks": used, "tokensPerBlock": tokens,
+            "reusedBlocks": reused, "missedBlocks": missed,
         },
         "inflightBatchingStats": { "numScheduledRequests": snapshot.running, "numPausedRequests": 0 },
     }]))

@@ -92,7 +92,7 @@ fn admitted(service: &Arc<Service>, body: &Body) -> Result<(Reader, u64), Refusa
             least: 0,
         },
     )?;
-    Ok((Reader::new(service.submit(1, input, output)), input))
+    Ok((Reader::new(service.submit(1, input, output, 0)), input))
 }
 
 async fn whole_answer(service: &Arc<Service>, body: &Body) -> Response {

@@ -133,6 +133,20 @@ pub struct Fixed {
 }
 
 impl MemoryProfile {
+    /// Bytes of each device.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a device has some GiB"
+    )]
+    pub fn total(&self) -> u64 {
+        let (Self::Pool(Pool { total_mib, .. })
+        | Self::Dynamic(Dynamic { total_mib, .. })
+        | Self::Fixed(Fixed { total_mib, .. })) = self;
+        (total_mib * f64::from(1 << 20)) as u64
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         let sizes: Vec<f64> = match self {
             Self::Pool(p) => {

@@ -2,6 +2,8 @@
 //! any other is read from a path. Every number in a file says where it comes from.
 
 mod memory;
+mod ranks;
+mod shape;
 mod shipped;
 
 use std::path::Path;
@@ -9,6 +11,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use memory::{Dynamic, Fixed, Kv, MemoryProfile, Pool, Reservation, Speculation};
+use ranks::TensorParallel;
+pub use shape::Shape;
 pub use shipped::names;
 
 use super::time::Timing;
@@ -28,14 +32,30 @@ pub struct Profile {
     pub version: String,
     /// The model's name on the wire.
     pub model: String,
+    /// The model's architecture, where it is known.
+    pub shape: Option<Shape>,
     /// The device's name, as a driver would tell it.
     pub gpu: String,
     /// Where memory goes.
     pub memory: MemoryProfile,
+    /// What several devices change, where that is known.
+    pub tensor_parallel: Option<TensorParallel>,
+    /// What the device draws, where it is to be simulated.
+    pub power: Option<Power>,
     /// How long things take.
     pub time: Timing,
     /// Launch options that are not given.
     pub defaults: Defaults,
+}
+
+/// What a device draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Power {
+    /// Watts while it computes nothing.
+    pub idle_w: u64,
+    /// Watts while it computes.
+    pub busy_w: u64,
 }
 
 /// Whose wire protocol and log lines are spoken.
@@ -112,6 +132,12 @@ impl Profile {
     fn check(&self) -> Result<()> {
         self.memory.check()?;
         self.time.check()?;
+        if let Some(shape) = &self.shape {
+            shape.config()?;
+        }
+        if let Some(ranks) = &self.tensor_parallel {
+            ranks.check()?;
+        }
         let share = self.defaults.gpu_memory_utilization;
         if !(share > 0.0 && share <= 1.0) {
             return Err(Fault::usage(format!(

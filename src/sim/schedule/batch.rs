@@ -22,6 +22,8 @@ pub(crate) struct Counters {
     pub(crate) failed: u64,
     /// Requests that were given up.
     pub(crate) cancelled: u64,
+    /// Tokens of the requests that got all of theirs: prompts, and what was produced.
+    pub(crate) finished_tokens: (u64, u64),
     /// Sequences thrown out of the cache.
     pub(crate) preemptions: u64,
     /// Prompt tokens of requests whose prompt was computed.
@@ -190,6 +192,8 @@ impl Batch {
             if event == Event::Last {
                 self.store.release(&mut seq);
                 self.counters.finished += 1;
+                self.counters.finished_tokens.0 += seq.request.rows * seq.request.input;
+                self.counters.finished_tokens.1 += seq.request.rows * seq.produced;
             } else if self.store.slice_ended(&seq) {
                 self.store.release(&mut seq);
                 self.waiting.push_back(seq);

@@ -13,6 +13,8 @@ pub(crate) struct Request {
     pub(crate) input: u64,
     /// Tokens to produce for each, at least 1.
     pub(crate) output: u64,
+    /// Prompt tokens that need not be computed the first time: the prefix cache has them.
+    pub(crate) cached: u64,
 }
 
 /// What a step did for one request.
@@ -43,7 +45,7 @@ impl Seq {
         Self {
             request,
             produced: 0,
-            computed: 0,
+            computed: request.cached,
             blocks: 0,
         }
     }

@@ -34,7 +34,7 @@ proptest! {
     ) {
         let mut batch = batch(blocks, growth, seqs, step);
         for (id, (input, output)) in (0..).zip(&lengths) {
-            batch.submit(Request { id, rows: 1, input: *input, output: *output });
+            batch.submit(Request { id, rows: 1, input: *input, output: *output, cached: 0 });
         }
         let mut tokens = vec![0; lengths.len()];
         let mut done = vec![false; lengths.len()];
@@ -70,7 +70,7 @@ proptest! {
     ) {
         let mut batch = batch(16, growth, 4, 64);
         for id in 0..count {
-            batch.submit(Request { id, rows: 1, input: 60, output: 20 });
+            batch.submit(Request { id, rows: 1, input: 60, output: 20, cached: 0 });
         }
         for _ in 0..after {
             batch.step();
@@ -94,6 +94,7 @@ fn a_pool_that_is_too_small_for_all_preempts_and_one_that_reserves_queues() {
                 rows: 1,
                 input: 64,
                 output: 60,
+                cached: 0,
             });
         }
         let mut most = 0;

@@ -4,18 +4,29 @@
 use super::line::{Head, Line};
 use super::{End, Plan, Serving, Sizes, Stage, failed};
 use crate::sim::memory::{Blocks, PoolAsk, PoolPlan, gib};
-use crate::sim::profile::Pool;
+use crate::sim::profile::{Pool, Speculation};
 use crate::sim::schedule::{Batch, Growth, Store};
 use crate::sim::setup::{Length, Setup};
 
 /// A request is let in only when its whole length has room (`GUARANTEED_NO_EVICT`).
 const WHOLE: Growth = Growth::Slice(u64::MAX);
 
+/// Graphs of the profile's `graphs_mib`: those of the batch sizes below, for one draft length.
+const USUAL: f64 = 34.0;
+
 /// The start of TensorRT-LLM.
 pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
-    // The share is one of what is free after weights and activations, not of the device.
+    let graphs = graphs(setup);
+    let graphs_mib = profile.graphs_mib * graphs.len() as f64 / USUAL;
     let profile = Pool {
+        // The share is one of what is free after weights and activations, not of the device.
         kv_share: setup.utilization,
+        // Graphs are captured before the cache is sized, and taken off it.
+        speculation: Some(Speculation {
+            activation_mib: 0.0,
+            graphs_estimated_mib: graphs_mib,
+            graphs_mib,
+        }),
         ..profile.clone()
     };
     let pool = PoolPlan::new(
@@ -25,7 +36,7 @@ pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
             batch_tokens: setup.step_tokens,
             eager: setup.eager,
             fp8: setup.fp8,
-            speculate: false,
+            speculate: true,
             limit: setup.limit,
         },
     );
@@ -38,12 +49,12 @@ pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
         stages.push(stage(time.profile_seconds, pool.used_weights.min(pool.total), crash()));
         failed()
     } else {
-        stages.push(stage(time.profile_seconds, pool.used_peak, estimated(&pool)));
+        stages.push(stage(time.profile_seconds, pool.used_peak, estimated(&pool, &graphs)));
         let serving = serving(setup, &pool);
         stages.push(stage(
-            time.graphs_seconds,
+            time.graphs_seconds * graphs.len() as f64 / USUAL,
             pool.used_graphs,
-            created(setup, &pool, serving.max_total),
+            created(setup, &pool, serving.max_total, &graphs),
         ));
         stages.push(stage(
             time.warm_up_seconds,
@@ -94,13 +105,12 @@ fn weights(pool: &PoolPlan) -> Vec<Line> {
 }
 
 /// The first of two passes, with a cache for a step's tokens.
-fn estimated(pool: &PoolPlan) -> Vec<Line> {
+fn estimated(pool: &PoolPlan, graphs: &[Graph]) -> Vec<Line> {
     let small = pool.needs(8224);
     let profiled = "in memory usage profiling";
     let activation = gib(pool.used_peak - pool.used_weights);
     let context = gib(pool.used_context - pool.used_baseline);
-    vec![
-        cache(small, 8224),
+    let told = [
         info(format!(
             "Memory used after loading model weights (inside torch) {profiled}: {:.2} GiB",
             gib(pool.weights)
@@ -122,10 +132,14 @@ fn estimated(pool: &PoolPlan) -> Vec<Line> {
             gib(pool.blocks * pool.block_bytes)
         )),
         info(format!("Estimated max tokens in KV cache : {}", pool.kv_tokens())),
-    ]
+    ];
+    std::iter::once(cache(small, 8224))
+        .chain(captured(graphs))
+        .chain(told)
+        .collect()
 }
 
-fn created(setup: &Setup, pool: &PoolPlan, max_total: u64) -> Vec<Line> {
+fn created(setup: &Setup, pool: &PoolPlan, max_total: u64, graphs: &[Graph]) -> Vec<Line> {
     let mut lines = vec![
         info(format!("Number of tokens per block: {}.", pool.block_tokens)),
         info(format!("Number of blocks in KV cache primary pool: {}", pool.blocks)),
@@ -135,10 +149,46 @@ fn created(setup: &Setup, pool: &PoolPlan, max_total: u64) -> Vec<Line> {
             setup.max_seqs, setup.step_tokens, setup.max_seqs
         )),
     ];
-    if !setup.eager {
-        lines.push(info("Creating CUDA graph instances for 34 batch sizes."));
-    }
+    lines.extend(captured(graphs));
     lines
+}
+
+/// A graph: the sequences and the drafted tokens of each that it is for.
+struct Graph {
+    batch: u64,
+    draft: u64,
+}
+
+/// The graphs of a start, in the order in which they are captured: batch sizes without padding, up to the largest batch, and for each the draft
+/// length; and draft length 0 as well where speculation may be switched off.
+fn graphs(setup: &Setup) -> Vec<Graph> {
+    if setup.eager {
+        return Vec::new();
+    }
+    let sizes = (1..=32).chain([64, 128]).filter(|size| *size <= setup.max_seqs);
+    let mut drafts = vec![setup.drafts];
+    if setup.drafts > 0 && setup.drafts_up_to.is_some() {
+        drafts.push(0);
+    }
+    let sizes: Vec<u64> = sizes.collect();
+    let of = |batch: u64| drafts.iter().map(move |draft| Graph { batch, draft: *draft });
+    sizes.into_iter().rev().flat_map(of).collect()
+}
+
+/// What is logged of them, each time that they are captured.
+fn captured(graphs: &[Graph]) -> Vec<Line> {
+    let Some(first) = graphs.first() else {
+        return Vec::new();
+    };
+    let sizes = graphs.iter().filter(|graph| graph.draft == first.draft).count();
+    let heading = info(format!("Creating CUDA graph instances for {sizes} batch sizes."));
+    let line = |graph: &Graph| {
+        info(format!(
+            "Run generation only CUDA graph warmup for batch size={}, draft_len={}",
+            graph.batch, graph.draft
+        ))
+    };
+    std::iter::once(heading).chain(graphs.iter().map(line)).collect()
 }
 
 fn cache(bytes: u64, tokens: u64) -> Line {

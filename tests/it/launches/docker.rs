@@ -61,8 +61,8 @@ fn vllm() {
         "Entrypoint": ["vllm"],
         "Cmd": [
             "serve", "org/model", "--host=0.0.0.0", "--port=8000", "--max-model-len=6500", "--max-num-seqs=16",
-            "--gpu-memory-utilization=0.85", "--kv-cache-dtype=fp8", "--tensor-parallel-size=2", "--enforce-eager",
-            "--no-enable-prefix-caching", "--load-format=dummy",
+            "--load-format=dummy", "--gpu-memory-utilization=0.85", "--kv-cache-dtype=fp8", "--tensor-parallel-size=2", "--enforce-eager",
+            "--no-enable-prefix-caching",
         ],
         "Env": ["MINE=1", "VLLM_DO_NOT_TRACK=1", "VLLM_ENABLE_STARTUP_PLAN=0", "VLLM_LOGGING_COLOR=0", "VLLM_NO_USAGE_STATS=1"],
         "ExposedPorts": { "8000/tcp": {} },
@@ -81,8 +81,8 @@ fn sglang() {
         "Entrypoint": ["python3"],
         "Cmd": [
             "-m", "sglang.launch_server", "--host=0.0.0.0", "--port=30000", "--model-path=org/model", "--enable-metrics",
-            "--context-length=6502", "--max-running-requests=16", "--mem-fraction-static=0.85", "--kv-cache-dtype=fp8_e4m3", "--tp-size=2",
-            "--disable-cuda-graph", "--disable-radix-cache", "--load-format=dummy",
+            "--context-length=6502", "--max-running-requests=16", "--load-format=dummy", "--mem-fraction-static=0.85", "--kv-cache-dtype=fp8_e4m3", "--tp-size=2",
+            "--disable-cuda-graph", "--disable-radix-cache",
         ],
         "Env": ["SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION=0"],
         "ExposedPorts": { "30000/tcp": {} },

@@ -105,6 +105,14 @@ fn parameters_that_are_not_declared_are_found() {
         "the script declares no parameter `modle`",
         "a similar parameter exists: `model`",
     );
+    let shared = "import \"std/engines\" as engines;
+                  let p = params(engines::parameters() + #{ levels: param([1], \"requests at once\") });
+                  print(p.levels); print(p.model); print(p.levles);";
+    finds(
+        shared,
+        "the script declares no parameter `levles`",
+        "a similar parameter exists: `levels`",
+    );
     let bench =
         Bench::script("let p = params(#{ model: param(\"tiny\", \"model\") }); p.model").set(json!({ "modle": 1 }));
     let found = found(&bench);

@@ -1,6 +1,6 @@
 //! Memory over the life of an engine: what a sampler sees, what is refused, what dies, who waits.
 
-use profiler::sim::{DEVICE, Exit, State};
+use profiler::sim::{Exit, State};
 use serde_json::{Value, json};
 
 use super::{Engine, completion};
@@ -17,7 +17,7 @@ async fn memory_rises_with_the_start_and_falls_back_at_the_end() {
     let reading = engine.handle.reading();
     assert_eq!(
         (reading.devices[0].id.as_str(), reading.devices[0].total),
-        (DEVICE, 143_771 * MIB)
+        ("sim0", 143_771 * MIB)
     );
     // 130,687 MiB were measured.
     assert_eq!(engine.used() / MIB / 100, 1306);

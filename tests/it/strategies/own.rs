@@ -8,14 +8,14 @@ fn readme() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/README.md")).unwrap()
 }
 
-/// The one block of that language.
-fn example(text: &str) -> &str {
-    let start = text.split_once("```rhai\n").unwrap().1;
+/// The n-th block of that language.
+fn example(text: &str, number: usize) -> &str {
+    let start = text.split("```rhai\n").nth(number + 1).unwrap();
     start.split_once("```").unwrap().0
 }
 
 fn run(arguments: &[&str]) -> Outcome {
-    let command = Profiler::new().file("staircase.rhai", example(&readme()));
+    let command = Profiler::new().file("staircase.rhai", example(&readme(), 0));
     command.args(arguments).run().success()
 }
 
@@ -33,6 +33,19 @@ fn more_steps_find_more() {
     };
     assert!(probes(&["--set", "search.steps=40"]) > probes(&[]));
     assert_eq!(probes(&["--set", "search.max_probes=3"]), 3, "budgets hold for it too");
+}
+
+#[test]
+fn the_picture_is_drawn_for_the_terminal_and_for_the_report() {
+    let run = Profiler::new()
+        .file("picture.rhai", example(&readme(), 1))
+        .args(["run", "picture.rhai", "--out", "out"])
+        .run()
+        .success()
+        .stdout("what we serve")
+        .stdout("80 GiB");
+    let page = std::fs::read_to_string(run.folder().join("out/report.html")).unwrap();
+    assert!(page.contains("Longest prompt by concurrency") && page.contains("class=\"plot plot-wide\""));
 }
 
 #[test]

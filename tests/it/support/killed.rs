@@ -1,4 +1,4 @@
-//! A run that is killed in the middle of its search, and gone on with.
+//! A run that is killed in the middle of its work, and gone on with.
 
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,22 @@ use super::Profiler;
 /// Kills a run into the folder `killed` once its journal has so many points, resumes it, and gives its result.
 #[track_caller]
 pub fn killed_and_resumed(run: Profiler, after: usize) -> Value {
+    killed_and_resumed_at(run, "\"event\":\"point\"", after).0
+}
+
+/// Kills a run into the folder `killed` once its journal has this text so many times, resumes it, and gives its result and its whole journal.
+#[track_caller]
+pub fn killed_and_resumed_at(run: Profiler, text: &str, times: usize) -> (Value, String) {
     let (mut child, folder) = run.spawn();
     let journal = folder.path().join("killed/journal.jsonl");
-    let points = || {
-        let text = std::fs::read_to_string(&journal).unwrap_or_default();
-        text.matches("\"event\":\"point\"").count()
-    };
+    let read = || std::fs::read_to_string(&journal).unwrap_or_default();
     let deadline = Instant::now() + Duration::from_secs(20);
-    while points() < after {
-        assert!(Instant::now() < deadline, "no {after} points in {}", journal.display());
+    while read().matches(text).count() < times {
+        assert!(
+            Instant::now() < deadline,
+            "not {times} of {text} in {}",
+            journal.display()
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
     child.kill().unwrap();
@@ -25,5 +32,6 @@ pub fn killed_and_resumed(run: Profiler, after: usize) -> Value {
     let resumed = Profiler::new()
         .current_dir(folder.path())
         .args(["run", "--resume", "killed", "--json"]);
-    resumed.run().success().json()["result"].clone()
+    let result = resumed.run().success().json()["result"].clone();
+    (result, read())
 }

@@ -5,6 +5,7 @@
     reason = "a tool waits here for the test that first needs it"
 )]
 
+pub mod browser;
 mod dialogue;
 pub mod engines;
 pub mod hub;
@@ -18,8 +19,8 @@ mod profiler;
 mod temp;
 
 pub use dialogue::Dialogue;
-pub use killed::killed_and_resumed;
-pub use needs::{needs_docker, needs_llama_server, needs_torch};
+pub use killed::{killed_and_resumed, killed_and_resumed_at};
+pub use needs::{needs_browser, needs_docker, needs_llama_server, needs_torch};
 pub use outcome::Outcome;
 pub use profiler::Profiler;
 pub use temp::temp;

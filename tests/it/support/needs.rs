@@ -44,6 +44,12 @@ pub fn needs_torch() -> Option<String> {
         .flatten()
 }
 
+/// Chromium and chromedriver, Debian's packages.
+#[track_caller]
+pub fn needs_browser() -> bool {
+    available("chromium and chromium-driver", super::browser::installed())
+}
+
 #[track_caller]
 fn available(what: &str, there: bool) -> bool {
     if !there {

@@ -86,7 +86,13 @@ async fn handle(State(service): State<Arc<Service>>, body: Bytes, shape: Shape) 
     {
         return ended;
     }
-    let mut reader = Reader::new(service.submit(ask.rows, ask.input, output));
+    let cached = match (&body.prompt, shape) {
+        (Some(prompt), Shape::Text) if service.keeps_prefixes() => {
+            prompt.heads(&service).map_or(0, |heads| service.look_up(&heads))
+        }
+        _ => 0,
+    };
+    let mut reader = Reader::new(service.submit(ask.rows, ask.input, output, cached));
     let answer = Answer::new(&service, shape, reader.id(), ask.rows, ask.input, &body);
     if body.stream == Some(true) {
         return sse::respond(reader, answer);

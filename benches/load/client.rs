@@ -1,0 +1,147 @@
+//! The client under measurement, as a process of its own: drives one load and prints what it stamped, beside what it cost.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nix::sys::resource::UsageWho;
+use profiler::load::{Drive, Go, Job, Outcome, Record, Slots, Source, drive};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::arrivals::Poisson;
+use crate::clock;
+
+/// What is driven.
+pub struct Load {
+    pub slots: Slots,
+    /// Requests.
+    pub count: u64,
+    /// Tokens of each answer.
+    pub tokens: u64,
+    /// Arrivals a second; none in a closed loop.
+    pub rate: Option<f64>,
+}
+
+impl Load {
+    /// So many streams at once, for so many waves.
+    pub fn closed(streams: u64, waves: u64, tokens: u64) -> Self {
+        Self {
+            slots: Slots::Closed {
+                concurrency: streams,
+                ramp: Duration::ZERO,
+            },
+            count: streams * waves,
+            tokens,
+            rate: None,
+        }
+    }
+}
+
+/// Requests that are all alike but for their number.
+struct Alike {
+    given: Mutex<(u64, Option<Poisson>)>,
+    count: u64,
+    tokens: u64,
+}
+
+impl Source for Alike {
+    fn next(&self) -> profiler::fault::Result<Option<Job>> {
+        let mut given = self.given.lock().unwrap();
+        let number = given.0;
+        given.0 += 1;
+        let body = json!({
+            "model": "mock", "user": number.to_string(), "stream": true, "max_tokens": self.tokens,
+            "stream_options": { "include_usage": true },
+            "messages": [{ "role": "user", "content": "word ".repeat(64) }],
+        });
+        Ok((number < self.count).then(|| Job {
+            at: given.1.as_mut().map(Poisson::next),
+            body: Bytes::from(body.to_string()),
+            decoder: profiler::engine::decoder(profiler::engine::Protocol::OpenaiChat),
+            timeout: Duration::from_secs(60),
+            input: 64,
+            output: self.tokens,
+            warmup: false,
+        }))
+    }
+
+    fn ended(&self, _: &Record) -> Go {
+        Go::On
+    }
+}
+
+/// Drives a load and prints one JSON document.
+pub fn run(url: &str, load: Load) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let source = Arc::new(Alike {
+        given: Mutex::new((0, load.rate.map(Poisson::new))),
+        count: load.count,
+        tokens: load.tokens,
+    });
+    let plan = Drive {
+        slots: load.slots,
+        limit: None,
+        grace: Duration::ZERO,
+        keep_text: true,
+        cut: CancellationToken::new(),
+    };
+    let before = clock::cpu(UsageWho::RUSAGE_SELF);
+    let driven = runtime
+        .block_on(drive(&format!("{url}/v1/chat/completions"), plan, source))
+        .unwrap();
+    let after = clock::cpu(UsageWho::RUSAGE_SELF);
+    // Before what is printed takes its share.
+    let rss = rss();
+    let zero = clock::reading(driven.clock.began);
+    let nanos = |at: Duration| u64::try_from((zero + at).as_nanos()).unwrap();
+    let records: Vec<_> = driven
+        .records
+        .iter()
+        .map(|record| {
+            let completed = record.outcome == Outcome::Completed;
+            json!([
+                record.index,
+                completed,
+                nanos(record.sent),
+                record.first_token.map(nanos),
+                record.gaps_ms
+            ])
+        })
+        .collect();
+    let late = driven.records.iter().map(|record| ms(record.sent - record.scheduled));
+    let watch = &driven.watch;
+    let document = json!({
+        "user": (after.0 - before.0).as_secs_f64(), "system": (after.1 - before.1).as_secs_f64(), "rss_kib": rss,
+        "ttft_ms": ttft(&driven.records), "itl_ms": driven.records.iter().flat_map(|record| &record.gaps_ms).collect::<Vec<_>>(),
+        "duration": driven.duration.as_secs_f64(), "events": watch.events, "reads": watch.reads, "wakes": watch.wakes,
+        "cpu_share": watch.cpu_share, "longest_pause_ms": ms(watch.longest_pause),
+        "longest_wait_ms": watch.longest_wait.map(ms), "waited_share": watch.waited_share,
+        "late_ms": late.collect::<Vec<_>>(),
+        "send_late_ms": watch.send_late_ms.iter().copied().fold(0.0, f32::max),
+        "unprepared": watch.unprepared, "opened_late": watch.opened_late, "records": records,
+    });
+    println!("{document}");
+}
+
+/// As the other clients tell it: from the request sent to the first token, of those that completed.
+fn ttft(records: &[Record]) -> Value {
+    let completed = records.iter().filter(|record| record.outcome == Outcome::Completed);
+    completed
+        .filter_map(|record| Some(ms(record.first_token? - record.sent)))
+        .collect()
+}
+
+/// The most memory that this process had, KiB.
+fn rss() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.unwrap().trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,190 @@
+//! The band in which answers contradict each other: from the smallest points that failed to the largest that fitted all the same.
+//!
+//! A point may be recorded several times, and a limit is monotone: whoever fails and fits, or fails below what fits, is not sure.
+//! Memory that did not suffice once may not suffice again, so that one failure outweighs any number of fitting answers: all of the
+//! band counts as failing, and nothing in it or above it is ever called fitting.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use super::lattice::{Cell, below};
+use super::shadow::largest;
+use super::{Boundary, Moves, Point, Scalar};
+use crate::fault::Result;
+
+/// Where answers contradict each other: all points at or above one of `from` and at or below one of `to`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Band {
+    /// The smallest points that failed though the same or a harder point fitted, sorted.
+    pub from: Vec<Point>,
+    /// The largest points that fitted though the same or an easier point failed, sorted.
+    pub to: Vec<Point>,
+    /// By axis how wide the band is at its widest, in the axis' own unit.
+    pub width: BTreeMap<String, Scalar>,
+    /// How these points were answered, those of `from` first.
+    pub answers: Vec<Answered>,
+}
+
+/// How one point was answered, all of its records together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answered {
+    /// The point.
+    pub point: Point,
+    /// Answers that it fits.
+    pub fits: usize,
+    /// Answers that it fails.
+    pub fails: usize,
+    /// Answers that say neither.
+    pub unclear: usize,
+}
+
+impl Boundary {
+    /// The band, as far as it is in the box; none where no answers contradict each other there.
+    #[must_use]
+    pub fn band(&self) -> Option<Band> {
+        if self.contradicted.is_empty() {
+            return None;
+        }
+        let inside = |cell: &Cell| self.lattice.clamp(cell);
+        let mut to = largest(self.contradicted.iter().filter_map(inside).collect());
+        to.sort_unstable();
+        let fails = largest(self.fails.cells().filter_map(inside).collect());
+        let mut from: Vec<Cell> = fails.iter().map(|cell| self.lattice.mirror(cell)).collect();
+        from.retain(|low| to.iter().any(|high| below(low, high)));
+        from.sort_unstable();
+        to.retain(|high| from.iter().any(|low| below(low, high)));
+        if from.is_empty() {
+            return None;
+        }
+        let points = |cells: &[Cell]| cells.iter().map(|cell| self.lattice.point(cell)).collect();
+        Some(Band {
+            width: self.width(&from, &to),
+            from: points(&from),
+            to: points(&to),
+            answers: self.answered(from.iter().chain(&to)),
+        })
+    }
+
+    /// Whether answers contradict each other about a point: an easier one failed, and a harder one fitted.
+    pub fn is_in_band(&self, point: &Point) -> Result<bool> {
+        if self.contradicted.is_empty() {
+            return Ok(false);
+        }
+        let (easier, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let fitted = self.contradicted.iter().any(|cell| below(&harder, cell));
+        Ok(fitted && self.fails.covers(&self.lattice.mirror(&easier)))
+    }
+
+    /// All answers to these cells, each cell once.
+    fn answered<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Vec<Answered> {
+        let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut answers: Vec<Answered> = Vec::new();
+        for cell in cells {
+            let values: Vec<Scalar> = self
+                .lattice
+                .axes()
+                .iter()
+                .zip(cell)
+                .map(|(axis, at)| axis.value(*at))
+                .collect();
+            if let Entry::Vacant(place) = places.entry(bits(&values)) {
+                place.insert(answers.len());
+                answers.push(Answered {
+                    point: self.lattice.named(values),
+                    fits: 0,
+                    fails: 0,
+                    unclear: 0,
+                });
+            }
+        }
+        for (coordinates, moves) in self.recorded_moves() {
+            if let Some(place) = places.get(&bits(coordinates)) {
+                let answered = &mut answers[*place];
+                match moves {
+                    Moves::Fits => answered.fits += 1,
+                    Moves::Fails => answered.fails += 1,
+                    Moves::None => answered.unclear += 1,
+                }
+            }
+        }
+        answers
+    }
+
+    fn width(&self, from: &[Cell], to: &[Cell]) -> BTreeMap<String, Scalar> {
+        let pairs = || from.iter().flat_map(|low| to.iter().map(move |high| (low, high)));
+        let axes = self.lattice.axes().iter().enumerate().map(|(index, axis)| {
+            let widths = pairs()
+                .filter(|(low, high)| below(low, high))
+                .map(|(low, high)| axis.distance(low[index].max(0), high[index].min(axis.last())));
+            (axis.name().to_owned(), axis.scalar(widths.fold(0.0, f64::max)))
+        });
+        axes.collect()
+    }
+}
+
+/// Coordinates as they can be looked up by; whole numbers are the same as integers or floats.
+fn bits(values: &[Scalar]) -> Vec<u64> {
+    values.iter().map(|value| (value.as_f64() + 0.0).to_bits()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::{Answer, Class, Options, Verdict};
+    use super::*;
+    use serde_json::json;
+
+    fn boundary(answers: &[(i64, i64, bool)]) -> Boundary {
+        let mut map = Boundary::new(&json!({ "a": [0, 99], "b": [0, 99] }), Options::default()).unwrap();
+        for (a, b, fits) in answers {
+            let verdict = if *fits { Verdict::Ok } else { Verdict::Oom };
+            map.record(&point(*a, *b), &Answer::from(verdict)).unwrap();
+        }
+        map
+    }
+
+    fn point(a: i64, b: i64) -> Point {
+        Point::default().with("a", a).with("b", b)
+    }
+
+    #[test]
+    fn answers_that_agree_leave_no_band() {
+        let map = boundary(&[(50, 50, true), (60, 60, false), (50, 50, true)]);
+        assert_eq!(map.band(), None);
+        assert!(!map.is_in_band(&point(55, 55)).unwrap());
+    }
+
+    #[test]
+    fn the_band_runs_from_what_failed_to_what_fitted_all_the_same() {
+        let map = boundary(&[(50, 50, true), (40, 45, false), (30, 90, true), (95, 95, false)]);
+        let band = map.band().unwrap();
+        assert_eq!((band.from, band.to), (vec![point(40, 45)], vec![point(50, 50)]));
+        assert_eq!(
+            band.width,
+            [("a".to_owned(), Scalar::Int(10)), ("b".to_owned(), Scalar::Int(5))].into()
+        );
+        for (a, b, within) in [(45, 47, true), (40, 45, true), (39, 45, false), (51, 50, false)] {
+            assert_eq!(map.is_in_band(&point(a, b)).unwrap(), within, "{a} {b}");
+        }
+        assert_eq!(map.classify(&point(45, 47)).unwrap(), Class::Fails);
+        assert_eq!(map.frontier().unwrap(), [point(30, 90)]);
+    }
+
+    #[test]
+    fn one_failure_of_many_answers_leaves_a_point_unsafe() {
+        let map = boundary(&[(50, 50, true), (50, 50, false), (50, 50, true), (50, 50, true)]);
+        let band = map.band().unwrap();
+        let expected = Answered {
+            point: point(50, 50),
+            fits: 3,
+            fails: 1,
+            unclear: 0,
+        };
+        assert_eq!(band.answers, [expected]);
+        assert_eq!(map.classify(&point(50, 50)).unwrap(), Class::Fails);
+        assert!(map.frontier().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,215 @@
+//! Where the boundary is expected to run, which proves nothing: by the limits of memory that agree with every answer.
+//!
+//! A prediction is never recorded, and no classification, volume, frontier or recommendation depends on one.
+
+use serde::Serialize;
+
+use super::choose::at_chance;
+use super::lattice::Cell;
+use super::rays::directions;
+use super::{Boundary, Class, Point};
+use crate::fault::Result;
+
+/// Of the limits that agree, so many admit `low`; so many do not admit `high`.
+const SURE: f64 = 0.95;
+
+/// What to expect of a point, and of the ray from the smallest corner through it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// What is proven of the point, or else the likelier one.
+    pub verdict: Class,
+    /// Whether that is proven.
+    pub proven: bool,
+    /// How likely it fits, 0 to 1: the share of the limits that admit it; none where nothing is known yet.
+    pub chance: Option<f64>,
+    /// Up to here the boundary is not expected on the ray: 95 % of the limits admit it, or it is proven to fit.
+    pub low: Option<Point>,
+    /// From here on it is not: 95 % of the limits do not admit it, or it is proven not to fit.
+    pub high: Option<Point>,
+}
+
+/// Where the boundary is predicted on one ray from the smallest corner, between what is proven.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Predicted {
+    /// Half of the limits that agree reach as far.
+    pub expected: Point,
+    /// 95 % of them do.
+    pub low: Point,
+    /// Only 5 % of them reach this far, or none does; none where they reach beyond the box.
+    pub high: Option<Point>,
+}
+
+/// Steps of a ray: the hardest that is predicted to fit, surely, likely and hardly.
+struct Reach {
+    low: i64,
+    expected: i64,
+    high: i64,
+}
+
+impl Boundary {
+    /// What to expect of `point`, which is looked at inside the box.
+    ///
+    /// Without limits that agree (on one axis, or while nothing failed yet) the boundary is anywhere in the open stretch of the ray
+    /// with equal chance, and `low` and `high` are its ends.
+    pub fn predict(&self, point: &Point) -> Result<Prediction> {
+        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let last = self.lattice.last();
+        let at: Cell = harder.iter().zip(&last).map(|(at, last)| *at.clamp(&0, last)).collect();
+        let (weights, share) = self.weights(&at);
+        let (steps, cell) = self.ray(&weights);
+        let (fits, fails) = self.split(steps, &cell, &cell);
+        let proven = self.classify(point)?;
+        let (low, high) = match self.reach(steps, &cell, (fits, fails))? {
+            Some(reach) => (reach.low, reach.high + 1),
+            None => (fits, fails),
+        };
+        let chance = match proven {
+            Class::Fits => Some(1.0),
+            Class::Fails => Some(0.0),
+            Class::Unknown if fits < 0 && fails > steps => None,
+            Class::Unknown => Some(match self.guess()? {
+                Some(guess) => guess.share(guess.votes(&at)),
+                None => (fails as f64 - share * steps as f64) / (fails - fits).max(1) as f64,
+            }),
+        };
+        Ok(Prediction {
+            verdict: match chance {
+                None => Class::Unknown,
+                Some(chance) if chance >= 0.5 => Class::Fits,
+                Some(_) => Class::Fails,
+            },
+            proven: proven != Class::Unknown,
+            chance,
+            low: (low >= 0).then(|| self.lattice.point(&cell(low))),
+            high: (high <= steps).then(|| self.lattice.point(&cell(high))),
+        })
+    }
+
+    /// Whether an open point is expected to fit, by more than half of the limits that agree; false where none agree.
+    pub fn is_likely(&self, point: &Point) -> Result<bool> {
+        if self.classify(point)? != Class::Unknown {
+            return Ok(false);
+        }
+        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        Ok(self
+            .guess()?
+            .is_some_and(|guess| guess.share(guess.votes(&harder)) >= 0.5))
+    }
+
+    /// The predicted boundary, on those of nine rays from the smallest corner on which it is not proven to the point. Empty where no
+    /// limits agree.
+    pub fn predicted(&self) -> Result<Vec<Predicted>> {
+        let mut places = Vec::new();
+        for weights in directions(self.lattice.axes().len()) {
+            let (steps, cell) = self.ray(&weights);
+            let (fits, fails) = self.split(steps, &cell, &cell);
+            if fails - fits <= 1 {
+                continue;
+            }
+            let Some(reach) = self.reach(steps, &cell, (fits, fails))? else {
+                continue;
+            };
+            let point = |step: i64| self.lattice.point(&cell(step.max(0)));
+            places.push(Predicted {
+                expected: point(reach.expected),
+                low: point(reach.low),
+                high: (reach.high < steps).then(|| point(reach.high + 1)),
+            });
+        }
+        Ok(places)
+    }
+
+    /// How far the limits that agree reach on a ray, never beyond what is proven of it; none where none agree.
+    fn reach(&self, steps: i64, cell: &impl Fn(i64) -> Cell, proven: (i64, i64)) -> Result<Option<Reach>> {
+        let Some(guess) = self.guess()? else {
+            return Ok(None);
+        };
+        let (fits, fails) = proven;
+        let reaches = guess.reaches(&cell(0), &cell(steps), &[]);
+        let step = |chance: f64| {
+            let share = at_chance(&reaches, chance).min(1.0);
+            #[expect(clippy::cast_possible_truncation, reason = "within the box")]
+            let step = (share * steps as f64 + 1e-7).floor() as i64;
+            step.clamp(fits, fails - 1)
+        };
+        Ok(Some(Reach {
+            low: step(SURE),
+            expected: step(0.5),
+            high: step(1.0 - SURE),
+        }))
+    }
+
+    /// The weights by axis of the ray through a cell, the largest being 1, and how far along it the cell lies, 0 to 1.
+    fn weights(&self, at: &Cell) -> (Vec<f64>, f64) {
+        let sides = || at.iter().zip(self.lattice.last());
+        let shares = sides().filter(|(_, last)| *last > 0);
+        let share = shares.map(|(at, last)| *at as f64 / last as f64).fold(0.0, f64::max);
+        let weight = |(at, last): (&i64, i64)| match (last, share > 0.0) {
+            (0, _) => 0.0,
+            // The smallest corner itself lies on every ray: take the diagonal.
+            (_, false) => 1.0,
+            (last, true) => *at as f64 / last as f64 / share,
+        };
+        (sides().map(weight).collect(), share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use serde_json::json;
+
+    use super::super::{Answer, Options, Verdict};
+    use super::*;
+
+    fn point(input: i64, output: i64) -> Point {
+        Point::default().with("input", input).with("output", output)
+    }
+
+    /// A search on its way to `input + output <= 900`.
+    fn searched(probes: usize) -> Boundary {
+        let mut map = Boundary::new(&json!({ "input": [1, 1000], "output": [1, 1000] }), Options::default()).unwrap();
+        for _ in 0..probes {
+            let next = map.refine(1, 0.99).unwrap().remove(0);
+            let tokens = next.int("input").unwrap() + next.int("output").unwrap();
+            let verdict = if tokens <= 900 { Verdict::Ok } else { Verdict::Oom };
+            map.record(&next, &Answer::from(verdict)).unwrap();
+        }
+        map
+    }
+
+    #[test]
+    fn nothing_is_predicted_before_anything_is_known() {
+        let told = searched(0).predict(&point(500, 500)).unwrap();
+        assert_eq!(
+            (told.verdict, told.chance, told.low, told.high),
+            (Class::Unknown, None, None, None)
+        );
+        assert!(searched(0).predicted().unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_boundary_is_predicted_within_what_is_proven() {
+        let map = searched(12);
+        let tokens = |point: &Point| point.int("input").unwrap() + point.int("output").unwrap();
+        let places = map.predicted().unwrap();
+        assert!(!places.is_empty());
+        for place in places {
+            assert!((tokens(&place.expected) - 900).abs() < 60, "{place:?}");
+            assert_ne!(map.classify(&place.low).unwrap(), Class::Fails);
+            assert!(
+                place
+                    .high
+                    .is_none_or(|high| map.classify(&high).unwrap() != Class::Fits)
+            );
+        }
+        for (at, verdict) in [(point(100, 100), Class::Fits), (point(900, 900), Class::Fails)] {
+            let told = map.predict(&at).unwrap();
+            assert!(told.proven && told.verdict == verdict, "{at}: {told:?}");
+            let (low, high) = (tokens(&told.low.unwrap()), tokens(&told.high.unwrap()));
+            assert!(low < high && low <= 905 && high >= 895, "{at}: {low} {high}");
+        }
+        assert_eq!(map.records().len(), 12, "a prediction records nothing");
+    }
+}

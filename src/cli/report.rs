@@ -1,0 +1,149 @@
+//! `profiler report`: makes the page of a run, or of several, and files of its pictures.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::Status;
+use super::program::Program;
+use crate::fault::{Fault, Kind, Result};
+use crate::report::html::{self, Anchors};
+use crate::report::plot::{self, Plot};
+use crate::report::story::{self, Part, Story};
+use crate::run::{SCHEMA, hide, replace};
+
+/// The page within a run's folder, and of several runs in the folder of the caller.
+const PAGE: &str = "report.html";
+
+/// Pixels of a PNG for each of its drawing's.
+const SHARP: f32 = 2.0;
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Folders of runs; of several, one page that compares them
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+    /// Write the page to FILE; without any of these options, to DIR/report.html, of several runs to report.html
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write each picture as SVG into FOLDER
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
+    /// Write each picture as PNG into FOLDER
+    #[arg(long, value_name = "FOLDER")]
+    png: Option<PathBuf>,
+    /// Print the paths as one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Writes what was asked for and prints the paths.
+pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    if let Some(file) = args.folders.iter().find(|folder| folder.is_file()) {
+        return Err(Fault::usage(format!(
+            "`{}` is a file, and a report is made of the folder of a run",
+            file.display()
+        ))
+        .hint(
+            "give a folder that `profiler run` made; `profiler show` and `profiler compare` read files of other tools",
+        ));
+    }
+    let (stories, together) = story::tell_all(&args.folders)?;
+    let pictures = pictures(&stories, &together);
+    let page = match (&args.html, args.folders.as_slice()) {
+        (Some(file), _) => Some(file.clone()),
+        (None, _) if args.svg.is_some() || args.png.is_some() => None,
+        (None, [folder]) => Some(folder.join(PAGE)),
+        (None, _) => Some(PathBuf::from(PAGE)),
+    };
+    if let Some(page) = &page {
+        write(page, html::page(&stories, &together)?.as_bytes(), "--html FILE")?;
+    }
+    let mut drawn = [Vec::new(), Vec::new()];
+    for (name, plot, simulated) in &pictures {
+        if let Some(folder) = &args.svg {
+            let path = folder.join(format!("{name}.svg"));
+            write(&path, hide(&plot::file(plot, *simulated)).as_bytes(), "--svg FOLDER")?;
+            drawn[0].push(path);
+        }
+        if let Some(folder) = &args.png {
+            let path = folder.join(format!("{name}.png"));
+            write(&path, &plot::png(plot, *simulated, SHARP)?, "--png FOLDER")?;
+            drawn[1].push(path);
+        }
+    }
+    if pictures.is_empty() && (args.svg.is_some() || args.png.is_some()) {
+        program.terminal.say("there is nothing in these runs to draw");
+    }
+    let [svg, png] = drawn;
+    let text = if args.json {
+        let simulated = stories.iter().any(|story| story.simulated);
+        let document = json!({ "schema": SCHEMA, "simulated": simulated, "html": page, "svg": svg, "png": png });
+        serde_json::to_string_pretty(&document).map_err(|error| Fault::internal(error.to_string()))?
+    } else {
+        let paths = page
+            .iter()
+            .chain(&svg)
+            .chain(&png)
+            .map(|path| path.display().to_string());
+        paths.collect::<Vec<_>>().join("\n")
+    };
+    if !text.is_empty() {
+        program.terminal.print(&hide(&text))?;
+    }
+    Ok(0)
+}
+
+/// Writes the page of a run into its folder; gives its path.
+///
+/// # Errors
+///
+/// `io` and `missing` when the folder cannot be read, or the page not be written.
+pub(super) fn of_run(folder: &Path) -> Result<PathBuf> {
+    let page = folder.join(PAGE);
+    replace(&page, html::page(&[story::tell(folder)?], &[])?.as_bytes())?;
+    Ok(page)
+}
+
+/// The page of a run, where it has one.
+pub(super) fn page_of(folder: &Path) -> Option<PathBuf> {
+    Some(folder.join(PAGE)).filter(|page| page.is_file())
+}
+
+/// Every picture with the name of its file, and whether it is of a simulated run.
+fn pictures<'a>(stories: &'a [Story], together: &'a [Part]) -> Vec<(String, &'a Plot, bool)> {
+    let mut names = Anchors::default();
+    let any = stories.iter().any(|story| story.simulated);
+    let several = stories.len() > 1;
+    let own = stories.iter().enumerate().flat_map(|(index, story)| {
+        let room = if several {
+            format!("run-{} ", index + 1)
+        } else {
+            String::new()
+        };
+        story
+            .parts
+            .iter()
+            .map(move |part| (room.clone(), part, story.simulated))
+    });
+    let parts = together.iter().map(|part| (String::new(), part, any)).chain(own);
+    let plots =
+        parts.flat_map(|(room, part, simulated)| part.plots.iter().map(move |plot| (room.clone(), plot, simulated)));
+    plots
+        .map(|(room, plot, simulated)| (names.give(&format!("{room}{}", plot.name)), plot, simulated))
+        .collect()
+}
+
+fn write(path: &Path, bytes: &[u8], option: &str) -> Result<()> {
+    let written = match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => std::fs::create_dir_all(parent).map_err(|error| Fault::io(parent, &error)),
+        None => Ok(()),
+    };
+    written
+        .and_then(|()| replace(path, bytes))
+        .map_err(|fault| match fault.kind {
+            Kind::Io => fault.hint(format!("choose another place with {option}")),
+            _ => fault,
+        })
+}

@@ -1,0 +1,79 @@
+//! What tokens cost, in money and in energy. Pure arithmetic: the price is the user's.
+//!
+//! A million tokens cost price / 3600 / rate · 10⁶, of the price an hour and the aggregate rate in tokens a second: those of all
+//! requests together over the window. (Of a single request among many at once, the rate is lower and the figure wrong by that factor.)
+//! The whole price is laid on each kind of token in turn: the figures for input, output and both are three views, not parts of a sum.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::{Fault, Result};
+
+const SECONDS_AN_HOUR: f64 = 3600.0;
+const MILLION: f64 = 1e6;
+
+/// What a window of a load produced, of all requests together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Produced {
+    /// Tokens of prompts a second.
+    pub input_throughput: f64,
+    /// Tokens generated a second.
+    pub output_throughput: f64,
+    /// Length of the window in seconds.
+    pub seconds: f64,
+    /// Energy of all GPUs in the window, in watt hours.
+    pub energy_wh: Option<f64>,
+}
+
+/// What a million tokens cost; `None` where the price, the energy or the tokens are missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// For all GPUs used together, in the user's currency.
+    pub price_per_hour: Option<f64>,
+    /// A million tokens of prompts.
+    pub per_million_input: Option<f64>,
+    /// A million tokens generated.
+    pub per_million_output: Option<f64>,
+    /// A million tokens of either kind.
+    pub per_million_total: Option<f64>,
+    /// Watt hours for a million tokens of prompts.
+    pub wh_per_million_input: Option<f64>,
+    /// Watt hours for a million tokens generated.
+    pub wh_per_million_output: Option<f64>,
+    /// Watt hours for a million tokens of either kind.
+    pub wh_per_million_total: Option<f64>,
+}
+
+impl Cost {
+    /// Of what was produced, at a price for an hour of all GPUs together.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a price that is none.
+    pub fn of(price_per_hour: Option<f64>, produced: Produced) -> Result<Self> {
+        if let Some(price) = price_per_hour.filter(|price| !(price.is_finite() && *price >= 0.0)) {
+            return Err(Fault::usage(format!("option `price_per_hour` is {price}, not a price"))
+                .hint("give what an hour of all GPUs together costs, from 0 up"));
+        }
+        let per_hour = |amount: Option<f64>, rate: f64| {
+            amount
+                .filter(|_| rate > 0.0)
+                .map(|amount| amount / SECONDS_AN_HOUR / rate * MILLION)
+        };
+        let (input, output) = (produced.input_throughput, produced.output_throughput);
+        // Watt hours in an hour are watts.
+        let watts = produced.energy_wh.filter(|_| produced.seconds > 0.0);
+        let watts = watts.map(|energy| energy * SECONDS_AN_HOUR / produced.seconds);
+        Ok(Self {
+            price_per_hour,
+            per_million_input: per_hour(price_per_hour, input),
+            per_million_output: per_hour(price_per_hour, output),
+            per_million_total: per_hour(price_per_hour, input + output),
+            wh_per_million_input: per_hour(watts, input),
+            wh_per_million_output: per_hour(watts, output),
+            wh_per_million_total: per_hour(watts, input + output),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! A gauge over a window: its mean weighted by time, its highest value, and whether it grows.
+
+use serde::{Deserialize, Serialize};
+
+use super::curve::Curve;
+use crate::load::figures::student;
+
+/// The blocks that a window is cut into to judge growth.
+const BLOCKS: u32 = 10;
+
+/// Blocks that must be known for a judgement.
+const FEWEST: usize = 5;
+
+/// A gauge over a window.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// Weighted by time; where looks failed, nothing is added.
+    pub mean: f64,
+    /// The highest that a look saw.
+    pub max: f64,
+    /// How much more of it there is every second, by a straight line through the means of ten blocks of the window (the method of batch means:
+    /// neighbouring looks depend on each other, means of blocks hardly do). `None` where fewer than five blocks are known.
+    pub growth: Option<f64>,
+    /// Whether it grew over the window by at least `step`, with 97.5 % confidence; `None` as `growth`.
+    pub grows: Option<bool>,
+}
+
+impl Level {
+    /// Of a curve between two times; `step` is the least that counts as growth. `None` where nothing was seen.
+    pub(super) fn of(curve: &Curve, from: f64, to: f64, step: f64) -> Option<Self> {
+        let window = curve.within(from, to);
+        let trend = trend(curve, from, to);
+        Some(Self {
+            mean: window.mean()?,
+            max: window.max()?,
+            growth: trend.map(|(slope, _)| slope),
+            grows: trend.map(|(_, least)| least * (to - from) >= step),
+        })
+    }
+
+    /// The same level in another unit.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Self {
+            mean: self.mean * factor,
+            max: self.max * factor,
+            growth: self.growth.map(|growth| growth * factor),
+            grows: self.grows,
+        }
+    }
+}
+
+/// The slope of the least-squares line through the means of the blocks, and the low end of its interval.
+fn trend(curve: &Curve, from: f64, to: f64) -> Option<(f64, f64)> {
+    let width = (to - from) / f64::from(BLOCKS);
+    if width <= 0.0 {
+        return None;
+    }
+    let block = |number: u32| {
+        let begin = from + width * f64::from(number);
+        Some((begin + width / 2.0, curve.within(begin, begin + width).mean()?))
+    };
+    let means: Vec<(f64, f64)> = (0..BLOCKS).filter_map(block).collect();
+    if means.len() < FEWEST {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "at most ten")]
+    let count = means.len() as f64;
+    let middle = |part: fn(&(f64, f64)) -> f64| means.iter().map(part).sum::<f64>() / count;
+    let (x, y) = (middle(|mean| mean.0), middle(|mean| mean.1));
+    let spread: f64 = means.iter().map(|mean| (mean.0 - x).powi(2)).sum();
+    let slope = means.iter().map(|mean| (mean.0 - x) * (mean.1 - y)).sum::<f64>() / spread;
+    let left: f64 = means
+        .iter()
+        .map(|mean| (mean.1 - y - slope * (mean.0 - x)).powi(2))
+        .sum();
+    let error = (left / (count - 2.0) / spread).sqrt();
+    Some((slope, slope - student(means.len() - 2) * error))
+}
+
+#[cfg(test)]
+mod tests;

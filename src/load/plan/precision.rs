@@ -1,0 +1,277 @@
+//! Measuring until a figure is known well enough.
+
+use serde::{Deserialize, Serialize};
+
+use super::batches::{BATCHES, estimate};
+use crate::fault::{Fault, Result};
+use crate::load::{Outcome, Record};
+
+/// By how much a series must have grown since the last look. Each look is a chance to stop by luck; so there are few: 10,000 requests
+/// are looked at 20 times.
+const GROWTH: f64 = 1.25;
+
+/// Values in each batch of the first look, for a mean.
+const LEAST: usize = 5;
+
+/// Until when a load goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Precision {
+    /// Of which latency.
+    pub metric: Metric,
+    /// Which of its statistics.
+    pub statistic: Statistic,
+    /// Half the width of its 95 % interval as a share of it: 0.05 is ±5 %.
+    pub within: f64,
+}
+
+/// A latency of a request. Of the gaps between tokens the mean of each request is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Time to first token.
+    TtftMs,
+    /// Time per output token after the first.
+    TpotMs,
+    /// Mean gap between events that carry tokens.
+    ItlMs,
+    /// To the last token.
+    E2elMs,
+}
+
+/// A statistic of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Statistic {
+    /// Arithmetic mean.
+    Mean,
+    /// The same as `p50`.
+    Median,
+    /// 50th percentile.
+    P50,
+    /// 90th percentile.
+    P90,
+    /// 95th percentile.
+    P95,
+    /// 99th percentile.
+    P99,
+}
+
+impl Precision {
+    /// Refuses what cannot be reached.
+    ///
+    /// # Errors
+    ///
+    /// `usage`, with what to give instead.
+    pub fn check(&self) -> Result<()> {
+        if self.within > 0.0 && self.within < 1.0 {
+            return Ok(());
+        }
+        Err(Fault::usage(format!("option `precision.within` is {}", self.within))
+            .hint("give the share that the interval may reach to either side, such as 0.05 for ±5 %"))
+    }
+
+    /// Completed requests before the first look: of each batch enough for its statistic.
+    #[must_use]
+    pub fn first_look(&self) -> usize {
+        let share = self.statistic.share();
+        // A percentile needs a value beyond it in each batch.
+        let needed = share.map_or(0.0, |share| (1.0 / (1.0 - share)).ceil());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 100")]
+        let needed = needed as usize;
+        BATCHES * needed.max(LEAST)
+    }
+}
+
+impl Metric {
+    /// Of a completed request, in milliseconds.
+    #[must_use]
+    pub fn of(self, record: &Record) -> Option<f64> {
+        if record.outcome != Outcome::Completed {
+            return None;
+        }
+        let since = |from: std::time::Duration, to: std::time::Duration| (to.saturating_sub(from)).as_secs_f64() * 1e3;
+        let (first, last) = (record.first_token?, record.last_token?);
+        match self {
+            Self::TtftMs => Some(since(record.sent, first)),
+            Self::E2elMs => Some(since(record.sent, last)),
+            Self::TpotMs => {
+                let tokens = record.counts.output.or(record.tokens_seen).unwrap_or(record.events);
+                (tokens > 1).then(|| since(first, last) / (tokens - 1) as f64)
+            }
+            Self::ItlMs => {
+                let gaps = &record.gaps_ms;
+                (!gaps.is_empty()).then(|| gaps.iter().map(|gap| f64::from(*gap)).sum::<f64>() / gaps.len() as f64)
+            }
+        }
+    }
+}
+
+impl Statistic {
+    /// The share of the sample below it; none for the mean.
+    fn share(self) -> Option<f64> {
+        match self {
+            Self::Mean => None,
+            Self::Median | Self::P50 => Some(0.5),
+            Self::P90 => Some(0.9),
+            Self::P95 => Some(0.95),
+            Self::P99 => Some(0.99),
+        }
+    }
+
+    /// Of values in any order.
+    fn of(self, values: &[f64]) -> Option<f64> {
+        let Some(share) = self.share() else {
+            return (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        };
+        let mut ascending = values.to_vec();
+        ascending.sort_unstable_by(f64::total_cmp);
+        let rank = share * ascending.len().checked_sub(1)? as f64;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rank is within the sample"
+        )]
+        let (below, above) = (ascending[rank.floor() as usize], ascending[rank.ceil() as usize]);
+        Some(below + (above - below) * rank.fract())
+    }
+}
+
+/// What was seen so far of the metric, and whether that is enough.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Watcher {
+    precision: Precision,
+    values: Vec<f64>,
+    next_look: usize,
+    width: Option<f64>,
+}
+
+impl Watcher {
+    /// Nothing seen.
+    pub(super) fn new(precision: Precision) -> Self {
+        Self {
+            next_look: precision.first_look(),
+            precision,
+            values: Vec::new(),
+            width: None,
+        }
+    }
+
+    /// Takes the next request that ended; true once the interval is narrow enough.
+    pub(super) fn see(&mut self, record: &Record) -> bool {
+        self.values.extend(self.precision.metric.of(record));
+        if self.values.len() < self.next_look {
+            return false;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count of requests"
+        )]
+        let grown = (self.values.len() as f64 * GROWTH).ceil() as usize;
+        self.next_look = grown;
+        self.width = estimate(&self.values, |values| self.precision.statistic.of(values))
+            .filter(|(middle, _)| *middle > 0.0)
+            .map(|(middle, half)| half / middle);
+        self.width.is_some_and(|width| width <= self.precision.within)
+    }
+
+    /// Half the width of the interval as a share of the figure, at the last look.
+    pub(super) fn width(&self) -> Option<f64> {
+        self.width
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rand::Rng;
+
+    use super::super::stream::{Purpose, stream};
+    use super::*;
+    use crate::load::Counts;
+
+    fn record(ttft_ms: f64) -> Record {
+        let at = |ms: f64| Duration::from_secs_f64(ms / 1e3);
+        Record {
+            index: 0,
+            warmup: false,
+            input: 1,
+            output: 3,
+            scheduled: at(0.0),
+            sent: at(5.0),
+            first_byte: None,
+            first_token: Some(at(5.0 + ttft_ms)),
+            last_token: Some(at(25.0 + ttft_ms)),
+            ended: at(26.0 + ttft_ms),
+            gaps_ms: vec![8.0, 12.0],
+            events: 3,
+            tokens_seen: None,
+            counts: Counts {
+                input: Some(1),
+                output: Some(3),
+            },
+            text: None,
+            finish: None,
+            outcome: Outcome::Completed,
+        }
+    }
+
+    fn precision(statistic: Statistic, within: f64) -> Precision {
+        Precision {
+            metric: Metric::TtftMs,
+            statistic,
+            within,
+        }
+    }
+
+    /// After how many requests of a latency around 100 ms it is enough.
+    fn enough(precision: Precision, most: usize) -> Option<usize> {
+        let mut watcher = Watcher::new(precision);
+        let mut numbers = stream(3, Purpose::Arrivals);
+        (1..=most).find(|_| {
+            watcher.see(&record(
+                50.0 + 100.0 * f64::from(numbers.next_u32()) / f64::from(u32::MAX),
+            ))
+        })
+    }
+
+    #[test]
+    fn metrics_follow_the_definitions_of_the_bench() {
+        let record = record(100.0);
+        let near = |metric: Metric, want: f64| assert!((metric.of(&record).unwrap() - want).abs() < 1e-6);
+        near(Metric::TtftMs, 100.0);
+        near(Metric::E2elMs, 120.0);
+        near(Metric::TpotMs, 10.0);
+        near(Metric::ItlMs, 10.0);
+        let failed = Record {
+            outcome: Outcome::CutOff,
+            ..record
+        };
+        assert_eq!(Metric::TtftMs.of(&failed), None);
+    }
+
+    #[test]
+    fn a_narrower_interval_takes_more_requests() {
+        let wide = enough(precision(Statistic::Mean, 0.10), 100_000).unwrap();
+        let narrow = enough(precision(Statistic::Mean, 0.01), 100_000).unwrap();
+        // A uniform latency of 100 ± 50 has a deviation of 29: ±1 % of the mean needs 3200 of them.
+        assert!(wide < 300 && (1500..8000).contains(&narrow), "{wide} {narrow}");
+        assert_eq!(enough(precision(Statistic::Mean, 0.001), 5000), None);
+    }
+
+    #[test]
+    fn a_far_percentile_needs_more_before_the_first_look() {
+        assert_eq!(precision(Statistic::Mean, 0.1).first_look(), 100);
+        assert_eq!(precision(Statistic::P99, 0.1).first_look(), 2000);
+        assert!(enough(precision(Statistic::P99, 0.05), 10_000).unwrap() >= 2000);
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_refused() {
+        for within in [0.0, 1.0, -0.1, f64::NAN] {
+            assert!(precision(Statistic::Mean, within).check().is_err(), "{within}");
+        }
+    }
+}

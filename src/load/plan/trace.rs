@@ -1,0 +1,172 @@
+//! Arrivals as they once came, read from a file.
+//!
+//! One JSON object a line. Three forms are known, by the names of their fields: ours (`at` in seconds, `input`, `output`), that of Mooncake's traces
+//! (`timestamp` in milliseconds, `input_length`, `output_length`; `hash_ids` is not used), and that of BurstGPT (`Timestamp` in
+//! seconds, `Request tokens`, `Response tokens`), as JSON or as the CSV file that it is published as. Times are taken from the first one on.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::fault::{Fault, Result};
+use crate::prompt::MAX_TOKENS;
+
+/// The names of time, input and output in each form, and what a second is in its unit of time.
+const FORMS: [([&str; 3], f64); 3] = [
+    (["at", "input", "output"], 1.0),
+    (["timestamp", "input_length", "output_length"], 1000.0),
+    (["Timestamp", "Request tokens", "Response tokens"], 1.0),
+];
+
+/// One request of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When, since the first one.
+    pub at: Duration,
+    /// Tokens of its prompt.
+    pub input: u64,
+    /// Tokens of its answer.
+    pub output: u64,
+}
+
+/// Requests as they once came, in the order of their times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace(Vec<Arrival>);
+
+impl Trace {
+    /// Reads the text of a file. Blank lines are left out.
+    ///
+    /// # Errors
+    ///
+    /// `usage` with the number of the line for one that is no arrival, or comes before the one above it.
+    pub fn read(text: &str) -> Result<Self> {
+        let mut lines = text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (index + 1, line.trim()))
+            .filter(|(_, line)| !line.is_empty())
+            .peekable();
+        let columns: Option<Vec<String>> = lines
+            .next_if(|(_, line)| line.starts_with(FORMS[2].0[0]))
+            .map(|(_, header)| cells(header).map(str::to_owned).collect());
+        let mut arrivals: Vec<Arrival> = Vec::new();
+        let mut first = None;
+        for (number, line) in lines {
+            let wrong = |why: String| {
+                Fault::usage(format!("line {number} of the trace {why}")).hint(
+                    "a line is a JSON object with `at` (seconds), `input` and `output`, or with the names of a Mooncake or BurstGPT trace",
+                )
+            };
+            let fields = match &columns {
+                Some(columns) => row(columns, line),
+                None => serde_json::from_str(line).map_err(|error| wrong(format!("is no JSON object: {error}")))?,
+            };
+            let (seconds, input, output) = arrival(&fields).map_err(wrong)?;
+            let since = seconds - *first.get_or_insert(seconds);
+            let at = Duration::try_from_secs_f64(since)
+                .ok()
+                .filter(|at| arrivals.last().is_none_or(|last| last.at <= *at))
+                .ok_or_else(|| wrong("comes before the line above it".to_owned()))?;
+            arrivals.push(Arrival { at, input, output });
+        }
+        if arrivals.is_empty() {
+            return Err(Fault::usage("the trace has no requests").hint("give a file with one JSON object a line"));
+        }
+        Ok(Self(arrivals))
+    }
+
+    /// The requests, first to last.
+    #[must_use]
+    pub fn arrivals(&self) -> &[Arrival] {
+        &self.0
+    }
+}
+
+/// Seconds, input and output of a line; else what is wrong with it.
+fn arrival(fields: &Map<String, Value>) -> std::result::Result<(f64, u64, u64), String> {
+    let known = FORMS.iter().find(|([time, ..], _)| fields.contains_key(*time));
+    let Some(([time, input, output], second)) = known else {
+        return Err("has no time: none of `at`, `timestamp` and `Timestamp`".to_owned());
+    };
+    let number = |name: &str| {
+        let value = fields.get(name).ok_or_else(|| format!("has no `{name}`"))?;
+        let read = value.as_f64().filter(|number| number.is_finite() && *number >= 0.0);
+        read.ok_or_else(|| format!("has `{name}` {value}, which is no number from 0 up"))
+    };
+    let tokens = |name: &str| {
+        let given = number(name)?;
+        if given.fract() == 0.0 && (1.0..=MAX_TOKENS as f64).contains(&given) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "within the bounds"
+            )]
+            return Ok(given as u64);
+        }
+        Err(format!(
+            "has `{name}` {given}, which is no number of tokens from 1 to {MAX_TOKENS}"
+        ))
+    };
+    Ok((number(time)? / second, tokens(input)?, tokens(output)?))
+}
+
+/// The cells of a line of CSV. The published files quote nothing.
+fn cells(line: &str) -> impl Iterator<Item = &str> {
+    line.split(',').map(str::trim)
+}
+
+fn row(columns: &[String], line: &str) -> Map<String, Value> {
+    let named = columns.iter().zip(cells(line));
+    let value = |cell: &str| serde_json::from_str(cell).unwrap_or_else(|_| Value::from(cell));
+    named.map(|(name, cell)| (name.clone(), value(cell))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Vec<(u64, u64, u64)> {
+        let trace = Trace::read(text).unwrap();
+        let arrivals = trace.arrivals().iter();
+        arrivals
+            .map(|arrival| (arrival.at.as_millis() as u64, arrival.input, arrival.output))
+            .collect()
+    }
+
+    #[test]
+    fn each_form_is_read_and_begins_at_its_first_request() {
+        let ours = "{\"at\": 0, \"input\": 10, \"output\": 2}\n\n{\"at\": 0.25, \"input\": 5, \"output\": 1}\n";
+        assert_eq!(read(ours), [(0, 10, 2), (250, 5, 1)]);
+        let mooncake = "{\"timestamp\": 27000, \"input_length\": 6955, \"output_length\": 52, \"hash_ids\": [46, 47]}\n\
+                        {\"timestamp\": 30000, \"input_length\": 6472, \"output_length\": 26, \"hash_ids\": []}";
+        assert_eq!(read(mooncake), [(0, 6955, 52), (3000, 6472, 26)]);
+        let burst = "{\"Timestamp\": 5, \"Model\": \"ChatGPT\", \"Request tokens\": 472, \"Response tokens\": 18}";
+        assert_eq!(read(burst), [(0, 472, 18)]);
+        let csv = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
+                   5,ChatGPT,472,18,490,Conversation log\n45,ChatGPT,1087,230,1317,Conversation log\n";
+        assert_eq!(read(csv), [(0, 472, 18), (40_000, 1087, 230)]);
+    }
+
+    #[test]
+    fn a_wrong_line_is_named() {
+        for (text, part) in [
+            (
+                "{\"at\": 0, \"input\": 1, \"output\": 1}\nnonsense",
+                "line 2 of the trace is no JSON object",
+            ),
+            ("{\"when\": 0}", "line 1 of the trace has no time"),
+            ("{\"at\": 0, \"input\": 1}", "has no `output`"),
+            ("{\"at\": 0, \"input\": 0, \"output\": 1}", "has `input` 0"),
+            ("{\"at\": 0, \"input\": \"x\", \"output\": 1}", "has `input` \"x\""),
+            ("{\"at\": 0, \"input\": 1.5, \"output\": 1}", "has `input` 1.5"),
+            (
+                "{\"at\": 3, \"input\": 1, \"output\": 1}\n{\"at\": 2, \"input\": 1, \"output\": 1}",
+                "line 2 of the trace comes before the line above it",
+            ),
+            ("\n", "has no requests"),
+        ] {
+            let fault = Trace::read(text).unwrap_err();
+            assert!(fault.message.contains(part), "{fault}");
+        }
+    }
+}

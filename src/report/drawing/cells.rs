@@ -1,0 +1,92 @@
+//! Values of a script as short texts: those of one column with as many decimals as its smallest needs.
+
+use serde_json::Value;
+
+/// Significant digits that the smallest number of a column keeps.
+const DIGITS: i32 = 3;
+/// Decimals at most.
+const MOST: i32 = 4;
+
+/// How the values of one column are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Style {
+    decimals: usize,
+    /// Whether the column holds no number: words stand to the left.
+    pub(super) words: bool,
+}
+
+impl Style {
+    /// That of these values.
+    pub(super) fn of<'a>(values: impl Iterator<Item = &'a Value>) -> Self {
+        let (mut smallest, mut numbers) = (f64::INFINITY, false);
+        for value in values {
+            numbers |= value.is_number();
+            if let Some(number) = value.as_f64().filter(|_| value.is_f64())
+                && number != 0.0
+            {
+                smallest = smallest.min(number.abs());
+            }
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the exponent of a double, clamped"
+        )]
+        let decimals = match smallest.is_finite() {
+            true => (DIGITS - 1 - smallest.log10().floor() as i32).clamp(0, MOST) as usize,
+            false => 0,
+        };
+        Self {
+            decimals,
+            words: !numbers,
+        }
+    }
+
+    /// One value; `-` for nothing.
+    pub(super) fn text(self, value: &Value) -> String {
+        match value {
+            Value::Null => "-".to_owned(),
+            Value::Bool(truth) => if *truth { "yes" } else { "no" }.to_owned(),
+            Value::String(text) => text.clone(),
+            Value::Number(number) => match number.as_f64() {
+                Some(real) if number.is_f64() => format!("{real:.*}", self.decimals),
+                _ => number.to_string(),
+            },
+            other => other.to_string(),
+        }
+    }
+}
+
+/// The columns that a text takes.
+pub(super) fn width(text: &str) -> usize {
+    console::measure_text_width(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Style;
+
+    fn texts(values: Value) -> Vec<String> {
+        let values = values.as_array().unwrap().clone();
+        let style = Style::of(values.iter());
+        values.iter().map(|value| style.text(value)).collect()
+    }
+
+    #[test]
+    fn a_column_has_the_decimals_that_its_smallest_number_needs() {
+        assert_eq!(texts(json!([52.31, 4100.27, null])), ["52.3", "4100.3", "-"]);
+        assert_eq!(texts(json!([0.0512, 2.1])), ["0.0512", "2.1000"]);
+        assert_eq!(texts(json!([1833.1, 60.0, 0.0])), ["1833.1", "60.0", "0.0"]);
+        assert_eq!(texts(json!([1e-9, 1234.0])), ["0.0000", "1234.0000"]);
+        assert_eq!(texts(json!([1, 256, true, "oom"])), ["1", "256", "yes", "oom"]);
+        assert_eq!(texts(json!([123_456.7])), ["123457"]);
+    }
+
+    #[test]
+    fn a_column_without_a_number_is_one_of_words() {
+        assert!(Style::of([json!("vllm"), json!(null)].iter()).words);
+        assert!(!Style::of([json!("failed"), json!(2)].iter()).words);
+    }
+}

@@ -1,0 +1,167 @@
+//! A table that fits the page: what is too wide goes on below, under its first column again.
+
+use serde_json::Value;
+
+use super::cells::{Style, width};
+use crate::report::Page;
+
+/// Blanks before a column.
+const GAP: usize = 2;
+
+/// Rows below their headings. A heading of several words takes several lines where its column is narrower. Rows may be shorter than the headings.
+#[must_use]
+pub fn sheet(headings: &[String], rows: &[Vec<Value>], page: Page) -> String {
+    let columns: Vec<Column> = headings
+        .iter()
+        .enumerate()
+        .map(|(index, heading)| Column::of(heading, rows.iter().map(|row| row.get(index).unwrap_or(&Value::Null))))
+        .collect();
+    let Some((first, others)) = columns.split_first() else {
+        return String::new();
+    };
+    let mut blocks = Vec::new();
+    let mut left = others;
+    loop {
+        let mut block = vec![first];
+        let mut room = page.width.saturating_sub(GAP + first.width);
+        while let Some((next, rest)) = left.split_first()
+            && (block.len() == 1 || room >= GAP + next.width)
+        {
+            room = room.saturating_sub(GAP + next.width);
+            block.push(next);
+            left = rest;
+        }
+        blocks.push(lay_out(&block, rows.len()));
+        if left.is_empty() {
+            return blocks.join("\n\n");
+        }
+    }
+}
+
+/// A column as text.
+struct Column {
+    heading: Vec<String>,
+    entries: Vec<String>,
+    width: usize,
+    words: bool,
+}
+
+impl Column {
+    fn of<'a>(heading: &str, values: impl Iterator<Item = &'a Value> + Clone) -> Self {
+        let style = Style::of(values.clone());
+        let entries: Vec<String> = values.map(|value| style.text(value)).collect();
+        let widest = |texts: &[String]| texts.iter().map(|text| width(text)).max().unwrap_or(0);
+        let word = heading.split_whitespace().map(width).max().unwrap_or(0);
+        let heading = wrapped(heading, widest(&entries).max(word));
+        Self {
+            width: widest(&entries).max(widest(&heading)),
+            heading,
+            entries,
+            words: style.words,
+        }
+    }
+
+    /// One entry, to its side of the column.
+    fn cell(&self, text: &str) -> String {
+        let blanks = " ".repeat(self.width.saturating_sub(width(text)));
+        let gap = " ".repeat(GAP);
+        if self.words {
+            format!("{gap}{text}{blanks}")
+        } else {
+            format!("{gap}{blanks}{text}")
+        }
+    }
+}
+
+/// The words of a heading, in lines of at most this width.
+fn wrapped(heading: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in heading.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(word) <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn lay_out(columns: &[&Column], rows: usize) -> String {
+    let head = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
+    let line = |entry: &dyn Fn(&Column) -> String| {
+        let cells: String = columns.iter().map(|column| column.cell(&entry(column))).collect();
+        cells.trim_end().to_owned()
+    };
+    // Headings end right above their columns.
+    let headings = (0..head).map(|index| {
+        line(&|column| {
+            let above = head - column.heading.len();
+            let text = index.checked_sub(above).and_then(|index| column.heading.get(index));
+            text.cloned().unwrap_or_default()
+        })
+    });
+    let body = (0..rows).map(|row| line(&|column| column.entries[row].clone()));
+    headings.chain(body).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::sheet;
+    use crate::report::Page;
+
+    fn drawn(headings: &[&str], rows: Value, width: usize) -> String {
+        let rows: Vec<Vec<Value>> = serde_json::from_value(rows).unwrap();
+        let headings: Vec<String> = headings.iter().map(|text| (*text).to_owned()).collect();
+        let page = Page {
+            width,
+            ..Page::default()
+        };
+        sheet(&headings, &rows, page)
+    }
+
+    #[test]
+    fn numbers_stand_to_the_right_and_words_to_the_left() {
+        let text = drawn(
+            &["engine", "tokens/s", "p99 TTFT, ms"],
+            json!([["vllm", 1833.25, 52.0], ["transformers", null]]),
+            80,
+        );
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "                            p99",
+                "                          TTFT,",
+                "  engine        tokens/s     ms",
+                "  vllm              1833   52.0",
+                "  transformers         -      -",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_too_wide_goes_on_below() {
+        let text = drawn(
+            &["n", "aaaa", "bbbb", "cccc"],
+            json!([[1, 2, 3, 4], [10, 20, 30, 40]]),
+            16,
+        );
+        assert_eq!(
+            text,
+            "   n  aaaa  bbbb\n   1     2     3\n  10    20    30\n\n   n  cccc\n   1     4\n  10    40"
+        );
+        for line in text.lines() {
+            assert!(line.len() <= 16, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_nothing() {
+        assert_eq!(drawn(&[], json!([]), 80), "");
+        assert_eq!(drawn(&["n"], json!([]), 80), "  n");
+    }
+}

@@ -1,0 +1,209 @@
+//! Memory over time as curves of one line: for each engine that a run started and each of its devices, with the phases below.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::spark::{column, highest, spark};
+use super::table::wrapped;
+use super::{Bytes, Clock, Page};
+use crate::telemetry::{Kept, Series, read_series};
+
+/// Columns of a curve at most.
+const WIDEST: usize = 72;
+
+/// Devices of an engine that have a curve each; of more, their sum has one.
+const MOST_DEVICES: usize = 8;
+
+/// Engines whose curves are shown.
+const MOST_ENGINES: usize = 6;
+
+/// The curves of a run's folder; `stages` tells how much the devices have. None where no memory was kept.
+#[must_use]
+pub fn memory(folder: &Path, stages: &[(String, Value)], page: Page) -> Option<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder.join("memory"))
+        .ok()?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".csv").map(str::to_owned))
+        .filter(|name| !name.ends_with(".activity") && !name.ends_with(".processes"))
+        .collect();
+    // `engine-10` comes after `engine-9`.
+    names.sort_by_key(|name| (name.len(), name.clone()));
+    let engines: Vec<String> = names
+        .iter()
+        .take(MOST_ENGINES)
+        .map(|name| {
+            let usage = stages
+                .iter()
+                .find(|(engine, _)| engine == name)
+                .map_or(&Value::Null, |(_, usage)| usage);
+            match read_series(&folder.join("memory").join(format!("{name}.csv"))) {
+                Ok(kept) => engine(name, &kept, usage, page),
+                Err(fault) => wrapped(&format!("{name}: {}", fault.message), page.width),
+            }
+        })
+        .collect();
+    let more = names.len().saturating_sub(MOST_ENGINES);
+    let more = if more > 0 {
+        format!("\n  and {more} more in memory/")
+    } else {
+        String::new()
+    };
+    (!engines.is_empty()).then(|| {
+        format!(
+            "memory over time, each column the most of its stretch\n{}{more}",
+            engines.join("\n")
+        )
+    })
+}
+
+/// One engine: a curve for each device, and the phases.
+fn engine(name: &str, kept: &Kept<Series>, usage: &Value, page: Page) -> String {
+    let rows = kept.seen.rows();
+    let Some(last) = rows.last() else {
+        return wrapped(
+            &format!("{name}: nothing was seen; {}", kept.notes.join("; ")),
+            page.width,
+        );
+    };
+    let end = seconds(last.to);
+    let columns = page.width.saturating_sub(4).clamp(8, WIDEST);
+    let devices = kept.seen.devices();
+    let each = devices.len() <= MOST_DEVICES;
+    let mut lines = Vec::new();
+    let mut draw = |label: &str, value: &dyn Fn(usize) -> u64, capacity: Option<u64>| {
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        let values: Vec<(f64, f64)> = (0..rows.len())
+            .map(|row| (seconds(rows[row].from), value(row) as f64))
+            .collect();
+        let peak = (0..rows.len()).map(value).max().unwrap_or(0);
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        let (top, share) = (
+            peak.max(1) as f64,
+            capacity.map(|capacity| 100.0 * peak as f64 / capacity.max(1) as f64),
+        );
+        let limit = match (capacity, share) {
+            (Some(capacity), Some(share)) => format!(", {share:.0} % of {}", Bytes(capacity)),
+            _ => String::new(),
+        };
+        lines.push(wrapped(
+            &format!(
+                "{label}: peak {}{limit}, in {}",
+                Bytes(peak),
+                Clock(Duration::from_micros(last.to))
+            ),
+            page.width,
+        ));
+        let heights: Vec<Option<f64>> = highest(&values, end, columns)
+            .into_iter()
+            .map(|height| height.map(|height| height / top))
+            .collect();
+        lines.push(format!("  {}", spark(&heights, page)));
+    };
+    match each {
+        true => {
+            for (index, device) in devices.iter().enumerate() {
+                let label = match devices.len() {
+                    1 => name.to_owned(),
+                    _ => format!("{name}, {}", short(&device.id)),
+                };
+                draw(
+                    &label,
+                    &|row| rows[row].used.get(index).copied().unwrap_or(0),
+                    capacity(usage, &device.id),
+                );
+            }
+        }
+        false => {
+            let all = devices
+                .iter()
+                .map(|device| capacity(usage, &device.id))
+                .sum::<Option<u64>>();
+            draw(
+                &format!("{name}, {} devices together", devices.len()),
+                &|row| rows[row].total,
+                all,
+            );
+        }
+    }
+    if kept.phased {
+        let begins = phases(&kept.seen)
+            .into_iter()
+            .map(|(phase, from)| (phase, column(from, 0.0, end, columns)));
+        lines.push(marks(begins, columns));
+    }
+    lines.extend(kept.notes.iter().map(|note| wrapped(&format!("({note})"), page.width)));
+    lines.join("\n")
+}
+
+/// The first part of a UUID, which tells the devices of a machine apart.
+fn short(id: &str) -> &str {
+    match id.strip_prefix("GPU-").and_then(|rest| rest.find('-')) {
+        Some(end) => &id[.."GPU-".len() + end],
+        None => id,
+    }
+}
+
+/// How much a device has.
+fn capacity(usage: &Value, id: &str) -> Option<u64> {
+    let stages = ["peak", "loaded", "warmed", "baseline", "after"].iter();
+    let devices = stages.filter_map(|stage| usage[stage]["per_gpu"].as_array()).flatten();
+    let mut same = devices.filter(|device| device["id"] == id);
+    same.find_map(|device| device["total"].as_u64())
+        .filter(|total| *total > 0)
+}
+
+/// When each phase began first.
+fn phases(series: &Series) -> Vec<(String, f64)> {
+    let mut seen: Vec<(String, f64)> = Vec::new();
+    for row in series.rows() {
+        let phase = row.phase.to_string();
+        if seen.iter().all(|(known, _)| *known != phase) {
+            seen.push((phase, seconds(row.from)));
+        }
+    }
+    seen
+}
+
+/// Words at their columns, as far as they find room; a later word at the same place says more than an earlier one.
+fn marks(begins: impl DoubleEndedIterator<Item = (String, usize)>, columns: usize) -> String {
+    let mut line = String::new();
+    let mut taken = columns + 1;
+    let mut placed = Vec::new();
+    for (word, at) in begins.rev() {
+        if at + word.len() < taken {
+            taken = at;
+            placed.push((word, at));
+        }
+    }
+    for (word, at) in placed.into_iter().rev() {
+        let blanks = at.saturating_sub(line.len());
+        line.push_str(&" ".repeat(blanks));
+        line.push_str(&word);
+    }
+    format!("  {line}")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::marks;
+
+    #[test]
+    fn phases_stand_where_they_begin_as_far_as_there_is_room() {
+        let begins = |begins: &[(&str, usize)], columns| {
+            let begins: Vec<_> = begins.iter().map(|(word, at)| ((*word).to_owned(), *at)).collect();
+            marks(begins.into_iter(), columns)
+        };
+        assert_eq!(
+            begins(&[("baseline", 0), ("loading", 0), ("ready", 12)], 20),
+            "  loading     ready"
+        );
+        assert_eq!(begins(&[("loading", 0), ("ready", 18)], 20), "  loading");
+    }
+}

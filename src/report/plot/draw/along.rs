@@ -1,0 +1,100 @@
+//! A scale: from values to a share of an axis, and through plotters to pixels.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged};
+use serde::{Deserialize, Serialize};
+
+/// From where to where an axis goes, and how. `from < to`, both above 0 where it is logarithmic.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Along {
+    /// The value at its beginning: left, or below.
+    pub from: f64,
+    /// The value at its end.
+    pub to: f64,
+    /// Whether values are spread by their logarithm.
+    pub log: bool,
+}
+
+impl Along {
+    /// Where a value lies: 0 at the beginning, 1 at the end, no further beyond than ten times its length.
+    #[must_use]
+    pub fn share(&self, value: f64) -> f64 {
+        let share = if self.log {
+            (value.max(f64::MIN_POSITIVE) / self.from).ln() / (self.to / self.from).ln()
+        } else {
+            (value - self.from) / (self.to - self.from)
+        };
+        if share.is_nan() { 0.0 } else { share.clamp(-10.0, 10.0) }
+    }
+
+    /// The value at a share.
+    #[must_use]
+    pub fn value(&self, share: f64) -> f64 {
+        if self.log {
+            self.from * (self.to / self.from).powf(share)
+        } else {
+            self.from + share * (self.to - self.from)
+        }
+    }
+
+    /// Whether a value lies on it.
+    pub(super) fn holds(&self, value: f64) -> bool {
+        // A rounding beyond the ends is none.
+        (-1e-9..=1.0 + 1e-9).contains(&self.share(value))
+    }
+}
+
+impl Ranged for Along {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        let (begin, end) = (f64::from(limit.0), f64::from(limit.1));
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "ten times a picture's width in tenths of a pixel"
+        )]
+        let pixel = (begin + self.share(*value) * (end - begin)).round() as i32;
+        pixel
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        let steps = hint.max_num_points().clamp(1, 100);
+        #[expect(clippy::cast_precision_loss, reason = "at most 100")]
+        let points = (0..=steps).map(|step| self.value(step as f64 / steps as f64));
+        points.collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.from..self.to
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Along;
+
+    proptest! {
+        #[test]
+        fn a_share_leads_back_to_its_value(from in 0.1..100.0_f64, length in 0.1..1e6_f64, share in 0.0..1.0_f64, log: bool) {
+            let along = Along { from, to: from + length, log };
+            let there = along.value(share);
+            prop_assert!((along.share(there) - share).abs() < 1e-6);
+            prop_assert!(along.holds(there));
+        }
+    }
+
+    #[test]
+    fn nothing_lies_infinitely_far_away() {
+        let along = Along {
+            from: 1.0,
+            to: 10.0,
+            log: true,
+        };
+        assert_eq!(along.share(0.0), -10.0);
+        assert_eq!(along.share(f64::INFINITY), 10.0);
+    }
+}

@@ -1,0 +1,56 @@
+//! A picture as PNG, by resvg, in the font that comes with the program: no font of the system is needed, and every machine draws the same.
+
+use std::sync::{Arc, OnceLock};
+
+use resvg::usvg::fontdb::Database;
+use resvg::{tiny_skia, usvg};
+
+use super::layout;
+use crate::fault::{Fault, Kind, Result};
+use crate::report::plot::Plot;
+
+/// The whole picture with title and caption, light, `scale` pixels for each of the drawing's (2 is sharp on most screens and on paper).
+///
+/// # Errors
+///
+/// `internal` where the drawing cannot be read back, or has no size.
+pub fn png(plot: &Plot, simulated: bool, scale: f32) -> Result<Vec<u8>> {
+    rendered(&layout::file(plot, simulated, true).svg, scale)
+}
+
+/// An SVG as PNG.
+pub(super) fn rendered(svg: &str, scale: f32) -> Result<Vec<u8>> {
+    let fault = |what: String| Fault::new(Kind::Internal, format!("the picture cannot be drawn: {what}"));
+    let tree = usvg::Tree::from_str(svg, &options()).map_err(|error| fault(error.to_string()))?;
+    let size = tree
+        .size()
+        .to_int_size()
+        .scale_by(scale)
+        .ok_or_else(|| fault("it has no size".into()))?;
+    let mut pixels =
+        tiny_skia::Pixmap::new(size.width(), size.height()).ok_or_else(|| fault("it is too large".into()))?;
+    pixels.fill(tiny_skia::Color::WHITE);
+    resvg::render(
+        &tree,
+        tiny_skia::Transform::from_scale(scale, scale),
+        &mut pixels.as_mut(),
+    );
+    pixels.encode_png().map_err(|error| fault(error.to_string()))
+}
+
+/// How an SVG is read: with our fonts alone.
+pub(super) fn options() -> usvg::Options<'static> {
+    static FONTS: OnceLock<Arc<Database>> = OnceLock::new();
+    let fonts = FONTS.get_or_init(|| {
+        let mut fonts = Database::new();
+        fonts.load_font_data(epaint_default_fonts::UBUNTU_LIGHT.to_vec());
+        fonts.load_font_data(epaint_default_fonts::HACK_REGULAR.to_vec());
+        fonts.set_sans_serif_family("Ubuntu");
+        Arc::new(fonts)
+    });
+    usvg::Options {
+        fontdb: Arc::clone(fonts),
+        font_family: "Ubuntu".to_owned(),
+        ..usvg::Options::default()
+    }
+}

@@ -1,0 +1,174 @@
+//! What is told of breakdowns of real runs, and of one that was made up to have all there is.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::super::{Source, tell};
+use crate::memory::{Breakdown, Component, Footprint, Part, Provenance};
+use crate::report::plot::{Colour, Entry, Layer};
+use crate::run::Found;
+
+fn real(run: &str) -> crate::report::story::Part {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/runs")
+        .join(run);
+    let story = tell(&folder).unwrap();
+    story.parts.into_iter().find(|part| part.name == "breakdown").unwrap()
+}
+
+#[test]
+fn a_real_breakdown_is_told_with_its_limit() {
+    let part = real("vllm-breakdown");
+    let plot = &part.plots[0];
+    assert!(
+        plot.words
+            .contains("128.06 GiB in use on GPU 0 (NVIDIA H200), 91.6 % of 139.80 GiB"),
+        "{}",
+        plot.words
+    );
+    assert!(
+        plot.words.contains("KV pool 111.13 GiB (86.8 %, engine-reported)"),
+        "{}",
+        plot.words
+    );
+    let limit = |layer: &Layer| matches!(layer, Layer::Rule { at, .. } if *at == 150_109_880_320.0);
+    assert!(plot.panels[0].layers.iter().any(limit));
+    assert_eq!(plot.panels.len(), 1, "nothing was expected");
+    let row = |name: &str| plot.sheet.rows.iter().find(|row| row[0] == Entry::from(name)).unwrap();
+    assert_eq!(
+        row("weights")[1..4],
+        [13.54.into(), 10.6.into(), "engine-reported".into()]
+    );
+    assert!(
+        part.paragraphs[0].contains("no estimate was recorded"),
+        "{:?}",
+        part.paragraphs
+    );
+}
+
+#[test]
+fn a_component_has_one_colour_in_both_pictures() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs/vllm-two-gpus");
+    let story = tell(&folder).unwrap();
+    let coloured = |part: &str| -> BTreeMap<String, Colour> {
+        let part = story.parts.iter().find(|own| own.name == part).unwrap();
+        let layers = part
+            .plots
+            .iter()
+            .flat_map(|plot| &plot.panels)
+            .flat_map(|panel| &panel.layers);
+        let named = layers.filter_map(|layer| match layer {
+            Layer::Ribbon { name, colour, .. } | Layer::Bars { name, colour, .. } => Some((name, colour)),
+            _ => None,
+        });
+        // How it is known is not what it is.
+        let named = named.filter_map(|(name, colour)| Some((name.split_once(" (")?.0.to_owned(), *colour)));
+        named.collect()
+    };
+    let column = coloured("breakdown");
+    assert_eq!(column.len(), 6, "{column:?}");
+    assert_eq!(coloured("memory"), column);
+}
+
+#[test]
+fn two_gpus_stand_beside_each_other() {
+    let part = real("vllm-two-gpus");
+    let plot = &part.plots[0];
+    assert_eq!(plot.panels[0].x.names, ["GPU 0 (NVIDIA H200)", "GPU 1 (NVIDIA H200)"]);
+    assert!(
+        plot.sheet.columns.contains(&"GPU 1, GiB".to_owned()),
+        "{:?}",
+        plot.sheet.columns
+    );
+    assert!(plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()));
+    assert!(plot.words.contains("beyond one copy"), "{}", plot.words);
+}
+
+fn part(component: Component, bytes: i64, within: Option<Component>) -> Part {
+    Part {
+        component,
+        bytes,
+        provenance: Provenance::Computed,
+        source: "made up".into(),
+        within,
+    }
+}
+
+#[test]
+fn what_was_expected_stands_beside_what_was_measured() {
+    const GIB: i64 = 1 << 30;
+    let parts = vec![
+        part(Component::Weights, 15 * GIB, None),
+        part(Component::KvPool, 40 * GIB, None),
+        part(Component::KvUsed, 3 * GIB, Some(Component::KvPool)),
+    ];
+    let device = Breakdown::new(Some("a".into()), 54 << 30, parts).unwrap();
+    let expected = vec![
+        part(Component::Weights, 10 * GIB, None),
+        part(Component::KvUsed, 3 * GIB, None),
+        part(Component::Activations, GIB, None),
+    ];
+    let expected = Breakdown::new(None, 14 << 30, expected).unwrap();
+    let details =
+        json!({ "estimate": { "all": expected }, "repeats": { "weights": { "lowest": 1.0, "highest": 2.0 } } });
+    let footprint = Footprint::of(vec![device], None, details).unwrap();
+    let mut found = Found::default();
+    found.breakdowns = vec![("made up".into(), json!(footprint))];
+    let folder = PathBuf::new();
+    let source = Source::new(&folder, &found);
+    let mut missing = Vec::new();
+    let parts = super::parts(&source, &mut missing);
+    assert!(missing.is_empty());
+    let plot = &parts[0].plots[0];
+    assert_eq!(plot.panels[0].x.names, ["a", "estimate"]);
+    let beside = &plot.panels[1];
+    assert_eq!(beside.x.names, ["weights", "KV pool", "KV used", "activations"]);
+    let bars = |hatched_: bool| {
+        let bars = beside.layers.iter().find_map(|layer| match layer {
+            Layer::Bars { bars, hatched, .. } if *hatched == hatched_ => Some(bars),
+            _ => None,
+        });
+        bars.unwrap().clone()
+    };
+    assert_eq!(bars(false)[0].interval, Some((1.0, 2.0)));
+    assert_eq!(bars(true).iter().map(|bar| bar.at).collect::<Vec<_>>(), [0.0, 2.0, 3.0]);
+    let row = |name: &str| plot.sheet.rows.iter().find(|row| row[0] == Entry::from(name)).unwrap();
+    assert_eq!(row("weights")[4..7], [10.0.into(), 5.0.into(), 50.0.into()]);
+    assert_eq!(
+        row("activations")[1..5],
+        [Entry::None, Entry::None, Entry::None, 1.0.into()]
+    );
+    assert!(plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()));
+    assert!(
+        plot.words.contains("The parts say 1.00 GiB more than is there."),
+        "{}",
+        plot.words
+    );
+    assert!(plot.words.contains("14.00 GiB were expected"), "{}", plot.words);
+    // Each bar of the first column rises from the top of the one below it.
+    let mut top = 0.0;
+    for layer in &plot.panels[0].layers {
+        if let Layer::Bars {
+            bars, hatched: false, ..
+        } = layer
+        {
+            assert_eq!(bars[0].base, top);
+            top = bars[0].value;
+        }
+    }
+}
+
+#[test]
+fn one_that_cannot_be_read_is_missed() {
+    let mut found = Found::default();
+    found.breakdowns = vec![("broken".into(), json!({ "all": 1 }))];
+    let folder = PathBuf::new();
+    let source = Source::new(&folder, &found);
+    let mut missing = Vec::new();
+    assert!(super::parts(&source, &mut missing).is_empty());
+    assert!(missing[0].contains("`broken`"), "{missing:?}");
+}

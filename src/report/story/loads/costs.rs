@@ -1,0 +1,151 @@
+//! What tokens cost along the levels of a sweep, in money where the user gave a price, and in energy where the devices told their power.
+
+use super::axes::{levels, marks};
+use super::figures::spots;
+use super::findings::Findings;
+use super::load::Load;
+use super::say::{list, number};
+use super::sweep::{Point, Sweep};
+use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Scale, Sheet};
+use crate::unit::Unit;
+
+/// A cost of a load.
+type Cost = fn(&Load) -> Option<f64>;
+
+const MONEY: [(&str, Cost); 2] = [
+    ("output tokens", |load| load.cost.per_million_output),
+    ("tokens of both kinds", |load| load.cost.per_million_total),
+];
+const ENERGY: [(&str, Cost); 2] = [
+    ("output tokens", |load| load.cost.wh_per_million_output),
+    ("tokens of both kinds", |load| load.cost.wh_per_million_total),
+];
+
+/// The picture; nothing where neither is known.
+pub(super) fn plot(sweep: &Sweep, findings: &Findings, name: String) -> Option<Plot> {
+    let price = sweep
+        .levels
+        .iter()
+        .flat_map(|level| &level.loads)
+        .find_map(|load| load.cost.price_per_hour);
+    let panels = [
+        ("cost of a million tokens, in the currency of the price", &MONEY),
+        ("energy of a million tokens, Wh", &ENERGY),
+    ];
+    let panels: Vec<Panel> = panels
+        .into_iter()
+        .filter_map(|(title, curves)| panel(sweep, findings, title, curves))
+        .collect();
+    if panels.is_empty() {
+        return None;
+    }
+    let caption = price.map_or_else(String::new, |price| {
+        format!(
+            "At {} an hour for all GPUs together. Costs of output, and of both kinds, each bear the whole price: they are two views, not parts of a sum.",
+            number(price)
+        )
+    });
+    Some(Plot {
+        name,
+        title: "What a million tokens cost".to_owned(),
+        words: words(sweep),
+        caption,
+        panels,
+        sheet: sheet(sweep),
+        ..Plot::default()
+    })
+}
+
+fn panel(sweep: &Sweep, findings: &Findings, title: &str, curves: &[(&str, Cost); 2]) -> Option<Panel> {
+    let mut layers = marks(findings, true);
+    let before = layers.len();
+    for (index, (name, cost)) in curves.iter().enumerate() {
+        let points: Vec<(f64, Option<f64>)> = sweep
+            .levels
+            .iter()
+            .map(|level| (level.at, level.mean(cost).filter(|cost| *cost > 0.0)))
+            .collect();
+        if points.iter().any(|point| point.1.is_some()) {
+            layers.push(Layer::Line {
+                name: (*name).to_owned(),
+                points,
+                colour: Colour::Series(u8::try_from(index).unwrap_or(u8::MAX)),
+                dashed: false,
+                steps: false,
+                dots: true,
+                right: false,
+            });
+        }
+    }
+    let first = curves[0].1;
+    (layers.len() > before).then(|| Panel {
+        title: title.to_owned(),
+        x: levels(&[sweep]),
+        y: Axis {
+            unit: Unit::Count,
+            scale: Scale::Log,
+            ..Axis::default()
+        },
+        layers,
+        spots: spots(&[sweep], |level| {
+            Some((level.at, level.mean(first).filter(|cost| *cost > 0.0)?))
+        }),
+        ..Panel::default()
+    })
+}
+
+/// The cheapest level, beside the dearest.
+fn words(sweep: &Sweep) -> String {
+    let told = [(MONEY[0].1, "", "costs"), (ENERGY[0].1, " Wh", "takes")]
+        .into_iter()
+        .filter_map(|(cost, unit, verb)| {
+            let known: Vec<(&Point, f64)> = sweep
+                .levels
+                .iter()
+                .filter_map(|level| Some((level, level.mean(cost)?)))
+                .collect();
+            let (cheapest, low) = known.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+            let (dearest, high) = known.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+            let behind = sweep.along.behind();
+            Some(format!(
+                "{verb} least at {}{behind}, {}{unit}, and most at {}{behind}, {}{unit}",
+                number(cheapest.at),
+                number(*low),
+                number(dearest.at),
+                number(*high)
+            ))
+        });
+    let told: Vec<String> = told.collect();
+    format!("A million output tokens {}.", list(&told))
+}
+
+fn sheet(sweep: &Sweep) -> Sheet {
+    let columns = [
+        "cost of 1M output tokens",
+        "cost of 1M tokens",
+        "Wh of 1M output tokens",
+        "Wh of 1M tokens",
+    ];
+    let all: Vec<(&str, Cost)> = columns
+        .into_iter()
+        .zip(MONEY.iter().chain(&ENERGY).map(|one| one.1))
+        .collect();
+    let known: Vec<&(&str, Cost)> = all
+        .iter()
+        .filter(|(_, cost)| sweep.levels.iter().any(|level| level.mean(cost).is_some()))
+        .collect();
+    let head = std::iter::once(sweep.along.word());
+    Sheet {
+        title: String::new(),
+        columns: head.chain(known.iter().map(|one| one.0)).map(str::to_owned).collect(),
+        rows: sweep
+            .levels
+            .iter()
+            .map(|level| {
+                std::iter::once(level.at.into())
+                    .chain(known.iter().map(|one| level.mean(one.1).into()))
+                    .collect()
+            })
+            .collect(),
+    }
+}

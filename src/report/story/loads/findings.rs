@@ -1,0 +1,152 @@
+//! What a sweep says as a whole: the knee, where preemption begins, and from where on a queue grows. What the script found and recorded is used;
+//! of a run that recorded none, it is worked out here by the same functions.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::sweep::{Along, Sweep};
+use crate::load::joined::{Bend, Knee, NOISE, Onset, knee, onset};
+use crate::run::Found;
+
+/// What a sweep says as a whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::report::story) struct Findings {
+    /// Of output throughput.
+    pub knee: Option<Knee>,
+    /// Of preemption.
+    pub preemption: Option<Onset>,
+    /// Of a queue that grows.
+    pub queue: Option<Onset>,
+    /// Whether the script recorded them.
+    pub recorded: bool,
+}
+
+impl Findings {
+    /// Of this sweep of this run.
+    pub(in crate::report::story) fn of(sweep: &Sweep, found: &Found) -> Self {
+        if !sweep.rises() {
+            return Self::default();
+        }
+        let results = found
+            .result()
+            .into_iter()
+            .chain(found.shown.iter().map(|(value, _)| value));
+        results
+            .filter_map(|result| recorded(sweep, result))
+            .next()
+            .unwrap_or_else(|| worked_out(sweep))
+    }
+}
+
+/// What the script recorded of these very levels, wherever in its result.
+fn recorded(sweep: &Sweep, value: &Value) -> Option<Findings> {
+    match value {
+        Value::Array(all) => all.iter().find_map(|one| recorded(sweep, one)),
+        Value::Object(map) => {
+            if map.contains_key("knee") && map.get("levels").is_some_and(|rows| are_of(sweep, rows)) {
+                return Some(Findings {
+                    knee: Knee::deserialize(&map["knee"]).ok(),
+                    preemption: map.get("preemption").and_then(|onset| Onset::deserialize(onset).ok()),
+                    queue: map.get("queue").and_then(|onset| Onset::deserialize(onset).ok()),
+                    recorded: true,
+                });
+            }
+            map.values().find_map(|one| recorded(sweep, one))
+        }
+        _ => None,
+    }
+}
+
+/// Whether these rows are the levels of this sweep: the same levels with the same throughput.
+fn are_of(sweep: &Sweep, rows: &Value) -> bool {
+    let axis = sweep.along.word();
+    let figures = |row: &Value| Some((row[axis].as_f64()?, row["output_throughput"].as_f64()?));
+    let mut rows: Vec<(f64, f64)> = rows.as_array().into_iter().flatten().filter_map(figures).collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let own = sweep.throughput();
+    let alike = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(1.0);
+    !own.is_empty()
+        && rows.len() == own.len()
+        && rows
+            .iter()
+            .zip(&own)
+            .all(|(row, own)| row.0 == own.0 && alike(row.1, own.1))
+}
+
+fn worked_out(sweep: &Sweep) -> Findings {
+    let begins = |has: &dyn Fn(&super::load::Load) -> Option<bool>| {
+        let levels = sweep
+            .levels
+            .iter()
+            .flat_map(|level| level.loads.iter().map(|load| (level.at, has(load))));
+        let levels: Vec<(f64, bool)> = levels.filter_map(|(at, has)| Some((at, has?))).collect();
+        onset(&levels)
+    };
+    Findings {
+        knee: knee(&sweep.throughput(), Bend::Flattens, NOISE),
+        preemption: begins(&|load| load.preemptions.map(|count| count > 0)),
+        // In a closed loop no queue can grow.
+        queue: if sweep.along == Along::Rate {
+            begins(&super::load::Load::queue_grows)
+        } else {
+            None
+        },
+        recorded: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::json;
+
+    use super::super::load::Load;
+    use super::super::sweep::Point;
+    use super::*;
+
+    fn sweep() -> Sweep {
+        let levels = [(1.0, 20.0), (8.0, 160.0), (32.0, 640.0), (64.0, 650.0), (256.0, 655.0)];
+        let level = |(at, tokens): (f64, f64)| Point {
+            at,
+            loads: vec![Load {
+                output_throughput: Some(tokens),
+                preemptions: Some(u64::from(at > 32.0)),
+                ..Load::default()
+            }],
+        };
+        Sweep {
+            name: String::new(),
+            along: Along::Concurrency,
+            common: serde_json::Map::new(),
+            levels: levels.map(level).to_vec(),
+        }
+    }
+
+    #[test]
+    fn without_a_record_they_are_worked_out() {
+        let found = worked_out(&sweep());
+        assert_eq!(found.knee.unwrap().x, 32.0);
+        let preemption = found.preemption.unwrap();
+        assert_eq!((preemption.last_without, preemption.first_with), (Some(32.0), 64.0));
+        assert_eq!(found.queue, None);
+    }
+
+    #[test]
+    fn what_the_script_recorded_of_the_same_levels_is_used() {
+        let rows: Vec<Value> = sweep()
+            .throughput()
+            .iter()
+            .map(|(at, tokens)| json!({ "concurrency": at, "output_throughput": tokens }))
+            .collect();
+        let knee = json!({ "x": 64, "y": 650.0, "low": 32, "high": 64, "distance": 0.5 });
+        let result = json!({ "workloads": [{ "levels": [], "knee": null }, { "levels": rows, "knee": knee, "preemption": null, "queue": null }] });
+        let found = recorded(&sweep(), &result).unwrap();
+        assert_eq!(
+            (found.knee.unwrap().low, found.preemption, found.recorded),
+            (32.0, None, true)
+        );
+        let mut other = result;
+        other["workloads"][1]["levels"][0]["output_throughput"] = json!(21.0);
+        assert_eq!(recorded(&sweep(), &other), None, "another sweep's");
+    }
+}

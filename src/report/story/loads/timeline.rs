@@ -1,0 +1,372 @@
+//! The time line of a load: who ran and who waited, the KV cache, tokens, preemptions, memory and power, one below the other on one clock.
+
+use std::path::Path;
+
+use super::say::{list, number, tenths};
+use crate::fault::{Fault, Result};
+use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Shape, Sheet};
+use crate::unit::Unit;
+
+/// Rows that are drawn at most: of more, several make one.
+const ROWS: usize = 480;
+
+/// Failed requests that are marked at most.
+const MARKS: usize = 300;
+
+/// A time line: its columns by name, each with a value or none for every row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Timeline {
+    /// Seconds since the load's clock began.
+    seconds: Vec<f64>,
+    columns: Vec<(String, Vec<Option<f64>>)>,
+    /// Lines that could not be read.
+    pub torn: usize,
+}
+
+/// How several rows make one.
+#[derive(Clone, Copy)]
+enum Make {
+    Highest,
+    Mean,
+}
+
+/// Reads the file of a time line.
+///
+/// # Errors
+///
+/// `io` where it cannot be read, or is none.
+pub(super) fn read(path: &Path) -> Result<Timeline> {
+    let text = std::fs::read_to_string(path).map_err(|error| Fault::io(path, &error))?;
+    Ok(of(&text))
+}
+
+fn of(text: &str) -> Timeline {
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let mut found = Timeline::default();
+    let mut columns: Vec<Vec<Option<f64>>> = vec![Vec::new(); names.len()];
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        let Some(at) = fields
+            .first()
+            .and_then(|at| at.parse::<f64>().ok())
+            .filter(|_| fields.len() == names.len())
+        else {
+            found.torn += 1;
+            continue;
+        };
+        found.seconds.push(at);
+        for (column, field) in columns.iter_mut().zip(&fields) {
+            column.push(field.parse().ok());
+        }
+    }
+    found.columns = names.into_iter().map(str::to_owned).zip(columns).skip(1).collect();
+    found
+}
+
+impl Timeline {
+    /// A column as a curve; nothing where it is known nowhere.
+    fn curve(&self, name: &str, make: Make, factor: f64) -> Option<Vec<(f64, Option<f64>)>> {
+        let (_, values) = self.columns.iter().find(|column| column.0 == name)?;
+        if values.iter().all(Option::is_none) {
+            return None;
+        }
+        // A rate is of the time since the row before: it stands from there on.
+        let since = usize::from(name == "output_tokens_per_s");
+        let values = values.get(since..)?;
+        let together = values.len().div_ceil(ROWS).max(1);
+        let rows = self.seconds.chunks(together).zip(values.chunks(together));
+        let points = rows.map(|(seconds, values)| (seconds[0], made(values, make).map(|value| value * factor)));
+        let mut points: Vec<(f64, Option<f64>)> = points.collect();
+        if let (1, Some(end), Some(last)) = (since, self.seconds.last(), points.last().copied()) {
+            points.push((*end, last.1));
+        }
+        Some(points)
+    }
+
+    fn highest(&self, name: &str) -> Option<f64> {
+        let (_, values) = self.columns.iter().find(|column| column.0 == name)?;
+        values.iter().flatten().copied().reduce(f64::max)
+    }
+
+    /// When it begins and ends.
+    fn ends(&self) -> Option<(f64, f64)> {
+        Some((*self.seconds.first()?, *self.seconds.last()?)).filter(|(from, to)| from < to)
+    }
+}
+
+/// Several values as one; none where none is known.
+fn made(values: &[Option<f64>], make: Make) -> Option<f64> {
+    let known = || values.iter().flatten().copied();
+    #[expect(clippy::cast_precision_loss, reason = "a count of rows")]
+    match make {
+        Make::Highest => known().reduce(f64::max),
+        Make::Mean => known().reduce(|a, b| a + b).map(|sum| sum / known().count() as f64),
+    }
+}
+
+/// A curve of the picture: its column, its name, how rows are joined, and its factor.
+type Curve = (&'static str, &'static str, Make, f64);
+
+/// The panels: title, label and unit of the scale, curves, and whether the scale begins at zero.
+const PANELS: [(&str, Unit, &[Curve], bool); 6] = [
+    (
+        "requests",
+        Unit::Count,
+        &[
+            ("running", "running", Make::Highest, 1.0),
+            ("waiting", "waiting in the engine", Make::Highest, 1.0),
+            ("in_flight", "sent and not ended", Make::Highest, 1.0),
+        ],
+        true,
+    ),
+    (
+        "KV cache used",
+        Unit::Percent,
+        &[("kv_usage", "KV cache used", Make::Highest, 100.0)],
+        true,
+    ),
+    (
+        "output",
+        Unit::TokensPerSecond,
+        &[("output_tokens_per_s", "output", Make::Mean, 1.0)],
+        true,
+    ),
+    (
+        "preemptions so far",
+        Unit::Count,
+        &[("preemptions", "preemptions", Make::Highest, 1.0)],
+        true,
+    ),
+    (
+        "memory used",
+        Unit::Bytes,
+        &[("used_bytes", "memory used", Make::Highest, 1.0)],
+        false,
+    ),
+    ("power", Unit::Watts, &[("power_w", "power", Make::Mean, 1.0)], true),
+];
+
+/// The picture of a time line; nothing where there is no time in it. `failed` are the moments at which requests failed.
+pub(super) fn plot(line: &Timeline, failed: &[f64], what: &str, name: String) -> Option<Plot> {
+    let (from, to) = line.ends()?;
+    let panels: Vec<Panel> = PANELS
+        .iter()
+        .filter_map(|(title, unit, curves, zero)| panel(line, title, *unit, curves, *zero))
+        .map(|mut panel| {
+            panel.x.range = Some((from, to));
+            panel
+        })
+        .collect();
+    if panels.is_empty() {
+        return None;
+    }
+    let mut panels = panels;
+    if let (Some(first), false) = (panels.first_mut(), failed.is_empty()) {
+        first.layers.push(Layer::Dots {
+            name: "failed".to_owned(),
+            points: failed.iter().take(MARKS).map(|at| (*at, 0.0)).collect(),
+            colour: Colour::Limit,
+            shape: Shape::Cross,
+        });
+    }
+    let together = line.seconds.len().div_ceil(ROWS);
+    let joined = if together > 1 {
+        format!("Of every {together} looks the highest is drawn, of tokens and power the mean.")
+    } else {
+        String::new()
+    };
+    Some(Plot {
+        name,
+        title: format!("What the engine did: {what}"),
+        words: words(line, failed, to - from),
+        caption: joined,
+        panels,
+        sheet: sheet(line),
+        ..Plot::default()
+    })
+}
+
+fn panel(line: &Timeline, title: &str, unit: Unit, curves: &[Curve], zero: bool) -> Option<Panel> {
+    // Preemptions that never happened are no picture.
+    if title.starts_with("preemptions") && line.highest("preemptions") == Some(0.0) {
+        return None;
+    }
+    let mut layers = Vec::new();
+    let mut top = 0.0_f64;
+    for (index, (column, name, make, factor)) in curves.iter().enumerate() {
+        let Some(points) = line.curve(column, *make, *factor) else {
+            continue;
+        };
+        top = points.iter().filter_map(|point| point.1).fold(top, f64::max);
+        layers.push(Layer::Line {
+            name: if curves.len() > 1 {
+                (*name).to_owned()
+            } else {
+                String::new()
+            },
+            points,
+            colour: Colour::Series(u8::try_from(index).unwrap_or(u8::MAX)),
+            dashed: *column == "in_flight",
+            steps: holds(column),
+            dots: false,
+            right: false,
+        });
+    }
+    let top = if unit == Unit::Percent { 100.0 } else { 1.06 * top };
+    (!layers.is_empty()).then(|| Panel {
+        title: title.to_owned(),
+        x: Axis {
+            label: "time".to_owned(),
+            unit: Unit::Seconds,
+            ..Axis::default()
+        },
+        y: Axis {
+            unit,
+            range: (zero && top > 0.0).then_some((0.0, top)),
+            ..Axis::default()
+        },
+        layers,
+        ..Panel::default()
+    })
+}
+
+/// Whether a look holds until the next; power is taken to change evenly.
+fn holds(column: &str) -> bool {
+    column != "power_w"
+}
+
+fn words(line: &Timeline, failed: &[f64], seconds: f64) -> String {
+    let mut told = Vec::new();
+    if let Some(running) = line.highest("running") {
+        let waiting = line.highest("waiting").filter(|waiting| *waiting > 0.0);
+        let waiting = waiting.map_or_else(String::new, |waiting| format!(", and {} waited", number(waiting)));
+        told.push(format!("at most {} requests ran at once{waiting}", number(running)));
+    }
+    if let Some(usage) = line.highest("kv_usage") {
+        told.push(format!(
+            "the KV cache was used to {} % at the peak",
+            tenths(100.0 * usage)
+        ));
+    }
+    if let Some(preemptions) = line.highest("preemptions").filter(|count| *count > 0.0) {
+        told.push(format!("there were {} preemptions", number(preemptions)));
+    }
+    if !failed.is_empty() {
+        told.push(format!("{} requests failed, marked below", failed.len()));
+    }
+    let told = if told.is_empty() {
+        "the engine tells little of itself".to_owned()
+    } else {
+        list(&told)
+    };
+    format!("Over {} s, {told}.", tenths(seconds))
+}
+
+/// A row for each twentieth of the time: the whole line is in the run's folder.
+fn sheet(line: &Timeline) -> Sheet {
+    let curves: Vec<&Curve> = PANELS.iter().flat_map(|(_, _, curves, _)| curves.iter()).collect();
+    let together = line.seconds.len().div_ceil(20).max(1);
+    let known: Vec<(&&Curve, &Vec<Option<f64>>)> = curves
+        .iter()
+        .filter_map(|curve| {
+            let column = line.columns.iter().find(|column| column.0 == curve.0)?;
+            column.1.iter().any(Option::is_some).then_some((curve, &column.1))
+        })
+        .collect();
+    let heading = |name: &str| match name {
+        "kv_usage" => "KV cache used, %",
+        "output_tokens_per_s" => "output tokens/s",
+        "used_bytes" => "memory used, GiB",
+        "power_w" => "power, W",
+        "in_flight" => "sent and not ended",
+        "waiting" => "waiting",
+        "running" => "running",
+        _ => "preemptions",
+    };
+    let columns = std::iter::once("from, s").chain(known.iter().map(|(curve, _)| heading(curve.0)));
+    let rows = line.seconds.chunks(together).enumerate().map(|(index, seconds)| {
+        let entries = known.iter().map(|((column, _, make, factor), values)| {
+            let values = values.chunks(together).nth(index).unwrap_or_default();
+            let factor = if *column == "used_bytes" {
+                1.0 / 1_073_741_824.0
+            } else {
+                *factor
+            };
+            made(values, *make).map(|value| value * factor).into()
+        });
+        std::iter::once(seconds[0].into()).chain(entries).collect()
+    });
+    Sheet {
+        title: String::new(),
+        columns: columns.map(str::to_owned).collect(),
+        rows: rows.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::load::joined::{COLUMNS, Moment, write};
+
+    fn line(rows: u32) -> Timeline {
+        let row = |at: u32| Moment {
+            seconds: f64::from(at) / 10.0,
+            running: (at != 1).then_some(u64::from(at)),
+            kv_usage: Some(0.5),
+            preemptions: Some(0),
+            output_tokens_per_s: f64::from(at % 2) * 10.0,
+            ..Moment::default()
+        };
+        let rows: Vec<Moment> = (0..rows).map(row).collect();
+        let mut text = Vec::new();
+        write(&mut text, &rows).unwrap();
+        of(&(String::from_utf8(text).unwrap() + "0.4,1,2"))
+    }
+
+    #[test]
+    fn what_a_load_wrote_is_read_with_its_gaps() {
+        let found = line(4);
+        assert_eq!(found.seconds, [0.0, 0.1, 0.2, 0.3]);
+        assert_eq!(found.columns.len() + 1, COLUMNS.split(',').count());
+        assert_eq!(
+            found.columns[0],
+            ("running".to_owned(), vec![Some(0.0), None, Some(2.0), Some(3.0)])
+        );
+        assert_eq!(found.torn, 1);
+    }
+
+    #[test]
+    fn many_rows_keep_their_peaks() {
+        let found = line(ROWS as u32 * 2);
+        let running = found.curve("running", Make::Highest, 1.0).unwrap();
+        assert_eq!((running.len(), running[1].1), (ROWS, Some(3.0)));
+        let output = found.curve("output_tokens_per_s", Make::Mean, 1.0).unwrap();
+        assert_eq!((output[7].1, output.len()), (Some(5.0), ROWS + 1));
+        let few = line(3).curve("output_tokens_per_s", Make::Mean, 1.0).unwrap();
+        assert_eq!(
+            few,
+            [(0.0, Some(10.0)), (0.1, Some(0.0)), (0.2, Some(0.0))],
+            "each from the row before on"
+        );
+        assert_eq!(found.curve("waiting", Make::Highest, 1.0), None, "nobody told");
+    }
+
+    #[test]
+    fn only_what_happened_is_a_panel() {
+        let plot = plot(&line(4), &[0.15], "8 at once", "time".into()).unwrap();
+        let titles: Vec<&str> = plot.panels.iter().map(|panel| panel.title.as_str()).collect();
+        assert_eq!(titles, ["requests", "KV cache used", "output"]);
+        assert!(
+            plot.words.contains("1 requests failed") || plot.words.contains("failed"),
+            "{}",
+            plot.words
+        );
+        assert!(
+            super::plot(&line(1), &[], "", String::new()).is_none(),
+            "one look is no time"
+        );
+        assert!(plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()));
+    }
+}

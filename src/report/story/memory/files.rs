@@ -1,0 +1,145 @@
+//! What a run's folder holds of its engines' memory: the files of each start, in the order of the starts.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::fault::{Fault, Result};
+
+/// The files of one start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Files {
+    /// `engine-3`; `engine-3-2` for the second one of that number, of a run that was taken up again.
+    pub(super) name: String,
+    /// Its number in its life of the run, and the how-manieth of that number it is; none for names that are not ours.
+    pub(super) number: Option<(u64, usize)>,
+    /// Memory over time.
+    pub(super) series: Option<PathBuf>,
+    /// Power and utilisation.
+    pub(super) activity: Option<PathBuf>,
+    /// Who held how much.
+    pub(super) processes: Option<PathBuf>,
+}
+
+/// The files in `memory/` of a run's folder; none where it has no such folder.
+///
+/// # Errors
+///
+/// `io` where the folder cannot be read.
+pub(super) fn files(folder: &Path) -> Result<Vec<Files>> {
+    let room = folder.join("memory");
+    let entries = match fs::read_dir(&room) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Fault::io(&room, &error)),
+    };
+    let mut all: Vec<Files> = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| Fault::io(&room, &error))?.path();
+        let Some((name, kind)) = path.file_name().and_then(|name| split(name.to_str()?)) else {
+            continue;
+        };
+        let files = match all.iter_mut().position(|files| files.name == name) {
+            Some(index) => &mut all[index],
+            None => {
+                all.push(Files {
+                    number: numbered(&name),
+                    name,
+                    ..Files::default()
+                });
+                let newest = all.len() - 1;
+                &mut all[newest]
+            }
+        };
+        match kind {
+            Kind::Series => files.series = Some(path),
+            Kind::Activity => files.activity = Some(path),
+            Kind::Processes => files.processes = Some(path),
+        }
+    }
+    all.sort_by_key(|files| {
+        (
+            files.number.map_or((u64::MAX, 0), |(number, copy)| (number, copy)),
+            files.name.clone(),
+        )
+    });
+    Ok(all)
+}
+
+enum Kind {
+    Series,
+    Activity,
+    Processes,
+}
+
+/// The start's name and what the file holds. A second file of a name has its number before the last dot: `engine-1.activity-2.csv`.
+fn split(file: &str) -> Option<(String, Kind)> {
+    let stem = file.strip_suffix(".csv")?;
+    let Some((name, rest)) = stem.split_once('.') else {
+        return Some((stem.to_owned(), Kind::Series));
+    };
+    let (kind, copy) = rest
+        .split_once('-')
+        .map_or((rest, None), |(kind, copy)| (kind, Some(copy)));
+    let kind = match kind {
+        "activity" => Kind::Activity,
+        "processes" => Kind::Processes,
+        _ => return None,
+    };
+    let name = copy.map_or_else(|| name.to_owned(), |copy| format!("{name}-{copy}"));
+    Some((name, kind))
+}
+
+fn numbered(name: &str) -> Option<(u64, usize)> {
+    let rest = name.strip_prefix("engine-")?;
+    let (number, copy) = rest.split_once('-').unwrap_or((rest, "1"));
+    Some((number.parse().ok()?, copy.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn starts_are_in_order_with_their_files() {
+        let temp = tempfile::tempdir().unwrap();
+        assert_eq!(files(temp.path()).unwrap(), []);
+        let room = temp.path().join("memory");
+        fs::create_dir(&room).unwrap();
+        for name in [
+            "engine-10.csv",
+            "engine-2.csv",
+            "engine-2-2.csv",
+            "engine-2.activity-2.csv",
+            "engine-2.processes.csv",
+            "engine-2.usage.json",
+            "other.csv",
+            "notes.txt",
+        ] {
+            fs::write(room.join(name), "").unwrap();
+        }
+        let all = files(temp.path()).unwrap();
+        let told: Vec<_> = all
+            .iter()
+            .map(|files| {
+                (
+                    files.name.as_str(),
+                    files.series.is_some(),
+                    files.activity.is_some(),
+                    files.processes.is_some(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("engine-2", true, false, true),
+                ("engine-2-2", true, true, false),
+                ("engine-10", true, false, false),
+                ("other", true, false, false)
+            ]
+        );
+    }
+}

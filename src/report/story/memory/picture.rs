@@ -1,0 +1,196 @@
+//! A start as a picture: a panel for each GPU with what was in use over time, its phases, its limits and its deaths; below, power and utilisation.
+
+use super::crests::{Crest, gap, spans};
+use super::marks::{deaths, failures, shown, spots};
+use super::stack::{Point, stack};
+use super::start::{Start, seconds};
+use super::{activity, sheets, words};
+use crate::memory::Footprint;
+use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, reduced};
+use crate::report::story::components::IN_USE;
+use crate::telemetry::Row;
+use crate::unit::Unit;
+
+/// Devices at most that have a panel of their own; more are lines of one panel.
+pub(super) const PANELS: usize = 4;
+/// Where less than this share of a device was ever in use, the picture does not reach up to its end.
+const LOW: f64 = 0.25;
+
+/// The picture of a start that was looked at. Each line has at most `columns` columns.
+pub(super) fn plot(start: &Start, crests: &[Crest], footprints: &[Footprint], columns: usize, simulated: bool) -> Plot {
+    let rows = start.series.rows();
+    let end = start.end();
+    let (phases, left_out) = spans(rows);
+    let phases = start.phased.then_some(Layer::Spans { spans: phases });
+    let mut captions: Vec<&str> = Vec::new();
+    let mut panels = Vec::new();
+    if start.devices.len() <= PANELS {
+        for device in 0..start.devices.len() {
+            let line = reduced(&curve(rows, device, end), columns);
+            let (stacked, caption) = stack(start, device, footprints, &line);
+            captions.extend(caption);
+            let mut layers: Vec<Layer> = phases.iter().cloned().chain(stacked).collect();
+            layers.push(used("in use", line, IN_USE));
+            layers.extend(limits(start, device));
+            layers.extend(failures(start, device));
+            layers.extend(deaths(start));
+            panels.push(Panel {
+                title: start.devices[device].named(),
+                layers,
+                spots: spots(start, device, crests),
+                ..frame(end, top(start, &[device]))
+            });
+        }
+    } else {
+        let all: Vec<usize> = (0..start.devices.len()).collect();
+        let mut layers: Vec<Layer> = phases.into_iter().collect();
+        layers.extend(all.iter().zip(0_u8..).map(|(&device, index)| {
+            let line = reduced(&curve(rows, device, end), columns);
+            used(&start.devices[device].label, line, Colour::Series(index))
+        }));
+        // What is alike on all of them is drawn once.
+        let alike = |device: &usize| start.devices[*device].total == start.devices[0].total;
+        if all.iter().all(alike) {
+            layers.extend(limits(start, 0));
+        }
+        layers.extend(deaths(start));
+        let fullest = all
+            .iter()
+            .copied()
+            .max_by_key(|&device| highest(rows, device))
+            .unwrap_or(0);
+        panels.push(Panel {
+            title: format!("{} devices", all.len()),
+            layers,
+            spots: spots(start, fullest, crests),
+            ..frame(end, top(start, &all))
+        });
+    }
+    panels.extend(activity::panel(start, end, columns));
+    if left_out {
+        captions.push("Pauses between requests that are too short to be seen are not drawn; the table counts them.");
+    }
+    captions.dedup();
+    if simulated {
+        captions.insert(
+            0,
+            "SIMULATED: this is the memory of a model of an engine; no GPU was looked at.",
+        );
+    }
+    Plot {
+        name: format!("memory-{}", anchor(&start.name)),
+        title: format!("Memory of {} over time", start.name),
+        words: words::start(start, crests),
+        caption: captions.join(" "),
+        panels,
+        slider: None,
+        sheet: sheets::phases(start, crests),
+    }
+}
+
+/// `a-z`, `0-9` and `-`.
+fn anchor(name: &str) -> String {
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() {
+            letter.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    name.chars().map(plain).collect()
+}
+
+fn frame(end: f64, top: f64) -> Panel {
+    Panel {
+        x: Axis {
+            label: "time since the launch".to_owned(),
+            unit: Unit::Seconds,
+            range: Some((0.0, end)),
+            ..Axis::default()
+        },
+        y: Axis {
+            label: "memory in use".to_owned(),
+            unit: Unit::Bytes,
+            range: Some((0.0, top)),
+            ..Axis::default()
+        },
+        ..Panel::default()
+    }
+}
+
+fn used(name: &str, points: Vec<Point>, colour: Colour) -> Layer {
+    Layer::Line {
+        name: name.to_owned(),
+        points,
+        colour,
+        dashed: false,
+        steps: true,
+        dots: false,
+        right: false,
+    }
+}
+
+/// What was in use on a device; what a look saw holds until the next one, unless that is far away.
+#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
+fn curve(rows: &[Row], device: usize, end: f64) -> Vec<Point> {
+    let longest = gap(rows, end);
+    let mut points = Vec::with_capacity(rows.len() + 1);
+    for (index, row) in rows.iter().enumerate() {
+        let used = Some(row.used[device] as f64);
+        points.push((seconds(row.from), used));
+        let next = rows.get(index + 1);
+        let far = next.is_some_and(|next| seconds(next.from.saturating_sub(row.to)) > longest);
+        if far || next.is_none() {
+            points.push((seconds(row.to), used));
+        }
+        if far {
+            points.push((seconds(row.to), None));
+        }
+    }
+    points
+}
+
+/// All that is there, and what the engine was told to stay within.
+#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
+fn limits(start: &Start, device: usize) -> Vec<Layer> {
+    let device_ = &start.devices[device];
+    let visible = top(start, &[device]);
+    let rule = |name: String, bytes: u64, dashed| Layer::Rule {
+        name,
+        at: bytes as f64,
+        upright: false,
+        colour: Colour::Limit,
+        dashed,
+        right: false,
+    };
+    let total = device_
+        .total
+        .map(|total| rule(format!("all there is: {}", shown(total)), total, false));
+    let budget = device_.budget.map(|(fraction, bytes)| {
+        let name = format!("memory_fraction {fraction}: {}", shown(bytes));
+        rule(name, bytes, true)
+    });
+    let drawn = |layer: &Layer| matches!(layer, Layer::Rule { at, .. } if *at <= visible);
+    total.into_iter().chain(budget).filter(drawn).collect()
+}
+
+/// The most that was ever in use on a device.
+pub(super) fn highest(rows: &[Row], device: usize) -> u64 {
+    rows.iter().map(|row| row.used[device]).max().unwrap_or_default()
+}
+
+/// Up to where the picture goes: to the end of the device, so that it is seen how close memory came; where that is far away, to the peak.
+#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
+fn top(start: &Start, devices: &[usize]) -> f64 {
+    let rows = start.series.rows();
+    let peak = devices
+        .iter()
+        .map(|&device| highest(rows, device))
+        .max()
+        .unwrap_or_default() as f64;
+    let total = devices.iter().filter_map(|&device| start.devices[device].total).max();
+    match total.map(|total| total as f64) {
+        Some(total) if peak >= LOW * total => total.max(peak) * 1.04,
+        _ => (peak * 1.2).max(1.0),
+    }
+}

@@ -1,0 +1,261 @@
+//! What a run found as tables for spreadsheets and other programs: points, loads, experiments, breakdowns, and those that the run itself left.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::csv;
+use crate::experiment::Experiment;
+use crate::memory::{Breakdown, Footprint};
+use crate::run::{Found, FoundBoundary, account};
+
+/// A table of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sheet {
+    /// `points`, `loads`, `experiments`, `breakdowns`, or `tables/NAME`.
+    pub name: String,
+    /// As CSV, with headings.
+    pub text: String,
+}
+
+/// What was asked of a load.
+const ASKED: [&str; 7] = ["concurrency", "rate", "requests", "duration", "input", "output", "seed"];
+
+/// What a probe's answer tells, beyond the verdict and its cause.
+const ANSWERED: [&str; 6] = ["peak", "ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "seconds"];
+
+/// The tables of a run that have a row, the main one first: points; else loads, experiments, breakdowns; then those below `tables/`.
+#[must_use]
+pub fn sheets(found: &Found, folder: &Path) -> Vec<Sheet> {
+    let own = [
+        ("points", points(found)),
+        ("loads", loads(found)),
+        ("experiments", experiments(found)),
+        ("breakdowns", breakdowns(found)),
+    ];
+    let own = own.into_iter().filter(|(_, (_, rows))| !rows.is_empty());
+    let mut sheets: Vec<Sheet> = own
+        .map(|(name, (columns, rows))| Sheet {
+            name: name.to_owned(),
+            text: csv(&columns, &rows),
+        })
+        .collect();
+    sheets.extend(kept(folder));
+    sheets
+}
+
+/// Columns in their order, and rows.
+type Rows = (Vec<String>, Vec<Map<String, Value>>);
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// One row for each point, in the order of recording: coordinates, verdict, cause, what it says of the boundary, the line that shows it, figures, time.
+fn points(found: &Found) -> Rows {
+    let several = found.boundaries.len() > 1;
+    let mut columns = if several { owned(&["boundary"]) } else { Vec::new() };
+    for (point, _) in found.boundaries.iter().flat_map(|boundary| &boundary.points) {
+        for axis in point
+            .0
+            .keys()
+            .filter(|axis| !columns.contains(axis))
+            .collect::<Vec<_>>()
+        {
+            columns.push(axis.clone());
+        }
+    }
+    columns.extend(owned(&["verdict", "cause", "moves", "evidence"]));
+    columns.extend(owned(&ANSWERED));
+    columns.push("time".to_owned());
+    let rows = found.boundaries.iter().enumerate().flat_map(|(index, boundary)| {
+        let moves = moves(boundary);
+        let rows = boundary
+            .points
+            .iter()
+            .enumerate()
+            .map(move |(number, (point, answer))| {
+                let mut row = Map::new();
+                if several {
+                    row.insert("boundary".to_owned(), (index + 1).into());
+                }
+                row.extend(point.0.iter().map(|(axis, value)| (axis.clone(), json!(value))));
+                // A script may give the bare verdict.
+                let verdict = if answer.is_string() { answer } else { &answer["verdict"] };
+                row.insert("verdict".to_owned(), verdict.clone());
+                row.insert("cause".to_owned(), answer["cause"].clone());
+                row.insert("moves".to_owned(), moves.get(number).cloned().unwrap_or_default());
+                row.insert("evidence".to_owned(), evidence(answer));
+                row.extend(ANSWERED.map(|key| (key.to_owned(), answer[key].clone())));
+                row.insert("time".to_owned(), json!(boundary.times.get(number)));
+                row
+            });
+        rows.collect::<Vec<_>>()
+    });
+    (columns, rows.collect())
+}
+
+/// What each point says about the boundary; nothing where its axes are lost.
+fn moves(boundary: &FoundBoundary) -> Vec<Value> {
+    let rebuilt = boundary.rebuild().ok();
+    let records = rebuilt.iter().flat_map(|rebuilt| {
+        rebuilt
+            .records()
+            .map(|(_, record)| json!(record.moves))
+            .collect::<Vec<_>>()
+    });
+    records.collect()
+}
+
+/// The line that shows the verdict.
+fn evidence(answer: &Value) -> Value {
+    let evidence = &answer["evidence"];
+    let lines = [evidence, &evidence["message"], &evidence["log"][0]];
+    let first = lines
+        .iter()
+        .find_map(|value| value.as_str())
+        .and_then(|text| text.lines().next());
+    first.map_or(Value::Null, |line| line.trim().into())
+}
+
+/// One row for each load: what was asked, and its figures under the names of vLLM's bench.
+fn loads(found: &Found) -> Rows {
+    let mut columns = owned(&["load", "engine"]);
+    columns.extend(owned(&ASKED));
+    let mut rows = Vec::new();
+    for (number, (args, answer)) in found.loads.iter().enumerate() {
+        let mut row = Map::new();
+        row.insert("load".to_owned(), (number + 1).into());
+        row.insert("engine".to_owned(), args["engine"].clone());
+        row.extend(ASKED.map(|key| (key.to_owned(), args["load"][key].clone())));
+        for figure in account::load(args, answer).figures {
+            // What was asked is not what came of it.
+            let name = if ASKED.contains(&figure.name.as_str()) {
+                format!("measured_{}", figure.name)
+            } else {
+                figure.name
+            };
+            if !columns.contains(&name) {
+                columns.push(name.clone());
+            }
+            row.insert(name, answer_number(figure.value));
+        }
+        rows.push(row);
+    }
+    (columns, rows)
+}
+
+/// Whole numbers without a point.
+fn answer_number(value: f64) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
+    if value.fract() == 0.0 && value.abs() < 9e15 {
+        return (value as i64).into();
+    }
+    value.into()
+}
+
+/// One row for each setting and figure, those after the first against the first.
+fn experiments(found: &Found) -> Rows {
+    let columns = [
+        "experiment",
+        "figure",
+        "unit",
+        "setting",
+        "starts",
+        "mean",
+        "difference",
+        "percent",
+        "low",
+        "high",
+        "verdict",
+    ];
+    let mut rows = Vec::new();
+    for (name, value) in &found.experiments {
+        let Ok(experiment) = serde_json::from_value::<Experiment>(value.clone()) else {
+            continue;
+        };
+        for comparison in &experiment.comparisons {
+            for (index, setting) in experiment.measured.settings.iter().enumerate() {
+                let contrast = comparison.contrasts.iter().find(|contrast| contrast.setting == index);
+                let interval = contrast.and_then(|contrast| contrast.interval);
+                let cells = [
+                    json!(name),
+                    json!(comparison.name),
+                    json!(comparison.unit),
+                    json!(setting.name),
+                    json!(comparison.values.get(index).map_or(0, Vec::len)),
+                    json!(comparison.means.get(index)),
+                    json!(contrast.and_then(|contrast| contrast.difference)),
+                    json!(contrast.and_then(|contrast| contrast.percent)),
+                    json!(interval.map(|[low, _]| low)),
+                    json!(interval.map(|[_, high]| high)),
+                    json!(contrast.map(|contrast| contrast.verdict.words())),
+                ];
+                rows.push(columns.map(str::to_owned).into_iter().zip(cells).collect());
+            }
+        }
+    }
+    (owned(&columns), rows)
+}
+
+/// One row for each component of each device, and of all of them together.
+fn breakdowns(found: &Found) -> Rows {
+    let columns = [
+        "breakdown",
+        "device",
+        "component",
+        "within",
+        "bytes",
+        "provenance",
+        "source",
+    ];
+    let mut rows = Vec::new();
+    for (name, value) in &found.breakdowns {
+        let Ok(footprint) = serde_json::from_value::<Footprint>(value.clone()) else {
+            continue;
+        };
+        let mut add = |device: &str, breakdown: &Breakdown| {
+            let mut row = |cells: [Value; 5]| {
+                let cells = [json!(name), json!(device)].into_iter().chain(cells);
+                rows.push(columns.map(str::to_owned).into_iter().zip(cells).collect());
+            };
+            for part in &breakdown.parts {
+                row([
+                    json!(part.component),
+                    json!(part.within),
+                    json!(part.bytes),
+                    json!(part.provenance),
+                    json!(part.source),
+                ]);
+            }
+            row([
+                json!("physical"),
+                Value::Null,
+                json!(breakdown.total),
+                json!("measured"),
+                Value::Null,
+            ]);
+        };
+        add("all", &footprint.all);
+        for device in &footprint.per_gpu {
+            add(device.device.as_deref().unwrap_or("not named"), device);
+        }
+    }
+    (owned(&columns), rows)
+}
+
+/// The tables that the run left as CSV, by name.
+fn kept(folder: &Path) -> Vec<Sheet> {
+    let entries = std::fs::read_dir(folder.join("tables")).into_iter().flatten().flatten();
+    let sheets = entries.filter_map(|entry| {
+        let name = entry.file_name().to_str()?.strip_suffix(".csv")?.to_owned();
+        let text = std::fs::read_to_string(entry.path()).ok()?;
+        Some(Sheet {
+            name: format!("tables/{name}"),
+            text,
+        })
+    });
+    let mut sheets: Vec<Sheet> = sheets.collect();
+    sheets.sort_by(|a, b| a.name.cmp(&b.name));
+    sheets
+}

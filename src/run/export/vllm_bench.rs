@@ -1,0 +1,323 @@
+//! The result of a load in the layout of `vllm bench serve --save-result --save-detailed`, version 0.33.0 (`vllm/benchmarks/serve.py`),
+//! with `--percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99,99.9`: what reads those files reads this one. Pure.
+//!
+//! The keys are vLLM's, and so are the formulas; the values differ in this:
+//! - What was not measured is `null`, where vLLM writes 0: latencies of nothing that completed, times and tokens of requests that failed,
+//!   `rtfx` (of speech only), percentiles that the sample cannot support.
+//! - A request completed when it has the tokens asked for. `failed` counts all others, those that were cut off too, of which vLLM has none.
+//! - `queue_times` are from when a request was due to when it was sent; in a closed loop it is due when a slot is free, where vLLM counts
+//!   from the beginning of the load.
+//! - `max_concurrent_requests` is the number of requests at once; vLLM 0.33.0 counts those that touch the same second, its later versions
+//!   count as here. In `max_output_tokens_per_s` an event of several tokens counts as so many, not as one.
+
+use serde_json::{Map, Value, json};
+
+use crate::load::Record;
+use crate::load::figures::{Figures, Request, Settings, Summary, requests};
+
+/// What the file tells of a load beside its figures. `None` where it is not known, or does not apply.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VllmBench {
+    /// When, as `20261121-033000`.
+    pub date: String,
+    /// The engine, or the protocol that was spoken: vLLM's word for it is its backend.
+    pub backend: String,
+    /// The model.
+    pub model: Option<String>,
+    /// The tokenizer by which prompts were made.
+    pub tokenizer: Option<String>,
+    /// How requests arrived.
+    pub arrivals: Traffic,
+    /// Requests at once, at most.
+    pub max_concurrency: Option<u64>,
+}
+
+/// How requests arrived, in vLLM's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Traffic {
+    /// As soon as a slot was free: `request_rate` is `inf`.
+    #[default]
+    Closed,
+    /// At a rate, requests a second, with gaps of a gamma distribution; burstiness 1 is Poisson, `None` is constant.
+    Rate(f64, Option<f64>),
+    /// By a trace or in steps: no rate.
+    Other,
+}
+
+impl VllmBench {
+    /// The document of a load.
+    #[must_use]
+    pub fn document(&self, records: &[Record], settings: &Settings, figures: &Figures) -> Value {
+        let measured = requests(records, settings);
+        let mut document = self.setup(figures);
+        document.extend(totals(figures, &measured));
+        document.extend(detailed(&measured));
+        document.insert(
+            "max_output_tokens_per_s".to_owned(),
+            json!(figures.max_output_tokens_per_s),
+        );
+        document.insert(
+            "max_concurrent_requests".to_owned(),
+            json!(figures.max_concurrent_requests),
+        );
+        document.insert("rtfx".to_owned(), Value::Null);
+        let latencies = &figures.latencies;
+        for (name, summary) in [
+            ("ttft_ms", &latencies.ttft_ms),
+            ("tpot_ms", &latencies.tpot_ms),
+            ("itl_ms", &latencies.itl_ms),
+            ("e2el_ms", &latencies.e2el_ms),
+        ] {
+            document.extend(latency(name, summary));
+        }
+        Value::Object(document)
+    }
+
+    /// What was asked for.
+    fn setup(&self, figures: &Figures) -> Map<String, Value> {
+        let (rate, burstiness) = match self.arrivals {
+            Traffic::Closed => (json!("inf"), Value::Null),
+            // Python's infinity is no JSON: a string, as for the rate.
+            Traffic::Rate(rate, burstiness) => (
+                json!(rate),
+                burstiness.map_or(json!("inf"), |burstiness| json!(burstiness)),
+            ),
+            Traffic::Other => (Value::Null, Value::Null),
+        };
+        object(json!({
+            "date": self.date,
+            "endpoint_type": self.backend,
+            "backend": self.backend,
+            "label": null,
+            "model_id": self.model,
+            "tokenizer_id": self.tokenizer,
+            "num_prompts": figures.issued,
+            "request_rate": rate,
+            "burstiness": burstiness,
+            "max_concurrency": self.max_concurrency,
+        }))
+    }
+}
+
+/// What the whole load came to.
+fn totals(figures: &Figures, measured: &[Request<'_>]) -> Map<String, Value> {
+    let completed = || measured.iter().filter(|request| request.error.is_none());
+    let input: u64 = completed().map(|request| request.input).sum();
+    let output: u64 = completed().filter_map(|request| request.output).sum();
+    object(json!({
+        "duration": figures.duration,
+        "completed": figures.completed,
+        "failed": figures.failed + figures.cut_off,
+        "total_input_tokens": input,
+        "total_output_tokens": output,
+        "request_throughput": figures.rates.request_throughput,
+        "request_goodput": figures.goodput.as_ref().and_then(|goodput| goodput.request_throughput),
+        "output_throughput": figures.rates.output_throughput,
+        "total_token_throughput": figures.rates.total_token_throughput,
+    }))
+}
+
+/// The lists of every request, times in seconds.
+fn detailed(measured: &[Request<'_>]) -> Map<String, Value> {
+    let list = |of: &dyn Fn(&Request<'_>) -> Value| Value::Array(measured.iter().map(of).collect());
+    let seconds = |milliseconds: Option<f64>| json!(milliseconds.map(|milliseconds| milliseconds / 1e3));
+    let completed = |request: &Request<'_>| request.error.is_none();
+    object(json!({
+        "input_lens": list(&|request| json!(request.input)),
+        "output_lens": list(&|request| json!(request.output.filter(|_| completed(request)))),
+        "ttfts": list(&|request| seconds(request.ttft_ms)),
+        "itls": list(&|request| request.gaps_ms.iter().map(|gap| f64::from(*gap) / 1e3).collect()),
+        "latencies": list(&|request| seconds(request.e2el_ms.filter(|_| completed(request)))),
+        "start_times": list(&|request| json!(request.sent)),
+        "queue_times": list(&|request| json!(request.queued)),
+        "generated_texts": list(&|request| json!(request.text)),
+        "errors": list(&|request| json!(request.error.as_deref().unwrap_or_default())),
+    }))
+}
+
+/// The figures of one latency under vLLM's names.
+fn latency(name: &str, summary: &Summary) -> Map<String, Value> {
+    let figures = [
+        ("mean", summary.mean),
+        ("median", summary.median),
+        ("std", summary.std),
+        ("p50", summary.p50),
+        ("p90", summary.p90),
+        ("p95", summary.p95),
+        ("p99", summary.p99),
+        ("p99.9", summary.p99_9),
+    ];
+    let named = |(figure, value): (&str, Option<f64>)| (format!("{figure}_{name}"), json!(value));
+    figures.into_iter().map(named).collect()
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::load::figures::{Held, Slo};
+    use crate::load::{Counts, Failure, FailureForm, Outcome};
+
+    /// The keys of a file that vLLM 0.33.0 wrote with these options and `--goodput`.
+    const KEYS: &str = "date endpoint_type backend label model_id tokenizer_id num_prompts request_rate burstiness max_concurrency duration \
+        completed failed total_input_tokens total_output_tokens request_throughput request_goodput output_throughput total_token_throughput \
+        input_lens output_lens ttfts itls latencies start_times queue_times generated_texts errors max_output_tokens_per_s \
+        max_concurrent_requests rtfx";
+
+    fn record(index: u64) -> Record {
+        let at = |ms: u64| Duration::from_millis(index * 100 + ms);
+        Record {
+            index,
+            warmup: false,
+            input: 100,
+            output: 3,
+            scheduled: at(0),
+            sent: at(5),
+            first_byte: Some(at(55)),
+            first_token: Some(at(55)),
+            last_token: Some(at(85)),
+            ended: at(86),
+            gaps_ms: vec![10.0, 20.0],
+            events: 3,
+            tokens_seen: None,
+            counts: Counts {
+                input: Some(100),
+                output: Some(3),
+            },
+            text: Some("a b c".to_owned()),
+            finish: Some("length".to_owned()),
+            outcome: Outcome::Completed,
+        }
+    }
+
+    fn document(records: &[Record]) -> Value {
+        let settings = Settings {
+            held: Held::Closed { concurrency: 1 },
+            slo: Some(Slo {
+                ttft_ms: Some(60.0),
+                ..Slo::default()
+            }),
+            exact_input: true,
+            full_output: true,
+            ..Settings::default()
+        };
+        let told = VllmBench {
+            date: "20261121-033000".to_owned(),
+            backend: "vllm".to_owned(),
+            model: Some("a/b".to_owned()),
+            max_concurrency: Some(1),
+            ..VllmBench::default()
+        };
+        told.document(records, &settings, &Figures::of(records, &settings))
+    }
+
+    fn load() -> Vec<Record> {
+        let mut records: Vec<Record> = (0..10).map(record).collect();
+        let refused = &mut records[8];
+        (refused.first_token, refused.last_token, refused.gaps_ms) = (None, None, Vec::new());
+        refused.counts = Counts::default();
+        refused.outcome = Outcome::Failed(Failure {
+            form: FailureForm::Status(429),
+            message: "too many".to_owned(),
+        });
+        records[9].outcome = Outcome::CutOff;
+        records
+    }
+
+    #[test]
+    fn the_keys_are_those_of_vllm() {
+        let document = document(&load());
+        let keys: BTreeSet<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut expected: BTreeSet<String> = KEYS.split_whitespace().map(str::to_owned).collect();
+        for metric in ["ttft", "tpot", "itl", "e2el"] {
+            for figure in ["mean", "median", "std", "p50", "p90", "p95", "p99", "p99.9"] {
+                expected.insert(format!("{figure}_{metric}_ms"));
+            }
+        }
+        assert_eq!(keys, expected.iter().map(String::as_str).collect());
+    }
+
+    #[test]
+    fn what_nobody_measured_is_null() {
+        let document = document(&load());
+        assert_eq!(
+            (&document["completed"], &document["failed"], &document["num_prompts"]),
+            (&json!(8), &json!(2), &json!(10))
+        );
+        assert_eq!(
+            (&document["total_input_tokens"], &document["total_output_tokens"]),
+            (&json!(800), &json!(24))
+        );
+        assert_eq!(
+            (&document["ttfts"][8], &document["latencies"][8]),
+            (&Value::Null, &Value::Null)
+        );
+        assert_eq!(
+            (&document["ttfts"][9], &document["latencies"][9]),
+            (&json!(0.05), &Value::Null)
+        );
+        assert_eq!(
+            (&document["errors"][7], &document["errors"][8]),
+            (&json!(""), &json!("status_429: too many"))
+        );
+        assert!(document["errors"][9].as_str().unwrap().contains("cut off"));
+        assert_eq!(document["itls"][0], json!([0.01, 0.02]));
+        assert_eq!(
+            (&document["queue_times"][1], &document["start_times"][1]),
+            (&json!(0.005), &json!(0.105))
+        );
+        assert_eq!(
+            (&document["p99_ttft_ms"], &document["rtfx"]),
+            (&Value::Null, &Value::Null)
+        );
+        let nothing = super::tests::document(&[]);
+        assert!(nothing["mean_ttft_ms"].is_null() && nothing["request_throughput"].is_null());
+    }
+
+    #[test]
+    fn our_reader_reads_it_back() {
+        let document = document(&load());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("load.json");
+        std::fs::write(&path, document.to_string()).unwrap();
+        let subject = crate::run::import::read(&path).unwrap();
+        assert_eq!((subject.format, subject.model.as_deref()), ("vllm bench", Some("a/b")));
+        let case = &subject.cases[0];
+        assert_eq!(case.name, "concurrency=1");
+        let figure = |name: &str| {
+            let named = case.figures.iter().find(|figure| figure.name == name);
+            named.unwrap_or_else(|| panic!("no {name}")).value
+        };
+        for name in [
+            "completed",
+            "failed",
+            "duration",
+            "output_throughput",
+            "request_goodput",
+            "mean_tpot_ms",
+            "p50_e2el_ms",
+        ] {
+            let (got, written) = (figure(name), document[name].as_f64().unwrap());
+            assert!((got - written).abs() < 1e-9, "{name}: {got} is not {written}");
+        }
+        assert!(
+            subject
+                .notes
+                .iter()
+                .any(|note| note.contains("2 requests of a run failed")),
+            "{:?}",
+            subject.notes
+        );
+    }
+}

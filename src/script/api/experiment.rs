@@ -1,0 +1,128 @@
+//! Experiments: settings of one knob against each other. `std/experiment` is the usual way to them.
+
+use rhai::plugin::*;
+use rhai::{Array, FnPtr, Map};
+use serde_json::Value;
+
+use crate::experiment::{Experiment, Measured};
+use crate::fault::Fault;
+use crate::run::Event;
+use crate::script::engine_handle::EngineHandle;
+use crate::script::{Caught, from_script, host, options, to_script};
+
+/// Experiments: settings of one knob against each other.
+#[export_module]
+pub mod experiment {
+    /// Measures one start of an experiment, or takes what an earlier life of the run measured: `measure` is called with the engine and returns a
+    /// value that can be kept, `what` tells this start from the others of the same engine. Loads and probes within it belong to it: a
+    /// run that is killed there measures it anew as a whole. In a dry run nothing is called, and the answer is `()`.
+    ///
+    /// # Errors
+    ///
+    /// What `measure` throws; `usage` when it returns a function, a handle or a number that is not finite.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::launch("sim", #{});
+    /// let load = #{ concurrency: 2, requests: 4, input: 128, output: 8 };
+    /// let seen = engine.trial(#{ repeat: 0 }, |engine| engine.load(load).completed);
+    /// assert(seen == 4);
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn trial(context: NativeCallContext, engine: &mut EngineHandle, what: Map, measure: FnPtr) -> Caught<Dynamic> {
+        let _ = host(&context);
+        let what = from_script(&Dynamic::from(what))?;
+        let handle = engine.clone();
+        let answer = engine.0.trial(&what, || -> Caught<Value> {
+            let measured: Dynamic = measure.call_within_context(&context, (handle,))?;
+            Ok(from_script(&measured)?)
+        })?;
+        Ok(to_script(&answer)?)
+    }
+
+    /// The setting of each start of an experiment, by its index: every setting `repeats` times, in rounds of all of them, each round in an order
+    /// of its own that follows from the run's seed.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for numbers below zero, or more than 1000 settings or repeats.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let order = trial_order(2, 3);
+    /// assert(order.len() == 6 && order[0] + order[1] == 1);
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn trial_order(context: NativeCallContext, settings: i64, repeats: i64) -> Caught<Array> {
+        let count = |name: &str, count: i64| {
+            let small = usize::try_from(count).ok().filter(|count| *count <= 1000);
+            small.ok_or_else(|| Fault::usage(format!("`{name}` is {count}, not a number from 0 to 1000")))
+        };
+        let (settings, repeats) = (count("settings", settings)?, count("repeats", repeats)?);
+        let order = crate::experiment::order(settings, repeats, host(&context).settings.seed);
+        let index = |index: usize| Dynamic::from_int(i64::try_from(index).unwrap_or(i64::MAX));
+        Ok(order.into_iter().map(index).collect())
+    }
+
+    /// Holds settings against the first of them, by every figure that was measured: `measured` with `comparisons` in it, and empty `further` and
+    /// `conclusions`, which may be filled before it is shown.
+    ///
+    /// `measured` is `#{ name, asked, settings, order, metrics, trials }`: `settings` are `#{ name, options }`, `order` what `trial_order` gave, `metrics`
+    /// `#{ name, unit, resolution }` (what the figure is rounded to where it comes from; 0) with the unit `bytes`, `tokens`, `tokens/s`, `requests/s`, `s`, `ms`, `%` or `count`, and `trials` `#{ setting, figures, failed,
+    /// details }`: the setting's index, numbers by metric, and `()` or why it failed. A comparison is `#{ name, unit, values, means, noise, contrasts }`:
+    /// by setting the value of each start, and their mean; what equal settings differ by, `#{ std, largest }`; and for each further setting `#{ setting, difference,
+    /// percent, interval, verdict }`. The interval is Welch's at 95 %, and the verdict `more`, `less`, `no difference seen`, `too few
+    /// starts` or `not measured`.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for fewer than two settings, or two of one name.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let trials = [5, 6, 7].map(|n| #{ setting: 0, figures: #{ n: n } }) + [1, 2, 3].map(|n| #{ setting: 1, figures: #{ n: n } });
+    /// let settings = [#{ name: "on", options: #{} }, #{ name: "off", options: #{} }];
+    /// let metrics = [#{ name: "n", unit: "count" }];
+    /// let found = hold_settings(#{ name: "mine", asked: "", settings: settings, order: [], metrics: metrics, trials: trials });
+    /// let off = found.comparisons[0].contrasts[0];
+    /// assert(off.difference == -4.0 && off.verdict == "less");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn hold_settings(measured: Map) -> Caught<Dynamic> {
+        let measured: Measured = options(measured)?;
+        Ok(to_script(&Experiment::of(measured)?)?)
+    }
+
+    /// Shows and keeps an experiment: what `hold_settings` gave, with `further` figures (`#{ name, unit, value }`) and `conclusions` (sentences) where
+    /// there are any.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for something else.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let settings = [#{ name: "on", options: #{} }, #{ name: "off", options: #{} }];
+    /// let found = hold_settings(#{ name: "mine", asked: "", settings: settings, order: [], metrics: [], trials: [] });
+    /// found.conclusions.push("nothing was measured");
+    /// note_experiment(found);
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn note_experiment(context: NativeCallContext, found: Map) -> Caught<Dynamic> {
+        let host = host(&context);
+        let found: Experiment = serde_json::from_value(from_script(&Dynamic::from(found))?).map_err(|error| {
+            Fault::usage(format!("this is no experiment: {error}")).hint("give what `hold_settings` gave")
+        })?;
+        let value = serde_json::to_value(&found).map_err(|error| Fault::internal(error.to_string()))?;
+        host.run.note(Event::Experiment {
+            name: found.measured.name.clone(),
+            value,
+        })?;
+        Ok(to_script(&found)?)
+    }
+}

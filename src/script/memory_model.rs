@@ -1,0 +1,53 @@
+//! The handle by which scripts hold a fitted memory model, and how they hand over samples.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::boundary::Point;
+use crate::boundary::model::{Known, MemoryModel, Sample};
+
+/// A fitted model, shared by every copy of its handle.
+#[derive(Clone)]
+pub(super) struct ModelHandle(pub(super) Arc<MemoryModel>);
+
+/// A sample as scripts give it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Given {
+    point: Point,
+    /// Bytes.
+    peak: f64,
+    #[serde(default)]
+    at_most: bool,
+}
+
+impl From<Given> for Sample {
+    fn from(given: Given) -> Self {
+        Self {
+            point: given.point,
+            peak: given.peak,
+            at_most: given.at_most,
+        }
+    }
+}
+
+/// Options of `memory_model`: the architecture. `()` is unknown.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Architecture {
+    weight_bytes: Option<f64>,
+    kv_bytes_per_token: Option<f64>,
+    block: Option<f64>,
+}
+
+impl From<Architecture> for Known {
+    fn from(given: Architecture) -> Self {
+        let none = Self::default();
+        Self {
+            weights: given.weight_bytes.unwrap_or(none.weights),
+            kv_bytes_per_token: given.kv_bytes_per_token.unwrap_or(none.kv_bytes_per_token),
+            block: given.block.unwrap_or(none.block),
+        }
+    }
+}

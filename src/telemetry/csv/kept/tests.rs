@@ -1,0 +1,158 @@
+//! What is read back is what was written, however the file was broken.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+
+use super::super::{write, write_activity, write_processes};
+use super::*;
+use crate::telemetry::{Activity, Beside, Device, Phase, Reading};
+
+fn reading(ids: &[String], used: &[u64]) -> Reading {
+    let device = |(id, &used): (&String, &u64)| Device {
+        id: id.clone(),
+        name: "x".into(),
+        used,
+        total: 1 << 40,
+    };
+    Reading {
+        devices: ids.iter().zip(used).map(device).collect(),
+        tenants: ids
+            .iter()
+            .zip(used)
+            .map(|(id, &used)| Tenant {
+                pid: 7,
+                device: id.clone(),
+                used: (used % 5 > 0).then_some(used),
+            })
+            .collect(),
+        activity: ids
+            .iter()
+            .zip(used)
+            .map(|(id, &used)| Activity {
+                device: id.clone(),
+                power_mw: (used % 3 > 0).then_some(used % 700_000),
+                busy_percent: (used % 4 > 0).then_some(used % 101),
+            })
+            .collect(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_was_written_is_read(
+        ids in prop::collection::btree_set("[a-z,\"/ -]{1,12}", 1..4),
+        looks in prop::collection::vec((0_usize..6, 0_u64..1 << 37, 0_u64..3, 0_u64..5_000_000), 1..60),
+    ) {
+        // A blank around an id is nobody's.
+        let ids: Vec<String> = ids.iter().map(|id| format!("g{id}.")).collect();
+        let (mut series, mut beside, mut at) = (Series::default(), Beside::default(), 0);
+        for (phase, used, others, after) in looks {
+            let used: Vec<u64> = (0..ids.len() as u64).map(|index| if index == 0 { used } else { others }).collect();
+            series.mark(Phase::ALL[phase]);
+            series.push(at, &reading(&ids, &used));
+            beside.push(at, Phase::ALL[phase], &reading(&ids, &used));
+            at += after;
+        }
+        let mut text = Vec::new();
+        write(&mut text, &series).unwrap();
+        let kept = super::series(&text);
+        prop_assert!(kept.notes.is_empty() && kept.phased, "{:?}", kept.notes);
+        prop_assert_eq!(kept.seen.rows(), series.rows());
+        let read: Vec<String> = kept.seen.devices().iter().map(|device| device.id.clone()).collect();
+        prop_assert_eq!(read, ids);
+        prop_assert_eq!(kept.seen.peaks(), series.peaks());
+
+        let mut text = Vec::new();
+        write_activity(&mut text, beside.moments()).unwrap();
+        prop_assert_eq!(activity(&text).seen, beside.moments());
+        let mut text = Vec::new();
+        write_processes(&mut text, beside.holdings()).unwrap();
+        prop_assert_eq!(processes(&text).seen, beside.holdings());
+    }
+
+    /// Wherever a run was killed: no panic, no figure that was not written, and what is lost is told.
+    #[test]
+    fn a_torn_file_gives_what_is_whole(at in 0_usize..130) {
+        let text = "from_s,to_s,phase,looks,total,a,b\n0.000000,1.000000,loading,3,30,10,20\n1.010000,2.500000,ready,4,500,200,300\n3.000000,3.000000,after,1,0,0,0\n";
+        let cut = &text[..at.min(text.len())];
+        let kept = super::series(cut.as_bytes());
+        let whole = super::series(text.as_bytes());
+        let lines = cut.matches('\n').count();
+        prop_assert_eq!(kept.seen.rows(), &whole.seen.rows()[..lines.saturating_sub(1)]);
+        prop_assert_eq!(kept.notes.is_empty(), cut.ends_with('\n') && lines > 1, "{:?}", kept.notes);
+    }
+}
+
+#[test]
+fn the_rest_of_a_broken_file_is_used() {
+    let text = "from_s,to_ms,phase,looks,total_mib,a\n\
+                0.0,7,baseline,1,9,5\n1.0,7,dreaming,2,9,6\n0.5,7,loading,1,9,7\n2.0,7,loading,1,9,12 MiB\n3.0,7,loading\n4.0,7,load,9,9,8\n";
+    let kept = super::series(text.as_bytes());
+    let rows: Vec<_> = kept
+        .seen
+        .rows()
+        .iter()
+        .map(|row| (row.from, row.to, row.phase, row.total))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            (0, 0, Phase::Baseline, 5),
+            (1_000_000, 1_000_000, Phase::Baseline, 6),
+            (4_000_000, 4_000_000, Phase::Load, 8)
+        ]
+    );
+    let notes = kept.notes.join("; ");
+    for told in [
+        "`to_ms` is not known",
+        "`total_mib` is not known",
+        "no column `to_s`",
+        "no column `total`",
+        "3 lines are left out; the first, line 4: its time goes back",
+        "the phase `dreaming`",
+    ] {
+        assert!(notes.contains(told), "{told}: {notes}");
+    }
+    for (text, told) in [
+        ("", "empty"),
+        ("from_s,to_s", "heading is cut off"),
+        ("a,b\n1,2\n", "no column tells when"),
+        ("from_s,to_s,looks,total,a\n", "no line that can be used"),
+    ] {
+        let kept = super::series(text.as_bytes());
+        assert!(kept.seen.rows().is_empty() && !kept.phased, "{text}");
+        assert!(kept.notes.join("; ").contains(told), "{text}: {:?}", kept.notes);
+    }
+    assert!(processes(b"from_s,to_s,pid\n1,2,3\n").notes[1].contains("no column `device`"));
+}
+
+#[test]
+fn what_real_runs_left_is_read_whole() {
+    let runs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs");
+    let mut files = 0;
+    for run in std::fs::read_dir(runs).unwrap() {
+        for file in std::fs::read_dir(run.unwrap().path().join("memory")).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.to_str().unwrap();
+            let lines = || std::fs::read_to_string(&path).unwrap().lines().count() - 1;
+            let (rows, notes) = if name.ends_with(".activity.csv") {
+                let kept = read_activity(&path).unwrap();
+                (kept.seen.len(), kept.notes)
+            } else if name.ends_with(".processes.csv") {
+                let kept = read_processes(&path).unwrap();
+                (kept.seen.len(), kept.notes)
+            } else if name.ends_with(".csv") {
+                let kept = read_series(&path).unwrap();
+                (kept.seen.rows().len(), kept.notes)
+            } else {
+                continue;
+            };
+            assert_eq!((rows, notes), (lines(), Vec::new()), "{name}");
+            files += 1;
+        }
+    }
+    assert!(files > 30, "{files}");
+}

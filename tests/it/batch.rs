@@ -1,0 +1,379 @@
+//! Batches: the predecessor's format read as it is, looked at, run on the simulated engine, taken up again; and what of it is refused.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+
+use serde_json::{Value, json};
+
+use crate::script::bench::Bench;
+use crate::support::{Outcome, Profiler, killed_and_resumed_at, needs_docker};
+
+const PREDECESSOR: &str = include_str!("../data/batch/predecessor.yaml");
+const MIXED: &str = include_str!("../data/batch/mixed.yaml");
+
+/// A batch of this file, on the fastest simulated clock that the machine of a test keeps up with.
+fn batch(file: &str, set: &[&str]) -> Profiler {
+    let run = Profiler::new()
+        .file("batch.yaml", file)
+        .env("HF_ENDPOINT", "http://127.0.0.1:9")
+        .args(["run", "batch", "--set", "file=batch.yaml"])
+        .args(["--set", "sim.time_scale=0.02"]);
+    set.iter().fold(run, |run, set| run.args(["--set", set]))
+}
+
+fn simulated(file: &str) -> Profiler {
+    batch(file, &["simulate=true"])
+}
+
+/// Whether it was measured. On a clock that is as fast as this, a busy machine may not get all of a probe's requests in before the first is over: they count as queued.
+fn served(row: &Value) -> bool {
+    row["success"] == true && (row["verdict"] == "ok" || row["verdict"] == "queued")
+}
+
+fn rows(outcome: &Outcome) -> Vec<Value> {
+    let text = fs::read_to_string(outcome.folder().join("out/tables/batch.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn the_predecessors_file_is_run_as_it_is() {
+    let outcome = batch(PREDECESSOR, &["simulate=true", "least=8"])
+        .args(["--out", "out", "--json"])
+        .run()
+        .success();
+    let document = outcome.json();
+    assert_eq!(document["simulated"], true);
+    let rows = rows(&outcome);
+    assert_eq!(document["result"]["configurations"], json!(rows));
+    let points: Vec<_> = rows
+        .iter()
+        .map(|row| [&row["input_len"], &row["output_len"], &row["batch_size"]].map(|value| value.as_u64().unwrap()))
+        .collect();
+    // Inputs, in each the outputs, in each the batch sizes; then the entry that the later version would have written.
+    assert_eq!(
+        points,
+        [[128, 16, 1], [128, 16, 4], [256, 16, 1], [256, 16, 4], [64, 8, 2]]
+    );
+    for row in &rows {
+        let batch = row["batch_size"].as_u64().unwrap();
+        assert!(served(row), "{row}");
+        assert_eq!(row["completed"], json!((5 * batch).max(8)), "closed loop: {row}");
+        assert!(row["output_throughput"].as_f64().unwrap() > 0.0 && row["mean_ttft_ms"].as_f64().unwrap() > 0.0);
+        assert!(
+            row["memory_since_start"].as_u64() > row["memory_baseline"].as_u64()
+                && row["weights_bytes"].as_u64() > Some(0),
+            "{row}"
+        );
+    }
+    // 6.7e9 parameters of two bytes; 2 x 32 layers x 32 heads x 128 x 2 bytes for each of 144 tokens.
+    assert_eq!(rows[0]["estimated_bytes"], json!(13_400_000_000_u64 + 144 * 524_288));
+    assert_eq!(rows[0]["max_model_len"], 4096);
+    assert_eq!(rows[4]["model_id"], "mistralai/Mistral-7B-v0.3");
+    assert_eq!(rows[4]["estimated_bytes"], Value::Null, "its layers are not told");
+    // One start for each entry.
+    assert_eq!(document["result"]["summary"]["starts"], 2);
+
+    let csv = fs::read_to_string(outcome.folder().join("out/tables/batch.csv")).unwrap();
+    assert!(
+        csv.starts_with("model_id,container_name,input_len,output_len,batch_size,success,"),
+        "{csv}"
+    );
+    assert_eq!(csv.lines().count(), 6);
+    let file = outcome
+        .folder()
+        .join("out/files/0002-meta-llama-Llama-2-7b-hf_128in_16out_bs4.json");
+    let one: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(
+        (&one["verdict"], &one["load"]["completed"]),
+        (&rows[1]["verdict"], &json!(20))
+    );
+    assert_eq!(one["given"]["model_params"], 6.7e9);
+}
+
+#[test]
+fn one_that_fails_leaves_its_verdict_and_the_rest_goes_on() {
+    let outcome = simulated(MIXED).args(["--out", "out"]).run().success();
+    let rows = rows(&outcome);
+    assert_eq!(
+        (&rows[4]["verdict"], &rows[6]["verdict"], rows.len()),
+        (&json!("start_failed"), &json!("refused"), 7)
+    );
+    assert!([0, 1, 2, 3, 5].into_iter().all(|row| served(&rows[row])), "{rows:?}");
+    assert_eq!(
+        (&rows[4]["cause"], &rows[4]["success"]),
+        (&json!("memory"), &json!(false))
+    );
+    assert!(
+        rows[4]["message"].as_str().unwrap().contains("No available memory"),
+        "{}",
+        rows[4]
+    );
+    assert_eq!(rows[4]["output_throughput"], Value::Null);
+    assert_eq!(rows[6]["cause"], "length_limit");
+    let file = outcome
+        .folder()
+        .join("out/files/0005-second-too-little-memory_64in_8out_bs1.json");
+    let evidence: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert!(
+        !evidence["evidence"]["log"].as_array().unwrap().is_empty(),
+        "{evidence}"
+    );
+    let _ = outcome
+        .stdout("5 of 7 configurations were measured")
+        .stdout("SIMULATED");
+}
+
+#[test]
+fn a_killed_batch_repeats_nothing_that_was_finished() {
+    let run = simulated(MIXED).args(["--out", "killed"]);
+    let (result, journal) = killed_and_resumed_at(run, "\"event\":\"done\",\"kind\":\"experiment\"", 3);
+    let verdicts: Vec<_> = result["configurations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["verdict"].clone())
+        .collect();
+    assert_eq!(verdicts.len(), 7, "{result}");
+    assert_eq!(verdicts[4], "start_failed");
+    let finished = journal
+        .lines()
+        .filter(|line| line.contains("\"done\"") && line.contains("\"experiment\""))
+        .count();
+    assert_eq!(finished, 6, "each of those that are asked once");
+}
+
+#[test]
+fn a_dry_run_tells_what_is_missing_and_starts_nothing() {
+    let outcome = batch(PREDECESSOR, &[])
+        .args(["--dry-run", "--out", "out"])
+        .run()
+        .code(3);
+    assert!(!outcome.folder().join("out").exists());
+    let _ = outcome
+        .stdout("nothing was started")
+        .stdout("does not answer")
+        .stdout("the container `vllm-7b` was not started by this run, nor named on the command line")
+        .stdout("dtype, kv_cache_dtype, memory_fraction, tensor_parallel")
+        .stdout("5 configurations of 2 entries")
+        .stderr("2 of 2 entries cannot be measured");
+}
+
+#[test]
+fn a_dry_run_where_nothing_is_missing_succeeds() {
+    let _ = simulated(PREDECESSOR)
+        .arg("--dry-run")
+        .run()
+        .success()
+        .stdout("simulated")
+        .stdout("12.6")
+        .stdout("SIMULATED");
+}
+
+/// The model's own configuration counts where it can be read, against the file's and against the lengths.
+#[test]
+fn a_model_that_can_be_read_is_held_against_the_file() {
+    let config = json!({
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 8,
+        "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 1024, "torch_dtype": "bfloat16",
+    });
+    let file = "models:\n  - model_id: ./model\n    input_lengths: [512, 2000]\n    output_lengths: [8]\n    batch_sizes: [2]\n    num_layers: 32\n    model_params: 7e9\n";
+    let _ = simulated(file)
+        .file("model/config.json", config.to_string())
+        .args(["--allow", "mount=model", "--dry-run"])
+        .run()
+        .code(3)
+        .stdout("the file says 32 layers, and the model's configuration 8, which counts")
+        .stdout("7.0 billion parameters")
+        .stdout("2000 + 8 tokens are more than the model's 1024 positions");
+}
+
+#[test]
+fn a_batch_of_which_nothing_can_be_measured_fails() {
+    let file = "models:\n  - model_id: a/b\n    profile: no-such-profile\n    input_lengths: 64\n    output_lengths: 8\n    batch_sizes: 1\n";
+    let outcome = batch(file, &["engine=sim"]).args(["--out", "out"]).run().code(2);
+    let outcome = outcome
+        .stderr("none of the 1 configurations could be measured")
+        .stderr("no-such-profile");
+    assert_eq!(rows(&outcome)[0]["cause"], "usage");
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_told_with_its_place() {
+    for (file, part) in [
+        ("runs: []", "it has no list `models`"),
+        ("models: []", "it has no list `models`"),
+        ("models: [1]", "entry 1 of `models` is no map"),
+        ("models: [{model_id: a/b}]\nextra: 1", "unknown key `extra`"),
+        (
+            "models: [{model_id: a/b, batch_size: [1]}]",
+            "similar option exists: `batch_sizes`|did you mean `batch_sizes`",
+        ),
+        ("models: [{input_lengths: 1}]", "names no model"),
+        (
+            "models: [{model_id: a/b, hf_model_id: c/d}]",
+            "two models: `a/b` and `c/d`",
+        ),
+        (
+            "models: [{model_id: a/b, container_name: x, image: y}]",
+            "both `container_name` and `image`",
+        ),
+        (
+            "models: [{model_id: a/b, output_lengths: 1, batch_sizes: 1}]",
+            "no `input_lengths`",
+        ),
+        ("models: [{model_id: a/b, input_lengths: []}]", "no `input_lengths`"),
+        (
+            "models: [{model_id: a/b, input_lengths: [0]}]",
+            "`input_lengths` is `0`",
+        ),
+        (
+            "models: [{model_id: a/b, input_lengths: [1.5]}]",
+            "`input_lengths` is `1.5`",
+        ),
+        (
+            "models: [{model_id: a/b, model_params: seven}]",
+            "`model_params` is `seven`",
+        ),
+        (
+            "models: [{model_id: a/b, trust_remote_code: perhaps}]",
+            "it must be true or false",
+        ),
+        ("models: [", "is no YAML"),
+    ] {
+        let outcome = simulated(file).run().code(2).nowhere("starting sim");
+        assert!(
+            part.split('|').any(|part| outcome.stderr.contains(part)),
+            "{part} in {}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
+fn without_a_file_or_the_users_word_for_it_nothing_is_read() {
+    let _ = Profiler::new()
+        .args(["run", "batch"])
+        .run()
+        .code(2)
+        .stderr("no `file` is given");
+    let error = Bench::script(r#"files::yaml("batch.yaml")"#).error();
+    assert!(error.contains("batch.yaml"), "{error}");
+}
+
+#[test]
+fn an_entrys_keys_hold_over_the_parameters() {
+    let found = Bench::script(
+        r#"import "std/batch" as batch;
+        import "std/batch/format" as format;
+        import "std/load" as loads;
+        let p = params(loads::parameters() + #{ simulate: param(false, "") });
+        let file = #{ models: [
+            #{ model_id: "a/b", container_name: "c", input_lengths: 8, output_lengths: 4, batch_sizes: 1, dtype: "float16", tensor_parallel_size: 4 },
+            #{ model_id: "a/b", image: "i", input_lengths: 8, output_lengths: 4, batch_sizes: 1, gpu_ids: "2,3", tensor_parallel_size: "2", gpu_memory_utilization: 0.5,
+               quantization: "awq", kv_cache_dtype: "fp8", trust_remote_code: true, requests: 7, env: #{ A: "1" } },
+        ] };
+        format::entries(file).map(|entry| batch::settle(p, entry))"#,
+    )
+    .set(json!({ "program": "other", "requests": 9 }))
+    .value();
+    let (attached, started) = (&found[0], &found[1]);
+    assert_eq!(
+        (&attached["attached"], &attached["p"]["engine"]),
+        (&json!(true), &json!("vllm"))
+    );
+    assert_eq!(
+        (&attached["p"]["dtype"], &attached["p"]["tensor_parallel"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(
+        (&attached["p"]["requests"], &attached["p"]["program"]),
+        (&json!(9), &Value::Null)
+    );
+    let p = &started["p"];
+    assert_eq!(
+        (&p["gpus"], &p["tensor_parallel"], &p["memory_fraction"]),
+        (&json!(["2", "3"]), &json!(2), &json!(0.5))
+    );
+    assert_eq!(
+        (&p["quantization"], &p["kv_cache_dtype"], &p["trust_remote_code"]),
+        (&json!("awq"), &json!("fp8"), &json!(true))
+    );
+    assert_eq!(
+        (&p["image"], &p["program"], &p["requests"]),
+        (&json!("i"), &Value::Null, &json!(7))
+    );
+}
+
+#[test]
+fn what_entries_share_is_written_once() {
+    let file = "defaults: &shared {output_lengths: [4], batch_sizes: [2]}\nmodels:\n  - {model_id: a/b, input_lengths: 8}\n  - {<<: *shared, model_id: c/d, input_lengths: [8, 16], batch_sizes: [1]}\n";
+    let outcome = simulated(file).args(["--dry-run", "--json"]).run().success();
+    let said = outcome.json()["said"].to_string();
+    assert!(said.contains("3 configurations of 2 entries"), "{said}");
+    let _ = simulated("defaults: 1\nmodels: [{model_id: a/b}]")
+        .run()
+        .code(2)
+        .stderr("`defaults` is no map");
+    let many = "models: [{model_id: a/b, input_lengths: L, output_lengths: L, batch_sizes: L}]"
+        .replace('L', &format!("[{}]", vec!["1"; 22].join(",")));
+    let _ = simulated(&many).run().code(2).stderr("10648 configurations");
+}
+
+/// What runs already keeps its own settings, takes what fits it, and is left running.
+#[test]
+fn an_engine_that_runs_is_asked_and_left_running() {
+    let sim = [
+        "sim",
+        "--profile",
+        "llama-8b-24gb-vllm",
+        "--max-model-len",
+        "-1",
+        "--time-scale",
+        "0.02",
+    ];
+    let (mut server, _home) = Profiler::new().args(sim).spawn();
+    let mut url = String::new();
+    let read = BufReader::new(server.stdout.take().unwrap()).read_line(&mut url);
+    assert!(read.is_ok() && url.starts_with("http://127.0.0.1:"), "{url}");
+    let file = format!(
+        "models:\n  - model_id: ./nowhere\n    url: {}\n    input_lengths: [64, 9000]\n    output_lengths: [8]\n    batch_sizes: [2]\n    dtype: float16\n    requests: 8\n",
+        url.trim()
+    );
+    // A start of the simulated engine takes a second: until then nothing is ready.
+    let eventually = || {
+        for _ in 0..200 {
+            let outcome = batch(&file, &[]).args(["--dry-run"]).run();
+            if outcome.code == Some(0) {
+                return outcome;
+            }
+        }
+        panic!("it never was ready");
+    };
+    let _ = eventually()
+        .stdout("runs")
+        .stdout("as the engine that runs there was started, whatever is said of: dtype");
+    let outcome = batch(&file, &[]).args(["--out", "out"]).run().success();
+    let rows = rows(&outcome);
+    assert!(served(&rows[0]) && rows[0]["engine"] == "vllm", "{}", rows[0]);
+    assert_eq!(
+        (&rows[1]["verdict"], &rows[1]["cause"]),
+        (&json!("refused"), &json!("length_limit"))
+    );
+    let starts: u64 = rows.iter().map(|row| row["starts"].as_u64().unwrap()).sum();
+    assert_eq!(starts, 0);
+    assert!(server.try_wait().unwrap().is_none(), "it still runs");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn an_image_that_is_not_here_is_told_and_not_pulled() {
+    if !needs_docker() {
+        return;
+    }
+    let file = "models:\n  - model_id: a/b\n    engine: llamacpp\n    image: profiler-tests/no-such-image:1\n    input_lengths: 64\n    output_lengths: 8\n    batch_sizes: 1\n";
+    let outcome = batch(file, &[]).arg("--dry-run").run();
+    let _ = outcome
+        .stdout("profiler-tests/no-such-image:1: to be pulled")
+        .nowhere("pulling");
+}

@@ -1,0 +1,67 @@
+//! One page on a laptop, on a phone, in the dark and on paper: colours that can be told from the ground, letters that can be read.
+
+use crate::support::browser::{Browser, Screen};
+use crate::support::{Profiler, needs_browser};
+
+/// The least contrast of the texts that can be seen against what is behind them (WCAG 2), and the size of the smallest letters in pictures.
+const LEGIBLE: &str = r"
+    const parse = colour => (colour.match(/[\d.]+/g) || []).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map(c => c / 255).map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+    const ground = element => {
+        for (let at = element; at; at = at.parentElement) {
+            const [r, g, b, a = 1] = parse(getComputedStyle(at).backgroundColor);
+            if (a > 0.9) return [r, g, b];
+        }
+        return [255, 255, 255];
+    };
+    const contrast = (one, other) => {
+        const [a, b] = [light(one), light(other)].sort((x, y) => y - x);
+        return (a + 0.05) / (b + 0.05);
+    };
+    let least = [99, ''];
+    for (const element of document.querySelectorAll('p, dt, dd, li, h1, h2, h3, h4, td, th, a, summary, button')) {
+        if (!element.getClientRects().length || !element.textContent.trim()) continue;
+        const ratio = contrast(parse(getComputedStyle(element).color), ground(element));
+        if (ratio < least[0]) least = [ratio, element.outerHTML.slice(0, 200)];
+    }
+    let smallest = 99;
+    for (const text of document.querySelectorAll('figure svg text')) {
+        const rows = text.getClientRects();
+        if (!rows.length) continue;
+        const svg = text.ownerSVGElement;
+        const unit = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+        smallest = Math.min(smallest, parseFloat(getComputedStyle(text).fontSize) * unit);
+    }
+    return { least, smallest, paper: getComputedStyle(document.body).backgroundColor };
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_can_be_read_on_every_screen() {
+    if !needs_browser() {
+        return;
+    }
+    let run = [
+        "run",
+        "adaptive",
+        "--out",
+        "out",
+        "--set",
+        "input=[128,1024]",
+        "--set",
+        "output=[128,512]",
+    ];
+    let outcome = Profiler::new().args(run).run().success();
+    let browser = Browser::open(&outcome.folder().join("out/report.html"), Screen::WIDE).await;
+    let mut papers = Vec::new();
+    for screen in [Screen::WIDE, Screen::PHONE, Screen::WIDE.dark(), Screen::PHONE.dark()] {
+        browser.show(screen).await;
+        let legible = browser.tell(LEGIBLE).await;
+        assert!(legible["least"][0].as_f64() >= Some(4.5), "{screen:?}: {legible}");
+        assert!(legible["smallest"].as_f64() >= Some(10.0), "{screen:?}: {legible}");
+        papers.push(legible["paper"].clone());
+    }
+    assert_eq!(papers[0], papers[1]);
+    assert_ne!(papers[0], papers[2], "the dark page is dark");
+    browser.close().await;
+}

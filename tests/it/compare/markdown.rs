@@ -1,0 +1,116 @@
+//! A comparison as a comment on a pull request: read back as GitHub reads it.
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+use super::two_runs::searched;
+use crate::support::Profiler;
+
+/// What a page holds.
+#[derive(Default)]
+struct Page {
+    headings: Vec<String>,
+    /// By table and row, the text of each cell.
+    tables: Vec<Vec<Vec<String>>>,
+    html: Vec<String>,
+}
+
+fn read(text: &str) -> Page {
+    let mut page = Page::default();
+    let mut heading = false;
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => {
+                heading = true;
+                page.headings.push(String::new());
+            }
+            Event::End(TagEnd::Heading(_)) => heading = false,
+            Event::Start(Tag::Table(_)) => page.tables.push(Vec::new()),
+            Event::Start(Tag::TableHead | Tag::TableRow) => page.tables.last_mut().unwrap().push(Vec::new()),
+            Event::Start(Tag::TableCell) => page.tables.last_mut().unwrap().last_mut().unwrap().push(String::new()),
+            Event::Html(html) | Event::InlineHtml(html) => page.html.push(html.trim().to_owned()),
+            Event::Text(text) if heading => page.headings.last_mut().unwrap().push_str(&text),
+            Event::Text(text) => {
+                let cell = page.tables.last_mut().and_then(|rows| rows.last_mut()?.last_mut());
+                if let Some(cell) = cell {
+                    cell.push_str(&text);
+                }
+            }
+            _ => {}
+        }
+    }
+    page
+}
+
+#[test]
+fn a_pull_request_is_told_the_verdict_first_and_nothing_becomes_markup() {
+    let (before, after) = (searched(0.70, 1, "r|<b>*x*"), searched(0.68, 1, "r"));
+    let outcome = Profiler::new()
+        .arg("compare")
+        .arg(before.folder().join("r|<b>*x*"))
+        .arg(after.folder().join("r"))
+        .args(["--threshold", "frontier>=-2%", "--threshold", "volume=5%", "--markdown"])
+        .run()
+        .code(4);
+    let text = &outcome.stdout;
+    assert!(
+        text.starts_with("## profiler compare: 2 thresholds exceeded\n\n> **SIMULATED"),
+        "{text}"
+    );
+    let page = read(text);
+    assert_eq!(
+        page.headings[..2],
+        ["profiler compare: 2 thresholds exceeded", "Thresholds"]
+    );
+    let from = &page.tables[0][1];
+    assert!(from[0] == "from" && from[1].ends_with("/r|<b>*x*"), "{from:?}");
+    let thresholds = &page.tables[1];
+    assert_eq!(
+        thresholds[0],
+        [
+            "figure",
+            "of",
+            "before",
+            "after",
+            "difference",
+            "threshold",
+            "allowed",
+            "verdict"
+        ]
+    );
+    let exceeded = thresholds.iter().filter(|row| row[7] == "exceeded").count();
+    assert_eq!((thresholds.len(), exceeded), (4, 2), "{thresholds:?}");
+    assert_eq!(thresholds[1][5], "volume=5%");
+    let tags = |html: &str| {
+        let html = html.lines().all(|line| {
+            line.starts_with("<details>") || line.starts_with("</details>") || line.starts_with("<summary>")
+        });
+        assert!(html, "{:?}", page.html);
+    };
+    page.html.iter().for_each(|html| tags(html));
+    assert!(
+        page.headings
+            .iter()
+            .any(|heading| heading == "Fitted before, and fail now"),
+        "{text}"
+    );
+    assert!(text.len() < 65_000);
+}
+
+#[test]
+fn without_thresholds_everything_is_shown_and_nothing_is_judged() {
+    let run = searched(0.70, 1, "r");
+    let outcome = Profiler::new()
+        .arg("compare")
+        .arg(run.folder().join("r"))
+        .arg(run.folder().join("r"))
+        .arg("--markdown")
+        .run()
+        .success();
+    let page = read(&outcome.stdout);
+    assert_eq!(page.headings, ["profiler compare: no threshold was set", "Figures"]);
+    assert!(
+        page.tables[1][1..].iter().all(|row| row.last().unwrap() == "same"),
+        "{}",
+        outcome.stdout
+    );
+}

@@ -1,0 +1,145 @@
+//! What each engine's metrics page counts, read by its own adapter: pages of real engines, and of simulated ones that are asked something.
+
+use profiler::engine::read_metrics;
+use serde_json::{Value, json};
+
+use super::engine::value;
+use super::logs::adapter;
+
+/// What a page tells, by the adapter of this name.
+fn told(engine: &str, page: &str) -> Value {
+    json!(read_metrics(adapter(engine).as_ref(), page).unwrap())
+}
+
+#[test]
+fn a_page_of_real_vllm_counts_what_it_served() {
+    // 48 streams of 6000 tokens in and 512 out, five of them preempted.
+    let page = include_str!("../data/vllm-0.24.0-h200/small.metrics.txt");
+    assert_eq!(
+        told("vllm", page),
+        json!([{
+            "running": 0, "waiting": 0, "kv_usage": 0.0, "preemptions": 5,
+            // A request that waits for room is looked up again in every step: 29 times as many tokens as there were prompts.
+            "prefix_queries": 8_364_000, "prefix_hits": 0, "prompt_tokens": 48 * 6000, "generated_tokens": 48 * 512,
+            "finished": { "length": 48, "stop": 0, "abort": 0, "error": 0, "repetition": 0 },
+        }])
+    );
+}
+
+/// Names as the sources of these versions have them; nobody had a page of theirs.
+#[test]
+fn names_of_other_versions_and_engines_are_known() {
+    let old = "vllm:gpu_cache_usage_perc{model_name=\"m\"} 0.5\nvllm:gpu_prefix_cache_queries_total{model_name=\"m\"} 64.0\n\
+               vllm:gpu_prefix_cache_hits_total{model_name=\"m\"} 48.0\n";
+    let moment = &told("vllm", old)[0];
+    assert_eq!(
+        (&moment["kv_usage"], &moment["prefix_queries"], &moment["prefix_hits"]),
+        (&0.5.into(), &64.into(), &48.into())
+    );
+    let sglang = "sglang:cached_tokens_total{cache_source=\"device\",tp_rank=\"0\"} 30.0\n\
+                  sglang:cached_tokens_total{cache_source=\"host\",tp_rank=\"0\"} 2.0\nsglang:prompt_tokens_total{tp_rank=\"0\"} 100.0\n";
+    let moment = &told("sglang", sglang)[0];
+    assert_eq!(
+        (&moment["prefix_queries"], &moment["prefix_hits"]),
+        (&100.into(), &32.into())
+    );
+    let llamacpp = |page: &str| {
+        let moment = told("llamacpp", page)[0].clone();
+        (moment["prompt_tokens"].clone(), moment["prefix_hits"].clone())
+    };
+    let newer = "llamacpp:prompt_tokens_total 60\nllamacpp:prompt_tokens_cached_total 40\n";
+    assert_eq!(llamacpp(newer), (100.into(), 40.into()));
+    assert_eq!(llamacpp("llamacpp:prompt_tokens_total 60\n"), (60.into(), Value::Null));
+    let tensorrt = r#"[{"kvCacheStats":{"reusedBlocks":3,"missedBlocks":9,"usedNumBlocks":1,"maxNumBlocks":4}}]"#;
+    let moment = &told("tensorrt_llm", tensorrt)[0];
+    assert_eq!(
+        (&moment["prefix_queries"], &moment["prefix_hits"], &moment["kv_usage"]),
+        (&12.into(), &3.into(), &0.25.into())
+    );
+}
+
+/// What the metrics of a simulated engine say before its own adapter after two requests of 320 tokens in and 8 out that begin alike for
+/// `shared` tokens.
+fn after_two(engine: &str, shared: u64) -> Value {
+    value(&format!(
+        "let engine = engines::launch(\"{engine}\", #{{ runtime: \"sim\", sim: #{{ time_scale: 0.0 }} }});
+         engine.start();
+         let prompt = |first| {{
+             let ids = [];
+             for at in 0..320 {{ ids.push(if at < {shared} {{ 100 + at }} else {{ first + at }}); }}
+             ids
+         }};
+         for first in [1000, 2000] {{ engine.send(prompt.call(first), #{{ output: 8 }}); }}
+         engine.metrics()"
+    ))
+}
+
+#[test]
+fn every_engine_that_counts_tokens_counts_those_of_its_requests() {
+    for (engine, ended) in [("vllm", "length"), ("sglang", "all"), ("sim", "length")] {
+        let metrics = after_two(engine, 100);
+        assert_eq!(
+            (
+                &metrics["prompt_tokens"],
+                &metrics["generated_tokens"],
+                &metrics["finished"][ended]
+            ),
+            (&640.into(), &16.into(), &2.into()),
+            "{engine}: {metrics}"
+        );
+        // Whole blocks of 16 tokens of the second prompt.
+        assert_eq!(
+            (&metrics["prefix_queries"], &metrics["prefix_hits"]),
+            (&640.into(), &96.into()),
+            "{engine}: {metrics}"
+        );
+    }
+    let blocks = after_two("tensorrt_llm", 100);
+    assert_eq!(
+        (&blocks["prefix_queries"], &blocks["prefix_hits"]),
+        (&40.into(), &6.into()),
+        "{blocks}"
+    );
+    let llamacpp = after_two("llamacpp", 100);
+    assert_eq!(
+        (
+            &llamacpp["prompt_tokens"],
+            &llamacpp["generated_tokens"],
+            &llamacpp["prefix_hits"]
+        ),
+        (&640.into(), &16.into(), &0.into()),
+        "{llamacpp}"
+    );
+}
+
+#[test]
+fn an_engine_that_takes_text_counts_its_requests() {
+    let metrics = value(
+        "let engine = engines::launch(\"tgi\", #{ runtime: \"sim\", sim: #{ time_scale: 0.0 } });
+         let sent = engine.send(\"one two three four five\", #{ output: 4 });
+         let metrics = engine.metrics();
+         assert(metrics.prompt_tokens == sent.input && metrics.generated_tokens == sent.output);
+         metrics",
+    );
+    assert_eq!(
+        (&metrics["finished"], &metrics["prefix_hits"]),
+        (&json!({ "error": 0, "success": 1 }), &0.into())
+    );
+}
+
+#[test]
+fn a_prefix_cache_that_is_turned_off_finds_nothing() {
+    let metrics = value(
+        "let engine = engines::launch(\"sim\", #{ prefix_cache: false });
+         engine.start();
+         let ids = [];
+         for at in 0..64 { ids.push(100 + at); }
+         for time in 0..2 { engine.send(ids, #{ output: 2 }); }
+         engine.metrics()",
+    );
+    assert_eq!(
+        (&metrics["prefix_hits"], &metrics["prompt_tokens"]),
+        (&0.into(), &128.into()),
+        "{metrics}"
+    );
+}

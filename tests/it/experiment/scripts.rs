@@ -1,0 +1,127 @@
+//! The shipped experiments, each on the simulated engine as a user runs it.
+
+use serde_json::{Value, json};
+
+use super::contrast;
+use crate::support::{Outcome, Profiler};
+
+/// Few requests, which the simulated engine answers at once.
+const QUICK: [&str; 3] = ["input=64", "output=8", "requests=8"];
+
+fn run(script: &str, sets: &[&str], more: &[&str]) -> Outcome {
+    let sets = QUICK.iter().chain(sets).flat_map(|set| ["--set", set]);
+    Profiler::new().args(["run", script]).args(sets).args(more).run()
+}
+
+fn found(script: &str, sets: &[&str]) -> Value {
+    run(script, sets, &["--json"]).success().json()["result"].take()
+}
+
+/// A figure that follows.
+fn further(found: &Value, name: &str) -> f64 {
+    let all = found["further"].as_array().unwrap();
+    let one = all.iter().find(|one| one["name"] == name);
+    one.unwrap_or_else(|| panic!("no {name}: {all:?}"))["value"]
+        .as_f64()
+        .unwrap()
+}
+
+#[test]
+fn graphs_on_and_off() {
+    let outcome = run("cuda_graphs", &[], &[]).success();
+    let _ = outcome
+        .stdout("SIMULATED")
+        .stdout("experiment: CUDA graphs of sim")
+        .stdout("  cuda_graphs=")
+        .stdout("memory beside KV, GiB");
+    let _ = run("cuda_graphs", &["cuda_graphs=true"], &[])
+        .code(2)
+        .stderr("turns on and off");
+}
+
+/// 32 batch sizes, as the predecessor's matrix has them, and 620 MiB for 34 graphs.
+#[test]
+fn a_second_set_of_graphs_in_tensorrt_llm() {
+    let sets = [
+        "engine=tensorrt_llm",
+        "runtime=sim",
+        "max_draft_len=4",
+        "sim.time_scale=0",
+    ];
+    let found = found("cuda_graphs", &sets);
+    let graphs = &found["comparisons"].as_array().unwrap().iter();
+    let counts = |name: &str| {
+        let one = graphs.clone().find(|one| one["name"] == name).unwrap();
+        one["means"].clone()
+    };
+    assert_eq!(counts("cuda_graphs"), json!([32.0, 64.0]));
+    assert_eq!(counts("cuda_graphs_draft_0"), json!([0.0, 32.0]));
+    assert_eq!(counts("cuda_graphs_draft_4"), json!([32.0, 32.0]));
+    assert_eq!(contrast(&found, "kv_tokens")["verdict"], "less");
+    let overhead = 620.0 / 34.0 * 32.0;
+    let mib = further(&found, "overhead") / f64::from(1 << 20);
+    assert!((mib - overhead).abs() < 10.24, "{mib}");
+    assert!(further(&found, "kv_tokens_lost") > 0.0);
+    let each = further(&found, "memory_for_each_graph") / f64::from(1 << 20);
+    assert!((each - 620.0 / 34.0).abs() < 10.24 / 32.0, "{each}");
+    let judged = found["conclusions"][0].as_str().unwrap();
+    assert!(judged.contains("between 500 MiB and 2 GiB"), "{judged}");
+    assert_eq!(found["settings"][1]["options"]["speculation"]["max_concurrency"], 16);
+}
+
+/// Its figures bear the names of the tool that measured this first, so that both can be set side by side.
+#[test]
+fn graphs_beside_those_of_the_tensorrt_llm_graph_profiler() {
+    let sets = [
+        "engine=tensorrt_llm",
+        "runtime=sim",
+        "max_draft_len=4",
+        "sim.time_scale=0",
+        "repeats=1",
+    ];
+    let outcome = run("cuda_graphs", &sets, &["--out", "run"]).success();
+    let folder = outcome.folder().join("run").display().to_string();
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/data/foreign/tensorrt-graphs-matrix.json"
+    );
+    let beside = Profiler::new().args(["compare", file, &folder]).run().success();
+    let _ = beside
+        .stdout("batch=32 draft=4 max_concurrency=none")
+        .stdout("batch=32 draft=4 max_concurrency=16")
+        .stdout("additional_cuda_graphs   32   32");
+}
+
+#[test]
+fn an_8_bit_cache_holds_nearly_twice_as_much() {
+    let found = found("kv_dtype", &[]);
+    assert_eq!(contrast(&found, "kv_tokens")["verdict"], "more");
+    let share = further(&found, "kv_tokens_of_fp8");
+    assert!((190.0..200.0).contains(&share), "{share}");
+    let _ = run("kv_dtype", &["kv_cache_dtype=fp8"], &[])
+        .code(2)
+        .stderr("`kv_cache_dtypes`");
+}
+
+#[test]
+fn two_gpus_hold_half_of_the_weights_each() {
+    let found = found("tensor_parallel", &[]);
+    assert_eq!(contrast(&found, "memory")["verdict"], "more");
+    assert_eq!(contrast(&found, "kv_tokens")["verdict"], "more");
+    let gpus = |trial: &Value| trial["details"]["per_gpu"].as_array().unwrap().len() as u64;
+    for trial in found["trials"].as_array().unwrap() {
+        assert_eq!(gpus(trial), trial["setting"].as_u64().unwrap() + 1);
+    }
+    assert!(further(&found, "scaling_efficiency_of_2") > 0.0);
+}
+
+#[test]
+fn too_few_gpus_are_missing_unless_they_are_simulated() {
+    let real = ["engine=vllm", "gpus=[0]"];
+    let _ = run("tensor_parallel", &real, &[])
+        .code(3)
+        .stderr("2 GPUs are needed, and there are 1");
+    let _ = run("tensor_parallel", &["ranks=[1,2,4]", "repeats=1"], &["--dry-run"])
+        .success()
+        .stdout("3 starts, each anew");
+}

@@ -1,0 +1,78 @@
+//! Loads that the user, the kernel or a limit of the machine cuts short.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::{SLOW, records, script};
+use crate::support::{Profiler, temp};
+
+#[test]
+fn a_killed_load_is_done_again_beside_what_it_left() {
+    let text = script(SLOW, "concurrency: 4, requests: 60, input: 16, output: 60");
+    let program = Profiler::new().file("main.rhai", text);
+    let (mut child, folder) = program.args(["run", "main.rhai", "--out", "run"]).spawn();
+    let kept = folder.path().join("run/loads/1.jsonl");
+    let lines = || fs::read_to_string(&kept).unwrap_or_default().lines().count();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while lines() < 8 {
+        assert!(Instant::now() < deadline, "no records");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = records(&kept);
+    assert!(before.iter().all(|record| record["outcome"] == "completed"));
+    let resumed = Profiler::new()
+        .current_dir(folder.path())
+        .args(["run", "--resume", "run", "--json"])
+        .run()
+        .success();
+    let answer = &resumed.json()["result"];
+    assert_eq!(
+        (&answer["completed"], &answer["records"]),
+        (&60.into(), &"loads/1-2.jsonl".into()),
+        "{answer}"
+    );
+    assert_eq!(records(&folder.path().join("run/loads/1-2.jsonl")).len(), 60);
+    assert_eq!(records(&kept), before, "what the first life measured stays");
+}
+
+/// Runs a load of so many at once under a limit on open files.
+fn limited(limit: &str, concurrency: u64) -> std::process::Output {
+    let folder = temp();
+    let load = format!("concurrency: {concurrency}, requests: {concurrency}, input: 16, output: 1");
+    fs::write(folder.path().join("main.rhai"), script(super::FAST, &load)).unwrap();
+    Command::new("sh")
+        .args([
+            "-c",
+            &format!("ulimit {limit} 1024 && exec \"$0\" run main.rhai --json"),
+        ])
+        .arg(env!("CARGO_BIN_EXE_profiler"))
+        .current_dir(folder.path())
+        .env("HOME", folder.path())
+        .env("XDG_STATE_HOME", folder.path().join("state"))
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_soft_limit_on_open_files_is_raised() {
+    let output = limited("-Sn", 1200);
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["result"]["completed"], 1200, "{}", told["result"]["failures"]);
+}
+
+#[test]
+fn a_hard_limit_on_open_files_is_named_with_its_remedy() {
+    let output = limited("-n", 2000);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    for part in [
+        "2000 connections need 2256 open files, and 1024 are allowed",
+        "ulimit -Hn 2256",
+        "at most 768 at once",
+    ] {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+}

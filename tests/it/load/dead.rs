@@ -1,0 +1,91 @@
+//! Engines that end within a load in ways of which their process does not tell: it lives and serves no more, or it was never ours.
+
+use std::io::{BufRead, BufReader};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{finished, records};
+use crate::support::Profiler;
+
+#[test]
+fn a_process_that_lives_and_serves_no_more_is_started_again() {
+    let text = r#"import "std/engines" as engines;
+        let wrong = #{ after: 20, fail_request: #{ after: 3, message: "EngineCore is gone", log: ["EngineCore died"], then: "dead" } };
+        let engine = engines::launch("sim", #{ sim: #{ time_scale: 0.02, misbehave: wrong } });
+        let load = |requests| engine.load(#{ concurrency: 4, requests: requests, input: 16, output: 8 });
+        [load.call(60), load.call(12)]"#;
+    let load = finished(Profiler::new().file("main.rhai", text), &[]);
+    let [first, second] = [&load.answer[0], &load.answer[1]];
+    assert_eq!(
+        (&first["completed"], &first["failed"], &first["died"]["exit_code"]),
+        (&json!(20), &json!(40), &Value::Null),
+        "{first}"
+    );
+    let failures = &first["failures"];
+    assert_eq!(
+        (&failures["in_stream"]["count"], &failures["status_503"]["count"]),
+        (&json!(4), &json!(36))
+    );
+    assert_eq!(second["completed"], 12, "{second}");
+    let stderr = &load.outcome.stderr;
+    let told = "the engine died within the load: its process lives, but it serves no more";
+    assert!(stderr.contains(told), "{stderr}");
+    assert!(
+        !stderr.contains("others may ask it too"),
+        "it could not count them: {stderr}"
+    );
+}
+
+#[test]
+fn an_engine_that_was_attached_to_and_killed_ends_the_run_once_it_is_needed_again() {
+    let serve = [
+        "sim",
+        "--profile",
+        "llama-8b-24gb-vllm",
+        "--max-model-len",
+        "2048",
+        "--time-scale",
+        "0.05",
+    ];
+    let (mut engine, _home) = Profiler::new().args(serve).spawn();
+    let mut url = String::new();
+    BufReader::new(engine.stdout.as_mut().unwrap())
+        .read_line(&mut url)
+        .unwrap();
+    let log = BufReader::new(engine.stderr.take().unwrap()).lines();
+    assert!(log.map_while(Result::ok).any(|line| line.contains("startup complete")));
+    let text = format!(
+        "import \"std/engines\" as engines;
+        let engine = engines::attach(\"vllm\", #{{ url: \"{}\" }});
+        let load = engine.load(#{{ concurrency: 4, requests: 400, input: 16, output: 100 }});
+        print(`${{load.stopped}}: ${{load.issued}} = ${{load.completed + load.failed + load.cut_off}}`);
+        engine.load(#{{ concurrency: 4, requests: 4, input: 16, output: 8 }})",
+        url.trim()
+    );
+    let program = Profiler::new().file("main.rhai", text);
+    let kept = program.folder().join("run/loads/1.jsonl");
+    let (profiler, _folder) = program.args(["run", "main.rhai", "--out", "run"]).spawn();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while std::fs::read_to_string(&kept).unwrap_or_default().lines().count() < 8 {
+        assert!(Instant::now() < deadline, "no records");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    let output = profiler.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    let records = records(&kept);
+    let issued = records.len();
+    for part in [
+        "the engine died within the load: it does not answer any more",
+        "the engine that was attached to does not answer any more",
+        "start it again, and resume the run",
+    ] {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains(&format!("died: {issued} = {issued}")), "{stdout}");
+    assert!(records.iter().filter(|record| record["outcome"] == "completed").count() >= 8);
+}

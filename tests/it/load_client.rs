@@ -1,0 +1,444 @@
+//! The client of a load, against servers that do what servers do: every request is accounted for, and what the client did itself is said.
+
+mod server;
+mod tls;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use profiler::engine::{Protocol, decoder};
+use profiler::fault::{Fault, Result};
+use profiler::load::{Drive, Driven, Failure, FailureForm, Go, Job, Outcome, Record, Slots, Source, drive};
+use server::{Act, LAST, Server, TOKEN, good, server, streamed};
+use tokio_util::sync::CancellationToken;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// So many requests, all alike.
+struct Alike {
+    count: u64,
+    given: AtomicU64,
+    ended: AtomicU64,
+    /// Between two, in an open loop.
+    every: Option<Duration>,
+    timeout: Duration,
+    /// After so many ends, this.
+    order: (u64, Go),
+}
+
+impl Alike {
+    fn new(count: u64) -> Self {
+        Self {
+            count,
+            given: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            every: None,
+            timeout: ms(20_000),
+            order: (u64::MAX, Go::On),
+        }
+    }
+}
+
+impl Source for Alike {
+    fn next(&self) -> Result<Option<Job>> {
+        let number = self.given.fetch_add(1, Ordering::Relaxed);
+        Ok((number < self.count).then(|| Job {
+            at: self.every.map(|every| every * u32::try_from(number).unwrap()),
+            body: "{}".into(),
+            decoder: decoder(Protocol::OpenaiCompletions),
+            timeout: self.timeout,
+            input: 3,
+            output: 2,
+            warmup: false,
+        }))
+    }
+
+    fn ended(&self, _: &Record) -> Go {
+        let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
+        if ended >= self.order.0 { self.order.1 } else { Go::On }
+    }
+}
+
+fn closed(concurrency: u64) -> Drive {
+    Drive {
+        slots: Slots::Closed {
+            concurrency,
+            ramp: Duration::ZERO,
+        },
+        limit: None,
+        grace: Duration::ZERO,
+        keep_text: true,
+        cut: CancellationToken::new(),
+    }
+}
+
+fn driven(url: &str, plan: Drive, source: Alike) -> Result<Driven> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(drive(url, plan, Arc::new(source)))
+}
+
+/// A load of one request, answered so.
+fn one(acts: Vec<Act>) -> (Record, Server) {
+    let server = server(move |_| acts.clone());
+    let source = Alike {
+        timeout: ms(1500),
+        ..Alike::new(1)
+    };
+    let mut driven = driven(&server.url, closed(1), source).unwrap();
+    assert_eq!(driven.records.len(), 1);
+    (driven.records.remove(0), server)
+}
+
+fn failure(acts: Vec<Act>) -> (FailureForm, String) {
+    match one(acts).0.outcome {
+        Outcome::Failed(Failure { form, message }) => (form, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn requests_follow_each_other_on_the_same_connections() {
+    let server = server(|_| vec![Act::Write(good())]);
+    let driven = driven(&server.url, closed(4), Alike::new(40)).unwrap();
+    let completed = driven
+        .records
+        .iter()
+        .filter(|record| record.outcome == Outcome::Completed);
+    assert_eq!(completed.count(), 40);
+    assert_eq!(server.requests.lock().unwrap().len(), 40);
+    assert_eq!(server.connections.load(Ordering::Relaxed), 4);
+    assert_eq!(
+        (driven.watch.connected, driven.watch.opened_late, driven.watch.events),
+        (4, 0, 80)
+    );
+    for (index, record) in driven.records.iter().enumerate() {
+        assert_eq!(record.index, index as u64);
+        assert_eq!(
+            (record.text.as_deref(), record.events, record.counts.output),
+            (Some(" a b"), 2, Some(2))
+        );
+        let moments = [
+            Some(record.scheduled),
+            Some(record.sent),
+            record.first_byte,
+            record.first_token,
+            record.last_token,
+            Some(record.ended),
+        ];
+        assert!(moments.iter().all(Option::is_some) && moments.is_sorted(), "{record:?}");
+    }
+}
+
+#[test]
+fn every_split_is_read() {
+    let (record, _) = one(vec![Act::Trickle(format!(
+        "HTTP/1.1 103 Early Hints\r\n\r\n{}",
+        good()
+    ))]);
+    assert_eq!(
+        (record.outcome, record.text.as_deref()),
+        (Outcome::Completed, Some(" a b"))
+    );
+}
+
+#[test]
+fn a_server_that_takes_one_request_a_connection_is_served_all_the_same() {
+    let answer = good().replace("HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nConnection: close\r\n");
+    let server = server(move |_| vec![Act::Write(answer.clone()), Act::Close]);
+    let driven = driven(&server.url, closed(2), Alike::new(10)).unwrap();
+    assert!(driven.records.iter().all(|record| record.outcome == Outcome::Completed));
+    assert_eq!(
+        (server.connections.load(Ordering::Relaxed), driven.watch.opened_late),
+        (10, 8)
+    );
+}
+
+#[test]
+fn an_idle_connection_that_the_server_closed_is_no_failure_of_the_engine() {
+    // It says nothing of it, and closes after every answer.
+    let server = server(|_| vec![Act::Write(good()), Act::Close]);
+    let source = Alike {
+        every: Some(ms(20)),
+        ..Alike::new(10)
+    };
+    let open = Drive {
+        slots: Slots::Open {
+            at_most: None,
+            expected: 1,
+        },
+        ..closed(1)
+    };
+    let seen = driven(&server.url, open, source).unwrap();
+    assert!(
+        seen.records.iter().all(|record| record.outcome == Outcome::Completed),
+        "{:?}",
+        seen.records
+    );
+    assert!(seen.watch.replaced + seen.watch.resent >= 9, "{:?}", seen.watch);
+    // Without a pause between requests the next one has been written when the end of the connection is seen.
+    let seen = driven(&server.url, closed(1), Alike::new(10)).unwrap();
+    assert!(
+        seen.records.iter().all(|record| record.outcome == Outcome::Completed),
+        "{:?}",
+        seen.records
+    );
+    assert!(seen.watch.resent + seen.watch.replaced > 0, "{:?}", seen.watch);
+}
+
+#[test]
+fn each_form_of_failure_is_told() {
+    let refusal = "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 9\r\n\r\nslow down";
+    let status = failure(vec![Act::Write(refusal.into())]);
+    assert_eq!(status, (FailureForm::Status(429), "slow down".to_owned()));
+    let error = streamed(&[TOKEN, r#"{"error":{"message":"out of memory"}}"#]) + "0\r\n\r\n";
+    let in_stream = failure(vec![Act::Write(error)]);
+    assert_eq!(in_stream, (FailureForm::InStream, "out of memory".to_owned()));
+    let broken = failure(vec![Act::Write(streamed(&[TOKEN])), Act::Close]);
+    assert_eq!(broken.0, FailureForm::Broken, "{broken:?}");
+    let early = failure(vec![Act::Write(streamed(&[TOKEN]) + "0\r\n\r\n")]);
+    assert_eq!(early.0, FailureForm::EndedEarly, "{early:?}");
+    let empty = failure(vec![Act::Write(streamed(&["[DONE]"]) + "0\r\n\r\n")]);
+    assert_eq!(empty.0, FailureForm::EndedEarly, "{empty:?}");
+    let malformed = failure(vec![Act::Write("220 mail.example ESMTP\r\n\r\n".into())]);
+    assert_eq!(malformed.0, FailureForm::Malformed, "{malformed:?}");
+    let deadline = failure(vec![Act::Write(streamed(&[TOKEN])), Act::Wait(ms(10_000))]);
+    assert_eq!(deadline.0, FailureForm::Deadline, "{deadline:?}");
+}
+
+#[test]
+fn an_answer_whose_body_does_not_end_is_complete_after_its_last_event() {
+    let (record, _) = one(vec![
+        Act::Write(streamed(&[TOKEN, LAST, "[DONE]"])),
+        Act::Wait(ms(10_000)),
+    ]);
+    assert_eq!(record.outcome, Outcome::Completed);
+    assert!(record.ended - record.last_token.unwrap() < ms(1000), "{record:?}");
+}
+
+#[test]
+fn an_engine_that_dies_leaves_every_request_accounted_for() {
+    let server = server(|number| {
+        if number < 6 {
+            vec![Act::Write(good())]
+        } else {
+            vec![Act::Write(streamed(&[TOKEN])), Act::Close]
+        }
+    });
+    let source = Alike {
+        order: (8, Go::Finish),
+        ..Alike::new(1000)
+    };
+    let driven = driven(&server.url, closed(2), source).unwrap();
+    let completed = driven
+        .records
+        .iter()
+        .filter(|record| record.outcome == Outcome::Completed)
+        .count();
+    assert_eq!(completed, 6);
+    let broken =
+        |record: &&Record| matches!(&record.outcome, Outcome::Failed(failure) if failure.form == FailureForm::Broken);
+    let issued = driven.records.len();
+    assert_eq!(driven.records.iter().filter(broken).count(), issued - completed);
+    assert!((8..1000).contains(&issued), "{issued}");
+}
+
+#[test]
+fn an_open_loop_sends_when_requests_are_due() {
+    let server = server(|_| vec![Act::Write(good())]);
+    let source = Alike {
+        every: Some(ms(5)),
+        ..Alike::new(60)
+    };
+    let open = Drive {
+        slots: Slots::Open {
+            at_most: None,
+            expected: 4,
+        },
+        ..closed(1)
+    };
+    let driven = driven(&server.url, open, source).unwrap();
+    let mut late: Vec<Duration> = driven
+        .records
+        .iter()
+        .map(|record| record.sent - record.scheduled)
+        .collect();
+    late.sort();
+    assert!(
+        driven
+            .records
+            .iter()
+            .zip(0..)
+            .all(|(record, number)| record.scheduled == ms(5) * number)
+    );
+    assert!(late[30] < ms(5), "{late:?}");
+    assert_eq!(driven.watch.send_late_ms.len(), 60);
+}
+
+#[test]
+fn no_more_than_so_many_are_under_way() {
+    let slow = || {
+        vec![
+            Act::Write(streamed(&[TOKEN])),
+            Act::Wait(ms(50)),
+            Act::Write(good()[streamed(&[TOKEN]).len()..].to_owned()),
+        ]
+    };
+    let server = server(move |_| slow());
+    let source = Alike {
+        every: Some(ms(1)),
+        ..Alike::new(12)
+    };
+    let open = Drive {
+        slots: Slots::Open {
+            at_most: Some(3),
+            expected: 8,
+        },
+        ..closed(1)
+    };
+    let driven = driven(&server.url, open, source).unwrap();
+    for record in &driven.records {
+        let beside = driven
+            .records
+            .iter()
+            .filter(|other| other.sent <= record.sent && other.ended > record.sent);
+        assert!(beside.count() <= 3, "{record:?}");
+    }
+    // The wait for a slot is the engine's doing, and not the client's lateness.
+    assert!(driven.records[11].sent - driven.records[11].scheduled > ms(100));
+    assert!(driven.watch.send_late_ms[11] < 50.0, "{:?}", driven.watch.send_late_ms);
+}
+
+#[test]
+fn what_is_under_way_at_the_limit_is_cut_off_after_its_grace() {
+    let server = server(|_| vec![Act::Write(streamed(&[TOKEN])), Act::Wait(ms(10_000))]);
+    let plan = Drive {
+        limit: Some(ms(100)),
+        grace: ms(100),
+        ..closed(3)
+    };
+    let driven = driven(&server.url, plan, Alike::new(100)).unwrap();
+    assert!(
+        driven
+            .records
+            .iter()
+            .all(|record| record.outcome == Outcome::CutOff && record.events == 1)
+    );
+    assert_eq!(driven.records.len(), 3);
+    assert!(
+        driven.duration >= ms(200) && driven.duration < ms(2000),
+        "{:?}",
+        driven.duration
+    );
+}
+
+#[test]
+fn a_load_is_cut_off_when_somebody_says_so() {
+    let server = server(|_| vec![Act::Write(streamed(&[TOKEN])), Act::Wait(ms(10_000))]);
+    let plan = closed(2);
+    let cut = plan.cut.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(ms(100));
+        cut.cancel();
+    });
+    let driven = driven(&server.url, plan, Alike::new(100)).unwrap();
+    assert_eq!(driven.records.len(), 2);
+    assert!(driven.duration < ms(2000), "{:?}", driven.duration);
+}
+
+#[test]
+fn where_nothing_listens_is_said_without_the_password() {
+    let fault = driven("http://user:secret@127.0.0.1:1/x", closed(1), Alike::new(1)).unwrap_err();
+    assert!(
+        fault.message.contains("127.0.0.1:1") && fault.message.contains("refused"),
+        "{fault}"
+    );
+    assert!(!fault.message.contains("secret") && fault.hint.is_some(), "{fault}");
+}
+
+#[test]
+fn a_password_in_the_address_is_sent_as_basic_authentication() {
+    let server = server(|_| vec![Act::Write(good())]);
+    let url = server.url.replace("http://", "http://Aladdin:open%20sesame@");
+    driven(&url, closed(1), Alike::new(1)).unwrap();
+    let request = server.requests.lock().unwrap()[0].clone();
+    assert!(
+        request.contains("\r\nauthorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n"),
+        "{request}"
+    );
+    assert!(
+        request.starts_with("POST /v1/completions HTTP/1.1\r\n") && request.ends_with("\r\n\r\n{}"),
+        "{request}"
+    );
+}
+
+#[test]
+fn over_tls_answers_are_read_as_they_come_without_spinning() {
+    // What is trusted is read from the environment once, and a process of many tests must not change its own.
+    let this = "load_client::over_tls_answers_are_read_as_they_come_without_spinning";
+    if std::env::var_os("SSL_CERT_FILE").is_none_or(|file| file != tls::CERTIFICATE) {
+        let again = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([this, "--exact"])
+            .env("SSL_CERT_FILE", tls::CERTIFICATE)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&again.stdout);
+        assert!(again.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let end = good()[streamed(&[TOKEN]).len()..].to_owned();
+    let url = tls::server(vec![streamed(&[TOKEN]), end], ms(150));
+    let driven = driven(&url, closed(3), Alike::new(12)).unwrap();
+    for record in &driven.records {
+        assert_eq!(
+            (&record.outcome, record.text.as_deref(), record.gaps_ms.len()),
+            (&Outcome::Completed, Some(" a b"), 1)
+        );
+    }
+    // A machine that is busy may delay some of them.
+    let apart = driven.records.iter().filter(|record| record.gaps_ms[0] > 75.0).count();
+    assert!(apart >= 6, "{:?}", driven.records);
+    let watch = &driven.watch;
+    assert_eq!((driven.records.len(), watch.connected, watch.opened_late), (12, 3, 0));
+    // Each answer comes in two parts; a wake without bytes is one too many, and a few are the system's affair.
+    assert!(watch.wakes < 12 * 2 * 3, "{watch:?}");
+}
+
+#[test]
+fn a_certificate_that_nobody_trusts_is_told_with_its_remedy() {
+    let url = tls::server(vec![good()], ms(0));
+    let fault = driven(&url, closed(1), Alike::new(1)).unwrap_err();
+    assert!(fault.message.contains("certificate"), "{fault}");
+    assert!(fault.hint.is_some_and(|hint| hint.contains("SSL_CERT_FILE")));
+}
+
+/// A source that fails.
+struct Failing;
+
+impl Source for Failing {
+    fn next(&self) -> Result<Option<Job>> {
+        Err(Fault::usage("no prompt can be made"))
+    }
+
+    fn ended(&self, _: &Record) -> Go {
+        Go::On
+    }
+}
+
+#[test]
+fn a_request_that_cannot_be_made_ends_the_load() {
+    let server = server(|_| vec![Act::Write(good())]);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let fault = runtime
+        .block_on(drive(&server.url, closed(2), Arc::new(Failing)))
+        .unwrap_err();
+    assert_eq!(fault.message, "no prompt can be made");
+}

@@ -1,0 +1,278 @@
+//! The scripts that load an engine, end to end on the simulated one, whose speeds are known: a step takes 16.5 ms and 0.1 ms for each sequence, and its
+//! cache of 8,352 tokens holds 13 sequences of 640.
+
+use serde_json::{Value, json};
+
+use crate::script::bench::Bench;
+use crate::support::{Outcome, Profiler};
+
+fn script(name: &str, set: &[&str]) -> Profiler {
+    let run = Profiler::new().args(["run", name, "--out", "out"]);
+    set.iter().fold(run, |run, set| run.args(["--set", set]))
+}
+
+fn table(outcome: &Outcome, name: &str) -> Value {
+    let path = outcome.folder().join(format!("out/tables/{name}.json"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// Of the fastest clock that the machine of a test keeps up with.
+const CLOCK: &str = "sim.time_scale=0.02";
+
+#[test]
+fn throughput_grows_until_the_cache_is_full() {
+    let set = [
+        CLOCK,
+        "concurrency=[1, 8, 32, 64]",
+        "price_per_hour=2.93",
+        "waves=3",
+        "least=24",
+    ];
+    let outcome = script("throughput", &set).arg("--json").run().success();
+    let document = outcome.json();
+    assert_eq!(document["simulated"], true);
+    let workload = &document["result"]["workloads"][0];
+    let levels = workload["levels"].as_array().unwrap();
+    assert_eq!(levels.len(), 4);
+    let rate = |level: usize| number(&levels[level]["output_throughput"]);
+    for (level, requests) in levels.iter().zip([24, 24, 96, 192]) {
+        assert_eq!(
+            (&level["issued"], &level["completed"]),
+            (&json!(requests), &json!(requests)),
+            "{level}"
+        );
+        // The whole price over the aggregate rate, not the time of one request.
+        let cost = 2.93 / 3600.0 / number(&level["output_throughput"]) * 1e6;
+        assert!((number(&level["cost_output"]) - cost).abs() < 1e-9 * cost, "{level}");
+    }
+    // At most what the model's steps allow: 1 / 16.6 ms for one sequence, 13 / 17.8 ms for a full cache.
+    let (alone, full) = (1.0 / 0.0166 / 0.02, 13.0 / 0.0178 / 0.02);
+    assert!(rate(0) < 1.05 * alone && rate(0) > 0.3 * alone, "{}", rate(0));
+    assert!(
+        rate(2) < 1.05 * full && rate(3) < 1.05 * full && rate(2) > 2.0 * rate(0),
+        "{levels:?}"
+    );
+    assert_eq!(table(&outcome, "throughput"), Value::Array(levels.clone()));
+    let csv = std::fs::read_to_string(outcome.folder().join("out/tables/throughput.csv")).unwrap();
+    assert!(csv.starts_with("concurrency,issued,completed,"), "{csv}");
+    assert_eq!(csv.lines().count(), 5);
+}
+
+#[test]
+fn a_sweep_is_shown_as_it_was_again() {
+    let set = [CLOCK, "concurrency=[1, 4]", "output=16", "least=8"];
+    let outcome = script("throughput", &set).run().success();
+    let outcome = outcome
+        .stdout("SIMULATED")
+        .stdout("throughput of sim")
+        .stdout("output tokens/s");
+    let shown = Profiler::new()
+        .args(["show"])
+        .arg(outcome.folder().join("out"))
+        .run()
+        .success();
+    let table = outcome.stdout.split("throughput of sim").nth(1).unwrap();
+    let _ = shown.stdout(table.trim()).stdout("SIMULATED").nowhere("result: {");
+}
+
+#[test]
+fn a_sweep_ends_where_throughput_no_longer_grows() {
+    let set = [
+        CLOCK,
+        "concurrency=[1, 16, 32, 48, 64, 80]",
+        "waves=2",
+        "least=16",
+        "stop_gain=0.6",
+    ];
+    let document = script("throughput", &set).arg("--json").run().success().json();
+    let workload = &document["result"]["workloads"][0];
+    assert_eq!(workload["levels"].as_array().unwrap().len(), 4, "{workload}");
+    assert!(workload["stopped"].as_str().unwrap().contains("60 %"));
+}
+
+#[test]
+fn a_rehearsal_tells_the_levels_and_starts_nothing() {
+    for name in ["throughput", "slo", "kv_cache", "compare_engines"] {
+        let outcome = script(name, &[]).arg("--dry-run").run().success();
+        let outcome = outcome
+            .stdout("nothing was started")
+            .stdout("the script says")
+            .stdout("SIMULATED");
+        assert!(!outcome.folder().join("out").exists(), "{name}");
+    }
+    let _ = script("throughput", &["workload=both"])
+        .arg("--dry-run")
+        .run()
+        .success()
+        .stdout("latency: concurrency 1, 2, 4, 8; 512 + 512 tokens");
+}
+
+#[test]
+fn wrong_words_are_told_before_anything_starts() {
+    for (name, set, part) in [
+        ("throughput", "workload=fast", "there is no workload `fast`"),
+        ("throughput", "order=sideways", "`order` is `sideways`"),
+        ("slo", "axis=width", "`axis` is `width`"),
+        ("slo", "attainment=2.0", "`attainment` is 2"),
+        ("kv_cache", "metrics_hz=1", "slower than 10 a second"),
+        (
+            "compare_engines",
+            r#"engines=["sim", "sim"]"#,
+            "two engines are called `sim`",
+        ),
+    ] {
+        let _ = script(name, &[set]).run().code(2).stderr(part).nowhere("starting sim");
+    }
+}
+
+/// Of 512 + 64 tokens, 14 fill the cache, and take some 125 ms; one more waits for another to end, and takes twice as long.
+#[test]
+fn the_largest_concurrency_that_meets_a_limit_is_found() {
+    let set = [
+        "sim.time_scale=0.1",
+        "output=64",
+        "slo.e2el_ms=230",
+        "from=8",
+        "most=64",
+        "tries=2",
+    ];
+    let outcome = script("slo", &set).arg("--json").run().success();
+    let found = &outcome.json()["result"];
+    let meets = found["meets"].as_i64().unwrap_or(0);
+    let fails = found["fails"].as_i64().unwrap_or(0);
+    assert!((2..=15).contains(&meets) && fails > meets && fails <= 64, "{found}");
+    for level in found["levels"].as_array().unwrap() {
+        let (low, high) = (number(&level["low"]), number(&level["high"]));
+        match level["verdict"].as_str().unwrap() {
+            "meets" => assert!(low >= 0.95),
+            "fails" => assert!(high < 0.95),
+            _ => assert!(low < 0.95 && high >= 0.95),
+        }
+    }
+    assert_eq!(
+        table(&outcome, "slo").as_array().unwrap().len(),
+        found["levels"].as_array().unwrap().len()
+    );
+}
+
+#[test]
+fn a_limit_that_nothing_meets_is_said() {
+    let set = [CLOCK, "slo.ttft_ms=0.001", "output=8", "least=60"];
+    let outcome = script("slo", &set)
+        .run()
+        .success()
+        .stderr("was shown to meet ttft_ms <= 0.001");
+    let _ = outcome.stdout("fails");
+}
+
+/// Over engines that are closures: truths with chance in them, by which the search must not be fooled into calling good what is not.
+#[test]
+fn a_level_is_called_good_only_where_chance_does_not_explain_it() {
+    let found = Bench::script(
+        r#"import "std/load/slo" as slo;
+        // Shares of good requests by level, and a deterministic chance: 97 of 100 below 20, 95 of 100 up to 40, 60 above.
+        let share = |level| if level <= 20 { 99 } else if level <= 40 { 95 } else { 60 };
+        slo::search(|level, again| #{ good: 2 * share.call(level), issued: 200 }, #{ most: 256 })"#,
+    )
+    .value();
+    assert_eq!((&found["meets"], &found["fails"]), (&json!(20), &json!(64)), "{found}");
+    let open = found["open"].as_array().unwrap();
+    assert!(
+        !open.is_empty() && open.iter().all(|level| (21..=40).contains(&level.as_i64().unwrap())),
+        "{found}"
+    );
+    for level in found["levels"].as_array().unwrap() {
+        assert_eq!(
+            level["verdict"] == "borderline",
+            level["tries"] == 4,
+            "borderline levels are asked again: {level}"
+        );
+    }
+}
+
+#[test]
+fn a_full_cache_is_seen_over_time() {
+    let set = [
+        "sim.time_scale=0.1",
+        "concurrency=32",
+        "waves=2",
+        "least=48",
+        "metrics_hz=50",
+    ];
+    let outcome = script("kv_cache", &set).arg("--json").run().success();
+    let found = &outcome.json()["result"];
+    assert_eq!(found["pool"]["tokens"], 8352);
+    // The engine tells its pool in hundredths of a GiB.
+    assert!(
+        (number(&found["pool"]["bytes_per_token"]) / 131_072.0 - 1.0).abs() < 0.01,
+        "{found}"
+    );
+    let usage = &found["usage"];
+    assert!(
+        number(&usage["peak"]) > 0.95 && number(&usage["peak"]) <= 1.0,
+        "{found}"
+    );
+    assert!(
+        number(&usage["mean"]) > 0.5 && number(&usage["share_full"]) <= 1.0,
+        "{found}"
+    );
+    assert!(
+        number(&found["load"]["running"]) <= 17.0 && number(&found["load"]["waiting"]) >= 15.0,
+        "{found}"
+    );
+    let text = Profiler::new()
+        .args(["show"])
+        .arg(outcome.folder().join("out"))
+        .run()
+        .success();
+    let _ = text.stdout("KV cache in use, %").stdout("the pool holds 8352 tokens");
+}
+
+#[test]
+fn an_engine_that_cannot_start_is_a_row_and_the_rest_goes_on() {
+    let engines = r#"engines=["sim", {"engine":"sim","name":"broken","profile":"no-such-profile"}, {"engine":"sim","name":"slower","sim":{"time_scale":0.3}}]"#;
+    let set = [CLOCK, engines, "concurrency=[4]", "output=32", "least=24"];
+    let outcome = script("compare_engines", &set).arg("--json").run().success();
+    let result = &outcome.json()["result"];
+    let engines = result["engines"].as_array().unwrap();
+    assert!(
+        engines[1]["failed"].as_str().unwrap().contains("no-such-profile"),
+        "{}",
+        engines[1]
+    );
+    assert_eq!(
+        engines[0]["levels"].as_array().unwrap().len(),
+        3,
+        "every repeat is kept"
+    );
+    let of = |name: &str| {
+        let comparisons = result["comparisons"].as_array().unwrap();
+        let found = comparisons.iter().find(|one| one["name"] == name).unwrap();
+        found["contrasts"].as_array().unwrap().clone()
+    };
+    let rate = of("output_throughput at 4");
+    let slower = rate.iter().find(|one| one["setting"] == 2).unwrap();
+    assert_eq!(slower["verdict"], "less", "a fifteenth of the speed: {slower}");
+    let broken = rate.iter().find(|one| one["setting"] == 1).unwrap();
+    assert_eq!(broken["verdict"], "not measured", "{broken}");
+    let shown = Profiler::new()
+        .args(["show"])
+        .arg(outcome.folder().join("out"))
+        .run()
+        .success();
+    let _ = shown.stdout("broken: not measured").stdout("differences from sim");
+}
+
+#[test]
+fn where_no_engine_can_be_measured_the_comparison_fails() {
+    let engines = r#"engines=[{"engine":"sim","name":"a","profile":"no-such-profile"},{"engine":"no_such_engine"}]"#;
+    let _ = script("compare_engines", &[engines])
+        .run()
+        .code(1)
+        .stderr("none of the 2 engines could be measured")
+        .stderr("no_such_engine was not measured");
+}

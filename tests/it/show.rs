@@ -1,0 +1,194 @@
+//! `profiler show`: whole runs, as text that fits and as tables for other programs.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use console::measure_text_width;
+
+use crate::support::{Outcome, Profiler, temp};
+
+const RUNS: [&str; 9] = [
+    "transformers-12gib",
+    "vllm-breakdown",
+    "vllm-concurrency",
+    "vllm-concurrency-direct",
+    "vllm-cuda-graphs",
+    "vllm-longest",
+    "vllm-one-gpu",
+    "vllm-sweep",
+    "vllm-two-gpus",
+];
+
+fn folder(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests/data/runs", name].iter().collect()
+}
+
+fn show(name: &str, option: &str) -> Outcome {
+    Profiler::new().arg("show").arg(folder(name)).arg(option).run()
+}
+
+#[test]
+fn nothing_is_wider_than_the_terminal() {
+    for run in RUNS {
+        for columns in ["40", "60", "80", "120", "200"] {
+            let home = temp();
+            let mut command = Command::new("sh");
+            command
+                .env("HOME", home.path())
+                .env("TERM", "xterm")
+                .env("LC_ALL", "C.UTF-8")
+                .args(["-c", r#"stty cols "$1" rows 50; exec "$0" show "$2""#])
+                .args([env!("CARGO_BIN_EXE_profiler"), columns])
+                .arg(folder(run));
+            let mut session = rexpect::session::spawn_command(command, Some(60_000)).unwrap();
+            // It gives each byte as a character.
+            let told = session.exp_eof().unwrap();
+            let bytes = told.chars().map(|byte| u8::try_from(byte).unwrap());
+            let text = String::from_utf8(bytes.collect()).unwrap();
+            assert!(text.starts_with("run") && text.contains("done"), "{text}");
+            // What the script drew for its own page stays as it was drawn; what is to be pasted, and a single word, is not broken.
+            let one_word = |line: &str| line.split_whitespace().count() < 2;
+            let lines = text
+                .lines()
+                .filter(|line| !line.starts_with("flags: ") && !one_word(line));
+            for line in lines.filter(|_| run != "vllm-sweep") {
+                let width = measure_text_width(line.trim_end_matches('\r'));
+                assert!(width <= columns.parse().unwrap(), "{run} at {columns}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_over_time_is_a_curve_for_each_device() {
+    let two = Profiler::new().arg("show").arg(folder("vllm-two-gpus")).run().success();
+    let curves = two.stdout.split("memory over time").nth(1).unwrap();
+    assert_eq!(curves.matches(" % of 139.8 GiB").count(), 2, "{curves}");
+    assert!(
+        curves.contains("engine-1, GPU-") && curves.contains("loading"),
+        "{curves}"
+    );
+}
+
+/// Rows of cells without quotes.
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    text.lines().map(|line| line.split(',').collect()).collect()
+}
+
+#[test]
+fn the_main_table_of_a_run_is_csv() {
+    let points = show("vllm-concurrency-direct", "--csv").success();
+    let table = rows(&points.stdout);
+    assert_eq!(table[0][..4], ["concurrency", "verdict", "cause", "moves"]);
+    assert_eq!(table.len(), 1 + 24);
+    assert_eq!(table[1].last().unwrap().len(), "2026-11-21T07:30:29.156Z".len());
+    let loads = show("vllm-sweep", "--csv").success();
+    let table = rows(&loads.stdout);
+    assert_eq!(table.len(), 1 + 9, "{}", loads.stdout);
+    let throughput = table[0].iter().position(|name| *name == "output_throughput").unwrap();
+    assert!(table[1][throughput].starts_with("202.21818782"), "{:?}", table[1]);
+    assert!(table[0].contains(&"p99_itl_ms"), "{:?}", table[0]);
+    let _ = show("vllm-cuda-graphs", "--csv")
+        .success()
+        .stdout("experiment,figure,unit,setting,starts,mean");
+    let _ = show("vllm-breakdown", "--csv")
+        .success()
+        .stdout("breakdown,device,component,within,bytes")
+        .stdout(",weights,,14");
+}
+
+#[test]
+fn a_table_is_chosen_by_its_name() {
+    let kept = show("vllm-sweep", "--csv=tables/throughput").success();
+    let own = std::fs::read_to_string(folder("vllm-sweep").join("tables/throughput.csv")).unwrap();
+    assert_eq!(kept.stdout.trim_end(), own.trim_end());
+    let _ = show("vllm-sweep", "--csv=points")
+        .code(2)
+        .stderr("no table `points`")
+        .stderr("it has `loads`, `tables/throughput`");
+    let nothing = Profiler::new()
+        .file("s.rhai", "1")
+        .args(["run", "s.rhai", "--out", "out"])
+        .run()
+        .success();
+    let _ = Profiler::new()
+        .args(["show", "--csv"])
+        .arg(nothing.folder().join("out"))
+        .run()
+        .code(1)
+        .stderr("this run has no table");
+}
+
+#[test]
+fn the_document_holds_what_was_measured() {
+    let points = show("vllm-longest", "--json").success().json();
+    assert_eq!(
+        points["boundaries"][0]["points"].as_array().unwrap().len(),
+        show("vllm-longest", "--csv").stdout.lines().count() - 1
+    );
+    assert_eq!(points["status"], "done");
+    assert_eq!(
+        show("vllm-sweep", "--json").json()["loads"].as_array().unwrap().len(),
+        9
+    );
+    let graphs = show("vllm-cuda-graphs", "--json").json();
+    assert_eq!(
+        graphs["experiments"].as_object().unwrap().len(),
+        1,
+        "{}",
+        graphs["experiments"]
+    );
+}
+
+#[test]
+fn the_page_of_the_run_is_named_or_how_to_make_it() {
+    let run = Profiler::new()
+        .file("s.rhai", "1")
+        .args(["run", "s.rhai", "--out", "out"])
+        .run()
+        .success();
+    let show = |option: &[&str]| {
+        let profiler = Profiler::new().current_dir(run.folder()).args(["show", "out"]);
+        profiler.args(option).run().success()
+    };
+    let _ = show(&[]).stdout("report: out/report.html\n");
+    assert_eq!(show(&["--json"]).json()["html"], "out/report.html");
+    std::fs::remove_file(run.folder().join("out/report.html")).unwrap();
+    let _ = show(&[]).stdout("report: none yet; profiler report out makes it\n");
+    assert!(show(&["--json"]).json()["html"].is_null());
+}
+
+#[test]
+fn warnings_of_one_kind_are_one_line_and_each_is_in_the_document_and_on_the_page() {
+    let run = folder("vllm-cuda-graphs");
+    let told = Profiler::new().arg("show").arg(&run).run().success();
+    assert_eq!(
+        told.stdout.matches("token counts disagree").count(),
+        1,
+        "{}",
+        told.stdout
+    );
+    let told = told
+        .stdout("token counts disagree by 8.7 to 22.6 %")
+        .stdout("(in 6 loads)");
+    let warnings = show("vllm-cuda-graphs", "--json").success().json()["warnings"].clone();
+    assert_eq!(warnings.as_array().unwrap().len(), 4);
+    let page = told.folder().join("page.html");
+    let _ = Profiler::new()
+        .arg("report")
+        .arg(&run)
+        .arg("--html")
+        .arg(&page)
+        .run()
+        .success();
+    let html = std::fs::read_to_string(page).unwrap();
+    let list = &html[html.find("What to know first").unwrap()..];
+    let list = &list[..list.find("</section>").unwrap()];
+    assert_eq!(list.matches("<li>").count(), 1, "{list}");
+    for figure in ["8.7 %", "15.5 %", "22.6 %"] {
+        assert!(
+            html.contains(&format!("token counts disagree by {figure}: the engine")),
+            "{figure}"
+        );
+    }
+}
