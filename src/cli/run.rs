@@ -149,6 +149,7 @@ pub(super) fn host(
         dry_run: args.dry_run,
         shared_gpu: args.options.shared_gpu,
         max_operations: args.options.max_operations,
+        max_memory: None,
         page: Page::from(&program.terminal),
     };
     let permits = args.options.permits()?;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use rhai::{Dynamic, NativeCallContext};
 use serde_json::{Map, Value};
 
-use super::meter::{MAX_OPERATIONS, Meter};
+use super::meter::{MAX_MEMORY, MAX_OPERATIONS, Meter};
 use super::source::{self, Sources};
 use crate::engine::Engine;
 use crate::prompt::Shelf;
@@ -33,6 +33,9 @@ pub struct Settings {
     pub page: Page,
     /// `--max-operations`: operations between two primitives; otherwise 100 million.
     pub max_operations: Option<u64>,
+    /// Resident bytes of the program at which a script is stopped; otherwise 400 MiB. Who runs several scripts in one process, as
+    /// our tests do, allows more: the memory is the whole program's.
+    pub max_memory: Option<u64>,
 }
 
 impl Settings {
@@ -75,7 +78,10 @@ impl Host {
             permits,
             services,
             prompts: Arc::default(),
-            meter: Meter::new(settings.max_operations.unwrap_or(MAX_OPERATIONS)),
+            meter: Meter::new(
+                settings.max_operations.unwrap_or(MAX_OPERATIONS),
+                settings.max_memory.unwrap_or(MAX_MEMORY),
+            ),
             settings,
             sources: Arc::default(),
             state: Mutex::default(),

@@ -18,7 +18,7 @@ use crate::task::Tasks;
 pub(super) const MAX_OPERATIONS: u64 = 100_000_000;
 
 /// Resident bytes of the program at which a script is stopped, so that the host stays under 1 GiB: 400 MiB, and 520 MiB of stack.
-const MAX_MEMORY: u64 = 400 << 20;
+pub(super) const MAX_MEMORY: u64 = 400 << 20;
 
 /// How often, at most, memory and the wish to stop are looked at. The kernel cannot hand out more than some 16 MiB in
 /// that time, so that memory cannot run away between two looks, save by the one operation that takes longer.
@@ -28,6 +28,7 @@ const INTERVAL_NS: u64 = 1_000_000;
 #[derive(Debug)]
 pub struct Meter {
     limit: u64,
+    memory: u64,
     spent: AtomicU64,
     started: Instant,
     looked: AtomicU64,
@@ -36,11 +37,12 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter that allows `limit` operations between two primitives.
+    /// A meter that allows `limit` operations between two primitives, and `memory` resident bytes of the program.
     #[must_use]
-    pub fn new(limit: u64) -> Self {
+    pub fn new(limit: u64, memory: u64) -> Self {
         Self {
             limit,
+            memory,
             spent: AtomicU64::new(0),
             started: Instant::now(),
             looked: AtomicU64::new(0),
@@ -88,7 +90,7 @@ impl Meter {
             return Some(Fault::interrupted());
         }
         let resident = resident()?;
-        (resident > MAX_MEMORY).then(|| {
+        (resident > self.memory).then(|| {
             Fault::new(
                 Kind::Limit,
                 format!(
@@ -96,7 +98,10 @@ impl Meter {
                     resident >> 20
                 ),
             )
-            .hint("a script may use what fits beside the program in 400 MiB: keep less, or record results as they come")
+            .hint(format!(
+                "a script may use what fits beside the program in {} MiB: keep less, or record results as they come",
+                self.memory >> 20
+            ))
         })
     }
 }

@@ -100,8 +100,9 @@ pub struct Options {
     pub tokenizer: Option<PathBuf>,
     /// Seconds of real time per second of model time. 0: everything at once; 1: as slow as the real engine.
     pub time_scale: Option<f64>,
-    /// An idle engine that is asked waits until nobody else has come for so long (real milliseconds) before its first step: requests
-    /// that are sent together are then resident together even when model time is free.
+    /// An idle engine that is asked waits until nobody else has come for so long (real milliseconds) before its first step. Requests
+    /// that are sent together are then resident together even when model time is free; then it also holds them until its metrics
+    /// were read while they all run, or for 100 ms.
     pub gather_ms: Option<u64>,
     /// What this start must serve, in the words of every engine: becomes the profile's engine's own flags where they are not given.
     pub serve: Option<Serve>,

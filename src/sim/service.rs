@@ -29,6 +29,9 @@ const LAST_WORDS: Duration = Duration::from_millis(20);
 /// Quiet times that an idle engine waits at most.
 const LONGEST_GATHERING: u32 = 20;
 
+/// How long requests that run together wait at most to be seen doing so, when model time is free.
+const SHOWN: Duration = Duration::from_millis(100);
+
 /// A running simulated engine.
 pub(super) struct Service {
     pub(super) setup: Setup,
@@ -51,14 +54,22 @@ pub(super) struct Service {
     arrivals: AtomicU64,
     inner: Mutex<Inner>,
     wake: Notify,
+    shown: Notify,
     fate: mpsc::UnboundedSender<Exit>,
 }
 
 struct Inner {
     batch: Batch,
     prefixes: Prefixes,
-    clients: HashMap<u64, mpsc::UnboundedSender<Event>>,
+    clients: HashMap<u64, Client>,
     next: u64,
+}
+
+/// Who waits for tokens.
+struct Client {
+    events: mpsc::UnboundedSender<Event>,
+    /// Whether it has its first.
+    begun: bool,
 }
 
 /// What the metrics pages tell.
@@ -104,6 +115,7 @@ impl Service {
                 next: 1,
             }),
             wake: Notify::new(),
+            shown: Notify::new(),
             fate,
         }
     }
@@ -185,7 +197,13 @@ impl Service {
         let mut inner = self.inner();
         let id = inner.next;
         inner.next += 1;
-        inner.clients.insert(id, sender);
+        inner.clients.insert(
+            id,
+            Client {
+                events: sender,
+                begun: false,
+            },
+        );
         inner.batch.submit(Request {
             id,
             rows,
@@ -205,6 +223,7 @@ impl Service {
 
     /// What the metrics pages tell.
     pub(super) fn snapshot(&self) -> Snapshot {
+        self.shown.notify_waiters();
         let inner = self.inner();
         Snapshot {
             running: inner.batch.running(),
@@ -235,6 +254,7 @@ impl Service {
     pub(super) async fn drive(self: Arc<Self>) {
         let mut pace = Pace::new(self.setup.time_scale);
         let mut steps: u32 = 0;
+        let mut company = false;
         loop {
             let Some(seconds) = Some(())
                 .filter(|()| !self.setup.misbehave.starve)
@@ -242,12 +262,16 @@ impl Service {
             else {
                 self.gauge.set_busy(false);
                 self.wake.notified().await;
-                self.gather().await;
+                company = self.gather().await;
                 pace.rest();
                 continue;
             };
             self.gauge.set_busy(true);
             steps = steps.wrapping_add(1);
+            if company && self.setup.time_scale == 0.0 && self.all_begun() {
+                company = false;
+                let _ = tokio::time::timeout(SHOWN, self.shown.notified()).await;
+            }
             if let Some(sleep) = pace.spend(seconds) {
                 let began = Instant::now();
                 tokio::time::sleep(sleep).await;
@@ -258,16 +282,23 @@ impl Service {
         }
     }
 
-    /// Waits for company until nobody has come for a while, or it has taken too long altogether.
-    async fn gather(&self) {
+    /// Waits for company until nobody has come for a while, or it has taken too long altogether; whether anybody came.
+    async fn gather(&self) -> bool {
         let quiet = Duration::from_millis(self.setup.gather_ms);
         if quiet.is_zero() {
-            return;
+            return false;
         }
         let began = Instant::now();
         while began.elapsed() < quiet * LONGEST_GATHERING
             && tokio::time::timeout(quiet, self.wake.notified()).await.is_ok()
         {}
+        self.inner().clients.len() > 1
+    }
+
+    /// Whether everybody who is there has a token: all run together. Where time is free the next step may end it before anybody looks.
+    fn all_begun(&self) -> bool {
+        let inner = self.inner();
+        inner.clients.len() > 1 && inner.clients.values().all(|client| client.begun)
     }
 
     /// One step; its model time, or nothing where nobody is there.
@@ -292,8 +323,11 @@ impl Service {
                 }
             }
             let client = match event {
-                Event::Token => inner.clients.get(&id).cloned(),
-                Event::Last | Event::Oom(_) => inner.clients.remove(&id),
+                Event::Token => inner.clients.get_mut(&id).map(|client| {
+                    client.begun = true;
+                    client.events.clone()
+                }),
+                Event::Last | Event::Oom(_) => inner.clients.remove(&id).map(|client| client.events),
             };
             if let Some(client) = client {
                 // A client that is gone cancels by dropping its ticket.

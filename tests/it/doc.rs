@@ -20,7 +20,10 @@ fn host(runtime: &Runtime) -> Arc<Host> {
         Arc::new(Run::ephemeral("doc")),
         Permits::parse(["process"]).unwrap(),
         Default::default(),
-        Settings::default(),
+        Settings {
+            max_memory: Some(u64::MAX),
+            ..Settings::default()
+        },
     ))
 }
 

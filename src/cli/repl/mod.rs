@@ -122,6 +122,7 @@ fn host(args: &Args, program: &Program) -> Result<Arc<Host>> {
         dry_run: false,
         shared_gpu: args.options.shared_gpu,
         max_operations: args.options.max_operations,
+        max_memory: None,
         page: Page::from(&program.terminal),
     };
     let (tasks, permits) = (program.tasks.clone(), args.options.permits()?);

@@ -306,7 +306,10 @@ mod tests {
             Arc::new(Run::ephemeral("repl")),
             Default::default(),
             Default::default(),
-            Settings::default(),
+            Settings {
+                max_memory: Some(u64::MAX),
+                ..Settings::default()
+            },
         ));
         Fixture {
             session: Session::new(&host, folder.path()),

@@ -23,10 +23,9 @@ fn a_process_that_lives_and_serves_no_more_is_started_again() {
         "{first}"
     );
     let failures = &first["failures"];
-    assert_eq!(
-        (&failures["in_stream"]["count"], &failures["status_503"]["count"]),
-        (&json!(4), &json!(36))
-    );
+    let [within, turned_away] = ["in_stream", "status_503"].map(|kind| failures[kind]["count"].as_u64().unwrap());
+    // Of the four that were under way each may have been let in before the engine died, or not.
+    assert!((1..=4).contains(&within) && within + turned_away == 40, "{failures}");
     assert_eq!(second["completed"], 12, "{second}");
     let stderr = &load.outcome.stderr;
     let told = "the engine died within the load: its process lives, but it serves no more";

@@ -36,7 +36,10 @@ impl Bench {
                 .enable_all()
                 .build()
                 .unwrap(),
-            settings: Settings::default(),
+            settings: Settings {
+                max_memory: Some(u64::MAX),
+                ..Settings::default()
+            },
         }
     }
 
@@ -54,6 +57,12 @@ impl Bench {
     /// With `--max-operations`.
     pub fn max_operations(mut self, most: u64) -> Self {
         self.settings.max_operations = Some(most);
+        self
+    }
+
+    /// With the memory that a script of the program has, which counts all of this process.
+    pub fn bounded(mut self) -> Self {
+        self.settings.max_memory = None;
         self
     }
 

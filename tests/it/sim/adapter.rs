@@ -31,7 +31,10 @@ impl Probed {
             .unwrap();
         let tasks = Tasks::new(runtime.handle().clone());
         let run = Arc::new(Run::ephemeral("test"));
-        let settings = Settings::default();
+        let settings = Settings {
+            max_memory: Some(u64::MAX),
+            ..Settings::default()
+        };
         let host = Arc::new(Host::new(
             tasks.clone(),
             Arc::clone(&run),
