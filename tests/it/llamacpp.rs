@@ -202,11 +202,7 @@ fn the_memory_of_a_real_server_is_broken_down() {
     assert!(total > pool && total < MEMORY, "{total}");
     assert_eq!(found["details"]["repeats"]["physical"]["n"], 2);
 
-    let options = format!(
-        "launch={{\"runtime\":\"docker\",\"{}}}",
-        image.replace('=', "\":\"") + "\""
-    );
-    let told = run("engine_info", &[&options]);
+    let told = run("engine_info", &["runtime=docker", &image]);
     assert_eq!(told["info"]["engine"], "llamacpp");
     assert_eq!(told["memory"]["source"], "host");
     assert!(

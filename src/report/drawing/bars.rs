@@ -70,6 +70,8 @@ impl Bars {
             lines
                 .extend(told.map(|(level, text)| format!("  at {level}:{}", text.trim_start_matches([' ', '◄', '<']))));
         }
+        let elsewhere = (self.marks.iter()).filter(|mark| !self.at.iter().any(|level| same(&mark.at, level)));
+        lines.extend(elsewhere.map(|mark| format!("  at {}: {}", style.text(&mark.at), mark.text)));
         lines.join("\n")
     }
 

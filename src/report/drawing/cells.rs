@@ -11,16 +11,17 @@ const MOST: i32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Style {
     decimals: usize,
-    /// Whether the column holds no number: words stand to the left.
+    /// Whether the column holds words and no number: they stand to the left.
     pub(super) words: bool,
 }
 
 impl Style {
     /// That of these values.
     pub(super) fn of<'a>(values: impl Iterator<Item = &'a Value>) -> Self {
-        let (mut smallest, mut numbers) = (f64::INFINITY, false);
+        let (mut smallest, mut numbers, mut others) = (f64::INFINITY, false, false);
         for value in values {
             numbers |= value.is_number();
+            others |= !(value.is_number() || value.is_null());
             if let Some(number) = value.as_f64().filter(|_| value.is_f64())
                 && number != 0.0
             {
@@ -38,7 +39,7 @@ impl Style {
         };
         Self {
             decimals,
-            words: !numbers,
+            words: others && !numbers,
         }
     }
 

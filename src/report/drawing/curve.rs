@@ -89,12 +89,22 @@ impl Curve {
     /// A line for each mark: an arrow below its moment, and its words on the side that has room.
     fn told(&self, first: f64, last: f64, gutter: usize, columns: usize) -> Vec<String> {
         let line = |mark: &Mark| {
-            let at = column(mark.at.as_f64()?, first, last, columns);
-            let right = format!("{}^ {}", " ".repeat(at), mark.text);
+            let place = mark.at.as_f64()?;
+            let at = column(place, first, last, columns);
+            // Beside the curve its arrow can only point to the end.
+            let words = match (first..=last).contains(&place) {
+                true => mark.text.clone(),
+                false => format!(
+                    "{} (at {})",
+                    mark.text,
+                    Style::of([&mark.at].into_iter()).text(&mark.at)
+                ),
+            };
+            let right = format!("{}^ {words}", " ".repeat(at));
             let text = if width(&right) <= columns {
                 right
             } else {
-                let left = format!("{} ^", mark.text);
+                let left = format!("{words} ^");
                 format!("{}{left}", " ".repeat((at + 1).saturating_sub(width(&left))))
             };
             Some(format!("  {:gutter$} {text}", ""))

@@ -117,9 +117,21 @@ impl<'de, T: Behind> Deserialize<'de> for Named<T> {
         let all: Result<Vec<T>, D::Error> = match Value::deserialize(deserializer)? {
             Value::Object(map) => map
                 .into_iter()
-                .map(|(name, short)| Ok(T::of(name, read(short)?)))
+                .map(|(name, short)| match read(short) {
+                    Ok(short) => Ok(T::of(name, short)),
+                    Err(error) => Err(within::<D::Error>(&format!("`{name}`"), &error)),
+                })
                 .collect(),
-            Value::Array(list) => list.into_iter().map(read).collect(),
+            Value::Array(list) => (1..)
+                .zip(list)
+                .map(|(place, one)| {
+                    let name = match one.get("name") {
+                        Some(Value::String(name)) => format!("`{name}`"),
+                        _ => format!("number {place} of the list"),
+                    };
+                    read(one).map_err(|error: serde_json::Error| within(&name, &error))
+                })
+                .collect(),
             other => Err(D::Error::custom(format!(
                 "they are a map of names, or a list of maps with `name`, but not {other}"
             ))),
@@ -147,6 +159,11 @@ pub(super) fn kept() -> bool {
     true
 }
 
+/// An error, with whose it is.
+fn within<E: Error>(whose: &str, error: &serde_json::Error) -> E {
+    E::custom(format!("{whose}: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -170,6 +187,27 @@ mod tests {
         let other = side(json!("first, then second")).axis;
         assert_eq!((other.label.as_str(), other.unit), ("first, then second", Unit::Count));
         assert_eq!(side(json!({ "label": "used", "unit": "bytes" })).axis.unit, Unit::Bytes);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_thing_is_said_with_its_name() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[expect(dead_code, reason = "only the errors of reading it are looked at")]
+        struct Thing {
+            name: String,
+            size: u64,
+        }
+        impl Behind for Thing {
+            type Short = u64;
+            fn of(name: String, size: u64) -> Self {
+                Self { name, size }
+            }
+        }
+        let error = |value: Value| serde_json::from_value::<Named<Thing>>(value).unwrap_err().to_string();
+        assert!(error(json!({ "first": 1, "other": "much" })).starts_with("`other`: "));
+        assert!(error(json!([{ "name": "first", "length": 2 }])).starts_with("`first`: unknown field `length`"));
+        assert!(error(json!([{ "name": "first", "size": 2 }, { "size": 3 }])).starts_with("number 2 of the list: "));
     }
 
     #[test]

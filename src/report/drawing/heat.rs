@@ -53,7 +53,9 @@ impl Heat {
             places.iter().map(|place| style.text(place)).collect::<Vec<String>>()
         };
         let (columns, rows) = (names(&self.columns), names(&self.rows));
+        // An axis of names is drawn without its unit.
         let axis = |side: &Side, names: &[String]| Axis {
+            label: side.text.clone(),
             names: names.to_vec(),
             ..side.axis.clone()
         };

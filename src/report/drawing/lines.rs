@@ -140,7 +140,12 @@ impl Lines {
         self.drawn(layers, text)
     }
 
-    fn drawn(self, mut layers: Vec<Layer>, text: String) -> Result<Drawn> {
+    fn drawn(mut self, mut layers: Vec<Layer>, mut text: String) -> Result<Drawn> {
+        if let Some(left_out) = self.left_out() {
+            text.push_str(&format!("\n  {left_out}"));
+            let blank = if self.caption.is_empty() { "" } else { " " };
+            self.caption.push_str(&format!("{blank}{left_out}"));
+        }
         let moments: Result<Vec<Moment>> = self.marks.iter().map(moment).collect();
         let moments = moments?;
         if !moments.is_empty() {
@@ -178,6 +183,14 @@ impl Lines {
             text,
             keep: self.keep,
         })
+    }
+
+    /// What a logarithmic axis has no place for.
+    fn left_out(&self) -> Option<String> {
+        let (x, y) = self.logarithmic();
+        let points = self.series.0.iter().flat_map(seen);
+        let count = points.filter(|at| (x && at.0 <= 0.0) || (y && at.1 <= 0.0)).count();
+        (count > 0).then(|| format!("Not drawn, as a logarithmic axis has no 0: {count} of the points."))
     }
 
     /// Which of its axes are logarithmic.
@@ -362,6 +375,25 @@ mod tests {
         assert_eq!(panel.spots.spots.len(), 3);
         assert_eq!(drawn.plot.sheet.columns, ["concurrency", "tgi", "vllm"]);
         assert!(drawn.plot.words.contains("vllm is 60 at 1"), "{}", drawn.plot.words);
+    }
+
+    #[test]
+    fn what_a_logarithmic_axis_cannot_show_is_counted() {
+        let json = json!({ "title": "t", "caption": "Seen.", "log": ["y"], "series": { "a": [[0, 0.0], [1, 5.0], [2, 50.0]] } });
+        let drawn = given(json).lines(Page::default()).unwrap();
+        let said = "Not drawn, as a logarithmic axis has no 0: 1 of the points.";
+        assert_eq!(drawn.plot.caption, format!("Seen. {said}"));
+        assert!(drawn.text.ends_with(said), "{}", drawn.text);
+    }
+
+    #[test]
+    fn a_mark_beside_the_levels_is_told_below_them() {
+        let json = json!({ "title": "t", "x": "n", "series": { "a": [[1, 2], [2, 4]] }, "marks": [{ "at": 3, "text": "limit" }] });
+        let drawn = given(json).lines(Page::default()).unwrap();
+        assert!(drawn.text.ends_with("  at 3: limit"), "{}", drawn.text);
+        let json = json!({ "title": "t", "x": "s", "series": { "a": [[0, 2], [9, 4]] }, "marks": [{ "at": 30, "text": "limit" }] });
+        let drawn = given(json).lines(Page::default()).unwrap();
+        assert!(drawn.text.contains("limit (at 30) ^"), "{}", drawn.text);
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! A table that fits the page: what is too wide goes on below, under its first column again.
+//! A table that fits the page: what is too wide goes on below, beside the columns that tell its rows apart again.
+
+use std::collections::HashSet;
 
 use serde_json::Value;
 
@@ -16,16 +18,16 @@ pub fn sheet(headings: &[String], rows: &[Vec<Value>], page: Page) -> String {
         .enumerate()
         .map(|(index, heading)| Column::of(heading, rows.iter().map(|row| row.get(index).unwrap_or(&Value::Null))))
         .collect();
-    let Some((first, others)) = columns.split_first() else {
+    if columns.is_empty() {
         return String::new();
-    };
+    }
+    let (keys, mut left) = columns.split_at(keys(&columns, rows.len(), page));
     let mut blocks = Vec::new();
-    let mut left = others;
     loop {
-        let mut block = vec![first];
-        let mut room = page.width.saturating_sub(GAP + first.width);
+        let mut block: Vec<&Column> = keys.iter().collect();
+        let mut room = page.width.saturating_sub(taken(keys));
         while let Some((next, rest)) = left.split_first()
-            && (block.len() == 1 || room >= GAP + next.width)
+            && (block.len() == keys.len() || room >= GAP + next.width)
         {
             room = room.saturating_sub(GAP + next.width);
             block.push(next);
@@ -36,6 +38,28 @@ pub fn sheet(headings: &[String], rows: &[Vec<Value>], page: Page) -> String {
             return blocks.join("\n\n");
         }
     }
+}
+
+/// How many of the first columns tell all rows apart; one where that takes more than half of the page, or where nothing does.
+fn keys(columns: &[Column], rows: usize, page: Page) -> usize {
+    let apart = |keys: &&usize| {
+        let told = |row: usize| {
+            columns[..**keys]
+                .iter()
+                .map(|column| &column.entries[row])
+                .collect::<Vec<_>>()
+        };
+        (0..rows).map(told).collect::<HashSet<_>>().len() == rows
+    };
+    let fitting: Vec<usize> = (1..=columns.len())
+        .take_while(|keys| *keys == 1 || taken(&columns[..*keys]) <= page.width / 2)
+        .collect();
+    fitting.iter().find(apart).copied().unwrap_or(1)
+}
+
+/// How wide columns are together.
+fn taken(columns: &[Column]) -> usize {
+    columns.iter().map(|column| GAP + column.width).sum()
 }
 
 /// A column as text.
@@ -141,6 +165,26 @@ mod tests {
                 "  transformers         -      -",
             ]
         );
+    }
+
+    #[test]
+    fn what_goes_on_below_repeats_what_tells_its_rows_apart() {
+        let rows = json!([["a", 1, 2, 3], ["a", 2, 2, 3], ["b", 1, 2, 3]]);
+        let text = drawn(&["name", "n", "first figure", "second figure"], rows.clone(), 22);
+        let below = text.split("\n\n").nth(1).unwrap();
+        assert_eq!(
+            below.lines().collect::<Vec<_>>(),
+            [
+                "           second",
+                "  name  n  figure",
+                "  a     1       3",
+                "  a     2       3",
+                "  b     1       3",
+            ]
+        );
+        // On a page too narrow for both, the first must do.
+        let narrow = drawn(&["name", "n", "first figure", "second figure"], rows, 14);
+        assert!(narrow.split("\n\n").nth(1).unwrap().contains("\n  a      "), "{narrow}");
     }
 
     #[test]

@@ -28,7 +28,10 @@ fn stopped(script: &str, because: &str) {
 #[test]
 fn body_of_a_child() {
     let Ok(script) = std::env::var(SCRIPT) else { return };
-    eprintln!("{}", Bench::script(&script).bounded().max_operations(100_000_000).error());
+    eprintln!(
+        "{}",
+        Bench::script(&script).bounded().max_operations(100_000_000).error()
+    );
     let most = most_held();
     assert!(most < 1 << 30, "the host held {} MiB", most >> 20);
 }

@@ -41,7 +41,7 @@ pub(super) fn panel(start: &Start, end: f64, columns: usize) -> Option<Panel> {
             layers.extend(line(
                 named("busy", &device.label),
                 drawn,
-                Colour::Series(index),
+                Colour::Series(if several { index } else { 1 }),
                 has_power,
             ));
         }
