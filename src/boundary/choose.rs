@@ -51,7 +51,7 @@ impl Boundary {
         let boxes = open_boxes(view);
         let (disputed, all) = (outlook.disputed(), view.volume.fits as f64 + outlook.fitting());
         let mut candidates = self.explored(guess, &boxes);
-        candidates.extend(promising(guess, view, &outlook.pockets));
+        candidates.extend(promising(guess, view, &outlook.pockets, &self.lattice.free()));
         let stretched = |(least, cell): (f64, Cell)| guess.stretched(cell).into_iter().map(move |cell| (least, cell));
         let mut candidates: Vec<(f64, Cell)> = candidates.into_iter().flat_map(stretched).collect();
         candidates.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.total_cmp(&a.0)));
@@ -94,7 +94,7 @@ impl Boundary {
     /// cell, a volume that it would prove at least.
     fn explored(&self, guess: &Guess, boxes: &[Open]) -> Vec<(f64, Cell)> {
         let mut cells = Vec::new();
-        for open in boxes.iter().take(BOXES / self.lattice.axes().len()) {
+        for open in boxes.iter().take(BOXES / self.lattice.free().len().max(1)) {
             let axes = self.lattice.axes().iter().enumerate();
             let middle: Cell = axes
                 .map(|(index, axis)| axis.middle(open.low[index], open.high[index]))
@@ -114,17 +114,16 @@ impl Boundary {
 }
 
 /// Cells in the pockets where most is expected to fit: from the lowest open cell in several directions, as far as is likely.
-fn promising(guess: &Guess, view: &View, pockets: &[Pocket]) -> Vec<(f64, Cell)> {
-    let axes = pockets.first().map_or(1, |pocket| pocket.low.len());
+fn promising(guess: &Guess, view: &View, pockets: &[Pocket], free: &[usize]) -> Vec<(f64, Cell)> {
     let mut sorted: Vec<(f64, &Pocket)> = pockets
         .iter()
         .map(|pocket| (span(&pocket.low, &pocket.likely), pocket))
         .collect();
     sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut cells = Vec::new();
-    for (_, Pocket { low, likely, .. }) in sorted.into_iter().take(CLOSELY / axes) {
+    for (_, Pocket { low, likely, .. }) in sorted.into_iter().take(CLOSELY / free.len().max(1)) {
         let excess = guess.excess(view.walls.iter().filter(|wall| below(low, wall)));
-        for way in ways(low.len()) {
+        for way in ways(low.len(), free) {
             let sides = low.iter().zip(likely).zip(&way);
             #[expect(clippy::cast_possible_truncation, reason = "within the box")]
             let to: Cell = sides
@@ -185,17 +184,18 @@ pub(super) fn faces(low: &Cell, high: &Cell) -> Vec<(Cell, Cell)> {
         (from[axis], to[axis]) = (at, at);
         (from, to)
     };
-    let faces = (0..low.len()).flat_map(|axis| [pinned(axis, low[axis]), pinned(axis, high[axis])]);
+    let wide = (0..low.len()).filter(|axis| low[*axis] < high[*axis]);
+    let faces = wide.flat_map(|axis| [pinned(axis, low[axis]), pinned(axis, high[axis])]);
     std::iter::once((low.clone(), high.clone())).chain(faces).collect()
 }
 
-/// Directions from a corner, in shares of the extent on each axis.
-fn ways(axes: usize) -> Vec<Vec<f64>> {
+/// Directions from a corner, in shares of the extent on each axis, of which some are free.
+fn ways(axes: usize, free: &[usize]) -> Vec<Vec<f64>> {
     let mut ways = vec![vec![1.0; axes]];
-    for axis in 0..axes {
+    for axis in free {
         for share in [0.75, 0.5, 0.25, 0.0] {
             let mut way = vec![1.0; axes];
-            way[axis] = share;
+            way[*axis] = share;
             ways.push(way);
         }
     }

@@ -49,6 +49,12 @@ impl Lattice {
         &self.axes
     }
 
+    /// Which of the axes have more than one value: the others are not searched.
+    pub(super) fn free(&self) -> Vec<usize> {
+        let free = self.axes.iter().enumerate().filter(|(_, axis)| axis.last() > 0);
+        free.map(|(index, _)| index).collect()
+    }
+
     /// The names of the axes, in the same order.
     #[must_use]
     pub fn axis_names(&self) -> Vec<&str> {

@@ -89,7 +89,7 @@ impl Boundary {
 
     /// The pockets that are looked at, and cells drawn from them, the same ones each time.
     fn look(&self, guess: &Guess, view: &View) -> Outlook {
-        let last = self.lattice.last();
+        let (last, free) = (self.lattice.last(), self.lattice.free());
         let pockets: Vec<Pocket> = spread(&view.lowest, POCKETS)
             .map(|low| Pocket::new(low, &last, guess))
             .collect();
@@ -110,8 +110,7 @@ impl Boundary {
             let Some(pocket) = pockets.get(ends.partition_point(|end| *end < at)) else {
                 continue;
             };
-            let sides = pocket.low.iter().zip(&pocket.farthest);
-            let cell: Cell = sides.map(|(low, high)| random.random_range(*low..=*high)).collect();
+            let cell = drawn(&pocket.low, &pocket.farthest, &free, &mut random);
             if self.shut(&cell) {
                 continue;
             }
@@ -152,6 +151,15 @@ impl Pocket {
 /// All of the cells, or this many, evenly taken.
 pub(super) fn spread(cells: &[Cell], most: usize) -> impl Iterator<Item = &Cell> {
     cells.iter().step_by(cells.len().div_ceil(most).max(1))
+}
+
+/// A cell from `low` to `high`, which differ on free axes at most.
+pub(super) fn drawn(low: &Cell, high: &Cell, free: &[usize], random: &mut ChaCha8Rng) -> Cell {
+    let mut cell = low.clone();
+    for axis in free {
+        cell[*axis] = random.random_range(low[*axis]..=high[*axis]);
+    }
+    cell
 }
 
 /// Cells from `low` to `high`.

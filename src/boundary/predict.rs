@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::choose::at_chance;
 use super::lattice::Cell;
-use super::rays::directions;
 use super::{Boundary, Class, Point};
 use crate::fault::Result;
 
@@ -100,7 +99,7 @@ impl Boundary {
     /// limits agree.
     pub fn predicted(&self) -> Result<Vec<Predicted>> {
         let mut places = Vec::new();
-        for weights in directions(self.lattice.axes().len()) {
+        for weights in self.directions() {
             let (steps, cell) = self.ray(&weights);
             let (fits, fails) = self.split(steps, &cell, &cell);
             if fails - fits <= 1 {

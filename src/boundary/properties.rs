@@ -187,6 +187,36 @@ proptest! {
     }
 
     #[test]
+    fn an_axis_of_one_value_changes_nothing_of_what_is_asked(region in region(), name in prop::sample::select(vec!["A", "aa", "z"]), axes in 1usize..=3) {
+        let all = json!({ "a": [0, 999], "b": [0, 499], "c": [0, 99] });
+        let mut plain: serde_json::Map<String, Value> = all.as_object().unwrap().clone().into_iter().take(axes).collect();
+        let last: Vec<(String, f64)> = plain.iter().map(|(name, range)| (name.clone(), range[1].as_f64().unwrap())).collect();
+        let fits = |point: &Point| {
+            let at = last.iter().map(|(name, last)| point.0[name].as_f64() / last);
+            let at: Vec<f64> = at.collect();
+            region.0.iter().any(|corner| at.iter().zip(corner).all(|(at, corner)| at <= corner))
+        };
+        let asked = |axes: Value| {
+            let mut map = Boundary::new(&axes, Options::default()).unwrap();
+            let mut expected = Vec::new();
+            for _ in 0..24 {
+                let Some(point) = map.refine(1, 0.95).unwrap().pop() else { break };
+                expected.push(map.expected(map.records().len() as u64, 0.95).unwrap());
+                let verdict = if fits(&point) { Verdict::Ok } else { Verdict::Oom };
+                map.record(&point, &Answer::from(verdict)).unwrap();
+            }
+            let strip = |(mut point, record): (Point, &super::Record)| {
+                point.0.remove(name);
+                (point, record.verdict)
+            };
+            (map.records().map(strip).collect::<Vec<_>>(), expected, map.predicted().unwrap().len())
+        };
+        let without = asked(Value::Object(plain.clone()));
+        plain.insert(name.to_owned(), json!([256, 256]));
+        prop_assert_eq!(asked(Value::Object(plain)), without);
+    }
+
+    #[test]
     fn a_search_taken_up_anywhere_ends_with_the_same_frontier(count in 2usize..=4, region in region(), coverage in 0.8..1.0f64, seed: u64, places in prop::collection::vec(0.0..1.0f64, 2)) {
         // One answer in twenty is wrong, wherever it is: a resume must not depend on answers being right.
         let answer = |point: &Point, times: usize| match region.fits(point) == (drawn(point, times, seed) >= 0.05) {

@@ -26,7 +26,7 @@ impl Boundary {
         if axes.iter().all(|axis| axis.tolerance().is_none()) {
             return Ok(wide);
         }
-        for weights in directions(axes.len()) {
+        for weights in self.directions() {
             let (steps, cell) = self.ray(&weights);
             let (fits, fails) = self.split(steps, &cell, &cell);
             if fails - fits <= 1 {
@@ -51,13 +51,26 @@ impl Boundary {
         wide.sort_by(|a, b| b.excess.total_cmp(&a.excess).then_with(|| a.middle.cmp(&b.middle)));
         Ok(wide)
     }
+
+    /// Weights by axis of the rays: those of the axes that are free, and 0 for the others.
+    pub(super) fn directions(&self) -> Vec<Vec<f64>> {
+        let (free, axes) = (self.lattice.free(), self.lattice.axes().len());
+        let whole = |weights: Vec<f64>| {
+            let mut whole = vec![0.0; axes];
+            for (axis, weight) in free.iter().zip(weights) {
+                whole[*axis] = weight;
+            }
+            whole
+        };
+        directions(free.len()).into_iter().map(whole).collect()
+    }
 }
 
 /// Weights by axis, the largest being 1. Two axes: nine equal angles. More: along each axis, the diagonal, then mixtures that
 /// favour one axis or leave one out.
-pub(super) fn directions(axes: usize) -> Vec<Vec<f64>> {
-    if axes == 1 {
-        return vec![vec![1.0]];
+fn directions(axes: usize) -> Vec<Vec<f64>> {
+    if axes <= 1 {
+        return vec![vec![1.0; axes]];
     }
     if axes == 2 {
         let angle = |ray: usize| FRAC_PI_2 * ray as f64 / (RAYS - 1) as f64;

@@ -77,7 +77,7 @@ impl Boundary {
         if open <= wanted {
             return Ok(Some(probes));
         }
-        let axes = i32::try_from(self.lattice.axes().len()).unwrap_or(i32::MAX);
+        let axes = i32::try_from(self.lattice.free().len()).unwrap_or(i32::MAX);
         if probes < 8 || wanted <= 0.0 || axes < 2 {
             return Ok(None);
         }
@@ -198,7 +198,7 @@ impl Boundary {
             })
             .collect();
         near.sort_by(|a, b| a.0.total_cmp(&b.0));
-        near.truncate(NEAR * to.len());
+        near.truncate(NEAR * self.lattice.free().len());
         near.into_iter().map(|(_, cell)| cell.clone()).collect()
     }
 }

@@ -3,13 +3,13 @@
 //! A search that stops when an estimate first passes a mark stops too early where the estimate is rough: it looks again and again, and the
 //! mark is passed by chance. So this one is drawn more carefully than what questions are chosen by, and errs to the safe side.
 
-use rand::{RngExt as _, SeedableRng as _};
+use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::Boundary;
 use super::guess::{Guess, Votes};
 use super::lattice::{Cell, below};
-use super::outlook::{Pocket, span};
+use super::outlook::{Pocket, drawn, span};
 use super::view::View;
 use crate::fault::Result;
 
@@ -41,12 +41,13 @@ impl Boundary {
         }
         let likely = Boxes::new(pockets.iter().map(|pocket| (&pocket.low, &pocket.likely)));
         let all = Boxes::new(pockets.iter().map(|pocket| (&pocket.low, &pocket.farthest)));
+        let free = self.lattice.free();
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut votes = Vec::new();
         for index in 0..SAMPLES {
             let place = ((index / 2) as f64 + 0.5) / (SAMPLES / 2) as f64;
             let from = if index % 2 == 0 { &likely } else { &all };
-            let cell = from.draw(place, &mut random);
+            let cell = from.draw(place, &free, &mut random);
             if self.shut(&cell) {
                 continue;
             }
@@ -123,11 +124,10 @@ impl<'a> Boxes<'a> {
     }
 
     /// A cell of the box at this share of them all.
-    fn draw(&self, place: f64, random: &mut ChaCha8Rng) -> Cell {
+    fn draw(&self, place: f64, free: &[usize], random: &mut ChaCha8Rng) -> Cell {
         let at = place * self.ends.last().copied().unwrap_or(0.0);
         let index = self.ends.partition_point(|end| *end < at).min(self.boxes.len() - 1);
         let (low, high) = self.boxes[index];
-        let sides = low.iter().zip(high);
-        sides.map(|(low, high)| random.random_range(*low..=*high)).collect()
+        drawn(low, high, free, random)
     }
 }

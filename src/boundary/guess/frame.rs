@@ -1,7 +1,7 @@
 //! Lattice cells as coordinates that limits are made of: shares of the largest value, so that a sum of tokens is a sum here too.
 
 use crate::boundary::lattice::Cell;
-use crate::boundary::{Axis, Easier, Lattice, Scale};
+use crate::boundary::{Axis, Easier, Scale};
 
 /// The way from cells to coordinates, which is affine on every axis.
 #[derive(Clone, Debug)]
@@ -15,9 +15,10 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn new(lattice: &Lattice) -> Self {
+    /// That of some of the axes.
+    pub(super) fn new<'a>(axes: impl IntoIterator<Item = &'a Axis>) -> Self {
         let (mut first, mut step, mut most) = (Vec::new(), Vec::new(), Some(Vec::new()));
-        for axis in lattice.axes() {
+        for axis in axes {
             let (low, high) = (axis.range().0.as_f64(), axis.range().1.as_f64());
             let steps = (axis.last() as f64).max(1.0);
             if counts(axis) {

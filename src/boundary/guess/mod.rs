@@ -16,6 +16,8 @@ mod shape;
 mod steps;
 mod walk;
 
+use std::borrow::Cow;
+
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
@@ -39,6 +41,11 @@ const HALVINGS: usize = 24;
 /// Limits that agree with what is proven.
 #[derive(Clone, Debug)]
 pub(super) struct Guess {
+    /// The axes of the box that limits are made of: an axis with a single value only adds to what is constant.
+    free: Vec<usize>,
+    /// How many axes the box has.
+    axes: usize,
+    /// By free axis.
     last: Cell,
     /// The first takes values as they are, the others round them up to blocks.
     frames: Vec<Frame>,
@@ -61,7 +68,7 @@ struct Drawn {
 
 impl Guess {
     /// Limits under which the cells of `fits` fit and those of `fails` fail; none where there is no such limit, when a side is
-    /// empty, or on a single axis, of which no limit knows more than its halves. The same cells give the same guess.
+    /// empty, or where a single axis is free, of which no limit knows more than its halves. The same cells give the same guess.
     pub(super) fn new(lattice: &Lattice, fits: &[Cell], fails: &[Cell]) -> Option<Self> {
         Self::with(lattice, fits, fails, true)
     }
@@ -72,19 +79,25 @@ impl Guess {
     }
 
     fn with(lattice: &Lattice, fits: &[Cell], fails: &[Cell], in_blocks: bool) -> Option<Self> {
-        if fits.is_empty() || fails.is_empty() || lattice.axes().len() < 2 {
+        let (free, axes) = (lattice.free(), lattice.axes().len());
+        if fits.is_empty() || fails.is_empty() || free.len() < 2 {
             return None;
         }
-        let some =
-            |cells: &[Cell]| -> Vec<Cell> { cells.iter().step_by(cells.len().div_ceil(PLACES)).cloned().collect() };
+        let some = |cells: &[Cell]| -> Vec<Cell> {
+            let some = cells.iter().step_by(cells.len().div_ceil(PLACES));
+            some.map(|cell| part(cell, &free).into_owned()).collect()
+        };
+        let of_axes = free.iter().map(|axis| &lattice.axes()[*axis]);
         let mut random = ChaCha8Rng::seed_from_u64(0);
         let (frames, mut drawn, exact) =
-            agree::agreeing(&Frame::new(lattice), &some(fits), &some(fails), in_blocks, &mut random);
+            agree::agreeing(&Frame::new(of_axes), &some(fits), &some(fails), in_blocks, &mut random);
         drawn.truncate(MOST);
         let all: f64 = drawn.iter().map(|drawn| drawn.weight).sum();
         drawn.iter_mut().for_each(|drawn| drawn.weight /= all);
         (!drawn.is_empty()).then(|| Self {
-            last: lattice.last(),
+            last: part(&lattice.last(), &free).into_owned(),
+            free,
+            axes,
             sheet: Sheet::new(drawn.iter().map(|drawn| &drawn.shape), &frames[0]),
             frames,
             drawn,
@@ -125,10 +138,9 @@ impl Guess {
         if !self.exact {
             return vec![cell];
         }
-        let mut cells: Vec<Cell> = self.frames[1..]
-            .iter()
-            .map(|frame| frame.stretched(&cell, &self.last))
-            .collect();
+        let seen = self.seen(&cell);
+        let stretched = self.frames[1..].iter().map(|frame| frame.stretched(&seen, &self.last));
+        let mut cells: Vec<Cell> = stretched.map(|stretched| self.whole(&cell, stretched)).collect();
         cells.push(cell);
         cells
     }
@@ -164,10 +176,29 @@ impl Guess {
 
     /// The terms of a cell, as each frame has them.
     fn terms(&self, cell: &Cell) -> Vec<Vec<f64>> {
-        self.frames.iter().map(|frame| terms(&frame.place(cell))).collect()
+        let seen = self.seen(cell);
+        self.frames.iter().map(|frame| terms(&frame.place(&seen))).collect()
+    }
+
+    /// The free axes of a cell.
+    fn seen<'a>(&self, cell: &'a Cell) -> Cow<'a, Cell> {
+        part(cell, &self.free)
+    }
+
+    /// A cell with other values on its free axes.
+    fn whole(&self, cell: &Cell, free: Cell) -> Cell {
+        if self.free.len() == self.axes {
+            return free;
+        }
+        let mut whole = cell.clone();
+        for (axis, at) in self.free.iter().zip(free) {
+            whole[*axis] = at;
+        }
+        whole
     }
 
     fn reach(&self, from: &Cell, to: &Cell, excess: &[f64]) -> Vec<f64> {
+        let (from, to) = (&*self.seen(from), &*self.seen(to));
         let way = Way::new(self.frames[0].place(from), &self.frames[0].place(to));
         let most = |index: usize| 1.0 - excess.get(index).unwrap_or(&0.0);
         let [constant, linear, square] = way.terms().map(|terms| self.sheet.sums(terms));
@@ -179,6 +210,14 @@ impl Guess {
         };
         self.drawn.iter().enumerate().map(reach).collect()
     }
+}
+
+/// Some axes of a cell.
+fn part<'a>(cell: &'a Cell, axes: &[usize]) -> Cow<'a, Cell> {
+    if axes.len() == cell.len() {
+        return Cow::Borrowed(cell);
+    }
+    Cow::Owned(axes.iter().map(|axis| cell[*axis]).collect())
 }
 
 impl Frame {
