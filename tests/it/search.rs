@@ -398,6 +398,28 @@ fn what_the_engine_reports_is_verified_from_both_sides() {
 }
 
 #[test]
+fn an_axis_of_one_value_is_not_searched() {
+    let found = |input: &str, output: &str, tokens: u64| {
+        found(&format!(
+            r#"let map = boundary(#{{ input: {input}, output: {output}, concurrency: [1, 128] }}, #{{}});
+            search::adaptive(map, |p| #{{
+                verdict: if p.concurrency * (p.input + p.output) <= {tokens} {{ "ok" }} else {{ "preempted" }},
+                report: #{{ tokens: {tokens} }}
+            }}, #{{}})"#
+        ))
+    };
+    // As it was asked of a real vLLM, of which 223,000 tokens fit.
+    let done = found("[128, 8192]", "[256, 256]", 223_000);
+    assert!(done["probes"].as_u64().unwrap() <= 24, "{done}");
+    let verified = &done["verified"];
+    assert_eq!((&verified["ends"], &verified["middle"]), (&json!(2), &json!(1)), "{done}");
+    let done = found("[2000, 2000]", "[128, 128]", 70_875);
+    assert!(done["probes"].as_u64().unwrap() <= 4, "{done}");
+    let verified = &done["verified"];
+    assert_eq!((&verified["ends"], &verified["middle"]), (&json!(1), &json!(0)), "{done}");
+}
+
+#[test]
 fn where_the_report_is_wrong_the_search_finds_the_boundary_without() {
     for (said, truth) in [(5000, 8000), (9000, 4000)] {
         let result = found(&format!(
