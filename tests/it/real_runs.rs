@@ -79,6 +79,49 @@ fn the_search_over_concurrency_agrees_with_asking_every_one() {
 }
 
 #[test]
+fn the_boundary_of_concurrency_and_length_is_where_vllm_says() {
+    shown("vllm-capacity")
+        .stdout("26   8192     256")
+        .stdout("search: 21 probes, 1 start of the engine");
+    let journal = std::fs::read_to_string(folder("vllm-capacity").join("journal.jsonl")).unwrap();
+    let events = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut asked = 0;
+    for event in events.filter(|event| event["event"] == "point") {
+        let side = |name: &str| event["point"][name].as_u64().unwrap();
+        let tokens = side("concurrency") * (side("input") + side("output"));
+        // So many its KV cache holds, as it says.
+        let expected = if tokens <= 223_200 { "ok" } else { "preempted" };
+        assert_eq!(event["verdict"], expected, "{}", event["point"]);
+        asked += 1;
+    }
+    assert_eq!(asked, 21);
+}
+
+#[test]
+fn sglang_answers_all_that_its_cache_holds_but_two_tokens() {
+    shown("sglang-longest").stdout("70809      64").nowhere("SIMULATED");
+    let asked = verdicts("sglang-longest", "input");
+    // Its KV cache has 70,875.
+    assert_eq!([&asked[&70_809], &asked[&70_810]], ["ok", "refused"]);
+    let together = verdicts("sglang-concurrency", "concurrency");
+    assert_eq!([&together[&33], &together[&34]], ["ok", "queued"]);
+}
+
+#[test]
+fn the_memory_of_sglang_is_explained_but_for_less_than_half_a_gib() {
+    let parts = parts(&result("sglang-breakdown")["all"]);
+    assert!(parts["unexplained"].abs() < 0.5, "{parts:?}");
+    assert!((parts["weights"] - 13.55).abs() < 0.01 && (parts["kv_pool"] - 111.66).abs() < 0.01);
+}
+
+#[test]
+fn a_sweep_over_sglang_tells_its_knee_and_its_preemptions() {
+    shown("sglang-sweep")
+        .stdout("knee at concurrency 64: 5148 output tokens/s")
+        .stdout("preemption from concurrency 128 on, not at 64");
+}
+
+#[test]
 fn a_cuda_oom_within_a_request_is_found_and_survived() {
     shown("transformers-12gib").stdout("78202      64");
     let asked = verdicts("transformers-12gib", "input");

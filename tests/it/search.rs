@@ -412,11 +412,19 @@ fn an_axis_of_one_value_is_not_searched() {
     let done = found("[128, 8192]", "[256, 256]", 223_000);
     assert!(done["probes"].as_u64().unwrap() <= 24, "{done}");
     let verified = &done["verified"];
-    assert_eq!((&verified["ends"], &verified["middle"]), (&json!(2), &json!(1)), "{done}");
+    assert_eq!(
+        (&verified["ends"], &verified["middle"]),
+        (&json!(2), &json!(1)),
+        "{done}"
+    );
     let done = found("[2000, 2000]", "[128, 128]", 70_875);
     assert!(done["probes"].as_u64().unwrap() <= 4, "{done}");
     let verified = &done["verified"];
-    assert_eq!((&verified["ends"], &verified["middle"]), (&json!(1), &json!(0)), "{done}");
+    assert_eq!(
+        (&verified["ends"], &verified["middle"]),
+        (&json!(1), &json!(0)),
+        "{done}"
+    );
 }
 
 #[test]
