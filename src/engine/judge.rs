@@ -215,7 +215,12 @@ fn resident(seen: &Seen<'_>) -> Judgement {
         counted: None,
     };
     if let Some(preempted @ 1..) = seen.queue.preempted() {
-        let message = format!("the engine threw sequences out of its KV cache {preempted} times");
+        let times = if preempted == 1 {
+            "once".to_owned()
+        } else {
+            format!("{preempted} times")
+        };
+        let message = format!("the engine threw sequences out of its KV cache {times}");
         return Judgement::new(Verdict::Preempted, "kv_cache", message);
     }
     let asked = seen.asked.concurrency;
