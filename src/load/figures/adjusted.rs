@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::judged::Judged;
 use super::latency::{e2el_ms, ttft_ms};
-use super::percentile::{least, nearest};
+use super::percentile::{least, nearest, ranks};
+use super::sample::Sample;
 
 /// Error-adjusted percentiles of service times: a failed or cut-off request counts as infinite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,28 +33,31 @@ pub struct Percentiles {
 }
 
 impl Adjusted {
-    /// Of all requests that were issued.
-    pub(super) fn of(issued: &[&Judged<'_>]) -> Self {
+    /// Of all requests that were issued, in the order of time. `wave`: requests at once.
+    pub(super) fn of(issued: &[&Judged<'_>], wave: usize) -> Self {
         Self {
-            ttft_ms: Percentiles::of(issued, |judged| ttft_ms(judged.record, judged.record.sent)),
-            e2el_ms: Percentiles::of(issued, |judged| e2el_ms(judged.record, judged.record.sent)),
+            ttft_ms: Percentiles::of(issued, wave, |judged| ttft_ms(judged.record, judged.record.sent)),
+            e2el_ms: Percentiles::of(issued, wave, |judged| e2el_ms(judged.record, judged.record.sent)),
         }
     }
 }
 
 impl Percentiles {
-    fn of(issued: &[&Judged<'_>], of: impl Fn(&Judged<'_>) -> Option<f64>) -> Self {
-        let finite = issued
-            .iter()
-            .filter(|judged| judged.completed())
-            .filter_map(|judged| of(judged));
-        let mut ascending: Vec<f64> = finite.collect();
+    fn of(issued: &[&Judged<'_>], wave: usize, of: impl Fn(&Judged<'_>) -> Option<f64>) -> Self {
+        let took = |judged: &&Judged<'_>| {
+            let finite = Some(judged).filter(|judged| judged.completed());
+            finite.and_then(|judged| of(judged)).unwrap_or(f64::INFINITY)
+        };
+        let sample = Sample::single(issued.iter().map(took).collect(), wave);
+        let mut ascending = sample.values.clone();
         ascending.sort_unstable_by(f64::total_cmp);
         let n = issued.len();
-        // Whatever lies beyond the finite values is infinite.
         let percentile = |share| {
             let at = nearest(n, share).filter(|_| n >= least(share))?;
-            ascending.get(at).copied()
+            let figure = ascending.get(at).copied().filter(|figure| figure.is_finite())?;
+            // Failures that come together are fewer than they look.
+            ranks(sample.effective(share, figure)?.min(n), share)?;
+            Some(figure)
         };
         Self {
             p50: percentile(0.5),

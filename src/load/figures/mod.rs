@@ -117,7 +117,7 @@ impl Figures {
             max_concurrent_requests: peak::requests_at_once(&completed),
             latencies: Latencies::of(&completed, wave),
             response: Response::of(&completed, wave),
-            adjusted: Adjusted::of(&issued),
+            adjusted: Adjusted::of(&issued, wave),
             goodput: settings.slo.map(|slo| Goodput::of(&issued, slo, duration)),
             steady: Steady::of(&all, settings.held),
             tokens: Tokens::of(&completed, settings),
