@@ -2,6 +2,7 @@
 
 use super::cells::{Style, width};
 use crate::report::Page;
+use crate::report::plot::left_out;
 
 /// Columns and rows at most.
 const WIDEST: usize = 64;
@@ -16,6 +17,7 @@ pub(super) fn draw(
 ) -> String {
     let all = || series.iter().flat_map(|(_, points)| points);
     let shown = |value: f64, log: bool| value.is_finite() && (!log || value > 0.0);
+    let has_place = |(x, y): &(f64, f64)| shown(*x, log.0) && shown(*y, log.1);
     let of = |part: fn(&(f64, f64)) -> f64, log: bool| {
         all()
             .map(part)
@@ -38,7 +40,7 @@ pub(super) fn draw(
     );
     let mut field = vec![vec![' '; columns]; ROWS];
     for (index, (_, points)) in series.iter().enumerate() {
-        for (px, py) in points.iter().filter(|(px, py)| shown(*px, log.0) && shown(*py, log.1)) {
+        for (px, py) in points.iter().filter(|point| has_place(point)) {
             let (column, row) = (place(*px, x, log.0, columns), place(*py, y, log.1, ROWS));
             field[ROWS - 1 - row][column] = letters[index % letters.len()];
         }
@@ -72,6 +74,8 @@ pub(super) fn draw(
             .collect();
         lines.push(format!("  {:gutter$} {}", "", keys.join("   ")));
     }
+    let lost = all().filter(|point| !has_place(point)).count();
+    lines.extend(left_out(lost).map(|text| format!("  {:gutter$} {text}", "")));
     lines.join("\n")
 }
 

@@ -140,12 +140,7 @@ impl Lines {
         self.drawn(layers, text)
     }
 
-    fn drawn(mut self, mut layers: Vec<Layer>, mut text: String) -> Result<Drawn> {
-        if let Some(left_out) = self.left_out() {
-            text.push_str(&format!("\n  {left_out}"));
-            let blank = if self.caption.is_empty() { "" } else { " " };
-            self.caption.push_str(&format!("{blank}{left_out}"));
-        }
+    fn drawn(self, mut layers: Vec<Layer>, text: String) -> Result<Drawn> {
         let moments: Result<Vec<Moment>> = self.marks.iter().map(moment).collect();
         let moments = moments?;
         if !moments.is_empty() {
@@ -183,14 +178,6 @@ impl Lines {
             text,
             keep: self.keep,
         })
-    }
-
-    /// What a logarithmic axis has no place for.
-    fn left_out(&self) -> Option<String> {
-        let (x, y) = self.logarithmic();
-        let points = self.series.0.iter().flat_map(seen);
-        let count = points.filter(|at| (x && at.0 <= 0.0) || (y && at.1 <= 0.0)).count();
-        (count > 0).then(|| format!("Not drawn, as a logarithmic axis has no 0: {count} of the points."))
     }
 
     /// Which of its axes are logarithmic.
@@ -379,11 +366,13 @@ mod tests {
 
     #[test]
     fn what_a_logarithmic_axis_cannot_show_is_counted() {
-        let json = json!({ "title": "t", "caption": "Seen.", "log": ["y"], "series": { "a": [[0, 0.0], [1, 5.0], [2, 50.0]] } });
-        let drawn = given(json).lines(Page::default()).unwrap();
-        let said = "Not drawn, as a logarithmic axis has no 0: 1 of the points.";
-        assert_eq!(drawn.plot.caption, format!("Seen. {said}"));
-        assert!(drawn.text.ends_with(said), "{}", drawn.text);
+        let json = json!({ "title": "t", "log": ["y"], "series": { "a": [[0, 0.0], [1, 5.0], [2, 50.0]] } });
+        let said = "1 value cannot be shown on these axes";
+        // A line is a row for each level as text, 0 too; the picture says for itself what it leaves out.
+        let line = given(json.clone()).lines(Page::default()).unwrap();
+        assert!(!line.text.contains(said), "{}", line.text);
+        let scatter = given(json).scatter(Page::default()).unwrap();
+        assert!(scatter.text.ends_with(said), "{}", scatter.text);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use axis::{Axis, Scale};
 pub use colour::Colour;
+pub(super) use draw::left_out;
 pub use draw::{Along, Drawing, Frame, Width, css, file, panel, png, svg};
 pub use layer::{Bar, Cell, Layer, Moment, Shape, Span};
 pub use reduce::reduced;

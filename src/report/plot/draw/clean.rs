@@ -12,11 +12,15 @@ pub(super) fn clean(panel: &Panel) -> (Panel, Option<String>) {
     for layer in &mut panel.layers {
         lost += sift(layer, x, left, right);
     }
-    let told = (lost > 0).then(|| match lost {
+    (panel, left_out(lost))
+}
+
+/// What to say of values that are left out.
+pub(in crate::report) fn left_out(lost: usize) -> Option<String> {
+    (lost > 0).then(|| match lost {
         1 => "1 value cannot be shown on these axes".to_owned(),
         _ => format!("{lost} values cannot be shown on these axes"),
-    });
-    (panel, told)
+    })
 }
 
 /// The largest value that is drawn; far beyond any that is measured.

@@ -32,6 +32,7 @@ mod tests;
 use serde::Serialize;
 
 pub use along::Along;
+pub(in crate::report) use clean::left_out;
 pub use png::png;
 pub use theme::css;
 
