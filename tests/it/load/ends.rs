@@ -60,8 +60,9 @@ fn what_is_unfinished_when_the_time_is_up_is_cut_off() {
     ] {
         let load = loaded(
             SLOW,
-            // Between three and four requests after each other: where they are a whole number, none is under way when the time is up.
-            &format!("{arrivals}{warmup}, duration: 0.6, input: 16, output: 190"),
+            // Between eight and nine requests after each other, so that some end on a machine that is busy with other things; where they are a
+            // whole number, none is under way when the time is up.
+            &format!("{arrivals}{warmup}, duration: 1.5, input: 16, output: 190"),
         );
         let [issued, completed, failed, cut_off] = load.counts();
         assert_eq!((issued, failed), (completed + cut_off, 0), "{}", load.answer);
@@ -70,7 +71,7 @@ fn what_is_unfinished_when_the_time_is_up_is_cut_off() {
         assert_eq!(load.measured().count() as u64, issued);
         let began = load.answer["warmup"]["seconds"].as_f64().unwrap_or(0.0);
         let last = load.numbers("ended").into_iter().fold(0.0, f64::max);
-        assert!((0.55..2.0).contains(&(last - began)), "{last} after {began}");
+        assert!((1.4..4.0).contains(&(last - began)), "{last} after {began}");
     }
 }
 
