@@ -10,7 +10,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::report::html::{self, Anchors};
 use crate::report::plot::{self, Plot};
 use crate::report::story::{self, Part, Story};
-use crate::run::{SCHEMA, hide, replace};
+use crate::run::{Folder, SCHEMA, hide, replace};
 
 /// The page within a run's folder, and of several runs in the folder of the caller.
 const PAGE: &str = "report.html";
@@ -108,7 +108,8 @@ pub(super) fn of_run(folder: &Path) -> Result<PathBuf> {
 
 /// The page of a run, where it has one.
 pub(super) fn page_of(folder: &Path) -> Option<PathBuf> {
-    Some(folder.join(PAGE)).filter(|page| page.is_file())
+    let has = Folder::open(folder).is_ok_and(|folder| folder.has(PAGE));
+    has.then(|| folder.join(PAGE))
 }
 
 /// Every picture with the name of its file, and whether it is of a simulated run.

@@ -11,7 +11,7 @@ use super::program::Program;
 use super::{Status, dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, Page, SIMULATED};
-use crate::run::{Found, Manifest, Plan, Run, Script, hide, lacks, stillborn};
+use crate::run::{Folder, Found, Manifest, Plan, Run, Script, hide, lacks, stillborn};
 use crate::runtime::{Services, orphans};
 use crate::script::{self, Diagnostic, Host, Main, Settings};
 use crate::telemetry;
@@ -70,7 +70,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     let script = match (&args.script, &args.resume) {
         (Some(script), _) => script.clone(),
-        (None, Some(folder)) => PathBuf::from(Manifest::read(folder)?.script.path),
+        (None, Some(folder)) => PathBuf::from(Manifest::read(&Folder::open(folder)?)?.script.path),
         (None, None) if args.help => return script_help::of_command(program).map(Prepared::Answered),
         (None, None) => {
             return Err(Fault::usage("`profiler run` needs a script")

@@ -11,7 +11,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
 use crate::report::{self, Extras, Page, SIMULATED, breakdown, stages, summarize};
 use crate::run::export::{self, Sheet};
-use crate::run::{Found, SCHEMA, Subject, hide, import};
+use crate::run::{Folder, Found, SCHEMA, Subject, hide, import};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -38,9 +38,10 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         foreign(&import::read(&args.path)?, args.json, program)?;
         return Ok(0);
     }
-    let found = Found::read(&args.path)?;
+    let folder = Folder::open(&args.path)?;
+    let found = Found::of(&folder)?;
     if let Some(name) = &args.csv {
-        let sheet = chosen(export::sheets(&found, &args.path), name)?;
+        let sheet = chosen(export::sheets(&found, &folder), name)?;
         // What is missing must not look like what was never there.
         found
             .missing
@@ -55,7 +56,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             document["html"] = json!(page_of(&args.path));
             program.terminal.print(&hide(&pretty(&document)?))?;
         }
-        false => print(&found, Some(&args.path), program)?,
+        false => print(&found, Some(&folder), program)?,
     }
     Ok(0)
 }
@@ -94,7 +95,7 @@ pub(super) fn again(found: &Found, json: bool, program: &Program) -> Result<()> 
 }
 
 /// Prints what a run found; with its folder, also its memory over time, and where its page is.
-fn print(found: &Found, folder: Option<&Path>, program: &Program) -> Result<()> {
+fn print(found: &Found, folder: Option<&Folder>, program: &Program) -> Result<()> {
     let page = Page::from(&program.terminal);
     let mut parts = vec![head(found)];
     if !found.missing.is_empty() {
@@ -149,7 +150,7 @@ fn print(found: &Found, folder: Option<&Path>, program: &Program) -> Result<()> 
         let lines = warnings.iter().map(|one| format!("  {}", one.sentence()));
         parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
-    parts.extend(folder.map(at_page));
+    parts.extend(folder.map(|folder| at_page(folder.path())));
     program.terminal.tell(&hide(&parts.join("\n\n")))
 }
 

@@ -1,6 +1,7 @@
 //! In-process probes: a Python program inside the engine, or in its place where it does not run, and the document that it prints.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -195,10 +196,9 @@ impl ProbeProgram {
         if captured.stderr.is_empty() {
             return Ok(());
         }
-        let Some(path) = run.file("logs", &format!("probe-{}.log", self.file.trim_end_matches(".py")))? else {
-            return Ok(());
-        };
-        std::fs::write(&path, &captured.stderr).map_err(|error| Fault::io(&path, &error))
+        let name = format!("probe-{}.log", self.file.trim_end_matches(".py"));
+        run.write("logs", &name, |file| file.write_all(&captured.stderr))
+            .map(drop)
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::server::Server;
 use super::usage::Life;
 use super::{Engine, Usage};
-use crate::fault::{Fault, Result};
+use crate::fault::Result;
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
@@ -189,12 +189,12 @@ impl Engine {
         if let Some(sampler) = sampler {
             let record = sampler.stop();
             keep(&self.context.run, name, &record)?;
-            if let Some(path) = self.context.run.file("memory", &format!("{name}.usage.json"))? {
-                // What was late, lost or failed belongs to the figures.
-                let mut kept = json!(usage);
-                kept["sampling"] = json!(record.health);
-                std::fs::write(&path, format!("{kept:#}\n")).map_err(|error| Fault::io(&path, &error))?;
-            }
+            // What was late, lost or failed belongs to the figures.
+            let mut kept = json!(usage);
+            kept["sampling"] = json!(record.health);
+            self.context
+                .run
+                .write_json("memory", &format!("{name}.usage.json"), &kept)?;
         }
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! Memory over time as curves of one line: for each engine that a run started and each of its devices, with the phases below.
 
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -8,6 +7,7 @@ use serde_json::Value;
 use super::spark::{column, highest, spark};
 use super::table::wrapped;
 use super::{Bytes, Clock, Page};
+use crate::run::Folder;
 use crate::telemetry::{Kept, Series, read_series};
 
 /// Columns of a curve at most.
@@ -21,15 +21,15 @@ const MOST_ENGINES: usize = 6;
 
 /// The curves of a run's folder; `stages` tells how much the devices have. None where no memory was kept.
 #[must_use]
-pub fn memory(folder: &Path, stages: &[(String, Value)], page: Page) -> Option<String> {
-    let mut names: Vec<String> = std::fs::read_dir(folder.join("memory"))
-        .ok()?
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".csv").map(str::to_owned))
+pub fn memory(folder: &Folder, stages: &[(String, Value)], page: Page) -> Option<String> {
+    let files = folder.names("memory").ok()?;
+    let mut names: Vec<&str> = files
+        .iter()
+        .filter_map(|file| file.strip_suffix(".csv"))
         .filter(|name| !name.ends_with(".activity") && !name.ends_with(".processes"))
         .collect();
     // `engine-10` comes after `engine-9`.
-    names.sort_by_key(|name| (name.len(), name.clone()));
+    names.sort_by_key(|name| (name.len(), *name));
     let engines: Vec<String> = names
         .iter()
         .take(MOST_ENGINES)
@@ -38,8 +38,8 @@ pub fn memory(folder: &Path, stages: &[(String, Value)], page: Page) -> Option<S
                 .iter()
                 .find(|(engine, _)| engine == name)
                 .map_or(&Value::Null, |(_, usage)| usage);
-            match read_series(&folder.join("memory").join(format!("{name}.csv"))) {
-                Ok(kept) => engine(name, &kept, usage, page),
+            match folder.read(format!("memory/{name}.csv")) {
+                Ok(bytes) => engine(name, &read_series(&bytes.unwrap_or_default()), usage, page),
                 Err(fault) => wrapped(&format!("{name}: {}", fault.message), page.width),
             }
         })

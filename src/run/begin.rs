@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::files::Begun;
 use super::folder::Folder;
-use super::journal::{self, Journal};
+use super::journal::{self, JOURNAL, Journal};
 use super::keeper::{Keeper, refusal};
 use super::manifest::{Machine, Manifest, SCHEMA};
 use super::past::Past;
@@ -21,7 +21,7 @@ impl Run {
     pub fn create(plan: &Plan, out: Option<&Path>) -> Result<Self> {
         let name = file_name(&plan.script.name);
         let folder = Folder::create(out, &name)?;
-        folder.keep(None, &plan.text)?;
+        folder.replace_text(Path::new("script.rhai"), &plan.text)?;
         let manifest = Manifest {
             schema: SCHEMA,
             profiler: env!("CARGO_PKG_VERSION").to_owned(),
@@ -44,8 +44,8 @@ impl Run {
             host: Machine::own(),
         };
         // First, as it makes the folder that of a run: one that is killed from here on can be taken up.
-        manifest.write(folder.path())?;
-        let journal = Journal::create(&folder.path().join("journal.jsonl"))?;
+        manifest.write(&folder)?;
+        let journal = Journal::create(&folder)?;
         Self::keep(folder, journal, manifest, Past::default(), Tally::default())
     }
 
@@ -55,11 +55,12 @@ impl Run {
     ///
     /// `usage` with the differences when it would not be the same run, and when another host is using the folder.
     pub fn resume(folder: &Path, plan: &Plan, module: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let folder = Folder::open(folder)?;
         // Before the lock, so that what is no run at all is called that.
-        Manifest::read(folder)?;
-        let path = folder.join("journal.jsonl");
-        let file = Journal::open(&path)?;
-        let mut manifest = Manifest::read(folder)?;
+        Manifest::read(&folder)?;
+        let path = folder.path().join(JOURNAL);
+        let file = Journal::open(&folder)?;
+        let mut manifest = Manifest::read(&folder)?;
         let differences = plan::differences(&manifest, plan, module);
         if !differences.is_empty() {
             return Err(refusal(&differences));
@@ -74,7 +75,7 @@ impl Run {
         manifest.ended = None;
         manifest.allow(plan);
         let (answers, points) = past.size();
-        let run = Self::keep(Folder::at(folder.to_owned()), journal, manifest, past, tally)?;
+        let run = Self::keep(folder, journal, manifest, past, tally)?;
         // One that was killed before its first event begins only now.
         if whole > 0 {
             run.note(Event::Resumed { answers, points })?;

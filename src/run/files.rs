@@ -1,12 +1,11 @@
 //! Files that a script leaves in the run's folder: below `files/`, where nothing of the run itself is.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Run, disk, hide};
+use super::{Folder, Run, hide};
 use crate::fault::{Fault, Result};
 
 /// Files that were begun in this life of the run.
@@ -20,10 +19,12 @@ impl Run {
     ///
     /// `usage` for a name that leads elsewhere; `io` and `missing` when it cannot be written.
     pub fn write_file(&self, name: &str, text: &str) -> Result<Option<PathBuf>> {
-        let Some(path) = self.place(name)? else { return Ok(None) };
-        disk::replace(&path, hide(text).as_bytes())?;
-        self.begin(&path);
-        Ok(Some(path))
+        let Some((folder, file)) = self.place(name)? else {
+            return Ok(None);
+        };
+        folder.replace_text(&file, &hide(text))?;
+        self.begin(&file);
+        Ok(Some(folder.path().join(file)))
     }
 
     /// Adds to the end of `files/NAME`, which is empty when it is first written to in this life of the run; gives its path.
@@ -32,25 +33,27 @@ impl Run {
     ///
     /// As [`Run::write_file`].
     pub fn append_file(&self, name: &str, text: &str) -> Result<Option<PathBuf>> {
-        let Some(path) = self.place(name)? else { return Ok(None) };
-        if self.begin(&path) {
-            disk::replace(&path, hide(text).as_bytes())?;
-            return Ok(Some(path));
+        let Some((folder, file)) = self.place(name)? else {
+            return Ok(None);
+        };
+        let path = folder.path().join(&file);
+        if self.begin(&file) {
+            folder.replace_text(&file, &hide(text))?;
+        } else {
+            let written = folder.append(&file)?.write_all(hide(text).as_bytes());
+            written.map_err(|error| Fault::io(&path, &error))?;
         }
-        let opened = File::options().append(true).open(&path);
-        opened
-            .and_then(|mut file| file.write_all(hide(text).as_bytes()))
-            .map_err(|error| Fault::io(&path, &error))?;
         Ok(Some(path))
     }
 
     /// Whether it is the first time that this file is written to.
-    fn begin(&self, path: &Path) -> bool {
+    fn begin(&self, file: &Path) -> bool {
         let mut begun = self.begun.0.lock().unwrap_or_else(PoisonError::into_inner);
-        begun.insert(path.to_owned())
+        begun.insert(file.to_owned())
     }
 
-    fn place(&self, name: &str) -> Result<Option<PathBuf>> {
+    /// The run's folder and the file's name in it.
+    fn place(&self, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
         let inside = Path::new(name);
         let plain =
             |part: Component<'_>| matches!(part, Component::Normal(name) if !name.as_encoded_bytes().starts_with(b"."));
@@ -58,11 +61,9 @@ impl Run {
             return Err(Fault::usage(format!("`{name}` is no name of a file of this run"))
                 .hint("give a name, or a path without `..`, such as `rows.csv` or `models/a.json`"));
         }
-        let Some(folder) = self.folder() else { return Ok(None) };
-        let path = folder.join("files").join(inside);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|error| Fault::io(parent, &error))?;
-        }
-        Ok(Some(path))
+        Ok(self
+            .keeper
+            .as_ref()
+            .map(|keeper| (&keeper.folder, Path::new("files").join(inside))))
     }
 }

@@ -1,32 +1,65 @@
-//! Where a run leaves its files: a fresh folder, never one in use.
+//! A run's folder: the one door to the files in it, and how a new one is made.
+//!
+//! A run folder may come from a stranger. So every file is opened relative to the open folder, one part of its name after the other, and no
+//! symbolic link is followed on the way: it could lead to a file of the user, to be read or overwritten there. Only regular files are opened,
+//! as a pipe would wait for ever and a device need not end. The path of the folder itself is the user's own word, and may be a link.
 
-use std::collections::HashMap;
-use std::fs;
-use std::io::ErrorKind;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
-use super::clock;
-use crate::fault::{Fault, Result};
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat, renameat};
+use nix::sys::stat::{Mode, SFlag, fstatat, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+use serde::Serialize;
 
-/// The folder of a run.
-#[derive(Debug)]
-pub(super) struct Folder {
+use super::{clock, secrets};
+use crate::fault::{Fault, Kind, Result};
+
+/// How a folder is opened that must not be a link.
+const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+/// How a file is opened that must not be a link. Opening a pipe must not wait for its other end.
+const FILE: OFlag = OFlag::O_NOFOLLOW
+    .union(OFlag::O_NONBLOCK)
+    .union(OFlag::O_NOCTTY)
+    .union(OFlag::O_CLOEXEC);
+
+/// An open run folder. Names of files are relative to it.
+#[derive(Clone, Debug)]
+pub struct Folder {
     path: PathBuf,
-    /// Files of this life, by room and name.
-    given: Mutex<HashMap<PathBuf, PathBuf>>,
+    dir: Arc<OwnedFd>,
 }
 
 impl Folder {
-    /// A folder that is there.
-    pub(super) fn at(path: PathBuf) -> Self {
-        Self {
-            path,
-            given: Mutex::default(),
-        }
+    /// Opens a folder that is there.
+    ///
+    /// # Errors
+    ///
+    /// `usage` where there is no such folder; `io` where it cannot be read.
+    pub fn open(path: &Path) -> Result<Self> {
+        let opened = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
+            true => Ok(file),
+            false => Err(ErrorKind::NotADirectory.into()),
+        });
+        let file = opened.map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => not_a_run(path),
+            _ => Fault::io(path, &error),
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            dir: Arc::new(file.into()),
+        })
     }
 
-    /// A fresh folder: `out`, or `runs/TIME-NAME`, or the first numbered sibling of it that is not there yet.
+    /// Makes a new folder: `out`, or `runs/TIME-NAME`, or the first numbered sibling of it that is not there yet.
     ///
     /// An empty folder that the user made is taken as it is.
     pub(super) fn create(out: Option<&Path>, name: &str) -> Result<Self> {
@@ -38,16 +71,12 @@ impl Folder {
             fs::create_dir_all(parent).map_err(|error| Fault::io(parent, &error))?;
         }
         for number in 1.. {
-            let path = if number == 1 {
-                wanted.clone()
-            } else {
-                numbered(&wanted, number)
-            };
+            let path = numbered(&wanted, number);
             match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self::at(path)),
+                Ok(()) => return Self::open(&path),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     if number == 1 && is_empty(&path) {
-                        return Ok(Self::at(path));
+                        return Self::open(&path);
                     }
                 }
                 Err(error) => return Err(Fault::io(&path, &error)),
@@ -56,53 +85,288 @@ impl Folder {
         Err(Fault::internal("there is no free folder"))
     }
 
-    /// The folder itself.
-    pub(super) fn path(&self) -> &Path {
+    /// Its path, as the user gave it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A file of this life below `room`; what an earlier life left under that name stays, and this one is numbered.
-    pub(super) fn file(&self, room: &str, name: &str) -> Result<PathBuf> {
-        let inside = Path::new(room).join(name);
-        if !confined(&inside) {
-            return Err(Fault::internal(format!(
-                "`{}` leads out of the run's folder",
-                inside.display()
-            )));
-        }
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(path) = given.get(&inside) {
-            return Ok(path.clone());
-        }
-        let wanted = self.path.join(&inside);
-        if let Some(parent) = wanted.parent() {
-            fs::create_dir_all(parent).map_err(|error| Fault::io(parent, &error))?;
-        }
-        let mut path = wanted.clone();
-        let mut number = 1;
-        while path.exists() {
-            number += 1;
-            path = numbered(&wanted, number);
-        }
-        given.insert(inside, path.clone());
-        Ok(path)
+    /// Opens a file for reading; none where it is not there.
+    ///
+    /// # Errors
+    ///
+    /// `io` for a link, for what is no regular file, and where it cannot be opened.
+    pub fn file(&self, name: impl AsRef<Path>) -> Result<Option<File>> {
+        self.open_file(name.as_ref(), OFlag::O_RDONLY)
     }
 
-    /// Writes one of the texts that ran, below `modules/`; `None` is the script itself.
-    pub(super) fn keep(&self, module: Option<&str>, text: &str) -> Result<()> {
-        let path = match module {
-            None => self.path.join("script.rhai"),
-            Some(module) => self.path.join("modules").join(plain(Path::new(module))),
+    /// The bytes of a file; none where it is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Folder::file`].
+    pub fn read(&self, name: impl AsRef<Path>) -> Result<Option<Vec<u8>>> {
+        let name = name.as_ref();
+        let Some(mut file) = self.file(name)? else {
+            return Ok(None);
         };
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|error| Fault::io(parent, &error))?;
+        let mut bytes = Vec::new();
+        match file.read_to_end(&mut bytes) {
+            Ok(_) => Ok(Some(bytes)),
+            Err(error) => Err(Fault::io(&self.path.join(name), &error)),
         }
-        super::disk::replace(&path, text.as_bytes())
+    }
+
+    /// The names in a folder within, sorted; none where it is not there.
+    ///
+    /// # Errors
+    ///
+    /// `io` where it is a link or no folder, or cannot be read.
+    pub fn names(&self, folder: &str) -> Result<Vec<String>> {
+        let Some(dir) = self.folder(&parts(folder.as_ref())?, false)? else {
+            return Ok(Vec::new());
+        };
+        let io = |error: Errno| Fault::io(&self.path.join(folder), &error.into());
+        // Reading moves the place within a folder, which all that share the open one would see.
+        let own = openat(&dir, ".", FOLDER, Mode::empty()).map_err(io)?;
+        let mut names = Vec::new();
+        for entry in Dir::from_fd(own).map_err(io)?.iter() {
+            let entry = entry.map_err(io)?;
+            let name = entry.file_name().to_string_lossy();
+            if name != "." && name != ".." {
+                names.push(name.into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Whether a file or a folder of that name is there. A link is neither.
+    #[must_use]
+    pub fn has(&self, name: impl AsRef<Path>) -> bool {
+        let kind = self.kind(name.as_ref());
+        kind.is_ok_and(|kind| kind == Some(SFlag::S_IFREG) || kind == Some(SFlag::S_IFDIR))
+    }
+
+    /// Opens a file to read it and to write at its end. It is made where it is not there, and so are the folders above it.
+    ///
+    /// # Errors
+    ///
+    /// `io` for a link, for what is no regular file, and where it cannot be opened.
+    pub(super) fn append(&self, name: &Path) -> Result<File> {
+        let flags = OFlag::O_RDWR | OFlag::O_APPEND | OFlag::O_CREAT;
+        let path = self.path.join(name);
+        let file = self.open_file(name, flags)?.ok_or_else(|| gone(&path))?;
+        let names = file.metadata().map_err(|error| Fault::io(&path, &error))?.nlink();
+        if names > 1 {
+            // Writing would change a file elsewhere as well, as that of a copy made with `cp -l`.
+            return Err(Fault::new(
+                Kind::Io,
+                format!("`{}` is a hard link: the file has {names} names", path.display()),
+            )
+            .hint("put a copy of the file in its place"));
+        }
+        Ok(file)
+    }
+
+    /// Replaces a file by what `write` writes: whoever reads it, now or after a crash, sees all of the old or all of the new. The folders above it are
+    /// made.
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` when it cannot be written.
+    pub(super) fn replace(
+        &self,
+        name: &Path,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<()> {
+        let path = self.path.join(name);
+        let (dir, last) = self.parent(name, true)?.ok_or_else(|| gone(&path))?;
+        let mut new = last.to_owned();
+        new.push(".new");
+        let remove = || unlinkat(&dir, new.as_os_str(), UnlinkatFlags::NoRemoveDir);
+        // One may be left of a killed run. What is opened must be new: it could be a link.
+        let _ = remove();
+        let flags = FILE | OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+        let written = openat(&dir, new.as_os_str(), flags, for_all())
+            .map_err(io::Error::from)
+            .and_then(|new| {
+                let mut file = BufWriter::new(File::from(new));
+                write(&mut file)?;
+                file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+            })
+            .and_then(|()| Ok(renameat(&dir, new.as_os_str(), &dir, last)?));
+        written.map_err(|error| {
+            // What could not be written whole is of no use.
+            let _ = remove();
+            Fault::io(&path, &error)
+        })
+    }
+
+    /// Replaces a file by a text.
+    pub(super) fn replace_text(&self, name: &Path, text: &str) -> Result<()> {
+        self.replace(name, |file| file.write_all(text.as_bytes()))
+    }
+
+    /// Replaces a file by `value` as indented JSON.
+    pub(super) fn replace_json(&self, name: &Path, value: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| Fault::internal(format!("`{}` cannot be written: {error}", name.display())))?;
+        let mut text = secrets::hide(&text).into_owned();
+        text.push('\n');
+        self.replace_text(name, &text)
+    }
+
+    /// Makes a folder within, and those above it, where they are not there.
+    ///
+    /// # Errors
+    ///
+    /// `io` for a link, and where it cannot be made.
+    pub(super) fn make_folder(&self, name: &Path) -> Result<PathBuf> {
+        let path = self.path.join(name);
+        match self.folder(&parts(name)?, true)? {
+            Some(_) => Ok(path),
+            None => Err(gone(&path)),
+        }
+    }
+
+    /// The first of `name.ext`, `name-2.ext`, `name-3.ext` … that is not there.
+    pub(super) fn free_name(&self, name: &Path) -> Result<PathBuf> {
+        for number in 1.. {
+            let free = numbered(name, number);
+            if self.kind(&free)?.is_none() {
+                return Ok(free);
+            }
+        }
+        Err(Fault::internal("there is no free name"))
+    }
+
+    /// What is there under a name: a link is a link.
+    fn kind(&self, name: &Path) -> Result<Option<SFlag>> {
+        let Some((dir, last)) = self.parent(name, false)? else {
+            return Ok(None);
+        };
+        match kind(&dir, last) {
+            Ok(kind) => Ok(Some(kind)),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(error) => Err(Fault::io(&self.path.join(name), &error.into())),
+        }
+    }
+
+    /// Opens a regular file; none where it is not there and not to be made.
+    fn open_file(&self, name: &Path, flags: OFlag) -> Result<Option<File>> {
+        let Some((dir, last)) = self.parent(name, flags.contains(OFlag::O_CREAT))? else {
+            return Ok(None);
+        };
+        let path = self.path.join(name);
+        let file = match openat(&dir, last, FILE | flags, for_all()) {
+            Ok(file) => File::from(file),
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(error) => return Err(refused(&dir, last, &path, error)),
+        };
+        match file.metadata() {
+            Ok(data) if data.is_file() => Ok(Some(file)),
+            Ok(_) => Err(Fault::new(
+                Kind::Io,
+                format!("`{}` is not a regular file", path.display()),
+            )),
+            Err(error) => Err(Fault::io(&path, &error)),
+        }
+    }
+
+    /// The open folder that a file is in, and the file's name there; none where the folder is not there and not to be made.
+    fn parent<'name>(&self, name: &'name Path, make: bool) -> Result<Option<(Arc<OwnedFd>, &'name OsStr)>> {
+        let mut folders = parts(name)?;
+        let last = folders.pop().ok_or_else(|| outside(name))?;
+        Ok(self.folder(&folders, make)?.map(|dir| (dir, last)))
+    }
+
+    /// Opens a folder within; none where it is not there and not to be made.
+    fn folder(&self, names: &[&OsStr], make: bool) -> Result<Option<Arc<OwnedFd>>> {
+        let (mut dir, mut path) = (Arc::clone(&self.dir), self.path.clone());
+        for name in names {
+            path.push(name);
+            if make {
+                match mkdirat(&dir, *name, for_all() | Mode::S_IXUSR | Mode::S_IXGRP | Mode::S_IXOTH) {
+                    Ok(()) | Err(Errno::EEXIST) => {}
+                    Err(error) => return Err(Fault::io(&path, &error.into())),
+                }
+            }
+            dir = match openat(&dir, *name, FOLDER, Mode::empty()) {
+                Ok(inner) => Arc::new(inner),
+                Err(Errno::ENOENT) => return Ok(None),
+                Err(error) => return Err(refused(&dir, name, &path, error)),
+            };
+        }
+        Ok(Some(dir))
     }
 }
 
-/// `name.ext` as `name-2.ext`.
+/// Replaces a file that the user named. What leads to its folder is followed; a link in the file's own place is replaced.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let name = path.file_name().ok_or_else(|| outside(path))?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = Folder::open(parent.unwrap_or(Path::new(".")))?;
+    folder.replace(Path::new(name), |file| file.write_all(bytes))
+}
+
+/// The parts of a name, which must stay within the folder.
+fn parts(name: &Path) -> Result<Vec<&OsStr>> {
+    let parts = name.components().map(|part| match part {
+        Component::Normal(part) => Ok(part),
+        _ => Err(outside(name)),
+    });
+    parts.collect()
+}
+
+/// Permissions of a new file: what the user's umask leaves of them.
+fn for_all() -> Mode {
+    Mode::from_bits_truncate(0o666)
+}
+
+fn kind(dir: &OwnedFd, name: &OsStr) -> nix::Result<SFlag> {
+    let found = fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+    Ok(SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT)
+}
+
+/// Why something could not be opened. The system's own words for a link are "Not a directory" and "Too many levels of symbolic links".
+fn refused(dir: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> Fault {
+    match kind(dir, name) {
+        Ok(SFlag::S_IFLNK) => Fault::new(
+            Kind::Io,
+            format!(
+                "`{}` is a symbolic link, and none is followed in a run folder",
+                path.display()
+            ),
+        )
+        .hint("put what it leads to in its place, if the folder is yours; `profiler` makes no links there"),
+        Ok(kind) if kind != SFlag::S_IFREG && kind != SFlag::S_IFDIR => {
+            Fault::new(Kind::Io, format!("`{}` is not a regular file", path.display()))
+        }
+        _ => Fault::io(path, &error.into()),
+    }
+}
+
+/// The folder is something else.
+pub(super) fn not_a_run(folder: &Path) -> Fault {
+    Fault::usage(format!("`{}` is not the folder of a run", folder.display()))
+        .hint("give a folder that `profiler run` made; it has a manifest.json")
+}
+
+/// Somebody removed the run's folder.
+fn gone(path: &Path) -> Fault {
+    Fault::io(path, &Errno::ENOENT.into())
+}
+
+fn outside(name: &Path) -> Fault {
+    Fault::internal(format!("`{}` leads out of the run's folder", name.display()))
+}
+
+/// `name.ext`, and from the second on `name-2.ext`.
 fn numbered(path: &Path, number: usize) -> PathBuf {
+    if number == 1 {
+        return path.to_owned();
+    }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     // A dot in a folder's name, as in `--out run.d`, looks like an extension, and the number is as readable before it.
     match path.extension() {
@@ -115,26 +379,117 @@ fn is_empty(path: &Path) -> bool {
     fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-fn confined(path: &Path) -> bool {
-    path.components().all(|part| matches!(part, Component::Normal(_)))
-}
-
-/// The path without what could lead elsewhere.
-fn plain(path: &Path) -> PathBuf {
-    path.components()
-        .filter(|part| matches!(part, Component::Normal(_)))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::os::unix::fs::symlink;
+
+    use nix::unistd::mkfifo;
+    use tempfile::{TempDir, tempdir};
 
     use super::*;
 
+    fn folder() -> (TempDir, Folder) {
+        let temp = tempdir().unwrap();
+        fs::create_dir(temp.path().join("run")).unwrap();
+        let folder = Folder::open(&temp.path().join("run")).unwrap();
+        (temp, folder)
+    }
+
+    /// All that can be done with a file of that name. Each must fail, or leave alone what is outside.
+    fn use_it(folder: &Folder, name: &str) -> Vec<Result<()>> {
+        let name = Path::new(name);
+        vec![
+            folder.read(name).map(drop),
+            folder.append(name).map(drop),
+            folder.make_folder(name).map(drop),
+            folder.names(name.to_str().unwrap()).map(drop),
+            folder.replace_text(name, "stranger"),
+        ]
+    }
+
+    #[test]
+    fn no_link_is_followed_at_any_part_of_a_name() {
+        let (temp, folder) = folder();
+        let (home, run) = (temp.path().join("home"), temp.path().join("run"));
+        fs::create_dir_all(home.join("inner")).unwrap();
+        fs::create_dir_all(run.join("logs/inner")).unwrap();
+        symlink(&home, run.join("files")).unwrap();
+        symlink("../../home", run.join("logs/up")).unwrap();
+        // It leads nowhere yet: opening it to write would make the file.
+        symlink(home.join("made"), run.join("dangling")).unwrap();
+        for name in ["files/key", "files/inner/key", "logs/up/key", "logs/up/inner/key"] {
+            for result in use_it(&folder, name) {
+                let fault = result.unwrap_err();
+                assert!(fault.message.contains("is a symbolic link"), "{name}: {fault}");
+                assert!(!folder.has(name));
+            }
+        }
+        for name in ["files", "logs/up", "dangling"] {
+            let results = use_it(&folder, name);
+            assert!(results[..4].iter().all(Result::is_err), "{name}: {results:?}");
+            // A link in the place of a file that is replaced is what is replaced.
+            assert!(results[4].is_ok() && fs::symlink_metadata(run.join(name)).unwrap().is_file());
+        }
+        let left: Vec<_> = fs::read_dir(&home)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["inner"]);
+        assert_eq!(fs::read_dir(home.join("inner")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_an_unfinished_file_is_not_written_through() {
+        let (temp, folder) = folder();
+        let victim = temp.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, temp.path().join("run/report.html.new")).unwrap();
+        folder.replace_text(Path::new("report.html"), "page").unwrap();
+        assert_eq!(fs::read_to_string(victim).unwrap(), "precious");
+        assert_eq!(folder.read("report.html").unwrap().unwrap(), b"page");
+        assert_eq!(folder.names("").unwrap(), ["report.html"]);
+    }
+
+    #[test]
+    fn pipes_and_files_with_a_second_name_are_refused_at_once() {
+        let (temp, folder) = folder();
+        let run = temp.path().join("run");
+        mkfifo(&run.join("pipe"), Mode::S_IRWXU).unwrap();
+        for fault in [
+            folder.read("pipe").unwrap_err(),
+            folder.append(Path::new("pipe")).unwrap_err(),
+        ] {
+            assert!(fault.message.contains("not a regular file"), "{fault}");
+        }
+        fs::write(temp.path().join("mine"), "").unwrap();
+        fs::hard_link(temp.path().join("mine"), run.join("journal.jsonl")).unwrap();
+        assert!(folder.append(Path::new("journal.jsonl")).is_err());
+    }
+
+    #[test]
+    fn names_that_lead_out_are_refused() {
+        let (_temp, folder) = folder();
+        for name in ["", "..", "../x", "a/../../x", "/etc/passwd", "a/./../../x"] {
+            assert!(
+                folder.read(name).is_err() && folder.append(Path::new(name)).is_err(),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_folder_that_was_removed_is_not_made_again() {
+        let (temp, folder) = folder();
+        fs::remove_dir(temp.path().join("run")).unwrap();
+        assert!(folder.append(Path::new("logs/a.log")).is_err());
+        assert!(folder.replace_text(Path::new("result.json"), "").is_err());
+        assert!(!temp.path().join("run").exists());
+    }
+
     #[test]
     fn a_folder_in_use_gets_a_numbered_sibling() {
-        let temp = tempfile::tempdir().unwrap();
+        let temp = tempdir().unwrap();
         let out = temp.path().join("deep").join("out");
         let first = Folder::create(Some(&out), "x").unwrap();
         assert_eq!(first.path(), out);
@@ -143,28 +498,5 @@ mod tests {
         assert_eq!(second.path(), temp.path().join("deep").join("out-2"));
         let third = Folder::create(Some(&out), "x").unwrap();
         assert_eq!(third.path(), temp.path().join("deep").join("out-3"));
-    }
-
-    #[test]
-    fn files_of_an_earlier_life_stay() {
-        let temp = tempfile::tempdir().unwrap();
-        let life = || Folder::at(temp.path().to_owned());
-        let (first, again) = (life(), life());
-        let log = first.file("logs", "vllm-1.log").unwrap();
-        fs::write(&log, "kept").unwrap();
-        assert_eq!(first.file("logs", "vllm-1.log").unwrap(), log, "one life, one file");
-        assert_eq!(
-            again.file("logs", "vllm-1.log").unwrap(),
-            temp.path().join("logs").join("vllm-1-2.log")
-        );
-        assert!(first.file("logs", "../../x").is_err());
-    }
-
-    #[test]
-    fn modules_stay_below_their_folder() {
-        let temp = tempfile::tempdir().unwrap();
-        let folder = Folder::at(temp.path().to_owned());
-        folder.keep(Some("/abs/../lib/a.rhai"), "1").unwrap();
-        assert!(temp.path().join("modules/abs/lib/a.rhai").is_file());
     }
 }

@@ -1,15 +1,16 @@
 //! What a run found, read from its folder: finished, failed, killed, or still under way; whole, or as far as it can be read.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::journal;
+use super::folder::{Folder, not_a_run};
+use super::journal::{self, JOURNAL};
 use super::keeper::refusal;
 use super::lives::{Life, Lives};
-use super::manifest::{Manifest, no_run};
+use super::manifest::{MANIFEST, Manifest};
 use super::nesting::Nesting;
 use super::past::Recorded;
 use super::plan::{self, Plan};
@@ -112,6 +113,15 @@ impl Found {
     ///
     /// `usage` where it is no folder of a run, or that of another version; `io` where nothing in it can be read.
     pub fn read(folder: &Path) -> Result<Self> {
+        Self::of(&Folder::open(folder)?)
+    }
+
+    /// The same of an open folder.
+    ///
+    /// # Errors
+    ///
+    /// As [`Found::read`].
+    pub fn of(folder: &Folder) -> Result<Self> {
         let kept = salvage::manifest(folder)?;
         let mut found = Self {
             unbegun: matches!(&kept, Kept::Whole(manifest) if salvage::is_unbegun(folder, manifest)),
@@ -174,17 +184,20 @@ impl Found {
     ///
     /// `usage` and `io` where it is not.
     pub fn whole(folder: &Path) -> Result<Self> {
-        Manifest::read(folder)?;
-        let mut found = Self::read(folder)?;
+        let folder = Folder::open(folder)?;
+        Manifest::read(&folder)?;
+        let mut found = Self::of(&folder)?;
         found.damage.take().map_or(Ok(found), Err)
     }
 
     /// Reads the journal.
-    fn hear(&mut self, folder: &Path) -> Clues {
-        let path = folder.join("journal.jsonl");
+    fn hear(&mut self, folder: &Folder) -> Clues {
+        let path = folder.path().join(JOURNAL);
         let (mut clues, mut lives, mut damaged) = (Clues::default(), Lives::default(), Vec::new());
-        let read = File::open(&path)
-            .map_err(|error| Fault::io(&path, &error))
+        let file = folder.file(JOURNAL);
+        let absent = matches!(file, Ok(None));
+        let read = file
+            .and_then(|file| file.ok_or_else(|| Fault::io(&path, &ErrorKind::NotFound.into())))
             .and_then(|file| {
                 journal::lines(&file, &path, |number, entry| {
                     match entry {
@@ -221,9 +234,9 @@ impl Found {
                 .push("journal.jsonl is empty: nothing that happened is told".to_owned()),
             Ok(_) => {}
             Err(fault) => {
-                let what = match path.exists() {
-                    true => format!("journal.jsonl cannot be read to its end ({})", fault.message),
-                    false => "journal.jsonl is not there".to_owned(),
+                let what = match absent {
+                    true => "journal.jsonl is not there".to_owned(),
+                    false => format!("journal.jsonl cannot be read to its end ({})", fault.message),
                 };
                 self.missing
                     .push(format!("{what}: points, loads, experiments and warnings are not told"));
@@ -234,8 +247,8 @@ impl Found {
     }
 
     /// Takes from `result.json` what the journal should have told; gives the document.
-    fn recall(&mut self, folder: &Path) -> Value {
-        let text = std::fs::read(folder.join("result.json")).unwrap_or_default();
+    fn recall(&mut self, folder: &Folder) -> Value {
+        let text = folder.read("result.json").ok().flatten().unwrap_or_default();
         let document: Value = serde_json::from_slice(&text).unwrap_or_default();
         if self.result.is_none() && self.fault.is_none() {
             let told = |key: &str| document.get(key).filter(|value| !value.is_null()).cloned();
@@ -454,14 +467,16 @@ fn boundary_of(event: &Event) -> Option<usize> {
 }
 
 /// There is nothing to tell: it is no run, or nothing of it is left.
-fn unreadable(folder: &Path, missing: &[String]) -> Fault {
-    let ours = ["manifest.json", "journal.jsonl"];
-    if !ours.iter().any(|name| folder.join(name).exists()) {
-        return no_run(folder);
+fn unreadable(folder: &Folder, missing: &[String]) -> Fault {
+    if [MANIFEST, JOURNAL]
+        .iter()
+        .all(|name| matches!(folder.file(name), Ok(None)))
+    {
+        return not_a_run(folder.path());
     }
     let message = format!(
         "nothing of the run in `{}` can be read: {}",
-        folder.display(),
+        folder.path().display(),
         missing.join("; ")
     );
     Fault::new(Kind::Io, message).hint("what is in `logs/` and `memory/` may still help")

@@ -3,15 +3,18 @@
 //! What must survive a power failure is synced before the next thing begins; the rest reaches the system at once, which is
 //! enough to survive kill -9, and the disk within a second. Whoever holds the file holds the run's folder.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::fs::{File, TryLockError};
+use std::io::{BufRead as _, BufReader, ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Event, clock, secrets};
+use super::{Event, Folder, clock, secrets};
 use crate::fault::{Fault, Kind, Result};
+
+/// The journal's name in a run's folder.
+pub(super) const JOURNAL: &str = "journal.jsonl";
 
 /// How long an event that is not binding may wait for the disk.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
@@ -44,13 +47,12 @@ pub(super) struct Journal {
 
 impl Journal {
     /// A new journal; there must be none.
-    pub(super) fn create(path: &Path) -> Result<Self> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(path)
-            .map_err(|error| Fault::io(path, &error))?;
-        Self::hold(file, path, 0)
+    pub(super) fn create(folder: &Folder) -> Result<Self> {
+        let path = folder.path().join(JOURNAL);
+        match folder.has(JOURNAL) {
+            true => Err(Fault::io(&path, &ErrorKind::AlreadyExists.into())),
+            false => Self::hold(folder.append(JOURNAL.as_ref())?, &path, 0),
+        }
     }
 
     /// Takes up the journal of an earlier life; `length` is what [`read`] found to be whole, and the rest is cut off.
@@ -61,14 +63,9 @@ impl Journal {
 
     /// Opens the journal of an earlier life for reading and appending, and locks it. One that was killed before it had a journal
     /// has an empty one.
-    pub(super) fn open(path: &Path) -> Result<File> {
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path)
-            .map_err(|error| Fault::io(path, &error))?;
-        lock(&file, path)?;
+    pub(super) fn open(folder: &Folder) -> Result<File> {
+        let file = folder.append(JOURNAL.as_ref())?;
+        lock(&file, &folder.path().join(JOURNAL))?;
         Ok(file)
     }
 
@@ -204,19 +201,21 @@ mod tests {
     fn a_journal_cut_at_any_byte_gives_its_whole_lines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
-        let mut journal = Journal::create(&path).unwrap();
+        let mut journal = Journal::create(&Folder::open(folder.path()).unwrap()).unwrap();
         let written: Vec<Event> = (0..3).map(done).collect();
         written.iter().for_each(|event| journal.append(event).unwrap());
         drop(journal);
         let bytes = std::fs::read(&path).unwrap();
+        let other = tempfile::tempdir().unwrap();
+        let torn = other.path().join("journal.jsonl");
+        let other = Folder::open(other.path()).unwrap();
         for cut in 0..=bytes.len() {
-            let torn = folder.path().join("torn.jsonl");
             std::fs::write(&torn, &bytes[..cut]).unwrap();
             let lines = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
             let (events, length) = events(&torn).unwrap();
             assert_eq!(events, written[..lines], "cut after {cut} bytes");
 
-            let file = Journal::open(&torn).unwrap();
+            let file = Journal::open(&other).unwrap();
             let mut journal = Journal::reopen(file, &torn, length).unwrap();
             journal.append(&done(9)).unwrap();
             drop(journal);
@@ -251,16 +250,16 @@ mod tests {
     #[test]
     fn two_hosts_cannot_hold_one_journal() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal.jsonl");
-        let held = Journal::create(&path).unwrap();
-        assert_eq!(Journal::open(&path).unwrap_err().kind, Kind::Usage);
+        let folder = Folder::open(folder.path()).unwrap();
+        let held = Journal::create(&folder).unwrap();
+        assert_eq!(Journal::open(&folder).unwrap_err().kind, Kind::Usage);
         drop(held);
-        assert!(Journal::open(&path).is_ok());
+        assert!(Journal::open(&folder).is_ok());
     }
 
     #[test]
     fn a_full_disk_is_something_missing() {
-        let Ok(full) = OpenOptions::new().append(true).open("/dev/full") else {
+        let Ok(full) = File::options().append(true).open("/dev/full") else {
             return;
         };
         let mut journal = Journal::hold(full, Path::new("/dev/full"), 0).unwrap();

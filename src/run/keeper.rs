@@ -1,6 +1,7 @@
 //! The files of a run under way: journal, manifest, texts, result.
 
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -8,12 +9,14 @@ use serde_json::Value;
 use super::folder::Folder;
 use super::journal::Journal;
 use super::manifest::Manifest;
-use super::{Event, clock, disk, plan, salvage};
+use super::{Event, clock, plan, salvage};
 use crate::fault::{Fault, Result};
 
 /// Keeps a run in its folder.
 pub(super) struct Keeper {
-    folder: Folder,
+    pub(super) folder: Folder,
+    /// Names of files of this life of the run, by the name that was asked for.
+    names: Mutex<HashMap<PathBuf, PathBuf>>,
     state: Mutex<State>,
 }
 
@@ -34,9 +37,10 @@ impl Keeper {
         manifest: Manifest,
         engines_before: Vec<Value>,
     ) -> Result<Self> {
-        manifest.write(folder.path())?;
+        manifest.write(&folder)?;
         Ok(Self {
             folder,
+            names: Mutex::default(),
             state: Mutex::new(State {
                 journal,
                 manifest,
@@ -46,17 +50,21 @@ impl Keeper {
         })
     }
 
-    pub(super) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    pub(super) fn file(&self, room: &str, name: &str) -> Result<PathBuf> {
-        self.folder.file(room, name)
+    /// The name of a file of this life of the run. What an earlier life left under that name stays: this one is then numbered.
+    pub(super) fn name(&self, subfolder: &str, name: &str) -> Result<PathBuf> {
+        let wanted = Path::new(subfolder).join(name);
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = names.get(&wanted) {
+            return Ok(name.clone());
+        }
+        let free = self.folder.free_name(&wanted)?;
+        names.insert(wanted, free.clone());
+        Ok(free)
     }
 
     /// Whether nothing happened yet.
     pub(super) fn is_unbegun(&self) -> bool {
-        salvage::is_unbegun(self.folder(), &self.lock().manifest)
+        salvage::is_unbegun(&self.folder, &self.lock().manifest)
     }
 
     /// Keeps an event: what it says about the run as a whole goes to the manifest as well.
@@ -91,7 +99,11 @@ impl Keeper {
             Some(_) => return Err(refusal(&[format!("the module `{name}` has changed")])),
             None => {}
         }
-        self.folder.keep(Some(name), text)?;
+        let parts = Path::new(name).components();
+        // A name may have what leads elsewhere: `/`, `..`.
+        let plain = parts.filter(|part| matches!(part, Component::Normal(_)));
+        let file = Path::new("modules").join(plain.collect::<PathBuf>());
+        self.folder.replace_text(&file, text)?;
         state.manifest.modules.insert(name.to_owned(), sha256.to_owned());
         state.stale = true;
         self.refresh(&mut state)
@@ -99,7 +111,7 @@ impl Keeper {
 
     /// Writes the result and the last state of the manifest.
     pub(super) fn end(&self, status: &str, document: &Value) -> Result<()> {
-        disk::replace_json(&self.folder.path().join("result.json"), document)?;
+        self.folder.replace_json(Path::new("result.json"), document)?;
         let mut state = self.lock();
         state.manifest.status = status.to_owned();
         state.manifest.ended = Some(clock::now());
@@ -109,7 +121,7 @@ impl Keeper {
 
     fn refresh(&self, state: &mut State) -> Result<()> {
         if state.stale {
-            state.manifest.write(self.folder.path())?;
+            state.manifest.write(&self.folder)?;
             state.stale = false;
         }
         Ok(())

@@ -6,11 +6,15 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Plan, disk};
+use super::Plan;
+use super::folder::{Folder, not_a_run};
 use crate::fault::{Fault, Kind, Result};
 
 /// The version of every file in a run's folder, and of `--json`.
 pub const SCHEMA: u32 = 1;
+
+/// The manifest's name in a run's folder.
+pub(super) const MANIFEST: &str = "manifest.json";
 
 /// A run's manifest. Where the file is lost or broken, what is not known of it is empty.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -96,12 +100,9 @@ impl Machine {
 
 impl Manifest {
     /// Reads the manifest of a run's folder.
-    pub fn read(folder: &Path) -> Result<Self> {
-        let path = folder.join("manifest.json");
-        let text = std::fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => no_run(folder),
-            _ => Fault::io(&path, &error),
-        })?;
+    pub fn read(folder: &Folder) -> Result<Self> {
+        let path = folder.path().join(MANIFEST);
+        let text = folder.read(MANIFEST)?.ok_or_else(|| not_a_run(folder.path()))?;
         let broken = |error: serde_json::Error| Fault::new(Kind::Io, format!("`{}`: {error}", path.display()));
         let value: Value = serde_json::from_slice(&text).map_err(broken)?;
         if value["schema"] != SCHEMA {
@@ -129,15 +130,9 @@ impl Manifest {
     }
 
     /// Writes it into a run's folder, whole or not at all.
-    pub(super) fn write(&self, folder: &Path) -> Result<()> {
-        disk::replace_json(&folder.join("manifest.json"), self)
+    pub(super) fn write(&self, folder: &Folder) -> Result<()> {
+        folder.replace_json(MANIFEST.as_ref(), self)
     }
-}
-
-/// The folder is something else.
-pub(super) fn no_run(folder: &Path) -> Fault {
-    Fault::usage(format!("`{}` is not the folder of a run", folder.display()))
-        .hint("give a folder that `profiler run` made; it has a manifest.json")
 }
 
 /// The file is of another version.

@@ -9,7 +9,6 @@ mod account;
 mod begin;
 mod clock;
 mod direction;
-mod disk;
 mod event;
 pub mod export;
 mod files;
@@ -33,8 +32,9 @@ mod subject;
 mod tally;
 
 pub use direction::Direction;
-pub(crate) use disk::replace;
 pub use event::Event;
+pub use folder::Folder;
+pub(crate) use folder::replace;
 pub use found::{Found, FoundBoundary};
 pub use lives::{Asked, Life};
 pub use manifest::{Machine, Manifest, SCHEMA, Script};
@@ -44,6 +44,8 @@ pub use secrets::{conceal, hide, lacks};
 pub use subject::{Case, Figure, Subject, Unit};
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -100,27 +102,61 @@ impl Run {
     /// The run's folder, unless it is ephemeral.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
-        self.keeper.as_ref().map(Keeper::folder)
+        self.keeper.as_ref().map(|keeper| keeper.folder.path())
     }
 
-    /// Where a log (or series) of that name is kept: `logs/NAME`, `memory/NAME`; the folder exists.
+    /// Opens `SUBFOLDER/NAME` of the run's folder to write at its end, and gives its path; none where the run leaves no folder.
     ///
     /// What an earlier life of the run left under that name stays: the file of this life is then numbered.
-    pub fn file(&self, room: &str, name: &str) -> Result<Option<PathBuf>> {
-        self.keeper.as_ref().map(|keeper| keeper.file(room, name)).transpose()
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` when it cannot be opened.
+    pub fn append(&self, subfolder: &str, name: &str) -> Result<Option<(PathBuf, File)>> {
+        let Some(keeper) = &self.keeper else { return Ok(None) };
+        let name = keeper.name(subfolder, name)?;
+        let file = keeper.folder.append(&name)?;
+        Ok(Some((keeper.folder.path().join(name), file)))
     }
 
-    /// Keeps a document in a room of the run's folder; gives the file, none where the run leaves none.
+    /// Writes `SUBFOLDER/NAME` of the run's folder, whole or not at all, named as by [`Run::append`]; gives its path.
     ///
     /// # Errors
     ///
     /// `io` and `missing` when it cannot be written.
-    pub fn keep_json(&self, room: &str, name: &str, document: &Value) -> Result<Option<PathBuf>> {
-        let path = self.file(room, name)?;
-        if let Some(path) = &path {
-            disk::replace_json(path, document)?;
-        }
-        Ok(path)
+    pub fn write(
+        &self,
+        subfolder: &str,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<Option<PathBuf>> {
+        let Some(keeper) = &self.keeper else { return Ok(None) };
+        let name = keeper.name(subfolder, name)?;
+        keeper.folder.replace(&name, write)?;
+        Ok(Some(keeper.folder.path().join(name)))
+    }
+
+    /// Writes a document as [`Run::write`] does.
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` when it cannot be written.
+    pub fn write_json(&self, subfolder: &str, name: &str, document: &Value) -> Result<Option<PathBuf>> {
+        let Some(keeper) = &self.keeper else { return Ok(None) };
+        let name = keeper.name(subfolder, name)?;
+        keeper.folder.replace_json(&name, document)?;
+        Ok(Some(keeper.folder.path().join(name)))
+    }
+
+    /// Makes the folder `SUBFOLDER/NAME`, named as by [`Run::append`]; gives its path.
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` when it cannot be made.
+    pub fn make_folder(&self, subfolder: &str, name: &str) -> Result<Option<PathBuf>> {
+        let Some(keeper) = &self.keeper else { return Ok(None) };
+        let name = keeper.name(subfolder, name)?;
+        keeper.folder.make_folder(&name).map(Some)
     }
 
     /// Keeps rows of figures as `tables/NAME.csv` and `tables/NAME.json`, in the place of what was kept under that name: whoever reads them sees all
@@ -135,14 +171,13 @@ impl Run {
             return Err(Fault::usage(format!("`{name}` is no name of a table"))
                 .hint("give a word of letters, digits, `_` and `-`"));
         }
-        let Some(folder) = self.folder().map(|folder| folder.join("tables")) else {
+        let Some(Keeper { folder, .. }) = &self.keeper else {
             return Ok(None);
         };
-        std::fs::create_dir_all(&folder).map_err(|error| Fault::io(&folder, &error))?;
-        disk::replace_json(&folder.join(format!("{name}.json")), &rows)?;
-        let path = folder.join(format!("{name}.csv"));
-        disk::replace(&path, secrets::hide(&export::csv(columns, rows)).as_bytes())?;
-        Ok(Some(path))
+        let file = |extension: &str| Path::new("tables").join(format!("{name}.{extension}"));
+        folder.replace_json(&file("json"), &rows)?;
+        folder.replace_text(&file("csv"), &secrets::hide(&export::csv(columns, rows)))?;
+        Ok(Some(folder.path().join(file("csv"))))
     }
 
     /// The rows of a CSV file of the run's own folder, named relative to it: nothing where the run leaves no folder.
@@ -151,23 +186,19 @@ impl Run {
     ///
     /// `not_allowed` for a file elsewhere, whether it exists or not; `io` when it cannot be read.
     pub fn read_table(&self, file: &str) -> Result<Vec<Map<String, Value>>> {
-        let Some(folder) = self.folder() else {
+        let Some(Keeper { folder, .. }) = &self.keeper else {
             return Ok(Vec::new());
         };
-        let folder = folder.canonicalize().map_err(|error| Fault::io(folder, &error))?;
-        let path = folder
-            .join(file)
-            .canonicalize()
-            .ok()
-            .filter(|path| path.starts_with(&folder));
-        let path = path.ok_or_else(|| {
+        let elsewhere = || {
             Fault::not_allowed(
                 format!("no file `{file}` in the run's folder"),
                 "give one as a load names it, such as `timeline.file`, or one of `tables/`",
             )
-        })?;
-        let text = std::fs::read_to_string(&path).map_err(|error| Fault::io(&path, &error))?;
-        import::table(&text).map_err(|why| Fault::new(Kind::Io, format!("`{file}` is no table: {why}")))
+        };
+        let bytes = folder.read(file).map_err(|_| elsewhere())?.ok_or_else(elsewhere)?;
+        let broken = |why: String| Fault::new(Kind::Io, format!("`{file}` is no table: {why}"));
+        let text = String::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
+        import::table(&text).map_err(broken)
     }
 
     /// Writes a document for another tool as `STEM_<UTC time>.json`, and gives the file; none where the run leaves no folder.
@@ -176,11 +207,7 @@ impl Run {
     ///
     /// `io` and `missing` when it cannot be written.
     pub fn export(&self, stem: &str, document: &Value) -> Result<Option<PathBuf>> {
-        let path = self.file("", &format!("{stem}_{}.json", clock::compact()))?;
-        if let Some(path) = &path {
-            disk::replace_json(path, document)?;
-        }
-        Ok(path)
+        self.write_json("", &format!("{stem}_{}.json", clock::compact()), document)
     }
 
     /// Keeps a module as it runs, by its name: `std/search.rhai`, or a path from the script's folder.

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::Event;
-use super::journal::Entry;
-use super::manifest::{Manifest, SCHEMA, Script, foreign};
+use super::journal::{Entry, JOURNAL};
+use super::manifest::{MANIFEST, Manifest, SCHEMA, Script, foreign};
+use super::{Event, Folder};
 use crate::fault::Result;
 
 /// What the file `manifest.json` says.
@@ -60,8 +59,8 @@ impl Clues {
     }
 
     /// The manifest as far as these tell it; `document` is `result.json`, null where there is none.
-    pub(super) fn manifest(self, folder: &Path, document: &Value) -> Manifest {
-        let path = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    pub(super) fn manifest(self, folder: &Folder, document: &Value) -> Manifest {
+        let path = fs::canonicalize(folder.path()).unwrap_or_else(|_| folder.path().to_owned());
         let folder_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let text = |key: &str| document[key].as_str().map(str::to_owned);
         let name = script_of(&folder_name);
@@ -78,7 +77,11 @@ impl Clues {
             script: Script {
                 path: text("script").unwrap_or_else(|| name.clone()),
                 name,
-                sha256: fs::read(folder.join("script.rhai")).map_or_else(|_| String::new(), |text| hash(&text)),
+                sha256: folder
+                    .read("script.rhai")
+                    .ok()
+                    .flatten()
+                    .map_or_else(String::new, |text| hash(&text)),
             },
             simulated: self.simulated || document["simulated"] == true,
             engines: self.engines,
@@ -92,26 +95,19 @@ impl Clues {
 /// # Errors
 ///
 /// `usage` for that of another version.
-pub(super) fn manifest(folder: &Path) -> Result<Kept> {
-    let path = folder.join("manifest.json");
-    let text = match fs::read(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(Kept::Part(Map::new(), "manifest.json is not there".to_owned()));
-        }
-        Err(error) => {
-            return Ok(Kept::Part(
-                Map::new(),
-                format!("manifest.json cannot be read ({error})"),
-            ));
-        }
+pub(super) fn manifest(folder: &Folder) -> Result<Kept> {
+    let nothing = |why: String| Ok(Kept::Part(Map::new(), why));
+    let text = match folder.read(MANIFEST) {
+        Ok(Some(text)) => text,
+        Ok(None) => return nothing("manifest.json is not there".to_owned()),
+        Err(fault) => return nothing(format!("manifest.json cannot be read ({})", fault.message)),
     };
     let (value, why) = match serde_json::from_slice::<Value>(&text) {
         Ok(value) => (value, "manifest.json was changed or damaged"),
         Err(_) => (beginning(&text), "manifest.json was cut off or damaged"),
     };
     if value["schema"].is_u64() && value["schema"] != SCHEMA {
-        return Err(foreign(&path, &value));
+        return Err(foreign(&folder.path().join(MANIFEST), &value));
     }
     if let Ok(manifest) = serde_json::from_value::<Manifest>(value.clone())
         && manifest.seed.is_some()
@@ -127,13 +123,11 @@ pub(super) fn manifest(folder: &Path) -> Result<Kept> {
 
 /// Whether nothing happened since the manifest was written: the run is said to be under way, has no line in its journal, and no other file that a run
 /// leaves.
-pub(super) fn is_unbegun(folder: &Path, manifest: &Manifest) -> bool {
-    let empty = fs::metadata(folder.join("journal.jsonl")).map_or_else(
-        |error| error.kind() == std::io::ErrorKind::NotFound,
-        |journal| journal.len() == 0,
-    );
+pub(super) fn is_unbegun(folder: &Folder, manifest: &Manifest) -> bool {
+    let journal = folder.file(JOURNAL);
+    let empty = journal.is_ok_and(|file| file.is_none_or(|file| file.metadata().is_ok_and(|data| data.len() == 0)));
     let left = ["result.json", "logs", "loads", "memory", "tables"];
-    manifest.status == "running" && empty && !left.iter().any(|name| folder.join(name).exists())
+    manifest.status == "running" && empty && !left.iter().any(|name| folder.has(name))
 }
 
 /// Puts what is left of the file into what else is known, and gives the names of what the file does not tell.

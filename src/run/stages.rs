@@ -1,36 +1,27 @@
 //! Memory by the stages of each engine's life, as a run's folder keeps it: `memory/<engine>.usage.json`.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
-
 use serde_json::Value;
+
+use super::Folder;
 
 /// What the names of these files have after that of the engine.
 const MARK: &str = ".usage";
 
 /// The engines of a run in the order in which they were started, each with its stages; none of a run that watched no memory. Null stands
 /// for a file that was cut off when the run was killed; what cannot be read is added to `missing`.
-pub(super) fn read(folder: &Path, missing: &mut Vec<String>) -> Vec<(String, Value)> {
-    let room = folder.join("memory");
-    let entries = match fs::read_dir(&room) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Vec::new(),
-        Err(error) => {
-            missing.push(format!("memory/ cannot be read ({error}): no memory over time is told"));
-            return Vec::new();
-        }
-    };
-    let mut names = Vec::new();
-    for entry in entries.flatten() {
-        if let Some((engine, file)) = entry.file_name().to_str().and_then(engine_of) {
-            names.push((engine, file));
-        }
-    }
+pub(super) fn read(folder: &Folder, missing: &mut Vec<String>) -> Vec<(String, Value)> {
+    let files = folder.names("memory").unwrap_or_else(|fault| {
+        missing.push(format!(
+            "memory/ cannot be read ({}): no memory over time is told",
+            fault.message
+        ));
+        Vec::new()
+    });
+    let mut names: Vec<(String, String)> = files.iter().filter_map(|file| engine_of(file)).collect();
     // `engine-10` comes after `engine-9`.
     names.sort_by_key(|(name, _)| (name.len(), name.clone()));
     let stages = names.into_iter().map(|(name, file)| {
-        let text = fs::read(room.join(&file)).unwrap_or_default();
+        let text = folder.read(format!("memory/{file}")).ok().flatten().unwrap_or_default();
         let usage: Value = serde_json::from_slice(&text).unwrap_or_default();
         if usage.is_null() {
             missing.push(format!(

@@ -83,10 +83,7 @@ async fn to_container(container: &str, port: Option<u16>, name: &str, context: &
         ));
     }
     let url = address(&found, port).map_err(|fault| fault.while_doing(format!("the container `{container}`")))?;
-    let logs = match context.run.file("logs", &format!("{name}.log"))? {
-        Some(file) => LogBook::kept_in(&file)?,
-        None => LogBook::default(),
-    };
+    let logs = LogBook::of(&context.run, name)?;
     docker::follow(&client, &id, "1000", logs.clone());
     let info = describe(container, &url, &found);
     let attached = Attached {

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::watch;
 
-use crate::fault::{Fault, Result};
+use crate::fault::Result;
+use crate::run::Run;
 
 /// Lines kept in memory; older ones are in the file only.
 const KEPT: usize = 20_000;
@@ -51,13 +51,16 @@ impl Default for LogBook {
 }
 
 impl LogBook {
-    /// A log that is also appended to `file`.
-    pub fn kept_in(file: &Path) -> Result<Self> {
-        let open = File::options().create(true).append(true).open(file);
-        let open = open.map_err(|error| Fault::io(file, &error))?;
+    /// The log of a server of that name, kept in the run's folder where the run leaves one.
+    pub fn of(run: &Run, server: &str) -> Result<Self> {
+        let kept = run.append("logs", &format!("{server}.log"))?;
+        Ok(kept.map_or_else(Self::default, |(_, file)| Self::kept_in(file)))
+    }
+
+    fn kept_in(file: File) -> Self {
         let book = Self::default();
-        book.pages().file = Some(BufWriter::new(open));
-        Ok(book)
+        book.pages().file = Some(BufWriter::new(file));
+        book
     }
 
     /// Adds one line. A file that cannot be written any more is given up: the lines in memory still decide verdicts.
@@ -178,7 +181,7 @@ mod tests {
     fn old_lines_leave_the_memory_and_stay_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("engine.log");
-        let book = LogBook::kept_in(&path).unwrap();
+        let book = LogBook::kept_in(File::create(&path).unwrap());
         for number in 0..KEPT + 2 {
             book.push(number.to_string());
         }

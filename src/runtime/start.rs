@@ -38,10 +38,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     let grace = launch.grace()?;
     context.services.sweep(kind, &context.run).await?;
     let name = context.services.next_name(&context.prefix);
-    let logs = match context.run.file("logs", &format!("{name}.log"))? {
-        Some(file) => LogBook::kept_in(&file)?,
-        None => LogBook::default(),
-    };
+    let logs = LogBook::of(&context.run, &name)?;
     match kind {
         RuntimeKind::Docker => docker::start(launch, &grant, &name, logs, context).await,
         RuntimeKind::Process => {

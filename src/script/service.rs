@@ -97,10 +97,9 @@ impl Service {
 
     /// What it copies out goes into the run's folder, and nowhere else.
     pub(super) fn copy_out(&self, host: &Host, from: &str) -> Result<String> {
-        let folder = host.run.file("files", self.0.name())?.ok_or_else(|| {
+        let folder = host.run.make_folder("files", self.0.name())?.ok_or_else(|| {
             Fault::usage("`copy_out` needs a run that keeps a folder").hint("start the script with `profiler run`")
         })?;
-        std::fs::create_dir_all(&folder).map_err(|error| Fault::io(&folder, &error))?;
         host.tasks.wait(self.0.copy_out(from, &folder))?;
         Ok(folder.to_string_lossy().into_owned())
     }

@@ -32,6 +32,7 @@ mod hub;
 mod import;
 mod killed;
 mod launches;
+mod links;
 mod live;
 mod llamacpp;
 mod load;

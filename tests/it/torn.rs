@@ -5,27 +5,13 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::support::{Outcome, Profiler, temp};
+use crate::support::{Outcome, Profiler, copy_run, temp};
 
 /// A copy of a real run.
 fn copy(run: &str) -> (TempDir, PathBuf) {
-    let from: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/data/runs", run].iter().collect();
     let room = temp();
-    let to = room.path().join("2026-11-21T072910Z-adaptive");
-    copy_all(&from, &to);
+    let to = copy_run(run, &room.path().join("2026-11-21T072910Z-adaptive"));
     (room, to)
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => copy_all(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
-        }
-    }
 }
 
 fn show(folder: &Path, more: &[&str]) -> Outcome {

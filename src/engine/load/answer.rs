@@ -2,8 +2,6 @@
 //!
 //! `loads/<n>.jsonl` in the run's folder has the records behind it, `loads/<n>-timeline.csv` what was seen of the engine meanwhile.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -88,17 +86,9 @@ impl Engine {
     /// Writes what was seen beside a load; gives its path in the run's folder.
     fn keep_timeline(&self, number: u64, repeat: &Repeat) -> Result<Option<String>> {
         let name = format!("{}-timeline.csv", stem(number, repeat.number));
-        let Some(path) = self.context.run.file("loads", &name)? else {
-            return Ok(None);
-        };
         let rows = timeline(&repeat.seen, &repeat.records);
-        let written = File::create(&path).and_then(|file| {
-            let mut file = BufWriter::new(file);
-            write(&mut file, &rows)?;
-            file.flush()
-        });
-        written.map_err(|error| Fault::io(&path, &error))?;
-        Ok(self.relative(Some(&path)))
+        let path = self.context.run.write("loads", &name, |file| write(file, &rows))?;
+        Ok(self.relative(path.as_deref()))
     }
 
     /// Writes a load as vLLM's bench would.
@@ -118,7 +108,7 @@ impl Engine {
         };
         let document = bench.document(&repeat.records, &settings(options, session, repeat), figures);
         let name = format!("{}.json", stem(session.number, repeat.number));
-        self.context.run.keep_json("loads", &name, &document)?;
+        self.context.run.write_json("loads", &name, &document)?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{LineWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::fault::{Fault, Result};
 use crate::load::Record;
@@ -15,20 +15,11 @@ pub(super) struct Keep {
 
 impl Keep {
     /// Records of this repeat, from 1, go to the end of this file.
-    ///
-    /// # Errors
-    ///
-    /// `io` when it cannot be made.
-    pub(super) fn open(path: Option<&Path>, repeat: u64) -> Result<Self> {
-        let file = path.map(|path| {
-            let file = File::options().create(true).append(true).open(path);
-            let file = file.map_err(|error| Fault::io(path, &error))?;
-            Ok((path.to_owned(), LineWriter::new(file)))
-        });
-        Ok(Self {
-            file: file.transpose()?,
+    pub(super) fn new(file: Option<(PathBuf, File)>, repeat: u64) -> Self {
+        Self {
+            file: file.map(|(path, file)| (path, LineWriter::new(file))),
             repeat,
-        })
+        }
     }
 
     /// Keeps a request that has ended.

@@ -131,8 +131,9 @@ impl Engine {
         let seed = session.seed.wrapping_add(repeat - 1);
         let (signal, signals) = unbounded_channel();
         let name = format!("{}.jsonl", session.number);
-        let file = self.context.run.file("loads", &name)?;
-        let keep = Keep::open(file.as_deref(), repeat)?;
+        let kept = self.context.run.append("loads", &name)?;
+        let path = kept.as_ref().map(|(path, _)| path.clone());
+        let keep = Keep::new(kept, repeat);
         let beside = self.look_beside(running, session.metrics_hz)?;
         let course = Course::new(Arc::clone(plan));
         let larder = Larder::open(
@@ -180,7 +181,7 @@ impl Engine {
             number: repeat,
             seed,
             began: Some(driven.clock.unix),
-            file,
+            file: path,
             tokenized,
             from: course.handed_over(),
             to: driven.duration,

@@ -1,8 +1,5 @@
 //! What the script showed in its own words and pictures, its tables, and what it recorded by name.
 
-use std::fs;
-use std::path::PathBuf;
-
 use super::{Part, Source};
 use crate::report::plot::{Entry, Plot, Sheet};
 use crate::run::import;
@@ -69,19 +66,14 @@ pub(super) fn parts(source: &Source, missing: &mut Vec<String>) -> Vec<Part> {
 
 /// What the run kept below `tables/`.
 fn tables(source: &Source, missing: &mut Vec<String>) -> Vec<Sheet> {
-    let Ok(entries) = fs::read_dir(source.folder.join("tables")) else {
-        return Vec::new();
-    };
-    let mut paths: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|kind| kind == "csv"))
-        .collect();
-    paths.sort();
-    let sheets = paths.iter().filter_map(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let read = fs::read_to_string(path)
-            .map_err(|error| error.to_string())
-            .and_then(|text| sheet(&name, &text));
+    let names = source.folder.names("tables").unwrap_or_else(|fault| {
+        missing.push(format!("tables/ cannot be read: {}", fault.message));
+        Vec::new()
+    });
+    let sheets = names.iter().filter(|name| name.ends_with(".csv")).filter_map(|name| {
+        let bytes = source.folder.read(format!("tables/{name}")).transpose()?;
+        let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let read = text.map_err(|fault| fault.message).and_then(|text| sheet(name, &text));
         read.map_err(|why| missing.push(format!("`tables/{name}` cannot be read: {why}")))
             .ok()
     });

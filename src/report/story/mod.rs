@@ -24,7 +24,7 @@ use super::plot::{Plot, Sheet};
 use super::{Alike, alike};
 use crate::boundary::Boundary;
 use crate::fault::Result;
-use crate::run::Found;
+use crate::run::{Folder, Found};
 
 /// What a report tells of one run.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +103,7 @@ pub struct Part {
 /// What the parts are made of.
 struct Source<'a> {
     /// The run's folder.
-    folder: &'a Path,
+    folder: Folder,
     /// What was read of it.
     found: &'a Found,
     boundaries: OnceCell<Vec<Rebuilt<'a>>>,
@@ -118,7 +118,7 @@ struct Rebuilt<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn new(folder: &'a Path, found: &'a Found) -> Self {
+    fn new(folder: Folder, found: &'a Found) -> Self {
         Self {
             folder,
             found,
@@ -149,7 +149,8 @@ impl<'a> Source<'a> {
 ///
 /// `io` and `usage` where nothing of a run can be read at all.
 pub fn tell(folder: &Path) -> Result<Story> {
-    let found = Found::read(folder)?;
+    let folder = Folder::open(folder)?;
+    let found = Found::of(&folder)?;
     Ok(story(&Source::new(folder, &found)))
 }
 
@@ -159,12 +160,10 @@ pub fn tell(folder: &Path) -> Result<Story> {
 ///
 /// As [`tell`].
 pub fn tell_all(folders: &[PathBuf]) -> Result<(Vec<Story>, Vec<Part>)> {
-    let found: Vec<Found> = folders
-        .iter()
-        .map(|folder| Found::read(folder))
-        .collect::<Result<_>>()?;
+    let folders: Vec<Folder> = folders.iter().map(|path| Folder::open(path)).collect::<Result<_>>()?;
+    let found: Vec<Found> = folders.iter().map(Found::of).collect::<Result<_>>()?;
     let sources: Vec<Source> = folders
-        .iter()
+        .into_iter()
         .zip(&found)
         .map(|(folder, found)| Source::new(folder, found))
         .collect();

@@ -52,7 +52,10 @@ fn going_on(source: &Source) -> Option<String> {
         return None;
     }
     let mut words = vec!["profiler".to_owned(), "run".to_owned(), quoted(&manifest.script.path)];
-    words.extend(["--resume".to_owned(), quoted(&source.folder.display().to_string())]);
+    words.extend([
+        "--resume".to_owned(),
+        quoted(&source.folder.path().display().to_string()),
+    ]);
     words.extend(allowances(manifest));
     Some(words.join(" "))
 }
@@ -62,7 +65,7 @@ fn own_file(source: &Source) -> Option<String> {
     let path = &source.found.manifest.script.path;
     // Shipped scripts go by a bare name.
     let file = path.contains('/') || path.ends_with(".rhai");
-    let kept = source.folder.join("script.rhai").is_file();
+    let kept = source.folder.has("script.rhai");
     (file && kept).then(|| {
         format!("the commands need the file `{path}`; the run's folder keeps its text as `script.rhai`, and what it imports below `modules/`")
     })

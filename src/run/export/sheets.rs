@@ -1,13 +1,11 @@
 //! What a run found as tables for spreadsheets and other programs: points, loads, experiments, breakdowns, and those that the run itself left.
 
-use std::path::Path;
-
 use serde_json::{Map, Value, json};
 
 use super::csv;
 use crate::experiment::Experiment;
 use crate::memory::{Breakdown, Footprint};
-use crate::run::{Found, FoundBoundary, account};
+use crate::run::{Folder, Found, FoundBoundary, account};
 
 /// A table of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +24,7 @@ const ANSWERED: [&str; 6] = ["peak", "ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", 
 
 /// The tables of a run that have a row, the main one first: points; else loads, experiments, breakdowns; then those below `tables/`.
 #[must_use]
-pub fn sheets(found: &Found, folder: &Path) -> Vec<Sheet> {
+pub fn sheets(found: &Found, folder: &Folder) -> Vec<Sheet> {
     let own = [
         ("points", points(found)),
         ("loads", loads(found)),
@@ -245,17 +243,18 @@ fn breakdowns(found: &Found) -> Rows {
 }
 
 /// The tables that the run left as CSV, by name.
-fn kept(folder: &Path) -> Vec<Sheet> {
-    let entries = std::fs::read_dir(folder.join("tables")).into_iter().flatten().flatten();
-    let sheets = entries.filter_map(|entry| {
-        let name = entry.file_name().to_str()?.strip_suffix(".csv")?.to_owned();
-        let text = std::fs::read_to_string(entry.path()).ok()?;
-        Some(Sheet {
-            name: format!("tables/{name}"),
-            text,
-        })
-    });
-    let mut sheets: Vec<Sheet> = sheets.collect();
-    sheets.sort_by(|a, b| a.name.cmp(&b.name));
-    sheets
+fn kept(folder: &Folder) -> Vec<Sheet> {
+    let sheets = folder
+        .names("tables")
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|file| {
+            let name = file.strip_suffix(".csv")?;
+            let text = String::from_utf8(folder.read(format!("tables/{file}")).ok()??).ok()?;
+            Some(Sheet {
+                name: format!("tables/{name}"),
+                text,
+            })
+        });
+    sheets.collect()
 }

@@ -1,10 +1,7 @@
 //! What a sampler left in `memory/`, read back: whole, or as much as a killed run got written. What could not be used is told in notes.
 
-use std::path::Path;
-
 use super::lines::{number, whole};
 use super::reader::{Reader, Role, Stretch};
-use crate::fault::{Fault, Result};
 use crate::telemetry::{Doing, Holding, Moment, Row, Series, Tenant};
 
 /// What a file holds.
@@ -19,38 +16,7 @@ pub struct Kept<T> {
 }
 
 /// Reads `<name>.csv`. The devices have their ids only: the file tells neither their names nor how much they have (see `<name>.usage.json`).
-///
-/// # Errors
-///
-/// `io` where the file cannot be read at all. A torn, empty or foreign file is none: it is told in the notes.
-pub fn read_series(path: &Path) -> Result<Kept<Series>> {
-    Ok(series(&bytes(path)?))
-}
-
-/// Reads `<name>.activity.csv`: power in watts and utilisation in per cent.
-///
-/// # Errors
-///
-/// As [`read_series`].
-pub fn read_activity(path: &Path) -> Result<Kept<Vec<Moment>>> {
-    Ok(activity(&bytes(path)?))
-}
-
-/// Reads `<name>.processes.csv`.
-///
-/// # Errors
-///
-/// As [`read_series`].
-pub fn read_processes(path: &Path) -> Result<Kept<Vec<Holding>>> {
-    Ok(processes(&bytes(path)?))
-}
-
-fn bytes(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| Fault::io(path, &error))
-}
-
-/// Memory over time.
-fn series(bytes: &[u8]) -> Kept<Series> {
+pub fn read_series(bytes: &[u8]) -> Kept<Series> {
     let mut devices: Vec<String> = Vec::new();
     let reader = Reader::of(bytes, |name| {
         Role::common(name).unwrap_or_else(|| match name {
@@ -113,8 +79,8 @@ fn series(bytes: &[u8]) -> Kept<Series> {
     }
 }
 
-/// Power and utilisation.
-fn activity(bytes: &[u8]) -> Kept<Vec<Moment>> {
+/// Reads `<name>.activity.csv`: power in watts and utilisation in per cent.
+pub fn read_activity(bytes: &[u8]) -> Kept<Vec<Moment>> {
     let mut devices: Vec<String> = Vec::new();
     let reader = Reader::of(bytes, |name| {
         let mut nth = |id: &str| {
@@ -173,8 +139,8 @@ fn activity(bytes: &[u8]) -> Kept<Vec<Moment>> {
     }
 }
 
-/// Who held how much.
-fn processes(bytes: &[u8]) -> Kept<Vec<Holding>> {
+/// Reads `<name>.processes.csv`: who held how much.
+pub fn read_processes(bytes: &[u8]) -> Kept<Vec<Holding>> {
     let reader = Reader::of(bytes, |name| {
         Role::common(name).unwrap_or(match name {
             "pid" => Role::Pid,

@@ -13,23 +13,19 @@ mod reader;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 pub use kept::{Kept, read_activity, read_processes, read_series};
 
 use super::beside::{Doing, Holding, Moment};
 use super::sampler::Record;
 use super::series::Series;
-use crate::fault::{Fault, Result};
+use crate::fault::Result;
 use crate::run::Run;
 
 /// Writes what was seen where people and other programs find it; nothing when the run leaves no folder.
 pub fn keep(run: &Run, name: &str, record: &Record) -> Result<()> {
     let save = |suffix: &str, write: &dyn Fn(&mut BufWriter<File>) -> io::Result<()>| {
-        let Some(path) = run.file("memory", &format!("{name}{suffix}.csv"))? else {
-            return Ok(());
-        };
-        save(&path, write).map_err(|error| Fault::io(&path, &error))
+        run.write("memory", &format!("{name}{suffix}.csv"), write).map(drop)
     };
     save("", &|out| write(out, &record.series))?;
     if !record.beside.moments().is_empty() {
@@ -39,12 +35,6 @@ pub fn keep(run: &Run, name: &str, record: &Record) -> Result<()> {
         save(".processes", &|out| write_processes(out, record.beside.holdings()))?;
     }
     Ok(())
-}
-
-fn save(path: &Path, write: &dyn Fn(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
-    write(&mut file)?;
-    file.flush()
 }
 
 /// Writes a series.

@@ -340,8 +340,9 @@ fn every_recorded_run_with_a_boundary_is_drawn() {
             "One step further, at concurrency=30",
         ),
     ] {
-        let found = crate::run::Found::read(&runs.join(name)).unwrap();
-        let source = Source::new(&runs, &found);
+        let folder = crate::run::Folder::open(&runs.join(name)).unwrap();
+        let found = crate::run::Found::of(&folder).unwrap();
+        let source = Source::new(folder, &found);
         let mut missing = Vec::new();
         let parts = parts(&source, &mut missing);
         assert_eq!((parts.len(), missing.len()), (1, 0), "{name}: {missing:?}");

@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use super::super::{Source, tell};
 use crate::memory::{Breakdown, Component, Footprint, Part, Provenance};
 use crate::report::plot::{Colour, Entry, Layer};
-use crate::run::Found;
+use crate::run::{Folder, Found};
 
 fn real(run: &str) -> crate::report::story::Part {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -118,8 +118,7 @@ fn what_was_expected_stands_beside_what_was_measured() {
     let footprint = Footprint::of(vec![device], None, details).unwrap();
     let mut found = Found::default();
     found.breakdowns = vec![("made up".into(), json!(footprint))];
-    let folder = PathBuf::new();
-    let source = Source::new(&folder, &found);
+    let source = Source::new(Folder::open(Path::new(".")).unwrap(), &found);
     let mut missing = Vec::new();
     let parts = super::parts(&source, &mut missing);
     assert!(missing.is_empty());
@@ -166,8 +165,7 @@ fn what_was_expected_stands_beside_what_was_measured() {
 fn one_that_cannot_be_read_is_missed() {
     let mut found = Found::default();
     found.breakdowns = vec![("broken".into(), json!({ "all": 1 }))];
-    let folder = PathBuf::new();
-    let source = Source::new(&folder, &found);
+    let source = Source::new(Folder::open(Path::new(".")).unwrap(), &found);
     let mut missing = Vec::new();
     assert!(super::parts(&source, &mut missing).is_empty());
     assert!(missing[0].contains("`broken`"), "{missing:?}");

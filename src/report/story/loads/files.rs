@@ -1,21 +1,21 @@
 //! The files of a run's loads: which requests and time lines are drawn, and which are not there.
 
-use std::path::{Path, PathBuf};
-
 use super::findings::Findings;
 use super::load::Load;
 use super::requests::{self, Requests};
 use super::say::{list, number};
 use super::sweep::{Along, Point, Sweep};
 use super::{distribution, timeline};
+use crate::fault::Result;
 use crate::report::plot::Plot;
+use crate::run::Folder;
 
 /// Levels whose distributions stand in one picture.
 const SPREAD: usize = 6;
 
 /// The folder's files of loads, with what was wanted of them in vain.
 pub(super) struct Files<'a> {
-    folder: &'a Path,
+    folder: &'a Folder,
     wanted: usize,
     absent: Vec<String>,
     broken: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct Lines {
 }
 
 impl<'a> Files<'a> {
-    pub(super) fn of(folder: &'a Path) -> Self {
+    pub(super) fn of(folder: &'a Folder) -> Self {
         Self {
             folder,
             wanted: 0,
@@ -87,11 +87,11 @@ impl<'a> Files<'a> {
     }
 
     fn requests(&mut self, load: &Load) -> Option<Requests> {
-        let path = self.there(load.records.as_deref()?)?;
-        match requests::read(&path) {
+        let name = load.records.as_deref()?;
+        let file = self.wanted(name, self.folder.file(name))?;
+        match requests::read(file) {
             Ok(found) => {
                 if found.torn > 0 {
-                    let name = load.records.as_deref().unwrap_or_default();
                     self.broken.push(format!(
                         "{} of the lines of `{name}` are no requests, and are left out",
                         found.torn
@@ -99,8 +99,8 @@ impl<'a> Files<'a> {
                 }
                 Some(found)
             }
-            Err(fault) => {
-                self.broken.push(fault.message);
+            Err(error) => {
+                self.broken.push(format!("`{name}`: {error}"));
                 None
             }
         }
@@ -108,35 +108,25 @@ impl<'a> Files<'a> {
 
     fn timeline(&mut self, load: &Load) -> Option<timeline::Timeline> {
         let name = load.timelines.first()?;
-        let path = self.there(name)?;
-        match timeline::read(&path) {
-            Ok(line) => {
-                if line.torn > 0 {
-                    self.broken.push(format!(
-                        "{} of the lines of `{name}` are torn, and are left out",
-                        line.torn
-                    ));
-                }
-                Some(line)
-            }
-            Err(fault) => {
-                self.broken.push(fault.message);
-                None
-            }
+        let bytes = self.wanted(name, self.folder.read(name))?;
+        let line = timeline::of(&String::from_utf8_lossy(&bytes));
+        if line.torn > 0 {
+            self.broken.push(format!(
+                "{} of the lines of `{name}` are torn, and are left out",
+                line.torn
+            ));
         }
+        Some(line)
     }
 
-    /// The path of a file of the run, where it is there. What the journal names lies within the run's folder.
-    fn there(&mut self, name: &str) -> Option<PathBuf> {
+    /// A file that the journal names, where it is there.
+    fn wanted<T>(&mut self, name: &str, file: Result<Option<T>>) -> Option<T> {
         self.wanted += 1;
-        let inside = Path::new(name)
-            .components()
-            .all(|part| matches!(part, std::path::Component::Normal(_)));
-        let path = self.folder.join(name);
-        if inside && path.is_file() {
-            return Some(path);
+        match file {
+            Ok(Some(file)) => return Some(file),
+            Ok(None) => self.absent.push(name.to_owned()),
+            Err(fault) => self.broken.push(fault.message),
         }
-        self.absent.push(name.to_owned());
         None
     }
 
@@ -166,9 +156,7 @@ impl<'a> Files<'a> {
             .flat_map(|level| &level.loads)
             .filter_map(|load| load.records.clone())
             .collect();
-        let Ok(files) = std::fs::read_dir(self.folder.join("loads")) else {
-            return Vec::new();
-        };
+        let files = self.folder.names("loads").unwrap_or_default();
         // Loads of experiments are told there: a load beyond the last known one was not finished.
         let number = |name: &str| {
             name.strip_prefix("loads/")
@@ -176,16 +164,14 @@ impl<'a> Files<'a> {
                 .and_then(|name| name.parse::<u64>().ok())
         };
         let last = known.iter().filter_map(|name| number(name)).max();
-        let names = files
-            .flatten()
-            .map(|file| format!("loads/{}", file.file_name().to_string_lossy()));
+        let names = files.iter().map(|file| format!("loads/{file}"));
         let mut beyond: Vec<(u64, String)> = names
             .filter_map(|name| Some((number(&name)?, name)))
             .filter(|(number, _)| last.is_some_and(|last| *number > last))
             .collect();
         beyond.sort();
         let told = beyond.into_iter().filter_map(|(_, name)| {
-            let found = requests::read(&self.folder.join(&name)).ok()?;
+            let found = requests::read(self.folder.file(&name).ok()??).ok()?;
             Some(format!(
                 "a load was not finished: {} of its requests had completed, and are in no figure (`{name}`)",
                 found.e2el.len()
@@ -289,7 +275,8 @@ mod tests {
     #[test]
     fn files_that_are_not_there_are_told_once() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = Files::of(folder.path());
+        let open = Folder::open(folder.path()).unwrap();
+        let mut files = Files::of(&open);
         let load = Load {
             records: Some("loads/1.jsonl".into()),
             timelines: vec!["loads/1-timeline.csv".into()],
@@ -304,7 +291,7 @@ mod tests {
         )
         .unwrap();
         std::fs::write(folder.path().join("loads/2.jsonl"), "{}\n").unwrap();
-        let mut files = Files::of(folder.path());
+        let mut files = Files::of(&open);
         assert!(files.requests(&load).is_none() && files.timeline(&load).is_some());
         let told = files.missing();
         assert!(

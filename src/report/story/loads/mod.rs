@@ -42,7 +42,7 @@ pub(super) fn parts(source: &Source, missing: &mut Vec<String>) -> Vec<Part> {
         "Loads"
     };
     parts.extend(compared(&both, "loads", title));
-    let mut files = files::Files::of(source.folder);
+    let mut files = files::Files::of(&source.folder);
     for (index, (sweep, findings)) in both.iter().enumerate() {
         let name = if sweeps.len() > 1 {
             format!("load-{}", index + 1)

@@ -3,11 +3,8 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 
 use serde::Deserialize;
-
-use crate::fault::{Fault, Result};
 
 /// Requests whose gaps are read, about.
 const GAPPED: u64 = 2000;
@@ -55,12 +52,10 @@ pub(super) struct Requests {
 ///
 /// # Errors
 ///
-/// `io` where it cannot be read.
-pub(super) fn read(path: &Path) -> Result<Requests> {
-    let broken = |error: std::io::Error| Fault::io(path, &error);
-    let file = File::open(path).map_err(broken)?;
-    let bytes = file.metadata().map_err(broken)?.len();
-    of(BufReader::with_capacity(1 << 18, file), bytes).map_err(broken)
+/// Where it cannot be read.
+pub(super) fn read(file: File) -> std::io::Result<Requests> {
+    let bytes = file.metadata()?.len();
+    of(BufReader::with_capacity(1 << 18, file), bytes)
 }
 
 /// Reads lines; `bytes` is how long they are together.

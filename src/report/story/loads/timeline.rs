@@ -1,9 +1,6 @@
 //! The time line of a load: who ran and who waited, the KV cache, tokens, preemptions, memory and power, one below the other on one clock.
 
-use std::path::Path;
-
 use super::say::{list, number, tenths};
-use crate::fault::{Fault, Result};
 use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Shape, Sheet};
 use crate::unit::Unit;
 
@@ -31,16 +28,7 @@ enum Make {
 }
 
 /// Reads the file of a time line.
-///
-/// # Errors
-///
-/// `io` where it cannot be read, or is none.
-pub(super) fn read(path: &Path) -> Result<Timeline> {
-    let text = std::fs::read_to_string(path).map_err(|error| Fault::io(path, &error))?;
-    Ok(of(&text))
-}
-
-fn of(text: &str) -> Timeline {
+pub(super) fn of(text: &str) -> Timeline {
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let mut found = Timeline::default();

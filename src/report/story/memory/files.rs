@@ -1,10 +1,7 @@
 //! What a run's folder holds of its engines' memory: the files of each start, in the order of the starts.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-
-use crate::fault::{Fault, Result};
+use crate::fault::Result;
+use crate::run::Folder;
 
 /// The files of one start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,11 +11,11 @@ pub(super) struct Files {
     /// Its number in its life of the run, and the how-manieth of that number it is; none for names that are not ours.
     pub(super) number: Option<(u64, usize)>,
     /// Memory over time.
-    pub(super) series: Option<PathBuf>,
+    pub(super) series: Option<String>,
     /// Power and utilisation.
-    pub(super) activity: Option<PathBuf>,
+    pub(super) activity: Option<String>,
     /// Who held how much.
-    pub(super) processes: Option<PathBuf>,
+    pub(super) processes: Option<String>,
 }
 
 /// The files in `memory/` of a run's folder; none where it has no such folder.
@@ -26,19 +23,13 @@ pub(super) struct Files {
 /// # Errors
 ///
 /// `io` where the folder cannot be read.
-pub(super) fn files(folder: &Path) -> Result<Vec<Files>> {
-    let room = folder.join("memory");
-    let entries = match fs::read_dir(&room) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Fault::io(&room, &error)),
-    };
+pub(super) fn files(folder: &Folder) -> Result<Vec<Files>> {
     let mut all: Vec<Files> = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| Fault::io(&room, &error))?.path();
-        let Some((name, kind)) = path.file_name().and_then(|name| split(name.to_str()?)) else {
+    for file in folder.names("memory")? {
+        let Some((name, kind)) = split(&file) else {
             continue;
         };
+        let path = format!("memory/{file}");
         let files = match all.iter_mut().position(|files| files.name == name) {
             Some(index) => &mut all[index],
             None => {
@@ -105,9 +96,10 @@ mod tests {
     #[test]
     fn starts_are_in_order_with_their_files() {
         let temp = tempfile::tempdir().unwrap();
-        assert_eq!(files(temp.path()).unwrap(), []);
+        let folder = Folder::open(temp.path()).unwrap();
+        assert_eq!(files(&folder).unwrap(), []);
         let room = temp.path().join("memory");
-        fs::create_dir(&room).unwrap();
+        std::fs::create_dir(&room).unwrap();
         for name in [
             "engine-10.csv",
             "engine-2.csv",
@@ -118,9 +110,9 @@ mod tests {
             "other.csv",
             "notes.txt",
         ] {
-            fs::write(room.join(name), "").unwrap();
+            std::fs::write(room.join(name), "").unwrap();
         }
-        let all = files(temp.path()).unwrap();
+        let all = files(&folder).unwrap();
         let told: Vec<_> = all
             .iter()
             .map(|files| {

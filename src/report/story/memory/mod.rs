@@ -26,7 +26,7 @@ const COLUMNS: usize = 9000;
 /// The parts; what the folder lacks is added to `missing`.
 pub(super) fn parts(source: &Source, missing: &mut Vec<String>) -> Vec<Part> {
     let found = source.found;
-    let files = match files::files(source.folder) {
+    let files = match files::files(&source.folder) {
         Ok(files) => files,
         Err(fault) => {
             missing.push(format!("{}: no memory over time is told", fault.message));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::device::{Device, devices};
 use super::files::Files;
 use crate::report::story::Source;
-use crate::run::Life;
+use crate::run::{Folder, Life};
 use crate::telemetry::{Holding, Kept, Moment, Phase, Series, read_activity, read_processes, read_series};
 
 /// How far the journal's times may be from those of a series: further, and they are not of the same start.
@@ -39,14 +39,14 @@ impl<'a> Start<'a> {
     pub(super) fn read(files: &Files, source: &Source<'a>, missing: &mut Vec<String>) -> Self {
         let found = source.found;
         let mut told = |name: &str, notes: &[String]| {
-            missing.extend(notes.iter().map(|note| format!("memory/{name}: {note}")));
+            missing.extend(notes.iter().map(|note| format!("{name}: {note}")));
         };
-        let name = &files.name;
+        let (name, folder) = (&files.name, &source.folder);
         let usage = found.stages.iter().find(|(engine, _)| engine == name);
         let usage = usage.map_or(Value::Null, |(_, usage)| usage.clone());
-        let series = opened(files.series.as_deref(), read_series, &mut told);
-        let moments = opened(files.activity.as_deref(), read_activity, &mut told).seen;
-        let holdings = opened(files.processes.as_deref(), read_processes, &mut told).seen;
+        let series = opened(folder, files.series.as_deref(), read_series, &mut told);
+        let moments = opened(folder, files.activity.as_deref(), read_activity, &mut told).seen;
+        let holdings = opened(folder, files.processes.as_deref(), read_processes, &mut told).seen;
         let life = files.number.and_then(|number| life_of(&found.lives, number));
         let ids: Vec<&str> = series.seen.devices().iter().map(|device| device.id.as_str()).collect();
         let zero = life.and_then(|life| zero(life, &series.seen));
@@ -89,19 +89,20 @@ impl<'a> Start<'a> {
 
 /// What a file holds; nothing where there is none, or where it cannot be read, which is told.
 fn opened<T: Default>(
-    path: Option<&std::path::Path>,
-    read: impl Fn(&std::path::Path) -> crate::fault::Result<Kept<T>>,
+    folder: &Folder,
+    file: Option<&str>,
+    read: impl Fn(&[u8]) -> Kept<T>,
     told: &mut impl FnMut(&str, &[String]),
 ) -> Kept<T> {
-    let Some(path) = path else { return Kept::default() };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    match read(path) {
-        Ok(kept) => {
-            told(&name, &kept.notes);
+    let Some(file) = file else { return Kept::default() };
+    match folder.read(file) {
+        Ok(bytes) => {
+            let kept = read(&bytes.unwrap_or_default());
+            told(file, &kept.notes);
             kept
         }
         Err(fault) => {
-            told(&name, &[fault.message]);
+            told(file, &[fault.message]);
             Kept::default()
         }
     }

@@ -26,6 +26,7 @@ fn called(source: &Source) -> String {
     let manifest = &source.found.manifest;
     let folder = source
         .folder
+        .path()
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());
     folder

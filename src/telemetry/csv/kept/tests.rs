@@ -58,7 +58,7 @@ proptest! {
         }
         let mut text = Vec::new();
         write(&mut text, &series).unwrap();
-        let kept = super::series(&text);
+        let kept = read_series(&text);
         prop_assert!(kept.notes.is_empty() && kept.phased, "{:?}", kept.notes);
         prop_assert_eq!(kept.seen.rows(), series.rows());
         let read: Vec<String> = kept.seen.devices().iter().map(|device| device.id.clone()).collect();
@@ -67,10 +67,10 @@ proptest! {
 
         let mut text = Vec::new();
         write_activity(&mut text, beside.moments()).unwrap();
-        prop_assert_eq!(activity(&text).seen, beside.moments());
+        prop_assert_eq!(read_activity(&text).seen, beside.moments());
         let mut text = Vec::new();
         write_processes(&mut text, beside.holdings()).unwrap();
-        prop_assert_eq!(processes(&text).seen, beside.holdings());
+        prop_assert_eq!(read_processes(&text).seen, beside.holdings());
     }
 
     /// Wherever a run was killed: no panic, no figure that was not written, and what is lost is told.
@@ -78,8 +78,8 @@ proptest! {
     fn a_torn_file_gives_what_is_whole(at in 0_usize..130) {
         let text = "from_s,to_s,phase,looks,total,a,b\n0.000000,1.000000,loading,3,30,10,20\n1.010000,2.500000,ready,4,500,200,300\n3.000000,3.000000,after,1,0,0,0\n";
         let cut = &text[..at.min(text.len())];
-        let kept = super::series(cut.as_bytes());
-        let whole = super::series(text.as_bytes());
+        let kept = read_series(cut.as_bytes());
+        let whole = read_series(text.as_bytes());
         let lines = cut.matches('\n').count();
         prop_assert_eq!(kept.seen.rows(), &whole.seen.rows()[..lines.saturating_sub(1)]);
         prop_assert_eq!(kept.notes.is_empty(), cut.ends_with('\n') && lines > 1, "{:?}", kept.notes);
@@ -90,7 +90,7 @@ proptest! {
 fn the_rest_of_a_broken_file_is_used() {
     let text = "from_s,to_ms,phase,looks,total_mib,a\n\
                 0.0,7,baseline,1,9,5\n1.0,7,dreaming,2,9,6\n0.5,7,loading,1,9,7\n2.0,7,loading,1,9,12 MiB\n3.0,7,loading\n4.0,7,load,9,9,8\n";
-    let kept = super::series(text.as_bytes());
+    let kept = read_series(text.as_bytes());
     let rows: Vec<_> = kept
         .seen
         .rows()
@@ -122,11 +122,11 @@ fn the_rest_of_a_broken_file_is_used() {
         ("a,b\n1,2\n", "no column tells when"),
         ("from_s,to_s,looks,total,a\n", "no line that can be used"),
     ] {
-        let kept = super::series(text.as_bytes());
+        let kept = read_series(text.as_bytes());
         assert!(kept.seen.rows().is_empty() && !kept.phased, "{text}");
         assert!(kept.notes.join("; ").contains(told), "{text}: {:?}", kept.notes);
     }
-    assert!(processes(b"from_s,to_s,pid\n1,2,3\n").notes[1].contains("no column `device`"));
+    assert!(read_processes(b"from_s,to_s,pid\n1,2,3\n").notes[1].contains("no column `device`"));
 }
 
 #[test]
@@ -137,15 +137,16 @@ fn what_real_runs_left_is_read_whole() {
         for file in std::fs::read_dir(run.unwrap().path().join("memory")).unwrap() {
             let path = file.unwrap().path();
             let name = path.to_str().unwrap();
-            let lines = || std::fs::read_to_string(&path).unwrap().lines().count() - 1;
+            let bytes = std::fs::read(&path).unwrap();
+            let lines = || String::from_utf8_lossy(&bytes).lines().count() - 1;
             let (rows, notes) = if name.ends_with(".activity.csv") {
-                let kept = read_activity(&path).unwrap();
+                let kept = read_activity(&bytes);
                 (kept.seen.len(), kept.notes)
             } else if name.ends_with(".processes.csv") {
-                let kept = read_processes(&path).unwrap();
+                let kept = read_processes(&bytes);
                 (kept.seen.len(), kept.notes)
             } else if name.ends_with(".csv") {
-                let kept = read_series(&path).unwrap();
+                let kept = read_series(&bytes);
                 (kept.seen.rows().len(), kept.notes)
             } else {
                 continue;

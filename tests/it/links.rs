@@ -1,0 +1,201 @@
+//! Run folders of strangers: no link in them is followed, to write or to read.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::Mode;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Outcome, Profiler, copy_run, temp};
+
+/// Leaves a file in every folder of a run: `files/`, `tables/`, `logs/`, `memory/`, `loads/`, `modules/`.
+const SCRIPT: &str = r#"
+import "std/engines" as engines;
+let engine = engines::launch("sim", #{});
+engine.load(#{ concurrency: 1, requests: 2, input: 8, output: 4 });
+engine.stop();
+files::write("authorized_keys", "a stranger's key\n");
+files::append("autostart.desktop", "[Desktop Entry]\n");
+keep_table("t", ["a"], [#{ a: 1 }]);
+1
+"#;
+
+/// A run as a stranger could send it: begun, so that `--resume` runs the folder's own script, and nothing in its journal.
+struct Stranger {
+    temp: TempDir,
+}
+
+impl Stranger {
+    fn new() -> Self {
+        let temp = temp();
+        fs::create_dir(temp.path().join("home")).unwrap();
+        fs::write(temp.path().join("sent.rhai"), SCRIPT).unwrap();
+        let stranger = Self { temp };
+        stranger.profiler(&["run", "sent.rhai", "--out", "sent"]).success();
+        let run = stranger.path("sent");
+        let manifest = fs::read(run.join("manifest.json")).unwrap();
+        let mut manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        manifest["status"] = json!("running");
+        manifest["modules"] = json!({});
+        fs::write(run.join("manifest.json"), manifest.to_string()).unwrap();
+        fs::write(run.join("journal.jsonl"), "").unwrap();
+        fs::remove_file(run.join("result.json")).unwrap();
+        fs::remove_file(run.join("report.html")).unwrap();
+        stranger
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.temp.path().join(name)
+    }
+
+    /// The names in the user's home.
+    fn home(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("home")).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    fn profiler(&self, args: &[&str]) -> Outcome {
+        Profiler::new().current_dir(self.temp.path()).args(args).run()
+    }
+}
+
+#[test]
+fn a_resumed_run_writes_nothing_through_its_folders() {
+    for folder in ["files", "tables", "logs", "memory", "loads", "modules"] {
+        let stranger = Stranger::new();
+        let link = stranger.path("sent").join(folder);
+        fs::remove_dir_all(&link).unwrap();
+        symlink(stranger.path("home"), &link).unwrap();
+        let outcome = stranger.profiler(&["run", "--resume", "sent"]);
+        assert_eq!(stranger.home(), [""; 0], "{folder}: {}", outcome.stderr);
+        outcome
+            .code(1)
+            .stderr(&format!("`sent/{folder}` is a symbolic link, and none is followed"));
+    }
+}
+
+#[test]
+fn a_resumed_run_appends_nothing_to_what_its_journal_leads_to() {
+    let stranger = Stranger::new();
+    let journal = stranger.path("sent/journal.jsonl");
+    for (link, words) in [
+        (symlink as fn(PathBuf, PathBuf) -> _, "is a symbolic link"),
+        (|mine, journal| fs::hard_link(mine, journal), "is a hard link"),
+    ] {
+        let mine = stranger.path("home/mine");
+        fs::write(&mine, "").unwrap();
+        fs::remove_file(&journal).unwrap();
+        link(mine.clone(), journal.clone()).unwrap();
+        stranger.profiler(&["run", "--resume", "sent"]).code(1).stderr(words);
+        assert_eq!(fs::read(mine).unwrap(), b"");
+    }
+}
+
+#[test]
+fn what_is_written_and_then_renamed_goes_through_no_link() {
+    for (name, command) in [
+        ("manifest.json.new", ["run", "--resume"].as_slice()),
+        ("result.json.new", &["run", "--resume"]),
+        ("files/authorized_keys.new", &["run", "--resume"]),
+        ("tables/t.csv.new", &["run", "--resume"]),
+        ("report.html.new", &["run", "--resume"]),
+        ("report.html.new", &["report"]),
+        ("page.html.new", &["report", "--html", "sent/page.html"]),
+    ] {
+        let stranger = Stranger::new();
+        let mine = stranger.path("home/mine");
+        fs::write(&mine, "precious").unwrap();
+        symlink(&mine, stranger.path("sent").join(name)).unwrap();
+        let args: Vec<&str> = command.iter().copied().chain(["sent"]).collect();
+        stranger.profiler(&args).success();
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "precious", "{name}: {command:?}");
+        let done = stranger.path("sent").join(name.strip_suffix(".new").unwrap());
+        assert!(fs::symlink_metadata(done).unwrap().is_file(), "{name}: {command:?}");
+    }
+}
+
+/// Every file below a folder, relative to it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => all.extend(files(&path).into_iter().map(|file| path.join(file))),
+            false => all.push(path),
+        }
+    }
+    let inside = |path: PathBuf| path.strip_prefix(folder).unwrap_or(&path).to_owned();
+    all.into_iter().map(inside).collect()
+}
+
+#[test]
+fn what_files_of_a_run_lead_to_is_shown_nowhere() {
+    const SECRET: &str = "SECRET-HOST-FILE-7731";
+    let temp = temp();
+    let secret = temp.path().join("secret.txt");
+    // Lines of every kind of file, so that whoever reads them has something to show.
+    let lines = format!("from_s,to_s,phase,looks,total,{SECRET}\n0,1,ready,1,2,2\n{{\"{SECRET}\": 1}}\n");
+    fs::write(&secret, lines.repeat(20)).unwrap();
+    let mut tried = 0;
+    for run in ["vllm-sweep", "vllm-breakdown"] {
+        for name in files(&copy_run(run, &temp.path().join("run"))) {
+            let sent = copy_run(run, &temp.path().join("run"));
+            fs::remove_file(sent.join(&name)).unwrap();
+            symlink(&secret, sent.join(&name)).unwrap();
+            for args in [
+                ["show"].as_slice(),
+                &["show", "--json"],
+                &["show", "--csv=tables/throughput"],
+                &["report"],
+            ] {
+                Profiler::new().args(args).arg(&sent).run().nowhere(SECRET);
+            }
+            let page = fs::read_to_string(sent.join("report.html")).unwrap_or_default();
+            assert!(!page.contains(SECRET), "{}", name.display());
+            tried += 1;
+        }
+    }
+    assert!(tried > 12, "{tried} files");
+}
+
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let temp = temp();
+    for name in [
+        "journal.jsonl",
+        "manifest.json",
+        "result.json",
+        "memory/engine-1.csv",
+        "tables/throughput.csv",
+    ] {
+        let endless = |path: &Path| symlink("/dev/zero", path).unwrap();
+        let pipe = |path: &Path| nix::unistd::mkfifo(path, Mode::S_IRWXU).unwrap();
+        for make in [&endless as &dyn Fn(&Path), &pipe] {
+            let sent = copy_run("vllm-sweep", &temp.path().join("run"));
+            fs::remove_file(sent.join(name)).unwrap();
+            make(&sent.join(name));
+            for command in ["show", "report"] {
+                // A run whose manifest is lost is still told; that it ends, and is no panic, is the point.
+                let outcome = Profiler::new().arg(command).arg(&sent).run();
+                assert!(matches!(outcome.code, Some(0 | 1)), "{name}: {}", outcome.stderr);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_to_the_folder_itself_is_the_users_own() {
+    let temp = temp();
+    let run = copy_run("vllm-sweep", &temp.path().join("run"));
+    symlink(&run, temp.path().join("latest")).unwrap();
+    Profiler::new()
+        .arg("report")
+        .arg(temp.path().join("latest"))
+        .run()
+        .success();
+    assert!(run.join("report.html").is_file());
+}
