@@ -41,7 +41,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let folder = Folder::open(&args.path)?;
     let found = Found::of(&folder)?;
     if let Some(name) = &args.csv {
-        let sheet = chosen(export::sheets(&found, &folder), name)?;
+        let sheet = chosen(export::sheets(&found, &folder)?, name)?;
         // What is missing must not look like what was never there.
         found
             .missing

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, openat, renameat};
+use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
 use nix::sys::stat::{Mode, SFlag, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::Serialize;
@@ -22,14 +22,21 @@ use serde::Serialize;
 use super::{clock, secrets};
 use crate::fault::{Fault, Kind, Result};
 
-/// How a folder is opened that must not be a link.
-const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+/// How a folder is opened that must not be a link: to open what is in it, for which it need not be readable.
+const FOLDER: OFlag = OFlag::O_PATH
+    .union(OFlag::O_DIRECTORY)
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_CLOEXEC);
 
 /// How a file is opened that must not be a link. Opening a pipe must not wait for its other end.
 const FILE: OFlag = OFlag::O_NOFOLLOW
     .union(OFlag::O_NONBLOCK)
     .union(OFlag::O_NOCTTY)
     .union(OFlag::O_CLOEXEC);
+
+/// Permissions of what is made, of which the user's umask takes away.
+const NEW_FILE: Mode = Mode::from_bits_truncate(0o666);
+const NEW_FOLDER: Mode = Mode::from_bits_truncate(0o777);
 
 /// An open run folder. Names of files are relative to it.
 #[derive(Clone, Debug)]
@@ -43,19 +50,16 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// `usage` where there is no such folder; `io` where it cannot be read.
+    /// `usage` where there is no such folder; `io` where it cannot be opened.
     pub fn open(path: &Path) -> Result<Self> {
-        let opened = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
-            true => Ok(file),
-            false => Err(ErrorKind::NotADirectory.into()),
-        });
-        let file = opened.map_err(|error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => not_a_run(path),
-            _ => Fault::io(path, &error),
+        let opened = open(path, FOLDER.difference(OFlag::O_NOFOLLOW), Mode::empty());
+        let dir = opened.map_err(|error| match error {
+            Errno::ENOENT | Errno::ENOTDIR => not_a_run(path),
+            _ => Fault::io(path, &error.into()),
         })?;
         Ok(Self {
             path: path.to_owned(),
-            dir: Arc::new(file.into()),
+            dir: Arc::new(dir),
         })
     }
 
@@ -127,10 +131,9 @@ impl Folder {
             return Ok(Vec::new());
         };
         let io = |error: Errno| Fault::io(&self.path.join(folder), &error.into());
-        // Reading moves the place within a folder, which all that share the open one would see.
-        let own = openat(&dir, ".", FOLDER, Mode::empty()).map_err(io)?;
         let mut names = Vec::new();
-        for entry in Dir::from_fd(own).map_err(io)?.iter() {
+        let mut listed = Dir::openat(&dir, ".", OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty()).map_err(io)?;
+        for entry in listed.iter() {
             let entry = entry.map_err(io)?;
             let name = entry.file_name().to_string_lossy();
             if name != "." && name != ".." {
@@ -156,7 +159,7 @@ impl Folder {
     pub(super) fn append(&self, name: &Path) -> Result<File> {
         let flags = OFlag::O_RDWR | OFlag::O_APPEND | OFlag::O_CREAT;
         let path = self.path.join(name);
-        let file = self.open_file(name, flags)?.ok_or_else(|| gone(&path))?;
+        let file = self.open_file(name, flags)?.ok_or_else(|| absent(&path))?;
         let names = file.metadata().map_err(|error| Fault::io(&path, &error))?.nlink();
         if names > 1 {
             // Writing would change a file elsewhere as well, as that of a copy made with `cp -l`.
@@ -181,14 +184,14 @@ impl Folder {
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<()> {
         let path = self.path.join(name);
-        let (dir, last) = self.parent(name, true)?.ok_or_else(|| gone(&path))?;
+        let (dir, last) = self.parent(name, true)?.ok_or_else(|| absent(&path))?;
         let mut new = last.to_owned();
         new.push(".new");
         let remove = || unlinkat(&dir, new.as_os_str(), UnlinkatFlags::NoRemoveDir);
         // One may be left of a killed run. What is opened must be new: it could be a link.
         let _ = remove();
         let flags = FILE | OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
-        let written = openat(&dir, new.as_os_str(), flags, for_all())
+        let written = openat(&dir, new.as_os_str(), flags, NEW_FILE)
             .map_err(io::Error::from)
             .and_then(|new| {
                 let mut file = BufWriter::new(File::from(new));
@@ -226,7 +229,7 @@ impl Folder {
         let path = self.path.join(name);
         match self.folder(&parts(name)?, true)? {
             Some(_) => Ok(path),
-            None => Err(gone(&path)),
+            None => Err(absent(&path)),
         }
     }
 
@@ -259,7 +262,7 @@ impl Folder {
             return Ok(None);
         };
         let path = self.path.join(name);
-        let file = match openat(&dir, last, FILE | flags, for_all()) {
+        let file = match openat(&dir, last, FILE | flags, NEW_FILE) {
             Ok(file) => File::from(file),
             Err(Errno::ENOENT) => return Ok(None),
             Err(error) => return Err(refused(&dir, last, &path, error)),
@@ -287,7 +290,7 @@ impl Folder {
         for name in names {
             path.push(name);
             if make {
-                match mkdirat(&dir, *name, for_all() | Mode::S_IXUSR | Mode::S_IXGRP | Mode::S_IXOTH) {
+                match mkdirat(&dir, *name, NEW_FOLDER) {
                     Ok(()) | Err(Errno::EEXIST) => {}
                     Err(error) => return Err(Fault::io(&path, &error.into())),
                 }
@@ -304,7 +307,9 @@ impl Folder {
 
 /// Replaces a file that the user named. What leads to its folder is followed; a link in the file's own place is replaced.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let name = path.file_name().ok_or_else(|| outside(path))?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| Fault::usage(format!("`{}` is no name of a file", path.display())))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let folder = Folder::open(parent.unwrap_or(Path::new(".")))?;
     folder.replace(Path::new(name), |file| file.write_all(bytes))
@@ -317,11 +322,6 @@ fn parts(name: &Path) -> Result<Vec<&OsStr>> {
         _ => Err(outside(name)),
     });
     parts.collect()
-}
-
-/// Permissions of a new file: what the user's umask leaves of them.
-fn for_all() -> Mode {
-    Mode::from_bits_truncate(0o666)
 }
 
 fn kind(dir: &OwnedFd, name: &OsStr) -> nix::Result<SFlag> {
@@ -353,13 +353,13 @@ pub(super) fn not_a_run(folder: &Path) -> Fault {
         .hint("give a folder that `profiler run` made; it has a manifest.json")
 }
 
-/// Somebody removed the run's folder.
-fn gone(path: &Path) -> Fault {
+/// Nothing of that name is there, or somebody removed the run's folder.
+pub(super) fn absent(path: &Path) -> Fault {
     Fault::io(path, &Errno::ENOENT.into())
 }
 
 fn outside(name: &Path) -> Fault {
-    Fault::internal(format!("`{}` leads out of the run's folder", name.display()))
+    Fault::new(Kind::Io, format!("`{}` is no name within a run folder", name.display()))
 }
 
 /// `name.ext`, and from the second on `name-2.ext`.

@@ -1,12 +1,11 @@
 //! What a run found, read from its folder: finished, failed, killed, or still under way; whole, or as far as it can be read.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::folder::{Folder, not_a_run};
+use super::folder::{Folder, absent, not_a_run};
 use super::journal::{self, JOURNAL};
 use super::keeper::refusal;
 use super::lives::{Life, Lives};
@@ -195,9 +194,9 @@ impl Found {
         let path = folder.path().join(JOURNAL);
         let (mut clues, mut lives, mut damaged) = (Clues::default(), Lives::default(), Vec::new());
         let file = folder.file(JOURNAL);
-        let absent = matches!(file, Ok(None));
+        let is_absent = matches!(file, Ok(None));
         let read = file
-            .and_then(|file| file.ok_or_else(|| Fault::io(&path, &ErrorKind::NotFound.into())))
+            .and_then(|file| file.ok_or_else(|| absent(&path)))
             .and_then(|file| {
                 journal::lines(&file, &path, |number, entry| {
                     match entry {
@@ -234,7 +233,7 @@ impl Found {
                 .push("journal.jsonl is empty: nothing that happened is told".to_owned()),
             Ok(_) => {}
             Err(fault) => {
-                let what = match absent {
+                let what = match is_absent {
                     true => "journal.jsonl is not there".to_owned(),
                     false => format!("journal.jsonl cannot be read to its end ({})", fault.message),
                 };

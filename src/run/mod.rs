@@ -2,8 +2,9 @@
 //!
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal keeps it, listeners (the live view) show it.
 //! What was finished before a kill is answered from the journal by [`Run::replay`]. `begin` makes runs and takes them up
-//! again, `plan` tells what must be the same then, `keeper` writes the folder, `found` reads it. [`import`] reads what
-//! other tools left, [`export`] writes what they read, and `account` puts a run of ours into the same form.
+//! again, `plan` tells what must be the same then, `keeper` writes the folder, `found` reads it, and [`Folder`] opens every
+//! file in it. [`import`] reads what other tools left, [`export`] writes what they read, and `account` puts a run of ours into
+//! the same form.
 
 mod account;
 mod begin;

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::csv;
 use crate::experiment::Experiment;
+use crate::fault::Result;
 use crate::memory::{Breakdown, Footprint};
 use crate::run::{Folder, Found, FoundBoundary, account};
 
@@ -23,8 +24,11 @@ const ASKED: [&str; 7] = ["concurrency", "rate", "requests", "duration", "input"
 const ANSWERED: [&str; 6] = ["peak", "ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "seconds"];
 
 /// The tables of a run that have a row, the main one first: points; else loads, experiments, breakdowns; then those below `tables/`.
-#[must_use]
-pub fn sheets(found: &Found, folder: &Folder) -> Vec<Sheet> {
+///
+/// # Errors
+///
+/// `io` where what is below `tables/` cannot be read.
+pub fn sheets(found: &Found, folder: &Folder) -> Result<Vec<Sheet>> {
     let own = [
         ("points", points(found)),
         ("loads", loads(found)),
@@ -38,8 +42,8 @@ pub fn sheets(found: &Found, folder: &Folder) -> Vec<Sheet> {
             text: csv(&columns, &rows),
         })
         .collect();
-    sheets.extend(kept(folder));
-    sheets
+    sheets.append(&mut kept(folder)?);
+    Ok(sheets)
 }
 
 /// Columns in their order, and rows.
@@ -243,18 +247,18 @@ fn breakdowns(found: &Found) -> Rows {
 }
 
 /// The tables that the run left as CSV, by name.
-fn kept(folder: &Folder) -> Vec<Sheet> {
-    let sheets = folder
-        .names("tables")
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|file| {
-            let name = file.strip_suffix(".csv")?;
-            let text = String::from_utf8(folder.read(format!("tables/{file}")).ok()??).ok()?;
-            Some(Sheet {
+fn kept(folder: &Folder) -> Result<Vec<Sheet>> {
+    let mut sheets = Vec::new();
+    for file in folder.names("tables")? {
+        let Some(name) = file.strip_suffix(".csv") else {
+            continue;
+        };
+        if let Some(bytes) = folder.read(format!("tables/{file}"))? {
+            sheets.push(Sheet {
                 name: format!("tables/{name}"),
-                text,
-            })
-        });
-    sheets.collect()
+                text: String::from_utf8_lossy(&bytes).into_owned(),
+            });
+        }
+    }
+    Ok(sheets)
 }
