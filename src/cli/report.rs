@@ -1,6 +1,8 @@
 //! `profiler report`: makes the page of a run, or of several, and files of its pictures.
 
-use std::path::{Path, PathBuf};
+use std::fs::create_dir_all;
+use std::io::Write as _;
+use std::path::{Path, PathBuf, absolute};
 
 use serde_json::json;
 
@@ -58,18 +60,23 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         (None, _) => Some(PathBuf::from(PAGE)),
     };
     if let Some(page) = &page {
-        write(page, html::page(&stories, &together)?.as_bytes(), "--html FILE")?;
+        write(page, html::page(&stories, &together)?.as_bytes(), "--html FILE", args)?;
     }
     let mut drawn = [Vec::new(), Vec::new()];
     for (name, plot, simulated) in &pictures {
         if let Some(folder) = &args.svg {
             let path = folder.join(format!("{name}.svg"));
-            write(&path, hide(&plot::file(plot, *simulated)).as_bytes(), "--svg FOLDER")?;
+            write(
+                &path,
+                hide(&plot::file(plot, *simulated)).as_bytes(),
+                "--svg FOLDER",
+                args,
+            )?;
             drawn[0].push(path);
         }
         if let Some(folder) = &args.png {
             let path = folder.join(format!("{name}.png"));
-            write(&path, &plot::png(plot, *simulated, SHARP)?, "--png FOLDER")?;
+            write(&path, &plot::png(plot, *simulated, SHARP)?, "--png FOLDER", args)?;
             drawn[1].push(path);
         }
     }
@@ -108,7 +115,7 @@ pub(super) fn of_run(folder: &Path) -> Result<PathBuf> {
 
 /// The page of a run, where it has one.
 pub(super) fn page_of(folder: &Path) -> Option<PathBuf> {
-    let has = Folder::open(folder).is_ok_and(|folder| folder.has(PAGE));
+    let has = Folder::open(folder).is_ok_and(|folder| folder.has_file(PAGE));
     has.then(|| folder.join(PAGE))
 }
 
@@ -136,15 +143,24 @@ fn pictures<'a>(stories: &'a [Story], together: &'a [Part]) -> Vec<(String, &'a 
         .collect()
 }
 
-fn write(path: &Path, bytes: &[u8], option: &str) -> Result<()> {
-    let written = match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => std::fs::create_dir_all(parent).map_err(|error| Fault::io(parent, &error)),
-        None => Ok(()),
+/// Writes a file that the user named. Below the folder of a run no link is followed.
+fn write(path: &Path, bytes: &[u8], option: &str, args: &Args) -> Result<()> {
+    let below = args.folders.iter().find_map(|folder| {
+        let path = absolute(path).ok()?;
+        Some((path.strip_prefix(absolute(folder).ok()?).ok()?.to_owned(), folder))
+    });
+    let written = match below {
+        Some((name, folder)) => {
+            Folder::open(folder).and_then(|folder| folder.replace(&name, |file| file.write_all(bytes)))
+        }
+        None => match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => create_dir_all(parent).map_err(|error| Fault::io(parent, &error)),
+            None => Ok(()),
+        }
+        .and_then(|()| replace(path, bytes)),
     };
-    written
-        .and_then(|()| replace(path, bytes))
-        .map_err(|fault| match fault.kind {
-            Kind::Io => fault.hint(format!("choose another place with {option}")),
-            _ => fault,
-        })
+    written.map_err(|fault| match fault.kind {
+        Kind::Io if fault.hint.is_none() => fault.hint(format!("choose another place with {option}")),
+        _ => fault,
+    })
 }

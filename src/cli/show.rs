@@ -41,12 +41,13 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let folder = Folder::open(&args.path)?;
     let found = Found::of(&folder)?;
     if let Some(name) = &args.csv {
-        let sheet = chosen(export::sheets(&found, &folder)?, name)?;
+        let mut missing = found.missing.clone();
+        let sheets = export::sheets(&found, &folder, &mut missing);
         // What is missing must not look like what was never there.
-        found
-            .missing
-            .iter()
-            .for_each(|note| program.terminal.say(&format!("missing: {note}")));
+        for note in &missing {
+            program.terminal.say(&format!("missing: {note}"));
+        }
+        let sheet = chosen(sheets, name)?;
         program.terminal.print(hide(&sheet.text).trim_end_matches('\n'))?;
         return Ok(0);
     }

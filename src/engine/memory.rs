@@ -1,5 +1,6 @@
 //! Memory of an engine while it runs: what is looked at, and what a probe and a script are told of it.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -192,9 +193,10 @@ impl Engine {
             // What was late, lost or failed belongs to the figures.
             let mut kept = json!(usage);
             kept["sampling"] = json!(record.health);
+            let name = format!("{name}.usage.json");
             self.context
                 .run
-                .write_json("memory", &format!("{name}.usage.json"), &kept)?;
+                .write("memory", &name, |file| writeln!(file, "{kept:#}"))?;
         }
         Ok(())
     }

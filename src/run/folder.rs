@@ -1,12 +1,13 @@
-//! A run's folder: the one door to the files in it, and how a new one is made.
+//! A run's folder: how the files in it are opened, and how a new one is made.
 //!
 //! A run folder may come from a stranger. So every file is opened relative to the open folder, one part of its name after the other, and no
 //! symbolic link is followed on the way: it could lead to a file of the user, to be read or overwritten there. Only regular files are opened,
-//! as a pipe would wait for ever and a device need not end. The path of the folder itself is the user's own word, and may be a link.
+//! as a pipe would wait for ever and a device need not end; a file of a few bytes can claim any length, so what is read has a limit. The path
+//! of the folder itself is the user's own word, and may be a link.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
+use std::io::{self, BufRead, BufWriter, ErrorKind, Read as _, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -33,6 +34,12 @@ const FILE: OFlag = OFlag::O_NOFOLLOW
     .union(OFlag::O_NONBLOCK)
     .union(OFlag::O_NOCTTY)
     .union(OFlag::O_CLOEXEC);
+
+/// Bytes of a file that is read whole, at most: an hour of 8 GPUs at 100 Hz comes to a tenth of it.
+const LARGEST: u64 = 512 << 20;
+
+/// Bytes of a line, at most: a script's strings have up to 64 MiB, and JSON writes some characters as six.
+const LONGEST_LINE: u64 = 512 << 20;
 
 /// Permissions of what is made, of which the user's umask takes away.
 const NEW_FILE: Mode = Mode::from_bits_truncate(0o666);
@@ -108,17 +115,19 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// As [`Folder::file`].
+    /// As [`Folder::file`], and `io` for more than 512 MiB.
     pub fn read(&self, name: impl AsRef<Path>) -> Result<Option<Vec<u8>>> {
         let name = name.as_ref();
-        let Some(mut file) = self.file(name)? else {
+        let Some(file) = self.file(name)? else {
             return Ok(None);
         };
-        let mut bytes = Vec::new();
-        match file.read_to_end(&mut bytes) {
-            Ok(_) => Ok(Some(bytes)),
-            Err(error) => Err(Fault::io(&self.path.join(name), &error)),
+        let io = |error: io::Error| Fault::io(&self.path.join(name), &error);
+        if file.metadata().map_err(io)?.len() > LARGEST {
+            return Err(io(too_large("the file", LARGEST)));
         }
+        let mut bytes = Vec::new();
+        file.take(LARGEST).read_to_end(&mut bytes).map_err(io)?;
+        Ok(Some(bytes))
     }
 
     /// The names in a folder within, sorted; none where it is not there.
@@ -144,11 +153,15 @@ impl Folder {
         Ok(names)
     }
 
-    /// Whether a file or a folder of that name is there. A link is neither.
+    /// Whether a regular file of that name is there.
     #[must_use]
-    pub fn has(&self, name: impl AsRef<Path>) -> bool {
-        let kind = self.kind(name.as_ref());
-        kind.is_ok_and(|kind| kind == Some(SFlag::S_IFREG) || kind == Some(SFlag::S_IFDIR))
+    pub fn has_file(&self, name: impl AsRef<Path>) -> bool {
+        self.kind(name.as_ref()).is_ok_and(|kind| kind == Some(SFlag::S_IFREG))
+    }
+
+    /// Whether anything of that name is there.
+    pub(super) fn has(&self, name: &str) -> bool {
+        !matches!(self.kind(name.as_ref()), Ok(None))
     }
 
     /// Opens a file to read it and to write at its end. It is made where it is not there, and so are the folders above it.
@@ -178,7 +191,7 @@ impl Folder {
     /// # Errors
     ///
     /// `io` and `missing` when it cannot be written.
-    pub(super) fn replace(
+    pub(crate) fn replace(
         &self,
         name: &Path,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
@@ -315,13 +328,30 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     folder.replace(Path::new(name), |file| file.write_all(bytes))
 }
 
+/// Reads the next line with its end, as [`BufRead::read_until`] does, but of no more than 512 MiB.
+pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    let length = reader.take(LONGEST_LINE).read_until(b'\n', line)?;
+    match length as u64 {
+        LONGEST_LINE => Err(too_large("a line", LONGEST_LINE)),
+        _ => Ok(length),
+    }
+}
+
+fn too_large(what: &str, most: u64) -> io::Error {
+    io::Error::other(format!("{what} has more than {} MiB", most >> 20))
+}
+
 /// The parts of a name, which must stay within the folder.
 fn parts(name: &Path) -> Result<Vec<&OsStr>> {
-    let parts = name.components().map(|part| match part {
-        Component::Normal(part) => Ok(part),
-        _ => Err(outside(name)),
-    });
-    parts.collect()
+    let mut parts = Vec::new();
+    for part in name.components() {
+        match part {
+            Component::Normal(part) => parts.push(part),
+            Component::CurDir => {}
+            _ => return Err(outside(name)),
+        }
+    }
+    Ok(parts)
 }
 
 fn kind(dir: &OwnedFd, name: &OsStr) -> nix::Result<SFlag> {
@@ -359,7 +389,7 @@ pub(super) fn absent(path: &Path) -> Fault {
 }
 
 fn outside(name: &Path) -> Fault {
-    Fault::new(Kind::Io, format!("`{}` is no name within a run folder", name.display()))
+    Fault::usage(format!("`{}` is no name within a run folder", name.display()))
 }
 
 /// `name.ext`, and from the second on `name-2.ext`.
@@ -422,7 +452,7 @@ mod tests {
             for result in use_it(&folder, name) {
                 let fault = result.unwrap_err();
                 assert!(fault.message.contains("is a symbolic link"), "{name}: {fault}");
-                assert!(!folder.has(name));
+                assert!(!folder.has_file(name));
             }
         }
         for name in ["files", "logs/up", "dangling"] {

@@ -247,7 +247,11 @@ impl Found {
 
     /// Takes from `result.json` what the journal should have told; gives the document.
     fn recall(&mut self, folder: &Folder) -> Value {
-        let text = folder.read("result.json").ok().flatten().unwrap_or_default();
+        let text = folder.read("result.json").unwrap_or_else(|fault| {
+            self.missing.push(fault.message);
+            None
+        });
+        let text = text.unwrap_or_default();
         let document: Value = serde_json::from_slice(&text).unwrap_or_default();
         if self.result.is_none() && self.fault.is_none() {
             let told = |key: &str| document.get(key).filter(|value| !value.is_null()).cloned();

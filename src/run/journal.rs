@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Event, Folder, clock, secrets};
+use super::folder::{Folder, read_line};
+use super::{Event, clock, secrets};
 use crate::fault::{Fault, Kind, Result};
 
 /// The journal's name in a run's folder.
@@ -157,7 +158,7 @@ pub(super) fn lines(
     let (mut whole, mut number, mut line) = (0, 0, Vec::new());
     loop {
         line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(io)?;
+        let length = read_line(&mut reader, &mut line).map_err(io)?;
         if line.last() != Some(&b'\n') {
             return Ok(Extent {
                 whole,

@@ -99,11 +99,7 @@ impl Keeper {
             Some(_) => return Err(refusal(&[format!("the module `{name}` has changed")])),
             None => {}
         }
-        let parts = Path::new(name).components();
-        // A name may have what leads elsewhere: `/`, `..`.
-        let plain = parts.filter(|part| matches!(part, Component::Normal(_)));
-        let file = Path::new("modules").join(plain.collect::<PathBuf>());
-        self.folder.replace_text(&file, text)?;
+        self.folder.replace_text(&module_file(name), text)?;
         state.manifest.modules.insert(name.to_owned(), sha256.to_owned());
         state.stale = true;
         self.refresh(&mut state)
@@ -132,6 +128,13 @@ impl Keeper {
     }
 }
 
+/// Where the text of a module is kept. Its name may have what leads elsewhere: `/`, `..`.
+fn module_file(name: &str) -> PathBuf {
+    let parts = Path::new(name).components();
+    let plain = parts.filter(|part| matches!(part, Component::Normal(_)));
+    Path::new("modules").join(plain.collect::<PathBuf>())
+}
+
 /// Why a run is not taken up again.
 pub(super) fn refusal(differences: &[String]) -> Fault {
     Fault::usage(format!(
@@ -139,4 +142,14 @@ pub(super) fn refusal(differences: &[String]) -> Fault {
         differences.join("; ")
     ))
     .hint("resume it with what it was begun with, or begin a new run")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_stay_below_their_folder() {
+        assert_eq!(module_file("/abs/../lib/a.rhai"), Path::new("modules/abs/lib/a.rhai"));
+    }
 }

@@ -35,7 +35,7 @@ mod tally;
 pub use direction::Direction;
 pub use event::Event;
 pub use folder::Folder;
-pub(crate) use folder::replace;
+pub(crate) use folder::{read_line, replace};
 pub use found::{Found, FoundBoundary};
 pub use lives::{Asked, Life};
 pub use manifest::{Machine, Manifest, SCHEMA, Script};
@@ -196,7 +196,14 @@ impl Run {
                 "give one as a load names it, such as `timeline.file`, or one of `tables/`",
             )
         };
-        let bytes = folder.read(file).map_err(|_| elsewhere())?.ok_or_else(elsewhere)?;
+        // `keep_table` gives the path with that of the folder.
+        let inside = Path::new(file);
+        let inside = inside.strip_prefix(folder.path()).unwrap_or(inside);
+        let bytes = match folder.read(inside) {
+            Ok(Some(bytes)) => bytes,
+            Err(fault) if fault.kind != Kind::Usage => return Err(fault),
+            _ => return Err(elsewhere()),
+        };
         let broken = |why: String| Fault::new(Kind::Io, format!("`{file}` is no table: {why}"));
         let text = String::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
         import::table(&text).map_err(broken)

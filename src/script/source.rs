@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -116,7 +117,9 @@ pub fn module_hash(main: &Main, name: &str) -> Option<String> {
 /// Reads a script's text, within bounds.
 pub(crate) fn read(path: &Path) -> Result<String> {
     let io = |error: std::io::Error| Fault::io(path, &error);
-    let file = File::open(path).map_err(io)?;
+    // Opening a pipe must not wait for its other end.
+    let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
+    let file = File::options().read(true).custom_flags(flags).open(path).map_err(io)?;
     if !file.metadata().map_err(io)?.is_file() {
         return Err(Fault::usage(format!("`{}` is not a file", path.display())));
     }

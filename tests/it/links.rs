@@ -1,6 +1,6 @@
 //! Run folders of strangers: no link in them is followed, to write or to read.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -137,13 +137,15 @@ fn what_files_of_a_run_lead_to_is_shown_nowhere() {
     const SECRET: &str = "SECRET-HOST-FILE-7731";
     let temp = temp();
     let secret = temp.path().join("secret.txt");
-    // Lines of every kind of file, so that whoever reads them has something to show.
-    let lines = format!("from_s,to_s,phase,looks,total,{SECRET}\n0,1,ready,1,2,2\n{{\"{SECRET}\": 1}}\n");
-    fs::write(&secret, lines.repeat(20)).unwrap();
     let mut tried = 0;
     for run in ["vllm-sweep", "vllm-breakdown"] {
         for name in files(&copy_run(run, &temp.path().join("run"))) {
             let sent = copy_run(run, &temp.path().join("run"));
+            // The file itself with other words in it, so that whoever reads it has something to show.
+            let text = fs::read_to_string(sent.join(&name)).unwrap();
+            let words = ["GPU-", "Qwen", "vllm", "kv_pool", "request_throughput"];
+            let text = words.iter().fold(text, |text, word| text.replace(word, SECRET));
+            fs::write(&secret, text).unwrap();
             fs::remove_file(sent.join(&name)).unwrap();
             symlink(&secret, sent.join(&name)).unwrap();
             for args in [
@@ -163,28 +165,67 @@ fn what_files_of_a_run_lead_to_is_shown_nowhere() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_at_once() {
+fn what_is_endless_is_refused_at_once() {
     let temp = temp();
-    for name in [
-        "journal.jsonl",
-        "manifest.json",
-        "result.json",
-        "memory/engine-1.csv",
-        "tables/throughput.csv",
-    ] {
-        let endless = |path: &Path| symlink("/dev/zero", path).unwrap();
-        let pipe = |path: &Path| nix::unistd::mkfifo(path, Mode::S_IRWXU).unwrap();
-        for make in [&endless as &dyn Fn(&Path), &pipe] {
+    let link = |path: &Path| symlink("/dev/zero", path).unwrap();
+    let pipe = |path: &Path| nix::unistd::mkfifo(path, Mode::S_IRWXU).unwrap();
+    // It takes no room on the disk, and none in an archive.
+    let sparse = |path: &Path| File::create(path).unwrap().set_len(1 << 40).unwrap();
+    let kinds = [
+        (&link as &dyn Fn(&Path), "is a symbolic link"),
+        (&pipe, "is not a regular file"),
+        (&sparse, "has more than 512 MiB"),
+    ];
+    for name in ["journal.jsonl", "manifest.json", "memory/engine-1.csv"] {
+        for (make, why) in kinds {
             let sent = copy_run("vllm-sweep", &temp.path().join("run"));
             fs::remove_file(sent.join(name)).unwrap();
             make(&sent.join(name));
-            for command in ["show", "report"] {
-                // A run whose manifest is lost is still told; that it ends, and is no panic, is the point.
-                let outcome = Profiler::new().arg(command).arg(&sent).run();
-                assert!(matches!(outcome.code, Some(0 | 1)), "{name}: {}", outcome.stderr);
-            }
+            Profiler::new().arg("report").arg(&sent).run().success();
+            let shown = Profiler::new().arg("show").arg(&sent).run().success().stdout;
+            let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(shown.contains(why), "{name}: {why}: {shown}");
         }
     }
+}
+
+#[test]
+fn a_report_below_its_run_goes_through_no_link() {
+    let stranger = Stranger::new();
+    symlink(stranger.path("home"), stranger.path("sent/pictures")).unwrap();
+    for option in ["--svg", "--png", "--html"] {
+        let to = if option == "--html" {
+            "sent/pictures/page.html"
+        } else {
+            "./sent/pictures"
+        };
+        let outcome = stranger.profiler(&["report", "sent", option, to]).code(1);
+        outcome.stderr("`sent/pictures` is a symbolic link");
+        assert_eq!(stranger.home(), [""; 0], "{option}");
+    }
+    // Elsewhere, what leads to a folder is the user's own.
+    symlink(stranger.path("home"), stranger.path("mine")).unwrap();
+    stranger
+        .profiler(&["report", "sent", "--html", "mine/page.html"])
+        .success();
+    assert_eq!(stranger.home(), ["page.html"]);
+}
+
+#[test]
+fn a_table_that_is_a_link_hides_no_other() {
+    let temp = temp();
+    let run = copy_run("vllm-sweep", &temp.path().join("run"));
+    symlink("/etc/hostname", run.join("tables/other.csv")).unwrap();
+    let show = |table: &str| {
+        Profiler::new()
+            .arg("show")
+            .arg(&run)
+            .arg(format!("--csv={table}"))
+            .run()
+    };
+    let words = "other.csv` is a symbolic link";
+    show("tables/throughput").success().stdout("concurrency").stderr(words);
+    show("tables/other").code(2).stderr(words);
 }
 
 #[test]

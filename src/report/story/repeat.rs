@@ -65,7 +65,7 @@ fn own_file(source: &Source) -> Option<String> {
     let path = &source.found.manifest.script.path;
     // Shipped scripts go by a bare name.
     let file = path.contains('/') || path.ends_with(".rhai");
-    let kept = source.folder.has("script.rhai");
+    let kept = source.folder.has_file("script.rhai");
     (file && kept).then(|| {
         format!("the commands need the file `{path}`; the run's folder keeps its text as `script.rhai`, and what it imports below `modules/`")
     })

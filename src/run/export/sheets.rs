@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::csv;
 use crate::experiment::Experiment;
-use crate::fault::Result;
+use crate::fault::Fault;
 use crate::memory::{Breakdown, Footprint};
 use crate::run::{Folder, Found, FoundBoundary, account};
 
@@ -24,11 +24,8 @@ const ASKED: [&str; 7] = ["concurrency", "rate", "requests", "duration", "input"
 const ANSWERED: [&str; 6] = ["peak", "ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "seconds"];
 
 /// The tables of a run that have a row, the main one first: points; else loads, experiments, breakdowns; then those below `tables/`.
-///
-/// # Errors
-///
-/// `io` where what is below `tables/` cannot be read.
-pub fn sheets(found: &Found, folder: &Folder) -> Result<Vec<Sheet>> {
+/// What cannot be read of these is added to `missing`.
+pub fn sheets(found: &Found, folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
     let own = [
         ("points", points(found)),
         ("loads", loads(found)),
@@ -42,8 +39,8 @@ pub fn sheets(found: &Found, folder: &Folder) -> Result<Vec<Sheet>> {
             text: csv(&columns, &rows),
         })
         .collect();
-    sheets.append(&mut kept(folder)?);
-    Ok(sheets)
+    sheets.append(&mut kept(folder, missing));
+    sheets
 }
 
 /// Columns in their order, and rows.
@@ -247,18 +244,16 @@ fn breakdowns(found: &Found) -> Rows {
 }
 
 /// The tables that the run left as CSV, by name.
-fn kept(folder: &Folder) -> Result<Vec<Sheet>> {
-    let mut sheets = Vec::new();
-    for file in folder.names("tables")? {
-        let Some(name) = file.strip_suffix(".csv") else {
-            continue;
-        };
-        if let Some(bytes) = folder.read(format!("tables/{file}"))? {
-            sheets.push(Sheet {
-                name: format!("tables/{name}"),
-                text: String::from_utf8_lossy(&bytes).into_owned(),
-            });
-        }
-    }
-    Ok(sheets)
+fn kept(folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
+    let mut told = |fault: Fault| missing.push(fault.message);
+    let files = folder.names("tables").map_err(&mut told).unwrap_or_default();
+    let sheets = files.iter().filter_map(|file| {
+        let name = file.strip_suffix(".csv")?;
+        let bytes = folder.read(format!("tables/{file}")).map_err(&mut told).ok()??;
+        Some(Sheet {
+            name: format!("tables/{name}"),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        })
+    });
+    sheets.collect()
 }

@@ -125,6 +125,8 @@ impl<'a> Files<'a> {
         match file {
             Ok(Some(file)) => return Some(file),
             Ok(None) => self.absent.push(name.to_owned()),
+            // All files below a link fail alike.
+            Err(fault) if self.broken.contains(&fault.message) => {}
             Err(fault) => self.broken.push(fault.message),
         }
         None

@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader};
 
 use serde::Deserialize;
 
+use crate::run::read_line;
+
 /// Requests whose gaps are read, about.
 const GAPPED: u64 = 2000;
 
@@ -69,7 +71,7 @@ fn of(mut lines: impl BufRead, bytes: u64) -> std::io::Result<Requests> {
     let mut number: u64 = 0;
     loop {
         text.clear();
-        if lines.read_until(b'\n', &mut text)? == 0 {
+        if read_line(&mut lines, &mut text)? == 0 {
             break;
         }
         if number == 0 {
