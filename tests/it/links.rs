@@ -212,6 +212,34 @@ fn a_report_below_its_run_goes_through_no_link() {
 }
 
 #[test]
+fn a_script_reads_its_tables_by_any_of_their_names_and_nothing_else() {
+    let script = r#"
+        let path = keep_table("t", ["a"], [#{ a: 1 }]);
+        let outside = ["../mine.csv", "tables/../../mine.csv", "/etc/passwd", "tables/none.csv"];
+        let refused = outside.map(|name| { let kind = ""; try { read_table(name); } catch (fault) { kind = fault.kind; } kind });
+        [[path, "tables/t.csv", "./tables/t.csv"].map(|name| read_table(name)), refused]
+    "#;
+    for out in ["out", "./out", "/absolute/out"] {
+        let profiler = Profiler::new().file("main.rhai", script).file("mine.csv", "a\n1\n");
+        let out = match out.strip_prefix('/') {
+            Some(out) => profiler.folder().join(out),
+            None => PathBuf::from(out),
+        };
+        let outcome = profiler
+            .args(["run", "main.rhai", "--json", "--out"])
+            .arg(out)
+            .run()
+            .success();
+        let row = json!([{ "a": 1 }]);
+        let refused = json!("not_allowed");
+        assert_eq!(
+            outcome.json()["result"],
+            json!([[row, row, row], [refused, refused, refused, refused]])
+        );
+    }
+}
+
+#[test]
 fn a_table_that_is_a_link_hides_no_other() {
     let temp = temp();
     let run = copy_run("vllm-sweep", &temp.path().join("run"));
