@@ -2,7 +2,7 @@
 
 use std::fs::create_dir_all;
 use std::io::Write as _;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Component, Path, PathBuf, absolute};
 
 use serde_json::json;
 
@@ -147,7 +147,9 @@ fn pictures<'a>(stories: &'a [Story], together: &'a [Part]) -> Vec<(String, &'a 
 fn write(path: &Path, bytes: &[u8], option: &str, args: &Args) -> Result<()> {
     let below = args.folders.iter().find_map(|folder| {
         let path = absolute(path).ok()?;
-        Some((path.strip_prefix(absolute(folder).ok()?).ok()?.to_owned(), folder))
+        let inside = path.strip_prefix(absolute(folder).ok()?).ok()?;
+        let leaves = inside.components().any(|part| part == Component::ParentDir);
+        (!leaves && inside != Path::new("")).then(|| (inside.to_owned(), folder))
     });
     let written = match below {
         Some((name, folder)) => {
