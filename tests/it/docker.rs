@@ -71,7 +71,9 @@ async fn a_container_is_started_seen_and_removed() {
     assert_eq!(inspect(r#"{{index .Config.Labels "profiler.run"}}"#), context.run.id());
 
     let pids = service.pids().await.unwrap();
-    assert!(!pids.is_empty() && pids.iter().all(|&pid| lives(pid)), "{pids:?}");
+    // Those of the shell's `sleep` come and go.
+    let first = inspect("{{.State.Pid}}").parse().unwrap();
+    assert!(pids.contains(&first) && lives(first), "{first} in {pids:?}");
     let cgroup = service.cgroup().await.unwrap().unwrap();
     assert!(cgroup.join("memory.current").exists() || cgroup.join("memory.usage_in_bytes").exists());
 
