@@ -12,7 +12,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::report::html::{self, Anchors};
 use crate::report::plot::{self, Plot};
 use crate::report::story::{self, Part, Story};
-use crate::run::{Folder, SCHEMA, hide, replace};
+use crate::run::{Folder, SCHEMA, hide};
 
 /// The page within a run's folder, and of several runs in the folder of the caller.
 const PAGE: &str = "report.html";
@@ -108,15 +108,14 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 ///
 /// `io` and `missing` when the folder cannot be read, or the page not be written.
 pub(super) fn of_run(folder: &Path) -> Result<PathBuf> {
-    let page = folder.join(PAGE);
-    replace(&page, html::page(&[story::tell(folder)?], &[])?.as_bytes())?;
-    Ok(page)
+    let page = html::page(&[story::tell(folder)?], &[])?;
+    Folder::open(folder)?.replace(Path::new(PAGE), |file| file.write_all(page.as_bytes()))?;
+    Ok(folder.join(PAGE))
 }
 
 /// The page of a run, where it has one.
-pub(super) fn page_of(folder: &Path) -> Option<PathBuf> {
-    let has = Folder::open(folder).is_ok_and(|folder| folder.has_file(PAGE));
-    has.then(|| folder.join(PAGE))
+pub(super) fn page_of(folder: &Folder) -> Option<PathBuf> {
+    folder.has_file(PAGE).then(|| folder.path().join(PAGE))
 }
 
 /// Every picture with the name of its file, and whether it is of a simulated run.
@@ -151,17 +150,21 @@ fn write(path: &Path, bytes: &[u8], option: &str, args: &Args) -> Result<()> {
         let leaves = inside.components().any(|part| part == Component::ParentDir);
         (!leaves && inside != Path::new("")).then(|| (inside.to_owned(), folder))
     });
-    let written = match below {
-        Some((name, folder)) => {
-            Folder::open(folder).and_then(|folder| folder.replace(&name, |file| file.write_all(bytes)))
-        }
-        None => match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => create_dir_all(parent).map_err(|error| Fault::io(parent, &error)),
-            None => Ok(()),
-        }
-        .and_then(|()| replace(path, bytes)),
+    let written = || {
+        let (folder, name) = match below {
+            Some((name, folder)) => (folder.as_path(), name),
+            None => {
+                let name = path.file_name().map(PathBuf::from);
+                let name = name.ok_or_else(|| Fault::usage(format!("`{}` is no name of a file", path.display())))?;
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                let parent = parent.unwrap_or(Path::new("."));
+                create_dir_all(parent).map_err(|error| Fault::io(parent, &error))?;
+                (parent, name)
+            }
+        };
+        Folder::open(folder)?.replace(&name, |file| file.write_all(bytes))
     };
-    written.map_err(|fault| match fault.kind {
+    written().map_err(|fault| match fault.kind {
         Kind::Io if fault.hint.is_none() => fault.hint(format!("choose another place with {option}")),
         _ => fault,
     })

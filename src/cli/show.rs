@@ -54,7 +54,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     match args.json {
         true => {
             let mut document = found.everything();
-            document["html"] = json!(page_of(&args.path));
+            document["html"] = json!(page_of(&folder));
             program.terminal.print(&hide(&pretty(&document)?))?;
         }
         false => print(&found, Some(&folder), program)?,
@@ -151,15 +151,15 @@ fn print(found: &Found, folder: Option<&Folder>, program: &Program) -> Result<()
         let lines = warnings.iter().map(|one| format!("  {}", one.sentence()));
         parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
-    parts.extend(folder.map(|folder| at_page(folder.path())));
+    parts.extend(folder.map(at_page));
     program.terminal.tell(&hide(&parts.join("\n\n")))
 }
 
 /// Where the page of the run is, or how to make it.
-fn at_page(folder: &Path) -> String {
+fn at_page(folder: &Folder) -> String {
     match page_of(folder) {
         Some(page) => format!("report: {}", page.display()),
-        None => format!("report: none yet; profiler report {} makes it", folder.display()),
+        None => format!("report: none yet; profiler report {} makes it", folder.path().display()),
     }
 }
 

@@ -19,7 +19,7 @@ impl Run {
     ///
     /// `usage` for a name that leads elsewhere; `io` and `missing` when it cannot be written.
     pub fn write_file(&self, name: &str, text: &str) -> Result<Option<PathBuf>> {
-        let Some((folder, file)) = self.place(name)? else {
+        let Some((folder, file)) = self.script_file(name)? else {
             return Ok(None);
         };
         folder.replace_text(&file, &hide(text))?;
@@ -33,7 +33,7 @@ impl Run {
     ///
     /// As [`Run::write_file`].
     pub fn append_file(&self, name: &str, text: &str) -> Result<Option<PathBuf>> {
-        let Some((folder, file)) = self.place(name)? else {
+        let Some((folder, file)) = self.script_file(name)? else {
             return Ok(None);
         };
         let path = folder.path().join(&file);
@@ -53,7 +53,7 @@ impl Run {
     }
 
     /// The run's folder and the file's name in it.
-    fn place(&self, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
+    fn script_file(&self, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
         let inside = Path::new(name);
         let plain =
             |part: Component<'_>| matches!(part, Component::Normal(name) if !name.as_encoded_bytes().starts_with(b"."));

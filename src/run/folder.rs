@@ -35,11 +35,9 @@ const FILE: OFlag = OFlag::O_NOFOLLOW
     .union(OFlag::O_NOCTTY)
     .union(OFlag::O_CLOEXEC);
 
-/// Bytes of a file that is read whole, at most: an hour of 8 GPUs at 100 Hz comes to a tenth of it.
+/// Bytes that are read at once, of a file or of a line, at most. An hour of 8 GPUs at 100 Hz comes to a tenth of it; a script's strings have up to
+/// 64 MiB, and JSON writes some characters as six.
 const LARGEST: u64 = 512 << 20;
-
-/// Bytes of a line, at most: a script's strings have up to 64 MiB, and JSON writes some characters as six.
-const LONGEST_LINE: u64 = 512 << 20;
 
 /// Permissions of what is made, of which the user's umask takes away.
 const NEW_FILE: Mode = Mode::from_bits_truncate(0o666);
@@ -123,7 +121,7 @@ impl Folder {
         };
         let io = |error: io::Error| Fault::io(&self.path.join(name), &error);
         if file.metadata().map_err(io)?.len() > LARGEST {
-            return Err(io(too_large("the file", LARGEST)));
+            return Err(io(too_large("the file")));
         }
         let mut bytes = Vec::new();
         file.take(LARGEST).read_to_end(&mut bytes).map_err(io)?;
@@ -282,10 +280,7 @@ impl Folder {
         };
         match file.metadata() {
             Ok(data) if data.is_file() => Ok(Some(file)),
-            Ok(_) => Err(Fault::new(
-                Kind::Io,
-                format!("`{}` is not a regular file", path.display()),
-            )),
+            Ok(_) => Err(irregular(&path)),
             Err(error) => Err(Fault::io(&path, &error)),
         }
     }
@@ -318,27 +313,21 @@ impl Folder {
     }
 }
 
-/// Replaces a file that the user named. What leads to its folder is followed; a link in the file's own place is replaced.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let name = path
-        .file_name()
-        .ok_or_else(|| Fault::usage(format!("`{}` is no name of a file", path.display())))?;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let folder = Folder::open(parent.unwrap_or(Path::new(".")))?;
-    folder.replace(Path::new(name), |file| file.write_all(bytes))
-}
-
 /// Reads the next line with its end, as [`BufRead::read_until`] does, but of no more than 512 MiB.
 pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
-    let length = reader.take(LONGEST_LINE).read_until(b'\n', line)?;
+    let length = reader.take(LARGEST).read_until(b'\n', line)?;
     match length as u64 {
-        LONGEST_LINE => Err(too_large("a line", LONGEST_LINE)),
+        LARGEST => Err(too_large("a line")),
         _ => Ok(length),
     }
 }
 
-fn too_large(what: &str, most: u64) -> io::Error {
-    io::Error::other(format!("{what} has more than {} MiB", most >> 20))
+fn too_large(what: &str) -> io::Error {
+    io::Error::other(format!("{what} has more than {} MiB", LARGEST >> 20))
+}
+
+fn irregular(path: &Path) -> Fault {
+    Fault::new(Kind::Io, format!("`{}` is not a regular file", path.display()))
 }
 
 /// The parts of a name, which must stay within the folder.
@@ -370,9 +359,7 @@ fn refused(dir: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> Fault {
             ),
         )
         .hint("put what it leads to in its place, if the folder is yours; `profiler` makes no links there"),
-        Ok(kind) if kind != SFlag::S_IFREG && kind != SFlag::S_IFDIR => {
-            Fault::new(Kind::Io, format!("`{}` is not a regular file", path.display()))
-        }
+        Ok(kind) if kind != SFlag::S_IFREG && kind != SFlag::S_IFDIR => irregular(path),
         _ => Fault::io(path, &error.into()),
     }
 }

@@ -35,7 +35,7 @@ mod tally;
 pub use direction::Direction;
 pub use event::Event;
 pub use folder::Folder;
-pub(crate) use folder::{read_line, replace};
+pub(crate) use folder::read_line;
 pub use found::{Found, FoundBoundary};
 pub use lives::{Asked, Life};
 pub use manifest::{Machine, Manifest, SCHEMA, Script};
@@ -114,10 +114,11 @@ impl Run {
     ///
     /// `io` and `missing` when it cannot be opened.
     pub fn append(&self, subfolder: &str, name: &str) -> Result<Option<(PathBuf, File)>> {
-        let Some(keeper) = &self.keeper else { return Ok(None) };
-        let name = keeper.name(subfolder, name)?;
-        let file = keeper.folder.append(&name)?;
-        Ok(Some((keeper.folder.path().join(name), file)))
+        let Some((folder, name)) = self.place(subfolder, name)? else {
+            return Ok(None);
+        };
+        let file = folder.append(&name)?;
+        Ok(Some((folder.path().join(name), file)))
     }
 
     /// Writes `SUBFOLDER/NAME` of the run's folder, whole or not at all, named as by [`Run::append`]; gives its path.
@@ -131,10 +132,11 @@ impl Run {
         name: &str,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<Option<PathBuf>> {
-        let Some(keeper) = &self.keeper else { return Ok(None) };
-        let name = keeper.name(subfolder, name)?;
-        keeper.folder.replace(&name, write)?;
-        Ok(Some(keeper.folder.path().join(name)))
+        let Some((folder, name)) = self.place(subfolder, name)? else {
+            return Ok(None);
+        };
+        folder.replace(&name, write)?;
+        Ok(Some(folder.path().join(name)))
     }
 
     /// Writes a document as [`Run::write`] does.
@@ -143,10 +145,11 @@ impl Run {
     ///
     /// `io` and `missing` when it cannot be written.
     pub fn write_json(&self, subfolder: &str, name: &str, document: &Value) -> Result<Option<PathBuf>> {
-        let Some(keeper) = &self.keeper else { return Ok(None) };
-        let name = keeper.name(subfolder, name)?;
-        keeper.folder.replace_json(&name, document)?;
-        Ok(Some(keeper.folder.path().join(name)))
+        let Some((folder, name)) = self.place(subfolder, name)? else {
+            return Ok(None);
+        };
+        folder.replace_json(&name, document)?;
+        Ok(Some(folder.path().join(name)))
     }
 
     /// Makes the folder `SUBFOLDER/NAME`, named as by [`Run::append`]; gives its path.
@@ -155,9 +158,16 @@ impl Run {
     ///
     /// `io` and `missing` when it cannot be made.
     pub fn make_folder(&self, subfolder: &str, name: &str) -> Result<Option<PathBuf>> {
-        let Some(keeper) = &self.keeper else { return Ok(None) };
-        let name = keeper.name(subfolder, name)?;
-        keeper.folder.make_folder(&name).map(Some)
+        let place = self.place(subfolder, name)?;
+        place.map(|(folder, name)| folder.make_folder(&name)).transpose()
+    }
+
+    /// The run's folder, and the name in it of a file of this life of the run.
+    fn place(&self, subfolder: &str, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
+        match &self.keeper {
+            Some(keeper) => Ok(Some((&keeper.folder, keeper.name(subfolder, name)?))),
+            None => Ok(None),
+        }
     }
 
     /// Keeps rows of figures as `tables/NAME.csv` and `tables/NAME.json`, in the place of what was kept under that name: whoever reads them sees all

@@ -21,16 +21,12 @@ pub(super) fn read(folder: &Folder, missing: &mut Vec<String>) -> Vec<(String, V
     // `engine-10` comes after `engine-9`.
     names.sort_by_key(|(name, _)| (name.len(), name.clone()));
     let stages = names.into_iter().map(|(name, file)| {
-        let read = folder.read(format!("memory/{file}"));
-        let usage: Value = match &read {
-            Ok(text) => serde_json::from_slice(text.as_deref().unwrap_or_default()).unwrap_or_default(),
-            Err(_) => Value::Null,
+        let (text, why) = match folder.read(format!("memory/{file}")) {
+            Ok(text) => (text.unwrap_or_default(), format!("memory/{file} is not whole")),
+            Err(fault) => (Vec::new(), fault.message),
         };
+        let usage: Value = serde_json::from_slice(&text).unwrap_or_default();
         if usage.is_null() {
-            let why = match read {
-                Ok(_) => format!("memory/{file} is not whole"),
-                Err(fault) => fault.message,
-            };
             missing.push(format!("{why}: memory of {name} by stage is not told"));
         }
         (name, usage)
