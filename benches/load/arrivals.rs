@@ -15,11 +15,6 @@ const TOKENS: u64 = 10;
 /// A load of so many arrivals a second. The streams under way follow from the rate and the time that an answer takes.
 pub fn load(rate: u64, gap: Duration) -> Load {
     let answer = crate::mock::FIRST + gap * u32::try_from(TOKENS).unwrap();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count of streams"
-    )]
     let expected = (answer.as_secs_f64() * rate as f64 * 1.5) as u64 + 8;
     Load {
         slots: Slots::Open {

@@ -5,7 +5,6 @@
 //! other clients on the same server in the same run, as far as `FOLDER/bin` has them; `peers.rs` says which and how. `--streams 64,512` and
 //! `--rates 200` choose rows. Nothing is asserted: a figure depends on the machine, and a test must not.
 #![allow(
-    clippy::cast_precision_loss,
     clippy::print_stderr,
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -101,7 +101,6 @@ fn row(name: &str, seconds: &[f64]) {
     );
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for people")]
 fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }

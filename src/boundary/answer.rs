@@ -67,8 +67,6 @@ fn closest(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use serde_json::json;
 

@@ -118,7 +118,6 @@ impl Axis {
             return Err(fault(format!("a tolerance of {tolerance} cannot be met")));
         }
         let whole = matches!(spec.range, (Scalar::Int(_), Scalar::Int(_)));
-        #[expect(clippy::cast_possible_truncation, reason = "both ends are below 2^53")]
         let last = match spec.tolerance {
             _ if whole => (high - low) as i64,
             _ if low == high => 0,
@@ -187,7 +186,6 @@ impl Axis {
             Easier::Up => self.last as f64 - self.position(at),
         };
         let nearest = position.round();
-        #[expect(clippy::cast_possible_truncation, reason = "a float cast saturates")]
         Ok(if (position - nearest).abs() < 1e-6 {
             (nearest as i64, nearest as i64)
         } else {
@@ -224,7 +222,6 @@ impl Axis {
             } else {
                 even
             };
-            #[expect(clippy::cast_possible_truncation, reason = "within the axis")]
             (at as i64).clamp(0, self.last)
         };
         let mut steps: Vec<i64> = match count {
@@ -272,7 +269,6 @@ impl Axis {
     /// A width in the axis' own unit, as scripts see it.
     pub(super) fn scalar(&self, value: f64) -> Scalar {
         if self.whole {
-            #[expect(clippy::cast_possible_truncation, reason = "values of this axis are below 2^53")]
             Scalar::Int(value.round() as i64)
         } else {
             Scalar::Float(tidy(value))
@@ -322,8 +318,6 @@ fn tidy(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use serde_json::json;
 

@@ -131,8 +131,6 @@ fn bits(values: &[Scalar]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::super::{Answer, Class, Options, Verdict};
     use super::*;
     use serde_json::json;

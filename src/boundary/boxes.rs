@@ -150,13 +150,7 @@ impl<'a> Side<'a> {
 /// Cells from one to another.
 fn volume(low: &Cell, high: &Cell) -> u128 {
     let sides = low.iter().zip(high).map(|(low, high)| (high - low + 1) as f64);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a float cast saturates"
-    )]
-    let volume = sides.product::<f64>() as u128;
-    volume
+    sides.product::<f64>() as u128
 }
 
 #[cfg(test)]

@@ -125,7 +125,6 @@ fn promising(guess: &Guess, view: &View, pockets: &[Pocket], free: &[usize]) -> 
         let excess = guess.excess(view.walls.iter().filter(|wall| below(low, wall)));
         for way in ways(low.len(), free) {
             let sides = low.iter().zip(likely).zip(&way);
-            #[expect(clippy::cast_possible_truncation, reason = "within the box")]
             let to: Cell = sides
                 .map(|((low, high), share)| low + ((high - low) as f64 * share).round() as i64)
                 .collect();
@@ -158,7 +157,6 @@ fn open_boxes(view: &View) -> Vec<Open<'_>> {
 /// How far along a way the chance is still this high, of reaches that fall.
 pub(super) fn at_chance(reaches: &[f64], chance: f64) -> f64 {
     let needed = (chance * reaches.len() as f64).ceil().max(1.0);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     reaches.get(needed as usize - 1).copied().unwrap_or(0.0)
 }
 
@@ -172,7 +170,6 @@ pub(super) fn along(from: &Cell, to: &Cell, share: f64) -> Cell {
 
 /// The last step at this share of the way from one to another.
 pub(super) fn between(from: i64, to: i64, share: f64) -> i64 {
-    #[expect(clippy::cast_possible_truncation, reason = "within the box")]
     let steps = ((to - from) as f64 * share.clamp(0.0, 1.0) + 1e-7).floor() as i64;
     from + steps
 }

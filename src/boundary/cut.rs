@@ -273,8 +273,6 @@ fn easiest(mut cells: Vec<((i64, i64), Cell)>) -> Vec<((i64, i64), Cell)> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use proptest::prelude::*;
     use serde_json::{Value, json};
 

@@ -85,10 +85,8 @@ impl Boundary {
         let steps = ends.iter().copied().fold(0.0, f64::max).round();
         let cell = move |step: i64| {
             let share = if steps > 0.0 { step as f64 / steps } else { 0.0 };
-            #[expect(clippy::cast_possible_truncation, reason = "within the box")]
             ends.iter().map(|end| (end * share + 1e-9).floor() as i64).collect()
         };
-        #[expect(clippy::cast_possible_truncation, reason = "within the box")]
         (steps as i64, cell)
     }
 }

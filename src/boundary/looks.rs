@@ -51,8 +51,6 @@ impl Boundary {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::super::{Answer, Options, Verdict};
     use super::*;
     use serde_json::json;

@@ -196,8 +196,6 @@ fn distance(from: &[f64], to: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use proptest::prelude::*;
     use serde_json::json;
 

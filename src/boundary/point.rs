@@ -20,7 +20,6 @@ impl Scalar {
     #[must_use]
     pub fn as_f64(self) -> f64 {
         match self {
-            #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^53")]
             Scalar::Int(value) => value as f64,
             Scalar::Float(value) => value,
         }

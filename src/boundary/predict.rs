@@ -127,7 +127,6 @@ impl Boundary {
         let reaches = guess.reaches(&cell(0), &cell(steps), &[]);
         let step = |chance: f64| {
             let share = at_chance(&reaches, chance).min(1.0);
-            #[expect(clippy::cast_possible_truncation, reason = "within the box")]
             let step = (share * steps as f64 + 1e-7).floor() as i64;
             step.clamp(fits, fails - 1)
         };
@@ -155,8 +154,6 @@ impl Boundary {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use serde_json::json;
 
     use super::super::{Answer, Options, Verdict};

@@ -1,7 +1,5 @@
 //! What must hold of a search as a whole, whatever rule proposes the points: only the public parts of this room are used.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -82,11 +82,6 @@ impl Boundary {
             return Ok(None);
         }
         let all = probes as f64 * (1.0 + (open / wanted).powi(axes - 1)) / 2.0;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a float cast saturates"
-        )]
         Ok((all < 1e6).then(|| all.ceil() as u64))
     }
 

@@ -37,8 +37,6 @@ impl Boundary {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use serde_json::json;
 
     use super::super::{Answer, Options, Verdict};

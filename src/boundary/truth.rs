@@ -181,8 +181,6 @@ fn end<E>(most: i64, mut holds: impl FnMut(i64) -> std::result::Result<bool, E>)
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::super::{Answer, Options, Verdict};
     use super::*;
     use proptest::prelude::*;

@@ -261,8 +261,6 @@ fn affordable(lattice: &Lattice, cells: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use proptest::prelude::*;
     use serde_json::json;
 

@@ -118,11 +118,6 @@ fn bytes(text: &str) -> Result<u64, String> {
     if !(least..9e15).contains(&number) {
         return Err("bytes, or a number with a unit behind it: 80GiB, 80GB".to_owned());
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 1 and 9e15"
-    )]
     Ok(number as u64)
 }
 

@@ -101,11 +101,6 @@ fn size(text: &str) -> Option<u64> {
     bytes(words.next()?, words.next()?.trim_end_matches(['.', ',', ';']))
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "bytes of a device, not negative"
-)]
 fn bytes(number: &str, unit: &str) -> Option<u64> {
     let scale = match unit {
         "bytes" => 1.0,

@@ -112,7 +112,6 @@ pub(super) fn told(fact: &str, value: &Value) -> Option<(String, Value)> {
     (!value.is_null()).then(|| (fact.to_owned(), value.clone()))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "bytes of a device")]
 fn in_bytes(number: f64, unit: f64) -> Value {
     Value::from((number * unit).round() as i64)
 }

@@ -138,11 +138,6 @@ fn highest(axis: &Value) -> Option<u64> {
 }
 
 /// The lowest and the highest value of an axis: of `[lowest, highest]`, or of its `range`.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "lengths are far below 2^53"
-)]
 fn ends(axis: &Value) -> Option<(u64, u64)> {
     let range = axis.get("range").unwrap_or(axis).as_array()?;
     let values = || range.iter().filter_map(Value::as_f64);

@@ -223,7 +223,6 @@ pub(super) fn stretch(sampler: &Sampler, from: Instant, to: Instant) -> Stretch 
 fn thinned(series: &Series) -> Vec<(f64, u64)> {
     let rows = series.rows();
     let Some(first) = rows.first() else { return Vec::new() };
-    #[expect(clippy::cast_precision_loss, reason = "microseconds of a probe")]
     rows.chunks(rows.len().div_ceil(SHOWN).max(1))
         .map(|chunk| {
             let peak = chunk.iter().map(|row| row.total).max().unwrap_or_default();

@@ -129,11 +129,6 @@ fn selector(part: &str) -> (&str, Vec<&str>) {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a count of requests, not negative"
-)]
 fn whole(value: f64) -> u64 {
     value.round() as u64
 }

@@ -47,7 +47,6 @@ fn slower(before: Option<f64>, now: f64) -> Option<f64> {
     Some(before.map_or(now, |before| before.max(now)))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a count of tokens")]
 fn real(count: u64) -> f64 {
     count as f64
 }

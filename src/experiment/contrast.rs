@@ -131,7 +131,6 @@ struct Sample {
 }
 
 impl Sample {
-    #[expect(clippy::cast_precision_loss, reason = "a count of starts")]
     fn of(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         // The mean of equal values is that value, whatever their sum is rounded to.
@@ -150,7 +149,6 @@ fn half(one: &Sample, other: &Sample) -> Option<f64> {
     }
     let (a, b) = (one.variance / one.n, other.variance / other.n);
     if a + b == 0.0 {
-        #[expect(clippy::cast_precision_loss, reason = "a count of starts")]
         let enough = CONSTANT as f64;
         return (one.n >= enough && other.n >= enough).then_some(0.0);
     }

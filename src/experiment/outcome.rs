@@ -179,7 +179,6 @@ impl Measured {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a count of starts")]
 fn mean(values: &[f64]) -> Option<f64> {
     let first = values.first()?;
     Some(first + values.iter().map(|value| value - first).sum::<f64>() / values.len() as f64)

@@ -38,7 +38,6 @@ impl Timing {
     /// Text or tokens arrived.
     pub(super) fn content(&mut self, at: Instant) {
         if let Some(before) = self.last_token {
-            #[expect(clippy::cast_possible_truncation, reason = "a gap keeps 24 bits: 1 µs of 16 s")]
             self.gaps_ms.push(milliseconds(at - before) as f32);
         }
         self.first_token.get_or_insert(at);

@@ -85,7 +85,6 @@ fn step_back(axis: &Axis, value: Scalar) -> Scalar {
         Easier::Up => (real + MARGIN * real.abs()).min(high.as_f64()),
     };
     match value {
-        #[expect(clippy::cast_possible_truncation, reason = "values of an axis are below 2^53")]
         Scalar::Int(_) => Scalar::Int(match axis.easier() {
             Easier::Down => eased.floor().max(low.as_f64()) as i64,
             Easier::Up => eased.ceil().min(high.as_f64()) as i64,
@@ -97,8 +96,6 @@ fn step_back(axis: &Axis, value: Scalar) -> Scalar {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use crate::boundary::{Answer, Options, Verdict};
     use serde_json::json;

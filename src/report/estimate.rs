@@ -184,7 +184,6 @@ fn gib(bytes: u64) -> String {
     Gib(i64::try_from(bytes).unwrap_or(i64::MAX)).to_string()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for people")]
 fn billions(parameters: u64) -> String {
     format!("{:.3} B", parameters as f64 / 1e9)
 }

@@ -6,7 +6,6 @@ use crate::run::Unit;
 /// A figure with its unit: `13.50 GiB`, `63.07 ms`, `1140.8 tokens/s`.
 pub(super) fn figure(value: f64, unit: Unit) -> String {
     match unit {
-        #[expect(clippy::cast_possible_truncation, reason = "a float cast saturates")]
         Unit::Bytes => Gib(value.round() as i64).to_string(),
         Unit::Tokens => format!("{} tokens", short(value)),
         Unit::TokensPerSecond => format!("{} tokens/s", short(value)),
@@ -21,7 +20,6 @@ pub(super) fn figure(value: f64, unit: Unit) -> String {
 }
 
 /// Bytes as a number of GiB, for tables that say so in their heading.
-#[expect(clippy::cast_possible_truncation, reason = "a float cast saturates")]
 pub(super) fn gib(bytes: f64) -> String {
     Gib(bytes.round() as i64).to_string().replace(" GiB", "")
 }

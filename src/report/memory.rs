@@ -73,12 +73,10 @@ fn engine(name: &str, kept: &Kept<Series>, usage: &Value, page: Page) -> String 
     let each = devices.len() <= MOST_DEVICES;
     let mut lines = Vec::new();
     let mut draw = |label: &str, value: &dyn Fn(usize) -> u64, capacity: Option<u64>| {
-        #[expect(clippy::cast_precision_loss, reason = "for people")]
         let values: Vec<(f64, f64)> = (0..rows.len())
             .map(|row| (seconds(rows[row].from), value(row) as f64))
             .collect();
         let peak = (0..rows.len()).map(value).max().unwrap_or(0);
-        #[expect(clippy::cast_precision_loss, reason = "for people")]
         let (top, share) = (
             peak.max(1) as f64,
             capacity.map(|capacity| 100.0 * peak as f64 / capacity.max(1) as f64),
@@ -185,7 +183,6 @@ fn marks(begins: impl DoubleEndedIterator<Item = (String, usize)>, columns: usiz
     format!("  {line}")
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for people")]
 fn seconds(micros: u64) -> f64 {
     micros as f64 / 1e6
 }

@@ -10,12 +10,6 @@ pub(super) fn spark(heights: &[Option<f64>], page: Page) -> String {
     );
     let level = |height: &Option<f64>| {
         let Some(height) = height else { return ' ' };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "one of a few levels"
-        )]
         let at = (height.clamp(0.0, 1.0) * levels.len() as f64).ceil() as usize;
         levels[at.clamp(1, levels.len()) - 1]
     };
@@ -24,12 +18,6 @@ pub(super) fn spark(heights: &[Option<f64>], page: Page) -> String {
 
 /// A bar of so many columns, filled up to a share from 0 to 1.
 pub(super) fn bar(share: f64, columns: usize, page: Page) -> String {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share of a few columns"
-    )]
     let full = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
     let (filled, empty) = page.pick(("█", "░"), ("#", "."));
     format!("{}{}", filled.repeat(full), empty.repeat(columns - full))
@@ -51,12 +39,6 @@ pub(super) fn highest(values: &[(f64, f64)], end: f64, columns: usize) -> Vec<Op
 }
 
 /// The column of a moment.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a share of a few columns"
-)]
 pub(super) fn column(at: f64, begin: f64, end: f64, columns: usize) -> usize {
     let share = if end > begin { (at - begin) / (end - begin) } else { 0.0 };
     ((share.clamp(0.0, 1.0) * columns as f64) as usize).min(columns.saturating_sub(1))

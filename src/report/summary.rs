@@ -89,7 +89,6 @@ pub fn summarize(boundary: &Boundary, extras: &Extras, page: Page) -> Result<Str
 fn headline(boundary: &Boundary) -> Result<String> {
     let names = boundary.lattice().axis_names();
     let volume = boundary.volume()?;
-    #[expect(clippy::cast_precision_loss, reason = "for people")]
     let share = |part: u128| 100.0 * part as f64 / volume.total.max(1) as f64;
     let mut line = format!(
         "boundary over {}: {}; of the box {:.1} % fits, {:.1} % fails, {:.1} % is unknown",
@@ -264,8 +263,6 @@ pub(super) fn caveats(boundary: &Boundary) -> Result<Option<String>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use crate::boundary::{Answer, Options};
     use serde_json::json;

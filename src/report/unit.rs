@@ -12,7 +12,6 @@ impl fmt::Display for Bytes {
         if self.0 < 1024 {
             return write!(f, "{} B", self.0);
         }
-        #[expect(clippy::cast_precision_loss, reason = "for people")]
         let mut value = self.0 as f64 / 1024.0;
         let mut unit = 0;
         while value >= 1024.0 && unit + 1 < UNITS.len() {

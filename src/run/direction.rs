@@ -170,8 +170,6 @@ fn of_component(component: Component, unit: Unit) -> Direction {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use std::path::Path;
 
     use super::*;

@@ -398,7 +398,6 @@ fn is_empty(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use std::os::unix::fs::symlink;
 
     use nix::unistd::mkfifo;

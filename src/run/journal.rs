@@ -178,8 +178,6 @@ pub(super) fn lines(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use serde_json::json;
 

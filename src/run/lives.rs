@@ -166,7 +166,6 @@ impl Lives {
 }
 
 /// Seconds of the epoch.
-#[expect(clippy::cast_precision_loss, reason = "milliseconds, for people")]
 fn seconds(time: &str) -> Option<f64> {
     let time: jiff::Timestamp = time.parse().ok()?;
     Some(time.as_millisecond() as f64 / 1000.0)
@@ -174,8 +173,6 @@ fn seconds(time: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use serde_json::json;
 
     use super::*;

@@ -108,8 +108,6 @@ pub(super) fn is_among(before: &[Value], now: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use serde_json::json;
 

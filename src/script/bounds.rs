@@ -3,9 +3,11 @@
 //! The meter looks between operations, and the interpreter checks sizes after a function returned; both are too late for
 //! `text.replace("a", other)` on two strings of 64 MiB. These overloads are found before the standard ones.
 
-#![allow(unreachable_pub, reason = "export_module wants `pub` functions")]
-#![allow(clippy::unwrap_used, reason = "export_module writes it for methods")]
-
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "export_module wants `pub` functions and unwraps arguments"
+)]
 use rhai::plugin::*;
 use rhai::{Array, ImmutableString};
 

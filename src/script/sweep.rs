@@ -120,7 +120,6 @@ fn as_written(rows: &Array, x: &str, level: f64) -> Result<Dynamic> {
 
 fn number(row: &Dynamic, path: &str) -> Result<Option<f64>> {
     let Some(value) = at(row, path)? else { return Ok(None) };
-    #[expect(clippy::cast_precision_loss, reason = "levels and figures")]
     let number = value.as_float().or_else(|_| value.as_int().map(|whole| whole as f64));
     number
         .map(Some)

@@ -143,7 +143,6 @@ impl Beside {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "milliwatts and per cent")]
 fn doing(activity: &super::reading::Activity) -> Doing {
     Doing {
         device: activity.device.clone(),
@@ -176,7 +175,6 @@ fn fits(last: &Moment, row: &Moment) -> bool {
     last.phase == row.phase && ids(last) == ids(row)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of looks")]
 fn join(into: &mut Moment, row: &Moment) {
     let (a, b) = (into.looks as f64, row.looks as f64);
     let mean = |one: Option<f64>, other: Option<f64>| match (one, other) {

@@ -23,7 +23,6 @@ pub struct Spread {
 impl Spread {
     /// The spread of values that occur so often each; none where nothing occurs.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "bytes of a device, and counts of looks")]
     pub fn of(values: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
         let mut spread: Option<Self> = None;
         let mut squares = 0.0;

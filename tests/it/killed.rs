@@ -47,7 +47,6 @@ impl Instants {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        #[expect(clippy::cast_precision_loss, reason = "a share needs no more")]
         let share = (mixed >> 11) as f64 / (1_u64 << 53) as f64;
         most.mul_f64(share)
     }

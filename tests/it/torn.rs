@@ -26,12 +26,6 @@ fn change(folder: &Path, name: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) {
 }
 
 fn cut(folder: &Path, name: &str, part: f64) {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a file"
-    )]
     change(folder, name, |text| {
         text[..(text.len() as f64 * part) as usize].to_vec()
     });

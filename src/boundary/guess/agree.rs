@@ -237,7 +237,6 @@ fn shares(weights: &[(usize, f64)], doubt: f64) -> Vec<(f64, usize)> {
         .map(|(amounts, prior)| prior * doubt.powf(fewest as f64 - *amounts as f64))
         .collect();
     let all: f64 = likely.iter().sum();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most TOTAL")]
     let count = |weight: &f64| (weight * TOTAL / all).max(FEWEST) as usize;
     likely.iter().map(|weight| (weight / all, count(weight))).collect()
 }

@@ -91,7 +91,6 @@ impl Side {
 
     /// For each fitting cell how many failing ones lie in or below its block.
     fn reached(&self, frame: &Frame, block: f64) -> Vec<usize> {
-        #[expect(clippy::cast_possible_truncation, reason = "a share of the largest value")]
         let place = |at: &i64| (frame.side(self.axis, *at, block) * 1e12).round() as i64;
         let fails: Vec<i64> = self.fails.iter().map(place).collect();
         let count = |fit: &i64| {

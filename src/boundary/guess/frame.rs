@@ -71,7 +71,6 @@ impl Frame {
         let to = |(axis, ((at, last), place)): (usize, ((&i64, &i64), f64))| {
             let most = self.most.as_ref().map_or(1.0, |most| most[axis]);
             let exact = (self.first[axis] + self.step[axis] * *at as f64) * most;
-            #[expect(clippy::cast_possible_truncation, reason = "less than a block")]
             let further = (place * most - exact).round() as i64;
             (at + further.max(0)).min(*last)
         };

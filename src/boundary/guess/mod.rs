@@ -249,8 +249,6 @@ impl Frame {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;

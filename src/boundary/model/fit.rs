@@ -85,7 +85,6 @@ pub(super) fn fit(samples: &[Sample], known: &Known) -> Result<MemoryModel, Unto
     if best.deviation > POOR * spread {
         return Err(Untold::Poor(best.deviation, spread));
     }
-    #[expect(clippy::cast_precision_loss, reason = "a count of samples")]
     let freedom = best.freedom as f64;
     let mut coefficients = best.solved.coefficients;
     coefficients
@@ -170,7 +169,6 @@ fn phases(used: &[&Seen], form: Form, columns: &Row, prior: &Row) -> Option<Fitt
 
 /// How far samples are off: the larger one of what is left over by degrees of freedom, and the root mean square of each by the model without it, e / (1 − h)
 /// (the PRESS of Allen 1974, "The relationship between variable selection and data augmentation"); and at least what a page leaves open.
-#[expect(clippy::cast_precision_loss, reason = "a count of samples")]
 fn deviation(solved: &Solved, design: &[Row], misses: &[f64], freedom: usize) -> f64 {
     let left_over = misses.iter().map(|miss| miss * miss).sum::<f64>() / freedom as f64;
     let (mut sum, mut count) = (0.0, 0_usize);

@@ -127,8 +127,6 @@ fn inverse(matrix: &[Row; COLUMNS], active: [bool; COLUMNS]) -> Option<[Row; COL
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use proptest::prelude::*;
 
     use super::*;

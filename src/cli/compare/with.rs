@@ -124,7 +124,6 @@ fn architecture(known: &Known, estimate: &Estimate) -> Facts {
     let config = known.config.get("text_config").unwrap_or(&known.config);
     let number = |key: &str| config.get(key).and_then(Value::as_u64);
     Facts {
-        #[expect(clippy::cast_precision_loss, reason = "for people")]
         parameters: Some(estimate.parameters as f64),
         layers: Some(estimate.layers.iter().map(|kind| kind.count).sum()),
         heads: number("num_attention_heads"),

@@ -188,10 +188,8 @@ fn spread(look: Stamped, before: Instant, clock: Instant) -> Vec<Look> {
         return vec![Look { asked, at, state: None }];
     };
     let since = seconds(before, clock);
-    #[expect(clippy::cast_precision_loss, reason = "a count of moments")]
     let step = (at - since) / told.len().max(1) as f64;
     let moments = told.into_iter().rev().enumerate().map(|(back, state)| {
-        #[expect(clippy::cast_precision_loss, reason = "a count of moments")]
         let at = at - step * back as f64;
         Look {
             asked: asked.min(at),
@@ -243,7 +241,6 @@ fn power(sampler: &Sampler, from: Instant, to: Instant, clock: Instant) -> Vec<P
         .collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "microseconds of a run")]
 fn micros(at: u64) -> f64 {
     at as f64 / 1e6
 }

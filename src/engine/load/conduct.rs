@@ -170,7 +170,6 @@ impl Engine {
         abort.abort();
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
     fn tell_progress(&self, feed: &Feed, told: &mut (Instant, u64), expected: Option<u64>) -> Result<()> {
         let (issued, done) = feed.counts();
         let (at, before) = std::mem::replace(told, (Instant::now(), done));

@@ -146,7 +146,6 @@ impl Engine {
 /// Tokens of the prompt and of the answer of a request that is sent to see how an engine counts.
 const SMALL: (u64, u64) = (64, 4);
 
-#[expect(clippy::cast_possible_wrap, reason = "a few tokens")]
 fn small_point(input: u64, output: u64) -> Point {
     Point::default()
         .with("input", input as i64)

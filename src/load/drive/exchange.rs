@@ -281,7 +281,6 @@ impl Seen {
         self.heard = true;
         if content {
             if let Some(before) = self.last_token {
-                #[expect(clippy::cast_possible_truncation, reason = "a gap keeps 24 bits: 1 µs of 16 s")]
                 self.gaps_ms
                     .push((at.duration_since(before).as_secs_f64() * 1e3) as f32);
             }

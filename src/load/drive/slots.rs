@@ -51,7 +51,6 @@ fn current(steps: &[Step], now: Duration) -> Option<&Step> {
 
 /// When the slot of this number, from 1, opens: the first at once, the others evenly over the ramp.
 fn opens(concurrency: u64, ramp: Duration, number: u64) -> Duration {
-    #[expect(clippy::cast_precision_loss, reason = "a count of slots")]
     let share = number.saturating_sub(1) as f64 / concurrency.max(1) as f64;
     ramp.mul_f64(share)
 }
@@ -61,12 +60,6 @@ fn ramped(concurrency: u64, ramp: Duration, now: Duration) -> u64 {
         return concurrency;
     }
     // Rounding may put the computed number one beside the true one.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count of slots"
-    )]
     let guess = (now.as_secs_f64() / ramp.as_secs_f64() * concurrency as f64) as u64;
     (guess..=guess + 2)
         .rev()

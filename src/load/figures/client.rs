@@ -68,7 +68,6 @@ pub struct Late {
 
 impl Client {
     /// What was watched, in figures.
-    #[expect(clippy::cast_precision_loss, reason = "a count of events")]
     pub(super) fn of(watch: &Watch) -> Self {
         Self {
             cpu_seconds: watch.cpu.as_secs_f64(),
@@ -194,7 +193,6 @@ fn ms(time: Duration) -> f64 {
 }
 
 impl Late {
-    #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
     fn of(late_ms: &[f32]) -> Self {
         let mut ascending: Vec<f64> = late_ms.iter().map(|late| f64::from(*late)).collect();
         ascending.sort_unstable_by(f64::total_cmp);

@@ -83,7 +83,6 @@ impl Work {
                 work.requests += share;
             }
             if let Some(first) = record.first_token {
-                #[expect(clippy::cast_precision_loss, reason = "a count of tokens")]
                 let input = judged.input as f64;
                 work.input += input * span.share(record.sent, first);
             }
@@ -113,7 +112,6 @@ pub(super) fn stamps(judged: &Judged<'_>) -> impl Iterator<Item = Duration> {
 }
 
 /// How many tokens an event of this answer carries on average; one where nobody knows.
-#[expect(clippy::cast_precision_loss, reason = "a count of tokens")]
 pub(super) fn tokens_per_event(judged: &Judged<'_>) -> f64 {
     let events = judged.record.gaps_ms.len() + 1;
     match judged.output {
@@ -123,7 +121,6 @@ pub(super) fn tokens_per_event(judged: &Judged<'_>) -> f64 {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a count of events")]
 fn count(stamps: impl Iterator) -> f64 {
     stamps.count() as f64
 }

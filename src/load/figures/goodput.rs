@@ -48,7 +48,6 @@ impl Goodput {
 }
 
 impl Met {
-    #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
     fn of(issued: &[&Judged<'_>], seconds: f64, good: impl Fn(&Judged<'_>) -> bool) -> Self {
         let count = issued.iter().filter(|judged| good(judged)).count();
         Self {

@@ -24,7 +24,6 @@ pub(super) fn tpot_ms(record: &Record, output: u64) -> Option<f64> {
 }
 
 /// A time shared among all tokens but the first.
-#[expect(clippy::cast_precision_loss, reason = "a count of tokens")]
 pub(in crate::load) fn per_token(time_ms: f64, output: u64) -> Option<f64> {
     let rest = output.checked_sub(1).filter(|rest| *rest > 0)?;
     Some(time_ms / rest as f64)

@@ -5,12 +5,6 @@ const COVERAGE: f64 = 0.95;
 
 /// The percentile of ascending values by linear interpolation between closest ranks: numpy's default, and so vLLM's bench.
 /// `None` of no values.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rank is within the sample"
-)]
 pub(super) fn linear(ascending: &[f64], share: f64) -> Option<f64> {
     let rank = share * ascending.len().checked_sub(1)? as f64;
     let below = ascending[rank.floor() as usize];
@@ -20,12 +14,6 @@ pub(super) fn linear(ascending: &[f64], share: f64) -> Option<f64> {
 
 /// The place, from 0, of the percentile by nearest rank: the smallest value that at least `share` of `n` values do not exceed. No two
 /// values are mixed, so that an infinite one spoils no finite one.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rank is within the sample"
-)]
 pub(super) fn nearest(n: usize, share: f64) -> Option<usize> {
     // What is a whole number but for the rounding of `share` stays one.
     let rank = (share * n as f64 - 1e-9).ceil() as usize;
@@ -39,12 +27,6 @@ pub(super) fn nearest(n: usize, share: f64) -> Option<usize> {
 /// this number is from `a` to `b` − 1 (David and Nagaraja, Order Statistics, 2003, 7.1). Of all such intervals this is the one of the
 /// fewest ranks: it grows from the likeliest number to the likelier side. It exists from 6 values on for p50, 29 for p90, 59 for p95,
 /// 299 for p99 and 2995 for p99.9: where 1 − share^n − (1 − share)^n reaches 95 % (Wilks 1941).
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rank is within the sample"
-)]
 pub(super) fn ranks(n: usize, share: f64) -> Option<(usize, usize)> {
     if n < 2 {
         return None;
@@ -76,12 +58,6 @@ pub(super) fn ranks(n: usize, share: f64) -> Option<(usize, usize)> {
 }
 
 /// The fewest values of which [`ranks`] gives an interval.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a count of values"
-)]
 pub(super) fn least(share: f64) -> usize {
     let covered = |n: &usize| 1.0 - share.powf(*n as f64) - (1.0 - share).powf(*n as f64) >= COVERAGE;
     // The heavier tail alone needs so many; where the lighter one weighs too, it is one more.
@@ -91,14 +67,12 @@ pub(super) fn least(share: f64) -> usize {
 }
 
 /// The probability of `k` successes among `n`.
-#[expect(clippy::cast_precision_loss, reason = "a count of values")]
 fn binomial(n: usize, k: usize, share: f64) -> f64 {
     let ways = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k);
     (ways + k as f64 * share.ln() + (n - k) as f64 * (1.0 - share).ln()).exp()
 }
 
 /// The logarithm of n!: summed up to 20, else Stirling's series, exact to twelve digits.
-#[expect(clippy::cast_precision_loss, reason = "a count of values")]
 fn ln_factorial(n: usize) -> f64 {
     if n <= 20 {
         return (2..=n).map(|factor| (factor as f64).ln()).sum();

@@ -1,7 +1,5 @@
 //! What must hold of the figures of any load. Records are made up: no clock and no network is needed.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -180,13 +178,11 @@ proptest! {
             rates.output_throughput,
             rates.total_token_throughput,
         ) {
-            #[expect(clippy::cast_precision_loss, reason = "a small count")]
             let completed = figures.completed as f64;
             prop_assert!((requests * figures.duration - completed).abs() < 1e-6);
             prop_assert!((input * figures.duration - 100.0 * completed).abs() < 1e-6);
             prop_assert!((input + output - total).abs() < 1e-6);
             if let Some(engine) = figures.tokens.engine.output {
-                #[expect(clippy::cast_precision_loss, reason = "a small count")]
                 let engine = engine as f64;
                 prop_assert!((output * figures.duration - engine).abs() < 1e-6);
             }
@@ -199,7 +195,6 @@ proptest! {
         if let Some(steady) = &figures.steady {
             prop_assert!(steady.from < steady.to && steady.completed <= figures.completed);
             if let Held::Closed { concurrency } = settings.held {
-                #[expect(clippy::cast_precision_loss, reason = "a small count")]
                 let wanted = concurrency as f64;
                 prop_assert!(steady.concurrency >= 0.9 * wanted - 1e-9, "{} of {wanted}", steady.concurrency);
             }

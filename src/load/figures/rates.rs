@@ -30,7 +30,6 @@ impl Rates {
     }
 
     /// Of all that completed.
-    #[expect(clippy::cast_precision_loss, reason = "counts of requests and tokens")]
     pub(super) fn of(completed: &[&Judged<'_>], seconds: f64) -> Self {
         let input: u64 = completed.iter().map(|judged| judged.input).sum();
         let output: u64 = completed.iter().filter_map(|judged| judged.output).sum();

@@ -105,7 +105,6 @@ impl Spread {
         let values: Vec<f64> = figures.collect::<Option<_>>()?;
         let min = values.iter().copied().min_by(f64::total_cmp)?;
         let max = values.iter().copied().max_by(f64::total_cmp)?;
-        #[expect(clippy::cast_precision_loss, reason = "a count of loads")]
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

@@ -117,11 +117,6 @@ impl Sample {
     }
 
     /// How many independent values say as much of the percentile `share`, whose figure is `figure`.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a part of the sample's size"
-    )]
     pub(super) fn effective(&self, share: f64, figure: f64) -> Option<usize> {
         let below = |value: f64| if value <= figure { 1.0 } else { 0.0 };
         let worth = self.worth(share * (1.0 - share), below)?;
@@ -144,7 +139,6 @@ fn blocks(requests: usize, wave: usize) -> Vec<usize> {
     (1..=blocks).map(|block| block * requests / blocks).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a count of values")]
 pub(super) fn count(values: usize) -> f64 {
     values as f64
 }

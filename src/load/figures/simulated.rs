@@ -1,7 +1,5 @@
 //! The statistics against numpy, and against samples of which the truth is known.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -192,7 +190,6 @@ fn intervals_of_gaps_count_requests_and_not_gaps() {
         let requests: Vec<Vec<f32>> = (0..640)
             .map(|_| {
                 let pace = 10.0 + normal(&mut random);
-                #[expect(clippy::cast_possible_truncation, reason = "a gap keeps 24 bits")]
                 (0..20).map(|_| (pace + 0.1 * normal(&mut random)) as f32).collect()
             })
             .collect();

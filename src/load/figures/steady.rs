@@ -77,7 +77,6 @@ impl Steady {
 
 /// The longest span in which enough requests were under way.
 fn longest(all: &[Judged<'_>], wanted: u64) -> Option<Span> {
-    #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
     let enough = |open: u64| open as f64 >= SHARE * wanted as f64;
     let times = all.iter().map(|judged| (judged.record.sent, judged.record.ended));
     let bridged = usual(times.clone()).mul_f64(1.0 - SHARE);

@@ -8,7 +8,6 @@ const Z_ONE_SIDED: f64 = 1.644_853_627;
 
 /// The two-sided 95 % quantile of Student's t: exact for one and two degrees of freedom, else the expansion of
 /// Abramowitz and Stegun 26.7.5, within 0.2 %.
-#[expect(clippy::cast_precision_loss, reason = "a count of values")]
 pub(in crate::load) fn student(freedom: usize) -> f64 {
     match freedom {
         0 | 1 => 12.706_205,
@@ -27,7 +26,6 @@ pub(in crate::load) fn student(freedom: usize) -> f64 {
 
 /// What the ratio of a sample's variance to the true one stays below in 95 % of samples: the quantile of chi-square over its degrees of
 /// freedom, by Wilson and Hilferty (1931), within 1 % from 5 degrees on.
-#[expect(clippy::cast_precision_loss, reason = "a count of values")]
 pub(super) fn variance_by_chance(freedom: usize) -> f64 {
     let spread = 2.0 / (9.0 * freedom.max(1) as f64);
     (1.0 - spread + Z_ONE_SIDED * spread.sqrt()).powi(3)

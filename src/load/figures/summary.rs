@@ -110,11 +110,6 @@ fn percentile(sample: &Sample, ascending: &[f64], share: f64) -> Percentile {
 }
 
 /// The place, from 0, among `n` values of what is at `rank` among `effective`.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a place within the sample"
-)]
 fn place(rank: usize, effective: usize, n: usize, round: fn(f64) -> f64) -> usize {
     let among = if effective == n {
         rank

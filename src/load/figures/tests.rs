@@ -1,7 +1,5 @@
 //! The figures of loads that can be worked out by hand.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::time::Duration;
 
 use super::properties::{record, settings};

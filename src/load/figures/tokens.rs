@@ -130,7 +130,6 @@ fn sum(completed: &[&Judged<'_>], of: impl Fn(&Judged<'_>) -> Option<u64>) -> Op
 }
 
 /// How far a count is from the engine's, over the requests that have both.
-#[expect(clippy::cast_precision_loss, reason = "a count of tokens")]
 fn apart(completed: &[&Judged<'_>], of: impl Fn(&Judged<'_>) -> Option<u64>) -> Option<f64> {
     let both = completed
         .iter()

@@ -40,7 +40,6 @@ impl Curve {
             return Some(area / time);
         }
         let count = self.values().count();
-        #[expect(clippy::cast_precision_loss, reason = "a count of looks")]
         (count > 0).then(|| self.values().sum::<f64>() / count as f64)
     }
 

@@ -132,7 +132,6 @@ fn unseen(looks: &[Power], device: &str, from: f64, to: f64) -> f64 {
 fn busy(looks: &[Power], from: f64, to: f64) -> Option<f64> {
     let share = |look: &Power| {
         let told: Vec<f64> = look.devices.iter().filter_map(|one| one.busy).collect();
-        #[expect(clippy::cast_precision_loss, reason = "a count of devices")]
         (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
     };
     let middle = |look: &Power| f64::midpoint(look.from, look.to);

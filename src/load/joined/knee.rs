@@ -92,7 +92,6 @@ fn joined(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     sorted
         .chunk_by(|a, b| a.0 == b.0)
         .map(|same| {
-            #[expect(clippy::cast_precision_loss, reason = "a count of measurements")]
             let count = same.len() as f64;
             (same[0].0, same.iter().map(|point| point.1).sum::<f64>() / count)
         })

@@ -64,7 +64,6 @@ fn trend(curve: &Curve, from: f64, to: f64) -> Option<(f64, f64)> {
     if means.len() < FEWEST {
         return None;
     }
-    #[expect(clippy::cast_precision_loss, reason = "at most ten")]
     let count = means.len() as f64;
     let middle = |part: fn(&(f64, f64)) -> f64| means.iter().map(part).sum::<f64>() / count;
     let (x, y) = (middle(|mean| mean.0), middle(|mean| mean.1));

@@ -104,7 +104,6 @@ impl Joined {
             )
         };
         let level = |figure: &dyn Fn(&State) -> Option<f64>, step| Level::of(&gauge(figure), from, to, step);
-        #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
         let count = |count: Option<u64>| count.map(|count| count as f64);
         let kv_usage = level(&|state| state.kv_usage, HUNDREDTH);
         let power = PowerOver::of(&seen.power, from, to);
@@ -139,9 +138,7 @@ impl MemoryOver {
             .memory
             .iter()
             .flat_map(|used| [(used.from, used.bytes), (used.to, used.bytes)]);
-        #[expect(clippy::cast_precision_loss, reason = "bytes")]
         let curve = Curve::of(ends.map(|(at, bytes)| (at, Some(bytes as f64))));
-        #[expect(clippy::cast_precision_loss, reason = "tokens and bytes")]
         let used = |whole: Option<u64>| Some(kv_usage?.times(whole? as f64));
         let memory = Self {
             source: seen.source.clone(),
@@ -231,11 +228,6 @@ fn in_flight(records: &[Record]) -> Curve {
     Curve::of(ends)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the highest of several counts"
-)]
 fn whole(count: f64) -> u64 {
     count as u64
 }

@@ -111,7 +111,6 @@ fn looked<'a>(look: &'a Look, first: Option<&State>, before: &mut Option<&'a Sta
 }
 
 /// `part` of `whole`, which is not zero.
-#[expect(clippy::cast_precision_loss, reason = "counts of tokens")]
 pub(super) fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }

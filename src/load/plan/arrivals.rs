@@ -60,13 +60,7 @@ impl Arrivals {
                 arrivals.len() as f64 / lasts.max(SECONDS)
             }
         };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "within the bounds"
-        )]
-        let expected = (rate * SECONDS).ceil().clamp(1.0, 512.0) as u64;
-        expected
+        (rate * SECONDS).ceil().clamp(1.0, 512.0) as u64
     }
 
     /// When no more come, where that is known beforehand.

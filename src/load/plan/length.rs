@@ -176,11 +176,6 @@ fn within(low: u64, high: u64, mut draw: impl FnMut() -> f64) -> u64 {
 }
 
 /// A number of tokens; one below 0 is 0, and what is no number too.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast saturates, and bounds follow"
-)]
 fn whole(tokens: f64) -> u64 {
     tokens.round() as u64
 }

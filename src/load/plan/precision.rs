@@ -77,7 +77,6 @@ impl Precision {
         let share = self.statistic.share();
         // A percentile needs a value beyond it in each batch.
         let needed = share.map_or(0.0, |share| (1.0 / (1.0 - share)).ceil());
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 100")]
         let needed = needed as usize;
         BATCHES * needed.max(LEAST)
     }
@@ -127,11 +126,6 @@ impl Statistic {
         let mut ascending = values.to_vec();
         ascending.sort_unstable_by(f64::total_cmp);
         let rank = share * ascending.len().checked_sub(1)? as f64;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a rank is within the sample"
-        )]
         let (below, above) = (ascending[rank.floor() as usize], ascending[rank.ceil() as usize]);
         Some(below + (above - below) * rank.fract())
     }
@@ -163,11 +157,6 @@ impl Watcher {
         if self.values.len() < self.next_look {
             return false;
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a count of requests"
-        )]
         let grown = (self.values.len() as f64 * GROWTH).ceil() as usize;
         self.next_look = grown;
         self.width = estimate(&self.values, |values| self.precision.statistic.of(values))

@@ -96,11 +96,6 @@ fn arrival(fields: &Map<String, Value>) -> std::result::Result<(f64, u64, u64), 
     let tokens = |name: &str| {
         let given = number(name)?;
         if given.fract() == 0.0 && (1.0..=MAX_TOKENS as f64).contains(&given) {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "within the bounds"
-            )]
             return Ok(given as u64);
         }
         Err(format!(

@@ -131,7 +131,6 @@ fn figure(text: &str) -> Result<(i64, bool)> {
     if !(0.0..=9e15).contains(&bytes) {
         return Err(wrong("it must be zero or more, and less than any cluster has"));
     }
-    #[expect(clippy::cast_possible_truncation, reason = "it is in range")]
     Ok((bytes.round() as i64, unit.is_none()))
 }
 
@@ -147,8 +146,6 @@ impl std::fmt::Display for Claim {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     #[test]

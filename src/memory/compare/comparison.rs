@@ -112,7 +112,6 @@ fn as_kv(term: Term, measured: &Breakdown) -> Option<(i64, String)> {
 fn row(term: Term, measured: Option<(i64, String)>, said: Option<i64>) -> Row {
     let (measured, measured_as) = measured.unzip();
     let difference = said.zip(measured).map(|(said, measured)| said - measured);
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let percent = match (difference, measured) {
         (Some(0), Some(_)) => Some(0.0),
         // Relative to less than nothing, no sign would be right.
@@ -131,8 +130,6 @@ fn row(term: Term, measured: Option<(i64, String)>, said: Option<i64>) -> Row {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use proptest::prelude::*;
 
     use super::*;

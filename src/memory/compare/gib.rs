@@ -11,7 +11,6 @@ pub struct Gib(pub i64);
 
 impl fmt::Display for Gib {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[expect(clippy::cast_precision_loss, reason = "for people")]
         let value = self.0 as f64 / GIB;
         let decimals = match value.abs() {
             small if small < 0.000_05 => return f.write_str(if self.0 == 0 { "0.00 GiB" } else { "0.0000 GiB" }),

@@ -57,7 +57,6 @@ pub fn implausible(breakdown: Option<&Breakdown>, facts: &Facts) -> Vec<Implausi
             ),
         );
     }
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let exceeds = -breakdown.unexplained() as f64 > SLACK * (peak as f64);
     if exceeds {
         say(

@@ -146,12 +146,6 @@ impl Model {
     }
 
     fn fits(&self, memory: u64, question: &Question) -> Fits {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            clippy::cast_sign_loss,
-            reason = "a share of a GPU's memory, between 0 and all of it"
-        )]
         let budget = (memory as f64 * question.memory_fraction) as u64;
         let need = |question: &Question| self.beside(question).saturating_add(self.kv_bytes(question));
         let kv_bytes = budget.saturating_sub(self.beside(question));

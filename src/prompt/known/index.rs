@@ -54,11 +54,6 @@ fn is_plain(file: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a whole number of bytes, below 2^53"
-)]
 fn whole(value: &Value) -> Option<u64> {
     let number = value.as_f64()?;
     (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then_some(number as u64)

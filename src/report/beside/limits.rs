@@ -73,7 +73,6 @@ pub(super) fn limits(subjects: &[Subject]) -> Result<Limits> {
         for (name, counts) in ["newly failing", "newly fitting"].into_iter().zip(newly) {
             for (figures, count) in limits.figures.iter_mut().zip(counts) {
                 if !figures.is_empty() {
-                    #[expect(clippy::cast_precision_loss, reason = "a number of points")]
                     figures.push(Named {
                         proven: true,
                         ..Named::new(name, Unit::Count, count as f64)
@@ -192,10 +191,8 @@ fn within(found: &FoundBoundary, own: &Boundary, axes: &[Axis]) -> Result<Bounda
 
 /// One boundary in figures.
 fn figures(boundary: &Boundary) -> Result<Vec<Named>> {
-    #[expect(clippy::cast_precision_loss, reason = "a number of points")]
     let mut named = vec![Named::new("points", Unit::Count, boundary.records().len() as f64)];
     if let Ok(volume) = boundary.volume() {
-        #[expect(clippy::cast_precision_loss, reason = "a share")]
         let share = |points: u128| 100.0 * points as f64 / volume.total as f64;
         named.push(Named {
             interval: Some([share(volume.fits), share(volume.fits + volume.open)]),
@@ -210,7 +207,6 @@ fn figures(boundary: &Boundary) -> Result<Vec<Named>> {
     }
     let total = |point: &Point| Some(point.int("input")?.saturating_add(point.int("output")?));
     if let Some(largest) = boundary.frontier()?.iter().filter_map(total).max() {
-        #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^53")]
         let (largest, most) = (largest as f64, most(boundary, axes)?.map(|most| most as f64));
         named.push(Named {
             interval: most.map(|most| [largest, most.max(largest)]),

@@ -251,7 +251,6 @@ impl Beside {
 fn named(case: &Case) -> Vec<Named> {
     let mut named = Vec::new();
     if let Some(breakdown) = &case.breakdown {
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         let bytes = |name: &str, bytes: i64| Named::new(name, Unit::Bytes, bytes as f64);
         let parts = breakdown.parts.iter();
         named.extend(parts.map(|part| bytes(part.component.name(), part.bytes)));

@@ -302,8 +302,6 @@ fn spelled(figure: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use proptest::prelude::*;
 

@@ -163,13 +163,11 @@ impl<'a> Figures<'a> {
         pair.into_iter().flatten()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "for people")]
     fn gib(&self, bytes: i64) -> String {
         let gib = bytes as f64 / f64::from(1 << 30);
         unsigned_zero(format!("{gib:.*}", self.decimals))
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "for people")]
     fn share(&self, bytes: i64) -> String {
         let share = 100.0 * bytes as f64 / self.footprint.all.total.max(1) as f64;
         format!("{} %", unsigned_zero(format!("{share:.1}")))

@@ -128,12 +128,6 @@ impl<'a> Drawn<'a> {
 /// A bar of a share of the length; what is there at all is at least a sliver.
 fn bar(share: f64, long: usize, page: Page) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share of a few columns"
-    )]
     let eighths = (share.clamp(0.0, 1.0) * 8.0 * long as f64).round() as usize;
     let eighths = if share > 0.0 { eighths.max(1) } else { 0 };
     if page.unicode {

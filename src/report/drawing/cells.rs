@@ -28,11 +28,6 @@ impl Style {
                 smallest = smallest.min(number.abs());
             }
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the exponent of a double, clamped"
-        )]
         let decimals = match smallest.is_finite() {
             true => (DIGITS - 1 - smallest.log10().floor() as i32).clamp(0, MOST) as usize,
             false => 0,

@@ -112,7 +112,6 @@ impl Columns {
         for mark in &self.marks {
             let index = self.at.iter().position(|at| super::bars::same(at, &mark.at));
             let index = index.ok_or_else(|| Fault::usage(format!("the mark `{}` is at none of `at`", mark.text)))?;
-            #[expect(clippy::cast_precision_loss, reason = "a few places")]
             let at = index as f64;
             moments.push(Moment {
                 at,
@@ -199,11 +198,7 @@ impl Figures {
 }
 
 fn panel(x: &Axis, y: &Side, all: &[Series], names: &[String], moments: &[Moment]) -> Panel {
-    let place = |index: usize| {
-        #[expect(clippy::cast_precision_loss, reason = "a few places")]
-        let place = index as f64;
-        place
-    };
+    let place = |index: usize| index as f64;
     let layer = |(number, series): (usize, &Series)| {
         let bars = series.values.iter().enumerate().filter_map(|(index, value)| {
             Some(Bar {

@@ -114,12 +114,6 @@ impl Curve {
 }
 
 /// The column of a moment.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a share of a few columns"
-)]
 fn column(x: f64, first: f64, last: f64, columns: usize) -> usize {
     let share = if last > first {
         (x - first) / (last - first)
@@ -133,12 +127,6 @@ fn column(x: f64, first: f64, last: f64, columns: usize) -> usize {
 fn cell(share: Option<f64>, row: usize, page: Page) -> &'static str {
     const PARTS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
     let Some(share) = share else { return " " };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share of a few rows"
-    )]
     let eighths = (share.clamp(0.0, 1.0) * (8 * ROWS) as f64).round() as usize;
     let eighths = if share > 0.0 { eighths.max(1) } else { 0 };
     let here = eighths.saturating_sub(8 * row).min(8);

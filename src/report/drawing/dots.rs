@@ -80,12 +80,6 @@ pub(super) fn draw(
 }
 
 /// The cell of a value among so many.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a share of a few cells"
-)]
 fn place(value: f64, (low, high): (f64, f64), log: bool, cells: usize) -> usize {
     let (value, low, high) = if log {
         (value.ln(), low.ln(), high.ln())

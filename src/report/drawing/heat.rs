@@ -65,7 +65,6 @@ impl Heat {
         for (row, values) in self.values.iter().enumerate() {
             for (column, value) in values.iter().enumerate() {
                 let Some(value) = *value else { continue };
-                #[expect(clippy::cast_precision_loss, reason = "a few places")]
                 let (x, y) = (column as f64, row as f64);
                 cells.push(Cell {
                     x: (x - 0.5, x + 0.5),

@@ -270,7 +270,6 @@ fn value(series: &Series, level: f64) -> Option<f64> {
 }
 
 /// A number without the point of a whole one.
-#[expect(clippy::cast_possible_truncation, reason = "only where nothing is lost")]
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         Value::from(value as i64)

@@ -120,7 +120,6 @@ impl Columns {
 /// A number as JSON has it, whole ones without a point; none for what JSON cannot say.
 pub(super) fn number(value: f64) -> Value {
     let value = digits(value);
-    #[expect(clippy::cast_possible_truncation, reason = "whole, and below 2^53")]
     match value {
         whole if whole.fract() == 0.0 && whole.abs() < 9e15 => json!(whole as i64),
         other => json!(other),

@@ -30,7 +30,6 @@ impl Recent {
 
     /// The most of each of so many stretches up to now, as a share of what there is.
     pub(super) fn heights(&self, now: Duration, total: u64, columns: usize) -> Vec<Option<f64>> {
-        #[expect(clippy::cast_precision_loss, reason = "for people")]
         let share = |used: u64| used as f64 / total.max(1) as f64;
         let begin = now.saturating_sub(BACK);
         let values: Vec<(f64, f64)> = self

@@ -227,7 +227,6 @@ impl State {
         let Some((used, total)) = self.memory.filter(|(_, total)| *total > 0) else {
             return Vec::new();
         };
-        #[expect(clippy::cast_precision_loss, reason = "for people")]
         let share = used as f64 / total as f64;
         let said = format!("  memory {} of {}", Bytes(used), Bytes(total));
         let room = page.width.saturating_sub(measure_text_width(&said) + 2);
@@ -253,7 +252,6 @@ impl State {
         let (done, since) = progress.first;
         let made = progress.done.checked_sub(done).filter(|made| *made > 0)?;
         let left = progress.expected?.saturating_sub(progress.done);
-        #[expect(clippy::cast_precision_loss, reason = "for people")]
         let seconds = (progress.at - since).as_secs_f64() / made as f64 * left as f64;
         Some(Duration::try_from_secs_f64(seconds).ok()?.saturating_sub(passed))
     }

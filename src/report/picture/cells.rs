@@ -13,7 +13,6 @@ pub(super) fn middle(axis: &Axis, index: usize, count: usize) -> Scalar {
     let share = (index as f64 + 0.5) / count as f64;
     let real = between(axis, low.as_f64(), high.as_f64(), share);
     match low {
-        #[expect(clippy::cast_possible_truncation, reason = "values of an axis are below 2^53")]
         Scalar::Int(_) => Scalar::Int(real.round() as i64),
         Scalar::Float(_) => Scalar::Float(real),
     }
@@ -34,11 +33,6 @@ pub(super) fn cell(axis: &Axis, value: Scalar, count: usize) -> Option<usize> {
     if !(low.as_f64()..=high.as_f64()).contains(&real) {
         return None;
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "0 to 1 times a small count"
-    )]
     let index = (position(axis, real) * count as f64) as usize;
     Some(index.min(count - 1))
 }

@@ -1,7 +1,5 @@
 //! Pictures of small boundaries, as they are drawn.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use serde_json::{Value, json};
 
 use super::draw;

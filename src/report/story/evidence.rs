@@ -134,8 +134,6 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use serde_json::json;
 

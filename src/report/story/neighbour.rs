@@ -100,8 +100,6 @@ pub(super) fn happened(verdict: Verdict, cause: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use serde_json::{Value, json};
 
     use super::*;

@@ -146,7 +146,6 @@ fn loads(found: &Found) -> Rows {
 
 /// Whole numbers without a point.
 fn answer_number(value: f64) -> Value {
-    #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
     if value.fract() == 0.0 && value.abs() < 9e15 {
         return (value as i64).into();
     }

@@ -99,8 +99,6 @@ fn result(input: i64, output: i64, record: &Record, time: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use crate::boundary::{Answer, Options, Point};
 

@@ -160,8 +160,6 @@ fn object(value: Value) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use std::collections::BTreeSet;
     use std::time::Duration;
 

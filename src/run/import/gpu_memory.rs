@@ -50,7 +50,6 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
     case.figure("total_memory", mebibytes(file.total_memory_mb), Unit::Bytes);
     case.figure("peak_memory_share", file.peak_memory_percent.0, Unit::Percent);
     case.figure("increase_under_load", mebibytes(file.kv_cache_overhead_mb), Unit::Bytes);
-    #[expect(clippy::cast_precision_loss, reason = "samples are far below 2^53")]
     case.figure("samples", Some(file.history_memory_mb.count as f64), Unit::Count);
     case.figure("sampled_for", file.history_times.last, Unit::Seconds);
     case.figure("prompts", file.num_prompts.0, Unit::Count);

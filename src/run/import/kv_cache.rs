@@ -23,7 +23,6 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
     let mut case = Case::named("serving");
     case.figure("peak_kv_usage", file.peak_usage_percent.0, Unit::Percent);
     case.figure("mean_kv_usage", file.history_values.mean(), Unit::Percent);
-    #[expect(clippy::cast_precision_loss, reason = "samples are far below 2^53")]
     case.figure("samples", Some(file.history_values.count as f64), Unit::Count);
     case.figure("sampled_for", file.history_times.last, Unit::Seconds);
     let mut notes = vec![

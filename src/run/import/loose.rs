@@ -30,11 +30,6 @@ impl Loose {
 
     /// A whole number that is not below zero.
     pub(super) fn count(self) -> Option<u64> {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is whole and in range"
-        )]
         self.0
             .filter(|value| (0.0..=9e15).contains(value) && value.fract() == 0.0)
             .map(|value| value as u64)
@@ -55,12 +50,10 @@ impl<'de> Deserialize<'de> for Loose {
                 Ok(Loose(value.is_finite().then_some(value)))
             }
 
-            #[expect(clippy::cast_precision_loss, reason = "what these tools count is far below 2^53")]
             fn visit_i64<E>(self, value: i64) -> Result<Loose, E> {
                 Ok(Loose(Some(value as f64)))
             }
 
-            #[expect(clippy::cast_precision_loss, reason = "what these tools count is far below 2^53")]
             fn visit_u64<E>(self, value: u64) -> Result<Loose, E> {
                 Ok(Loose(Some(value as f64)))
             }
@@ -107,8 +100,6 @@ pub(super) fn few<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: 
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     #[test]

@@ -112,12 +112,10 @@ impl<'de> Deserialize<'de> for Kept {
                 Ok(Kept(value.is_finite().then_some(Scalar::Number(value))))
             }
 
-            #[expect(clippy::cast_precision_loss, reason = "what these tools count is far below 2^53")]
             fn visit_i64<E>(self, value: i64) -> Result<Kept, E> {
                 Ok(Kept(Some(Scalar::Number(value as f64))))
             }
 
-            #[expect(clippy::cast_precision_loss, reason = "what these tools count is far below 2^53")]
             fn visit_u64<E>(self, value: u64) -> Result<Kept, E> {
                 Ok(Kept(Some(Scalar::Number(value as f64))))
             }
@@ -147,8 +145,6 @@ impl<'de> Deserialize<'de> for Kept {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     #[test]

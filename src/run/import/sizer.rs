@@ -130,7 +130,6 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
         latencies(&mut case, latency.avg_latency, latency.percentiles.iter());
     }
     if let Some(tokens) = case.facts.kv_tokens {
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
         case.figure("kv_tokens", Some(tokens as f64), Unit::Tokens);
     }
     if let Some(timeline) = &file.memory_timeline {

@@ -157,7 +157,6 @@ fn by_difference(file: &File, gpus: &Scalars) -> Result<(Case, Vec<String>)> {
         "80 % of what the request added, or 0.5",
     );
     let mut case = Case::named(name(&file.model_info));
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     case.figure("model_weights", weights.map(|weights| weights as f64), Unit::Bytes);
     for (name, value) in [
         ("total", part.total_gb),

@@ -80,11 +80,9 @@ impl Profile {
             "in use before the start",
         );
         let mut add = |component, figure: Option<f64>, origin: Origin| {
-            #[expect(clippy::cast_precision_loss, reason = "a number of GPUs")]
             let times = if origin.of_rank { ranks as f64 } else { 1.0 };
             let figure = bytes(figure.map(|figure| figure * times), origin.unit);
             parts.add(component, figure, origin.provenance, origin.how);
-            #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
             figure.map(|figure| figure as f64)
         };
         let weights = add(Component::Weights, self.weights, self.origin_of_weights());

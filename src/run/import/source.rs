@@ -228,8 +228,6 @@ impl<'de> DeserializeSeed<'de> for Looking {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     #[test]

@@ -24,7 +24,6 @@ pub(super) struct Spread {
 impl Spread {
     /// The arithmetic mean.
     pub(super) fn mean(&self) -> Option<f64> {
-        #[expect(clippy::cast_precision_loss, reason = "samples are far below 2^53")]
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 
@@ -67,8 +66,6 @@ impl<'de> Deserialize<'de> for Spread {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     #[test]

@@ -194,7 +194,6 @@ struct Lengths {
 
 impl Lengths {
     fn add(&mut self, input: i64, output: i64) {
-        #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^53")]
         let total = input.saturating_add(output) as f64;
         self.count += 1;
         self.largest = Some(self.largest.map_or(total, |largest| largest.max(total)));
@@ -206,7 +205,6 @@ fn length(value: Loose) -> Option<i64> {
     value.count().and_then(|count| i64::try_from(count).ok())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "at most a hundred thousand entries")]
 fn to_f64(count: usize) -> f64 {
     count as f64
 }

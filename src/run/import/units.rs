@@ -11,7 +11,6 @@ pub(super) const GB: f64 = 1e9;
 
 /// A figure in a unit, in bytes; none where it is below zero or beyond any device.
 pub(super) fn bytes(figure: Option<f64>, unit: f64) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "it is in range")]
     figure
         .map(|figure| (figure * unit).round())
         .filter(|bytes| (0.0..=9e15).contains(bytes))

@@ -90,7 +90,6 @@ fn mean(name: &str, group: &[&Scalars]) -> Case {
     let mut mean = Case::named(name);
     let Some(first) = cases.first() else { return mean };
     mean.facts = first.facts.clone();
-    #[expect(clippy::cast_precision_loss, reason = "at most a hundred thousand runs")]
     let count = cases.len() as f64;
     for figure in &first.figures {
         let values = cases.iter().map(|case| {

@@ -55,8 +55,6 @@ fn left(finished_at: Option<&str>, now: jiff::Timestamp) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     #[test]

@@ -1,9 +1,11 @@
 //! The script API: one thin file per script module, without logic of its own. Every function has a doc comment with
 //! shapes, units, errors and an example; a test refuses one without, and runs every example.
 
-#![allow(unreachable_pub, reason = "export_module wants `pub` functions")]
-#![allow(clippy::unwrap_used, reason = "export_module writes it for methods")]
-
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "export_module wants `pub` functions and unwraps arguments"
+)]
 mod assert;
 mod boundary;
 mod docker;

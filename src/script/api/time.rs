@@ -46,7 +46,6 @@ pub mod time {
     /// ```
     #[rhai_fn(name = "sleep", return_raw, volatile)]
     pub fn sleep_int(context: NativeCallContext, seconds: i64) -> Caught<()> {
-        #[expect(clippy::cast_precision_loss, reason = "nobody waits 2^53 seconds")]
         wait(&context, seconds as f64)
     }
 }

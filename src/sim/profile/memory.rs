@@ -135,11 +135,6 @@ pub struct Fixed {
 impl MemoryProfile {
     /// Bytes of each device.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a device has some GiB"
-    )]
     pub fn total(&self) -> u64 {
         let (Self::Pool(Pool { total_mib, .. })
         | Self::Dynamic(Dynamic { total_mib, .. })

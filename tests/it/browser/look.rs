@@ -95,7 +95,6 @@ async fn slides(browser: &Browser, id: &str) {
 }
 
 async fn hover(browser: &Browser, at: &Value) {
-    #[expect(clippy::cast_possible_truncation, reason = "pixels")]
     let pixel = |index: usize| at[index].as_f64().unwrap().round() as i64;
     browser.hover(pixel(0), pixel(1)).await;
 }

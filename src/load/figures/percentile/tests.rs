@@ -34,9 +34,7 @@ proptest! {
             let covered: f64 = (low..high).map(|k| binomial(n, k, share)).sum();
             prop_assert!(covered >= COVERAGE - 1e-9, "{covered}");
             // The figure itself lies within.
-            #[expect(clippy::cast_precision_loss, reason = "a small count")]
             let rank = share * (n - 1) as f64 + 1.0;
-            #[expect(clippy::cast_precision_loss, reason = "a small count")]
             let within = low as f64 <= rank && rank <= high as f64;
             prop_assert!(within, "{low} <= {rank} <= {high}");
         } else {
@@ -47,7 +45,6 @@ proptest! {
     #[test]
     fn the_nearest_rank_is_the_smallest_that_covers(n in 1_usize..3000, which in 0_usize..5) {
         let rank = nearest(n, SHARES[which]).unwrap() + 1;
-        #[expect(clippy::cast_precision_loss, reason = "a small count")]
         let share = |rank: usize| rank as f64 / n as f64;
         prop_assert!(share(rank) >= SHARES[which] - 1e-9);
         prop_assert!(rank == 1 || share(rank - 1) < SHARES[which]);

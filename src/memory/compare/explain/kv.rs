@@ -14,7 +14,6 @@ struct Held {
 
 impl Held {
     /// Bytes of a token.
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     fn each(&self) -> Option<f64> {
         self.tokens
             .filter(|tokens| *tokens > 0)
@@ -135,7 +134,6 @@ fn width(case: &Case<'_>, said: &Held, beside: &Held) -> Vec<Explanation> {
         && kv_heads > 0
         && heads > kv_heads
     {
-        #[expect(clippy::cast_precision_loss, reason = "a number of heads")]
         let group = heads as f64 / kv_heads as f64;
         if near(times, group) {
             say(

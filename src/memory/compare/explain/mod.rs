@@ -58,7 +58,6 @@ impl Case<'_> {
 }
 
 /// How many times `b` goes into `a`.
-#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 fn ratio(a: i64, b: i64) -> f64 {
     a as f64 / b as f64
 }

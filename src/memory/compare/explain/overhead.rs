@@ -64,7 +64,6 @@ fn pool_measured(case: &Case<'_>) -> Option<Explanation> {
 fn all_layers(case: &Case<'_>) -> Option<Explanation> {
     let (said, measured) = case.both(Term::Activations)?;
     let layers = case.facts.layers.filter(|layers| *layers > 2)?;
-    #[expect(clippy::cast_precision_loss, reason = "a number of layers")]
     near(ratio(said, measured), layers as f64).then(|| Explanation {
         about: Term::Activations.name(),
         assumption: "all_layers_at_once",

@@ -8,7 +8,6 @@ pub(super) fn explain(case: &Case<'_>) -> Vec<Explanation> {
     let Some(ranks) = case.facts.tensor_parallel.filter(|ranks| *ranks > 1) else {
         return Vec::new();
     };
-    #[expect(clippy::cast_precision_loss, reason = "a number of GPUs")]
     let times = ranks as f64;
     [Term::Weights, Term::Kv, Term::KvPool, Term::KvUsed]
         .into_iter()

@@ -1,7 +1,5 @@
 //! Each assumption, from figures of which only it is wrong; and silence where none is.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use crate::memory::compare::{Claim, Comparison, Facts, Term};
 use crate::memory::{Breakdown, Component, Part, Provenance};
 

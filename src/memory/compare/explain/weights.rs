@@ -54,7 +54,6 @@ pub(super) fn explain(case: &Case<'_>) -> Option<Explanation> {
 
 /// The width that so many bytes for so many parameters come to.
 fn width(bytes: i64, parameters: f64) -> Option<&'static str> {
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let each = bytes as f64 / parameters;
     let fits = |(width, _): &&(f64, &str)| (each / width - 1.0).abs() <= SLACK;
     WIDTHS.iter().find(fits).map(|(_, name)| *name)

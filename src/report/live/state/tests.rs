@@ -1,7 +1,5 @@
 //! What the lines say, at several widths.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use serde_json::json;
 
 use super::*;

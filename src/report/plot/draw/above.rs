@@ -89,7 +89,6 @@ impl Above {
     /// The pixels that it takes.
     pub(super) fn height(&self) -> f64 {
         let rows = self.tops.iter().map(|(_, _, row)| row + 1).max().unwrap_or(0);
-        #[expect(clippy::cast_precision_loss, reason = "a few rows")]
         let rows = rows as f64;
         self.strip + rows * self.row + if rows > 0.0 { 4.0 } else { 0.0 }
     }
@@ -100,7 +99,6 @@ impl Above {
             pen.text(label, rect.left + middle, rect.top - 2.0, phase);
         }
         let height = |row: usize| {
-            #[expect(clippy::cast_precision_loss, reason = "a few rows")]
             let up = row as f64 * self.row;
             rect.top - self.strip - 3.0 - up
         };

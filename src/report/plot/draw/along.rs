@@ -51,17 +51,11 @@ impl Ranged for Along {
 
     fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
         let (begin, end) = (f64::from(limit.0), f64::from(limit.1));
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "ten times a picture's width in tenths of a pixel"
-        )]
-        let pixel = (begin + self.share(*value) * (end - begin)).round() as i32;
-        pixel
+        (begin + self.share(*value) * (end - begin)).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
         let steps = hint.max_num_points().clamp(1, 100);
-        #[expect(clippy::cast_precision_loss, reason = "at most 100")]
         let points = (0..=steps).map(|step| self.value(step as f64 / steps as f64));
         points.collect()
     }

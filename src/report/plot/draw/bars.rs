@@ -64,14 +64,12 @@ impl Slots {
 
     /// Pixels of a bar, and between two.
     fn wide(&self, plane: &Plane, bars: &[Bar]) -> (f64, f64) {
-        #[expect(clippy::cast_precision_loss, reason = "a few layers")]
         let count = self.count.max(1) as f64;
         let wide = (room(plane, bars) * FULL / count).min(WIDEST);
         (wide, if count > 1.0 && wide > 6.0 { 1.5 } else { 0.0 })
     }
 
     /// How many bars a slot lies aside of its place.
-    #[expect(clippy::cast_precision_loss, reason = "a few layers")]
     fn aside(&self, slot: usize) -> f64 {
         slot as f64 - (self.count as f64 - 1.0) / 2.0
     }

@@ -37,7 +37,6 @@ impl Below {
             };
         }
         let ticks = axis.ticks(0, 0.0);
-        #[expect(clippy::cast_precision_loss, reason = "a few names")]
         let each = width / ticks.len() as f64 - 6.0;
         let words = axis.names.iter().flat_map(|name| name.split_whitespace());
         let turned = words.map(|word| wide(word, size)).fold(0.0, f64::max) > each;
@@ -49,7 +48,6 @@ impl Below {
                 false => wrap(&tick.label, size, each, LINES),
             })
             .collect();
-        #[expect(clippy::cast_precision_loss, reason = "a few lines")]
         let height = match turned {
             true => texts.iter().flatten().map(|text| wide(text, size)).fold(0.0, f64::max) + 4.0,
             false => texts.iter().map(Vec::len).max().unwrap_or(1) as f64 * size * 1.25,

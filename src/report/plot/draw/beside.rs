@@ -127,7 +127,6 @@ impl Side {
     }
 
     /// The pixels of all its lines.
-    #[expect(clippy::cast_precision_loss, reason = "a few lines")]
     fn high(&self, look: Look) -> f64 {
         self.text.len() as f64 * row(look)
     }

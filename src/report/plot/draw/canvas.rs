@@ -241,7 +241,6 @@ impl DrawingBackend for Canvas {
             VPos::Center => 0.36,
             VPos::Bottom => -0.2,
         };
-        #[expect(clippy::cast_possible_truncation, reason = "a font is some hundred tenths")]
         let (down, size) = ((down * size).round() as i32, size.round() as i32);
         let (down, turn) = match style.transform() {
             FontTransform::Rotate270 => (

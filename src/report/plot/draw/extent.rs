@@ -163,7 +163,6 @@ impl Extent {
     pub(super) fn along(self, axis: &Axis, upwards: bool) -> Along {
         let log = axis.scale == Scale::Log;
         if !axis.names.is_empty() {
-            #[expect(clippy::cast_precision_loss, reason = "a few names")]
             let to = axis.names.len() as f64 - 0.5;
             return Along {
                 from: -0.5,

@@ -78,7 +78,6 @@ fn height(width: Width, rows: usize, multiples: bool) -> f64 {
 
 /// How high panels need be at most whose upward places all have names: a few rows on the height of a map are mostly empty.
 fn named(panels: &[&Panel]) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "a few names")]
     let need = |panel: &&Panel| match panel.y.names.len() {
         0 => f64::INFINITY,
         names => 24.0 + 44.0 * names as f64,
@@ -105,7 +104,6 @@ fn compose(plot: &Plot, panels: &[&Panel], width: Width, prefix: &str, words: Op
     };
     let rows = panels.len().div_ceil(columns);
     let high = height(width, rows, multiples).min(named(panels));
-    #[expect(clippy::cast_precision_loss, reason = "a few columns")]
     let cell = (look.width - BETWEEN * (columns as f64 - 1.0)) / columns as f64;
     let inner = if columns > 1 { look.cell(cell) } else { look };
     let extents = shared(plot, panels);
@@ -137,7 +135,6 @@ fn compose(plot: &Plot, panels: &[&Panel], width: Width, prefix: &str, words: Op
         let most = |part: fn(&Ends) -> f64| ends[indices.clone()].iter().map(part).fold(0.0, f64::max);
         let (top, bottom) = (most(|ends| ends.top), most(|ends| ends.bottom));
         for column in 0..indices.len() {
-            #[expect(clippy::cast_precision_loss, reason = "a few columns")]
             let left = column as f64 * (cell + BETWEEN) + sides.0;
             rects.push(Rect {
                 left,
@@ -151,7 +148,6 @@ fn compose(plot: &Plot, panels: &[&Panel], width: Width, prefix: &str, words: Op
     if plans.is_empty() {
         y += size * 2.0;
     }
-    #[expect(clippy::cast_precision_loss, reason = "a few lines")]
     let total = y + foot.len() as f64 * size * 1.5 + if foot.is_empty() { 4.0 } else { 12.0 };
 
     let pen = Pen::new(prefix, look.width, total);

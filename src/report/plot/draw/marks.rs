@@ -250,13 +250,7 @@ fn heat_map(pen: &Pen, plane: &Plane, cells: &[Cell], (low, high): (f64, f64)) {
         } else {
             0.5
         };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share of a few steps"
-        )]
-        let step = (share.clamp(0.0, 1.0) * f64::from(HEATS - 1)).round() as u8;
-        step
+        (share.clamp(0.0, 1.0) * f64::from(HEATS - 1)).round() as u8
     };
     let mut sorted: Vec<(u8, &Cell)> = cells.iter().map(|cell| (step(cell), cell)).collect();
     sorted.sort_by_key(|(step, _)| *step);

@@ -101,7 +101,6 @@ impl Plan {
         let heading = if untitled { 8.0 } else { look.font * 2.0 };
         let axis = if around.below { below.height(&self.x, look) } else { 6.0 };
         let above = around.above.then_some(above);
-        #[expect(clippy::cast_precision_loss, reason = "a few lines")]
         let told = keys.len() as f64 * look.font * 1.4;
         Ends {
             top: heading + above.as_ref().map_or(0.0, Above::height),

@@ -84,7 +84,6 @@ impl Type {
 }
 
 /// Pixels as tenths.
-#[expect(clippy::cast_possible_truncation, reason = "pictures are some thousand pixels")]
 pub(super) fn tenth(pixels: f64) -> i32 {
     (pixels * 10.0).round() as i32
 }

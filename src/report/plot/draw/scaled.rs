@@ -49,7 +49,6 @@ impl Scaled {
                 false => ticks,
             };
         }
-        #[expect(clippy::cast_precision_loss, reason = "a few names")]
         let named = self.names.iter().enumerate().map(|(at, name)| Tick {
             at: at as f64,
             label: name.clone(),
@@ -59,7 +58,6 @@ impl Scaled {
 
     /// The ticks of an upright axis of so many pixels.
     pub(super) fn upright(&self, height: f64) -> Vec<Tick> {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few")]
         let most = ((height / 34.0) as usize).clamp(3, 8);
         self.ticks(most, 18.0 / height)
     }

@@ -29,7 +29,6 @@ pub(super) fn wide(text: &str, size: f64) -> f64 {
     // In hundredths, as the answer is in whole numbers.
     match font(size * 100.0 * HEIGHT, false).layout_box(text) {
         Ok(((left, _), (right, _))) => f64::from(right - left) / 100.0 * MARGIN,
-        #[expect(clippy::cast_precision_loss, reason = "a text of less than 2^52 letters")]
         Err(_) => text.chars().count() as f64 * size,
     }
 }

@@ -112,16 +112,9 @@ fn rules(within: &str, value: impl Fn(&str, &Row) -> String) -> String {
 /// The colour of a step of the scale of values.
 pub(super) fn heat(step: u8) -> String {
     let share = f64::from(step.min(HEATS - 1)) / f64::from(HEATS - 1) * 8.0;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 7")]
     let index = (share.floor() as usize).min(7);
-    #[expect(clippy::cast_precision_loss, reason = "0 to 7")]
     let part = share - index as f64;
     let ((r, g, b), (s, h, c)) = (VIRIDIS[index], VIRIDIS[index + 1]);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between two bytes"
-    )]
     let mix = |one: u8, other: u8| (f64::from(one) + part * (f64::from(other) - f64::from(one))).round() as u8;
     format!("#{:02x}{:02x}{:02x}", mix(r, s), mix(g, h), mix(b, c))
 }

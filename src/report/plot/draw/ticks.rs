@@ -106,7 +106,6 @@ impl Measure {
 
     fn linear(self, along: Along, most: usize) -> Vec<Tick> {
         let (from, to) = (along.from / self.size, along.to / self.size);
-        #[expect(clippy::cast_precision_loss, reason = "a few ticks")]
         let least = (to - from) / most as f64;
         let step = if self.twos && least > 4.0 {
             2_f64.powf(least.log2().ceil())
@@ -125,7 +124,6 @@ impl Measure {
         let decimals = decimals(step);
         let mut ticks = Vec::new();
         for index in 0..=most + 1 {
-            #[expect(clippy::cast_precision_loss, reason = "a few ticks")]
             let value = (first + index as f64) * step;
             if value > to + step * 1e-9 {
                 break;

@@ -68,8 +68,6 @@ pub(super) fn home(axis: &Axis, cuts: &[Scalar], point: &Point, class: Class) ->
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use serde_json::json;
 
     use super::*;

@@ -1,7 +1,5 @@
 //! What the pictures of boundaries hold: everything that was asked, nothing that was not proven.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use serde_json::{Value, json};
 
 use super::*;

@@ -113,7 +113,6 @@ fn shares(boundary: &Boundary) -> Option<String> {
 }
 
 /// A part of the box in hundredths; what is little, or nearly all, never reads as nothing, or as all.
-#[expect(clippy::cast_precision_loss, reason = "for people")]
 fn share(part: u128, volume: Volume) -> String {
     let percent = 100.0 * part as f64 / volume.total.max(1) as f64;
     match percent {

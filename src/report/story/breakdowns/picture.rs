@@ -47,7 +47,6 @@ fn on_top(breakdown: &Breakdown) -> impl Iterator<Item = &Part> {
 }
 
 /// Each device, and what was expected of all of them on average, with the components on top of each other.
-#[expect(clippy::cast_precision_loss, reason = "bytes and places")]
 fn stacked(told: &Told) -> Panel {
     let devices = &told.footprint.per_gpu;
     let mut columns: Vec<(String, &Breakdown, f64)> = devices
@@ -164,17 +163,11 @@ fn bytes(top: f64) -> Axis {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "bytes of a device"
-)]
 fn gib_of(bytes: f64) -> f64 {
     gib(bytes.max(0.0) as u64)
 }
 
 /// Each component beside its estimate, of all devices together; none without an estimate.
-#[expect(clippy::cast_precision_loss, reason = "bytes and places")]
 fn beside(told: &Told) -> Option<Panel> {
     let estimate = told.estimate.as_ref()?;
     let all = &told.footprint.all;

@@ -111,14 +111,12 @@ pub(super) fn sheet(told: &Told) -> Sheet {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 fn percent(bytes: i64, of: i64) -> f64 {
     // What rounds to nothing has no sign.
     rounded(100.0 * bytes as f64 / of.max(1) as f64, 1) + 0.0
 }
 
 /// GiB with sign, with the digits that say something.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 fn gib(bytes: i64) -> f64 {
     let gib = bytes as f64 / f64::from(1 << 30);
     rounded(gib, if gib.abs() < 0.1 { 4 } else { 2 }) + 0.0

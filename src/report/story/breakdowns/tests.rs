@@ -1,7 +1,5 @@
 //! What is told of breakdowns of real runs, and of one that was made up to have all there is.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,6 @@ use crate::memory::{Component, Part};
 use crate::report::breakdown::said;
 
 /// All that matters of a breakdown: what is read aloud in the place of its picture.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 pub(super) fn breakdown(told: &Told) -> String {
     let all = &told.footprint.all;
     let total = i64::try_from(all.total).unwrap_or(i64::MAX);

@@ -165,7 +165,6 @@ fn row<'a>(one: &'a Comparison, contrast: &'a Contrast, place: f64, others: usiz
     let first = one.means[0].map(f64::abs).filter(|mean| *mean > 0.0)?;
     let part = |value: f64| 100.0 * value / first;
     // Several settings share a row.
-    #[expect(clippy::cast_precision_loss, reason = "a few settings")]
     let aside = (contrast.setting as f64 - 0.5 - others as f64 / 2.0) * 0.6 / others as f64;
     Some(Row {
         comparison: one,
@@ -307,7 +306,6 @@ fn sheet(found: &Experiment) -> Sheet {
 
 #[cfg(test)]
 pub(super) mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
 
     use super::*;

@@ -178,7 +178,6 @@ fn sheet(found: &Experiment) -> Sheet {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]

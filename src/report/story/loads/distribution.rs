@@ -83,7 +83,6 @@ fn panel(loads: &[(String, Requests)], (label, what, times): &(&str, &str, Times
 
 /// The share of times up to each of them, in hundredths. Times of nothing, such as gaps between tokens that came together, count and have no place on a
 /// logarithmic axis.
-#[expect(clippy::cast_precision_loss, reason = "a count of requests")]
 fn curve(ascending: &[f32]) -> Vec<(f64, Option<f64>)> {
     let n = ascending.len();
     let step = n.div_ceil(POINTS).max(1);
@@ -97,12 +96,6 @@ fn curve(ascending: &[f32]) -> Vec<(f64, Option<f64>)> {
 }
 
 /// What is at most taken by this share, of ascending times: an order statistic of the requests drawn, not an estimate of all that could be.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a place in a sample"
-)]
 fn at_share(ascending: &[f32], share: f64) -> Option<f64> {
     let place = (share * ascending.len() as f64).ceil() as usize;
     ascending.get(place.max(1) - 1).map(|time| f64::from(*time))
@@ -152,7 +145,6 @@ fn sheet(loads: &[(String, Requests)]) -> Sheet {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use proptest::prelude::*;
 
     use super::*;

@@ -55,7 +55,6 @@ const FIGURES: [(&str, How); 28] = [
     ("1M tokens, Wh", How::Mean(|load| load.cost.wh_per_million_total)),
 ];
 
-#[expect(clippy::cast_precision_loss, reason = "for people")]
 fn gib(bytes: u64) -> f64 {
     bytes as f64 / 1_073_741_824.0
 }
@@ -134,7 +133,6 @@ pub(super) fn alone(level: &Point) -> Sheet {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::super::sweep::Along;
     use super::*;
 

@@ -234,7 +234,6 @@ fn spread<'a>(levels: &'a [Point], chosen: &[&Point]) -> Vec<&'a Point> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     fn levels(all: &[f64]) -> Vec<Point> {

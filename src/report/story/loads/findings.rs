@@ -97,7 +97,6 @@ fn worked_out(sweep: &Sweep) -> Findings {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
 
     use super::super::load::Load;

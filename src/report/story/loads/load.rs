@@ -109,7 +109,6 @@ fn part<T: DeserializeOwned>(value: &Value) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
 
     use super::*;

@@ -61,7 +61,6 @@ pub(super) fn read(file: File) -> std::io::Result<Requests> {
 }
 
 /// Reads lines; `bytes` is how long they are together.
-#[expect(clippy::cast_possible_truncation, reason = "milliseconds of a picture")]
 fn of(mut lines: impl BufRead, bytes: u64) -> std::io::Result<Requests> {
     let mut found = Requests {
         every: 1,
@@ -128,7 +127,6 @@ fn shorten(text: &[u8], short: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use std::time::Duration;
 
     use super::*;

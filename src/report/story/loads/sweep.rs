@@ -87,7 +87,6 @@ impl Point {
     }
 
     /// A count of this level, of all its loads together; none where one of them lacks it.
-    #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
     pub(in crate::report::story) fn sum(&self, count: impl Fn(&Load) -> Option<u64>) -> Option<f64> {
         let counts: Option<Vec<u64>> = self.loads.iter().map(count).collect();
         counts.map(|counts| counts.iter().sum::<u64>() as f64)
@@ -243,7 +242,6 @@ pub(in crate::report::story) fn apart(settings: &[Map<String, Value>]) -> Vec<St
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
 
     use super::*;

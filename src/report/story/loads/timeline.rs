@@ -86,7 +86,6 @@ impl Timeline {
 /// Several values as one; none where none is known.
 fn made(values: &[Option<f64>], make: Make) -> Option<f64> {
     let known = || values.iter().flatten().copied();
-    #[expect(clippy::cast_precision_loss, reason = "a count of rows")]
     match make {
         Make::Highest => known().reduce(f64::max),
         Make::Mean => known().reduce(|a, b| a + b).map(|sum| sum / known().count() as f64),
@@ -294,7 +293,6 @@ fn sheet(line: &Timeline) -> Sheet {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::load::joined::{COLUMNS, Moment, write};
 

@@ -180,8 +180,6 @@ fn told(sweep: &Sweep, findings: &Findings) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use serde_json::json;
 
     use super::*;

@@ -30,7 +30,6 @@ pub(super) fn panel(start: &Start, end: f64, columns: usize) -> Option<Panel> {
     if devices.len() > MOST {
         let mean = |moment: &Moment| {
             let told: Vec<f64> = moment.doings.iter().filter_map(busy).collect();
-            #[expect(clippy::cast_precision_loss, reason = "a count of devices")]
             (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
         };
         let drawn = points(&start.moments, columns, mean);
@@ -107,8 +106,6 @@ fn highest(layers: &[Layer]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::super::device::Device;
     use super::*;
     use crate::telemetry::Phase;

@@ -129,7 +129,6 @@ pub(super) struct Looks {
 }
 
 /// How closely memory was looked at.
-#[expect(clippy::cast_precision_loss, reason = "counts of looks")]
 pub(super) fn looks(rows: &[Row]) -> Looks {
     let looks = rows.iter().map(|row| row.looks).sum();
     let whole = rows

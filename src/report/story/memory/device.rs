@@ -97,20 +97,12 @@ fn fraction(life: &Life) -> Option<f64> {
         .filter(|fraction| (0.0..1.0).contains(fraction))
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a share of the memory of a device"
-)]
 fn scaled(total: u64, fraction: f64) -> u64 {
     (total as f64 * fraction) as u64
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use serde_json::json;
 
     use super::*;

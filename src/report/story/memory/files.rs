@@ -89,8 +89,6 @@ fn numbered(name: &str) -> Option<(u64, usize)> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     #[test]

@@ -30,7 +30,6 @@ pub(super) fn deaths(start: &Start) -> Option<Layer> {
 }
 
 /// A cross at the most that was in use on a device while each probe that failed was asked.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 pub(super) fn failures(start: &Start, device: usize) -> Option<Layer> {
     let places = thinned(asked(start).filter(|asked| asked.fails).collect());
     let points: Vec<(f64, f64)> = places
@@ -47,7 +46,6 @@ pub(super) fn failures(start: &Start, device: usize) -> Option<Layer> {
 }
 
 /// What is told of the peaks of the phases on a device, and of what was asked, in the order of time.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 pub(super) fn spots(start: &Start, device: usize, crests: &[Crest]) -> Spots {
     let total = start.devices[device].total;
     let spot = |what: String, at: f64, bytes: u64, verdict: Entry| Spot {
@@ -121,7 +119,6 @@ pub(in crate::report::story) fn rounded(value: f64, digits: i32) -> f64 {
 }
 
 /// GiB as a number for tables, with the digits that say something.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 pub(in crate::report::story) fn gib(bytes: u64) -> f64 {
     let gib = bytes as f64 / f64::from(1 << 30);
     rounded(gib, if gib < 0.1 { 4 } else { 2 })

@@ -131,7 +131,6 @@ fn used(name: &str, points: Vec<Point>, colour: Colour) -> Layer {
 }
 
 /// What was in use on a device; what a look saw holds until the next one, unless that is far away.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 fn curve(rows: &[Row], device: usize, end: f64) -> Vec<Point> {
     let longest = gap(rows, end);
     let mut points = Vec::with_capacity(rows.len() + 1);
@@ -151,7 +150,6 @@ fn curve(rows: &[Row], device: usize, end: f64) -> Vec<Point> {
 }
 
 /// All that is there, and what the engine was told to stay within.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 fn limits(start: &Start, device: usize) -> Vec<Layer> {
     let device_ = &start.devices[device];
     let visible = top(start, &[device]);
@@ -180,7 +178,6 @@ pub(super) fn highest(rows: &[Row], device: usize) -> u64 {
 }
 
 /// Up to where the picture goes: to the end of the device, so that it is seen how close memory came; where that is far away, to the peak.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 fn top(start: &Start, devices: &[usize]) -> f64 {
     let rows = start.series.rows();
     let peak = devices

@@ -25,7 +25,6 @@ pub(super) fn phases(start: &Start, crests: &[Crest]) -> Sheet {
                 gib(bytes).into(),
                 device.total.map(|total| percent(bytes, total)).into(),
             ]);
-            #[expect(clippy::cast_precision_loss, reason = "a count of looks")]
             row.extend([
                 rounded(at, 1).into(),
                 rounded(crest.seconds, 1).into(),
@@ -44,7 +43,6 @@ pub(super) fn phases(start: &Start, crests: &[Crest]) -> Sheet {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 fn percent(bytes: u64, total: u64) -> f64 {
     rounded(100.0 * bytes as f64 / total as f64, 1)
 }
@@ -69,7 +67,6 @@ pub(super) fn starts(starts: &[Start]) -> Sheet {
             (None, _) => "died".to_owned(),
         };
         let what = start.life.map(|life| life.what.as_str()).unwrap_or_default();
-        #[expect(clippy::cast_precision_loss, reason = "counts of probes")]
         let counts = [asked.len() as f64, failed as f64];
         vec![
             start.name.as_str().into(),

@@ -192,7 +192,6 @@ fn held_at(held: &[&Holding], at: f64) -> u64 {
 }
 
 /// The areas between these two times, and on top of them what is left below the line; before, one area.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 fn layers(held: &[Layered], rest: &str, (from, to): (f64, f64), line: &[Point]) -> Vec<Layer> {
     let mut areas: Vec<Vec<(f64, f64, f64)>> = vec![Vec::new(); held.len() + 1];
     let mut before = Vec::new();

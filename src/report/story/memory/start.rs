@@ -125,7 +125,6 @@ fn zero(life: &Life, series: &Series) -> Option<f64> {
 }
 
 /// Microseconds as seconds.
-#[expect(clippy::cast_precision_loss, reason = "microseconds of a run")]
 pub(super) fn seconds(micros: u64) -> f64 {
     micros as f64 / 1e6
 }

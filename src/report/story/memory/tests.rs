@@ -1,7 +1,5 @@
 //! What is told of the memory of real runs, of broken ones, and of one that was as long and as wide as they come.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -48,7 +48,6 @@ fn ended(start: &Start) -> String {
 }
 
 /// The peak of a device, in one sentence.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 pub(super) fn peak(device: &Device, index: usize, crests: &[Crest]) -> String {
     let each = crests.iter().map(|crest| (crest, crest.highest[index]));
     // Of several that are alike, the first in time.
@@ -116,7 +115,6 @@ fn span(seconds: f64) -> String {
 }
 
 /// All starts together: the first paragraph of the part.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a device")]
 pub(super) fn together(starts: &[Start]) -> Option<String> {
     let every = starts.iter().flat_map(|start| {
         let devices = start.devices.iter().enumerate();

@@ -39,13 +39,11 @@ pub(super) fn part(named: &[(&str, &Source)]) -> Option<Part> {
 }
 
 /// The bytes of a component; none where the breakdown has none of it.
-#[expect(clippy::cast_precision_loss, reason = "bytes of a picture")]
 fn bytes(of: &Breakdown, component: Component) -> Option<f64> {
     let part = of.parts.iter().find(|part| part.component == component)?;
     Some(part.bytes as f64)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bytes of a picture")]
 fn total(of: &Breakdown) -> f64 {
     of.total as f64
 }

@@ -141,7 +141,6 @@ fn parameters(manifest: &Manifest) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use serde_json::json;
 
     use super::*;

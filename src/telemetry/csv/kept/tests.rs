@@ -1,7 +1,5 @@
 //! What is read back is what was written, however the file was broken.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::path::PathBuf;
 
 use proptest::prelude::*;
