@@ -1,26 +1,30 @@
 //! `profiler` finds by experiment what a GPU will hold: it starts an inference engine, sends prompts of exactly N tokens,
 //! watches memory, and closes in on the boundary between what fits and what fails. All decisions are Rhai scripts.
 //!
-//! The rooms, and what each may touch. Data flows one way: script → engine and load → verdict and series → run → report.
+//! The modules, from the top down. Each imports only modules below it; `tests/it/modules.rs` checks that.
 //!
-//! | room | owns |
+//! | module | owns |
 //! |---|---|
-//! | [`cli`] | a file per command: parses, calls, prints |
-//! | [`script`] | the Rhai host; only it knows Rhai |
-//! | [`runtime`] | docker, process, attach; only it knows Docker |
-//! | [`engine`] | a running engine: readiness, protocols, log facts, metrics, verdicts |
-//! | [`load`] | requests in time: streaming, time stamps, percentiles |
-//! | [`prompt`] | tokenizers; prompts of exactly N tokens |
-//! | [`telemetry`] | memory over time; only it knows NVML |
-//! | [`boundary`] | points, dominance, frontier, refinement (pure) |
-//! | [`memory`] | model shapes, estimates, breakdowns (pure) |
-//! | [`experiment`] | settings of a knob against each other, and against chance (pure) |
+//! | [`cli`] | one file per command: parse arguments, call, print |
+//! | [`script`] | the Rhai host; the only module that knows Rhai |
+//! | [`report`] | what people see: terminal, live view, pages, charts, comparisons |
+//! | [`engine`] | a running engine: readiness, protocols, facts from its log, metrics, verdicts |
+//! | [`compare`] | our runs and the files of other tools in one form; which way a metric is better |
+//! | [`runtime`] | Docker containers, native processes, attached servers; the only module that knows Docker |
 //! | [`run`] | the run folder: journal, manifest, resume |
-//! | [`report`] | what people see: terminal, live view, pages, pictures, comparisons |
 //! | [`sim`] | the simulated engine |
+//! | [`load`] | requests in time: load client, arrivals, latency statistics |
+//! | [`telemetry`] | memory over time; the only module that knows NVML |
+//! | [`prompt`] | tokenizers; prompts of exactly N tokens |
+//! | [`boundary`] | points, dominance, frontier, search (pure) |
+//! | [`memory`] | model shapes, memory estimates and breakdowns (pure) |
+//! | [`experiment`] | one setting compared with another, with run-to-run noise (pure) |
+//! | [`csv`], [`http`], [`task`], [`unit`], [`fault`] | one file each: CSV text, HTTP clients, background tasks, units, the error type |
 
 pub mod boundary;
 pub mod cli;
+pub mod compare;
+pub mod csv;
 pub mod engine;
 pub mod experiment;
 pub mod fault;

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use super::Status;
 use super::program::Program;
 use super::report::page_of;
+use crate::compare::export::{self, Sheet};
+use crate::compare::{ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
 use crate::report::{self, Extras, Page, SIMULATED, breakdown, stages, summarize};
-use crate::run::export::{self, Sheet};
-use crate::run::{Folder, Found, SCHEMA, Subject, hide, import};
+use crate::run::{Folder, Found, SCHEMA, hide};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -77,7 +78,7 @@ fn chosen(sheets: Vec<Sheet>, name: &str) -> Result<Sheet> {
 }
 
 /// Prints what a file of another tool holds.
-fn foreign(subject: &Subject, json: bool, program: &Program) -> Result<()> {
+fn foreign(subject: &ComparisonInput, json: bool, program: &Program) -> Result<()> {
     if !json {
         let text = report::subject(subject, Page::from(&program.terminal))?;
         return program.terminal.print(&hide(&text));

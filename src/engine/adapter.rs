@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::boundary::{Point, Verdict};
 use crate::fault::Result;
+use crate::prompt::PromptForm;
 use crate::runtime::Launch;
 
 /// How one engine is launched, asked and read. Called on the script's thread only, outside the async runtime.
@@ -95,16 +96,6 @@ pub struct RequestForm {
     pub prompt: PromptForm,
     /// Everything but the prompt.
     pub body: Value,
-}
-
-/// How a prompt travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PromptForm {
-    /// Token ids.
-    Tokens,
-    /// Text.
-    Text,
 }
 
 /// What an engine's words mean.

@@ -1,6 +1,7 @@
 //! Memory of an engine while it runs: what is looked at, and what a probe and a script are told of it.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use crate::fault::Result;
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
-use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, keep, require_alone, settle, unsettled};
+use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
 
 /// How long memory may take to come back before the look after an engine's end; the next start waits longer where it must.
 const COMING_BACK: Duration = Duration::from_secs(5);
@@ -184,12 +185,15 @@ impl Engine {
         }
     }
 
-    /// Keeps what was seen of a server's memory in the run's folder, whether it has ended or not: the files of [`keep`], and
+    /// Keeps what was seen of a server's memory in the run's folder, whether it has ended or not: the files of [`files`], and
     /// `<name>.usage.json`, which is [`Usage`] with how well the sampler kept its rate as `sampling`.
     pub(super) fn keep_memory(&self, name: &str, sampler: Option<Sampler>, usage: &Usage) -> Result<()> {
         if let Some(sampler) = sampler {
             let record = sampler.stop();
-            keep(&self.context.run, name, &record)?;
+            for (end, text) in files(&record) {
+                let write = |out: &mut BufWriter<File>| out.write_all(&text);
+                self.context.run.write("memory", &format!("{name}{end}"), write)?;
+            }
             // What was late, lost or failed belongs to the figures.
             let mut kept = json!(usage);
             kept["sampling"] = json!(record.health);

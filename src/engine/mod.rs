@@ -47,8 +47,8 @@ mod trial;
 mod usage;
 
 pub use adapter::{
-    Adapter, Facts, FailureRule, InfoRule, Limits, MetricFormat, MetricRules, ProgressRule, PromptForm, Protocol,
-    Readiness, RequestForm, RulePhase,
+    Adapter, Facts, FailureRule, InfoRule, Limits, MetricFormat, MetricRules, ProgressRule, Protocol, Readiness,
+    RequestForm, RulePhase,
 };
 pub use allocation::Allocation;
 pub use answer::{Evidence, ProbeAnswer};

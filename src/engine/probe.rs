@@ -17,10 +17,11 @@ use super::progress::REQUEST;
 use super::prompting::{Prompting, origin};
 use super::queue::Queue;
 use super::start::{TAIL, plain};
-use super::{Allocation, Engine, Limits, PromptForm, Report, RequestForm, protocol};
+use super::{Allocation, Engine, Limits, Report, RequestForm, protocol};
 use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::{Answer, Ask, End, Summary};
+use crate::prompt::PromptForm;
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::options::LaunchOptions;
 use super::protocol::Wire;
-use super::{PromptForm, Protocol, RequestForm};
+use super::{Protocol, RequestForm};
 use crate::fault::Result;
-use crate::prompt::{Ask, Calibration, Content, Origin, Prompts};
+use crate::prompt::{Ask, Calibration, Content, Origin, PromptForm, Prompts};
 use crate::runtime::RuntimeKind;
 
 /// The vocabulary that is assumed where no tokenizer is named: the smallest of the model families in use (Llama 2).

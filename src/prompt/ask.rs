@@ -1,10 +1,21 @@
 //! What prompt is wanted, and the prompt.
 
-use crate::engine::PromptForm;
+use serde::{Deserialize, Serialize};
+
 use crate::fault::{Fault, Result};
 
 /// The longest prompt that is made, in tokens: above every context length there is, and 64 MiB as ids.
 pub const MAX_TOKENS: usize = 1 << 24;
+
+/// How a prompt travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptForm {
+    /// Token ids.
+    Tokens,
+    /// Text.
+    Text,
+}
 
 /// What prompt is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

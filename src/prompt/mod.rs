@@ -19,7 +19,7 @@ mod text;
 mod tokenizer;
 mod words;
 
-pub use ask::{Ask, Content, MAX_TOKENS, Prompt};
+pub use ask::{Ask, Content, MAX_TOKENS, Prompt, PromptForm};
 pub use calibration::Calibration;
 pub use hub::{Hub, ModelId, Secret};
 pub use known::known;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::engine::PromptForm;
 use crate::fault::{Fault, Result};
+use crate::prompt::PromptForm;
 
 use super::chat::Around;
 use super::draw::{Draw, heads, shuffle};

@@ -1,7 +1,7 @@
 //! Named figures of other tools and of ours, as people read them.
 
+use crate::compare::Unit;
 use crate::memory::compare::Gib;
-use crate::run::Unit;
 
 /// A figure with its unit: `13.50 GiB`, `63.07 ms`, `1140.8 tokens/s`.
 pub(super) fn figure(value: f64, unit: Unit) -> String {

@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::figure::figure;
 use super::table::{table, wrapped};
 use super::{Extras, Page, breakdown, summarize};
+use crate::compare::{Case, ComparisonInput, Unit};
 use crate::fault::Result;
 use crate::memory::Footprint;
 use crate::memory::compare::Implausible;
-use crate::run::{Case, Subject, Unit};
 
 /// Cases that are shown whole; of more, a table of the figures that matter most.
 const WHOLE: usize = 2;
@@ -43,7 +43,7 @@ const FIRST: [&str; 21] = [
 ];
 
 /// What a file holds, what cannot be first. No line end after the last line.
-pub fn subject(subject: &Subject, page: Page) -> Result<String> {
+pub fn subject(subject: &ComparisonInput, page: Page) -> Result<String> {
     let mut parts = vec![heading(subject)];
     for case in &subject.cases {
         parts.extend(gate(case, subject.cases.len() > 1, page));
@@ -76,7 +76,7 @@ pub fn subject(subject: &Subject, page: Page) -> Result<String> {
 }
 
 /// What it is, and of what.
-pub(super) fn heading(subject: &Subject) -> String {
+pub(super) fn heading(subject: &ComparisonInput) -> String {
     let mut lines = vec![
         format!("{}: {}", subject.title, subject.format),
         subject.holds.to_owned(),
@@ -131,7 +131,7 @@ fn whole(case: &Case, simulated: bool, page: Page) -> Vec<String> {
         parts.push(breakdown(&case.name, &footprint, simulated, page));
     }
     if !case.figures.is_empty() {
-        let row = |one: &crate::run::Figure| vec![one.name.clone(), figure(one.value, one.unit)];
+        let row = |one: &crate::compare::Figure| vec![one.name.clone(), figure(one.value, one.unit)];
         let rows: Vec<Vec<String>> = case.figures.iter().map(row).collect();
         parts.push(table(&[&case.name, ""], &rows, page).trim_end().to_owned());
     }

@@ -16,8 +16,3 @@ pub(super) fn stamp() -> String {
 pub(super) fn compact() -> String {
     Timestamp::now().strftime("%Y%m%d_%H%M%S").to_string()
 }
-
-/// Now, UTC, as tgi-profiler writes a time, without a zone: `2026-11-21T03:30:00.123456`.
-pub(super) fn zoneless() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
-}

@@ -3,19 +3,14 @@
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal keeps it, listeners (the live view) show it.
 //! What was finished before a kill is answered from the journal by [`Run::replay`]. `begin` makes runs and takes them up
 //! again, `plan` tells what must be the same then, `keeper` writes the folder, `found` reads it, and [`Folder`] opens every
-//! file in it. [`import`] reads what other tools left, [`export`] writes what they read, and `account` puts a run of ours into
-//! the same form.
+//! file in it.
 
-mod account;
 mod begin;
 mod clock;
-mod direction;
 mod event;
-pub mod export;
 mod files;
 mod folder;
 mod found;
-pub mod import;
 mod journal;
 mod keeper;
 mod lives;
@@ -26,13 +21,10 @@ mod plan;
 mod restore;
 mod salvage;
 mod secrets;
-mod setup;
 mod sift;
 mod stages;
-mod subject;
 mod tally;
 
-pub use direction::Direction;
 pub use event::Event;
 pub use folder::Folder;
 pub(crate) use folder::read_line;
@@ -42,7 +34,6 @@ pub use manifest::{Machine, Manifest, SCHEMA, Script};
 pub use past::Recorded;
 pub use plan::Plan;
 pub use secrets::{conceal, hide, lacks};
-pub use subject::{Case, Figure, Subject, Unit};
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -54,6 +45,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::{Map, Value, json};
 
 use crate::boundary::Point;
+use crate::csv;
 use crate::fault::{Fault, Kind, Result};
 use keeper::Keeper;
 use past::Past;
@@ -187,7 +179,7 @@ impl Run {
         };
         let file = |extension: &str| Path::new("tables").join(format!("{name}.{extension}"));
         folder.replace_json(&file("json"), &rows)?;
-        folder.replace_text(&file("csv"), &secrets::hide(&export::csv(columns, rows)))?;
+        folder.replace_text(&file("csv"), &secrets::hide(&csv::write(columns, rows)))?;
         Ok(Some(folder.path().join(file("csv"))))
     }
 
@@ -216,7 +208,7 @@ impl Run {
         };
         let broken = |why: String| Fault::new(Kind::Io, format!("`{file}` is no table: {why}"));
         let text = String::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
-        import::table(&text).map_err(broken)
+        csv::table(&text).map_err(broken)
     }
 
     /// Writes a document for another tool as `STEM_<UTC time>.json`, and gives the file; none where the run leaves no folder.

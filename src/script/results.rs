@@ -6,9 +6,10 @@ use rhai::Map;
 use serde_json::{Value, json};
 
 use super::{BoundaryHandle, Host, options};
+use crate::compare::export::TgiProfiler;
+use crate::compare::import;
 use crate::fault::{Fault, Result};
-use crate::run::export::TgiProfiler;
-use crate::run::{Event, import};
+use crate::run::Event;
 
 /// What the journal calls a file that was read: a resume takes it from there, whatever became of it.
 const KIND: &str = "results";

@@ -26,7 +26,7 @@ pub use absent::Absent;
 pub use amd::Cards;
 pub use beside::{Beside, Doing, Holding, Moment};
 pub use crest::Crest;
-pub use csv::{Kept, keep, read_activity, read_processes, read_series, write};
+pub use csv::{Kept, files, read_activity, read_processes, read_series, write};
 pub use gpus::{GpuInfo, Vendor, gpu_source, gpus, gpus_if_any, look, select};
 pub use phase::Phase;
 pub use polled::Polled;

@@ -39,6 +39,7 @@ mod load;
 mod load_client;
 mod load_scripts;
 mod logs;
+mod modules;
 mod noise;
 mod orphans;
 mod permits;

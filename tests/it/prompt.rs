@@ -4,9 +4,8 @@ pub mod families;
 
 use std::collections::HashSet;
 
-use profiler::engine::PromptForm;
 use profiler::fault::Kind;
-use profiler::prompt::{Ask, Content, Files, MAX_TOKENS, Prompts, Tokenizer};
+use profiler::prompt::{Ask, Content, Files, MAX_TOKENS, PromptForm, Prompts, Tokenizer};
 use serde_json::{Value, json};
 
 use super::script::bench::Bench;

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 use super::Status;
 use super::program::Program;
+use crate::compare::{Case, ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::compare::{Claim, Comparison};
 use crate::report::{self, Beside, Finding, Page, Rule, SIMULATED, Thresholds, Verdict};
-use crate::run::{Case, Found, SCHEMA, Subject, hide, import};
+use crate::run::{Found, SCHEMA, hide};
 use gate::Gate;
 use with::With;
 
@@ -83,7 +84,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
                 .hint("add `--threshold` or `--max-regression`"),
         );
     }
-    let subjects: Vec<Subject> = args.subjects.iter().map(|path| open(path)).collect::<Result<_>>()?;
+    let subjects: Vec<ComparisonInput> = args.subjects.iter().map(|path| open(path)).collect::<Result<_>>()?;
     let beyond = match &args.with {
         Some(with) => beside_claim(args, &subjects, with, program)?,
         None => {
@@ -116,14 +117,14 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 }
 
 /// A run's folder, or a file of another tool.
-pub(super) fn open(path: &Path) -> Result<Subject> {
+pub(super) fn open(path: &Path) -> Result<ComparisonInput> {
     if path.is_dir() {
-        return Subject::of(&Found::read(path)?, &path.display().to_string());
+        return ComparisonInput::of(&Found::read(path)?, &path.display().to_string());
     }
     import::read(path)
 }
 
-fn beside_claim(args: &Args, subjects: &[Subject], with: &str, program: &Program) -> Result<Vec<String>> {
+fn beside_claim(args: &Args, subjects: &[ComparisonInput], with: &str, program: &Program) -> Result<Vec<String>> {
     let with = With::read(with, args.model.as_deref(), program)?;
     let mut all = Vec::new();
     for subject in subjects {
@@ -208,7 +209,12 @@ fn document(one: &Compared) -> Value {
     })
 }
 
-fn side_by_side(args: &Args, subjects: &[Subject], thresholds: &Thresholds, program: &Program) -> Result<Vec<String>> {
+fn side_by_side(
+    args: &Args,
+    subjects: &[ComparisonInput],
+    thresholds: &Thresholds,
+    program: &Program,
+) -> Result<Vec<String>> {
     if subjects.len() < 2 {
         return Err(Fault::usage("one alone cannot be compared")
             .hint("name a second run or file, or say what to compare with: --with estimate"));
@@ -291,7 +297,7 @@ fn exceeded(finding: &Finding) -> String {
 }
 
 /// A subject without its cases.
-fn head(subject: &Subject) -> Value {
+fn head(subject: &ComparisonInput) -> Value {
     let found = |case: &Case| json!({ "case": case.name, "implausible": case.implausible });
     let implausible = subject
         .cases
@@ -312,7 +318,7 @@ fn head(subject: &Subject) -> Value {
     })
 }
 
-fn notes(subjects: &[Subject]) -> Vec<String> {
+fn notes(subjects: &[ComparisonInput]) -> Vec<String> {
     let several = subjects.len() > 1;
     let each = subjects.iter().flat_map(|subject| {
         subject.notes.iter().map(move |note| match several {

@@ -5,12 +5,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::cli::program::Program;
+use crate::compare::{Case, ComparisonInput};
 use crate::fault::{Fault, Result};
 use crate::memory::compare::{Claim, Facts, Term};
 use crate::memory::{Component, Estimate, Known, Question, estimate};
 use crate::prompt::{Hub, known};
 use crate::report::partner;
-use crate::run::{Case, Subject};
 
 /// What to compare with, and how to learn of a model.
 pub(super) struct With<'a> {
@@ -23,7 +23,7 @@ enum What {
     /// Our estimate of the model.
     Estimate,
     /// Another run or file.
-    Subject(Box<Subject>),
+    ComparisonInput(Box<ComparisonInput>),
     /// Figures given by hand.
     Figures(Box<Claim>),
 }
@@ -34,7 +34,7 @@ impl<'a> With<'a> {
         let path = Path::new(text);
         let what = match text {
             "estimate" => What::Estimate,
-            _ if path.exists() => What::Subject(Box::new(super::open(path)?)),
+            _ if path.exists() => What::ComparisonInput(Box::new(super::open(path)?)),
             _ if text.contains('=') => What::Figures(Box::new(Claim::parse(text)?)),
             _ => {
                 return Err(
@@ -47,7 +47,7 @@ impl<'a> With<'a> {
     }
 
     /// What is said of a case; none where nothing is.
-    pub(super) fn claim(&self, subject: &Subject, case: &Case) -> Result<Option<Claim>> {
+    pub(super) fn claim(&self, subject: &ComparisonInput, case: &Case) -> Result<Option<Claim>> {
         let said = match &self.what {
             What::Estimate => {
                 let model = self.model.or(subject.model.as_deref()).ok_or_else(|| {
@@ -60,7 +60,7 @@ impl<'a> With<'a> {
                 return Ok(Some(estimated(model, &known, &estimate, case)));
             }
             What::Figures(claim) => Some(claim.as_ref().clone()),
-            What::Subject(other) => {
+            What::ComparisonInput(other) => {
                 let said = partner(case, &subject.cases, &other.cases).map(|index| &other.cases[index]);
                 said.and_then(|said| of_case(other, said))
             }
@@ -93,7 +93,7 @@ fn elsewhere(fault: Fault) -> Fault {
 }
 
 /// What a case of another run or file says.
-fn of_case(other: &Subject, said: &Case) -> Option<Claim> {
+fn of_case(other: &ComparisonInput, said: &Case) -> Option<Claim> {
     let by = format!("{} of {}", said.name, other.title);
     let mut claim = Claim::of(by, said.breakdown.as_ref()?, said.facts.clone());
     claim.notes.extend(other.notes.iter().cloned());

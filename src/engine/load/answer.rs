@@ -12,13 +12,13 @@ use super::keep::stem;
 use super::options::LoadOptions;
 use super::pool::pool;
 use super::session::{Repeat, Session};
+use crate::compare::export::{Traffic, VllmBench};
 use crate::engine::Engine;
 use crate::fault::{Fault, Result};
 use crate::load::figures::{Figures, Held, Repeats, Settings};
 use crate::load::joined::{Cost, Joined, Produced, timeline, write};
 use crate::load::plan::{Arrivals, End, Warmup};
 use crate::load::{Outcome, Record};
-use crate::run::export::{Traffic, VllmBench};
 
 /// The most characters of what a failed request was told that are shown.
 const SAID: usize = 160;

@@ -22,10 +22,11 @@ use serde_json::{Value, json};
 pub use options::{ArrivalWord, LoadOptions, StepOption, WarmupOption};
 
 use super::handle::{Ensured, Live, Trust};
-use super::{Engine, Limits, ProbeOptions, PromptForm, RequestForm};
+use super::{Engine, Limits, ProbeOptions, RequestForm};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::Outcome;
+use crate::prompt::PromptForm;
 use crate::run::Event;
 use death::After;
 use material::Material;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::PromptForm;
+use crate::prompt::PromptForm;
 
 fn sent(protocol: Protocol, prompt: &Wire) -> Value {
     let form = RequestForm {

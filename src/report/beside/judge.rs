@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::proof::Proof;
 use super::rule::Rule;
 use super::{Beside, EFFORT, Line};
+use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::{Fault, Result};
-use crate::run::{Direction, Subject, Unit};
 
 /// What lets a figure pass although it is beyond its limit.
 const UNPROVEN: &str = "beyond the limit as far as was looked, but within what is known of the other";
@@ -152,7 +152,7 @@ impl Thresholds {
     /// # Errors
     ///
     /// `usage` for a threshold on what nobody has, on a figure without a worse side, in a wrong unit, or between what was simulated and what was measured.
-    pub fn judge(&self, beside: &Beside, subjects: &[Subject]) -> Result<Judged> {
+    pub fn judge(&self, beside: &Beside, subjects: &[ComparisonInput]) -> Result<Judged> {
         if let Some(nothing) = subjects.iter().find(|subject| self.any() && subject.empty()) {
             let how = nothing
                 .unfinished

@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 use super::turned::{Turned, turns};
 use super::{Named, letter};
 use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Point, Scalar, Scale};
+use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::Result;
 use crate::report::advice::{Advice, advise};
-use crate::run::{Direction, FoundBoundary, Subject, Unit};
+use crate::run::FoundBoundary;
 
 /// What the boundaries of several subjects come to.
 #[derive(Default)]
@@ -23,7 +24,7 @@ pub(super) struct Limits {
 }
 
 /// Of each subject that has a boundary.
-pub(super) fn limits(subjects: &[Subject]) -> Result<Limits> {
+pub(super) fn limits(subjects: &[ComparisonInput]) -> Result<Limits> {
     let drawn: Vec<Option<&FoundBoundary>> = subjects
         .iter()
         .map(|subject| subject.boundary.as_ref().filter(|found| !found.points.is_empty()))

@@ -6,8 +6,8 @@ use super::judge::{Finding, Judged, Verdict};
 use super::text::{doubts, limit, simulated, turned, value, weight};
 use super::unlike::told;
 use super::{Beside, letter};
+use crate::compare::ComparisonInput;
 use crate::report::figure::{figure, relative};
-use crate::run::Subject;
 
 /// Bytes that the whole may have: a comment on GitHub holds 65,536 characters.
 const MOST: usize = 64_000;
@@ -37,7 +37,7 @@ const TOLD: [&str; 7] = [
 
 /// The comparison as Markdown, without a line end after the last line.
 #[must_use]
-pub fn markdown(subjects: &[Subject], beside: &Beside, judged: &Judged) -> String {
+pub fn markdown(subjects: &[ComparisonInput], beside: &Beside, judged: &Judged) -> String {
     let mut page = Text(format!("## profiler compare: {}\n", headline(subjects, judged)));
     for line in warnings(subjects, beside) {
         if page.0.len() < WARNINGS {
@@ -103,7 +103,7 @@ pub fn markdown(subjects: &[Subject], beside: &Beside, judged: &Judged) -> Strin
 }
 
 /// The verdict in words.
-fn headline(subjects: &[Subject], judged: &Judged) -> String {
+fn headline(subjects: &[ComparisonInput], judged: &Judged) -> String {
     let count = |verdict| judged.of(verdict).filter(|one| one.threshold.is_some()).count();
     let (exceeded, missing) = (count(Verdict::Exceeded), count(Verdict::NotCompared));
     let plural = |count: usize| if count == 1 { "threshold" } else { "thresholds" };
@@ -129,7 +129,7 @@ fn headline(subjects: &[Subject], judged: &Judged) -> String {
 }
 
 /// What must be known before any figure is believed.
-fn warnings(subjects: &[Subject], beside: &Beside) -> Vec<String> {
+fn warnings(subjects: &[ComparisonInput], beside: &Beside) -> Vec<String> {
     let mut warnings: Vec<String> = simulated(subjects).iter().map(|text| bold(text)).collect();
     warnings.extend(doubts(subjects).iter().map(|text| bold(text)));
     let unlike = beside.unlike.iter().filter(|unlike| unlike.first);
@@ -163,7 +163,7 @@ fn warnings(subjects: &[Subject], beside: &Beside) -> Vec<String> {
 }
 
 /// What each was made with.
-fn made(subjects: &[Subject]) -> String {
+fn made(subjects: &[ComparisonInput]) -> String {
     let mut lines = vec![format!(
         "| what was run | {} |",
         (0..subjects.len()).map(letter).collect::<Vec<_>>().join(" | ")
@@ -191,7 +191,7 @@ fn made(subjects: &[Subject]) -> String {
     format!("\n{}\n", lines.join("\n"))
 }
 
-fn head(subjects: &[Subject], asked: bool) -> Vec<&'static str> {
+fn head(subjects: &[ComparisonInput], asked: bool) -> Vec<&'static str> {
     let mut head = vec!["figure", "of"];
     if subjects.len() > 2 {
         head.push("in");
@@ -204,7 +204,7 @@ fn head(subjects: &[Subject], asked: bool) -> Vec<&'static str> {
     head
 }
 
-fn row(subjects: &[Subject], one: &Finding, asked: bool) -> Vec<String> {
+fn row(subjects: &[ComparisonInput], one: &Finding, asked: bool) -> Vec<String> {
     let mut row = vec![escape(&one.name), escape(&one.case)];
     if subjects.len() > 2 {
         row.push(letter(one.subject));
@@ -370,7 +370,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Direction, Unit};
+    use crate::compare::{Direction, Unit};
 
     #[test]
     fn a_comment_is_never_longer_than_it_may_be() {
@@ -392,10 +392,10 @@ mod tests {
             why: None,
         };
         let note = "a note & <its> words, ".repeat(100);
-        let subject = Subject {
+        let subject = ComparisonInput {
             title: "a".to_owned(),
             notes: vec![note.clone(); 500],
-            ..Subject::default()
+            ..ComparisonInput::default()
         };
         let beside = Beside {
             notes: vec![note; 500],

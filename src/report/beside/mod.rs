@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use crate::compare::{Case, ComparisonInput, Direction, Unit};
 use crate::fault::Result;
-use crate::run::{Case, Direction, Subject, Unit};
 
 pub use judge::{Finding, Judged, Thresholds, Verdict};
 pub use markdown::markdown;
@@ -128,7 +128,7 @@ impl Section {
 
 impl Beside {
     /// Sets subjects side by side.
-    pub fn of(subjects: &[Subject]) -> Result<Self> {
+    pub fn of(subjects: &[ComparisonInput]) -> Result<Self> {
         let limits = limits::limits(subjects)?;
         let mut beside = Self {
             notes: limits.notes,

@@ -4,8 +4,8 @@
 //! only a part: its figures can still move, and a limit says something of them only where it would say the same of all that they could become.
 
 use super::{Line, letter};
+use crate::compare::{ComparisonInput, Direction};
 use crate::report::beside::Beside;
-use crate::run::{Direction, Subject};
 
 /// More than any figure is, and yet a number that percentages leave one.
 const ENDLESS: f64 = 1e300;
@@ -25,7 +25,7 @@ pub(super) struct Proof {
 
 impl Proof {
     /// Of a figure of that subject; of what was measured nothing is said.
-    pub(super) fn of(line: &Line, subject: usize, subjects: &[Subject], beside: &Beside) -> Self {
+    pub(super) fn of(line: &Line, subject: usize, subjects: &[ComparisonInput], beside: &Beside) -> Self {
         if !line.proven {
             return Self::default();
         }

@@ -7,9 +7,9 @@
 
 use regex::Regex;
 
+use crate::compare::{Direction, Unit};
 use crate::fault::{Fault, Result};
 use crate::memory::compare::size;
-use crate::run::{Direction, Unit};
 
 const HINT: &str = "write `p99_ttft_ms<=+5%`, `output_throughput>=-3%`, `peak_memory<=+1GiB` or `p99_ttft_ms<=200ms`, in quotes, or with `=` instead of `<=` and `>=`";
 

@@ -4,17 +4,17 @@ use console::Style;
 
 use super::judge::{Finding, Judged, Verdict};
 use super::{Beside, Line, Turned, letter};
+use crate::compare::{ComparisonInput, Unit};
 use crate::report::figure::{figure, relative};
 use crate::report::subject::{gate, heading, lines};
 use crate::report::table::table;
 use crate::report::{Page, SIMULATED};
-use crate::run::{Subject, Unit};
 
 /// Points that turned, and differences of what was run, that are listed; the rest is in the JSON.
 const LISTED: usize = 12;
 
 /// Side by side, as people read it. No line end after the last line.
-pub fn beside(subjects: &[Subject], beside: &Beside, judged: &Judged, page: Page) -> String {
+pub fn beside(subjects: &[ComparisonInput], beside: &Beside, judged: &Judged, page: Page) -> String {
     let mut parts = Vec::new();
     parts.extend(simulated(subjects));
     parts.extend(
@@ -94,7 +94,7 @@ pub fn beside(subjects: &[Subject], beside: &Beside, judged: &Judged, page: Page
 
 /// Which runs have less than they would have, or nothing.
 #[must_use]
-pub fn doubts(subjects: &[Subject]) -> Vec<String> {
+pub fn doubts(subjects: &[ComparisonInput]) -> Vec<String> {
     let numbered = subjects.iter().enumerate();
     let doubts = numbered.filter_map(|(index, subject)| match (&subject.unfinished, subject.empty()) {
         (_, true) => Some(format!(
@@ -111,7 +111,7 @@ pub fn doubts(subjects: &[Subject]) -> Vec<String> {
 }
 
 /// What must be said of simulated subjects, if there are any.
-pub(super) fn simulated(subjects: &[Subject]) -> Option<String> {
+pub(super) fn simulated(subjects: &[ComparisonInput]) -> Option<String> {
     let said: Vec<String> = (0..subjects.len())
         .filter(|index| subjects[*index].simulated)
         .map(letter)
@@ -129,7 +129,7 @@ pub(super) fn simulated(subjects: &[Subject]) -> Option<String> {
 }
 
 /// Every threshold with what it came to, those exceeded first.
-fn thresholds(subjects: &[Subject], judged: &Judged, page: Page) -> String {
+fn thresholds(subjects: &[ComparisonInput], judged: &Judged, page: Page) -> String {
     let mut findings: Vec<&Finding> = judged.findings.iter().filter(|one| one.threshold.is_some()).collect();
     findings.sort_by_key(|finding| weight(finding.verdict));
     let several = subjects.len() > 2;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::letter;
-use crate::run::Subject;
+use crate::compare::ComparisonInput;
 
 /// What changes so much that it must be said before any figure.
 const FIRST: [&str; 5] = [
@@ -47,7 +47,7 @@ impl Unlike {
 }
 
 /// What the first and each other were made with differently, the weightiest first. Of what only one tells, nothing can be said; but a parameter that only one has is a difference.
-pub(super) fn unlike(subjects: &[Subject]) -> Vec<Unlike> {
+pub(super) fn unlike(subjects: &[ComparisonInput]) -> Vec<Unlike> {
     let Some((first, others)) = subjects.split_first() else {
         return Vec::new();
     };
@@ -75,7 +75,7 @@ pub(super) fn unlike(subjects: &[Subject]) -> Vec<Unlike> {
     found
 }
 
-fn names<'a>(first: &'a Subject, other: &'a Subject) -> Vec<&'a str> {
+fn names<'a>(first: &'a ComparisonInput, other: &'a ComparisonInput) -> Vec<&'a str> {
     let rest = first.setup.keys().chain(other.setup.keys()).map(String::as_str);
     let mut rest: Vec<&str> = rest.filter(|name| !FIRST.contains(name)).collect();
     rest.sort_unstable_by_key(|name| (PASSING.contains(name), *name));
@@ -84,7 +84,7 @@ fn names<'a>(first: &'a Subject, other: &'a Subject) -> Vec<&'a str> {
 }
 
 /// What a subject tells of it.
-pub(super) fn told<'a>(subject: &'a Subject, name: &str) -> Option<&'a str> {
+pub(super) fn told<'a>(subject: &'a ComparisonInput, name: &str) -> Option<&'a str> {
     match name {
         "model" => subject.model.as_deref(),
         "engine" => subject.engine.as_deref(),

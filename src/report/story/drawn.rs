@@ -1,8 +1,8 @@
 //! What the script showed in its own words and pictures, its tables, and what it recorded by name.
 
 use super::{Part, Source};
+use crate::csv;
 use crate::report::plot::{Entry, Plot, Sheet};
-use crate::run::import;
 
 /// Rows of a table of the run that are shown; the file has all.
 const ROWS: usize = 200;
@@ -82,7 +82,7 @@ fn tables(source: &Source, missing: &mut Vec<String>) -> Vec<Sheet> {
 
 /// A table without its sentences, which would make each row as high as a paragraph.
 fn sheet(name: &str, text: &str) -> Result<Sheet, String> {
-    let (columns, rows) = import::sheet(text)?;
+    let (columns, rows) = csv::sheet(text)?;
     let entry = |text: &String| match text.parse::<f64>() {
         _ if text.is_empty() => Entry::None,
         Ok(number) if number.is_finite() => Entry::Number(number),

@@ -4,9 +4,8 @@ use rhai::Map;
 use rhai::plugin::*;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::PromptForm;
 use crate::fault::{Fault, Kind, Result};
-use crate::prompt::{Ask, Content, Origin};
+use crate::prompt::{Ask, Content, Origin, PromptForm};
 use crate::script::{self, Caught, Host, host, to_script};
 
 /// The longest prompt that a script gets in hand; engines are sent longer ones without its seeing them.

@@ -11,30 +11,37 @@ mod kept;
 mod lines;
 mod reader;
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 
 pub use kept::{Kept, read_activity, read_processes, read_series};
 
 use super::beside::{Doing, Holding, Moment};
 use super::sampler::Record;
 use super::series::Series;
-use crate::fault::Result;
-use crate::run::Run;
 
-/// Writes what was seen where people and other programs find it; nothing when the run leaves no folder.
-pub fn keep(run: &Run, name: &str, record: &Record) -> Result<()> {
-    let save = |suffix: &str, write: &dyn Fn(&mut BufWriter<File>) -> io::Result<()>| {
-        run.write("memory", &format!("{name}{suffix}.csv"), write).map(drop)
+/// What was seen, as files: how each one's name ends after `NAME`, and its text.
+#[must_use]
+pub fn files(record: &Record) -> Vec<(&'static str, Vec<u8>)> {
+    let text = |write: &dyn Fn(&mut Vec<u8>) -> io::Result<()>| {
+        let mut text = Vec::new();
+        // Writing to memory does not fail.
+        let _ = write(&mut text);
+        text
     };
-    save("", &|out| write(out, &record.series))?;
+    let mut files = vec![(".csv", text(&|out| write(out, &record.series)))];
     if !record.beside.moments().is_empty() {
-        save(".activity", &|out| write_activity(out, record.beside.moments()))?;
+        files.push((
+            ".activity.csv",
+            text(&|out| write_activity(out, record.beside.moments())),
+        ));
     }
     if !record.beside.holdings().is_empty() {
-        save(".processes", &|out| write_processes(out, record.beside.holdings()))?;
+        files.push((
+            ".processes.csv",
+            text(&|out| write_processes(out, record.beside.holdings())),
+        ));
     }
-    Ok(())
+    files
 }
 
 /// Writes a series.

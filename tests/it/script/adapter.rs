@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::{get, post};
 use profiler::boundary::Point;
-use profiler::engine::{Adapter, Limits, PromptForm, Protocol, Readiness};
+use profiler::engine::{Adapter, Limits, Protocol, Readiness};
 use profiler::fault::Fault;
+use profiler::prompt::PromptForm;
 use profiler::script;
 use serde_json::json;
 

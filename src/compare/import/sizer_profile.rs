@@ -6,10 +6,10 @@
 
 use super::parts::Parts;
 use super::units::{GB, GIB, bytes};
+use crate::compare::{Case, Unit};
 use crate::fault::Result;
 use crate::memory::compare::{Facts, implausible};
 use crate::memory::{Component, Provenance};
-use crate::run::subject::{Case, Unit};
 
 /// The version of the schema: they measure differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

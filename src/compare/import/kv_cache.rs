@@ -5,9 +5,9 @@ use serde::Deserialize;
 use super::loose::Loose;
 use super::source::Source;
 use super::spread::Spread;
+use crate::compare::ComparisonInput;
+use crate::compare::{Case, Unit};
 use crate::fault::Result;
-use crate::run::Subject;
-use crate::run::subject::{Case, Unit};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -18,7 +18,7 @@ struct File {
 }
 
 /// Reads it.
-pub(super) fn read(source: &Source) -> Result<Subject> {
+pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let file: File = source.parse("hpml-llama2-tgi")?;
     let mut case = Case::named("serving");
     case.figure("peak_kv_usage", file.peak_usage_percent.0, Unit::Percent);
@@ -38,10 +38,10 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
             file.history_times.count, file.history_values.count
         ));
     }
-    Ok(Subject {
+    Ok(ComparisonInput {
         engine: Some("vllm".to_owned()),
         cases: vec![case],
         notes,
-        ..Subject::default()
+        ..ComparisonInput::default()
     })
 }

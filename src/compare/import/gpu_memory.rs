@@ -9,9 +9,9 @@ use super::loose::Loose;
 use super::source::Source;
 use super::spread::Spread;
 use super::units::MIB;
+use crate::compare::ComparisonInput;
+use crate::compare::{Case, Unit};
 use crate::fault::Result;
-use crate::run::Subject;
-use crate::run::subject::{Case, Unit};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -33,7 +33,7 @@ struct File {
 }
 
 /// Reads it.
-pub(super) fn read(source: &Source) -> Result<Subject> {
+pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let file: File = source.parse("hpml-llama2-tgi")?;
     let mebibytes = |figure: Loose| figure.0.map(|figure| figure * MIB);
     let mut case = Case::named(file.max_concurrency.count().map_or_else(
@@ -73,11 +73,11 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
     if file.total_memory_mb.0 == Some(0.0) {
         notes.push("`nvidia-smi` told nothing where this was measured: every figure of memory is zero".to_owned());
     }
-    Ok(Subject {
+    Ok(ComparisonInput {
         model: file.model_name,
         engine: Some("tgi".to_owned()),
         cases: vec![case],
         notes,
-        ..Subject::default()
+        ..ComparisonInput::default()
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Manifest;
+use crate::run::Manifest;
 
 /// Longer values of parameters are cut: they are told apart, not shown.
 const LONGEST: usize = 120;

@@ -11,11 +11,11 @@ use super::parts::Parts;
 use super::scalars::Scalars;
 use super::source::Source;
 use super::units::{GB, GIB, bytes};
+use crate::compare::ComparisonInput;
+use crate::compare::{Case, Unit};
 use crate::fault::Result;
 use crate::memory::compare::{Facts, implausible};
 use crate::memory::{Component, Provenance};
-use crate::run::Subject;
-use crate::run::subject::{Case, Unit};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -40,7 +40,7 @@ struct Breakdown {
 }
 
 /// Reads it.
-pub(super) fn read(source: &Source) -> Result<Subject> {
+pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let file: File = source.parse("LLM-sizer")?;
     let none = Scalars::default();
     let gpus = file.gpu_info.as_ref().unwrap_or(&none);
@@ -50,12 +50,12 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
     } else {
         by_difference(&file, gpus)?
     };
-    Ok(Subject {
+    Ok(ComparisonInput {
         model: file.model_info.text("model_name"),
         engine: Some(if by_torch { "transformers" } else { "vllm" }.to_owned()),
         cases: vec![case],
         notes,
-        ..Subject::default()
+        ..ComparisonInput::default()
     })
 }
 

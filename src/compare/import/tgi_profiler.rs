@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use super::loose::{Loose, few};
 use super::source::Source;
 use crate::boundary::{Point, Verdict};
+use crate::compare::ComparisonInput;
+use crate::compare::{Case, Unit};
 use crate::fault::Result;
 use crate::memory::compare::Facts;
-use crate::run::subject::{Case, Unit};
-use crate::run::{FoundBoundary, Subject};
+use crate::run::FoundBoundary;
 
 const TOOL: &str = "tgi-profiler";
 
@@ -72,7 +73,7 @@ struct Tried {
 }
 
 /// Reads it.
-pub(super) fn read(source: &Source) -> Result<Subject> {
+pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let file: File = source.parse(TOOL)?;
     let mut points = Vec::new();
     let (mut ok, mut unclear) = (Lengths::default(), Lengths::default());
@@ -99,7 +100,7 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
         ..Facts::default()
     };
     let axes = axes(&file.config, &points);
-    Ok(Subject {
+    Ok(ComparisonInput {
         model: file.config.model_id.clone(),
         engine: Some("tgi".to_owned()),
         boundary: axes.map(|axes| FoundBoundary {
@@ -109,7 +110,7 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
         }),
         cases: vec![case],
         notes: notes(&file),
-        ..Subject::default()
+        ..ComparisonInput::default()
     })
 }
 

@@ -2,9 +2,8 @@
 //!
 //! A format is told by what a file holds, never by its name. `source` reads and recognises, `python`, `csv`, `loose` and
 //! `scalars` cope with how those tools write, and one file for each format says what its figures mean: which of them are bytes,
-//! MiB, GiB or 10^9 bytes, whatever they are called. What the source leaves in doubt becomes a note of the [`Subject`].
+//! MiB, GiB or 10^9 bytes, whatever they are called. What the source leaves in doubt becomes a note of the [`ComparisonInput`].
 
-mod csv;
 mod format;
 mod gpu_memory;
 mod kv_cache;
@@ -26,7 +25,7 @@ mod vllm_sweep;
 
 use std::path::Path;
 
-use super::Subject;
+use crate::compare::ComparisonInput;
 use crate::fault::Result;
 use format::Format;
 use source::Source;
@@ -36,7 +35,7 @@ use source::Source;
 /// # Errors
 ///
 /// `usage` where the file is none of the known formats, or is broken: the message names the place, the hint what to do.
-pub fn read(path: &Path) -> Result<Subject> {
+pub fn read(path: &Path) -> Result<ComparisonInput> {
     let source = Source::open(path)?;
     let format = Format::of(&source)?;
     let mut subject = match format {
@@ -59,39 +58,4 @@ pub fn read(path: &Path) -> Result<Subject> {
             .push("the file has NaN or Infinity, which JSON does not know: these values are left out".to_owned());
     }
     Ok(subject)
-}
-
-/// A CSV text as its heading and the cells of each row.
-///
-/// # Errors
-///
-/// What is wrong with it, in words.
-pub fn sheet(text: &str) -> std::result::Result<(Vec<String>, Vec<Vec<String>>), String> {
-    let columns = csv::columns(text).ok_or("it is empty")?;
-    let rows = csv::rows(text)?.into_iter();
-    let cells = |row: csv::Row| {
-        columns
-            .iter()
-            .map(|name| row.get(name).cloned().unwrap_or_default())
-            .collect()
-    };
-    let rows = rows.map(cells).collect();
-    Ok((columns, rows))
-}
-
-/// The rows of a CSV text as maps: what reads as a number is one, an empty cell is nothing.
-///
-/// # Errors
-///
-/// What is wrong with it, in words.
-pub(super) fn table(text: &str) -> std::result::Result<Vec<serde_json::Map<String, serde_json::Value>>, String> {
-    let cell = |text: String| match serde_json::from_str(&text) {
-        Ok(number @ serde_json::Value::Number(_)) => number,
-        _ if text.is_empty() => serde_json::Value::Null,
-        _ => serde_json::Value::String(text),
-    };
-    let rows = csv::rows(text)?.into_iter();
-    Ok(rows
-        .map(|row| row.into_iter().map(|(name, text)| (name, cell(text))).collect())
-        .collect())
 }

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::csv::Row;
 use super::loose::Loose;
+use crate::csv::Row;
 
 /// Bytes of a text that is kept: longer ones are logs and generated texts.
 const LONGEST: usize = 1024;

@@ -2,14 +2,15 @@
 
 use serde_json::Value;
 
+use super::ComparisonInput;
+use super::input::{Case, Unit};
 use super::setup::setup;
-use super::subject::{Case, Unit};
-use super::{Found, Subject};
 use crate::experiment::Experiment;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::figures::Spread;
 use crate::memory::Footprint;
 use crate::memory::compare::{Facts, implausible};
+use crate::run::{Found, FoundBoundary};
 
 /// The figures of a load that stand alone.
 const FIGURES: [(&str, Unit); 9] = [
@@ -38,7 +39,7 @@ const WITHIN: [(&str, &str, Unit); 2] = [
 const SAMPLES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
 const SUMMARY: [&str; 7] = ["mean", "median", "std", "p90", "p95", "p99", "p99_9"];
 
-impl Subject {
+impl ComparisonInput {
     /// What a run found; `title` is its folder as the user named it.
     ///
     /// # Errors
@@ -68,7 +69,7 @@ impl Subject {
             cases.extend(settings(&experiment));
         }
         cases.extend(loads(&found.loads));
-        let drawn = |boundary: &&super::FoundBoundary| !boundary.described.is_null();
+        let drawn = |boundary: &&FoundBoundary| !boundary.described.is_null();
         let mut notes = found.missing.clone();
         notes.extend_from_slice(found.warnings());
         if found.boundaries.iter().filter(drawn).count() > 1 {

@@ -8,9 +8,9 @@ use super::loose::few;
 use super::scalars::{Scalar, Scalars};
 use super::source::{Shape, Source};
 use super::vllm_bench::{self, TOOL};
+use crate::compare::ComparisonInput;
+use crate::compare::{Case, Figure, Unit};
 use crate::fault::Result;
-use crate::run::Subject;
-use crate::run::subject::{Case, Figure, Unit};
 
 #[derive(Deserialize)]
 #[serde(transparent)]
@@ -20,7 +20,7 @@ struct Runs(#[serde(deserialize_with = "few")] Vec<Scalars>);
 const OF_EACH: [&str; 6] = ["date", "run_number", "label", "endpoint_type", "burstiness", ""];
 
 /// Reads a summary.
-pub(super) fn read(source: &Source) -> Result<Subject> {
+pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let runs = match &source.shape {
         Shape::Table(_) => source.rows(TOOL)?.into_iter().map(Scalars::of).collect(),
         _ => source.parse::<Runs>(TOOL)?.0,
@@ -41,7 +41,7 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
         notes.insert("runs of equal settings are averaged; `runs` says how many".to_owned());
     }
     let first = runs.first();
-    Ok(Subject {
+    Ok(ComparisonInput {
         model: first.and_then(|run| run.text("model_id")),
         engine: Some(
             first
@@ -50,7 +50,7 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
         ),
         cases: groups.iter().map(|(name, group)| mean(name, group)).collect(),
         notes: notes.into_iter().collect(),
-        ..Subject::default()
+        ..ComparisonInput::default()
     })
 }
 

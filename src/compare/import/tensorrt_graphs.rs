@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::loose::{Loose, few};
 use super::source::{Shape, Source};
 use super::units::MIB;
+use crate::compare::ComparisonInput;
+use crate::compare::{Case, Unit};
 use crate::fault::Result;
-use crate::run::Subject;
-use crate::run::subject::{Case, Unit};
 
 const TOOL: &str = "the TensorRT-LLM graph profiler";
 
@@ -64,7 +64,7 @@ struct Summary {
 }
 
 /// Reads it.
-pub(super) fn read(source: &Source) -> Result<Subject> {
+pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let matrix = matches!(&source.shape, Shape::Object(keys) if keys.contains("experiments"));
     let file = if matrix {
         source.parse(TOOL)?
@@ -76,13 +76,13 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
             summary: None,
         }
     };
-    let mut subject = Subject {
+    let mut subject = ComparisonInput {
         model: file.model_name,
         engine: Some("tensorrt_llm".to_owned()),
         notes: vec![
             "its MB are MiB of torch's allocator on one device: what the driver keeps for graphs and the KV pool are not in them".to_owned(),
         ],
-        ..Subject::default()
+        ..ComparisonInput::default()
     };
     if matrix && file.experiments.iter().filter(|one| one.summary.is_none()).count() > 1 {
         subject.notes.push(

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use super::loose::Loose;
 use super::scalars::Scalars;
 use super::source::Source;
+use crate::compare::ComparisonInput;
+use crate::compare::{Case, Unit};
 use crate::fault::Result;
 use crate::memory::compare::Facts;
-use crate::run::Subject;
-use crate::run::subject::{Case, Unit};
 
 /// The tool, in messages.
 pub(super) const TOOL: &str = "vllm bench";
@@ -46,23 +46,23 @@ struct Latency {
 }
 
 /// Reads a run.
-pub(super) fn read(source: &Source) -> Result<Subject> {
+pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     if source.shape.has("avg_latency") {
         let latency: Latency = source.parse(TOOL)?;
         let mut case = Case::named("latency");
         latencies(&mut case, latency.avg_latency, latency.percentiles.iter());
-        return Ok(Subject {
+        return Ok(ComparisonInput {
             engine: Some("vllm".to_owned()),
             cases: vec![case],
-            ..Subject::default()
+            ..ComparisonInput::default()
         });
     }
     let run: Scalars = source.parse(TOOL)?;
-    let mut subject = Subject {
+    let mut subject = ComparisonInput {
         model: run.text("model_id"),
         engine: Some(run.text("backend").unwrap_or_else(|| "vllm".to_owned())),
         notes: notes(&run),
-        ..Subject::default()
+        ..ComparisonInput::default()
     };
     subject.cases.push(case(&run));
     Ok(subject)

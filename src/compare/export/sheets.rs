@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::csv;
+use crate::compare::from_run;
+use crate::csv;
 use crate::experiment::Experiment;
 use crate::fault::Fault;
 use crate::memory::{Breakdown, Footprint};
-use crate::run::{Folder, Found, FoundBoundary, account};
+use crate::run::{Folder, Found, FoundBoundary};
 
 /// A table of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +37,7 @@ pub fn sheets(found: &Found, folder: &Folder, missing: &mut Vec<String>) -> Vec<
     let mut sheets: Vec<Sheet> = own
         .map(|(name, (columns, rows))| Sheet {
             name: name.to_owned(),
-            text: csv(&columns, &rows),
+            text: csv::write(&columns, &rows),
         })
         .collect();
     sheets.append(&mut kept(folder, missing));
@@ -127,7 +128,7 @@ fn loads(found: &Found) -> Rows {
         row.insert("load".to_owned(), (number + 1).into());
         row.insert("engine".to_owned(), args["engine"].clone());
         row.extend(ASKED.map(|key| (key.to_owned(), args["load"][key].clone())));
-        for figure in account::load(args, answer).figures {
+        for figure in from_run::load(args, answer).figures {
             // What was asked is not what came of it.
             let name = if ASKED.contains(&figure.name.as_str()) {
                 format!("measured_{}", figure.name)

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use super::FoundBoundary;
 use crate::memory::Breakdown;
 use crate::memory::compare::{Facts, Implausible};
+use crate::run::FoundBoundary;
 pub use crate::unit::Unit;
 
 /// One thing to show or to compare.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Subject {
+pub struct ComparisonInput {
     /// The file or folder as the user named it.
     pub title: String,
     /// What wrote it: `run`, or the name of a foreign format.
@@ -39,7 +39,7 @@ pub struct Subject {
     pub notes: Vec<String>,
 }
 
-impl Subject {
+impl ComparisonInput {
     /// Whether it has no figure at all: no point with an answer, and nothing measured.
     #[must_use]
     pub fn empty(&self) -> bool {

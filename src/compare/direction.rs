@@ -173,10 +173,11 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::run::{Found, Subject, account, import};
+    use crate::compare::{ComparisonInput, from_run, import};
+    use crate::run::Found;
 
     #[track_caller]
-    fn known(subject: &Subject) -> usize {
+    fn known(subject: &ComparisonInput) -> usize {
         let mut seen = 0;
         for figure in subject.cases.iter().flat_map(|case| &case.figures) {
             seen += 1;
@@ -207,14 +208,14 @@ mod tests {
     #[test]
     fn every_figure_of_a_real_run_has_a_direction() {
         let runs = entries("tests/data/runs").into_iter();
-        let runs = runs.map(|run| Subject::of(&Found::read(&run).unwrap(), "a run").unwrap());
+        let runs = runs.map(|run| ComparisonInput::of(&Found::read(&run).unwrap(), "a run").unwrap());
         let seen: usize = runs.map(|run| known(&run)).sum();
         assert!(seen > 20, "{seen} figures");
     }
 
     #[test]
     fn every_figure_of_a_load_has_a_direction() {
-        for (name, unit) in account::names() {
+        for (name, unit) in from_run::names() {
             assert!(Direction::of(&name, unit).is_some(), "{name}");
         }
         assert_eq!(Direction::of("p99_ttft_ms", Unit::Milliseconds), Some(Direction::Less));

@@ -10,10 +10,10 @@ use super::sizer_profile::{self, Profile, Reader, Schema};
 use super::source::Source;
 use super::units::{GIB, bytes};
 use super::vllm_bench::latencies;
+use crate::compare::ComparisonInput;
+use crate::compare::Unit;
 use crate::fault::Result;
 use crate::memory::compare::Facts;
-use crate::run::Subject;
-use crate::run::subject::Unit;
 
 const TOOL: &str = "LLM-sizer";
 
@@ -85,7 +85,7 @@ struct Extended {
 }
 
 /// Reads it.
-pub(super) fn read(source: &Source) -> Result<Subject> {
+pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let file: File = source.parse(TOOL)?;
     let schema = schema(source, &file.schema_version)?;
     let none = Scalars::default();
@@ -153,12 +153,12 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
         case.figure("temperature_max", of(heat, "max_c"), Unit::Celsius);
     }
     let version = engine.text("engine_version").filter(|version| version != "unknown");
-    Ok(Subject {
+    Ok(ComparisonInput {
         model: model.text("name").or_else(|| asked.text("model")),
         engine: Some(version.map_or_else(|| "vllm".to_owned(), |version| format!("vllm {version}"))),
         cases: vec![case],
         notes,
-        ..Subject::default()
+        ..ComparisonInput::default()
     })
 }
 

@@ -6,9 +6,10 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use jiff::Timestamp;
+
 use crate::boundary::{Boundary, Moves, Record, Scalar};
 use crate::fault::{Fault, Result};
-use crate::run::clock;
 
 /// What a boundary does not hold of the `config`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -42,7 +43,7 @@ impl TgiProfiler {
             Scalar::Int(length) => Ok(length),
             Scalar::Float(other) => Err(Fault::usage(format!("tgi-profiler knows whole lengths, not `{other}`"))),
         };
-        let time = clock::zoneless();
+        let time = zoneless();
         let results = boundary.records().map(|(point, record)| {
             let of = |axis| point.int(axis).unwrap_or_default();
             result(of("input"), of("output"), record, &time)
@@ -95,6 +96,11 @@ fn result(input: i64, output: i64, record: &Record, time: &str) -> Value {
         "container_logs": if success { String::new() } else { lines.join("\n") },
         "timestamp": time,
     })
+}
+
+/// Now, UTC, as tgi-profiler writes a time, without a zone: `2026-11-21T03:30:00.123456`.
+fn zoneless() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
 }
 
 #[cfg(test)]

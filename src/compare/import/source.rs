@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{csv, python};
+use super::python;
+use crate::csv;
 use crate::fault::{Fault, Result};
 
 /// Bytes of a file at most: no result of these tools comes near.

@@ -9,15 +9,15 @@ use super::scalars::Scalars;
 use super::sizer_profile::{self, Profile, Reader, Schema};
 use super::source::Source;
 use super::units::GIB;
+use crate::compare::ComparisonInput;
+use crate::compare::{Case, Unit};
 use crate::fault::Result;
 use crate::memory::compare::Facts;
-use crate::run::Subject;
-use crate::run::subject::{Case, Unit};
 
 const TOOL: &str = "LLM-sizer's batch driver";
 
 /// Reads it.
-pub(super) fn read(source: &Source) -> Result<Subject> {
+pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let rows: Vec<Scalars> = source.rows(TOOL)?.into_iter().map(Scalars::of).collect();
     let third = source.shape.has("kv_cache_allocated_gb");
     let schema = if third { Schema::Third } else { Schema::Second };
@@ -43,12 +43,12 @@ pub(super) fn read(source: &Source) -> Result<Subject> {
     }
     let versions: BTreeSet<String> = rows.iter().filter_map(|row| row.text("engine_version")).collect();
     let versions: Vec<String> = versions.into_iter().filter(|version| version != "unknown").collect();
-    Ok(Subject {
+    Ok(ComparisonInput {
         model: (!models.is_empty()).then(|| models.into_iter().collect::<Vec<_>>().join(", ")),
         engine: Some(format!("vllm {}", versions.join(", ")).trim_end().to_owned()),
         cases,
         notes,
-        ..Subject::default()
+        ..ComparisonInput::default()
     })
 }
 

@@ -289,7 +289,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("load.json");
         std::fs::write(&path, document.to_string()).unwrap();
-        let subject = crate::run::import::read(&path).unwrap();
+        let subject = crate::compare::import::read(&path).unwrap();
         assert_eq!((subject.format, subject.model.as_deref()), ("vllm bench", Some("a/b")));
         let case = &subject.cases[0];
         assert_eq!(case.name, "concurrency=1");

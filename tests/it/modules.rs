@@ -1,0 +1,59 @@
+//! The modules of `src` import only modules below them, in the order of the table in `src/lib.rs`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+/// Every Rust file below a path, tests left out.
+fn sources(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .filter(|path| !path.ends_with("tests") && !path.ends_with("tests.rs") && !path.ends_with("properties.rs"))
+        .flat_map(|path| sources(&path))
+        .collect()
+}
+
+#[test]
+fn each_module_imports_only_modules_below_it() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let lib = fs::read_to_string(src.join("lib.rs")).unwrap();
+    let rows = lib.lines().filter(|line| line.starts_with("//! | [`"));
+    let name = Regex::new(r"\[`(\w+)`\]").unwrap();
+    let order: Vec<String> = rows
+        .flat_map(|row| {
+            name.captures_iter(row)
+                .map(|found| found[1].to_owned())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let declared = lib.lines().filter(|line| line.starts_with("pub mod ")).count();
+    assert_eq!(
+        order.len(),
+        declared,
+        "the table of src/lib.rs names every module: {order:?}"
+    );
+    let import = Regex::new(r"crate::(\w+)").unwrap();
+    for (place, module) in order.iter().enumerate() {
+        let folder = src.join(module);
+        let path = if folder.is_dir() {
+            folder
+        } else {
+            src.join(format!("{module}.rs"))
+        };
+        for file in sources(&path) {
+            let text = fs::read_to_string(&file).unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+                for found in import.captures_iter(line) {
+                    let imported = order.iter().position(|other| *other == found[1]);
+                    let below = imported.is_none_or(|other| other >= place);
+                    assert!(below, "{}: {module} is below {}: {line}", file.display(), &found[1]);
+                }
+            }
+        }
+    }
+}
