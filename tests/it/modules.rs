@@ -1,4 +1,5 @@
-//! The modules of `src` import only modules below them, in the order of the table in `src/lib.rs`.
+//! The modules of `src` import only modules below them, in the order of the table in `ARCHITECTURE.md`, which is the
+//! documentation of `src/lib.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,20 +22,18 @@ fn sources(path: &Path) -> Vec<PathBuf> {
 fn each_module_imports_only_modules_below_it() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let lib = fs::read_to_string(src.join("lib.rs")).unwrap();
-    let rows = lib.lines().filter(|line| line.starts_with("//! | [`"));
-    let name = Regex::new(r"\[`(\w+)`\]").unwrap();
+    let architecture = fs::read_to_string(src.join("../ARCHITECTURE.md")).unwrap();
+    let rows = architecture
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
     let order: Vec<String> = rows
-        .flat_map(|row| {
-            name.captures_iter(row)
-                .map(|found| found[1].to_owned())
-                .collect::<Vec<_>>()
-        })
+        .flat_map(|row| row.split(", ").map(|name| name.replace('`', "")))
         .collect();
     let declared = lib.lines().filter(|line| line.starts_with("pub mod ")).count();
     assert_eq!(
         order.len(),
         declared,
-        "the table of src/lib.rs names every module: {order:?}"
+        "the table of ARCHITECTURE.md names every module: {order:?}"
     );
     let import = Regex::new(r"crate::(\w+)").unwrap();
     for (place, module) in order.iter().enumerate() {
