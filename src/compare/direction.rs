@@ -233,7 +233,7 @@ mod tests {
     fn every_figure_that_an_importer_names_has_a_direction() {
         let written = regex::Regex::new(r#"figure\(\s*"([a-z_0-9]+)"[^;]*?Unit::(\w+)"#).unwrap();
         let mut seen = 0;
-        for file in entries("src/run/import") {
+        for file in entries("src/compare/import") {
             let text = std::fs::read_to_string(file).unwrap();
             for found in written.captures_iter(&text) {
                 seen += 1;
