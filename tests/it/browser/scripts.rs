@@ -31,8 +31,7 @@ fn says_what_matters(page: &Path, script: &str) {
     for part in ["<dt>seed</dt>", "SHA-256", &format!("profiler run {script}")] {
         assert!(text.contains(part), "{script}: no {part}");
     }
-    // The scoreboard alone asks no engine.
-    assert_eq!(text.contains("SIMULATED"), script != "scoreboard", "{script}");
+    assert!(text.contains("SIMULATED"), "{script}");
     assert!(text.len() < 2_000_000, "{script}: {} bytes", text.len());
 }
 
@@ -76,5 +75,4 @@ reports! {
     cuda_graphs: "cuda_graphs", ["input=64", "output=8", "requests=8"], [], ["experiment"];
     kv_dtype: "kv_dtype", ["input=64", "output=8", "requests=8"], [], ["experiment"];
     tensor_parallel: "tensor_parallel", ["input=64", "output=8", "requests=8"], [], ["experiment"];
-    scoreboard: "scoreboard", ["truths=[\"prefill\"]", "strategies=[\"adaptive\",\"grid\"]"], [], ["boundary-1", "boundary-2", "probes-until-95"];
 }
