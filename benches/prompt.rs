@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use profiler::prompt::{Ask, Content, Files, Prompts, Tokenizer};
+use profiler::prompt::{Content, Files, PromptSpec, Prompts, Tokenizer};
 
 const TOKENS: usize = 32_768;
 const TIMES: usize = 50;
@@ -42,15 +42,15 @@ fn main() {
     });
 
     let prompts = Prompts::new(Arc::clone(&tokenizer), 0).unwrap();
-    let ids = prompts.make(&Ask::ids(TOKENS)).unwrap();
+    let ids = prompts.make(&PromptSpec::ids(TOKENS)).unwrap();
     assert!(matches!(ids.content, Content::Tokens(ids) if ids.len() == TOKENS));
-    let text = prompts.make(&Ask::text(TOKENS)).unwrap();
+    let text = prompts.make(&PromptSpec::text(TOKENS)).unwrap();
     assert!(matches!(text.content, Content::Text(text) if tokenizer.count(&text, true).unwrap() == TOKENS));
     show("32,768 tokens as ids", TIMES, || {
-        prompts.make(&Ask::ids(TOKENS)).unwrap()
+        prompts.make(&PromptSpec::ids(TOKENS)).unwrap()
     });
     show("32,768 tokens as text", TIMES, || {
-        prompts.make(&Ask::text(TOKENS)).unwrap()
+        prompts.make(&PromptSpec::text(TOKENS)).unwrap()
     });
 }
 

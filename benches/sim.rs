@@ -62,7 +62,7 @@ async fn in_process() -> (SimHandle, Duration) {
         Arc::new(|_| {}),
     )
     .unwrap();
-    handle.settled().await;
+    handle.wait_started().await;
     (handle, began.elapsed())
 }
 

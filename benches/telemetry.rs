@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use procfs::process::{Process, Task};
 use profiler::fault::Result;
 use profiler::telemetry::host::{Measure, Roots, Tree};
-use profiler::telemetry::{BESIDE_HZ, Reading, Sampler, Source, gpu_source, gpus};
+use profiler::telemetry::{Reading, SLOW_HZ, Sampler, Source, gpu_source, gpus};
 
 /// Microseconds that each call took.
 type Times = Arc<Mutex<Vec<f64>>>;
@@ -40,17 +40,17 @@ impl Source for Timed {
         timed(&self.whole, || self.inner.read())
     }
 
-    fn quick(&mut self) -> Result<Reading> {
-        timed(&self.quick, || self.inner.quick())
+    fn read_memory(&mut self) -> Result<Reading> {
+        timed(&self.quick, || self.inner.read_memory())
     }
 
-    fn slow(&self) -> Option<Box<dyn Source>> {
+    fn slow_source(&self) -> Option<Box<dyn Source>> {
         if self.alone {
             return None;
         }
         Some(Box::new(Self {
             alone: false,
-            inner: self.inner.slow()?,
+            inner: self.inner.slow_source()?,
             quick: Arc::clone(&self.quick),
             whole: Arc::clone(&self.whole),
         }))
@@ -114,10 +114,10 @@ fn main() {
     row("memory query: p50, p99, highest, µs", &quantiles(&quick));
     row(
         "looks at processes and power",
-        &format!("{} ({BESIDE_HZ} a second)", health.beside),
+        &format!("{} ({SLOW_HZ} a second)", health.beside),
     );
     row("such a look: p50, p99, highest, µs", &quantiles(&whole));
-    row("rows of processes kept", &record.beside.holdings().len().to_string());
+    row("rows of processes kept", &record.slow.processes().len().to_string());
     row("rows kept", &record.series.rows().len().to_string());
 }
 

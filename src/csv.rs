@@ -1,11 +1,12 @@
-//! CSV text: rows written for spreadsheets and other programs, and tables read as Python's and pandas' writers make them. Pure.
+//! Reads and writes CSV text (RFC 4180). Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-/// The text of a CSV file (RFC 4180, lines ended by `\n`): a line of headings, then the rows. The columns named come first and in this order; every other key that
-/// any row has follows, sorted. What a row lacks is empty.
+/// Writes a header line and the rows, with `
+/// ` line ends. The named columns come first, in this order; all other keys follow, sorted. Missing values are
+/// empty.
 #[must_use]
 pub fn write(columns: &[String], rows: &[Map<String, Value>]) -> String {
     let rows: Vec<Map<String, Value>> = rows.iter().map(flat).collect();
@@ -25,7 +26,7 @@ pub fn write(columns: &[String], rows: &[Map<String, Value>]) -> String {
     text
 }
 
-/// A row without maps in it: their keys are appended with dots.
+/// Flattens nested maps: keys are joined with dots.
 fn flat(row: &Map<String, Value>) -> Map<String, Value> {
     let mut all = Map::new();
     for (name, value) in row {
@@ -63,23 +64,22 @@ fn field(text: &str) -> String {
     }
 }
 
-/// Rows at most.
-const MOST_ROWS: usize = 100_000;
+const MAX_ROWS: usize = 100_000;
 
-/// The cells of a row by the name of their column.
+/// The cells of a row by column name.
 pub type Row = BTreeMap<String, String>;
 
-/// The heading; none where there is not even a line.
+/// The header; `None` if the text is empty.
 pub fn columns(text: &str) -> Option<Vec<String>> {
     let mut records = Records { rest: text };
     records.next()?.ok()
 }
 
-/// The rows below the heading. Empty lines are left out.
+/// The rows below the header, without empty lines.
 ///
 /// # Errors
 ///
-/// The row, in words, that has another number of cells than the heading, or that does not end.
+/// A message for a row with a wrong number of cells, for an unterminated quote, and for too many rows.
 pub fn rows(text: &str) -> Result<Vec<Row>, String> {
     let mut records = Records { rest: text };
     let columns = records.next().unwrap_or_else(|| Ok(Vec::new()))?;
@@ -99,15 +99,14 @@ pub fn rows(text: &str) -> Result<Vec<Row>, String> {
                 columns.len()
             ));
         }
-        if rows.len() == MOST_ROWS {
-            return Err(format!("it has more than {MOST_ROWS} rows"));
+        if rows.len() == MAX_ROWS {
+            return Err(format!("it has more than {MAX_ROWS} rows"));
         }
         rows.push(columns.iter().cloned().zip(cells).collect());
     }
     Ok(rows)
 }
 
-/// The records of a text, one after the other.
 struct Records<'a> {
     rest: &'a str,
 }
@@ -137,7 +136,7 @@ impl Iterator for Records<'_> {
 }
 
 impl Records<'_> {
-    /// The next cell, and whether its record ends with it.
+    /// The next cell, and whether it ends its record.
     fn cell(&mut self) -> Result<(String, bool), String> {
         let mut cell = String::new();
         if let Some(mut rest) = self.rest.strip_prefix('"') {
@@ -163,11 +162,11 @@ impl Records<'_> {
     }
 }
 
-/// A CSV text as its heading and the cells of each row.
+/// Splits a CSV text into its header and the cells of each row.
 ///
 /// # Errors
 ///
-/// What is wrong with it, in words.
+/// A message if the text is not CSV.
 pub fn sheet(text: &str) -> Result<(Vec<String>, Vec<Vec<String>>), String> {
     let heading = columns(text).ok_or("it is empty")?;
     let records = rows(text)?.into_iter();
@@ -181,11 +180,11 @@ pub fn sheet(text: &str) -> Result<(Vec<String>, Vec<Vec<String>>), String> {
     Ok((heading, cells))
 }
 
-/// The rows of a CSV text as maps: what reads as a number is one, an empty cell is nothing.
+/// The rows as maps. Numeric cells become numbers, empty cells null.
 ///
 /// # Errors
 ///
-/// What is wrong with it, in words.
+/// A message if the text is not CSV.
 pub fn table(text: &str) -> Result<Vec<Map<String, Value>>, String> {
     let cell = |text: String| match serde_json::from_str(&text) {
         Ok(number @ Value::Number(_)) => number,
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_come_in_the_order_asked_and_the_rest_sorted() {
+    fn named_columns_come_first_and_the_rest_sorted() {
         let rows = json!([
             { "b": 2.5, "concurrency": 1, "ttft_ms": { "p95": 7, "p50": null } },
             { "concurrency": 2, "a": true },
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_break_a_line_is_quoted() {
+    fn special_characters_are_quoted() {
         let rows = json!([{ "error": "no \"room\", at all\nreally", "list": [1, 2] }]);
         assert_eq!(
             written(&[], rows),

@@ -1,6 +1,6 @@
-//! HTTP clients: the TLS provider installed once, and proxies kept away from engines.
+//! HTTP clients: installs the TLS provider once, and keeps proxies away from engines.
 //!
-//! What is asked, and what the answers mean, belongs to the rooms that ask.
+//! Requests and their meaning belong to the modules that send them.
 
 use std::sync::Once;
 
@@ -9,13 +9,11 @@ use reqwest::redirect::Policy;
 
 use crate::fault::{Fault, Result};
 
-/// The name that servers see.
 pub(crate) const USER_AGENT: &str = concat!("profiler/", env!("CARGO_PKG_VERSION"));
 
-/// A client for the wide world: the proxies of the environment are honoured.
-pub fn world() -> ClientBuilder {
-    // reqwest is built without a TLS provider of its own, and panics where none is installed. One that somebody else
-    // installed first is as good.
+/// A client for the internet. It honours the proxy variables of the environment.
+pub fn external() -> ClientBuilder {
+    // reqwest is built without a TLS provider and panics if none is installed. One installed earlier works too.
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
         let _installed_before = rustls::crypto::ring::default_provider().install_default();
@@ -23,23 +21,23 @@ pub fn world() -> ClientBuilder {
     reqwest::Client::builder().user_agent(USER_AGENT)
 }
 
-/// A client for engines: never through a proxy, which would delay the bytes that are timed, and which cannot reach a loopback address;
-/// and never to where an engine redirects, which may be an address that the user did not allow.
+/// A client for engines. It uses no proxy, which would distort timings and cannot reach loopback addresses. It follows no
+/// redirect, which could lead to an address that the user did not allow.
 pub fn direct() -> ClientBuilder {
-    world().no_proxy().redirect(Policy::none())
+    external().no_proxy().redirect(Policy::none())
 }
 
-/// The finished client.
+/// Builds the client.
 pub fn build(builder: ClientBuilder) -> Result<reqwest::Client> {
     builder.build().map_err(|error| {
         Fault::missing(
-            format!("no HTTP client can be made: {}", root(&error)),
+            format!("cannot create an HTTP client: {}", root(&error)),
             "install the system's CA certificates (package `ca-certificates`)",
         )
     })
 }
 
-/// The innermost cause of an error: what a person can act on, and never the address, which may carry a password.
+/// The innermost cause of an error, without the URL, which may contain a password.
 #[must_use]
 pub fn root(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
@@ -60,9 +58,9 @@ fn kind(error: &reqwest::Error) -> &'static str {
     } else if error.is_redirect() {
         "too many redirects"
     } else if error.is_body() || error.is_decode() {
-        "the answer ends early, or cannot be read"
+        "the response is incomplete or cannot be decoded"
     } else {
-        "the request cannot be sent"
+        "the request could not be sent"
     }
 }
 
@@ -71,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_error_names_its_cause_and_not_the_address() {
+    async fn an_error_names_its_cause_and_not_the_url() {
         let client = build(direct()).unwrap();
         let error = client.get("http://user:secret@127.0.0.1:1/").send().await.unwrap_err();
         let text = root(&error);
@@ -80,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_engine_sends_nobody_elsewhere() {
+    async fn a_redirect_of_an_engine_is_not_followed() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! The binary: hands over to the library.
+//! The `profiler` binary: calls [`profiler::cli::main`].
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! How the script's thread waits for asynchronous work: blocking, and stopped at once when the user interrupts.
+//! Blocks the script's thread on asynchronous work, interruptibly.
 //!
-//! The script runs on a thread of its own, beside one tokio runtime. Everything that takes time goes through
-//! [`Tasks::wait`]. It must never be called from inside the runtime: nesting would panic.
+//! The script runs on its own thread next to a tokio runtime and waits through [`Tasks::wait`]. Never call that
+//! from inside the runtime: nesting panics.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,18 +13,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fault::{Fault, Result};
 
-/// A cheap handle to the runtime and to the user's wish to stop.
+/// A cheap handle to the runtime and its cancellation.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     runtime: Handle,
-    // Replaceable, as the REPL goes on after Ctrl-C has stopped one line.
+    // Replaceable: the REPL continues after Ctrl-C has stopped one input.
     cancel: Arc<Mutex<CancellationToken>>,
-    // How many callers of `finish` wait at this moment.
+    // Number of callers waiting in `finish`.
     finishing: Arc<AtomicUsize>,
 }
 
 impl Tasks {
-    /// Work that runs on `runtime`.
+    /// Uses this runtime.
     #[must_use]
     pub fn new(runtime: Handle) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Tasks {
         }
     }
 
-    /// The runtime, for work that goes on in the background.
+    /// The runtime, for background work.
     #[must_use]
     pub fn runtime(&self) -> &Handle {
         &self.runtime
@@ -46,23 +46,23 @@ impl Tasks {
         self.cancel.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops whatever waits now and whatever will wait until [`Tasks::renew`].
+    /// Cancels current and future waits until [`Tasks::renew`].
     pub fn interrupt(&self) {
         self.token().cancel();
     }
 
-    /// Whether the user asked to stop.
+    /// Whether the user has interrupted.
     #[must_use]
     pub fn interrupted(&self) -> bool {
         self.token().is_cancelled()
     }
 
-    /// Makes waiting possible again after an interruption (the REPL keeps its session).
+    /// Allows waiting again after an interruption (the REPL keeps its session).
     pub fn renew(&self) {
         *self.cancel.lock().unwrap_or_else(PoisonError::into_inner) = CancellationToken::new();
     }
 
-    /// Waits for `work`; an interruption drops it and gives [`Fault::interrupted`].
+    /// Waits for `work`. An interruption drops it and returns [`Fault::interrupted`].
     pub fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let cancel = self.token();
         self.runtime.block_on(async {
@@ -74,7 +74,7 @@ impl Tasks {
         })
     }
 
-    /// Waits for `work` even when the user has interrupted: for cleaning up.
+    /// Waits for `work` even after an interruption: for cleaning up.
     pub fn finish<T>(&self, work: impl Future<Output = T>) -> T {
         self.finishing.fetch_add(1, Ordering::Relaxed);
         let done = self.runtime.block_on(work);
@@ -82,7 +82,7 @@ impl Tasks {
         done
     }
 
-    /// Whether somebody cleans up at this moment.
+    /// Whether a [`Tasks::finish`] is in progress.
     #[must_use]
     pub fn finishing(&self) -> bool {
         self.finishing.load(Ordering::Relaxed) > 0

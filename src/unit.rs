@@ -1,8 +1,8 @@
-//! What a figure counts.
+//! The unit of a metric.
 
 use serde::{Deserialize, Serialize};
 
-/// What a figure counts.
+/// The unit of a metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Bytes.
@@ -11,10 +11,10 @@ pub enum Unit {
     /// Tokens.
     #[serde(rename = "tokens")]
     Tokens,
-    /// Tokens a second.
+    /// Tokens per second.
     #[serde(rename = "tokens/s")]
     TokensPerSecond,
-    /// Requests a second.
+    /// Requests per second.
     #[serde(rename = "requests/s")]
     RequestsPerSecond,
     /// Seconds.
@@ -23,7 +23,7 @@ pub enum Unit {
     /// Milliseconds.
     #[serde(rename = "ms")]
     Milliseconds,
-    /// Hundredths.
+    /// Per cent.
     #[serde(rename = "%")]
     Percent,
     /// Watts.
@@ -32,7 +32,7 @@ pub enum Unit {
     /// Degrees Celsius.
     #[serde(rename = "C")]
     Celsius,
-    /// Things counted.
+    /// A plain number.
     #[default]
     #[serde(rename = "count")]
     Count,

@@ -18,7 +18,7 @@ pub fn load(rate: u64, gap: Duration) -> Load {
     let expected = (answer.as_secs_f64() * rate as f64 * 1.5) as u64 + 8;
     Load {
         slots: Slots::Open {
-            at_most: None,
+            max_concurrency: None,
             expected,
         },
         count: rate * SECONDS,

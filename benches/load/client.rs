@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nix::sys::resource::UsageWho;
-use profiler::load::{Drive, Go, Job, Outcome, Record, Slots, Source, drive};
+use profiler::load::{Control, Job, LoadConfig, Outcome, Record, RequestSource, Slots, run_load};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +45,7 @@ struct Alike {
     tokens: u64,
 }
 
-impl Source for Alike {
+impl RequestSource for Alike {
     fn next(&self) -> profiler::fault::Result<Option<Job>> {
         let mut given = self.given.lock().unwrap();
         let number = given.0;
@@ -66,8 +66,8 @@ impl Source for Alike {
         }))
     }
 
-    fn ended(&self, _: &Record) -> Go {
-        Go::On
+    fn ended(&self, _: &Record) -> Control {
+        Control::Continue
     }
 }
 
@@ -82,16 +82,16 @@ pub fn run(url: &str, load: Load) {
         count: load.count,
         tokens: load.tokens,
     });
-    let plan = Drive {
+    let plan = LoadConfig {
         slots: load.slots,
         limit: None,
         grace: Duration::ZERO,
         keep_text: true,
-        cut: CancellationToken::new(),
+        cancel: CancellationToken::new(),
     };
     let before = clock::cpu(UsageWho::RUSAGE_SELF);
     let driven = runtime
-        .block_on(drive(&format!("{url}/v1/chat/completions"), plan, source))
+        .block_on(run_load(&format!("{url}/v1/chat/completions"), plan, source))
         .unwrap();
     let after = clock::cpu(UsageWho::RUSAGE_SELF);
     // Before what is printed takes its share.
@@ -108,15 +108,15 @@ pub fn run(url: &str, load: Load) {
                 completed,
                 nanos(record.sent),
                 record.first_token.map(nanos),
-                record.gaps_ms
+                record.itl_ms
             ])
         })
         .collect();
     let late = driven.records.iter().map(|record| ms(record.sent - record.scheduled));
-    let watch = &driven.watch;
+    let watch = &driven.health;
     let document = json!({
         "user": (after.0 - before.0).as_secs_f64(), "system": (after.1 - before.1).as_secs_f64(), "rss_kib": rss,
-        "ttft_ms": ttft(&driven.records), "itl_ms": driven.records.iter().flat_map(|record| &record.gaps_ms).collect::<Vec<_>>(),
+        "ttft_ms": ttft(&driven.records), "itl_ms": driven.records.iter().flat_map(|record| &record.itl_ms).collect::<Vec<_>>(),
         "duration": driven.duration.as_secs_f64(), "events": watch.events, "reads": watch.reads, "wakes": watch.wakes,
         "cpu_share": watch.cpu_share, "longest_pause_ms": ms(watch.longest_pause),
         "longest_wait_ms": watch.longest_wait.map(ms), "waited_share": watch.waited_share,

@@ -1,4 +1,4 @@
-//! What a probe answered, as far as a boundary cares.
+//! The answer to a probe, as a boundary records it.
 
 use serde_json::Value;
 
@@ -10,26 +10,27 @@ use crate::fault::{Fault, Result};
 pub struct Answer {
     /// The verdict.
     pub verdict: Verdict,
-    /// Why, where it is known.
+    /// The cause, if known.
     pub cause: Option<String>,
-    /// Output tokens that were produced, where they were counted: what a `short_output` proves.
+    /// Output tokens produced, if counted. A `short_output` proves that many.
     pub output: Option<i64>,
-    /// Log lines, exit code, memory: whatever the prober kept.
+    /// Log lines, exit code, memory: whatever the prober recorded.
     pub evidence: Option<Value>,
 }
 
 impl Answer {
-    /// Reads a verdict's name, or a map with `verdict` and perhaps `cause`, `output` and `evidence`; other keys are let be.
+    /// Reads a verdict's name, or a map with `verdict` and optionally `cause`, `output` and `evidence`. Other keys
+    /// are ignored.
     pub fn parse(value: &Value) -> Result<Self> {
         let hint = "answer with a verdict such as \"ok\" or \"oom\", or with a map that has `verdict`";
         let (name, map) = match value {
             Value::String(name) => (name.as_str(), None),
             Value::Object(map) => match map.get("verdict") {
                 Some(Value::String(name)) => (name.as_str(), Some(map)),
-                Some(other) => return Err(Fault::usage(format!("`{other}` is no verdict")).hint(hint)),
-                None => return Err(Fault::usage("an answer without `verdict`").hint(hint)),
+                Some(other) => return Err(Fault::usage(format!("`{other}` is not a verdict")).hint(hint)),
+                None => return Err(Fault::usage("the answer has no `verdict`").hint(hint)),
             },
-            other => return Err(Fault::usage(format!("`{other}` is no answer to a probe")).hint(hint)),
+            other => return Err(Fault::usage(format!("`{other}` is not the answer to a probe")).hint(hint)),
         };
         let verdict = Verdict::from_name(name)
             .ok_or_else(|| Fault::usage(format!("there is no verdict `{name}`")).hint(closest(name)))?;
@@ -71,7 +72,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_word_or_a_map() {
+    fn a_verdict_or_a_map_is_read() {
         assert_eq!(Answer::parse(&json!("ok")).unwrap(), Answer::from(Verdict::Ok));
         let answer = Answer::parse(&json!({
             "verdict": "short_output", "cause": null, "output": 40, "evidence": { "log": [] }, "ttft_ms": 3.5
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused_with_the_nearest_word() {
+    fn anything_else_is_refused_with_the_nearest_name() {
         let fault = Answer::parse(&json!("okay")).unwrap_err();
         assert_eq!(fault.hint.as_deref(), Some("did you mean `ok`?"));
         assert!(Answer::parse(&json!({ "cause": "host" })).is_err());

@@ -1,7 +1,7 @@
-//! One axis of a boundary: its range, its scale, which way is easier, and the lattice of values on it.
+//! One axis of a boundary: its range, its scale, its easier end, and the lattice of its values.
 //!
-//! Everything else in this room counts in *hardness*: the number of lattice steps from the easiest end. That turns every
-//! axis the same way round, whatever it means.
+//! The rest of this module works in *hardness*: the number of lattice steps from the easiest end. In these units
+//! every axis has the same direction, whatever it means.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,20 +9,20 @@ use serde_json::Value;
 use super::Scalar;
 use crate::fault::{Fault, Result};
 
-/// Steps of a float axis that names no tolerance.
+/// Lattice steps of a float axis without a tolerance.
 const FLOAT_STEPS: i64 = 1000;
 
-/// Integers beyond this are not exact as floats.
+/// Larger integers are not exact as floats.
 const LARGEST: f64 = 9_007_199_254_740_992.0;
 
-/// How the middle between two values is taken.
+/// How the midpoint of two values is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Equal differences.
+    /// Arithmetic mean.
     #[default]
     Linear,
-    /// Equal ratios.
+    /// Geometric mean.
     Log,
 }
 
@@ -37,14 +37,14 @@ impl Scale {
     }
 }
 
-/// Which end of an axis is the easier one for the engine.
+/// Which end of an axis is easier for the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Easier {
-    /// Smaller values fit more easily: lengths, concurrency.
+    /// Smaller values are easier: lengths, concurrency.
     #[default]
     Down,
-    /// Larger values fit more easily: a memory fraction.
+    /// Larger values are easier: a memory fraction.
     Up,
 }
 
@@ -59,7 +59,6 @@ impl Easier {
     }
 }
 
-/// An axis as scripts write it in full.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a range or a map")]
 struct Spec {
@@ -85,8 +84,8 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Reads `[lowest, highest]` or `#{ range, scale, easier, tolerance }`. A range of two integers has integer values; any
-    /// other has steps of `tolerance`, or a thousand equal ones.
+    /// Reads `[lowest, highest]` or `#{ range, scale, easier, tolerance }`. A range of two integers has integer
+    /// values. Any other range has steps of `tolerance`, or 1,000 equal steps.
     pub fn parse(name: &str, value: &Value) -> Result<Self> {
         let fault = |what: String| {
             Fault::usage(format!("axis `{name}`: {what}"))
@@ -104,7 +103,7 @@ impl Axis {
         .map_err(|error| fault(error.to_string()))?;
         let (low, high) = (spec.range.0.as_f64(), spec.range.1.as_f64());
         if !(low.abs() <= LARGEST && high.abs() <= LARGEST) {
-            return Err(fault(format!("`{low}` to `{high}` is beyond what can be counted")));
+            return Err(fault(format!("the range {low} to {high} is too large")));
         }
         if low > high {
             return Err(fault(format!("the lowest value {low} is above the highest {high}")));
@@ -115,7 +114,7 @@ impl Axis {
         if let Some(tolerance) = spec.tolerance
             && !(tolerance > 0.0 && tolerance.is_finite())
         {
-            return Err(fault(format!("a tolerance of {tolerance} cannot be met")));
+            return Err(fault(format!("the tolerance must be above 0, not {tolerance}")));
         }
         let whole = matches!(spec.range, (Scalar::Int(_), Scalar::Int(_)));
         let last = match spec.tolerance {
@@ -136,7 +135,7 @@ impl Axis {
         })
     }
 
-    /// Its name: the key in points.
+    /// The name: the key in points.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -148,30 +147,30 @@ impl Axis {
         (self.scalar(self.low), self.scalar(self.high))
     }
 
-    /// How middles are taken, and how a picture is drawn.
+    /// How midpoints are computed, and how charts scale the axis.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// Which end is the easier one.
+    /// Which end is easier.
     #[must_use]
     pub fn easier(&self) -> Easier {
         self.easier
     }
 
-    /// The widest gap that is good enough, in the axis' own unit.
+    /// The widest acceptable gap, in the axis' own unit.
     #[must_use]
     pub fn tolerance(&self) -> Option<f64> {
         self.tolerance
     }
 
-    /// The hardness of the hardest value: one less than the lattice values on this axis.
+    /// The hardness of the hardest value. The axis has one more lattice value than this.
     pub(super) fn last(&self) -> i64 {
         self.last
     }
 
-    /// The hardness of a value, rounded to the easier and to the harder lattice value. Beyond the range it goes on.
+    /// The hardness of a value, rounded to the easier and to the harder lattice value. Works beyond the range too.
     pub(super) fn hardness(&self, value: Scalar) -> Result<(i64, i64)> {
         let at = value.as_f64();
         if !at.is_finite() || at.abs() > LARGEST || (self.whole && at.fract() != 0.0) {
@@ -193,12 +192,11 @@ impl Axis {
         })
     }
 
-    /// The value of a hardness.
     pub(super) fn value(&self, hardness: i64) -> Scalar {
         self.scalar(self.real(hardness))
     }
 
-    /// The hardness in the middle of two, as the scale has it; never outside of them.
+    /// The hardness halfway between two others by the axis' scale; never outside them.
     pub(super) fn middle(&self, from: i64, to: i64) -> i64 {
         let even = from + (to - from) / 2;
         if self.scale == Scale::Linear || !self.whole {
@@ -209,7 +207,8 @@ impl Axis {
             .map_or(even, |(hardness, _)| hardness.clamp(from.min(to), from.max(to)))
     }
 
-    /// `count` hardnesses from end to end, even in the scale; one alone is the middle. Fewer where the axis has fewer.
+    /// `count` evenly spaced hardnesses from end to end by the axis' scale, fewer if the axis has fewer values. A
+    /// single one is the middle.
     pub(super) fn spread(&self, count: usize) -> Vec<i64> {
         let step = |index: usize| {
             let share = index as f64 / (count - 1) as f64;
@@ -233,11 +232,11 @@ impl Axis {
         steps
     }
 
-    /// Where the stretch of a hardness begins that its lattice value stands for: in the middle between the two, as the scale has it. At either end
-    /// of the axis it reaches as far outwards as inwards.
+    /// The easier edge of the interval that a lattice value represents: halfway to its neighbour by the axis' scale.
+    /// At the ends of the axis the interval extends as far outwards as inwards.
     pub(super) fn edge(&self, hardness: i64) -> f64 {
         if self.last == 0 {
-            // A single value has no neighbours: it is as wide as an integer, or a tenth of itself.
+            // A single value has no neighbours: its interval is 1 wide, or a tenth of the value.
             let half = if self.whole || self.low == 0.0 {
                 0.5
             } else {
@@ -261,12 +260,12 @@ impl Axis {
         }
     }
 
-    /// How far apart two hardnesses are, in the axis' own unit.
+    /// The distance between two hardnesses, in the axis' own unit.
     pub(super) fn distance(&self, from: i64, to: i64) -> f64 {
         (self.real(to) - self.real(from)).abs()
     }
 
-    /// A width in the axis' own unit, as scripts see it.
+    /// A value in the axis' own unit, as scripts see it.
     pub(super) fn scalar(&self, value: f64) -> Scalar {
         if self.whole {
             Scalar::Int(value.round() as i64)
@@ -275,14 +274,14 @@ impl Axis {
         }
     }
 
-    /// Steps from the lowest value, with their fraction.
+    /// Steps from the lowest value, not rounded.
     fn position(&self, value: f64) -> f64 {
         if self.whole || self.low == self.high {
             return value - self.low;
         }
         let share = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
-            // What is not positive lies below every value of the axis.
+            // A log axis has no values at or below 0.
             Scale::Log if value <= 0.0 => -1.0,
             Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
         };
@@ -305,7 +304,7 @@ impl Axis {
     }
 }
 
-/// Drops the noise of float arithmetic, so that 0.1 + 0.2 reads 0.3.
+/// Removes floating-point noise, so that 0.1 + 0.2 reads 0.3.
 fn tidy(value: f64) -> f64 {
     if value == 0.0 {
         return 0.0;
@@ -369,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_axis_is_named() {
+    fn a_wrong_axis_is_refused_with_the_reason() {
         for (value, word) in [
             (json!([8, 2]), "above"),
             (json!([1]), "length 1"),

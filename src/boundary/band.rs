@@ -1,35 +1,36 @@
-//! The band in which answers contradict each other: from the smallest points that failed to the largest that fitted all the same.
+//! The band in which answers contradict each other: from the smallest points that failed to the largest points that
+//! fitted nevertheless.
 //!
-//! A point may be recorded several times, and a limit is monotone: whoever fails and fits, or fails below what fits, is not sure.
-//! Memory that did not suffice once may not suffice again, so that one failure outweighs any number of fitting answers: all of the
-//! band counts as failing, and nothing in it or above it is ever called fitting.
+//! Limits are monotone, so a point is contradicted if it both failed and fitted, or if it failed and a harder point
+//! fitted. One failure outweighs any number of fits, because memory that ran out once may run out again. The whole
+//! band therefore counts as failing, and nothing in it or above it is ever called fitting.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
+use super::dominance::maximal;
 use super::lattice::{Cell, below};
-use super::shadow::largest;
 use super::{Boundary, Moves, Point, Scalar};
 use crate::fault::Result;
 
 /// Where answers contradict each other: all points at or above one of `from` and at or below one of `to`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Band {
-    /// The smallest points that failed though the same or a harder point fitted, sorted.
+    /// The smallest points that failed although the same or a harder point fitted, sorted.
     pub from: Vec<Point>,
-    /// The largest points that fitted though the same or an easier point failed, sorted.
+    /// The largest points that fitted although the same or an easier point failed, sorted.
     pub to: Vec<Point>,
-    /// By axis how wide the band is at its widest, in the axis' own unit.
+    /// The largest width of the band along each axis, in the axis' own unit.
     pub width: BTreeMap<String, Scalar>,
-    /// How these points were answered, those of `from` first.
-    pub answers: Vec<Answered>,
+    /// The answers at these points, those of `from` first.
+    pub answers: Vec<AnswerCounts>,
 }
 
-/// How one point was answered, all of its records together.
+/// How often one point fitted, failed or gave no clear answer, over all its records.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Answered {
+pub struct AnswerCounts {
     /// The point.
     pub point: Point,
     /// Answers that it fits.
@@ -41,16 +42,16 @@ pub struct Answered {
 }
 
 impl Boundary {
-    /// The band, as far as it is in the box; none where no answers contradict each other there.
+    /// The band inside the search range; `None` if no answers contradict each other there.
     #[must_use]
     pub fn band(&self) -> Option<Band> {
         if self.contradicted.is_empty() {
             return None;
         }
         let inside = |cell: &Cell| self.lattice.clamp(cell);
-        let mut to = largest(self.contradicted.iter().filter_map(inside).collect());
+        let mut to = maximal(self.contradicted.iter().filter_map(inside).collect());
         to.sort_unstable();
-        let fails = largest(self.fails.cells().filter_map(inside).collect());
+        let fails = maximal(self.fails.cells().filter_map(inside).collect());
         let mut from: Vec<Cell> = fails.iter().map(|cell| self.lattice.mirror(cell)).collect();
         from.retain(|low| to.iter().any(|high| below(low, high)));
         from.sort_unstable();
@@ -67,7 +68,7 @@ impl Boundary {
         })
     }
 
-    /// Whether answers contradict each other about a point: an easier one failed, and a harder one fitted.
+    /// Whether answers contradict each other at a point: it or an easier one failed, and it or a harder one fitted.
     pub fn is_in_band(&self, point: &Point) -> Result<bool> {
         if self.contradicted.is_empty() {
             return Ok(false);
@@ -77,10 +78,10 @@ impl Boundary {
         Ok(fitted && self.fails.covers(&self.lattice.mirror(&easier)))
     }
 
-    /// All answers to these cells, each cell once.
-    fn answered<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Vec<Answered> {
+    /// Counts the answers at these cells, each cell once.
+    fn answered<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Vec<AnswerCounts> {
         let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
-        let mut answers: Vec<Answered> = Vec::new();
+        let mut answers: Vec<AnswerCounts> = Vec::new();
         for cell in cells {
             let values: Vec<Scalar> = self
                 .lattice
@@ -91,7 +92,7 @@ impl Boundary {
                 .collect();
             if let Entry::Vacant(place) = places.entry(bits(&values)) {
                 place.insert(answers.len());
-                answers.push(Answered {
+                answers.push(AnswerCounts {
                     point: self.lattice.named(values),
                     fits: 0,
                     fails: 0,
@@ -124,7 +125,7 @@ impl Boundary {
     }
 }
 
-/// Coordinates as they can be looked up by; whole numbers are the same as integers or floats.
+/// A hashable form of coordinates. An integer equals the float of the same value.
 fn bits(values: &[Scalar]) -> Vec<u64> {
     values.iter().map(|value| (value.as_f64() + 0.0).to_bits()).collect()
 }
@@ -175,7 +176,7 @@ mod tests {
     fn one_failure_of_many_answers_leaves_a_point_unsafe() {
         let map = boundary(&[(50, 50, true), (50, 50, false), (50, 50, true), (50, 50, true)]);
         let band = map.band().unwrap();
-        let expected = Answered {
+        let expected = AnswerCounts {
             point: point(50, 50),
             fits: 3,
             fails: 1,

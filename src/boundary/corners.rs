@@ -1,19 +1,20 @@
-//! The lowest cells that a set of cells leaves uncovered: the corners where the open region begins.
+//! The minimal open cells: the corners at which the region not covered by a set of cells begins.
 //!
-//! With two axes they lie between the steps of a staircase; with three that staircase grows while a plane sweeps from the hardest end to the easiest, and
-//! a corner is found where the plane leaves it (n log n for n cells). With more, each added cell replaces the corners that it covers by at most one per
-//! axis (the local bounds of Klamroth, Lacour and Vanderpooten 2015), as it does wherever one cell is added to corners that are known.
+//! With two axes they lie between the steps of a staircase. With three axes a plane sweeps from the hardest end to
+//! the easiest while the staircase grows, and each corner is emitted where the plane leaves it (n log n for n cells).
+//! With more axes, each added cell replaces the corners that it covers by at most one per axis (the local bounds of
+//! Klamroth, Lacour and Vanderpooten 2015). The same step updates known corners when one cell is added.
 
 use super::lattice::{Cell, below};
 
-/// The minimal cells of the box up to `last` that lie below none of `covering`, which is an antichain.
+/// The minimal cells of the range up to `last` that lie below none of `covering`, which is an antichain.
 pub(super) fn lowest_open(covering: &[Cell], last: &[i64]) -> Vec<Cell> {
     let start = vec![0; last.len()];
     match last.len() {
         2 => staircase(covering, last),
         3 => sweep(covering, last),
         _ => covering.iter().fold(vec![start], |mut corners, cell| {
-            let more = push_back(&mut corners, cell, last);
+            let more = replace_covered(&mut corners, cell, last);
             corners.extend(more);
             corners
         }),
@@ -33,15 +34,16 @@ fn staircase(covering: &[Cell], last: &[i64]) -> Vec<Cell> {
         .collect()
 }
 
-/// A corner of the staircase that a sweep has come to.
+/// A corner of the staircase during the sweep.
 struct Corner {
     left: i64,
     floor: i64,
-    /// The plane from which on it was there.
+    /// The plane at which it appeared.
     since: i64,
 }
 
-/// With three axes: the corners of the staircase of all cells that reach the plane, each where the sweep leaves it.
+/// Three axes: sweeps a plane through the staircase of all cells that reach it, and emits each corner where it
+/// disappears.
 fn sweep(covering: &[Cell], last: &[i64]) -> Vec<Cell> {
     let mut sorted: Vec<&Cell> = covering.iter().collect();
     sorted.sort_unstable_by(|a, b| b[2].cmp(&a[2]));
@@ -62,24 +64,24 @@ fn sweep(covering: &[Cell], last: &[i64]) -> Vec<Cell> {
         let covered = &corners[from..to];
         let left = covered.iter().filter(|corner| corner.since > plane && plane < last[2]);
         found.extend(left.map(|corner| vec![corner.left, corner.floor, plane + 1]));
-        let beside = |left: i64, floor: i64| Corner {
+        let corner_at = |left: i64, floor: i64| Corner {
             left,
             floor,
             since: plane,
         };
-        // A neighbour may lie at or below what is left beside the cell.
+        // A neighbouring corner may already cover one of the new corners.
         let higher = if from > 0 { corners[from - 1].floor } else { last[1] + 1 };
         let further = corners.get(to).map_or(last[0] + 1, |corner| corner.left);
-        let above = (top + 1 < higher).then(|| beside(covered[0].left, top + 1));
-        let right = (right + 1 < further).then(|| beside(right + 1, covered[covered.len() - 1].floor));
+        let above = (top + 1 < higher).then(|| corner_at(covered[0].left, top + 1));
+        let right = (right + 1 < further).then(|| corner_at(right + 1, covered[covered.len() - 1].floor));
         corners.splice(from..to, above.into_iter().chain(right));
     }
     found.extend(corners.iter().map(|corner| vec![corner.left, corner.floor, 0]));
     found
 }
 
-/// Takes away those of the corners that `cell` covers, and gives those that come in their place.
-pub(super) fn push_back(corners: &mut Vec<Cell>, cell: &[i64], last: &[i64]) -> Vec<Cell> {
+/// Removes the corners that `cell` covers, and returns the new corners that replace them.
+pub(super) fn replace_covered(corners: &mut Vec<Cell>, cell: &[i64], last: &[i64]) -> Vec<Cell> {
     let covered: Vec<Cell> = corners.extract_if(.., |corner| below(corner, cell)).collect();
     let mut moved: Vec<Cell> = Vec::new();
     for corner in &covered {
@@ -91,13 +93,13 @@ pub(super) fn push_back(corners: &mut Vec<Cell>, cell: &[i64], last: &[i64]) -> 
             }
         }
     }
-    let mut moved = smallest(moved);
+    let mut moved = minimal(moved);
     moved.retain(|corner| !corners.iter().any(|other| below(other, corner)));
     moved
 }
 
-/// The cells that lie above no other, sorted and each once.
-fn smallest(mut cells: Vec<Cell>) -> Vec<Cell> {
+/// The cells that lie above no other, sorted, without duplicates.
+fn minimal(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells.sort_unstable();
     cells.dedup();
     // Whatever lies below a cell is lexicographically smaller.
@@ -112,14 +114,14 @@ fn smallest(mut cells: Vec<Cell>) -> Vec<Cell> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shadow::largest;
+    use super::super::dominance::maximal;
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn corners_are_just_the_minimal_open_cells(cells in prop::collection::vec((0i64..7, 0i64..7, 0i64..7), 0..12), axes in 1usize..=3) {
-            let covering = largest(cells.iter().map(|(a, b, c)| [*a, *b, *c][..axes].to_vec()).collect());
+            let covering = maximal(cells.iter().map(|(a, b, c)| [*a, *b, *c][..axes].to_vec()).collect());
             let last = vec![6; axes];
             let corners = lowest_open(&covering, &last);
             let open = |cell: &Cell| !covering.iter().any(|kept| below(cell, kept));

@@ -1,10 +1,9 @@
-//! Evenly spread points, and which of a list to ask first.
+//! Evenly spaced grids, and the best point of a list.
 
 use super::lattice::Cell;
 use super::{Boundary, Point};
 use crate::fault::{Fault, Kind, Result};
 
-/// Points of one grid.
 const MOST_GRID_POINTS: usize = 100_000;
 
 impl Boundary {
@@ -20,7 +19,7 @@ impl Boundary {
         self.lattice.point(&self.lattice.last())
     }
 
-    /// `size` values on every axis, spread evenly in its scale from end to end, and all their combinations.
+    /// All combinations of `size` values on every axis, evenly spaced by its scale from end to end.
     pub fn grid(&self, size: usize) -> Result<Vec<Point>> {
         let axes = self.lattice.axes();
         let count = u32::try_from(axes.len()).ok().and_then(|axes| size.checked_pow(axes));
@@ -28,7 +27,7 @@ impl Boundary {
             return Err(Fault::new(
                 Kind::Limit,
                 format!(
-                    "a grid of {size} values on each of {} axes is not within 1 to 100,000 points",
+                    "a grid of {size} values on each of {} axes must have 1 to 100,000 points",
                     axes.len()
                 ),
             ));
@@ -44,17 +43,18 @@ impl Boundary {
         Ok(cells.iter().map(|cell| self.lattice.point(cell)).collect())
     }
 
-    /// The one of `points` whose answer settles most, whatever it is: neither recorded nor known. None when all are.
+    /// The point whose answer settles most, whatever it is, among those neither recorded nor known. `None` if there
+    /// is no such point.
     pub fn best(&self, points: &[Point]) -> Result<Option<Point>> {
         let mut best: Option<(f64, Cell)> = None;
         for point in points {
             let (_, cell) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
-            if !self.askable(&cell) {
+            if !self.is_probeable(&cell) {
                 continue;
             }
-            let worth = self.worth(&cell, &[], None)?;
-            if best.as_ref().is_none_or(|(most, _)| worth > *most) {
-                best = Some((worth, cell));
+            let gain = self.gain(&cell, &[], None)?;
+            if best.as_ref().is_none_or(|(most, _)| gain > *most) {
+                best = Some((gain, cell));
             }
         }
         Ok(best.map(|(_, cell)| self.lattice.point(&cell)))

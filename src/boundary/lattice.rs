@@ -1,14 +1,13 @@
-//! The box of a boundary: its axes, and the way between points and lattice cells.
+//! The search range of a boundary: its axes, and the conversion between points and lattice cells.
 
 use serde_json::Value;
 
 use super::{Axis, Point, Scalar};
 use crate::fault::{Fault, Result};
 
-/// The hardness on every axis, in the order of the axes: larger never fits where smaller fails.
+/// The hardness on every axis, in the order of the axes. If a cell fails, every larger one fails.
 pub(super) type Cell = Vec<i64>;
 
-/// More axes than anybody can afford to search.
 const MOST_AXES: usize = 8;
 
 /// The axes of a boundary, by name.
@@ -38,7 +37,7 @@ impl Lattice {
                 total.checked_mul(axis.last().unsigned_abs() as u128 + 1)
             })
             .ok_or_else(|| {
-                Fault::usage("the box of these axes has too many points to count").hint("narrow the ranges")
+                Fault::usage("the range of these axes has too many points to count").hint("narrow the ranges")
             })?;
         Ok(Self { axes, total })
     }
@@ -49,7 +48,7 @@ impl Lattice {
         &self.axes
     }
 
-    /// Which of the axes have more than one value: the others are not searched.
+    /// The indices of axes with more than one value. Only these are searched.
     pub(super) fn free(&self) -> Vec<usize> {
         let free = self.axes.iter().enumerate().filter(|(_, axis)| axis.last() > 0);
         free.map(|(index, _)| index).collect()
@@ -61,13 +60,13 @@ impl Lattice {
         self.axes.iter().map(Axis::name).collect()
     }
 
-    /// All lattice points of the box.
+    /// The number of lattice points.
     #[must_use]
     pub fn total(&self) -> u128 {
         self.total
     }
 
-    /// The point's coordinates in the order of the axes; each axis must be there, and nothing else.
+    /// The point's coordinates in the order of the axes. Every axis must be present, and nothing else.
     pub(super) fn coordinates(&self, point: &Point) -> Result<Box<[Scalar]>> {
         if let Some(foreign) = point
             .0
@@ -86,7 +85,7 @@ impl Lattice {
             .collect()
     }
 
-    /// The cells that the coordinates lie between: rounded to the easier side, and to the harder.
+    /// The cells around the coordinates: rounded to the easier side, and to the harder side.
     pub(super) fn cells(&self, coordinates: &[Scalar]) -> Result<(Cell, Cell)> {
         let pairs: Vec<(i64, i64)> = self
             .axes
@@ -97,18 +96,18 @@ impl Lattice {
         Ok(pairs.into_iter().unzip())
     }
 
-    /// The point of a cell.
     pub(super) fn point(&self, cell: &[i64]) -> Point {
         self.named(self.axes.iter().zip(cell).map(|(axis, hardness)| axis.value(*hardness)))
     }
 
-    /// The point of coordinates in the order of the axes.
+    /// The point with these coordinates, in the order of the axes.
     pub(super) fn named(&self, coordinates: impl IntoIterator<Item = Scalar>) -> Point {
         let names = self.axes.iter().map(|axis| axis.name().to_owned());
         Point(names.zip(coordinates).collect())
     }
 
-    /// The cell seen from the hardest end, where failing points cast the shadow that fitting ones cast here.
+    /// The cell counted from the hardest end. Failing cells are stored mirrored, so that "at or below" works for both
+    /// sides.
     pub(super) fn mirror(&self, cell: &[i64]) -> Cell {
         self.axes
             .iter()
@@ -117,12 +116,12 @@ impl Lattice {
             .collect()
     }
 
-    /// The hardness of the hardest cell, by axis.
+    /// The hardest cell.
     pub(super) fn last(&self) -> Cell {
         self.axes.iter().map(Axis::last).collect()
     }
 
-    /// The part of the box that a shadow cast from `cell` covers reaches up to here; `None` when it misses the box.
+    /// The last cell of the search range at or below `cell`; `None` if there is none.
     pub(super) fn clamp(&self, cell: &[i64]) -> Option<Cell> {
         self.axes
             .iter()

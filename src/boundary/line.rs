@@ -1,24 +1,24 @@
-//! What is known along one line through the box: from the smallest corner through a point, or along an axis.
+//! What is known along one line through the search range: along an axis, or a ray from the smallest corner.
 
 use super::lattice::Cell;
 use super::{Boundary, Point, Scalar};
 use crate::fault::{Fault, Result};
 
-/// The open stretch of a line: what is proven at its ends.
+/// The open interval of a line and what is proven at its ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bracket {
     /// The hardest value proven to fit.
     pub fits: Option<Scalar>,
-    /// The easiest value that is proven to fail, or beyond a length limit.
+    /// The easiest value proven to fail, or beyond a length limit.
     pub fails: Option<Scalar>,
-    /// The unrecorded value nearest to the middle of what is open; none when nothing is left to ask.
+    /// The unrecorded value nearest to the middle of the open interval; `None` if nothing is left to probe.
     pub middle: Option<Scalar>,
-    /// How wide the open stretch is, in the axis' own unit.
+    /// The width of the open interval, in the axis' own unit.
     pub width: Scalar,
 }
 
 impl Boundary {
-    /// What is known on the line through `point` along the axis `name`, inside the box.
+    /// What is known along the axis `name` through `point`, inside the search range.
     pub fn bracket(&self, point: &Point, name: &str) -> Result<Bracket> {
         let axes = self.lattice.axes();
         let index = axes
@@ -26,7 +26,7 @@ impl Boundary {
             .position(|axis| axis.name() == name)
             .ok_or_else(|| Fault::usage(format!("`{name}` is not an axis of this boundary")))?;
         let axis = &axes[index];
-        // The coordinate on the line itself does not matter, and may be absent.
+        // The coordinate along the line does not matter, and may be absent.
         let mut through = point.clone();
         through.0.entry(name.to_owned()).or_insert(axis.value(0));
         let (easier, harder) = self.lattice.cells(&self.lattice.coordinates(&through)?)?;
@@ -35,7 +35,7 @@ impl Boundary {
             cell[index] = hardness;
             cell
         };
-        let (fits, fails) = self.split(
+        let (fits, fails) = self.line_bounds(
             axis.last(),
             |hardness| on_line(&harder, hardness),
             |hardness| on_line(&easier, hardness),
@@ -43,7 +43,7 @@ impl Boundary {
         let (from, to) = (fits + 1, fails - 1);
         let middle = (from <= to)
             .then(|| axis.middle(from, to))
-            .and_then(|middle| self.unseen(from, to, middle, |hardness| on_line(&harder, hardness)));
+            .and_then(|middle| self.nearest_unrecorded(from, to, middle, |hardness| on_line(&harder, hardness)));
         Ok(Bracket {
             fits: (fits >= 0).then(|| axis.value(fits)),
             fails: (fails <= axis.last()).then(|| axis.value(fails)),
@@ -56,24 +56,37 @@ impl Boundary {
         })
     }
 
-    /// On a line of `steps` growing harder: the last step known to fit (or -1), and the first known not to (or one past the end).
-    pub(super) fn split(&self, steps: i64, harder: impl Fn(i64) -> Cell, easier: impl Fn(i64) -> Cell) -> (i64, i64) {
-        let fits = first(steps, |step| !self.fits.covers(&harder(step))) - 1;
-        let fails = first(steps, |step| self.shut(&easier(step)));
+    /// On a line of `steps` of rising hardness: the last step known to fit (or -1), and the first known not to fit
+    /// (or one past the end).
+    pub(super) fn line_bounds(
+        &self,
+        steps: i64,
+        harder: impl Fn(i64) -> Cell,
+        easier: impl Fn(i64) -> Cell,
+    ) -> (i64, i64) {
+        let fits = first_holding(steps, |step| !self.fits.covers(&harder(step))) - 1;
+        let fails = first_holding(steps, |step| self.is_excluded(&easier(step)));
         (fits, fails)
     }
 
     /// The step nearest to `middle` whose cell was not recorded.
-    pub(super) fn unseen(&self, from: i64, to: i64, middle: i64, cell: impl Fn(i64) -> Cell) -> Option<i64> {
+    pub(super) fn nearest_unrecorded(
+        &self,
+        from: i64,
+        to: i64,
+        middle: i64,
+        cell: impl Fn(i64) -> Cell,
+    ) -> Option<i64> {
         let widest = (middle - from).max(to - middle);
-        // Each recorded cell stops at most one step of this walk, so that it ends after as many.
+        // Each recorded cell skips at most one step, so the walk is short.
         (0..=widest)
             .flat_map(|away| [middle + away, middle - away])
             .filter(|step| (from..=to).contains(step))
-            .find(|step| !self.seen.contains(&cell(*step)))
+            .find(|step| !self.tested.contains(&cell(*step)))
     }
 
-    /// The ray from the smallest corner with these weights by axis, the largest being 1: its steps, and the cell of each.
+    /// The ray from the smallest corner with these weights by axis (the largest is 1): the number of its steps, and
+    /// the cell of each step.
     pub(super) fn ray(&self, weights: &[f64]) -> (i64, impl Fn(i64) -> Cell + use<>) {
         let ends: Vec<f64> = self
             .lattice
@@ -91,8 +104,8 @@ impl Boundary {
     }
 }
 
-/// The first of `0..=last` for which `holds`, which then holds for all after it; `last + 1` when none.
-fn first(last: i64, holds: impl Fn(i64) -> bool) -> i64 {
+/// The first of `0..=last` for which `holds`, by bisection; `last + 1` if there is none.
+fn first_holding(last: i64, holds: impl Fn(i64) -> bool) -> i64 {
     let (mut low, mut high) = (0, last + 1);
     while low < high {
         let middle = low + (high - low) / 2;

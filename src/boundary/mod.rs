@@ -1,33 +1,39 @@
-//! What is known of where points stop fitting: points, verdicts, dominance, the frontier and what to probe next.
+//! The search for the limit up to which points fit: points, verdicts, dominance, frontier, and the next point to
+//! probe.
 //!
-//! Pure: no clock, no network, no Rhai. A limit is monotone: what fits at a point fits at every easier one.
+//! Pure: no clock, no network, no Rhai. Limits are monotone: if a point fits, every easier point fits.
 //!
-//! [`Axis`] and [`Lattice`] turn every axis the same way round; `shadow` answers what lies below what, `corners` where the
-//! open region begins, `boxes` where it is widest, `volume` how much there is of it; [`Boundary`] holds the points, `band` says where they contradict each other,
-//! `cut` the regions of a plane for a picture (by `stairs`), `looks` where to look whether they do, and `predict` what to expect, apart from what is proven; `refine`, `rays` and `grid` propose
-//! some, `choose` by the limits that `guess` finds to agree with them and what these say of the open region (`outlook`; `sure` says when that is enough), and `neighbours` pairs those that are known as
-//! tgi-profiler's search does; [`model`] predicts the memory that a point takes from what others took; [`Truth`] is what a search is held against where the answer is known, and `least` the fewest
-//! probes that could prove as much.
+//! [`Axis`] and [`Lattice`] convert points to cells whose coordinates all grow harder. [`Boundary`] holds the
+//! recorded points and answers what they prove: `dominance` (is a cell at or below a known one), `corners` (where the
+//! open region begins), `volume`, `band` (contradictions), `slice` and `staircase` (outlines for charts).
+//!
+//! The search: `refine`, `rays` and `grid` propose points. `version_space` holds memory limits that agree with every
+//! answer (the hypotheses); `choose` lets them vote on the next point, `open_region` and `upper_bound` estimate how
+//! much of the open region fits, and `verification` repeats known points to detect noise. `predict` reports
+//! expectations, which never count as proof. [`model`] predicts the memory that a point takes.
+//!
+//! For benchmarks of strategies: `neighbours` is tgi-profiler's search, [`KnownBoundary`] a boundary to score
+//! against, and `minimum_probes` the fewest probes that could prove it.
 
 mod answer;
 mod axis;
 mod band;
 #[expect(clippy::module_inception, reason = "the room is named after what it holds")]
 mod boundary;
-mod boxes;
 mod choose;
 mod corners;
-mod cut;
+mod dominance;
+mod expected_gain;
 mod gap;
 mod grid;
-mod guess;
+mod known_boundary;
+mod largest_boxes;
 mod lattice;
-mod least;
 mod line;
-mod looks;
+mod minimum_probes;
 pub mod model;
 mod neighbours;
-mod outlook;
+mod open_region;
 mod point;
 mod predict;
 #[cfg(test)]
@@ -35,27 +41,27 @@ mod properties;
 mod rays;
 mod record;
 mod refine;
-mod settles;
-mod shadow;
-mod stairs;
-mod sure;
-mod truth;
+mod slice;
+mod staircase;
+mod upper_bound;
 mod verdict;
+mod verification;
+mod version_space;
 mod view;
 mod volume;
 
 pub use answer::Answer;
 pub use axis::{Axis, Easier, Scale};
-pub use band::{Answered, Band};
+pub use band::{AnswerCounts, Band};
 pub use boundary::{Boundary, Class, Options};
-pub use cut::{Cut, Outlines, Proof, Regions};
+pub use expected_gain::ExpectedGain;
+pub use known_boundary::KnownBoundary;
 pub use lattice::Lattice;
 pub use line::Bracket;
-pub use neighbours::{Nearness, Pair};
+pub use neighbours::{OpposingPair, PairingOptions};
 pub use point::{Point, Scalar};
-pub use predict::{Predicted, Prediction};
+pub use predict::{PredictedCrossing, Prediction};
 pub use record::Record;
-pub use settles::Settles;
-pub use truth::Truth;
+pub use slice::{Outlines, Proof, Regions, Slice};
 pub use verdict::{Moves, Overload, Verdict};
 pub use view::Volume;

@@ -1,8 +1,9 @@
-//! Pairs of neighbours of which one fits and one fails, and what is around them: what tgi-profiler's search goes by.
+//! Pairs of a fitting and a failing neighbour, the basis of tgi-profiler's search.
 //!
-//! Its method (`boundary_detection.py` of tgi-profiler 1.0.0): the k nearest neighbours of every point and some far ones, drawn in
-//! proportion to their distance. Here a point is no neighbour of its own, and every pair comes once. What the figures weigh, and
-//! which pairs are refined, is for the strategy to say. Distances are Euclidean, in the axes' own units.
+//! The method is that of `boundary_detection.py` in tgi-profiler 1.0.0: the k nearest neighbours of every point, and
+//! some far ones drawn in proportion to their distance. Unlike there, a point is not its own neighbour, and every
+//! pair comes once. The strategy decides how to weigh the figures and which pairs to refine. Distances are Euclidean,
+//! in the axes' own units.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -13,62 +14,62 @@ use super::lattice::Cell;
 use super::{Boundary, Class, Point};
 use crate::fault::{Fault, Kind, Result};
 
-/// Points that are paired at most: each is held against every other.
+/// Each point is compared with every other.
 const MOST_POINTS: usize = 5_000;
 
-/// How neighbours are found, and how far their surroundings reach.
+/// How neighbours are chosen, and which points around a pair count.
 #[derive(Clone, Copy, Debug)]
-pub struct Nearness {
+pub struct PairingOptions {
     /// Nearest neighbours of each point.
     pub nearest: usize,
-    /// Draws of far ones, for each point.
+    /// Draws of far neighbours for each point.
     pub far: usize,
-    /// What they are drawn with.
+    /// Seed of these draws.
     pub seed: u64,
-    /// The distance at which a point crowds another e times less.
+    /// The distance at which a point's contribution to the crowding falls by a factor of e.
     pub scale: f64,
-    /// How far from the fitting point others have a say in the consistency.
+    /// The radius around the fitting point within which others count for the consistency.
     pub radius: f64,
 }
 
-/// Two neighbours, of which one fits and one fails.
+/// Two neighbours of which one fits and one fails.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pair {
-    /// The one that fits.
+pub struct OpposingPair {
+    /// The fitting point.
     pub fits: Point,
-    /// The one that fails.
+    /// The failing point.
     pub fails: Point,
-    /// How far apart they are.
+    /// The distance between them.
     pub distance: f64,
-    /// The lattice point between them: none of those given.
+    /// The lattice point halfway between them; not one of the given points.
     pub middle: Point,
-    /// Of the other points within the radius of the fitting one, the share that is as the pair has it: those that fit are nearer to
-    /// the fitting point, those that fail to the failing one. A half where there is no other.
+    /// Of the other points within the radius, the share that agrees with the pair: fitting ones nearer to the fitting
+    /// point, failing ones nearer to the failing point. 0.5 if there are no others.
     pub consistency: f64,
     /// How crowded the middle is: Σ exp(−distance / scale) over all points.
     pub crowding: f64,
 }
 
-/// A point that was given.
-struct Place {
+struct ClassifiedPoint {
     cell: Cell,
     at: Vec<f64>,
     class: Class,
 }
 
 impl Boundary {
-    /// The pairs among `points`, which count as what is proven of them; of those that are neither proven to fit nor to fail, and
-    /// of those outside the box, there are none. The same points give the same pairs in the same order.
+    /// The pairs among `points`, each of which counts as what is proven about it. Points that are neither proven to
+    /// fit nor to fail, and points outside the search range, have no pairs. The same points give the same pairs in
+    /// the same order.
     ///
     /// # Errors
     ///
     /// `limit` for more than 5,000 points.
-    pub fn pairs(&self, points: &[Point], nearness: Nearness) -> Result<Vec<Pair>> {
+    pub fn pairs(&self, points: &[Point], options: PairingOptions) -> Result<Vec<OpposingPair>> {
         if points.len() > MOST_POINTS {
             return Err(Fault::new(
                 Kind::Limit,
                 format!(
-                    "{} points are too many to pair, which ends at {MOST_POINTS}",
+                    "{} points are too many to pair: the limit is {MOST_POINTS}",
                     points.len()
                 ),
             )
@@ -77,33 +78,33 @@ impl Boundary {
         let places = self.places(points)?;
         let taken: HashSet<&Cell> = places.iter().map(|place| &place.cell).collect();
         let mut pairs = Vec::new();
-        for (fits, fails) in opposites(&places, nearness) {
+        for (fits, fails) in opposing_pairs(&places, options) {
             let (one, other) = (&places[fits], &places[fails]);
             let middle = self.between(&one.cell, &other.cell);
             if taken.contains(&middle) {
                 continue;
             }
-            pairs.push(Pair {
+            pairs.push(OpposingPair {
                 fits: self.lattice.point(&one.cell),
                 fails: self.lattice.point(&other.cell),
                 distance: distance(&one.at, &other.at),
-                consistency: consistency(&places, fits, fails, nearness.radius),
-                crowding: crowding(&places, &self.position(&middle), nearness.scale),
+                consistency: consistency(&places, fits, fails, options.radius),
+                crowding: crowding(&places, &self.position(&middle), options.scale),
                 middle: self.lattice.point(&middle),
             });
         }
         Ok(pairs)
     }
 
-    /// Each point inside the box once, in the order given.
-    fn places(&self, points: &[Point]) -> Result<Vec<Place>> {
+    /// Each point inside the search range once, in the order given.
+    fn places(&self, points: &[Point]) -> Result<Vec<ClassifiedPoint>> {
         let (mut places, mut seen) = (Vec::new(), HashSet::new());
         let last = self.lattice.last();
         for point in points {
             let (cell, _) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
             let inside = cell.iter().zip(&last).all(|(at, last)| (0..=*last).contains(at));
             if inside && seen.insert(cell.clone()) {
-                places.push(Place {
+                places.push(ClassifiedPoint {
                     at: self.position(&cell),
                     class: self.classify(point)?,
                     cell,
@@ -125,8 +126,8 @@ impl Boundary {
 }
 
 /// Indices of neighbours, the fitting one first, each pair once.
-fn opposites(places: &[Place], nearness: Nearness) -> Vec<(usize, usize)> {
-    let mut random = ChaCha8Rng::seed_from_u64(nearness.seed);
+fn opposing_pairs(places: &[ClassifiedPoint], options: PairingOptions) -> Vec<(usize, usize)> {
+    let mut random = ChaCha8Rng::seed_from_u64(options.seed);
     let known: Vec<usize> = (0..places.len())
         .filter(|index| places[*index].class != Class::Unknown)
         .collect();
@@ -138,8 +139,8 @@ fn opposites(places: &[Place], nearness: Nearness) -> Vec<(usize, usize)> {
             .map(|other| (distance(&places[*here].at, &places[*other].at), *other))
             .collect();
         others.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let near: Vec<usize> = others.iter().take(nearness.nearest).map(|(_, other)| *other).collect();
-        let far = (0..nearness.far).filter_map(|_| drawn(&others, random.random()));
+        let near: Vec<usize> = others.iter().take(options.nearest).map(|(_, other)| *other).collect();
+        let far = (0..options.far).filter_map(|_| weighted_pick(&others, random.random()));
         for other in near.into_iter().chain(far) {
             let pair = match (places[*here].class, places[other].class) {
                 (Class::Fits, Class::Fails) => (*here, other),
@@ -154,8 +155,8 @@ fn opposites(places: &[Place], nearness: Nearness) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// One of the others, in proportion to its distance; `share` is drawn from 0 to 1.
-fn drawn(others: &[(f64, usize)], share: f64) -> Option<usize> {
+/// Picks one of the others with a probability proportional to its distance; `share` is uniform in 0 to 1.
+fn weighted_pick(others: &[(f64, usize)], share: f64) -> Option<usize> {
     let mut left = share * others.iter().map(|(distance, _)| distance).sum::<f64>();
     let found = others.iter().find(|(distance, _)| {
         left -= distance;
@@ -164,25 +165,25 @@ fn drawn(others: &[(f64, usize)], share: f64) -> Option<usize> {
     found.or(others.last()).map(|(_, index)| *index)
 }
 
-fn consistency(places: &[Place], fits: usize, fails: usize, radius: f64) -> f64 {
+fn consistency(places: &[ClassifiedPoint], fits: usize, fails: usize, radius: f64) -> f64 {
     let (from, to) = (&places[fits].at, &places[fails].at);
-    let (mut as_the_pair, mut all) = (0u32, 0u32);
+    let (mut consistent, mut all) = (0u32, 0u32);
     for (index, place) in places.iter().enumerate() {
         let away = distance(&place.at, from);
         if index == fits || index == fails || place.class == Class::Unknown || away > radius {
             continue;
         }
         all += 1;
-        as_the_pair += u32::from((place.class == Class::Fits) == (away < distance(&place.at, to)));
+        consistent += u32::from((place.class == Class::Fits) == (away < distance(&place.at, to)));
     }
     if all == 0 {
         0.5
     } else {
-        f64::from(as_the_pair) / f64::from(all)
+        f64::from(consistent) / f64::from(all)
     }
 }
 
-fn crowding(places: &[Place], at: &[f64], scale: f64) -> f64 {
+fn crowding(places: &[ClassifiedPoint], at: &[f64], scale: f64) -> f64 {
     places
         .iter()
         .map(|place| (-distance(&place.at, at) / scale).exp())
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
     use crate::boundary::{Answer, Options};
 
-    const NEARNESS: Nearness = Nearness {
+    const OPTIONS: PairingOptions = PairingOptions {
         nearest: 5,
         far: 3,
         seed: 1,
@@ -214,7 +215,7 @@ mod tests {
         Point::default().with("input", input).with("output", output)
     }
 
-    fn of(points: &[(i64, i64)], truth: impl Fn(i64, i64) -> bool) -> (Boundary, Vec<Point>) {
+    fn recorded(points: &[(i64, i64)], truth: impl Fn(i64, i64) -> bool) -> (Boundary, Vec<Point>) {
         let axes = json!({ "input": [0, 4000], "output": [0, 4000] });
         let mut map = Boundary::new(&axes, Options::default()).unwrap();
         for (input, output) in points {
@@ -228,11 +229,11 @@ mod tests {
 
     #[test]
     fn opposite_neighbours_are_paired_once_with_the_point_between() {
-        let (map, points) = of(&[(1000, 1000), (3000, 1000), (500, 500)], |input, _| input < 2000);
-        let one = Nearness {
+        let (map, points) = recorded(&[(1000, 1000), (3000, 1000), (500, 500)], |input, _| input < 2000);
+        let one = PairingOptions {
             nearest: 1,
             far: 0,
-            ..NEARNESS
+            ..OPTIONS
         };
         let pairs = map.pairs(&points, one).unwrap();
         assert_eq!(pairs.len(), 1, "{pairs:?}");
@@ -247,43 +248,43 @@ mod tests {
     }
 
     #[test]
-    fn a_point_has_no_say_on_its_own_pair() {
-        let (map, points) = of(&[(1000, 1000), (3000, 1000)], |input, _| input < 2000);
-        assert_eq!(map.pairs(&points, NEARNESS).unwrap()[0].consistency, 0.5);
+    fn a_point_does_not_count_for_its_own_pair() {
+        let (map, points) = recorded(&[(1000, 1000), (3000, 1000)], |input, _| input < 2000);
+        assert_eq!(map.pairs(&points, OPTIONS).unwrap()[0].consistency, 0.5);
     }
 
     #[test]
     fn a_middle_that_was_given_is_not_given_again() {
-        let (map, points) = of(&[(1000, 0), (1001, 0)], |input, _| input <= 1000);
-        assert!(map.pairs(&points, NEARNESS).unwrap().is_empty(), "nothing lies between");
-        let (map, mut points) = of(&[(1000, 0), (1100, 0)], |input, _| input <= 1000);
+        let (map, points) = recorded(&[(1000, 0), (1001, 0)], |input, _| input <= 1000);
+        assert!(map.pairs(&points, OPTIONS).unwrap().is_empty(), "nothing lies between");
+        let (map, mut points) = recorded(&[(1000, 0), (1100, 0)], |input, _| input <= 1000);
         points.push(point(1050, 0));
-        assert!(map.pairs(&points, NEARNESS).unwrap().is_empty(), "it was asked in vain");
+        assert!(map.pairs(&points, OPTIONS).unwrap().is_empty(), "it was probed already");
     }
 
     #[test]
     fn points_outside_the_box_are_left_out() {
-        let (map, mut points) = of(&[(1000, 0), (2000, 0)], |input, _| input <= 1000);
+        let (map, mut points) = recorded(&[(1000, 0), (2000, 0)], |input, _| input <= 1000);
         points.push(point(9000, 0));
-        let pairs = map.pairs(&points, NEARNESS).unwrap();
+        let pairs = map.pairs(&points, OPTIONS).unwrap();
         assert!(pairs.iter().all(|pair| pair.fails == point(2000, 0)), "{pairs:?}");
     }
 
     #[test]
     fn too_many_points_are_refused() {
-        let (map, _) = of(&[], |_, _| true);
+        let (map, _) = recorded(&[], |_, _| true);
         let points: Vec<Point> = (0..=5_000).map(|at| point(at, 0)).collect();
-        assert_eq!(map.pairs(&points, NEARNESS).unwrap_err().kind, Kind::Limit);
+        assert_eq!(map.pairs(&points, OPTIONS).unwrap_err().kind, Kind::Limit);
     }
 
     #[test]
     fn far_ones_are_drawn_in_proportion_to_their_distance() {
         let others = [(1.0, 7), (3.0, 8)];
         let draws = (0..1000)
-            .filter(|n| drawn(&others, f64::from(*n) / 1000.0) == Some(8))
+            .filter(|n| weighted_pick(&others, f64::from(*n) / 1000.0) == Some(8))
             .count();
         assert_eq!(draws, 750);
-        assert_eq!(drawn(&[], 0.5), None);
+        assert_eq!(weighted_pick(&[], 0.5), None);
     }
 
     proptest! {
@@ -293,10 +294,10 @@ mod tests {
             limit in 0i64..8000,
             seed in 0u64..9,
         ) {
-            let (map, points) = of(&points, |input, output| input + output <= limit);
-            let nearness = Nearness { seed, ..NEARNESS };
-            let pairs = map.pairs(&points, nearness).unwrap();
-            prop_assert_eq!(&pairs, &map.pairs(&points, nearness).unwrap());
+            let (map, points) =  recorded(&points, |input, output| input + output <= limit);
+            let options = PairingOptions { seed, ..OPTIONS };
+            let pairs = map.pairs(&points, options).unwrap();
+            prop_assert_eq!(&pairs, &map.pairs(&points, options).unwrap());
             for pair in &pairs {
                 prop_assert_eq!(map.classify(&pair.fits).unwrap(), Class::Fits);
                 prop_assert_eq!(map.classify(&pair.fails).unwrap(), Class::Fails);

@@ -1,4 +1,4 @@
-//! A point: the named coordinates of one question.
+//! A point: named coordinates.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// The value for arithmetic.
+    /// The value as a float.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         match self {
@@ -35,13 +35,13 @@ impl fmt::Display for Scalar {
     }
 }
 
-/// The coordinates of one question, by axis name: `input=512 output=128 concurrency=1`.
+/// Coordinates by axis name: `input=512 output=128 concurrency=1`.
 #[derive(Clone, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Point(pub BTreeMap<String, Scalar>);
 
 impl Point {
-    /// The integer coordinate `axis`, if there is one.
+    /// The integer coordinate on `axis`, if there is one.
     #[must_use]
     pub fn int(&self, axis: &str) -> Option<i64> {
         match self.0.get(axis)? {

@@ -1,44 +1,47 @@
-//! Where the boundary is expected to run, which proves nothing: by the limits of memory that agree with every answer.
+//! Predicts where the boundary is, by the memory limits that agree with every answer.
 //!
-//! A prediction is never recorded, and no classification, volume, frontier or recommendation depends on one.
+//! A prediction proves nothing. It is never recorded, and no classification, volume, frontier or recommendation
+//! depends on it.
 
 use serde::Serialize;
 
-use super::choose::at_chance;
+use super::choose::reach_at_chance;
 use super::lattice::Cell;
 use super::{Boundary, Class, Point};
 use crate::fault::Result;
 
-/// Of the limits that agree, so many admit `low`; so many do not admit `high`.
+/// The share of hypotheses that admit `low`, and that do not admit `high`.
 const SURE: f64 = 0.95;
 
-/// What to expect of a point, and of the ray from the smallest corner through it.
+/// The prediction for a point, and for the ray from the smallest corner through it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
-    /// What is proven of the point, or else the likelier one.
+    /// What is proven about the point, or else what is more likely.
     pub verdict: Class,
-    /// Whether that is proven.
+    /// Whether the verdict is proven.
     pub proven: bool,
-    /// How likely it fits, 0 to 1: the share of the limits that admit it; none where nothing is known yet.
+    /// The probability that it fits, 0 to 1: the share of hypotheses that admit it; `None` while nothing is known.
     pub chance: Option<f64>,
-    /// Up to here the boundary is not expected on the ray: 95 % of the limits admit it, or it is proven to fit.
+    /// The boundary on the ray is not expected before this point: 95 % of the hypotheses admit it, or it is proven to
+    /// fit.
     pub low: Option<Point>,
-    /// From here on it is not: 95 % of the limits do not admit it, or it is proven not to fit.
+    /// The boundary on the ray is not expected after this point: 95 % of the hypotheses do not admit it, or it is
+    /// proven not to fit.
     pub high: Option<Point>,
 }
 
-/// Where the boundary is predicted on one ray from the smallest corner, between what is proven.
+/// Where the boundary is predicted to cross one ray from the smallest corner.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Predicted {
-    /// Half of the limits that agree reach as far.
+pub struct PredictedCrossing {
+    /// Half of the hypotheses reach this far.
     pub expected: Point,
-    /// 95 % of them do.
+    /// 95 % of the hypotheses reach this far.
     pub low: Point,
-    /// Only 5 % of them reach this far, or none does; none where they reach beyond the box.
+    /// At most 5 % of the hypotheses reach this far; `None` if they reach beyond the search range.
     pub high: Option<Point>,
 }
 
-/// Steps of a ray: the hardest that is predicted to fit, surely, likely and hardly.
+/// The last steps of a ray that 95 %, 50 % and 5 % of the hypotheses admit.
 struct Reach {
     low: i64,
     expected: i64,
@@ -46,17 +49,17 @@ struct Reach {
 }
 
 impl Boundary {
-    /// What to expect of `point`, which is looked at inside the box.
+    /// Predicts `point`, clamped to the search range.
     ///
-    /// Without limits that agree (on one axis, or while nothing failed yet) the boundary is anywhere in the open stretch of the ray
-    /// with equal chance, and `low` and `high` are its ends.
+    /// Without hypotheses (with one axis, or while nothing has failed) the boundary is equally likely anywhere in the
+    /// open interval of the ray, and `low` and `high` are the ends of that interval.
     pub fn predict(&self, point: &Point) -> Result<Prediction> {
         let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
         let last = self.lattice.last();
         let at: Cell = harder.iter().zip(&last).map(|(at, last)| *at.clamp(&0, last)).collect();
         let (weights, share) = self.weights(&at);
         let (steps, cell) = self.ray(&weights);
-        let (fits, fails) = self.split(steps, &cell, &cell);
+        let (fits, fails) = self.line_bounds(steps, &cell, &cell);
         let proven = self.classify(point)?;
         let (low, high) = match self.reach(steps, &cell, (fits, fails))? {
             Some(reach) => (reach.low, reach.high + 1),
@@ -66,8 +69,8 @@ impl Boundary {
             Class::Fits => Some(1.0),
             Class::Fails => Some(0.0),
             Class::Unknown if fits < 0 && fails > steps => None,
-            Class::Unknown => Some(match self.guess()? {
-                Some(guess) => guess.share(guess.votes(&at)),
+            Class::Unknown => Some(match self.hypotheses()? {
+                Some(hypotheses) => hypotheses.share(hypotheses.votes(&at)),
                 None => (fails as f64 - share * steps as f64) / (fails - fits).max(1) as f64,
             }),
         };
@@ -84,24 +87,24 @@ impl Boundary {
         })
     }
 
-    /// Whether an open point is expected to fit, by more than half of the limits that agree; false where none agree.
+    /// Whether a point is open and at least half of the hypotheses admit it; false without hypotheses.
     pub fn is_likely(&self, point: &Point) -> Result<bool> {
         if self.classify(point)? != Class::Unknown {
             return Ok(false);
         }
         let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
         Ok(self
-            .guess()?
-            .is_some_and(|guess| guess.share(guess.votes(&harder)) >= 0.5))
+            .hypotheses()?
+            .is_some_and(|hypotheses| hypotheses.share(hypotheses.votes(&harder)) >= 0.5))
     }
 
-    /// The predicted boundary, on those of nine rays from the smallest corner on which it is not proven to the point. Empty where no
-    /// limits agree.
-    pub fn predicted(&self) -> Result<Vec<Predicted>> {
+    /// The predicted boundary on those of nine rays from the smallest corner where it is not proven exactly. Empty
+    /// without hypotheses.
+    pub fn predicted(&self) -> Result<Vec<PredictedCrossing>> {
         let mut places = Vec::new();
         for weights in self.directions() {
             let (steps, cell) = self.ray(&weights);
-            let (fits, fails) = self.split(steps, &cell, &cell);
+            let (fits, fails) = self.line_bounds(steps, &cell, &cell);
             if fails - fits <= 1 {
                 continue;
             }
@@ -109,7 +112,7 @@ impl Boundary {
                 continue;
             };
             let point = |step: i64| self.lattice.point(&cell(step.max(0)));
-            places.push(Predicted {
+            places.push(PredictedCrossing {
                 expected: point(reach.expected),
                 low: point(reach.low),
                 high: (reach.high < steps).then(|| point(reach.high + 1)),
@@ -118,15 +121,15 @@ impl Boundary {
         Ok(places)
     }
 
-    /// How far the limits that agree reach on a ray, never beyond what is proven of it; none where none agree.
+    /// How far the hypotheses reach on a ray, within what is proven; `None` without hypotheses.
     fn reach(&self, steps: i64, cell: &impl Fn(i64) -> Cell, proven: (i64, i64)) -> Result<Option<Reach>> {
-        let Some(guess) = self.guess()? else {
+        let Some(hypotheses) = self.hypotheses()? else {
             return Ok(None);
         };
         let (fits, fails) = proven;
-        let reaches = guess.reaches(&cell(0), &cell(steps), &[]);
+        let reaches = hypotheses.reaches(&cell(0), &cell(steps), &[]);
         let step = |chance: f64| {
-            let share = at_chance(&reaches, chance).min(1.0);
+            let share = reach_at_chance(&reaches, chance).min(1.0);
             let step = (share * steps as f64 + 1e-7).floor() as i64;
             step.clamp(fits, fails - 1)
         };
@@ -137,14 +140,15 @@ impl Boundary {
         }))
     }
 
-    /// The weights by axis of the ray through a cell, the largest being 1, and how far along it the cell lies, 0 to 1.
+    /// The weights by axis of the ray through a cell (the largest is 1), and the position of the cell along it, 0 to
+    /// 1.
     fn weights(&self, at: &Cell) -> (Vec<f64>, f64) {
         let sides = || at.iter().zip(self.lattice.last());
         let shares = sides().filter(|(_, last)| *last > 0);
         let share = shares.map(|(at, last)| *at as f64 / last as f64).fold(0.0, f64::max);
         let weight = |(at, last): (&i64, i64)| match (last, share > 0.0) {
             (0, _) => 0.0,
-            // The smallest corner itself lies on every ray: take the diagonal.
+            // The smallest corner lies on every ray: take the diagonal.
             (_, false) => 1.0,
             (last, true) => *at as f64 / last as f64 / share,
         };
@@ -163,7 +167,7 @@ mod tests {
         Point::default().with("input", input).with("output", output)
     }
 
-    /// A search on its way to `input + output <= 900`.
+    /// A search for `input + output <= 900` after some probes.
     fn searched(probes: usize) -> Boundary {
         let mut map = Boundary::new(&json!({ "input": [1, 1000], "output": [1, 1000] }), Options::default()).unwrap();
         for _ in 0..probes {
@@ -177,9 +181,9 @@ mod tests {
 
     #[test]
     fn nothing_is_predicted_before_anything_is_known() {
-        let told = searched(0).predict(&point(500, 500)).unwrap();
+        let prediction = searched(0).predict(&point(500, 500)).unwrap();
         assert_eq!(
-            (told.verdict, told.chance, told.low, told.high),
+            (prediction.verdict, prediction.chance, prediction.low, prediction.high),
             (Class::Unknown, None, None, None)
         );
         assert!(searched(0).predicted().unwrap().is_empty());
@@ -201,9 +205,12 @@ mod tests {
             );
         }
         for (at, verdict) in [(point(100, 100), Class::Fits), (point(900, 900), Class::Fails)] {
-            let told = map.predict(&at).unwrap();
-            assert!(told.proven && told.verdict == verdict, "{at}: {told:?}");
-            let (low, high) = (tokens(&told.low.unwrap()), tokens(&told.high.unwrap()));
+            let prediction = map.predict(&at).unwrap();
+            assert!(
+                prediction.proven && prediction.verdict == verdict,
+                "{at}: {prediction:?}"
+            );
+            let (low, high) = (tokens(&prediction.low.unwrap()), tokens(&prediction.high.unwrap()));
             assert!(low < high && low <= 905 && high >= 895, "{at}: {low} {high}");
         }
         assert_eq!(map.records().len(), 12, "a prediction records nothing");

@@ -1,4 +1,4 @@
-//! What must hold of a search as a whole, whatever rule proposes the points: only the public parts of this room are used.
+//! Properties of a search as a whole, for any rule that proposes points. Uses only the public API.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Answer, Boundary, Class, Options, Point, Scalar, Verdict};
 /// Probes of two axes, whatever the limit.
 const MOST_PROBES: usize = 250;
 
-/// Axes of every kind, the first `count` of them; small, so that every point of the box can be looked at.
+/// Axes of every kind, the first `count` of them; small, so that every point can be checked.
 fn axes(count: usize) -> Value {
     let axes = [
         ("a", json!([1, 8])),
@@ -24,7 +24,7 @@ fn axes(count: usize) -> Value {
         .collect()
 }
 
-/// How far each coordinate is from its easiest value, 0 to 1.
+/// The distance of each coordinate from its easiest value, 0 to 1.
 fn hardness(point: &Point) -> Vec<f64> {
     let ranges = [("a", 1.0, 8.0), ("b", 6.0, 2.0), ("c", 1.0, 4.0), ("d", 1.0, 0.0)];
     let of = |(name, easiest, hardest): &(&str, f64, f64)| {
@@ -36,7 +36,7 @@ fn hardness(point: &Point) -> Vec<f64> {
     ranges.iter().filter_map(of).collect()
 }
 
-/// Every point of the box.
+/// Every point of the search range.
 fn all(count: usize) -> Vec<Point> {
     let values: [(&str, Vec<Scalar>); 4] = [
         ("a", (1..=8).map(Scalar::Int).collect()),
@@ -77,28 +77,28 @@ fn region() -> impl Strategy<Value = Region> {
     prop::collection::vec(prop::collection::vec(0.0..1.2f64, 4), 0..6).prop_map(Region)
 }
 
-/// Searches on from what is recorded until nothing is left to ask; after each answer, `check` looks at the boundary.
+/// Continues a search until nothing is left to probe, and calls `check` after each answer.
 fn search(map: &mut Boundary, answer: impl Fn(&Point, usize) -> Verdict, check: impl Fn(&Boundary)) {
     let most = map.lattice().total() as usize + 2;
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     for (point, _) in map.records() {
         *times.entry(point.to_string()).or_default() += 1;
     }
-    let mut ask = |map: &mut Boundary, point: &Point| {
-        let asked = times.entry(point.to_string()).or_default();
-        *asked += 1;
-        map.record(point, &Answer::from(answer(point, *asked))).unwrap();
+    let mut probe = |map: &mut Boundary, point: &Point| {
+        let probed = times.entry(point.to_string()).or_default();
+        *probed += 1;
+        map.record(point, &Answer::from(answer(point, *probed))).unwrap();
         check(map);
     };
     for corner in [map.largest(), map.smallest()] {
         if map.classify(&corner).unwrap() == Class::Unknown && !map.recorded(&corner).unwrap() {
-            ask(map, &corner);
+            probe(map, &corner);
         }
     }
     let coverage = map.options().coverage;
     while let Some(point) = map.refine(1, coverage).unwrap().first() {
-        ask(map, point);
-        assert!(map.records().len() <= most, "more probes than the box has points");
+        probe(map, point);
+        assert!(map.records().len() <= most, "more probes than the range has points");
     }
 }
 
@@ -113,7 +113,7 @@ fn empty(count: usize, coverage: f64) -> Boundary {
     .unwrap()
 }
 
-/// A number that looks drawn, from a point, how often it was asked, and a seed: 0 to 1.
+/// A pseudo-random number from a point, the number of the probe, and a seed: 0 to 1.
 fn drawn(point: &Point, times: usize, seed: u64) -> f64 {
     let mixed = format!("{point} {times}")
         .bytes()
@@ -173,7 +173,7 @@ proptest! {
 
     #[test]
     fn any_limit_is_found_in_a_bounded_number_of_probes(region in region()) {
-        // A box of a million points: whoever asks neighbour after neighbour does not end.
+        // A range of a million points: probing neighbour after neighbour would not end.
         let axes = json!({ "a": [0, 999], "b": [0, 999] });
         let fits = |point: &Point| {
             let at = ["a", "b"].map(|name| point.0[name].as_f64() / 999.0);
@@ -194,7 +194,7 @@ proptest! {
             let at: Vec<f64> = at.collect();
             region.0.iter().any(|corner| at.iter().zip(corner).all(|(at, corner)| at <= corner))
         };
-        let asked = |axes: Value| {
+        let probed = |axes: Value| {
             let mut map = Boundary::new(&axes, Options::default()).unwrap();
             let mut expected = Vec::new();
             for _ in 0..24 {
@@ -209,9 +209,9 @@ proptest! {
             };
             (map.records().map(strip).collect::<Vec<_>>(), expected, map.predicted().unwrap().len())
         };
-        let without = asked(Value::Object(plain.clone()));
+        let without = probed(Value::Object(plain.clone()));
         plain.insert(name.to_owned(), json!([256, 256]));
-        prop_assert_eq!(asked(Value::Object(plain)), without);
+        prop_assert_eq!(probed(Value::Object(plain)), without);
     }
 
     #[test]

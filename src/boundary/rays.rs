@@ -1,4 +1,4 @@
-//! The nine rays from the smallest corner on which a tolerance holds.
+//! The nine rays from the smallest corner on which the tolerance must hold.
 
 use std::f64::consts::FRAC_PI_2;
 
@@ -6,21 +6,20 @@ use super::Boundary;
 use super::lattice::Cell;
 use crate::fault::Result;
 
-/// Rays looked at.
 const RAYS: usize = 9;
 
-/// A ray whose open stretch is wider than the tolerance allows.
-pub(super) struct Wide {
-    /// How many tolerances wide.
+/// A ray whose open interval is wider than the tolerance.
+pub(super) struct WideRay {
+    /// The width in tolerances.
     pub(super) excess: f64,
-    /// Its unrecorded cell nearest to the middle of the stretch.
+    /// The unrecorded cell nearest to the middle of the interval.
     pub(super) middle: Cell,
 }
 
 impl Boundary {
-    /// The rays whose open stretch is wider than the tolerance of some axis, widest first. One on which nothing is left to
-    /// ask, as every answer there said nothing, is not among them.
-    pub(super) fn wide_rays(&self) -> Result<Vec<Wide>> {
+    /// The rays whose open interval is wider than the tolerance of some axis, widest first. Omits rays on which
+    /// nothing is left to probe because every answer was inconclusive.
+    pub(super) fn wide_rays(&self) -> Result<Vec<WideRay>> {
         let axes = self.lattice.axes();
         let mut wide = Vec::new();
         if axes.iter().all(|axis| axis.tolerance().is_none()) {
@@ -28,7 +27,7 @@ impl Boundary {
         }
         for weights in self.directions() {
             let (steps, cell) = self.ray(&weights);
-            let (fits, fails) = self.split(steps, &cell, &cell);
+            let (fits, fails) = self.line_bounds(steps, &cell, &cell);
             if fails - fits <= 1 {
                 continue;
             }
@@ -40,9 +39,9 @@ impl Boundary {
                 .fold(0.0, f64::max);
             let (from, to) = (fits + 1, fails - 1);
             if excess > 1.0
-                && let Some(step) = self.unseen(from, to, from + (to - from) / 2, &cell)
+                && let Some(step) = self.nearest_unrecorded(from, to, from + (to - from) / 2, &cell)
             {
-                wide.push(Wide {
+                wide.push(WideRay {
                     excess,
                     middle: cell(step),
                 });
@@ -52,7 +51,7 @@ impl Boundary {
         Ok(wide)
     }
 
-    /// Weights by axis of the rays: those of the axes that are free, and 0 for the others.
+    /// The weights of the rays by axis; 0 on axes with a single value.
     pub(super) fn directions(&self) -> Vec<Vec<f64>> {
         let (free, axes) = (self.lattice.free(), self.lattice.axes().len());
         let whole = |weights: Vec<f64>| {
@@ -66,8 +65,8 @@ impl Boundary {
     }
 }
 
-/// Weights by axis, the largest being 1. Two axes: nine equal angles. More: along each axis, the diagonal, then mixtures that
-/// favour one axis or leave one out.
+/// Weights by axis, the largest being 1. With two axes: nine equally spaced angles. With more: each axis, the
+/// diagonal, then mixtures that omit or favour one axis.
 fn directions(axes: usize) -> Vec<Vec<f64>> {
     if axes <= 1 {
         return vec![vec![1.0; axes]];

@@ -4,17 +4,17 @@ use serde_json::Value;
 
 use super::{Moves, Scalar, Verdict};
 
-/// A point that was recorded, and what it was answered.
+/// A recorded point and its answer.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Its coordinates, in the order of the axes.
+    /// In the order of the axes.
     pub(super) coordinates: Box<[Scalar]>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Its cause, where it has one.
+    /// The cause, if any.
     pub cause: Option<Box<str>>,
-    /// What it says about the boundary.
+    /// The effect on the boundary.
     pub moves: Moves,
-    /// What the prober kept.
+    /// What the prober recorded.
     pub evidence: Option<Box<Value>>,
 }

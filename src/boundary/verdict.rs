@@ -1,28 +1,28 @@
-//! The answers that a probe can give, and what each says about the boundary.
+//! The verdicts of a probe, and their effect on the boundary.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The answer to one probe.
+/// The verdict of one probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Verified: counts, end of stream and residency are as asked.
+    /// Verified: counts, end of stream and residency are as requested.
     Ok,
     /// Memory ran out: `cuda`, `host` or `allocator`.
     Oom,
-    /// The engine declined: `memory`, `kv_cache` or `length_limit`.
+    /// The engine refused the request: `memory`, `kv_cache` or `length_limit`.
     Refused,
-    /// The engine survived by throwing sequences out of its KV cache.
+    /// The engine survived by preempting sequences.
     Preempted,
-    /// The engine ran fewer sequences at once than asked.
+    /// The engine ran fewer concurrent requests than asked.
     Queued,
-    /// The engine did not become ready; `memory` is one of its causes.
+    /// The engine did not become ready; `memory` is one of the causes.
     StartFailed,
-    /// No answer in time, for a reason unknown.
+    /// No answer in time, for an unknown reason.
     Timeout,
-    /// The text ended before the asked length.
+    /// The text ended before the requested length.
     ShortOutput,
     /// Anything unclear. Never memory.
     Error,
@@ -58,16 +58,17 @@ impl Verdict {
         }
     }
 
-    /// The verdict of that name.
+    /// The verdict with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verdict| verdict.name() == name)
     }
 
-    /// What this verdict says about its point.
+    /// The effect of this verdict at its point.
     ///
-    /// `refused` without a cause counts as memory, as a script that answers with a bare word means it so; a
-    /// `length_limit` moves nothing here, as it clips the box instead. `short_output` proves only what was produced.
+    /// `refused` without a cause counts as memory, because that is what a script means that answers with the bare
+    /// word. A `length_limit` has no effect here; it excludes the harder points instead. `short_output` proves only
+    /// what was produced.
     #[must_use]
     pub fn moves(self, cause: Option<&str>, overload: Overload) -> Moves {
         match self {
@@ -100,22 +101,22 @@ impl fmt::Display for Verdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overload {
-    /// What the engine could only serve by preempting or queueing does not fit.
+    /// A point that was served only by preempting or queueing does not fit.
     #[default]
     Fails,
-    /// Surviving is enough.
+    /// It fits: surviving is enough.
     Fits,
 }
 
-/// What an answer says about the boundary.
+/// The effect of an answer on the boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moves {
-    /// The point, and every easier one, fits.
+    /// The point and every easier one fits.
     Fits,
-    /// The point, and every harder one, fails.
+    /// The point and every harder one fails.
     Fails,
-    /// Nothing.
+    /// No effect.
     None,
 }
 

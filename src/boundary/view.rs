@@ -1,20 +1,22 @@
-//! What the recorded points say together: antichains, corners of the open region, volumes. Brought up to date with each answer,
-//! or derived anew; either way the same, so that the order of recording cannot matter.
+//! Everything derived from the recorded points: maximal and minimal cells, corners of the open region, volumes.
+//!
+//! It is updated with each answer or derived anew. Both give the same result, so the order of recording does not
+//! matter.
 
 use std::sync::OnceLock;
 
-use super::corners::{lowest_open, push_back};
-use super::guess::Guess;
+use super::corners::{lowest_open, replace_covered};
+use super::dominance::{DominatedSet, maximal};
 use super::lattice::{Cell, Lattice, below};
-use super::outlook::Outlook;
-use super::shadow::{Shadow, largest};
+use super::open_region::OpenRegionEstimate;
+use super::version_space::VersionSpace;
 use super::volume::{between, covered};
 use crate::fault::{Fault, Kind, Result};
 
-/// Cells on one side beyond which corners and volumes of three axes take too long; for each further axis a tenth.
+/// With three axes, more cells on one side make corners and volumes too slow. Each further axis divides this by ten.
 const MOST_CELLS: usize = 20_000;
 
-/// How the lattice points of the box divide.
+/// How the lattice points of the search range divide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volume {
     /// Proven to fit.
@@ -23,72 +25,78 @@ pub struct Volume {
     pub fails: u128,
     /// Beyond a length limit, and not failing.
     pub clipped: u128,
-    /// Neither.
+    /// None of these.
     pub open: u128,
-    /// The whole box.
+    /// All of them.
     pub total: u128,
 }
 
 /// What one more answer changes.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// Nothing.
     None,
-    /// This cell fits, which nothing contradicts.
+    /// This cell fits, and nothing contradicts it.
     Fits(Cell),
     /// This cell fails, and nothing at or above it fits.
     Fails(Cell),
-    /// More than that.
-    Other,
+    /// More than that: derive the view anew.
+    Rebuild,
 }
 
-/// The state of knowledge. All cells are sorted.
+/// Everything derived from the recorded points. All cells are sorted.
 #[derive(Clone, Debug)]
 pub(super) struct View {
-    /// The largest fitting cells of the box.
+    /// The maximal fitting cells of the search range.
     pub(super) fits: Vec<Cell>,
-    /// The smallest failing cells.
+    /// The minimal failing cells.
     pub(super) fails: Vec<Cell>,
-    /// The smallest cells that fail or are beyond a length limit.
-    pub(super) walls: Vec<Cell>,
-    /// The smallest open cells.
+    /// The minimal cells that fail or lie beyond a length limit.
+    pub(super) excluded: Vec<Cell>,
+    /// The minimal open cells.
     pub(super) lowest: Vec<Cell>,
-    /// The largest open cells.
+    /// The maximal open cells.
     pub(super) highest: Vec<Cell>,
-    /// How the box divides.
     pub(super) volume: Volume,
-    /// The guess that agrees with all this, once it was asked for.
-    pub(super) guess: OnceLock<Option<Guess>>,
-    /// What that guess says of the open region.
-    pub(super) outlook: OnceLock<Option<Outlook>>,
-    /// How much of the open volume fits at most, by that guess.
-    pub(super) most: OnceLock<f64>,
+    /// Computed when first needed.
+    pub(super) hypotheses: OnceLock<Option<VersionSpace>>,
+    pub(super) open_region: OnceLock<Option<OpenRegionEstimate>>,
+    pub(super) fitting_upper_bound: OnceLock<f64>,
 }
 
 impl View {
-    /// `fails` and `clips` are mirrored; clips that a fit contradicts are gone already.
-    pub(super) fn new(lattice: &Lattice, fits: &Shadow, fails: &Shadow, clips: &Shadow) -> Result<Self> {
-        let inside = |shadow: &Shadow| -> Vec<Cell> { shadow.cells().filter_map(|cell| lattice.clamp(cell)).collect() };
-        let (fits, fails, clips) = (largest(inside(fits)), largest(inside(fails)), inside(clips));
-        let shut = if clips.is_empty() {
+    /// `fails` and `clips` are mirrored. `clips` holds nothing that a fitting cell contradicts.
+    pub(super) fn new(
+        lattice: &Lattice,
+        fits: &DominatedSet,
+        fails: &DominatedSet,
+        clips: &DominatedSet,
+    ) -> Result<Self> {
+        let inside =
+            |shadow: &DominatedSet| -> Vec<Cell> { shadow.cells().filter_map(|cell| lattice.clamp(cell)).collect() };
+        let (fits, fails, clips) = (maximal(inside(fits)), maximal(inside(fails)), inside(clips));
+        let blocked = if clips.is_empty() {
             fails.clone()
         } else {
-            largest([fails.clone(), clips].concat())
+            maximal([fails.clone(), clips].concat())
         };
-        affordable(lattice, fits.len().max(shut.len()))?;
+        affordable(lattice, fits.len().max(blocked.len()))?;
         let last = lattice.last();
         let mirrored = |cells: &[Cell]| sorted(cells.iter().map(|cell| lattice.mirror(cell)).collect());
         let (fitting, failing) = (covered(&fits), covered(&fails));
-        let clipped = if shut == fails { 0 } else { covered(&shut) - failing };
-        let walls = mirrored(&shut);
+        let clipped = if blocked == fails {
+            0
+        } else {
+            covered(&blocked) - failing
+        };
+        let excluded = mirrored(&blocked);
         let mut lowest = lowest_open(&fits, &last);
-        let shutting = shadow(&shut);
-        lowest.retain(|cell| !shutting.covers(&lattice.mirror(cell)));
-        let mut highest: Vec<Cell> = lowest_open(&shut, &last)
+        let blocked_set = dominated_by(&blocked);
+        lowest.retain(|cell| !blocked_set.covers(&lattice.mirror(cell)));
+        let mut highest: Vec<Cell> = lowest_open(&blocked, &last)
             .iter()
             .map(|cell| lattice.mirror(cell))
             .collect();
-        let fitted = shadow(&fits);
+        let fitted = dominated_by(&fits);
         highest.retain(|cell| !fitted.covers(cell));
         let (lowest, highest) = (sorted(lowest), sorted(highest));
         let volume = Volume {
@@ -101,33 +109,33 @@ impl View {
         Ok(Self {
             fits,
             fails: mirrored(&fails),
-            walls,
+            excluded,
             lowest,
             highest,
             volume,
-            guess: OnceLock::new(),
-            outlook: OnceLock::new(),
-            most: OnceLock::new(),
+            hypotheses: OnceLock::new(),
+            open_region: OnceLock::new(),
+            fitting_upper_bound: OnceLock::new(),
         })
     }
 
-    /// Takes in what one more answer changes, in time that grows with the cells and not with their square. False where that
-    /// cannot be, and it must be derived anew.
-    pub(super) fn follow(&mut self, lattice: &Lattice, change: Change) -> bool {
-        let followed = match change {
+    /// Applies one more answer, in time linear in the number of cells. Returns false if that is not possible and the
+    /// view must be derived anew.
+    pub(super) fn update(&mut self, lattice: &Lattice, change: Change) -> bool {
+        let updated = match change {
             Change::None => return true,
             Change::Fits(cell) => lattice.clamp(&cell).is_none_or(|cell| self.fit(lattice, cell)),
             Change::Fails(cell) => {
                 let inside = lattice.clamp(&lattice.mirror(&cell)).map(|cell| lattice.mirror(&cell));
-                // What is clipped may fail from now on.
+                // Clipped points may fail from now on.
                 self.volume.clipped == 0 && inside.is_none_or(|cell| self.fail(lattice, cell))
             }
-            Change::Other => false,
+            Change::Rebuild => false,
         };
-        self.guess = OnceLock::new();
-        self.outlook = OnceLock::new();
-        self.most = OnceLock::new();
-        followed && affordable(lattice, self.fits.len().max(self.walls.len())).is_ok()
+        self.hypotheses = OnceLock::new();
+        self.open_region = OnceLock::new();
+        self.fitting_upper_bound = OnceLock::new();
+        updated && affordable(lattice, self.fits.len().max(self.excluded.len())).is_ok()
     }
 
     fn fit(&mut self, lattice: &Lattice, cell: Cell) -> bool {
@@ -138,8 +146,8 @@ impl View {
         self.volume.fits += gained;
         self.volume.open -= gained;
         self.highest.retain(|high| !below(high, &cell));
-        let corners = push_back(&mut self.lowest, &cell, &lattice.last());
-        for corner in outside(corners, &self.walls) {
+        let corners = replace_covered(&mut self.lowest, &cell, &lattice.last());
+        for corner in outside(corners, &self.excluded) {
             insert(&mut self.lowest, corner);
         }
         self.fits.retain(|kept| !below(kept, &cell));
@@ -156,14 +164,14 @@ impl View {
         self.volume.open -= gained;
         self.lowest.retain(|low| !below(&cell, low));
         let mut mirrored: Vec<Cell> = self.highest.iter().map(|cell| lattice.mirror(cell)).collect();
-        let corners = push_back(&mut mirrored, &lattice.mirror(&cell), &lattice.last());
+        let corners = replace_covered(&mut mirrored, &lattice.mirror(&cell), &lattice.last());
         self.highest.retain(|high| !below(&cell, high));
         for corner in corners.iter().map(|corner| lattice.mirror(corner)) {
             if !self.fits.iter().any(|fit| below(&corner, fit)) {
                 insert(&mut self.highest, corner);
             }
         }
-        for cells in [&mut self.fails, &mut self.walls] {
+        for cells in [&mut self.fails, &mut self.excluded] {
             cells.retain(|kept| !below(&cell, kept));
             insert(cells, cell.clone());
         }
@@ -174,7 +182,7 @@ impl View {
     pub(super) fn open_below(&self, lattice: &Lattice, cell: &Cell, chosen: &[Cell]) -> u128 {
         let mut lows: Vec<Cell> = self.lowest.iter().filter(|low| below(low, cell)).cloned().collect();
         for other in chosen {
-            let corners = push_back(&mut lows, other, &lattice.last());
+            let corners = replace_covered(&mut lows, other, &lattice.last());
             lows.extend(corners);
         }
         between(lows.iter().filter(|low| below(low, cell)), cell)
@@ -185,18 +193,18 @@ impl View {
         let highs = self.highest.iter().filter(|high| below(cell, high));
         let mut lows: Vec<Cell> = highs.map(|high| lattice.mirror(high)).collect();
         for other in chosen {
-            let corners = push_back(&mut lows, &lattice.mirror(other), &lattice.last());
+            let corners = replace_covered(&mut lows, &lattice.mirror(other), &lattice.last());
             lows.extend(corners);
         }
         let cell = lattice.mirror(cell);
         between(lows.iter().filter(|low| below(low, &cell)), &cell)
     }
 
-    /// The share of the fitting volume that is proven to fit.
+    /// An estimate of the share of the fitting volume that is proven, without hypotheses.
     ///
-    /// How much of the open volume fits is not known. With the boundary anywhere in each open pocket with equal chance, half
-    /// of it does, with a standard deviation of 1/√12 of a pocket; the upper end of that at 95 % confidence is taken
-    /// (½ + 1.645/√12/√pockets). With one pocket that is nearly all of it; with twenty, 61 %.
+    /// How much of the open volume fits is unknown. If the boundary is equally likely anywhere in each open pocket,
+    /// half of it fits, with a standard deviation of 1/√12 of a pocket. The upper end at 95 % confidence is used: ½ +
+    /// 1.645/√12/√pockets. With one pocket that is nearly all of it; with twenty, 61 %.
     pub(super) fn coverage(&self) -> f64 {
         if self.volume.open == 0 {
             return 1.0;
@@ -213,9 +221,8 @@ impl View {
     }
 }
 
-/// What antichain cells cover.
-fn shadow(cells: &[Cell]) -> Shadow {
-    let mut shadow = Shadow::default();
+fn dominated_by(cells: &[Cell]) -> DominatedSet {
+    let mut shadow = DominatedSet::default();
     for cell in cells {
         shadow.add(cell.clone());
     }
@@ -227,17 +234,17 @@ fn sorted(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells
 }
 
-/// Puts a cell where it belongs among sorted ones.
+/// Inserts a cell into a sorted list.
 fn insert(cells: &mut Vec<Cell>, cell: Cell) {
     let at = cells.partition_point(|other| *other < cell);
     cells.insert(at, cell);
 }
 
-/// The cells that none of `walls` lies at or below.
-fn outside(cells: Vec<Cell>, walls: &[Cell]) -> Vec<Cell> {
+/// The cells that no cell of `excluded` lies at or below.
+fn outside(cells: Vec<Cell>, excluded: &[Cell]) -> Vec<Cell> {
     cells
         .into_iter()
-        .filter(|cell| !walls.iter().any(|wall| below(wall, cell)))
+        .filter(|cell| !excluded.iter().any(|limit| below(limit, cell)))
         .collect()
 }
 
@@ -255,7 +262,7 @@ fn affordable(lattice: &Lattice, cells: usize) -> Result<()> {
         format!("a frontier of {cells} points over {axes} axes has too many corners to refine or measure"),
     )
     .hint(format!(
-        "up to {most} are handled; `record` and `classify` go on working"
+        "the limit is {most} points; `record` and `classify` still work"
     )))
 }
 
@@ -268,35 +275,35 @@ mod tests {
 
     proptest! {
         #[test]
-        fn following_answers_tells_the_same_as_deriving_anew(
+        fn updating_gives_the_same_view_as_deriving_anew(
             axes in 1usize..=4,
             answers in prop::collection::vec((prop::collection::vec(0i64..8, 4), 0usize..10), 1..40),
             most in 2i64..20,
-            looked in 0usize..4,
+            viewed in 0usize..4,
         ) {
             let names = ["a", "b", "c", "d"];
             let ranges = names.iter().take(axes).map(|name| ((*name).to_owned(), json!([1, 6])));
             let empty = || Boundary::new(&ranges.clone().collect(), Options::default()).unwrap();
-            let (mut followed, mut anew) = (empty(), empty());
+            let (mut updated, mut anew) = (empty(), empty());
             for (index, (at, kind)) in answers.iter().enumerate() {
                 let point = names.iter().zip(at).take(axes).fold(Point::default(), |point, (name, at)| point.with(name, *at));
                 let fits = at[..axes].iter().sum::<i64>() <= most;
-                // Some answers are wrong, and some points lie beyond a length limit or outside of the box.
+                // Some answers are wrong, and some points lie beyond a length limit or outside the search range.
                 let answer = match (kind, fits) {
                     (0, _) => json!({ "verdict": "refused", "cause": "length_limit" }),
                     (1, true) | (2.., false) => json!("oom"),
                     _ => json!("ok"),
                 };
-                for map in [&mut followed, &mut anew] {
+                for map in [&mut updated, &mut anew] {
                     map.record(&point, &Answer::parse(&answer).unwrap()).unwrap();
                 }
-                if index % 4 >= looked {
-                    followed.view().unwrap();
+                if index % 4 >= viewed {
+                    updated.view().unwrap();
                 }
             }
-            let (one, other) = (followed.view().unwrap(), anew.view().unwrap());
+            let (one, other) = (updated.view().unwrap(), anew.view().unwrap());
             prop_assert_eq!(one.volume, other.volume);
-            prop_assert_eq!([&one.fits, &one.fails, &one.walls], [&other.fits, &other.fails, &other.walls]);
+            prop_assert_eq!([&one.fits, &one.fails, &one.excluded], [&other.fits, &other.fails, &other.excluded]);
             prop_assert_eq!([&one.lowest, &one.highest], [&other.lowest, &other.highest]);
         }
     }

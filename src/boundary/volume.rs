@@ -1,14 +1,14 @@
-//! How many lattice points a set of boxes covers that all stand in the same corner: exact, for any number of axes.
+//! Counts the lattice points covered by boxes that share one corner: exact, for any number of axes.
 //!
-//! Two axes are a staircase; three are swept along the last axis while a staircase grows (n log n); each further axis is cut
-//! into slabs, which costs another factor n. This is the hypervolume of multi-objective optimization (Fonseca, Paquete and
-//! López-Ibáñez 2006).
+//! Two axes are a staircase. Three are swept along the last axis while a staircase grows (n log n). Each further axis
+//! is cut into slabs, which costs another factor of n. This is the hypervolume of multi-objective optimization
+//! (Fonseca, Paquete and López-Ibáñez 2006).
 
 use std::collections::BTreeMap;
 
-use super::shadow::largest;
+use super::dominance::maximal;
 
-/// Lattice points below any of `corners`, each corner counted as its own last point. Coordinates are not negative.
+/// Lattice points at or below any of `corners`. Coordinates are not negative.
 pub(super) fn covered(corners: &[Vec<i64>]) -> u128 {
     match corners.first().map_or(0, Vec::len) {
         0 => 0,
@@ -22,7 +22,7 @@ pub(super) fn covered(corners: &[Vec<i64>]) -> u128 {
     }
 }
 
-/// Lattice points below `cell` that none of `corners` covers.
+/// Lattice points at or below `cell` that none of `corners` covers.
 pub(super) fn left_below<'a>(cell: &[i64], corners: impl Iterator<Item = &'a Vec<i64>>) -> u128 {
     let whole: u128 = cell.iter().map(|side| extent(*side)).product();
     if let [width, height] = *cell {
@@ -44,7 +44,7 @@ pub(super) fn between<'a>(lows: impl Iterator<Item = &'a Vec<i64>>, cell: &[i64]
     covered(&lows.map(sides).collect::<Vec<_>>())
 }
 
-/// The area below corners sorted by width: from the right, each adds the strip that no wider one reaches as high.
+/// The area below corners sorted by width. From the right, each corner adds the strip above all wider ones.
 fn staircase(corners: &[(i64, i64)]) -> u128 {
     let (mut area, mut top) = (0, 0);
     for (width, height) in corners.iter().rev() {
@@ -60,7 +60,7 @@ fn staircase(corners: &[(i64, i64)]) -> u128 {
 fn slabs(corners: &[Vec<i64>], last: usize) -> u128 {
     let mut sorted: Vec<&Vec<i64>> = corners.iter().collect();
     sorted.sort_unstable_by_key(|corner| std::cmp::Reverse(corner[last]));
-    let (mut total, mut stairs, mut inside) = (0, Stairs::default(), Vec::new());
+    let (mut total, mut stairs, mut inside) = (0, Staircase::default(), Vec::new());
     for (index, corner) in sorted.iter().enumerate() {
         if last == 2 {
             stairs.add(extent(corner[0]), extent(corner[1]));
@@ -71,7 +71,7 @@ fn slabs(corners: &[Vec<i64>], last: usize) -> u128 {
         let thickness = extent(corner[last]) - next;
         if thickness > 0 {
             if last > 2 {
-                inside = largest(inside);
+                inside = maximal(inside);
             }
             let base = if last == 2 { stairs.area } else { covered(&inside) };
             total += base * thickness;
@@ -84,20 +84,20 @@ fn extent(hardness: i64) -> u128 {
     u128::from(hardness.unsigned_abs()) + 1
 }
 
-/// The area under a staircase that grows: heights by width, falling.
+/// A growing staircase: heights by width, falling.
 #[derive(Default)]
-struct Stairs {
+struct Staircase {
     steps: BTreeMap<u128, u128>,
     area: u128,
 }
 
-impl Stairs {
+impl Staircase {
     fn add(&mut self, width: u128, height: u128) {
         let beyond = self.steps.range(width..).next().map_or(0, |(_, height)| *height);
         if beyond >= height {
             return;
         }
-        // From right to left: what the new step hides is removed, and the strip above it is gained.
+        // From right to left: steps that the new one hides are removed, and the strip above them is added.
         let (mut right, mut under) = (width, beyond);
         while let Some((&at, &tall)) = self.steps.range(..=width).next_back() {
             if at < right {

@@ -1,4 +1,4 @@
-//! The command line as clap reads it: the commands, and the options that several of them share.
+//! The command line as clap parses it: the commands, and options shared by several of them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use url::Url;
 
 use super::{check, compare, doc, doctor, estimate, fork, list, repl, report, run, show, sim};
 use crate::fault::Result;
-use crate::run::conceal;
+use crate::run::add_secrets;
 use crate::runtime::{Permits, redact};
 use crate::script::params;
 
@@ -27,7 +27,7 @@ pub(super) enum Command {
     Run(run::Args),
     /// Try primitives by hand
     Repl(repl::Args),
-    /// Look at scripts without running them
+    /// Check scripts without running them
     Check(check::Args),
     /// Show the script API
     Doc(doc::Args),
@@ -37,13 +37,13 @@ pub(super) enum Command {
     List(list::Args),
     /// Show what a run found, or a file of another tool
     Show(show::Args),
-    /// Make a page of a run that can be sent to others, and files of its pictures
+    /// Make a self-contained page of a run, and files of its pictures
     Report(report::Args),
-    /// Set runs, files of other tools and estimates side by side
+    /// Compare runs, files of other tools and estimates
     Compare(compare::Args),
-    /// Tell what models need by their architecture, before anything is started
+    /// Estimate the memory of models from their architecture, without starting anything
     Estimate(estimate::Args),
-    /// Tell what works on this machine, and what to do about the rest
+    /// Check what works on this machine, and what to do about the rest
     Doctor(doctor::Args),
     /// Serve the simulated engine
     Sim(sim::Args),
@@ -73,7 +73,7 @@ pub(super) struct ScriptOptions {
 }
 
 impl ScriptOptions {
-    /// What `--params` and `--set` give, the latter over the former. The secrets among it are hidden from here on.
+    /// The parameters of `--params` and `--set`; the latter win. Registers secrets among them for redaction.
     pub(super) fn parameters(&self) -> Result<Map<String, Value>> {
         let mut map = match &self.params {
             Some(file) => params::read_file(file)?,
@@ -83,13 +83,14 @@ impl ScriptOptions {
             let (path, value) = params::assignment(text)?;
             params::assign(&mut map, path, value)?;
         }
-        // Before anything of it is written or shown.
-        conceal(redact::secrets(&Value::Object(map.clone())));
+        // Before anything of it is written or printed.
+        add_secrets(redact::secrets(&Value::Object(map.clone())));
         Ok(map)
     }
 
-    /// What `--allow` gives, and what counts as allowed since the user named it with `--set`: an address, a container, a folder of the
-    /// model, and every file. A file of parameters may be a stranger's, as a script may: what it names is not allowed by that.
+    /// The permissions of `--allow`, and those implied by `--set`: an address, a container, a model's folder,
+    /// and files that the user named there. A parameter file grants nothing: like the script, it may come from
+    /// somebody else.
     pub(super) fn permits(&self) -> Result<Permits> {
         let mut permits = Permits::parse(&self.allow)?;
         for text in &self.set {
@@ -104,7 +105,7 @@ impl ScriptOptions {
                 }
                 "container" => permits.name_container(&value),
                 "model" | "tokenizer" => {
-                    // A name that is no folder is one of the hub.
+                    // A name that is no folder is a model of the hub.
                     let _ = permits.name_model(Path::new(&value));
                 }
                 _ => {}
@@ -114,7 +115,7 @@ impl ScriptOptions {
     }
 }
 
-/// Counts every file as named by the user that a value holds. What is not there is told where the script reads it.
+/// Permits every file that a value names. Missing files are reported when the script reads them.
 fn name_files(permits: &mut Permits, value: &Value) {
     match value {
         Value::String(text) => {

@@ -1,4 +1,4 @@
-//! `profiler check`: looks at scripts without running them.
+//! `profiler check`: checks scripts without running them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct Args {
     params: Option<PathBuf>,
 }
 
-/// Prints every finding with its excerpt; status 2 when there is any.
+/// Prints each finding with its excerpt. Exit status 2 if there is any.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let mut set = args.params.as_deref().map(read_file).transpose()?.unwrap_or_default();
     for text in &args.set {
@@ -45,10 +45,12 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             found += 1;
             match diagnostic.location() {
                 Some(_) => {
-                    program.terminal.say(&diagnostic.render(program.terminal.error_colour));
-                    program.terminal.say("");
+                    program
+                        .terminal
+                        .print_error(&diagnostic.render(program.terminal.error_colour));
+                    program.terminal.print_error("");
                 }
-                None => program.terminal.complain(&diagnostic.fault),
+                None => program.terminal.print_fault(&diagnostic.fault),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `profiler doc`: shows the script API, generated from what is registered.
+//! `profiler doc`: prints the script API, generated from the registered functions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ enum Format {
     Definitions,
 }
 
-/// Prints the reference, or the part of it that is asked for.
+/// Prints the reference, or the requested part of it.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let reference = reference(program);
     let found = args.name.as_deref().map(|name| reference.find(name)).transpose()?;
@@ -38,7 +38,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         (Format::Json, Some(found)) => pretty(&Found::json(found, &reference)),
         (Format::Definitions, None) => reference.definitions(),
         (Format::Definitions, Some(_)) => {
-            return Err(Fault::usage("definitions are of the whole script API").hint("leave NAME out"));
+            return Err(Fault::usage("definitions cover the whole script API").hint("leave NAME out"));
         }
     };
     program.terminal.print(text.trim_end())?;
@@ -54,7 +54,7 @@ fn reference(program: &Program) -> Reference {
         Default::default(),
         Settings::default(),
     );
-    Reference::of(&interpreter(&Arc::new(host), Path::new(".")))
+    Reference::new(&interpreter(&Arc::new(host), Path::new(".")))
 }
 
 fn pretty(value: &serde_json::Value) -> String {

@@ -1,7 +1,8 @@
-//! `profiler run --dry-run`: what a run would do, as far as that can be told without starting anything.
+//! `profiler run --dry-run`: what a run would do, without starting anything.
 //!
-//! The script runs until it asks what only a started engine could answer. Probes of a boundary are rehearsed: they are answered as
-//! if half of it fitted. So the script itself tells its parameters, the engine that would be launched, and the points it chooses.
+//! The script runs until it needs an answer that only a started engine can give. Probes of a boundary are
+//! answered as if half of the search space fitted. So the script itself reveals its parameters, the engine that
+//! it would launch, and the points that it would test.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,38 +15,36 @@ use super::program::Program;
 use super::run::{Args, complain, host};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{SIMULATED, planned};
+use crate::report::{SIMULATED, planned_starts};
 use crate::run::{Event, Plan, Run};
 use crate::script::{self, Host, Main};
 
-/// Points that are shown of those that come first.
-const FIRST: usize = 5;
+/// Number of first points shown.
+const FIRST_POINTS: usize = 5;
 
-/// What a run would do.
 #[derive(Default)]
 struct Preview {
     boundaries: Vec<Value>,
     engines: Vec<Value>,
-    /// What the script says of what it would do.
-    said: Vec<String>,
+    /// Output of the script.
+    output: Vec<String>,
     experiments: Vec<Value>,
-    /// The points recorded in each boundary.
+    /// The recorded points of each boundary.
     points: BTreeMap<usize, Vec<Point>>,
-    /// The script went on to what cannot be rehearsed.
+    /// Whether the script reached something that cannot be simulated.
     cut_off: bool,
 }
 
-/// Shows what a run would do.
 pub(super) fn execute(args: &Args, script: &Path, main: &Main, plan: Plan, program: &Program) -> Result<Status> {
     let run = Arc::new(Run::ephemeral("dry-run"));
     let host = host(args, script, plan.set, run, program)?;
     let preview = Arc::new(Mutex::new(Preview::default()));
-    let seen = Arc::clone(&preview);
+    let listener = Arc::clone(&preview);
     host.run.listen(Box::new(move |event| {
-        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = listener.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Boundary { axes, .. } => seen.boundaries.push(axes.clone()),
-            Event::Print { text } => seen.said.extend(text.lines().map(str::to_owned)),
+            Event::Print { text } => seen.output.extend(text.lines().map(str::to_owned)),
             Event::Experiment { value, .. } => seen.experiments.push(value.clone()),
             Event::Engine { info } => seen.engines.push(info.clone()),
             Event::Point { boundary, point, .. } => seen.points.entry(*boundary).or_default().push(point.clone()),
@@ -54,14 +53,14 @@ pub(super) fn execute(args: &Args, script: &Path, main: &Main, plan: Plan, progr
     }));
     let ended = script::run(&host, main);
     let mut preview = preview.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut lacking = None;
+    let mut missing = None;
     if let Err(diagnostic) = ended {
         match diagnostic.fault.kind {
             Kind::DryRun => {}
-            // What a script found to be missing is its word on the whole: what it said before is shown too.
-            Kind::Missing | Kind::NotAllowed if !preview.said.is_empty() => lacking = Some(diagnostic),
+            // If the script found something missing, its output up to there is printed too.
+            Kind::Missing | Kind::NotAllowed if !preview.output.is_empty() => missing = Some(diagnostic),
             _ if preview.engines.is_empty() => return Ok(complain(program, &diagnostic)),
-            // After a rehearsed probe a script may miss what only a real answer has.
+            // After a made-up answer, the script may miss values that only a real answer has.
             _ => {}
         }
         preview.cut_off = true;
@@ -73,7 +72,7 @@ pub(super) fn execute(args: &Args, script: &Path, main: &Main, plan: Plan, progr
         describe(&document)
     };
     program.terminal.print(&crate::run::hide(&text))?;
-    Ok(lacking.map_or(0, |diagnostic| complain(program, &diagnostic)))
+    Ok(missing.map_or(0, |diagnostic| complain(program, &diagnostic)))
 }
 
 fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Value> {
@@ -86,7 +85,7 @@ fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Va
             let points = preview.points.get(&index).map_or(&[][..], Vec::as_slice);
             json!({
                 "axes": described["axes"],
-                "first_points": points[..points.len().min(FIRST)],
+                "first_points": points[..points.len().min(FIRST_POINTS)],
                 "probes": points.len(),
                 "expected_probes": (!preview.cut_off).then_some(points.len()),
             })
@@ -99,13 +98,13 @@ fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Va
         "permissions": permissions,
         "engines": preview.engines,
         "boundaries": boundaries,
-        "said": preview.said,
+        "said": preview.output,
         "experiments": preview.experiments,
         "seconds_at_most": seconds(&parameters),
     }))
 }
 
-/// The time that the user gave the search; how long a probe takes is known only once one was made.
+/// The user's time limit of the search. The duration of a probe is unknown before the first one.
 fn seconds(parameters: &Map<String, Value>) -> Option<&Value> {
     parameters
         .get("search")?
@@ -113,7 +112,8 @@ fn seconds(parameters: &Map<String, Value>) -> Option<&Value> {
         .filter(|seconds| !seconds.is_null())
 }
 
-/// What would be started: image, launch line, limits. A container has no use for the command of a process, nor the other way round.
+/// What would be launched: image, arguments, limits. Docker options are shown only for containers, commands
+/// only for processes.
 fn launch(engine: &Value) -> Vec<String> {
     let launch = &engine["launch"];
     let of = |runtime: &str, name: &str| match engine["runtime"] == runtime {
@@ -187,16 +187,16 @@ fn describe(document: &Value) -> String {
             .collect(),
     );
     list("permissions", texts(&document["permissions"]));
-    let said = texts(&document["said"]);
-    if !said.is_empty() {
-        list("the script says", said);
+    let output = texts(&document["said"]);
+    if !output.is_empty() {
+        list("the script says", output);
     }
     for engine in document["engines"].as_array().into_iter().flatten() {
         list("engine", launch(engine));
     }
     for experiment in document["experiments"].as_array().into_iter().flatten() {
         let name = experiment["name"].as_str().unwrap_or_default();
-        list(&format!("experiment: {name}"), planned(experiment));
+        list(&format!("experiment: {name}"), planned_starts(experiment));
     }
     for boundary in document["boundaries"].as_array().into_iter().flatten() {
         let mut entries = vec![match boundary["expected_probes"].as_u64() {

@@ -1,4 +1,4 @@
-//! `profiler estimate`: tells what models need before anything is started, side by side.
+//! `profiler estimate`: estimates the memory of models without starting anything.
 
 use serde::Serialize;
 
@@ -6,11 +6,11 @@ use super::Status;
 use super::program::Program;
 use crate::fault::{Fault, Result};
 use crate::memory::compare::size;
-use crate::memory::{Estimate, Question, estimate};
-use crate::prompt::{Hub, known};
+use crate::memory::{Estimate, EstimateRequest, estimate};
+use crate::prompt::{Hub, read_model};
 use crate::report::{self, Page};
 
-/// The version of what `--json` prints.
+/// The version of the `--json` document.
 const SCHEMA: u32 = 1;
 
 /// Arguments.
@@ -20,31 +20,31 @@ pub(super) struct Args {
     #[arg(value_name = "MODEL", required = true)]
     models: Vec<String>,
     /// Input tokens of each sequence
-    #[arg(long, value_name = "TOKENS", default_value_t = Question::default().input)]
+    #[arg(long, value_name = "TOKENS", default_value_t = EstimateRequest::default().input)]
     input: u64,
     /// Output tokens of each sequence
-    #[arg(long, value_name = "TOKENS", default_value_t = Question::default().output)]
+    #[arg(long, value_name = "TOKENS", default_value_t = EstimateRequest::default().output)]
     output: u64,
-    /// Sequences held at once
-    #[arg(long, value_name = "N", default_value_t = Question::default().concurrency)]
+    /// Concurrent sequences
+    #[arg(long, value_name = "N", default_value_t = EstimateRequest::default().concurrency)]
     concurrency: u64,
-    /// Type of the weights in place of the model's own: bfloat16, float16, float32
+    /// Type of the weights instead of the model's own: bfloat16, float16, float32
     #[arg(long)]
     dtype: Option<String>,
-    /// Quantization of the weights in place of the model's own: awq, gptq, fp8, `nf4`, mxfp4, `q4_k`, …
+    /// Quantization of the weights instead of the model's own: awq, gptq, fp8, `nf4`, mxfp4, `q4_k`, …
     #[arg(long)]
     quantization: Option<String>,
     /// Type of the KV cache: auto (that of the weights), fp8, `q8_0`, …
     #[arg(long, value_name = "DTYPE")]
     kv_cache_dtype: Option<String>,
     /// GPUs that share each layer
-    #[arg(long, value_name = "N", default_value_t = Question::default().tensor_parallel)]
+    #[arg(long, value_name = "N", default_value_t = EstimateRequest::default().tensor_parallel)]
     tensor_parallel: u64,
-    /// Memory of each GPU, in bytes or with a unit (80GiB, 80GB): tells what fits; exit status 1 where a model does not
+    /// Memory of each GPU, in bytes or with a unit (80GiB, 80GB): shows what fits; exit status 1 if a model does not
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     gpu_memory: Option<u64>,
     /// Share of that memory which may be used
-    #[arg(long, value_name = "SHARE", default_value_t = Question::default().memory_fraction)]
+    #[arg(long, value_name = "SHARE", default_value_t = EstimateRequest::default().memory_fraction)]
     memory_fraction: f64,
     /// Tokens of a full step of the prefill (vLLM's `max_num_batched_tokens`); all input of a sequence when absent
     #[arg(long, value_name = "TOKENS")]
@@ -54,7 +54,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// One model's estimate in the document.
+/// A model's estimate in the JSON document.
 #[derive(Serialize)]
 struct Named<'a> {
     model: &'a str,
@@ -62,13 +62,14 @@ struct Named<'a> {
     estimate: &'a Estimate,
 }
 
-/// Prints an estimate of each model.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let question = args.question();
     let mut estimates = Vec::new();
     for model in &args.models {
         let named = |fault: Fault| fault.while_doing(format!("`{model}`"));
-        let known = program.tasks.wait(async { known(model, &Hub::from_env()?).await })?;
+        let known = program
+            .tasks
+            .wait(async { read_model(model, &Hub::from_env()?).await })?;
         estimates.push((model.as_str(), estimate(&known, &question).map_err(named)?));
     }
     let text = if args.json {
@@ -82,8 +83,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 }
 
 impl Args {
-    fn question(&self) -> Question {
-        Question {
+    fn question(&self) -> EstimateRequest {
+        EstimateRequest {
             input: self.input,
             output: self.output,
             concurrency: self.concurrency,
@@ -107,9 +108,9 @@ fn document(estimates: &[(&str, Estimate)]) -> Result<String> {
     serde_json::to_string_pretty(&document).map_err(|error| Fault::internal(error.to_string()))
 }
 
-/// Bytes, or a number with a unit behind it.
+/// Parses bytes with or without a unit.
 fn bytes(text: &str) -> Result<u64, String> {
-    // A bare number that is small was meant to have a unit.
+    // A small number without a unit is probably missing one.
     let (number, least) = match size(text) {
         Some((number, Some(unit))) => (number * unit, 1.0),
         Some((number, None)) => (number, 1_048_576.0),

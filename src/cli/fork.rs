@@ -1,4 +1,4 @@
-//! `profiler fork`: copies a shipped script out for editing.
+//! `profiler fork`: copies a shipped script for editing.
 
 use std::path::{Path, PathBuf};
 
@@ -19,17 +19,17 @@ pub(super) struct Args {
     strategy: bool,
 }
 
-/// Writes the copy and prints its path; never overwrites.
+/// Writes the copy and prints its path. Never overwrites a file.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let target = args.file.clone().unwrap_or_else(|| beside(&args.name));
+    let target = args.file.clone().unwrap_or_else(|| default_target(&args.name));
     for path in script::fork(&args.name, &target, args.strategy)? {
         program.terminal.print(&path.display().to_string())?;
     }
     Ok(0)
 }
 
-/// `adaptive.rhai`, or `layers.py` of a probe, in the current folder.
-fn beside(name: &str) -> PathBuf {
+/// `adaptive.rhai`, or `layers.py` for a probe, in the current folder.
+fn default_target(name: &str) -> PathBuf {
     let stem = Path::new(name).file_name().unwrap_or_default();
     Path::new(stem).with_extension(if name.starts_with("std/probes/") { "py" } else { "rhai" })
 }

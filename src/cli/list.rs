@@ -1,4 +1,4 @@
-//! `profiler list`: lists the shipped scripts, modules and probes with their first line.
+//! `profiler list`: lists the shipped scripts, modules and probes with their summary.
 
 use serde::Serialize;
 
@@ -15,7 +15,6 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Everything that ships with the program.
 #[derive(Serialize)]
 struct Listing {
     scripts: Vec<Shipped>,
@@ -23,7 +22,6 @@ struct Listing {
     probes: Vec<Shipped>,
 }
 
-/// Prints a line for each.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let listing = Listing {
         scripts: shipped::described_scripts(),

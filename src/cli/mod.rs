@@ -1,4 +1,4 @@
-//! A file per command: parses, calls, prints. Here: from the arguments of a process to its exit status.
+//! The command line: one file per command, each of which parses arguments, calls the library and prints.
 
 mod args;
 mod check;
@@ -28,10 +28,10 @@ use crate::report::Terminal;
 use args::{Arguments, Command};
 use program::Program;
 
-/// The exit status of a command that did what it was asked, whatever that was: 0, or 1 where nothing fits.
+/// The exit status of a command that succeeded: 0, or 1 if nothing fits.
 type Status = u8;
 
-/// Runs one command line, the program's name first. May be called more than once in a process.
+/// Runs one command line, starting with the program's name. May be called more than once per process.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let terminal = Terminal::detect();
     let arguments = match Arguments::try_parse_from(args) {
@@ -41,14 +41,14 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let status = Program::new(terminal).map(|program| {
         let ended = dispatch(&arguments.command, &program);
         let status = ended.unwrap_or_else(|fault| {
-            program.terminal.complain(&fault);
+            program.terminal.print_fault(&fault);
             fault.kind.exit_code()
         });
-        // Which signal it was decides, however the script's thread came to its end.
+        // A signal determines the status, however the script's thread ended.
         program.signals.status().unwrap_or(status)
     });
     ExitCode::from(status.unwrap_or_else(|fault| {
-        Terminal::detect().complain(&fault);
+        Terminal::detect().print_fault(&fault);
         fault.kind.exit_code()
     }))
 }
@@ -70,7 +70,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
     }
 }
 
-/// `--help` and `--version` are results; anything else is wrong usage.
+/// `--help` and `--version` are results; anything else is a usage error.
 fn usage(terminal: &Terminal, answer: &clap::Error) -> ExitCode {
     let colour = if answer.use_stderr() {
         terminal.error_colour
@@ -84,7 +84,7 @@ fn usage(terminal: &Terminal, answer: &clap::Error) -> ExitCode {
         text.to_string()
     };
     if answer.use_stderr() {
-        terminal.say(text.trim_end());
+        terminal.print_error(text.trim_end());
         return ExitCode::from(2);
     }
     match terminal.print(text.trim_end()) {

@@ -1,4 +1,4 @@
-//! What every command works with: the asynchronous runtime, the user's wish to stop, the two output streams.
+//! The environment of every command: async runtime, cancellation, output streams.
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -7,22 +7,17 @@ use crate::fault::{Fault, Result};
 use crate::report::Terminal;
 use crate::task::Tasks;
 
-/// Enough for sockets and timers; the work is done on the script's thread.
+/// Enough for sockets and timers; computation runs on the script's thread.
 const WORKERS: usize = 2;
 
-/// One command under way.
 pub(super) struct Program {
-    /// Waiting for asynchronous work.
     pub(super) tasks: Tasks,
-    /// Where to print.
     pub(super) terminal: Terminal,
-    /// SIGINT and SIGTERM.
     pub(super) signals: Signals,
     _runtime: Runtime,
 }
 
 impl Program {
-    /// Starts the runtime and listens for signals.
     pub(super) fn new(terminal: Terminal) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)

@@ -1,4 +1,4 @@
-//! `profiler report`: makes the page of a run, or of several, and files of its pictures.
+//! `profiler report`: writes the page of one or several runs, and its figures as files.
 
 use std::fs::create_dir_all;
 use std::io::Write as _;
@@ -11,14 +11,14 @@ use super::program::Program;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::html::{self, Anchors};
 use crate::report::plot::{self, Plot};
-use crate::report::story::{self, Part, Story};
+use crate::report::sections::{self, Document, Section};
 use crate::run::{Folder, SCHEMA, hide};
 
-/// The page within a run's folder, and of several runs in the folder of the caller.
+/// The page's file name, in the run's folder or, for several runs, the current one.
 const PAGE: &str = "report.html";
 
-/// Pixels of a PNG for each of its drawing's.
-const SHARP: f32 = 2.0;
+/// PNG pixels per drawing unit.
+const PNG_SCALE: f32 = 2.0;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -40,7 +40,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Writes what was asked for and prints the paths.
+/// Writes the files and prints their paths.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if let Some(file) = args.folders.iter().find(|folder| folder.is_file()) {
         return Err(Fault::usage(format!(
@@ -51,7 +51,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             "give a folder that `profiler run` made; `profiler show` and `profiler compare` read files of other tools",
         ));
     }
-    let (stories, together) = story::tell_all(&args.folders)?;
+    let (stories, together) = sections::documents(&args.folders)?;
     let pictures = pictures(&stories, &together);
     let page = match (&args.html, args.folders.as_slice()) {
         (Some(file), _) => Some(file.clone()),
@@ -76,12 +76,12 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         }
         if let Some(folder) = &args.png {
             let path = folder.join(format!("{name}.png"));
-            write(&path, &plot::png(plot, *simulated, SHARP)?, "--png FOLDER", args)?;
+            write(&path, &plot::png(plot, *simulated, PNG_SCALE)?, "--png FOLDER", args)?;
             drawn[1].push(path);
         }
     }
     if pictures.is_empty() && (args.svg.is_some() || args.png.is_some()) {
-        program.terminal.say("there is nothing in these runs to draw");
+        program.terminal.print_error("there is nothing in these runs to draw");
     }
     let [svg, png] = drawn;
     let text = if args.json {
@@ -102,47 +102,47 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// Writes the page of a run into its folder; gives its path.
+/// Writes the page of a run into its folder and returns its path.
 ///
 /// # Errors
 ///
-/// `io` and `missing` when the folder cannot be read, or the page not be written.
-pub(super) fn of_run(folder: &Path) -> Result<PathBuf> {
-    let page = html::page(&[story::tell(folder)?], &[])?;
+/// `io` and `missing` if the folder cannot be read or the page cannot be written.
+pub(super) fn write_run_page(folder: &Path) -> Result<PathBuf> {
+    let page = html::page(&[sections::document(folder)?], &[])?;
     Folder::open(folder)?.replace(Path::new(PAGE), |file| file.write_all(page.as_bytes()))?;
     Ok(folder.join(PAGE))
 }
 
-/// The page of a run, where it has one.
+/// The path of a run's page, if it exists.
 pub(super) fn page_of(folder: &Folder) -> Option<PathBuf> {
     folder.has_file(PAGE).then(|| folder.path().join(PAGE))
 }
 
-/// Every picture with the name of its file, and whether it is of a simulated run.
-fn pictures<'a>(stories: &'a [Story], together: &'a [Part]) -> Vec<(String, &'a Plot, bool)> {
+/// All figures with their file names, and whether they are of a simulated run.
+fn pictures<'a>(stories: &'a [Document], together: &'a [Section]) -> Vec<(String, &'a Plot, bool)> {
     let mut names = Anchors::default();
     let any = stories.iter().any(|story| story.simulated);
     let several = stories.len() > 1;
     let own = stories.iter().enumerate().flat_map(|(index, story)| {
-        let room = if several {
+        let prefix = if several {
             format!("run-{} ", index + 1)
         } else {
             String::new()
         };
         story
-            .parts
+            .sections
             .iter()
-            .map(move |part| (room.clone(), part, story.simulated))
+            .map(move |part| (prefix.clone(), part, story.simulated))
     });
     let parts = together.iter().map(|part| (String::new(), part, any)).chain(own);
-    let plots =
-        parts.flat_map(|(room, part, simulated)| part.plots.iter().map(move |plot| (room.clone(), plot, simulated)));
+    let plots = parts
+        .flat_map(|(prefix, part, simulated)| part.plots.iter().map(move |plot| (prefix.clone(), plot, simulated)));
     plots
-        .map(|(room, plot, simulated)| (names.give(&format!("{room}{}", plot.name)), plot, simulated))
+        .map(|(prefix, plot, simulated)| (names.give(&format!("{prefix}{}", plot.name)), plot, simulated))
         .collect()
 }
 
-/// Writes a file that the user named. Below the folder of a run no link is followed.
+/// Writes a file that the user named. In a run's folder, symbolic links are not followed.
 fn write(path: &Path, bytes: &[u8], option: &str, args: &Args) -> Result<()> {
     let below = args.folders.iter().find_map(|folder| {
         let path = absolute(path).ok()?;

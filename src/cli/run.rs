@@ -1,4 +1,4 @@
-//! `profiler run`: runs a script and leaves a run folder.
+//! `profiler run`: runs a script and writes a run folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use super::program::Program;
 use super::{Status, dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, Page, SIMULATED};
-use crate::run::{Folder, Found, Manifest, Plan, Run, Script, hide, lacks, stillborn};
+use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, failure_document, has_hidden, hide};
 use crate::runtime::{Services, orphans};
 use crate::script::{self, Diagnostic, Host, Main, Settings};
 use crate::telemetry;
 
-/// What everything started may take to end, unless it was given a shorter time.
+/// Maximum time for services to end; some have a shorter one.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long the search for what earlier lives of the run left may take.
+/// Maximum time of the search for leftovers of earlier processes of the run.
 const SWEEP: Duration = Duration::from_secs(10);
 
 /// Arguments.
@@ -47,23 +47,22 @@ pub(super) struct Args {
     help: bool,
 }
 
-/// What came of preparing a run.
+/// The result of preparing a run.
 enum Prepared {
-    /// There is nothing to run, or it does not compile.
-    Answered(Status),
-    /// The script can begin.
+    /// Nothing is left to run, or the script does not compile.
+    Finished(Status),
     Ready(Main, Arc<Host>),
 }
 
-/// Runs the script to its end. With `--json`, what hinders it from beginning is told as a document too.
+/// Runs a script to its end. With `--json`, errors before its start are printed as a document too.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let prepared = prepare(args, program).inspect_err(|fault| {
         let script = args.script.as_deref().unwrap_or(Path::new(""));
-        print_stillborn(args, script, &Diagnostic::from(fault.clone()), program);
+        print_not_started(args, script, &Diagnostic::from(fault.clone()), program);
     });
     match prepared? {
-        Prepared::Answered(status) => Ok(status),
-        Prepared::Ready(main, host) => follow(args, &main, &host, program),
+        Prepared::Finished(status) => Ok(status),
+        Prepared::Ready(main, host) => run_to_end(args, &main, &host, program),
     }
 }
 
@@ -71,7 +70,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     let script = match (&args.script, &args.resume) {
         (Some(script), _) => script.clone(),
         (None, Some(folder)) => PathBuf::from(Manifest::read(&Folder::open(folder)?)?.script.path),
-        (None, None) if args.help => return script_help::of_command(program).map(Prepared::Answered),
+        (None, None) if args.help => return script_help::command_help(program).map(Prepared::Finished),
         (None, None) => {
             return Err(Fault::usage("`profiler run` needs a script")
                 .hint("give the path of one, or a name that `profiler list` shows: profiler run adaptive"));
@@ -79,7 +78,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     };
     let main = Main::open(&script)?;
     if args.help {
-        return script_help::of_script(&script, &main, program).map(Prepared::Answered);
+        return script_help::script_parameters(&script, &main, program).map(Prepared::Finished);
     }
     let mut plan = Plan {
         script: Script {
@@ -95,19 +94,19 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         max_operations: args.options.max_operations,
     };
     if args.dry_run {
-        return dry_run::execute(args, &script, &main, plan, program).map(Prepared::Answered);
+        return dry_run::execute(args, &script, &main, plan, program).map(Prepared::Finished);
     }
     let module = |name: &str| script::module_hash(&main, name);
     let run = match &args.resume {
         Some(folder) => {
-            let found = Found::whole(folder)?;
+            let found = RecordedRun::read_intact(folder)?;
             found.check(&plan, &module)?;
             if found.done() {
-                show::again(&found, args.json, program)?;
-                return Ok(Prepared::Answered(found.nothing_fits().into()));
+                show::print_finished(&found, args.json, program)?;
+                return Ok(Prepared::Finished(found.nothing_fits().into()));
             }
             if plan.set.is_empty() {
-                if lacks(&found.manifest.set) {
+                if has_hidden(&found.manifest.set) {
                     return Err(
                         Fault::usage("this run was given a secret, which its folder does not keep")
                             .hint("give everything again that was set: the same --set and --params as at first"),
@@ -118,23 +117,25 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
             Run::resume(folder, &plan, &module)?
         }
         None => {
-            // What does not compile leaves no folder.
+            // A script that does not compile leaves no folder.
             let nowhere = Arc::new(Run::ephemeral("compile"));
             if let Err(diagnostic) = script::compile(&host(args, &script, Map::new(), nowhere, program)?, &main) {
-                print_stillborn(args, &script, &diagnostic, program);
-                return Ok(Prepared::Answered(complain(program, &diagnostic)));
+                print_not_started(args, &script, &diagnostic, program);
+                return Ok(Prepared::Finished(complain(program, &diagnostic)));
             }
             Run::create(&plan, args.out.as_deref())?
         }
     };
     if let Some(folder) = run.folder() {
-        program.terminal.say(&format!("run folder: {}", folder.display()));
+        program
+            .terminal
+            .print_error(&format!("run folder: {}", folder.display()));
     }
     let host = host(args, &script, plan.set, Arc::new(run), program)?;
     Ok(Prepared::Ready(main, host))
 }
 
-/// What primitives reach: made of the options.
+/// Creates the script's host from the options.
 pub(super) fn host(
     args: &Args,
     script: &Path,
@@ -164,8 +165,8 @@ pub(super) fn host(
     )))
 }
 
-/// Runs the script, ends whatever it started, and tells what came of it.
-fn follow(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> Result<Status> {
+/// Runs the script, ends everything that it started, and prints the result.
+fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> Result<Status> {
     let live = Live::watch(&host.run, args.json);
     let inventory = std::thread::spawn({
         let run = Arc::clone(&host.run);
@@ -174,38 +175,39 @@ fn follow(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> Resu
     let ended = script::run(host, main);
     program.signals.script_ended();
     let stopped = program.tasks.finish(async {
-        let stopped = host.services.end_all(GRACE).await;
+        let stopped = host.services.stop_all(GRACE).await;
         match args.resume {
             Some(_) => stopped.and(sweep(&host.run).await),
             None => stopped,
         }
     });
-    // Only now: a second signal until here kills what does not end.
-    program.signals.stand_down();
-    // Its own panic, if it had one, was printed; a run is worth having without a list of GPUs.
+    // Only now: until here, a second signal kills what has not ended.
+    program.signals.unguard();
+    // A panic of the inventory was printed already; the run is valid without a list of GPUs.
     let _ = inventory.join();
     live.close();
-    let unbegun = args.resume.is_none() && host.run.is_unbegun();
-    if let (true, Err(diagnostic)) = (unbegun, &ended)
+    let nothing_asked = args.resume.is_none() && host.run.not_started();
+    if let (true, Err(diagnostic)) = (nothing_asked, &ended)
         && diagnostic.fault.kind == Kind::Usage
     {
-        return leave_nothing(args, diagnostic, host, program);
+        return discard_run(args, diagnostic, host, program);
     }
     let status = conclude(args, ended, &live, host, program);
-    leave_page(&host.run, program);
+    write_page(&host.run, program);
     let status = status?;
     match stopped {
         Ok(()) => Ok(status),
         Err(fault) => {
             program
                 .terminal
-                .complain(&fault.while_doing("cannot end what was started"));
+                .print_fault(&fault.while_doing("cannot end what was started"));
             Ok(status.max(1))
         }
     }
 }
 
-/// What the run's earlier lives left; a daemon that hangs must not keep the run from its end.
+/// Ends leftovers of the run's earlier processes. The timeout keeps a hanging Docker daemon from blocking the
+/// run's end.
 async fn sweep(run: &Run) -> Result<()> {
     match tokio::time::timeout(SWEEP, orphans::sweep_all(run)).await {
         Ok(swept) => swept,
@@ -226,24 +228,24 @@ fn conclude(
         Err(diagnostic) => {
             let status = complain(program, &diagnostic);
             let interrupted = diagnostic.fault.kind == Kind::Interrupted;
-            let fault = described(&diagnostic);
+            let fault = fault_json(&diagnostic);
             let ended = host
                 .run
                 .end(if interrupted { "interrupted" } else { "failed" }, fault.clone());
-            // What ended the run is told already; a disk that is full may well be that.
+            // The cause was printed already, and a full disk may be the cause as well as this error.
             if let Err(fault) = &ended
                 && fault.message != diagnostic.fault.message
             {
-                program.terminal.complain(fault);
+                program.terminal.print_fault(fault);
             }
             if args.json {
                 let document = ended.unwrap_or_else(|_| host.run.document(Err(&fault)));
                 print_json(&document, program)?;
             }
             if interrupted && !args.json {
-                tell_so_far(&host.run, program);
+                print_partial_results(&host.run, program);
             }
-            go_on(args, host, interrupted, program);
+            print_resume_hint(args, host, interrupted, program);
             return Ok(status);
         }
     };
@@ -251,8 +253,8 @@ fn conclude(
         Ok(document) => document,
         Err(fault) => {
             if args.json {
-                let told = described(&Diagnostic::from(fault.clone()));
-                print_json(&host.run.document(Err(&told)), program)?;
+                let fault = fault_json(&Diagnostic::from(fault.clone()));
+                print_json(&host.run.document(Err(&fault)), program)?;
             }
             return Err(fault);
         }
@@ -269,48 +271,50 @@ fn conclude(
         }
     }
     if host.run.nothing_fits() {
-        program.terminal.say("nothing is known to fit");
+        program.terminal.print_error("nothing is known to fit");
         return Ok(1);
     }
     Ok(0)
 }
 
-/// Ends a run that was used wrongly before anything was asked: a folder of it would only be in the way.
-fn leave_nothing(args: &Args, diagnostic: &Diagnostic, host: &Host, program: &Program) -> Result<Status> {
+/// Handles a usage error before anything was measured: removes the useless folder.
+fn discard_run(args: &Args, diagnostic: &Diagnostic, host: &Host, program: &Program) -> Result<Status> {
     let status = complain(program, diagnostic);
     if args.json {
-        print_json(&host.run.document(Err(&described(diagnostic))), program)?;
+        print_json(&host.run.document(Err(&fault_json(diagnostic))), program)?;
     }
     if host.run.discard(args.out.is_none()) {
-        program.terminal.say("nothing was begun: the run's folder is removed");
+        program
+            .terminal
+            .print_error("nothing was begun: the run's folder is removed");
     }
     Ok(status)
 }
 
-/// Prints what an interrupted run knows. What cannot be drawn is in its folder.
-fn tell_so_far(run: &Run, program: &Program) {
+/// Prints the results so far of an interrupted run. What cannot be drawn is in its folder.
+fn print_partial_results(run: &Run, program: &Program) {
     let Some(folder) = run.folder().filter(|_| run.has_measured()) else {
         return;
     };
-    if show::so_far(folder, program).is_err() {
+    if show::print_partial(folder, program).is_err() {
         program
             .terminal
-            .say(&format!("what is known so far: profiler show {}", folder.display()));
+            .print_error(&format!("what is known so far: profiler show {}", folder.display()));
     }
 }
 
-/// Tells what ended the script. No line of it is to blame for an interruption.
+/// Prints the error that ended the script. An interruption is not the fault of any line.
 pub(super) fn complain(program: &Program, diagnostic: &Diagnostic) -> Status {
     let text = match diagnostic.fault.kind {
         Kind::Interrupted => Diagnostic::from(diagnostic.fault.clone()).render(program.terminal.error_colour),
         _ => diagnostic.render(program.terminal.error_colour),
     };
-    program.terminal.say(hide(&text).trim_end());
+    program.terminal.print_error(hide(&text).trim_end());
     diagnostic.fault.kind.exit_code()
 }
 
-/// The fault of the journal, `result.json` and `--json`.
-fn described(diagnostic: &Diagnostic) -> Value {
+/// The error as JSON, for the journal, `result.json` and `--json`.
+fn fault_json(diagnostic: &Diagnostic) -> Value {
     json!({
         "kind": diagnostic.fault.kind.name(),
         "message": diagnostic.fault.message,
@@ -324,53 +328,53 @@ fn print_json(value: &Value, program: &Program) -> Result<()> {
     program.terminal.print(&hide(&text))
 }
 
-/// The one document of a run that did not begin.
-fn print_stillborn(args: &Args, script: &Path, diagnostic: &Diagnostic, program: &Program) {
+/// Prints the JSON document of a run that did not start.
+fn print_not_started(args: &Args, script: &Path, diagnostic: &Diagnostic, program: &Program) {
     if args.json && !args.dry_run {
-        // The fault itself is told and decides the exit status.
+        // The error itself is printed elsewhere and decides the exit status.
         let _ = print_json(
-            &stillborn(&script.display().to_string(), &described(diagnostic)),
+            &failure_document(&script.display().to_string(), &fault_json(diagnostic)),
             program,
         );
     }
 }
 
-/// Tells how to go on with a run that did not come to its end, or that there is nothing to go on with.
-fn go_on(args: &Args, host: &Host, interrupted: bool, program: &Program) {
+/// Prints how to resume an unfinished run, or that there is nothing to resume.
+fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Program) {
     let Some(folder) = host.run.folder() else { return };
     let folder = folder.display();
     if !interrupted && !host.run.has_measured() {
-        program.terminal.say(&format!(
+        program.terminal.print_error(&format!(
             "nothing was measured; `{folder}` keeps the journal and the logs"
         ));
         return;
     }
-    // What the user allowed is not taken from the folder, which may be a stranger's.
+    // Permissions are not read from the folder, which may come from somebody else.
     let options = &args.options;
     let allowed = options.allow.iter().map(|word| format!(" --allow {word}"));
     let shared = options.shared_gpu.then(|| " --shared-gpu".to_owned());
     let most = options.max_operations.map(|most| format!(" --max-operations {most}"));
-    program.terminal.say(&format!(
+    program.terminal.print_error(&format!(
         "go on with it: profiler run {} --resume {folder}{}",
         host.settings.script.display(),
         allowed.chain(shared).chain(most).collect::<String>()
     ));
 }
 
-/// Writes the run's page. A run is worth having without one.
-fn leave_page(run: &Run, program: &Program) {
+/// Writes the run's page. Failure to do so does not fail the run.
+fn write_page(run: &Run, program: &Program) {
     let Some(folder) = run.folder() else { return };
-    // What is drawn of a run must not decide how it ended; the panic itself is printed where it happens.
-    let made = std::panic::catch_unwind(|| report::of_run(folder));
+    // A panic while drawing must not change how the run ended; it is printed where it happens.
+    let made = std::panic::catch_unwind(|| report::write_run_page(folder));
     match made.unwrap_or_else(|_| Err(Fault::internal("a fault of ours"))) {
-        Ok(page) => program.terminal.say(&format!("report: {}", page.display())),
+        Ok(page) => program.terminal.print_error(&format!("report: {}", page.display())),
         Err(fault) => program
             .terminal
-            .say(&format!("warning: the run has no report: {}", fault.message)),
+            .print_error(&format!("warning: the run has no report: {}", fault.message)),
     }
 }
 
-/// What the machine has, for the manifest. Asking the driver takes longer than the script may wait for.
+/// Records the machine's GPUs in the manifest. Runs in the background, as the driver may be slow.
 fn take_inventory(run: &Run) {
     let Ok(gpus) = telemetry::gpus() else { return };
     let driver = gpus.iter().find_map(|gpu| gpu.driver.clone());

@@ -1,4 +1,4 @@
-//! `profiler run --help`, and `profiler run SCRIPT --help`: what the script is for, and its own parameters.
+//! `profiler run --help` and `profiler run SCRIPT --help`: a script's purpose and parameters.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::script::params::{self, Declared};
 use crate::script::{self, Host, Main, Settings};
 
 /// The help of the command itself.
-pub(super) fn of_command(program: &Program) -> Result<Status> {
+pub(super) fn command_help(program: &Program) -> Result<Status> {
     let mut command = Arguments::command();
     command.build();
     let run = command
@@ -31,8 +31,8 @@ pub(super) fn of_command(program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// What a script says of itself, and its parameters.
-pub(super) fn of_script(path: &Path, main: &Main, program: &Program) -> Result<Status> {
+/// The help of a script: its description and its parameters.
+pub(super) fn script_parameters(path: &Path, main: &Main, program: &Program) -> Result<Status> {
     let settings = Settings {
         script: path.to_owned(),
         ..Settings::default()
@@ -71,7 +71,7 @@ fn parameters(declared: &[Declared]) -> String {
         .iter()
         .map(|one| format!("{}={}", one.name, one.default))
         .collect();
-    // A long default pushes only its own meaning to the right.
+    // A long default moves only its own description to the right.
     let width = left
         .iter()
         .map(String::len)

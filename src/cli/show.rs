@@ -1,4 +1,4 @@
-//! `profiler show`: tells what a run found, from its folder, whether it came to its end or not; or what a file of another tool holds.
+//! `profiler show`: prints the results of a run, finished or not, or the content of a file of another tool.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::compare::{ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
 use crate::report::{self, Extras, Page, SIMULATED, breakdown, stages, summarize};
-use crate::run::{Folder, Found, SCHEMA, hide};
+use crate::run::{Folder, RecordedRun, SCHEMA, hide};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -20,35 +20,36 @@ pub(super) struct Args {
     /// The folder of a run, or a file of another tool: tgi-profiler, LLM-sizer, vllm bench, TensorRT-LLM graph memory
     #[arg(value_name = "DIR|FILE")]
     path: std::path::PathBuf,
-    /// One JSON document, in bytes: of a run, what it gives with --json itself, and everything that it measured
+    /// One JSON document, in bytes; of a run: its own --json output, and everything that it measured
     #[arg(long)]
     json: bool,
-    /// A table as CSV, in bytes, milliseconds and tokens: points, loads, experiments, breakdowns, tables/NAME; without a name, the first
-    /// of these that the run has
+    /// A table as CSV, in bytes, milliseconds and tokens: points, loads, experiments, breakdowns, tables/NAME;
+    /// without a name, the first of these that the run has
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "json")]
     csv: Option<String>,
 }
 
-/// Prints what the folder or the file holds.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if args.path.is_file() {
         if args.csv.is_some() {
-            return Err(Fault::usage("`--csv` is of runs, and this is a file of another tool")
-                .hint("give the folder of a run, or use --json"));
+            return Err(
+                Fault::usage("`--csv` needs the folder of a run, and this is a file of another tool")
+                    .hint("give such a folder, or use --json"),
+            );
         }
-        foreign(&import::read(&args.path)?, args.json, program)?;
+        print_foreign(&import::read(&args.path)?, args.json, program)?;
         return Ok(0);
     }
     let folder = Folder::open(&args.path)?;
-    let found = Found::of(&folder)?;
+    let found = RecordedRun::from_folder(&folder)?;
     if let Some(name) = &args.csv {
         let mut missing = found.missing.clone();
         let sheets = export::sheets(&found, &folder, &mut missing);
-        // What is missing must not look like what was never there.
+        // Otherwise missing data would look as if it never existed.
         for note in &missing {
-            program.terminal.say(&format!("missing: {note}"));
+            program.terminal.print_error(&format!("missing: {note}"));
         }
-        let sheet = chosen(sheets, name)?;
+        let sheet = find_sheet(sheets, name)?;
         program.terminal.print(hide(&sheet.text).trim_end_matches('\n'))?;
         return Ok(0);
     }
@@ -63,8 +64,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// The table of that name; the first without one.
-fn chosen(sheets: Vec<Sheet>, name: &str) -> Result<Sheet> {
+/// The table of that name; the first one if the name is empty.
+fn find_sheet(sheets: Vec<Sheet>, name: &str) -> Result<Sheet> {
     let names: Vec<String> = sheets.iter().map(|sheet| format!("`{}`", sheet.name)).collect();
     let found = sheets.into_iter().find(|sheet| name.is_empty() || sheet.name == name);
     found.ok_or_else(|| match names.is_empty() {
@@ -77,27 +78,26 @@ fn chosen(sheets: Vec<Sheet>, name: &str) -> Result<Sheet> {
     })
 }
 
-/// Prints what a file of another tool holds.
-fn foreign(subject: &ComparisonInput, json: bool, program: &Program) -> Result<()> {
+fn print_foreign(input: &ComparisonInput, json: bool, program: &Program) -> Result<()> {
     if !json {
-        let text = report::subject(subject, Page::from(&program.terminal))?;
+        let text = report::comparison_input(input, Page::from(&program.terminal))?;
         return program.terminal.print(&hide(&text));
     }
-    let mut document = serde_json::to_value(subject).map_err(|error| Fault::internal(error.to_string()))?;
+    let mut document = serde_json::to_value(input).map_err(|error| Fault::internal(error.to_string()))?;
     document["schema"] = SCHEMA.into();
     program.terminal.print(&hide(&pretty(&document)?))
 }
 
-/// Prints what a finished run found, as it did itself.
-pub(super) fn again(found: &Found, json: bool, program: &Program) -> Result<()> {
+/// Prints the result of a finished run, as the run itself did.
+pub(super) fn print_finished(found: &RecordedRun, json: bool, program: &Program) -> Result<()> {
     match json {
         true => program.terminal.print(&hide(&pretty(&found.document())?)),
         false => print(found, None, program),
     }
 }
 
-/// Prints what a run found; with its folder, also its memory over time, and where its page is.
-fn print(found: &Found, folder: Option<&Folder>, program: &Program) -> Result<()> {
+/// Prints the results of a run; with its folder, also its memory over time and the path of its page.
+fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Result<()> {
     let page = Page::from(&program.terminal);
     let mut parts = vec![head(found)];
     if !found.missing.is_empty() {
@@ -105,12 +105,12 @@ fn print(found: &Found, folder: Option<&Folder>, program: &Program) -> Result<()
         parts.push(format!("missing in this folder\n{}", report::lines(texts, page)));
     }
     for boundary in found.boundaries.iter().filter(|boundary| !boundary.described.is_null()) {
-        let extras = Extras::of(boundary.report.as_ref(), found.manifest.simulated);
-        // One that cannot be drawn keeps nothing else from being told.
+        let extras = Extras::from_report(boundary.report.as_ref(), found.manifest.simulated);
+        // An unreadable boundary must not hide the rest.
         let drawn = boundary
             .rebuild()
             .and_then(|rebuilt| summarize(&rebuilt, &extras, page));
-        parts.push(drawn.unwrap_or_else(|fault| format!("this boundary cannot be told: {}", fault.message)));
+        parts.push(drawn.unwrap_or_else(|fault| format!("this boundary cannot be shown: {}", fault.message)));
     }
     for (name, value) in &found.breakdowns {
         let footprint: Footprint = serde_json::from_value(value.clone())
@@ -118,7 +118,7 @@ fn print(found: &Found, folder: Option<&Folder>, program: &Program) -> Result<()
         parts.push(breakdown(name, &footprint, found.manifest.simulated, page));
     }
     for (_, text) in &found.shown {
-        parts.push(report::own_words(text, found.manifest.simulated));
+        parts.push(report::script_text(text, found.manifest.simulated));
     }
     for (_, value) in &found.experiments {
         let experiment = serde_json::from_value(value.clone())
@@ -131,42 +131,42 @@ fn print(found: &Found, folder: Option<&Folder>, program: &Program) -> Result<()
         let lines = found.records.iter().map(|(name, value)| format!("  {name}: {value}"));
         parts.push(format!("recorded\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
-    if let Some(result) = found.result().filter(|result| !shown(found, result)) {
-        // Of a boundary that is drawn above, thousands of lines of JSON would tell the same otherwise, or something else.
+    if let Some(result) = found.result().filter(|result| !already_shown(found, result)) {
+        // The boundary is drawn above: no thousands of lines of JSON that repeat or contradict it.
         let drawn = result["frontier"].is_array() && found.boundaries.iter().any(|one| !one.points.is_empty());
         parts.push(match drawn {
             true => {
-                "result: it does not go with the points of the journal, which are drawn above; --json has it".to_owned()
+                "result: it does not match the points of the journal, which are drawn above; --json has it".to_owned()
             }
             false => format!("result: {}", pretty(result)?),
         });
     }
-    let warnings = report::alike(found.warnings(), &found.load_warnings());
+    let warnings = report::group_warnings(found.warnings(), &found.load_warnings());
     if !warnings.is_empty() {
-        let several = warnings.iter().any(|one| one.all.len() > 1);
+        let several = warnings.iter().any(|one| one.messages.len() > 1);
         let head = if several {
-            "warnings, those alike as one (--json has each)"
+            "warnings, similar ones grouped (--json has each)"
         } else {
             "warnings"
         };
         let lines = warnings.iter().map(|one| format!("  {}", one.sentence()));
         parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
-    parts.extend(folder.map(at_page));
-    program.terminal.tell(&hide(&parts.join("\n\n")))
+    parts.extend(folder.map(page_line));
+    program.terminal.print_wrapped(&hide(&parts.join("\n\n")))
 }
 
-/// Where the page of the run is, or how to make it.
-fn at_page(folder: &Folder) -> String {
+/// The path of the run's page, or how to make it.
+fn page_line(folder: &Folder) -> String {
     match page_of(folder) {
         Some(page) => format!("report: {}", page.display()),
         None => format!("report: none yet; profiler report {} makes it", folder.path().display()),
     }
 }
 
-/// The boundaries of a run that was interrupted, as far as they came; those that it reported are on the screen already.
-pub(super) fn so_far(folder: &Path, program: &Program) -> Result<()> {
-    let found = Found::read(folder)?;
+/// Prints the boundaries of an interrupted run, except those that were reported already.
+pub(super) fn print_partial(folder: &Path, program: &Program) -> Result<()> {
+    let found = RecordedRun::read(folder)?;
     let page = Page::from(&program.terminal);
     let open = found
         .boundaries
@@ -174,17 +174,17 @@ pub(super) fn so_far(folder: &Path, program: &Program) -> Result<()> {
         .filter(|boundary| !boundary.described.is_null() && !boundary.points.is_empty() && boundary.report.is_none());
     let mut parts = Vec::new();
     for boundary in open {
-        let extras = Extras::of(None, found.manifest.simulated);
+        let extras = Extras::from_report(None, found.manifest.simulated);
         parts.push(summarize(&boundary.rebuild()?, &extras, page)?);
     }
     if parts.is_empty() {
         return Ok(());
     }
     parts.insert(0, "interrupted; what is known so far".to_owned());
-    program.terminal.tell(&hide(&parts.join("\n\n")))
+    program.terminal.print_wrapped(&hide(&parts.join("\n\n")))
 }
 
-fn head(found: &Found) -> String {
+fn head(found: &RecordedRun) -> String {
     let manifest = &found.manifest;
     let mut lines = vec![format!("run {} of {}", manifest.run, manifest.script.path)];
     lines.push(found.ended());
@@ -202,7 +202,7 @@ fn head(found: &Found) -> String {
             found.finished
         ));
     }
-    // What is shown below says so itself.
+    // Other sections carry the notice themselves.
     let drawn = [&found.breakdowns, &found.experiments]
         .iter()
         .any(|drawn| !drawn.is_empty());
@@ -212,8 +212,8 @@ fn head(found: &Found) -> String {
     lines.join("\n")
 }
 
-/// Whether a report, a breakdown, an experiment or a text of the script's own has shown its result already.
-fn shown(found: &Found, result: &Value) -> bool {
+/// Whether the result was shown as a report, breakdown, experiment or text of the script.
+fn already_shown(found: &RecordedRun, result: &Value) -> bool {
     let reports = found.boundaries.iter().filter_map(|boundary| boundary.report.as_ref());
     let drawn = found
         .breakdowns

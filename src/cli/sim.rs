@@ -1,4 +1,4 @@
-//! `profiler sim`: serves the simulated engine. The address goes to standard output, the engine's log to standard error.
+//! `profiler sim`: serves the simulated engine. Prints its address to stdout and the engine's log to stderr.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::fault::{Fault, Result};
 use crate::report::Terminal;
 use crate::sim::{LogSink, Misbehave, Options, Sim, SimHandle, Spec, State, Victim};
 
-/// What a server that was asked to stop may still do.
+/// Time for running requests after a request to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Arguments. Those that an engine has too mean the same.
@@ -38,7 +38,7 @@ pub(super) struct Args {
     /// Share of the device that the engine may use
     #[arg(long, value_name = "SHARE")]
     gpu_memory_utilization: Option<f64>,
-    /// Sequences at once
+    /// Maximum concurrent sequences
     #[arg(long, value_name = "N")]
     max_num_seqs: Option<u64>,
     /// Prompt tokens in one step
@@ -53,7 +53,7 @@ pub(super) struct Args {
     /// Tokens drafted by n-gram speculation
     #[arg(long, value_name = "N")]
     num_speculative_tokens: Option<u64>,
-    /// Requests at once above which nothing is drafted (TensorRT-LLM)
+    /// Concurrent requests above which nothing is drafted (TensorRT-LLM)
     #[arg(long, value_name = "N")]
     speculation_max_concurrency: Option<u64>,
     /// GPUs that share each layer
@@ -62,10 +62,10 @@ pub(super) struct Args {
     /// Context over all slots (llama.cpp)
     #[arg(long, value_name = "TOKENS")]
     ctx_size: Option<u64>,
-    /// Requests beyond so many are answered with 429 (TGI)
+    /// Maximum concurrent requests; further ones get status 429 (TGI)
     #[arg(long, value_name = "N")]
     max_concurrent_requests: Option<u64>,
-    /// Bytes that the device seems to have
+    /// Bytes of device memory to simulate
     #[arg(long, value_name = "BYTES")]
     memory_limit: Option<u64>,
     /// What dies when memory runs out while serving
@@ -74,19 +74,21 @@ pub(super) struct Args {
     /// Clip output beyond the length limit instead of refusing it (vLLM 0.33)
     #[arg(long)]
     clip_output: bool,
-    /// vLLM, SGLang, TensorRT-LLM: every prompt is read anew
+    /// No prefix cache (vLLM, SGLang, TensorRT-LLM)
     #[arg(long)]
     no_prefix_cache: bool,
     /// Count text prompts with this tokenizer.json instead of by words
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
-    /// Seconds of real time per second of model time; 0: at once
+    /// Seconds of real time per second of model time; 0: no waiting
     #[arg(long, value_name = "FACTOR")]
     time_scale: Option<f64>,
-    /// Milliseconds that an idle engine waits for company before its first step
+    /// Milliseconds that an idle engine waits for more requests before its first step
     #[arg(long, value_name = "MS")]
     gather_ms: Option<u64>,
-    /// Misbehave: `die_mid_stream`, `hang`, `refuse_429`, `end_early`, `two_tokens`, `clip`, `starve`, `error_then_done`, `break_off`, `end_silently`, `busy_port`, `slow_start`, `ignore_sigterm`, `exit_code`; `after:N` lets so many requests of each start go well first, `every:N` spoils only every so-manieth
+    /// Misbehave: `die_mid_stream`, `hang`, `refuse_429`, `end_early`, `two_tokens`, `clip`, `starve`,
+    /// `error_then_done`, `break_off`, `end_silently`, `busy_port`, `slow_start`, `ignore_sigterm`,
+    /// `exit_code`. `after:N`: the first N requests of each start succeed; `every:N`: every Nth request fails
     #[arg(long, value_name = "KIND[:N]")]
     misbehave: Vec<String>,
 }
@@ -127,13 +129,13 @@ impl Args {
     }
 }
 
-/// Serves until it is asked to stop, or the simulated process ends: its exit status is then this one's.
+/// Serves until asked to stop, or until the simulated process ends; returns that process's exit status.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let spec = args.spec()?;
     let (profile, options) = spec.resolve()?;
-    let (stubborn, told) = (options.misbehave.ignore_sigterm, options.misbehave.exit_code);
+    let (stubborn, exit_code) = (options.misbehave.ignore_sigterm, options.misbehave.exit_code);
     let terminal = Terminal::detect();
-    let log: LogSink = Arc::new(move |line| terminal.say(line));
+    let log: LogSink = Arc::new(move |line| terminal.print_error(line));
     let address = SocketAddr::new(args.host, args.port);
     let handle = program
         .tasks
@@ -141,35 +143,35 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     program.terminal.print(&handle.url)?;
     let lengths = args.max_model_len.is_none() && args.misbehave.is_empty();
     let code = program.tasks.finish(async {
-        if !serves(&handle, program).await && lengths {
-            program
-                .terminal
-                .say("hint: a real engine would have ended so too; `--max-model-len -1` takes the longest that fits");
+        if !comes_up(&handle, program).await && lengths {
+            program.terminal.print_error(
+                "hint: a real engine would have ended like this too; `--max-model-len -1` takes the longest that fits",
+            );
         }
         until_end(&handle, program, stubborn).await
     });
-    if told.is_some() {
-        // A status that was asked for is told whatever ended the process.
-        program.signals.disregard();
+    if exit_code.is_some() {
+        // A requested exit status applies whatever ended the process.
+        program.signals.clear();
     }
     u8::try_from(code).map_err(|_| Fault::usage(format!("exit status {code} is not in 0 to 255")))
 }
 
-/// False once it has ended instead of coming up.
-async fn serves(handle: &SimHandle, program: &Program) -> bool {
-    let asked = program.tasks.token();
+/// Waits until the engine is up; false if it ended instead.
+async fn comes_up(handle: &SimHandle, program: &Program) -> bool {
+    let stop = program.tasks.token();
     tokio::select! {
-        state = handle.settled() => !matches!(state, State::Exited(_)),
-        () = asked.cancelled() => true,
+        state = handle.wait_started() => !matches!(state, State::Exited(_)),
+        () = stop.cancelled() => true,
     }
 }
 
 async fn until_end(handle: &SimHandle, program: &Program, stubborn: bool) -> i32 {
-    let asked = program.tasks.token();
+    let stop = program.tasks.token();
     tokio::select! {
-        exit = handle.exited() => exit.code,
-        () = asked.cancelled() => {
-            if stubborn { handle.exited().await.code } else { handle.stop(GRACE).await.code }
+        exit = handle.wait_exited() => exit.code,
+        () = stop.cancelled() => {
+            if stubborn { handle.wait_exited().await.code } else { handle.stop(GRACE).await.code }
         }
     }
 }

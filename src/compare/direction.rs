@@ -1,26 +1,27 @@
-//! Which way a figure is better: the one place that knows it, for every name that runs and files of other tools give.
+//! Which direction of a metric is better: the only place that knows this, for the metrics of runs and of other
+//! tools.
 //!
-//! A name without an entry is somebody's own: nothing is said of it unless a threshold names its side.
+//! A name that is not listed belongs to a script's author: no direction is assumed.
 
 use serde::Serialize;
 
 use super::Unit;
 use crate::memory::Component;
 
-/// Which way a figure is better.
+/// Which direction of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// The more the better: throughput, room, what fits.
+    /// Higher is better: throughput, capacity, what fits.
     More,
-    /// The less the better: latency, memory that is spent, failures.
+    /// Lower is better: latency, memory used, failures.
     Less,
-    /// Neither: what was asked, how long it was looked, and what is gain and cost at once.
+    /// Neither: settings, the length of a measurement, and trade-offs.
     Neutral,
 }
 
-/// What was done in a time, what fits, and the room for it.
-const MORE: &[&str] = &[
+/// Throughput, what fits, and capacity.
+const HIGHER: &[&str] = &[
     "request_throughput",
     "request_goodput",
     "output_throughput",
@@ -36,8 +37,8 @@ const MORE: &[&str] = &[
     "newly fitting",
 ];
 
-/// What is lost, waited for, or spent on each engine whatever it serves.
-const LESS: &[&str] = &[
+/// Losses, waiting, and costs of each engine whatever it serves.
+const LOWER: &[&str] = &[
     "failed",
     "cut_off",
     "preemptions",
@@ -84,7 +85,7 @@ const LESS: &[&str] = &[
 ];
 
 const NEUTRAL: &[&str] = &[
-    // How much was asked and looked at, and what follows from it at a given throughput.
+    // Settings, the extent of a measurement, and what follows from them at a given throughput.
     "issued",
     "completed",
     "duration",
@@ -102,29 +103,29 @@ const NEUTRAL: &[&str] = &[
     "succeeded",
     "not_succeeded",
     "additional_cuda_graphs",
-    // What was there before.
+    // The state before the measurement.
     "allocated_before",
     "max_allocated_before",
     "reserved_before",
     "baseline",
     "baseline_memory",
     "total_memory",
-    // A pool of KV cache is room and cost at once, and what is used of it follows what was asked.
+    // A KV pool is both capacity and cost, and its use follows the load.
     "kv_cache",
     "kv_cache_pool",
     "kv_cache_used",
     "peak_kv_usage",
     "mean_kv_usage",
-    // A card that does more draws more.
+    // A GPU that does more draws more power.
     "power_mean",
     "power_max",
     "temperature_mean",
     "temperature_max",
 ];
 
-/// Names of which only the beginning is known. What spreads is no figure of its own, the safest point may move along the boundary, and how many drafts there were says
-/// nothing of their worth.
-const BEGINNINGS: [(&str, Direction); 9] = [
+/// Prefixes of names. A standard deviation is no result of its own, the safe point may move along the boundary,
+/// and the number of drafts says nothing about their quality.
+const PREFIXES: [(&str, Direction); 9] = [
     ("std_", Direction::Neutral),
     ("safe ", Direction::Neutral),
     ("recommended ", Direction::More),
@@ -137,10 +138,10 @@ const BEGINNINGS: [(&str, Direction); 9] = [
 ];
 
 impl Direction {
-    /// Which way the figure of that name is better; none where nobody said.
+    /// The better direction of a metric; `None` if unknown.
     #[must_use]
-    pub fn of(name: &str, unit: Unit) -> Option<Self> {
-        for (names, direction) in [(MORE, Self::More), (LESS, Self::Less), (NEUTRAL, Self::Neutral)] {
+    pub fn of_metric(name: &str, unit: Unit) -> Option<Self> {
+        for (names, direction) in [(HIGHER, Self::More), (LOWER, Self::Less), (NEUTRAL, Self::Neutral)] {
             if names.contains(&name) {
                 return Some(direction);
             }
@@ -148,8 +149,8 @@ impl Direction {
         if let Some(component) = Component::ALL.into_iter().find(|component| component.name() == name) {
             return Some(of_component(component, unit));
         }
-        let begun = BEGINNINGS.iter().find(|(beginning, _)| name.starts_with(beginning));
-        begun
+        let prefixed = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix));
+        prefixed
             .map(|(_, direction)| *direction)
             .or_else(|| (unit == Unit::Milliseconds && name.ends_with("_ms")).then_some(Self::Less))
     }
@@ -157,7 +158,7 @@ impl Direction {
 
 fn of_component(component: Component, unit: Unit) -> Direction {
     match component {
-        // How many graphs there are is a choice.
+        // The number of graphs is a setting.
         Component::CudaGraphs if unit == Unit::Count => Direction::Neutral,
         Component::Weights
         | Component::Activations
@@ -174,18 +175,18 @@ mod tests {
 
     use super::*;
     use crate::compare::{ComparisonInput, from_run, import};
-    use crate::run::Found;
+    use crate::run::RecordedRun;
 
     #[track_caller]
-    fn known(subject: &ComparisonInput) -> usize {
+    fn check_directions(input: &ComparisonInput) -> usize {
         let mut seen = 0;
-        for figure in subject.cases.iter().flat_map(|case| &case.figures) {
+        for figure in input.cases.iter().flat_map(|case| &case.figures) {
             seen += 1;
             assert!(
-                Direction::of(&figure.name, figure.unit).is_some(),
+                Direction::of_metric(&figure.name, figure.unit).is_some(),
                 "nobody said which way `{}` of {} is better",
                 figure.name,
-                subject.title
+                input.title
             );
         }
         seen
@@ -198,54 +199,60 @@ mod tests {
     }
 
     #[test]
-    fn every_figure_of_a_file_of_another_tool_has_a_direction() {
+    fn every_metric_of_a_file_of_another_tool_has_a_direction() {
         let files = entries("tests/data/foreign").into_iter();
         let files = files.filter(|file| file.extension().is_some_and(|ending| ending != "md"));
-        let seen: usize = files.map(|file| known(&import::read(&file).unwrap())).sum();
+        let seen: usize = files.map(|file| check_directions(&import::read(&file).unwrap())).sum();
         assert!(seen > 100, "{seen} figures");
     }
 
     #[test]
-    fn every_figure_of_a_real_run_has_a_direction() {
+    fn every_metric_of_a_real_run_has_a_direction() {
         let runs = entries("tests/data/runs").into_iter();
-        let runs = runs.map(|run| ComparisonInput::of(&Found::read(&run).unwrap(), "a run").unwrap());
-        let seen: usize = runs.map(|run| known(&run)).sum();
+        let runs = runs.map(|run| ComparisonInput::from_run(&RecordedRun::read(&run).unwrap(), "a run").unwrap());
+        let seen: usize = runs.map(|run| check_directions(&run)).sum();
         assert!(seen > 20, "{seen} figures");
     }
 
     #[test]
-    fn every_figure_of_a_load_has_a_direction() {
+    fn every_metric_of_a_load_has_a_direction() {
         for (name, unit) in from_run::names() {
-            assert!(Direction::of(&name, unit).is_some(), "{name}");
+            assert!(Direction::of_metric(&name, unit).is_some(), "{name}");
         }
-        assert_eq!(Direction::of("p99_ttft_ms", Unit::Milliseconds), Some(Direction::Less));
         assert_eq!(
-            Direction::of("std_ttft_ms", Unit::Milliseconds),
+            Direction::of_metric("p99_ttft_ms", Unit::Milliseconds),
+            Some(Direction::Less)
+        );
+        assert_eq!(
+            Direction::of_metric("std_ttft_ms", Unit::Milliseconds),
             Some(Direction::Neutral)
         );
         for component in Component::ALL {
-            assert!(Direction::of(component.name(), Unit::Bytes).is_some(), "{component}");
+            assert!(
+                Direction::of_metric(component.name(), Unit::Bytes).is_some(),
+                "{component}"
+            );
         }
     }
 
-    /// Names that importers write out: what no fixture has is found in their source.
+    /// Importers spell out their metrics' names: this finds those that no fixture has.
     #[test]
-    fn every_figure_that_an_importer_names_has_a_direction() {
-        let written = regex::Regex::new(r#"figure\(\s*"([a-z_0-9]+)"[^;]*?Unit::(\w+)"#).unwrap();
+    fn every_metric_that_an_importer_names_has_a_direction() {
+        let written = regex::Regex::new(r#"metric\(\s*"([a-z_0-9]+)"[^;]*?Unit::(\w+)"#).unwrap();
         let mut seen = 0;
         for file in entries("src/compare/import") {
             let text = std::fs::read_to_string(file).unwrap();
             for found in written.captures_iter(&text) {
                 seen += 1;
-                assert!(Direction::of(&found[1], Unit::Bytes).is_some(), "{}", &found[1]);
+                assert!(Direction::of_metric(&found[1], Unit::Bytes).is_some(), "{}", &found[1]);
             }
         }
         assert!(seen > 30, "{seen} names");
     }
 
-    /// The same of what the standard library and the shipped scripts measure and conclude.
+    /// The same for the metrics of the standard library and the shipped scripts.
     #[test]
-    fn every_figure_of_a_shipped_experiment_has_a_direction() {
+    fn every_metric_of_a_shipped_experiment_has_a_direction() {
         let written = regex::Regex::new(r#"name: ["`]([a-z_0-9]+)[^"`]*["`], unit: "#).unwrap();
         let mut seen = 0;
         for file in ["stdlib", "stdlib/experiment", "scripts"].into_iter().flat_map(entries) {
@@ -255,7 +262,11 @@ mod tests {
             let shipped = text.lines().filter(|line| !line.trim_start().starts_with("///"));
             for found in shipped.flat_map(|line| written.captures_iter(line)) {
                 seen += 1;
-                assert!(Direction::of(&found[1], Unit::Milliseconds).is_some(), "{}", &found[1]);
+                assert!(
+                    Direction::of_metric(&found[1], Unit::Milliseconds).is_some(),
+                    "{}",
+                    &found[1]
+                );
             }
         }
         assert!(seen > 15, "{seen} names");
@@ -263,12 +274,15 @@ mod tests {
 
     #[test]
     fn no_name_has_two_directions() {
-        let all: Vec<&str> = [MORE, LESS, NEUTRAL].concat();
+        let all: Vec<&str> = [HIGHER, LOWER, NEUTRAL].concat();
         for (index, name) in all.iter().enumerate() {
             assert!(!all[..index].contains(name), "{name}");
         }
-        assert_eq!(Direction::of("cuda_graphs", Unit::Count), Some(Direction::Neutral));
-        assert_eq!(Direction::of("cuda_graphs", Unit::Bytes), Some(Direction::Less));
-        assert_eq!(Direction::of("colour", Unit::Count), None);
+        assert_eq!(
+            Direction::of_metric("cuda_graphs", Unit::Count),
+            Some(Direction::Neutral)
+        );
+        assert_eq!(Direction::of_metric("cuda_graphs", Unit::Bytes), Some(Direction::Less));
+        assert_eq!(Direction::of_metric("colour", Unit::Count), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A run of ours in the form in which everything is compared.
+//! Converts a run into a [`ComparisonInput`].
 
 use serde_json::Value;
 
@@ -7,13 +7,13 @@ use super::input::{Case, Unit};
 use super::setup::setup;
 use crate::experiment::Experiment;
 use crate::fault::{Fault, Kind, Result};
-use crate::load::figures::Spread;
+use crate::load::stats::Spread;
 use crate::memory::Footprint;
 use crate::memory::compare::{Facts, implausible};
-use crate::run::{Found, FoundBoundary};
+use crate::run::{RecordedBoundary, RecordedRun};
 
-/// The figures of a load that stand alone.
-const FIGURES: [(&str, Unit); 9] = [
+/// Top-level metrics of a load.
+const METRICS: [(&str, Unit); 9] = [
     ("request_throughput", Unit::RequestsPerSecond),
     ("output_throughput", Unit::TokensPerSecond),
     ("total_token_throughput", Unit::TokensPerSecond),
@@ -25,8 +25,8 @@ const FIGURES: [(&str, Unit); 9] = [
     ("duration", Unit::Seconds),
 ];
 
-/// Those that stand within others, by the name they get.
-const WITHIN: [(&str, &str, Unit); 2] = [
+/// Nested metrics of a load: name, JSON pointer, unit.
+const NESTED_METRICS: [(&str, &str, Unit); 2] = [
     ("peak_memory", "/memory/peak", Unit::Bytes),
     (
         "request_goodput",
@@ -35,24 +35,24 @@ const WITHIN: [(&str, &str, Unit); 2] = [
     ),
 ];
 
-/// Those that are summaries of a sample, and the figures of a summary. Together they make the names that vLLM's bench gives them.
+/// Samples and their statistics; `STATISTIC_SAMPLE` is the name in vLLM's bench.
 const SAMPLES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
-const SUMMARY: [&str; 7] = ["mean", "median", "std", "p90", "p95", "p99", "p99_9"];
+const STATISTICS: [&str; 7] = ["mean", "median", "std", "p90", "p95", "p99", "p99_9"];
 
 impl ComparisonInput {
-    /// What a run found; `title` is its folder as the user named it.
+    /// Converts a run; `title` is its folder as the user named it.
     ///
     /// # Errors
     ///
-    /// A breakdown in its journal that cannot be read.
-    pub fn of(found: &Found, title: &str) -> Result<Self> {
+    /// A breakdown or experiment in its journal that cannot be read.
+    pub fn from_run(found: &RecordedRun, title: &str) -> Result<Self> {
         let engines = &found.manifest.engines;
         let facts = facts(engines);
         let mut cases = Vec::new();
         for (name, value) in &found.breakdowns {
             let footprint: Footprint = serde_json::from_value(value.clone())
                 .map_err(|error| Fault::new(Kind::Io, format!("a breakdown of `{title}` cannot be read: {error}")))?;
-            let mut case = Case::named(name);
+            let mut case = Case::new(name);
             case.facts = Facts {
                 tensor_parallel: facts
                     .tensor_parallel
@@ -69,7 +69,7 @@ impl ComparisonInput {
             cases.extend(settings(&experiment));
         }
         cases.extend(loads(&found.loads));
-        let drawn = |boundary: &&FoundBoundary| !boundary.described.is_null();
+        let drawn = |boundary: &&RecordedBoundary| !boundary.described.is_null();
         let mut notes = found.missing.clone();
         notes.extend_from_slice(found.warnings());
         if found.boundaries.iter().filter(drawn).count() > 1 {
@@ -86,7 +86,7 @@ impl ComparisonInput {
             format: "run",
             holds: "what a run of profiler found",
             unfinished: (!found.done()).then(|| found.ended()),
-            model: told(engines, &["/info/model", "/options/model"]),
+            model: agreed_value(engines, &["/info/model", "/options/model"]),
             engine: engine(engines),
             simulated: found.manifest.simulated,
             setup: setup(&found.manifest),
@@ -97,10 +97,10 @@ impl ComparisonInput {
     }
 }
 
-/// What all engines of the run agree on.
+/// Facts on which all engines of the run agree.
 fn facts(engines: &[Value]) -> Facts {
-    let text = |pointers: &[&str]| told(engines, pointers).filter(|text| text != "auto");
-    let count = |pointers: &[&str]| told(engines, pointers).and_then(|text| text.parse().ok());
+    let text = |pointers: &[&str]| agreed_value(engines, pointers).filter(|text| text != "auto");
+    let count = |pointers: &[&str]| agreed_value(engines, pointers).and_then(|text| text.parse().ok());
     Facts {
         weight_dtype: text(&["/options/dtype", "/facts/dtype"]),
         quantization: text(&["/options/quantization"]),
@@ -117,35 +117,35 @@ fn facts(engines: &[Value]) -> Facts {
 }
 
 fn engine(engines: &[Value]) -> Option<String> {
-    let name = told(engines, &["/info/engine"])?;
-    Some(match told(engines, &["/info/version"]) {
+    let name = agreed_value(engines, &["/info/engine"])?;
+    Some(match agreed_value(engines, &["/info/version"]) {
         Some(version) => format!("{name} {version}"),
         None => name,
     })
 }
 
-/// What the engines say at the first of these places where any says something; nothing where they contradict each other.
-fn told(engines: &[Value], pointers: &[&str]) -> Option<String> {
+/// The value at the first pointer where any engine has one; `None` if the engines disagree.
+fn agreed_value(engines: &[Value], pointers: &[&str]) -> Option<String> {
     let text = |value: &Value| match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
     };
     pointers.iter().find_map(|pointer| {
-        let mut said = engines
+        let mut values = engines
             .iter()
             .filter_map(|engine| engine.pointer(pointer).and_then(text));
-        let first = said.next()?;
-        said.all(|other| other == first).then_some(first)
+        let first = values.next()?;
+        values.all(|other| other == first).then_some(first)
     })
 }
 
-/// A case for each setting, with the means of its starts, and one for the figures that follow, named as other tools name theirs.
+/// One case per setting with the means of its starts, and one for the experiment's further results.
 fn settings(experiment: &Experiment) -> Vec<Case> {
     let settings = experiment.measured.settings.iter().enumerate();
     let mut cases: Vec<Case> = settings
         .map(|(index, setting)| {
-            let mut case = Case::named(&setting.name);
+            let mut case = Case::new(&setting.name);
             for one in &experiment.comparisons {
                 let metric = experiment
                     .measured
@@ -153,32 +153,33 @@ fn settings(experiment: &Experiment) -> Vec<Case> {
                     .iter()
                     .find(|metric| metric.name == one.name);
                 let rounded = metric.map_or(0.0, |metric| metric.resolution);
-                let interval =
-                    Spread::of(one.values[index].iter().map(|value| Some(*value))).and_then(|spread| spread.ci);
+                let interval = Spread::from_values(one.values[index].iter().map(|value| Some(*value)))
+                    .and_then(|spread| spread.ci);
                 let interval = interval.map(|[low, high]| [low - rounded, high + rounded]);
-                case.within(&one.name, one.means[index], one.unit, interval);
+                case.metric_with_interval(&one.name, one.means[index], one.unit, interval);
             }
             case
         })
         .collect();
     if !experiment.further.is_empty() {
-        let mut case = Case::named("summary");
+        let mut case = Case::new("summary");
         for one in &experiment.further {
-            case.figure(&one.name, one.value, one.unit);
+            case.metric(&one.name, one.value, one.unit);
         }
         cases.push(case);
     }
     cases
 }
 
-/// A case for each kind of load. Loads that differ in their seed alone are repeats: their means count, each with the interval of what they differ by.
+/// One case per load. Loads that differ only in their seed are repeats: the case has their means, with
+/// intervals.
 fn loads(loads: &[(Value, Value)]) -> Vec<Case> {
     let mut kinds: Vec<(Value, Vec<Case>)> = Vec::new();
     for (args, answer) in loads {
         let case = load(args, answer);
         let mut args = args.clone();
         args["load"]["seed"] = Value::Null;
-        match kinds.iter_mut().find(|(known, _)| *known == args) {
+        match kinds.iter_mut().find(|(statistic, _)| *statistic == args) {
             Some((_, cases)) => cases.push(case),
             None => kinds.push((args, vec![case])),
         }
@@ -198,24 +199,24 @@ fn loads(loads: &[(Value, Value)]) -> Vec<Case> {
     cases
 }
 
-/// The means of what all of these have.
+/// The means of the metrics that all repeats have.
 fn mean(mut repeats: Vec<Case>) -> Case {
     if repeats.len() < 2 {
         return repeats.pop().unwrap_or_default();
     }
-    let mut mean = Case::named(&repeats[0].name);
+    let mut mean = Case::new(&repeats[0].name);
     for figure in &repeats[0].figures {
         let same = |case: &Case| Some(case.figures.iter().find(|other| other.name == figure.name)?.value);
-        if let Some(spread) = Spread::of(repeats.iter().map(same)) {
-            mean.within(&figure.name, Some(spread.mean), figure.unit, spread.ci);
+        if let Some(spread) = Spread::from_values(repeats.iter().map(same)) {
+            mean.metric_with_interval(&figure.name, Some(spread.mean), figure.unit, spread.ci);
         }
     }
     mean
 }
 
-/// A load as a case: what was asked is its name, and its figures have the names that vLLM's bench gives them.
+/// One load as a case: named by its settings, with the metric names of vLLM's bench.
 pub(super) fn load(args: &Value, answer: &Value) -> Case {
-    let asked = |key: &str| Some(&args["load"][key]).filter(|value| value.is_number());
+    let setting = |key: &str| Some(&args["load"][key]).filter(|value| value.is_number());
     let parts = [
         ("concurrency", "concurrency"),
         ("rate", "request_rate"),
@@ -224,27 +225,27 @@ pub(super) fn load(args: &Value, answer: &Value) -> Case {
     ];
     let parts = parts
         .iter()
-        .filter_map(|(key, name)| Some(format!("{name}={}", asked(key)?)));
-    let mut case = Case::named(parts.collect::<Vec<_>>().join(" "));
+        .filter_map(|(key, name)| Some(format!("{name}={}", setting(key)?)));
+    let mut case = Case::new(parts.collect::<Vec<_>>().join(" "));
     if case.name.is_empty() {
         case.name = "load".to_owned();
     }
-    // What several loads of one call differ by.
+    // The interval between several repeats of one call.
     let between = |pointer: &str| interval(answer.pointer(&format!("/repeats{pointer}/ci")));
-    for (name, unit) in FIGURES {
-        case.within(name, answer[name].as_f64(), unit, between(&format!("/{name}")));
+    for (name, unit) in METRICS {
+        case.metric_with_interval(name, answer[name].as_f64(), unit, between(&format!("/{name}")));
     }
-    for (name, pointer, unit) in WITHIN {
-        case.figure(name, answer.pointer(pointer).and_then(Value::as_f64), unit);
+    for (name, pointer, unit) in NESTED_METRICS {
+        case.metric(name, answer.pointer(pointer).and_then(Value::as_f64), unit);
     }
     for sample in SAMPLES {
-        for figure in SUMMARY {
+        for figure in STATISTICS {
             let name = format!("{figure}_{sample}");
-            // The median of a sample lies where its 50th percentile does.
-            let known = if figure == "median" { "p50" } else { figure };
-            let within = || interval(answer[sample].pointer(&format!("/ci/{known}")));
+            // The median's interval is that of the 50th percentile.
+            let statistic = if figure == "median" { "p50" } else { figure };
+            let within = || interval(answer[sample].pointer(&format!("/ci/{statistic}")));
             let interval = between(&format!("/{sample}/{figure}")).or_else(within);
-            case.within(&name, answer[sample][figure].as_f64(), Unit::Milliseconds, interval);
+            case.metric_with_interval(&name, answer[sample][figure].as_f64(), Unit::Milliseconds, interval);
         }
     }
     case
@@ -258,10 +259,10 @@ fn interval(value: Option<&Value>) -> Option<[f64; 2]> {
 /// The names that a load's figures may have.
 #[cfg(test)]
 pub(super) fn names() -> Vec<(String, Unit)> {
-    let alone = FIGURES.iter().map(|(name, unit)| ((*name).to_owned(), *unit));
-    let within = WITHIN.iter().map(|(name, _, unit)| ((*name).to_owned(), *unit));
+    let alone = METRICS.iter().map(|(name, unit)| ((*name).to_owned(), *unit));
+    let within = NESTED_METRICS.iter().map(|(name, _, unit)| ((*name).to_owned(), *unit));
     let samples = SAMPLES.iter().flat_map(|sample| {
-        let figures = SUMMARY.iter();
+        let figures = STATISTICS.iter();
         figures.map(move |figure| (format!("{figure}_{sample}"), Unit::Milliseconds))
     });
     alone.chain(within).chain(samples).collect()

@@ -1,4 +1,4 @@
-//! What can be shown and compared: a run of ours, or a file that another tool left, in one form.
+//! The common form of everything that can be shown and compared: a run, or a file of another tool.
 
 use std::collections::BTreeMap;
 
@@ -6,97 +6,103 @@ use serde::{Serialize, Serializer};
 
 use crate::memory::Breakdown;
 use crate::memory::compare::{Facts, Implausible};
-use crate::run::FoundBoundary;
+use crate::run::RecordedBoundary;
 pub use crate::unit::Unit;
 
-/// One thing to show or to compare.
+/// A run or a file, to show or to compare.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ComparisonInput {
     /// The file or folder as the user named it.
     pub title: String,
-    /// What wrote it: `run`, or the name of a foreign format.
+    /// Its writer: `run`, or the name of another tool's format.
     pub format: &'static str,
     /// What such a thing holds, for people.
     pub holds: &'static str,
-    /// How it ended, of a run that did not come to its end.
+    /// How it ended, if it is a run that did not finish.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<String>,
     /// The model, as the source names it.
     pub model: Option<String>,
-    /// The engine and its version, as far as the source tells.
+    /// The engine and its version, if known.
     pub engine: Option<String>,
     /// Whether anything in it was simulated.
     pub simulated: bool,
-    /// What else is known of how it was made, by name: the GPU, the script, its parameters.
+    /// Other properties of the setup by name: the GPU, the script, its parameters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub setup: BTreeMap<String, String>,
-    /// The points that were tried, as a boundary that can be drawn.
-    #[serde(serialize_with = "described")]
-    pub boundary: Option<FoundBoundary>,
-    /// What was measured: one for each configuration, in the order of the source.
+    /// The tested points, as a boundary that can be drawn.
+    #[serde(serialize_with = "serialize_boundary")]
+    pub boundary: Option<RecordedBoundary>,
+    /// The measurements: one case per configuration, in the order of the source.
     pub cases: Vec<Case>,
-    /// What the reader must know about the figures: units that were decided, doubts, quirks of the source.
+    /// What readers must know about the numbers: decisions on units, doubts, quirks of the source.
     pub notes: Vec<String>,
 }
 
 impl ComparisonInput {
-    /// Whether it has no figure at all: no point with an answer, and nothing measured.
+    /// Whether it has no measurement at all.
     #[must_use]
-    pub fn empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         let points = self.boundary.as_ref().map_or(0, |boundary| boundary.points.len());
-        let bare = |case: &Case| case.breakdown.is_none() && case.figures.is_empty();
-        points == 0 && self.cases.iter().all(bare)
+        let is_empty = |case: &Case| case.breakdown.is_none() && case.figures.is_empty();
+        points == 0 && self.cases.iter().all(is_empty)
     }
 }
 
-/// What was measured of one configuration.
+/// The measurements of one configuration.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Case {
-    /// What it is called: its coordinates, or its name in the source. Equal names of two subjects are compared.
+    /// Its coordinates, or its name in the source. Cases with equal names are compared.
     pub name: String,
     /// Memory by component, of all devices together.
     pub breakdown: Option<Breakdown>,
-    /// Single figures, by name, in the order in which they are shown.
-    pub figures: Vec<Figure>,
-    /// What is known of the model and the setting: it explains differences.
+    /// Named metrics in display order.
+    pub figures: Vec<Metric>,
+    /// Facts about the model and the setup that explain differences.
     pub facts: Facts,
-    /// What cannot be as the source says.
+    /// Values that are impossible.
     pub implausible: Vec<Implausible>,
 }
 
-/// One named figure.
+/// One named metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
-    /// Its name: the source's own where it has one, without the unit unless that belongs to the name (`mean_ttft_ms`).
+pub struct Metric {
+    /// The source's own name if it has one, without the unit unless that belongs to the name (`mean_ttft_ms`).
     pub name: String,
-    /// Its value, in `unit`.
+    /// The value, in `unit`.
     pub value: f64,
     /// Its unit.
     pub unit: Unit,
-    /// Where it lies with 95 % confidence, low and high, in its unit; none where the source does not tell.
+    /// The 95 % confidence interval, low and high, in `unit`; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
 }
 
 impl Case {
-    /// A case of that name with nothing in it.
+    /// An empty case of that name.
     #[must_use]
-    pub fn named(name: impl Into<String>) -> Self {
+    pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             ..Self::default()
         }
     }
 
-    /// Adds a figure, where there is one.
-    pub(super) fn figure(&mut self, name: &str, value: Option<f64>, unit: Unit) {
-        self.within(name, value, unit, None);
+    /// Adds a metric, if it has a finite value.
+    pub(super) fn metric(&mut self, name: &str, value: Option<f64>, unit: Unit) {
+        self.metric_with_interval(name, value, unit, None);
     }
 
-    /// The same with the interval in which it lies.
-    pub(super) fn within(&mut self, name: &str, value: Option<f64>, unit: Unit, interval: Option<[f64; 2]>) {
+    /// The same with a confidence interval.
+    pub(super) fn metric_with_interval(
+        &mut self,
+        name: &str,
+        value: Option<f64>,
+        unit: Unit,
+        interval: Option<[f64; 2]>,
+    ) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
-            self.figures.push(Figure {
+            self.figures.push(Metric {
                 name: name.to_owned(),
                 value,
                 unit,
@@ -106,19 +112,19 @@ impl Case {
     }
 }
 
-/// A boundary in JSON: its axes, and its points with the answers as they were read.
-fn described<S: Serializer>(boundary: &Option<FoundBoundary>, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serializes a boundary: its axes, and its points with the answers as they were read.
+fn serialize_boundary<S: Serializer>(boundary: &Option<RecordedBoundary>, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Row<'a> {
         point: &'a crate::boundary::Point,
         answer: &'a serde_json::Value,
     }
     #[derive(Serialize)]
-    struct Described<'a> {
+    struct BoundaryJson<'a> {
         axes: &'a serde_json::Value,
         points: Vec<Row<'a>>,
     }
-    let described = boundary.as_ref().map(|boundary| Described {
+    let serialize_boundary = boundary.as_ref().map(|boundary| BoundaryJson {
         axes: &boundary.described["axes"],
         points: boundary
             .points
@@ -126,5 +132,5 @@ fn described<S: Serializer>(boundary: &Option<FoundBoundary>, serializer: S) -> 
             .map(|(point, answer)| Row { point, answer })
             .collect(),
     });
-    described.serialize(serializer)
+    serialize_boundary.serialize(serializer)
 }

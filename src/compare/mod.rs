@@ -1,6 +1,7 @@
-//! What can be compared: a run of ours or a file that another tool wrote, read into one form, [`ComparisonInput`].
+//! Reads runs, and files of other tools, into one form that can be compared: [`ComparisonInput`].
 //!
-//! [`import`] reads the files of other tools, [`export`] writes files that they read. `direction` says which way a metric is better.
+//! [`import`] reads the files of other tools, [`export`] writes files that they read. `direction` knows which
+//! direction of a metric is better.
 
 mod direction;
 pub mod export;
@@ -10,4 +11,4 @@ mod input;
 mod setup;
 
 pub use direction::Direction;
-pub use input::{Case, ComparisonInput, Figure, Unit};
+pub use input::{Case, ComparisonInput, Metric, Unit};

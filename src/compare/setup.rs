@@ -1,4 +1,4 @@
-//! What a run was made with, as texts by name: what two runs differ in is read off two of these.
+//! The setup of a run as texts by name, to find differences between runs.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::run::Manifest;
 
-/// Longer values of parameters are cut: they are told apart, not shown.
-const LONGEST: usize = 120;
+/// Longer parameter values are cut: they need to be distinguished, not read.
+const MAX_LENGTH: usize = 120;
 
-/// What is known of how a run was made. A parameter `input` is `parameter input`.
+/// The setup of a run. A parameter `input` is named `parameter input`.
 pub(super) fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
     let mut setup = BTreeMap::new();
     let mut add = |name: &str, text: String| {
@@ -32,7 +32,7 @@ pub(super) fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
     ] {
         add(
             name,
-            together(manifest.engines.iter().filter_map(|engine| engine.pointer(pointer))),
+            distinct(manifest.engines.iter().filter_map(|engine| engine.pointer(pointer))),
         );
     }
     if let Some(Value::Object(parameters)) = &manifest.parameters {
@@ -43,7 +43,7 @@ pub(super) fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
     setup
 }
 
-/// GPUs by their names: `2 x NVIDIA H200`.
+/// GPU names with counts: `2 x NVIDIA H200`.
 fn gpus(gpus: &[Value]) -> String {
     let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
     for name in gpus.iter().filter_map(|gpu| gpu["name"].as_str()) {
@@ -56,8 +56,8 @@ fn gpus(gpus: &[Value]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The different values of all engines.
-fn together<'a>(values: impl Iterator<Item = &'a Value>) -> String {
+/// The distinct values of all engines.
+fn distinct<'a>(values: impl Iterator<Item = &'a Value>) -> String {
     let mut texts: Vec<String> = values.filter(|value| !value.is_null()).map(text).collect();
     texts.sort_unstable();
     texts.dedup();
@@ -69,9 +69,9 @@ fn text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         value => value.to_string(),
     };
-    if text.chars().count() <= LONGEST {
+    if text.chars().count() <= MAX_LENGTH {
         return text;
     }
-    let cut: String = text.chars().take(LONGEST).collect();
+    let cut: String = text.chars().take(MAX_LENGTH).collect();
     format!("{cut}…")
 }

@@ -1,5 +1,5 @@
-//! What an adapter says of its engine. `script/adapter.rs` implements [`Adapter`] by calling the functions of a Rhai file;
-//! these are the shapes that those functions return, each an object map with just these keys.
+//! The adapter contract: the trait [`Adapter`] and the maps that an adapter's Rhai functions return.
+//! `script/adapter.rs` implements the trait by calling those functions. Unknown keys in the maps are errors.
 
 use std::collections::BTreeMap;
 
@@ -11,50 +11,53 @@ use crate::fault::Result;
 use crate::prompt::PromptForm;
 use crate::runtime::Launch;
 
-/// How one engine is launched, asked and read. Called on the script's thread only, outside the async runtime.
+/// How to launch one kind of engine, send it requests and read what it writes. Called only on the script's thread,
+/// outside the async runtime.
 pub trait Adapter: Send + Sync {
-    /// `vllm`, or the file's stem.
+    /// The engine's name: `vllm`, or the stem of the adapter's file.
     fn name(&self) -> &str;
 
-    /// Whether it ships with the program (its images may see the model cache and the token).
+    /// Whether the adapter ships with the program. Its images may then use the model cache and the Hugging Face token.
     fn shipped(&self) -> bool;
 
-    /// `launch(options)`: neutral options, with `limits` and `runtime` among them, as the engine's own launch.
+    /// `launch(options)`: turns neutral options, including `limits` and `runtime`, into the engine's launch
+    /// description.
     fn launch(&self, options: &Value) -> Result<Launch>;
 
-    /// `ready(engine)`: whether it can be asked now. `base_url` is where it listens, `options` what `launch` got.
+    /// `ready(engine)`: whether the engine accepts requests now. `options` are those that `launch` received.
     fn ready(&self, base_url: &str, options: &Value) -> Result<Readiness>;
 
-    /// `request(point)`: the request for exactly this input and output. `limits` are those of the start that serves it; none before a
-    /// start, and where the engine was attached to.
+    /// `request(point)`: the request with exactly this input and output length. `limits` are those of the running
+    /// start; `None` before a start and for an attached engine.
     fn request(&self, point: &Point, limits: Option<&Limits>) -> Result<RequestForm>;
 
-    /// `facts()`: what logs, metrics and information pages mean.
+    /// `facts()`: patterns for log lines, metrics and information pages.
     fn facts(&self) -> Result<Facts>;
 
-    /// `failures()`: what messages mean, first match first.
+    /// `failures()`: patterns for error messages. The first rule that matches wins.
     fn failures(&self) -> Result<Vec<FailureRule>>;
 
-    /// `flags(limits)`: what to paste into a production command line.
+    /// `flags(limits)`: command-line flags for production.
     fn flags(&self, limits: &Limits) -> Result<Vec<String>>;
 
-    /// `settings(options)`, which an adapter may leave out: what else the engine was given that a production command line needs for the same limits to
-    /// fit, such as number formats, its share of memory and the GPUs that share a layer.
+    /// `settings(options)`, optional: further flags that production needs for the same limits to fit, such as dtypes,
+    /// memory fraction and tensor parallelism.
     fn settings(&self, options: &Value) -> Result<Vec<String>>;
 }
 
-/// What `ready(engine)` says.
+/// Result of `ready(engine)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It can be asked.
+    /// The engine accepts requests.
     Ready,
-    /// It is still starting, or does not answer.
+    /// The engine is still starting or does not answer.
     NotYet,
-    /// It lives and will not become ready: what it said. Ollama survives a model that does not load.
+    /// The process is alive but will never be ready; the text is its reason. Ollama, for one, survives a failed model
+    /// load.
     Failed(String),
 }
 
-/// What one start of an engine can serve, in tokens.
+/// The lengths and concurrency that one start of an engine must serve. Lengths are in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -64,11 +67,11 @@ pub struct Limits {
     pub output: u64,
     /// Longest input and output together.
     pub total: u64,
-    /// Sequences at once.
+    /// Maximum concurrent sequences.
     pub concurrency: u64,
 }
 
-/// The wire protocols.
+/// Wire protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
@@ -88,119 +91,121 @@ pub enum Protocol {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestForm {
-    /// How the answer is read.
+    /// Decides how the response is decoded.
     pub protocol: Protocol,
     /// Path below the base URL.
     pub path: String,
-    /// `tokens`: the prompt is sent as ids; `text`: as text proven to re-encode to N.
+    /// `tokens`: send token ids. `text`: send text that encodes to exactly N tokens.
     pub prompt: PromptForm,
-    /// Everything but the prompt.
+    /// The JSON body without the prompt.
     pub body: Value,
 }
 
-/// What an engine's words mean.
+/// Patterns and names with which an adapter reads its engine's output.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Facts {
-    /// By fact (`kv_tokens`, `weights_bytes`, `kv_bytes`, `max_model_len`, `version`, …): regular expressions of log
-    /// lines, oldest wording last, first capture group the value. A unit follows the name: `kv_gib` is turned into bytes as `kv_bytes`.
-    /// Groups may have names: `value`, `unit` (`MiB`: then the fact's name bears none) and `device` (`CUDA0`).
+    /// Regular expressions for log lines, by fact (`kv_tokens`, `weights_bytes`, `max_model_len`, `version`, …), newest
+    /// wording first. The first capture group is the value. A unit suffix in the name is converted: `kv_gib` becomes
+    /// `kv_bytes`. Named groups: `value`, `unit` (such as `MiB`; the name then has no suffix) and `device` (`CUDA0`).
     pub log: BTreeMap<String, Vec<String>>,
-    /// What stands before a log line and tells the tensor-parallel rank that wrote it: regular expressions, first capture group the
-    /// number, from 0.
+    /// Regular expressions for the log prefix that names the tensor-parallel rank. The first capture group is the rank,
+    /// from 0.
     pub rank: Vec<String>,
-    /// By fact, as `log`: regular expressions of lines of the Prometheus page, for figures that stay as they are.
+    /// As `log`, but for lines of the Prometheus page whose values do not change while the engine runs.
     pub gauges: BTreeMap<String, Vec<String>>,
-    /// The Prometheus page.
+    /// Names on the metrics page.
     pub metrics: MetricRules,
-    /// By fact, fields of `engine.info()` among them: where the engine tells it, newest first; one place may stand alone.
-    /// The numbers of a map are added up.
+    /// Where the engine's HTTP API reports each fact, newest version first. A single rule may stand without a list. The
+    /// numbers of a JSON map are summed.
     #[serde(deserialize_with = "one_or_more")]
     pub info: BTreeMap<String, Vec<InfoRule>>,
-    /// By fact, what lies on the GPUs, the fact of the whole: where it is less, the rest lies on the host, and the engine serves another
-    /// configuration than asked.
+    /// By fact: the fact that holds the total. If the first is smaller than the total, the rest is on the host and the
+    /// engine runs a different configuration than requested.
     pub parts: BTreeMap<String, String>,
-    /// By which lines the phases of a start are known. Before the first of them, weights are loaded.
+    /// Log lines that begin a phase of the start. Before the first match the phase is `weights`.
     pub progress: Vec<ProgressRule>,
 }
 
-/// The line with which a phase of the start begins.
+/// A log line that begins a phase of the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgressRule {
-    /// A regular expression, searched in one log line.
+    /// A regular expression, searched in each log line.
     pub pattern: String,
-    /// What begins: `profiling`, `kv_cache`, `graph_capture`, `warm_up`, …
+    /// The phase: `profiling`, `kv_cache`, `graph_capture`, `warm_up`, …
     pub phase: String,
 }
 
-/// Names on the metrics page, newest wording first: the first that is there counts.
+/// Metric names, newest wording first; the first one present on the page is used.
 ///
-/// A name may say which labels its samples must have, `requests_total{reason="abort"}`, and several joined with ` + ` are added up.
+/// A name may require labels (`requests_total{reason="abort"}`). Names joined with ` + ` are summed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MetricRules {
-    /// `/metrics`; empty: the engine has none.
+    /// Path of the page, such as `/metrics`. Empty if the engine has none.
     pub path: String,
-    /// How the page is written.
+    /// Format of the page.
     pub format: MetricFormat,
-    /// Requests being served.
+    /// Running requests.
     pub running: Vec<String>,
-    /// Requests waiting.
+    /// Queued requests.
     pub waiting: Vec<String>,
-    /// KV cache in use, 0 to 1.
+    /// KV cache usage, 0 to 1.
     pub kv_usage: Vec<String>,
     /// Preemptions since the start.
     pub preemptions: Vec<String>,
-    /// Sequences that are thrown out of the KV cache at the moment, where the engine tells that instead of a count since the start.
+    /// Currently preempted sequences, for engines that do not count preemptions since the start.
     pub paused: Vec<String>,
-    /// What was looked up in the prefix cache since the start, in tokens or blocks.
+    /// Prefix cache lookups since the start, in tokens or blocks.
     pub prefix_queries: Vec<String>,
-    /// What of it was there, in the same unit.
+    /// Prefix cache hits since the start, in the same unit.
     pub prefix_hits: Vec<String>,
-    /// Tokens of prompts since the start.
+    /// Prompt tokens since the start.
     pub prompt_tokens: Vec<String>,
-    /// Tokens generated since the start.
+    /// Generated tokens since the start.
     pub generated_tokens: Vec<String>,
-    /// Requests that ended since the start, by how they did: `length`, `stop`, `abort`, …
+    /// Finished requests since the start, by finish reason: `length`, `stop`, `abort`, …
     pub finished: BTreeMap<String, Vec<String>>,
 }
 
-/// How a metrics page is written.
+/// Format of a metrics page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricFormat {
-    /// The Prometheus text format; rules give names of samples.
+    /// Prometheus text format; the rules are sample names.
     #[default]
     Prometheus,
-    /// JSON: a list of moments, oldest first, or one of them. Rules give JSON pointers into a moment; `/a of /b` is a share, `/a + /b` a sum.
+    /// JSON: one snapshot or a list of snapshots, oldest first. The rules are JSON pointers into a snapshot; `/a of /b`
+    /// is a ratio, `/a + /b` a sum.
     Json,
 }
 
-/// Where one fact is told. A unit follows its name as in `log`: a number as `weights_gib` is turned into bytes as `weights_bytes`.
+/// Where the engine's HTTP API reports a fact. A unit suffix in the fact's name is converted as in `log`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InfoRule {
     /// Path below the base URL.
     pub path: String,
-    /// JSON pointer into the answer. Where it leads to a map, its numbers are added up.
+    /// JSON pointer into the response. If it points to a map, its numbers are summed.
     pub pointer: String,
 }
 
-/// What a message means.
+/// Classifies an error message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailureRule {
-    /// A regular expression, searched in one log line, response body or stream error. A group `input` is the engine's count of the prompt.
+    /// A regular expression, searched in each log line, response body and stream error. A group named `input` is the
+    /// engine's count of the prompt's tokens.
     pub pattern: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Its cause: `cuda`, `host`, `allocator`, `memory`, `kv_cache`, `length_limit`, …
+    /// The cause: `cuda`, `host`, `allocator`, `memory`, `kv_cache`, `length_limit`, …
     pub cause: Option<String>,
-    /// Only before the engine was ready (`start`), only after (`request`), or both (`any`).
+    /// Whether the rule holds before the engine is ready (`start`), afterwards (`request`), or always (`any`).
     #[serde(default)]
     pub phase: RulePhase,
-    /// A regular expression of lines that take back what they and the lines before them say: the engine went on in another way.
+    /// A regular expression for lines that cancel earlier matches, because the engine recovered.
     #[serde(default)]
     pub unless: Option<String>,
 }
@@ -212,13 +217,12 @@ pub enum RulePhase {
     /// At any time.
     #[default]
     Any,
-    /// Before the engine was ready.
+    /// Before the engine is ready.
     Start,
-    /// After it was.
+    /// After the engine is ready.
     Request,
 }
 
-/// Places as a list, or one of them.
 fn one_or_more<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<BTreeMap<String, Vec<InfoRule>>, D::Error> {

@@ -1,33 +1,33 @@
-//! The figures of an allocation that failed on a GPU, as allocators report them. Pure.
+//! Parses failed GPU allocations from allocator messages.
 //!
-//! Read are PyTorch's message since 2.1 (`CUDA out of memory. Tried to allocate …`, the same for HIP), which five engines share, and ggml's
-//! `allocating … on device 0: cudaMalloc failed` and `failed to allocate CUDA0 buffer of size …`. Other messages tell no figures.
+//! Supported are PyTorch's `CUDA out of memory. Tried to allocate …` (since 2.1, also with HIP; used by five engines)
+//! and ggml's `allocating … on device 0: cudaMalloc failed` and `failed to allocate CUDA0 buffer of size …`.
 
 use serde::{Deserialize, Serialize};
 
-/// An allocation that failed, and how the GPU was filled then. Bytes; torch rounds to hundredths of its unit.
+/// A failed allocation and the GPU's memory at that moment, in bytes. PyTorch prints sizes with two decimals.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Allocation {
-    /// Index of the GPU among those that the engine sees.
+    /// Index of the GPU among the engine's visible devices.
     pub gpu: u64,
-    /// What was asked for.
+    /// Size of the failed allocation.
     pub tried: u64,
-    /// What the GPU has.
+    /// Capacity of the GPU.
     pub total: Option<u64>,
-    /// What was free.
+    /// Free memory.
     pub free: Option<u64>,
-    /// What the process had in use, its context included.
+    /// Memory in use by the process, including its CUDA context.
     pub process: Option<u64>,
-    /// What the allocator was allowed, where it was capped.
+    /// The allocator's limit, if one was set.
     pub allowed: Option<u64>,
-    /// What PyTorch had allocated.
+    /// Allocated by PyTorch.
     pub allocated: Option<u64>,
-    /// What PyTorch had reserved beyond that.
+    /// Reserved by PyTorch but unallocated.
     pub reserved: Option<u64>,
 }
 
-/// The failed allocations in these texts: of each GPU the last one.
+/// Failed allocations in these texts; the last one of each GPU.
 pub(super) fn allocations<'a>(texts: impl IntoIterator<Item = &'a String>) -> Vec<Allocation> {
     let mut found: Vec<Allocation> = Vec::new();
     for text in texts {
@@ -78,7 +78,7 @@ fn ggml(text: &str) -> Option<Allocation> {
     })
 }
 
-/// The whole number that a text begins with.
+/// Parses the integer at the start of a text.
 fn leading(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok()
@@ -95,7 +95,7 @@ fn before(text: &str, words: &str) -> Option<u64> {
     bytes(number, unit)
 }
 
-/// The size that a text begins with: `1.50 GiB`, `512 bytes`.
+/// Parses the size at the start of a text: `1.50 GiB`, `512 bytes`.
 fn size(text: &str) -> Option<u64> {
     let mut words = text.split_whitespace();
     bytes(words.next()?, words.next()?.trim_end_matches(['.', ',', ';']))
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn torch_tells_how_the_gpu_was_filled() {
+    fn torch_reports_the_memory_of_the_gpu() {
         let text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 768.00 MiB. GPU 1 has a total capacity of 2.00 GiB of \
                     which 512 bytes is free. Including non-PyTorch memory, this process has 1.50 GiB memory in use. 1.25 GiB allowed; Of the \
                     allocated memory 1.00 GiB is allocated by PyTorch, and 3.00 KiB is reserved by PyTorch but unallocated. If reserved";
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn ggml_tells_what_it_asked_for() {
+    fn ggml_reports_the_requested_size() {
         let log = [
             "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 30.50 MiB on device 2: cudaMalloc failed: out of memory",
             "alloc_tensor_range: failed to allocate CUDA2 buffer of size 31981568",
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn each_gpu_has_its_last_figures() {
+    fn each_gpu_has_its_last_failure() {
         let oom = |gpu: u64, tried: &str| {
             format!(
                 "HIP out of memory. Tried to allocate {tried}. GPU {gpu} has a total capacity of 1.00 GiB of which 0 bytes is free."
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_tell_nothing() {
+    fn other_messages_are_ignored() {
         for text in [
             "CUDA error: out of memory",
             "out of memory. Tried to allocate x",

@@ -1,53 +1,52 @@
-//! What a probe answers, as scripts, journal and reports see it.
+//! The result of a probe, as scripts, journal and reports see it.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Allocation, Metrics, Report};
+use super::{Allocation, BoundsReport, Metrics};
 use crate::boundary::{Moves, Point, Verdict};
 
-/// The answer to one probe.
+/// The result of one probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeAnswer {
-    /// The point that was asked.
+    /// The tested point.
     pub point: Point,
-    /// What became of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why, where it is not `ok`.
+    /// The cause, unless the verdict is `ok`.
     pub cause: Option<String>,
-    /// What it says of the boundary, by the option `overload`.
+    /// How the result moves the boundary, given the option `overload`.
     pub moves: Moves,
-    /// What shows it.
+    /// The evidence for the verdict.
     pub evidence: Evidence,
-    /// Tokens of the prompt as the engine counted them: the fewest of the requests.
+    /// Prompt tokens as counted by the engine; the minimum over the requests.
     pub input: Option<u64>,
-    /// Tokens generated as the engine counted them: the fewest of the requests.
+    /// Output tokens as counted by the engine; the minimum over the requests.
     pub output: Option<u64>,
-    /// Time to first token; of several requests, the median.
+    /// Time to first token, in ms; the median over the requests.
     pub ttft_ms: Option<f64>,
-    /// Time per output token after the first; of several requests, the median.
+    /// Time per output token after the first, in ms; the median over the requests.
     pub tpot_ms: Option<f64>,
-    /// Median gap between events that carry tokens, of all requests.
+    /// Inter-token latency, in ms; the median over the events of all requests that carry tokens.
     pub itl_ms: Option<f64>,
-    /// From sending to the last token; of several requests, the median.
+    /// End-to-end latency, in ms; the median over the requests.
     pub e2el_ms: Option<f64>,
-    /// Most memory in use while it ran, bytes, all devices of the engine together.
+    /// Peak memory during the probe, in bytes, summed over the engine's devices.
     pub peak: Option<u64>,
-    /// Memory while it ran: seconds since the probe began, and bytes in use. Thinned to a few hundred, with the peak kept.
+    /// Memory during the probe: seconds since it began, and bytes. Reduced to a few hundred rows that keep the peak.
     pub series: Vec<(f64, u64)>,
-    /// Whether the engine had to be started for it.
+    /// Whether the engine had to be started.
     pub started: bool,
-    /// Starts that were tried for it, those that failed included.
+    /// Start attempts, including failed ones.
     pub starts: u64,
-    /// Seconds that it took, starts included.
+    /// Duration in seconds, including starts.
     pub seconds: f64,
-    /// GPUs that the engine holds all the while.
+    /// Number of GPUs that the engine holds.
     pub gpus: u64,
-    /// What the engine itself reports of its bounds; none while it has told nothing.
-    pub report: Option<Report>,
+    /// The engine's own bounds, if it has reported any.
+    pub report: Option<BoundsReport>,
 }
 
 impl ProbeAnswer {
-    /// An answer that says nothing yet.
     pub(super) fn empty(point: &Point) -> Self {
         Self {
             point: point.clone(),
@@ -72,41 +71,42 @@ impl ProbeAnswer {
     }
 }
 
-/// What shows that a verdict is right.
+/// The evidence for a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
-    /// For people: one sentence.
+    /// One sentence for the user.
     pub message: Option<String>,
-    /// The log lines that say so, or the end of the log.
+    /// The decisive log lines, or the end of the log.
     pub log: Vec<String>,
-    /// How far the engine was when it failed: `weights`, `profiling`, `kv_cache`, `graph_capture`, `warm_up` of a start, by its last line
-    /// that tells; `request` once it was ready.
+    /// The phase of the failure: `weights`, `profiling`, `kv_cache`, `graph_capture` or `warm_up` during a start,
+    /// `request` after it.
     pub phase: Option<String>,
-    /// Where an allocation on a GPU failed, and its allocator gave figures: the last one of each GPU.
+    /// Failed GPU allocations with the allocator's numbers; the last one of each GPU.
     pub allocations: Vec<Allocation>,
-    /// Whether the engine served again after requests failed, without a start; looked at where they failed for more than their size.
+    /// Whether the engine still serves after failed requests, without a restart. Checked if the failure may have
+    /// damaged it.
     pub survived: Option<bool>,
-    /// Exit status of the engine, where it died.
+    /// The engine's exit status, if it exited.
     pub exit_code: Option<i64>,
-    /// Whether the kernel killed it for its memory.
+    /// Whether the kernel's OOM killer ended the engine.
     pub oom_killed: Option<bool>,
-    /// HTTP status of a refusal.
+    /// HTTP status of a rejected request.
     pub http_status: Option<u16>,
-    /// Memory in use when it was over, bytes.
+    /// Memory in use after the probe, in bytes.
     pub memory: Option<u64>,
-    /// Why the generation ended, in the engine's words.
+    /// The engine's finish reason.
     pub finish: Option<String>,
-    /// Tokens that the engine produced beyond the output asked.
+    /// Output tokens beyond the requested number.
     pub excess: Option<u64>,
-    /// Requests that ended as they should.
+    /// Completed requests.
     pub completed: u64,
-    /// Requests that were sent.
+    /// Requests sent.
     pub issued: u64,
-    /// How often the request was sent, retries included.
+    /// Attempts, including retries.
     pub attempts: u64,
-    /// The queue at its fullest: `running`, `waiting`, `kv_usage` are the highest seen, `preemptions` those that the probe caused.
+    /// Queue metrics: the highest `running`, `waiting` and `kv_usage`, and the `preemptions` during the probe.
     pub queue: Option<Metrics>,
-    /// The limits that the engine was started with, or that failed to start.
+    /// Limits of the running start, or of the start that failed.
     pub limits: Option<super::Limits>,
 }

@@ -1,4 +1,4 @@
-//! Where the architecture of an engine's model is read: what an estimate of its memory stands on.
+//! Finds the model architecture that memory estimates are based on.
 
 use std::path::Path;
 
@@ -9,18 +9,18 @@ use crate::fault::{Fault, Result};
 use crate::runtime::RuntimeKind;
 use crate::sim::Spec;
 
-/// What tells the architecture of a model.
+/// Where the model architecture comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Architecture {
-    /// Its `config.json`, at hand.
+    /// The contents of `config.json`.
     Config(Value),
-    /// A folder, or a model of the hub.
+    /// A local folder or a Hugging Face model id.
     Model(String),
 }
 
 impl Engine {
-    /// Where the architecture of its model is read. A simulated engine stands for the model of its profile, whatever it is called; one that was
-    /// attached to knows best which one it serves, unless its folder was named.
+    /// The source of the model architecture. A simulated engine uses the model of its profile. An attached engine is
+    /// asked which model it serves, unless a local folder was given.
     ///
     /// # Errors
     ///
@@ -45,15 +45,15 @@ impl Engine {
         })
     }
 
-    /// That of the profile of a simulated engine, where the profile has one.
+    /// The architecture in the simulated engine's profile, if it has one.
     fn simulated_shape(&self) -> Result<Option<Value>> {
         if self.runtime != RuntimeKind::Sim {
             return Ok(None);
         }
-        let whole = self.whole(Limits::SMALLEST);
+        let whole = self.full_limits(Limits::SMALLEST);
         let launch = self.adapter.launch(&self.adapter_options(Some(whole)))?;
         let Some(spec) = launch.sim else { return Ok(None) };
-        let (profile, _) = Spec::of_script(spec, &self.context.home)?.resolve()?;
+        let (profile, _) = Spec::from_script(spec, &self.context.home)?.resolve()?;
         profile.shape.map(|shape| shape.config()).transpose()
     }
 }

@@ -1,4 +1,4 @@
-//! What an engine needs of the program around it.
+//! What an engine needs from the rest of the program.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,41 +6,41 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::fault::Result;
-use crate::prompt::Shelf;
+use crate::prompt::PromptCache;
 use crate::run::Run;
 use crate::runtime::{Permits, Services};
 use crate::task::Tasks;
 use crate::telemetry::Source;
 
-/// The axes of the newest boundary, asked when an engine starts.
+/// Returns the axes of the newest boundary. Called when an engine starts.
 pub type Axes = Arc<dyn Fn() -> Option<Value> + Send + Sync>;
 
-/// A look at the GPUs of these names; nothing where the machine has none.
+/// Opens the memory source for the named GPUs; `None` if the machine has no GPUs.
 pub type Gpus = Arc<dyn Fn(&[String]) -> Result<Option<Box<dyn Source>>> + Send + Sync>;
 
-/// What an engine needs of the program around it.
+/// What an engine needs from the rest of the program.
 #[derive(Clone)]
 pub struct Context {
-    /// Waiting for asynchronous work.
+    /// Runs asynchronous work.
     pub tasks: Tasks,
-    /// The run: journal, replay, events.
+    /// The run: journal, replay and events.
     pub run: Arc<Run>,
-    /// What the user allowed.
+    /// What the user has allowed.
     pub permits: Permits,
     /// Everything that this run started.
     pub services: Arc<Services>,
     /// Tokenizers and prompts of the run.
-    pub shelf: Arc<Shelf>,
-    /// The axes of the newest boundary.
+    pub prompt_cache: Arc<PromptCache>,
+    /// Axes of the newest boundary.
     pub axes: Axes,
-    /// Where the memory of GPUs is looked at.
+    /// Opens the memory source of the GPUs.
     pub gpus: Gpus,
-    /// The folder of the main script: relative paths of models start there.
+    /// Folder of the main script; relative model paths start here.
     pub home: PathBuf,
-    /// Seed of the prompts.
+    /// Seed for prompts.
     pub seed: u64,
-    /// Other tenants on the GPUs are tolerated.
+    /// Whether other processes may use the GPUs.
     pub shared_gpu: bool,
-    /// Nothing is started.
+    /// Whether to start nothing.
     pub dry_run: bool,
 }

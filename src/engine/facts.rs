@@ -1,4 +1,4 @@
-//! What an engine's log says of itself (`kv_tokens`, `weights_bytes`, `max_model_len`, …), by the adapter's patterns. Pure.
+//! Extracts facts (`kv_tokens`, `weights_bytes`, `max_model_len`, …) from log lines with the adapter's patterns.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,31 @@ use serde_json::{Number, Value};
 use super::pattern::compile;
 use crate::fault::Result;
 
-/// Facts by name; sizes in bytes.
-pub(super) type Found = BTreeMap<String, Value>;
+/// Values by fact name; sizes in bytes.
+pub(super) type FactValues = BTreeMap<String, Value>;
 
-/// The patterns of an adapter, compiled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FactRules {
     rules: Vec<(String, Vec<Regex>)>,
 }
 
-/// One place where a fact is told.
+/// One line that reports a fact.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Match {
-    /// The fact, without the unit in its name.
+pub(super) struct FactMatch {
+    /// The fact's name without a unit suffix.
     pub(super) fact: String,
-    /// A number where it is one, sizes in bytes; else text.
+    /// A number if it parses as one (sizes in bytes), otherwise text.
     pub(super) value: Value,
-    /// The index of the line.
+    /// Index of the line.
     pub(super) line: usize,
-    /// Where in the line the match begins, in bytes.
+    /// Byte offset of the match in the line.
     pub(super) begins: usize,
-    /// What the pattern calls the device.
+    /// The device named by the pattern.
     pub(super) device: Option<String>,
 }
 
 impl FactRules {
-    /// Compiles patterns by fact; `place` says where the adapter gives them.
+    /// Compiles patterns by fact. `place` names their location in the adapter for error messages.
     pub(super) fn new(patterns: &BTreeMap<String, Vec<String>>, place: &str) -> Result<Self> {
         let rules = patterns
             .iter()
@@ -48,16 +47,16 @@ impl FactRules {
         Ok(Self { rules })
     }
 
-    /// The facts in these lines. The first pattern that matches anywhere decides; of its matches the last one, as an engine
-    /// that tries something twice (llama.cpp's fit) means the last.
-    pub(super) fn find(&self, lines: &[String]) -> Found {
+    /// Facts in these lines. Per fact, the first pattern with any match is used, and its last match wins, because an
+    /// engine that retries (llama.cpp's fit) reports the final value last.
+    pub(super) fn find(&self, lines: &[String]) -> FactValues {
         let found = self.matches(lines);
         found.into_iter().map(|found| (found.fact, found.value)).collect()
     }
 
-    /// Every place where these lines tell a fact, by fact and in the order of the lines: a line of each rank, of each device, of each
-    /// graph. The first pattern that matches anywhere decides.
-    pub(super) fn matches(&self, lines: &[String]) -> Vec<Match> {
+    /// Every line that reports a fact, for example one per rank or device. Sorted by fact, then by line. Per fact, only
+    /// the first pattern with any match is used.
+    pub(super) fn matches(&self, lines: &[String]) -> Vec<FactMatch> {
         let found = |(fact, patterns): &(String, Vec<Regex>)| {
             let found = patterns.iter().map(|pattern| {
                 let lines = lines.iter().enumerate();
@@ -71,14 +70,14 @@ impl FactRules {
     }
 }
 
-fn found(fact: &str, pattern: &Regex, at: usize, line: &str) -> Option<Match> {
+fn found(fact: &str, pattern: &Regex, at: usize, line: &str) -> Option<FactMatch> {
     let captures = pattern.captures(line)?;
     let text = captures.name("value").or_else(|| captures.get(1))?.as_str();
     let (fact, value) = match captures.name("unit") {
         Some(unit) => value(&format!("{fact}_{}", unit.as_str().to_lowercase()), text),
         None => value(fact, text),
     };
-    Some(Match {
+    Some(FactMatch {
         fact,
         value,
         line: at,
@@ -87,7 +86,7 @@ fn found(fact: &str, pattern: &Regex, at: usize, line: &str) -> Option<Match> {
     })
 }
 
-/// Units that a fact's name may end in, and their bytes. In logs of TGI `GB` is 10^9; elsewhere it means GiB.
+/// Unit suffixes of fact names, in bytes. TGI logs `GB` as 10^9 bytes; other engines write `GB` for GiB.
 const UNITS: [(&str, f64); 6] = [
     ("_b", 1.0),
     ("_kib", 1024.0),
@@ -97,8 +96,9 @@ const UNITS: [(&str, f64); 6] = [
     ("_gb", 1e9),
 ];
 
-/// What a page tells, as a fact: a number in the unit of the fact's name, the sum of a map's numbers, or what else stands there.
-pub(super) fn told(fact: &str, value: &Value) -> Option<(String, Value)> {
+/// Converts a JSON value into a fact: a number in the unit of the fact's name, the sum of a map's numbers, or the value
+/// itself.
+pub(super) fn fact_from_json(fact: &str, value: &Value) -> Option<(String, Value)> {
     let number = match value {
         Value::Number(number) => number.as_f64(),
         Value::Object(parts) if !parts.is_empty() => parts.values().map(Value::as_f64).sum(),
@@ -116,7 +116,8 @@ fn in_bytes(number: f64, unit: f64) -> Value {
     Value::from((number * unit).round() as i64)
 }
 
-/// The fact's name without its unit, and the value: a number where it is one (thousands separators taken out), else text.
+/// The fact's name without its unit suffix, and the value: a number if it parses as one (thousands separators removed),
+/// otherwise text.
 fn value(fact: &str, text: &str) -> (String, Value) {
     let plain = text.replace(',', "");
     for (suffix, bytes) in UNITS {
@@ -176,19 +177,25 @@ mod tests {
     }
 
     #[test]
-    fn a_page_tells_numbers_in_the_units_of_their_names() {
+    fn json_values_are_converted_by_their_unit_suffix() {
         assert_eq!(
-            told("kv_gib", &json!(1.5)),
+            fact_from_json("kv_gib", &json!(1.5)),
             Some(("kv_bytes".into(), json!(1_610_612_736)))
         );
         let parts = json!({ "prefill": 0.25, "decode": 0.25 });
         assert_eq!(
-            told("graphs_gib", &parts),
+            fact_from_json("graphs_gib", &parts),
             Some(("graphs_bytes".into(), json!(536_870_912)))
         );
-        assert_eq!(told("version", &json!("1.2")), Some(("version".into(), json!("1.2"))));
-        assert_eq!(told("kv_tokens", &json!(7)), Some(("kv_tokens".into(), json!(7))));
-        assert_eq!(told("kv_gib", &Value::Null), None);
+        assert_eq!(
+            fact_from_json("version", &json!("1.2")),
+            Some(("version".into(), json!("1.2")))
+        );
+        assert_eq!(
+            fact_from_json("kv_tokens", &json!(7)),
+            Some(("kv_tokens".into(), json!(7)))
+        );
+        assert_eq!(fact_from_json("kv_gib", &Value::Null), None);
     }
 
     #[test]
@@ -200,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_match_is_told_with_its_device_and_unit() {
+    fn every_match_keeps_its_device_and_unit() {
         let pattern = r"(?<device>\w+) buffer = (?<value>[\d.]+) (?<unit>\w+)".to_owned();
         let rules = FactRules::new(&BTreeMap::from([("weights".to_owned(), vec![pattern])]), "facts().log").unwrap();
         let lines = [

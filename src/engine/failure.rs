@@ -1,6 +1,6 @@
-//! What a failure was: the state of the process first, then the adapter's rules over what the engine said. Pure.
+//! Classifies failures: first by how the process exited, then by the adapter's rules.
 //!
-//! Nothing is called memory that neither the kernel nor a rule calls so: what is unknown stays unknown.
+//! A failure is called a lack of memory only if the kernel or a rule says so.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -10,38 +10,36 @@ use super::{FailureRule, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::{Fault, Result};
 
-/// How an engine's process ended.
+/// How an engine's process exited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Exit {
-    /// Its exit status, where one is known; 128 + n for signal n.
+    /// Exit status, if known; 128 + n for signal n.
     pub(super) code: Option<i64>,
-    /// The kernel killed it, or a process of it, for lack of memory.
+    /// Whether the kernel's OOM killer ended the engine or one of its processes.
     pub(super) oom_killed: bool,
 }
 
-/// What is known when something failed.
+/// What was observed when something failed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Signs<'a> {
-    /// How the process ended, where it did.
+pub(super) struct Symptoms<'a> {
     pub(super) exit: Option<Exit>,
-    /// Bodies of refusals, and errors within streams.
+    /// Response bodies of rejected requests, and errors within streams.
     pub(super) messages: &'a [String],
-    /// Log lines since the start, or since the probe began; oldest first.
+    /// Log lines since the start or since the probe began, oldest first.
     pub(super) log: &'a [String],
 }
 
-/// What it was.
+/// The classification of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
     pub(super) cause: Option<String>,
-    /// The message or log line that says so.
+    /// The matching message or log line.
     pub(super) line: Option<String>,
-    /// The tokens of input that it counts, where the rule's pattern has a group `input`.
+    /// The engine's count of input tokens, if the rule's pattern has a group `input`.
     pub(super) input: Option<u64>,
 }
 
-/// The failure rules of an adapter, compiled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FailureRules {
     rules: Vec<Compiled>,
@@ -55,23 +53,22 @@ struct Compiled {
 }
 
 impl Compiled {
-    /// The message or log line that this rule knows.
-    fn find<'a>(&self, signs: &Signs<'a>) -> Option<&'a String> {
+    /// The message or log line that matches this rule.
+    fn find<'a>(&self, symptoms: &Symptoms<'a>) -> Option<&'a String> {
         let taken_back = |text: &&String| self.unless.as_ref().is_some_and(|unless| unless.is_match(text));
-        let mut messages = signs.messages.iter().filter(|text| !taken_back(text));
-        let from = signs
+        let mut messages = symptoms.messages.iter().filter(|text| !taken_back(text));
+        let from = symptoms
             .log
             .iter()
             .rposition(|line| taken_back(&line))
             .map_or(0, |last| last + 1);
         messages
             .find(|text| self.pattern.is_match(text))
-            .or_else(|| signs.log[from..].iter().find(|text| self.pattern.is_match(text)))
+            .or_else(|| symptoms.log[from..].iter().find(|text| self.pattern.is_match(text)))
     }
 }
 
 impl FailureRules {
-    /// Compiles `failures()`.
     pub(super) fn new(rules: Vec<FailureRule>) -> Result<Self> {
         let rules = rules
             .into_iter()
@@ -103,9 +100,9 @@ impl FailureRules {
         Ok(Self { rules })
     }
 
-    /// What a failure in `phase` was, where anything says so. The first rule that matches anywhere decides.
-    pub(super) fn classify(&self, phase: RulePhase, signs: Signs<'_>) -> Option<Finding> {
-        let found = if signs.exit.is_some_and(|exit| exit.oom_killed) {
+    /// Classifies a failure in `phase`. The first rule with any match wins.
+    pub(super) fn classify(&self, phase: RulePhase, symptoms: Symptoms<'_>) -> Option<Finding> {
+        let found = if symptoms.exit.is_some_and(|exit| exit.oom_killed) {
             Some(Finding {
                 verdict: Verdict::Oom,
                 cause: Some("host".into()),
@@ -115,28 +112,28 @@ impl FailureRules {
         } else {
             self.rules
                 .iter()
-                .filter(|known| known.rule.phase == RulePhase::Any || known.rule.phase == phase)
-                .find_map(|known| {
-                    let line = known.find(&signs)?;
-                    let input = known.pattern.captures(line).and_then(|groups| groups.name("input"));
+                .filter(|compiled| compiled.rule.phase == RulePhase::Any || compiled.rule.phase == phase)
+                .find_map(|compiled| {
+                    let line = compiled.find(&symptoms)?;
+                    let input = compiled.pattern.captures(line).and_then(|groups| groups.name("input"));
                     Some(Finding {
-                        verdict: known.rule.verdict,
-                        cause: known.rule.cause.clone(),
+                        verdict: compiled.rule.verdict,
+                        cause: compiled.rule.cause.clone(),
                         line: Some(line.clone()),
                         input: input.and_then(|tokens| tokens.as_str().parse().ok()),
                     })
                 })
         }?;
         Some(match phase {
-            RulePhase::Start => found.of_start(),
+            RulePhase::Start => found.for_start(),
             RulePhase::Any | RulePhase::Request => found,
         })
     }
 }
 
 impl Finding {
-    /// The same as the answer of a start: every lack of memory is `start_failed`, cause `memory`.
-    fn of_start(self) -> Self {
+    /// Maps a finding to a failed start: any lack of memory becomes `start_failed` with the cause `memory`.
+    fn for_start(self) -> Self {
         let memory = match self.verdict {
             Verdict::Oom => true,
             Verdict::Refused => matches!(self.cause.as_deref(), None | Some("memory" | "kv_cache")),
@@ -188,12 +185,14 @@ mod tests {
     ) -> Option<(Verdict, Option<String>)> {
         let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let (messages, log) = (own(messages), own(log));
-        let signs = Signs {
+        let symptoms = Symptoms {
             exit,
             messages: &messages,
             log: &log,
         };
-        rules().classify(phase, signs).map(|found| (found.verdict, found.cause))
+        rules()
+            .classify(phase, symptoms)
+            .map(|found| (found.verdict, found.cause))
     }
 
     #[test]
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_cannot_speak_for_the_kernel() {
+    fn a_rule_cannot_claim_a_host_oom_kill() {
         let rule = FailureRule {
             pattern: "Killed".into(),
             verdict: Verdict::Oom,
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_takes_back_itself_and_what_came_before_it() {
+    fn an_unless_line_cancels_itself_and_earlier_matches() {
         let rule = FailureRule {
             pattern: "allocation failed".into(),
             verdict: Verdict::Oom,
@@ -284,11 +283,13 @@ mod tests {
         let rules = FailureRules::new(vec![rule]).unwrap();
         let found = |log: &[&str]| {
             let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
-            let signs = Signs {
+            let symptoms = Symptoms {
                 log: &log,
-                ..Signs::default()
+                ..Symptoms::default()
             };
-            rules.classify(RulePhase::Request, signs).and_then(|found| found.line)
+            rules
+                .classify(RulePhase::Request, symptoms)
+                .and_then(|found| found.line)
         };
         assert_eq!(found(&["allocation failed 1", "allocation failed, retrying"]), None);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! An engine as scripts hold it: described first, started by the first probe, restarted when it must be.
+//! The engine handle for scripts: describes an engine, starts it on first use and restarts it when needed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,29 +6,29 @@ use std::time::Duration;
 use reqwest::Client;
 use serde_json::json;
 
-use super::fire::Page;
+use super::batch::MetricsPage;
 use super::info::Info;
 use super::options::LaunchOptions;
-use super::pace::Pace;
-use super::plan::{Next, StartFailure, Starts};
+use super::plan::{NextStart, StartFailure, StartHistory};
 use super::prompting::Prompting;
+use super::reported_facts::ReportedFact;
 use super::rules::{Rules, degraded};
 use super::server::Server;
+use super::speed::RequestSpeed;
 use super::start::Ready;
-use super::told::Told;
-use super::usage::Life;
+use super::usage::MemoryStages;
 use super::{Adapter, Context, Limits, Readiness};
 use crate::fault::{Fault, Result};
 use crate::http;
-use crate::load::joined::State;
+use crate::load::engine_side::EngineMetrics;
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 use crate::telemetry::{Reading, Sampler};
 
-/// vLLM closes a connection that was idle for 5 s; one that is given up earlier is never found closed.
+/// vLLM closes connections that were idle for 5 s. Closing them earlier avoids sending a request on a closed one.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// How long an engine that misbehaved may take to answer again before it is started anew.
+/// How long an engine may take to answer again after a failure before it is restarted.
 const RECOVERY: Duration = Duration::from_secs(5);
 
 /// An engine under test.
@@ -42,73 +42,69 @@ pub struct Engine {
     live: Mutex<Live>,
 }
 
-/// What changes while an engine is used.
+/// Mutable state of an engine.
 pub(super) struct Live {
     pub(super) running: Option<Running>,
-    pub(super) pace: Pace,
+    pub(super) speed: RequestSpeed,
     pub(super) prompting: Option<Prompting>,
-    pub(super) trust: Trust,
-    /// Probes that a dry run answered.
-    pub(super) rehearsed: u64,
-    /// Memory of the newest start by its stages.
-    pub(super) life: Life,
-    pub(super) starts: Starts,
-    /// Starts that were tried.
+    pub(super) health: Health,
+    /// Probes answered by a dry run.
+    pub(super) dry_run_probes: u64,
+    /// Memory stages of the newest start.
+    pub(super) stages: MemoryStages,
+    pub(super) starts: StartHistory,
+    /// Number of start attempts.
     pub(super) tried: u64,
-    /// Memory of the GPUs before the first start.
+    /// GPU memory before the first start.
     pub(super) baseline: Option<Reading>,
 }
 
-/// Whether a running engine can be asked as it is.
+/// Whether a running engine can be sent requests without a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// Nothing speaks against it.
+pub(super) enum Health {
     Good,
-    /// Something went wrong: whether it still serves must be seen first.
+    /// Something failed: check whether it still serves.
     Suspect,
-    /// It was seen not to serve any more, whatever its process does.
+    /// It no longer serves, even if its process is alive.
     Lost,
 }
 
-impl Trust {
-    /// After requests that all ended as they should, or did not.
+impl Health {
     pub(super) fn after(well: bool) -> Self {
         if well { Self::Good } else { Self::Suspect }
     }
 }
 
-/// An engine that is up.
 pub(super) struct Running {
     pub(super) server: Server,
     pub(super) sampler: Option<Sampler>,
-    /// What it can serve; `None` where that is not ours to choose.
+    /// Limits of this start; `None` for an attached engine.
     pub(super) limits: Option<Limits>,
     pub(super) info: Info,
-    /// What it told of itself until it was ready.
-    pub(super) told: Vec<Told>,
-    /// The number of lines that its log had then.
-    pub(super) told_until: u64,
+    /// Facts that it reported until it was ready.
+    pub(super) facts: Vec<ReportedFact>,
+    /// Number of log lines read by then.
+    pub(super) facts_read: u64,
 }
 
-/// Whether the engine can be asked a point.
 pub(super) enum Ensured {
-    /// It runs; `true` when it had to be started.
+    /// It runs; `true` if it had to be started.
     Running(bool),
-    /// No start serves the point.
+    /// No start serves the requested limits.
     Failed(Box<StartFailure>),
 }
 
 impl Engine {
-    /// Describes an engine and starts nothing.
+    /// Describes an engine without starting it.
     ///
     /// # Errors
     ///
-    /// `usage` for a wrong option, or an adapter whose rules cannot be read; `not_allowed` for a model or tokenizer on this machine that the
+    /// `usage` for a wrong option or unusable adapter rules; `not_allowed` for a local model or tokenizer that the
     /// script may not read.
     pub fn describe(context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
         options.check()?;
         options.find_model(&context.home);
-        // Both may be read here, for the tokenizer.
+        // Both may be read for the tokenizer.
         if let Some(model) = &options.model {
             context.permits.check_model(model, &context.home)?;
         }
@@ -133,14 +129,14 @@ impl Engine {
         if options.in_process && matches!(runtime, RuntimeKind::Sim | RuntimeKind::Attach) {
             return Err(
                 Fault::usage(format!("option `in_process` means nothing to the runtime `{runtime}`"))
-                    .hint("it is for an engine that is started in a container or as a process"),
+                    .hint("it is for engines started in a container or as a process"),
             );
         }
         let start = start_args(adapter.name(), &options);
-        // What another version of this program kept in other words is tried again.
+        // Failed starts written by another version of this program may not parse; they are tried again.
         let failed = context.run.failed_starts(&start).into_iter();
         let failed = failed.filter_map(|failure| serde_json::from_value(failure).ok());
-        let starts = Starts::new(failed.collect());
+        let starts = StartHistory::new(failed.collect());
         Ok(Self {
             rules: Rules::of(adapter.as_ref())?,
             client: http::build(
@@ -154,11 +150,11 @@ impl Engine {
             runtime,
             live: Mutex::new(Live {
                 running: None,
-                pace: Pace::default(),
+                speed: RequestSpeed::default(),
                 prompting: None,
-                trust: Trust::Good,
-                rehearsed: 0,
-                life: Life::default(),
+                health: Health::Good,
+                dry_run_probes: 0,
+                stages: MemoryStages::default(),
                 starts,
                 tried: 0,
                 baseline: None,
@@ -172,11 +168,11 @@ impl Engine {
         self.adapter.name()
     }
 
-    /// Starts the engine, with limits that cover the whole box. Running already: nothing happens. Whether it had to be started.
+    /// Starts the engine with limits that cover the whole search range. Returns whether it had to be started.
     ///
     /// # Errors
     ///
-    /// `engine` when it does not become ready; what the runtime needs and does not find is `missing`.
+    /// `engine` if it does not become ready; `missing` for something that the runtime needs.
     pub fn start(&self) -> Result<bool> {
         match self.ensure(&mut self.lock(), Limits::SMALLEST)? {
             Ensured::Running(started) => Ok(started),
@@ -191,12 +187,12 @@ impl Engine {
         }
     }
 
-    /// Ends the engine, unless it was attached to. The next probe starts it again.
+    /// Stops the engine unless it was attached to. The next probe starts it again.
     pub fn stop(&self) -> Result<()> {
         self.stop_running(&mut self.lock())
     }
 
-    /// What to paste into a production command line: for these limits, or for those that the engine runs with.
+    /// Production command-line flags for these limits, or for those of the running engine.
     pub fn flags(&self, limits: Option<Limits>) -> Result<Vec<String>> {
         let running = self.lock().running.as_ref().and_then(|running| running.limits);
         let limits = limits
@@ -204,24 +200,24 @@ impl Engine {
             .or(self.options.limits.map(Into::into))
             .ok_or_else(|| Fault::usage("flags need limits").hint("give `#{ input, output, concurrency }`"))?;
         let mut flags = self.adapter.flags(&limits)?;
-        // How one that runs already was started is its operator's to know.
+        // The operator of an attached engine already knows how it was started.
         if self.runtime != RuntimeKind::Attach {
             flags.extend(self.adapter.settings(&self.adapter_options(Some(limits)))?);
         }
         Ok(flags)
     }
 
-    /// The state of the engine's queue and KV cache now, and what it counted; all unknown where it does not run or does not tell.
-    pub fn metrics(&self) -> Result<State> {
+    /// The engine's current queue, KV cache and counters. Empty if it does not run or has no metrics page.
+    pub fn metrics(&self) -> Result<EngineMetrics> {
         let live = self.lock();
         let Some(page) = live.running.as_ref().and_then(|running| self.page(running)) else {
-            return Ok(State::default());
+            return Ok(EngineMetrics::default());
         };
-        let told = self.context.tasks.wait(async { Ok(page.look().await) })?;
-        Ok(told.unwrap_or_default().pop().unwrap_or_default())
+        let facts = self.context.tasks.wait(async { Ok(page.fetch().await) })?;
+        Ok(facts.unwrap_or_default().pop().unwrap_or_default())
     }
 
-    /// What is known of the engine; what only a running one tells is missing before its start.
+    /// What is known about the engine. Before a start, facts that only a running engine reports are missing.
     #[must_use]
     pub fn info(&self) -> Info {
         match &self.lock().running {
@@ -234,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// The newest lines that the engine wrote.
+    /// The newest log lines.
     #[must_use]
     pub fn logs(&self, last: usize) -> Vec<String> {
         self.lock()
@@ -247,35 +243,34 @@ impl Engine {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the metrics page of a running engine is, if it has one.
-    pub(super) fn page(&self, running: &Running) -> Option<Page> {
+    /// The metrics page of a running engine, if it has one.
+    pub(super) fn page(&self, running: &Running) -> Option<MetricsPage> {
         let rules = &self.rules.metrics;
-        (!rules.path.is_empty()).then(|| Page {
+        (!rules.path.is_empty()).then(|| MetricsPage {
             client: self.client.clone(),
             url: format!("{}{}", running.server.base_url(), rules.path),
             rules: rules.clone(),
         })
     }
 
-    /// What one start is to serve, where memory allows: the limits that were given, or the box of the newest boundary.
-    pub(super) fn whole(&self, asked: Limits) -> Limits {
+    /// The limits to start with if memory allows: the given ones, or the search range of the newest boundary.
+    pub(super) fn full_limits(&self, requested: Limits) -> Limits {
         match self.options.limits {
-            Some(limits) => Limits::from(limits).join(asked),
-            None => Limits::of_box((self.context.axes)().as_ref(), asked),
+            Some(limits) => Limits::from(limits).join(requested),
+            None => Limits::from_axes((self.context.axes)().as_ref(), requested),
         }
     }
 
-    /// Makes sure that the engine runs and serves `asked`.
-    pub(super) fn ensure(&self, live: &mut Live, asked: Limits) -> Result<Ensured> {
-        let whole = self.whole(asked);
-        // An engine that runs is not given up for a point that no start serves.
+    pub(super) fn ensure(&self, live: &mut Live, requested: Limits) -> Result<Ensured> {
+        let whole = self.full_limits(requested);
+        // A running engine is not stopped for a point that no start can serve.
         if let Some(running) = &live.running
-            && running.limits.is_some_and(|limits| !limits.cover(&asked))
-            && let Next::Hopeless(failure) = live.starts.next(whole, asked)
+            && running.limits.is_some_and(|limits| !limits.cover(&requested))
+            && let NextStart::Impossible(failure) = live.starts.next(whole, requested)
         {
-            return Ok(Ensured::Failed(Box::new(failure.of_point(&asked))));
+            return Ok(Ensured::Failed(Box::new(failure.of_point(&requested))));
         }
-        self.drop_unusable(live, asked)?;
+        self.drop_unusable(live, requested)?;
         if live.running.is_some() {
             return Ok(Ensured::Running(false));
         }
@@ -283,24 +278,24 @@ impl Engine {
             return Err(self.preview(whole)?);
         }
         if self.runtime == RuntimeKind::Attach {
-            let ready = self.attach_to(self.find()?, &mut live.life)?;
-            self.welcome(live, ready, None)?;
+            let ready = self.attach_to(self.find()?, &mut live.stages)?;
+            self.register_running(live, ready, None)?;
             return Ok(Ensured::Running(true));
         }
         loop {
-            let limits = match live.starts.next(whole, asked) {
-                Next::Try(limits) => limits,
-                Next::Hopeless(failure) => return Ok(Ensured::Failed(Box::new(failure.of_point(&asked)))),
+            let limits = match live.starts.next(whole, requested) {
+                NextStart::Try(limits) => limits,
+                NextStart::Impossible(failure) => return Ok(Ensured::Failed(Box::new(failure.of_point(&requested)))),
             };
-            self.settle(&mut live.baseline)?;
-            self.begin_life(&mut live.life)?;
+            self.wait_for_baseline(&mut live.baseline)?;
+            self.begin_stages(&mut live.stages)?;
             live.tried += 1;
-            match self.start_with(limits, &mut live.life)? {
+            match self.start_with(limits, &mut live.stages)? {
                 Ok(ready) => {
-                    self.welcome(live, ready, Some(limits))?;
+                    self.register_running(live, ready, Some(limits))?;
                     return Ok(Ensured::Running(true));
                 }
-                Err(failure) if failure.lasts() => {
+                Err(failure) if failure.is_permanent() => {
                     self.context.run.note(Event::StartFailed {
                         args: start_args(self.name(), &self.options),
                         failure: json!(failure),
@@ -312,32 +307,32 @@ impl Engine {
         }
     }
 
-    /// Puts away an engine that died, does not answer any more, or was started for less.
-    fn drop_unusable(&self, live: &mut Live, asked: Limits) -> Result<()> {
+    /// Stops an engine that has exited, no longer answers, or was started for smaller limits.
+    fn drop_unusable(&self, live: &mut Live, requested: Limits) -> Result<()> {
         let Some(running) = &live.running else { return Ok(()) };
-        let covers = running.limits.is_none_or(|limits| limits.cover(&asked));
+        let covers = running.limits.is_none_or(|limits| limits.cover(&requested));
         let usable = covers
             && self.context.tasks.wait(running.server.exit())?.is_none()
-            && match live.trust {
-                Trust::Good => true,
-                Trust::Suspect => self.recovers(running)?,
-                // One that is not ours to start may have been started again.
-                Trust::Lost => !running.server.ours() && self.recovers(running)?,
+            && match live.health {
+                Health::Good => true,
+                Health::Suspect => self.recovers(running)?,
+                // An attached engine may have been restarted by its operator.
+                Health::Lost => !running.server.ours() && self.recovers(running)?,
             };
-        live.trust = Trust::Good;
+        live.health = Health::Good;
         if usable {
             return Ok(());
         }
         if !running.server.ours() {
             return Err(Fault::missing(
-                "the engine that was attached to does not answer any more",
+                "the attached engine no longer answers",
                 "start it again, and resume the run",
             ));
         }
         self.stop_running(live)
     }
 
-    /// Whether an engine that misbehaved answers, and has no request of ours left.
+    /// Whether an engine answers again after a failure and has no requests left.
     pub(super) fn recovers(&self, running: &Running) -> Result<bool> {
         let deadline = std::time::Instant::now() + RECOVERY;
         let options = self.adapter_options(running.limits);
@@ -347,11 +342,11 @@ impl Engine {
             }
             let idle = match self.page(running) {
                 Some(page) => {
-                    let metrics = self.context.tasks.wait(async { Ok(page.look().await) })?;
-                    // A page that tells of no moment since the last look: nothing went on.
-                    metrics.is_some_and(|told| {
-                        let idle = |now: &State| now.running.unwrap_or(0) == 0 && now.waiting.unwrap_or(0) == 0;
-                        told.last().is_none_or(idle)
+                    let metrics = self.context.tasks.wait(async { Ok(page.fetch().await) })?;
+                    // No new snapshot means that nothing has run since the last poll.
+                    metrics.is_some_and(|facts| {
+                        let idle = |now: &EngineMetrics| now.running.unwrap_or(0) == 0 && now.waiting.unwrap_or(0) == 0;
+                        facts.last().is_none_or(idle)
                     })
                 }
                 None => true,
@@ -370,13 +365,13 @@ impl Engine {
         }
     }
 
-    fn welcome(&self, live: &mut Live, mut ready: Ready, limits: Option<Limits>) -> Result<()> {
-        let (info, mut told) = self.learn_info(&mut ready)?;
-        told.extend(self.read_gauges(&ready.server)?);
+    fn register_running(&self, live: &mut Live, mut ready: Ready, limits: Option<Limits>) -> Result<()> {
+        let (info, mut facts) = self.read_info(&mut ready)?;
+        facts.extend(self.read_gauges(&ready.server)?);
         let log = ready.server.arrived(0);
-        told.extend(self.read_lines(&log, &ready.server, ready.sampler.as_ref()));
-        let told_until = log.last().map_or(0, |line| line.number + 1);
-        // One that was attached to, or started as a process, says so in its version.
+        facts.extend(self.read_lines(&log, &ready.server, ready.sampler.as_ref()));
+        let facts_read = log.last().map_or(0, |line| line.number + 1);
+        // An attached engine or a process may be simulated too; its version says so.
         if info.simulated {
             self.context.run.set_simulated();
         }
@@ -397,21 +392,21 @@ impl Engine {
                 self.name()
             ))?;
         }
-        live.trust = Trust::Good;
+        live.health = Health::Good;
         live.starts.served(info.kv_tokens);
         live.running = Some(Running {
             server: ready.server,
             sampler: ready.sampler,
             limits,
             info,
-            told,
-            told_until,
+            facts,
+            facts_read,
         });
         Ok(())
     }
 
-    /// Puts away an engine that has ended by itself.
-    pub(super) fn put_away_dead(&self, live: &mut Live) -> Result<()> {
+    /// Cleans up an engine that has exited.
+    pub(super) fn stop_if_exited(&self, live: &mut Live) -> Result<()> {
         let dead = match &live.running {
             Some(running) => self.context.tasks.wait(running.server.exit())?.is_some(),
             None => false,
@@ -425,32 +420,35 @@ impl Engine {
         };
         self.phase("stopping", self.name())?;
         let (server, sampler) = (&running.server, running.sampler.as_ref());
-        self.close_life(&mut live.life, server, sampler)?;
+        self.record_stopping(&mut live.stages, server, sampler)?;
         self.context.tasks.finish(server.stop(self.grace()))?;
-        let ended = self.end_life(&mut live.life, server, sampler);
-        self.keep_memory(running.server.name(), running.sampler, live.life.usage())?;
+        let ended = self.record_after_stop(&mut live.stages, server, sampler);
+        self.write_memory(running.server.name(), running.sampler, live.stages.usage())?;
         ended?;
         self.phase("stopped", self.name())
     }
 }
 
-/// By what a resume knows the starts of the same engine.
+/// The key under which a resumed run finds earlier starts of the same engine.
 fn start_args(name: &str, options: &LaunchOptions) -> serde_json::Value {
     json!({ "engine": name, "launch": options.shown() })
 }
 
 impl Drop for Engine {
-    /// A script that ends need not stop its engine: the run does. What memory did until then is kept all the same.
+    /// A script that ends need not stop its engine; the run does. The memory recorded until then is still written.
     fn drop(&mut self) {
         let live = self.live.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(running) = live.running.take() else { return };
         if let Some(sampler) = &running.sampler {
-            live.life.see_peak(sampler);
+            live.stages.record_peak(sampler);
         }
-        let usage = live.life.usage().clone();
-        if let Err(fault) = self.keep_memory(running.server.name(), running.sampler, &usage) {
-            // The run goes on to its end, and says what its folder lacks.
-            let _ = self.context.run.warn(format!("the memory series is not kept: {fault}"));
+        let usage = live.stages.usage().clone();
+        if let Err(fault) = self.write_memory(running.server.name(), running.sampler, &usage) {
+            // The run continues; the warning says what is missing.
+            let _ = self
+                .context
+                .run
+                .warn(format!("the memory series was not written: {fault}"));
         }
     }
 }

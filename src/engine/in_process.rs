@@ -1,4 +1,4 @@
-//! In-process probes: a Python program inside the engine, or in its place where it does not run, and the document that it prints.
+//! In-process probes: Python programs that run inside the engine's environment and print one JSON object.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -10,28 +10,28 @@ use super::handle::Live;
 use super::{Engine, Limits};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::{Event, Run};
-use crate::runtime::{Captured, Program, RuntimeKind, holding, redact, start};
+use crate::runtime::{Captured, Program, RuntimeKind, placeholder_launch, redact, start};
 
-/// Tells a program that an engine serves beside it.
+/// Set for a program that runs next to a serving engine.
 const SERVING: &str = "PROFILER_SERVING";
-/// Lines of standard error that a fault shows.
-const LAST_WORDS: usize = 20;
-/// Exit statuses of the shipped probes: see stdlib/probes/profiler_probe.py.
+/// Lines of standard error shown in an error.
+const STDERR_LINES: usize = 20;
+/// Exit statuses of the shipped probes; see stdlib/probes/profiler_probe.py.
 const IS_MISSING: i64 = 3;
 const REFUSED: i64 = 4;
 
-/// A probe's program as it was read.
+/// The program of an in-process probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeProgram {
-    /// What the script calls it: `allocator`, `./mine.py`.
+    /// The name used by the script: `allocator`, `./mine.py`.
     pub name: String,
-    /// The one of `files` that is run.
+    /// The file in `files` to run.
     pub file: String,
-    /// Texts by file name.
+    /// File contents by name.
     pub files: BTreeMap<String, String>,
     /// SHA-256 of the program.
     pub sha256: String,
-    /// Whether it ships with the program, rather than with the script.
+    /// Whether it ships with the profiler rather than with the script.
     pub shipped: bool,
 }
 
@@ -39,13 +39,13 @@ pub struct ProbeProgram {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProgramOptions {
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Arguments,
-    /// Environment beside the engine's.
+    /// Environment variables in addition to the engine's.
     pub env: BTreeMap<String, String>,
-    /// The interpreter; without it the engine's own, or `python3`.
+    /// The Python interpreter. Default: the engine's own, or `python3`.
     pub python: Option<String>,
-    /// Seconds that it may take.
+    /// Timeout in seconds.
     pub timeout: f64,
 }
 
@@ -60,13 +60,14 @@ impl Default for ProgramOptions {
     }
 }
 
-/// Arguments as a script writes them: words, or by name.
+/// Program arguments as a script writes them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "arguments are an array of strings, or a map by name")]
 pub enum Arguments {
-    /// As on a command line.
+    /// A list, as on a command line.
     Words(Vec<String>),
-    /// `#{ max_tokens: 5, fast: true }` is `--max-tokens 5 --fast`; false and `()` are left out, an array is the option repeated.
+    /// Options by name: `#{ max_tokens: 5, fast: true }` is `--max-tokens 5 --fast`. False and `()` are left out; an
+    /// array repeats the option.
     Named(Map<String, Value>),
 }
 
@@ -77,11 +78,11 @@ impl Default for Arguments {
 }
 
 impl Arguments {
-    /// The words of the command line.
+    /// The arguments as a command line.
     ///
     /// # Errors
     ///
-    /// `usage` for a map as a value.
+    /// `usage` if a value is a map or a nested array.
     pub fn words(&self) -> Result<Vec<String>> {
         let named = match self {
             Arguments::Words(words) => return Ok(words.clone()),
@@ -113,11 +114,11 @@ impl Arguments {
 }
 
 impl ProbeProgram {
-    /// With these options, ready to run.
+    /// The program with these options, ready to run.
     ///
     /// # Errors
     ///
-    /// `usage` for impossible options.
+    /// `usage` for invalid options.
     pub fn with(&self, options: &ProgramOptions) -> Result<Program> {
         if !(options.timeout > 0.0 && options.timeout <= 86400.0) {
             return Err(Fault::usage(format!(
@@ -131,7 +132,7 @@ impl ProbeProgram {
             .map(|path| path.rsplit('/').next().unwrap_or(path));
         if let Some(name) = interpreter.filter(|name| !name.starts_with("python") && !name.starts_with("pypy")) {
             return Err(
-                Fault::usage(format!("option `python` names `{name}`, which is no Python"))
+                Fault::usage(format!("option `python` names `{name}`, which is not Python"))
                     .hint("give the path of an interpreter, such as `/opt/venv/bin/python3`"),
             );
         }
@@ -145,9 +146,9 @@ impl ProbeProgram {
         })
     }
 
-    /// What a resume compares: `shown` says where it runs.
+    /// The key that a resumed run compares. `shown` says where the program runs.
     #[must_use]
-    pub fn question(&self, shown: Value, options: &ProgramOptions) -> Value {
+    pub fn journal_key(&self, shown: Value, options: &ProgramOptions) -> Value {
         let mut options = options.clone();
         for (name, value) in &mut options.env {
             *value = redact::env(name, value).to_owned();
@@ -155,22 +156,27 @@ impl ProbeProgram {
         json!({ "program": self.name, "sha256": self.sha256, "where": shown, "options": options })
     }
 
-    /// The answer from the journal, or that of `work`, kept there before it is given.
+    /// Returns the journaled answer, or runs `work` and journals its answer.
     ///
     /// # Errors
     ///
-    /// What `work` fails with; `engine` for a program that fails, or does not print one JSON object.
-    pub fn once(&self, run: &Run, question: Value, work: impl FnOnce() -> Result<Captured>) -> Result<Value> {
-        if let Some(answer) = run.replay("experiment", &question) {
+    /// Errors of `work`; `engine` for a program that fails or does not print one JSON object.
+    pub fn run_or_replay(
+        &self,
+        run: &Run,
+        journal_key: Value,
+        work: impl FnOnce() -> Result<Captured>,
+    ) -> Result<Value> {
+        if let Some(answer) = run.replay("experiment", &journal_key) {
             return Ok(answer);
         }
         let kind = || "experiment".to_owned();
         run.note(Event::Began {
             kind: kind(),
-            args: question.clone(),
+            args: journal_key.clone(),
         })?;
         let answer = work().and_then(|captured| {
-            self.keep_words(run, &captured)?;
+            self.write_stderr(run, &captured)?;
             document(&self.name, &captured)
         });
         let answer = match answer {
@@ -178,21 +184,21 @@ impl ProbeProgram {
             Err(fault) => {
                 run.note(Event::GivenUp {
                     kind: kind(),
-                    args: question,
+                    args: journal_key,
                 })?;
                 return Err(fault);
             }
         };
         run.note(Event::Done {
             kind: kind(),
-            args: question,
+            args: journal_key,
             answer: answer.clone(),
         })?;
         Ok(answer)
     }
 
-    /// What it said beside its document is a log of the run.
-    fn keep_words(&self, run: &Run, captured: &Captured) -> Result<()> {
+    /// Writes the program's standard error to a log of the run.
+    fn write_stderr(&self, run: &Run, captured: &Captured) -> Result<()> {
         if captured.stderr.is_empty() {
             return Ok(());
         }
@@ -203,12 +209,12 @@ impl ProbeProgram {
 }
 
 impl Engine {
-    /// Runs a program inside the engine where it runs, else in its place.
+    /// Runs a program inside the running engine, or in a fresh container or process in place of it.
     ///
     /// # Errors
     ///
-    /// `not_allowed` for a script's own program, or its environment, in a container; `usage` for the simulated engine; `missing` and
-    /// `usage` as the program says; `timeout`; `engine` when it fails, or prints no document.
+    /// `not_allowed` for a script's own program, or its environment, in a container; `usage` for the simulated engine;
+    /// `missing` and `usage` as reported by the program; `timeout`; `engine` if it fails or prints no JSON object.
     pub fn run_probe(&self, probe: &ProbeProgram, options: &ProgramOptions) -> Result<Value> {
         let mut program = probe.with(options)?;
         self.check_program(probe, options)?;
@@ -216,31 +222,30 @@ impl Engine {
             return Err(Fault::dry_run(format!("the probe `{}` would be run", probe.name)));
         }
         let place = json!({ "engine": self.name(), "launch": self.options.shown() });
-        let question = probe.question(place, options);
-        probe.once(&self.context.run, question, || {
+        let journal_key = probe.journal_key(place, options);
+        probe.run_or_replay(&self.context.run, journal_key, || {
             if self.runtime == RuntimeKind::Attach {
                 self.start()?;
             }
             let mut live = self.lock();
-            self.put_away_dead(&mut live)?;
+            self.stop_if_exited(&mut live)?;
             self.phase("probing", &probe.name)?;
             match &live.running {
                 Some(running) => {
                     program.env.insert(SERVING.to_owned(), "1".to_owned());
                     self.context.tasks.wait(running.server.run_program(&program))
                 }
-                None => self.run_in_its_place(&mut live, &program),
+                None => self.run_without_engine(&mut live, &program),
             }
         })
     }
 
-    /// The containers of shipped adapters have the token and the model cache: no code that comes with a script runs there unasked.
+    /// Containers of shipped adapters hold the token and the model cache, so code from a script needs permission to run
+    /// there.
     fn check_program(&self, probe: &ProbeProgram, options: &ProgramOptions) -> Result<()> {
         match self.runtime {
-            RuntimeKind::Sim => Err(
-                Fault::usage("the simulated engine has no inside that a probe could look into")
-                    .hint("use the runtime `docker` or `process`, or `probe::run`"),
-            ),
+            RuntimeKind::Sim => Err(Fault::usage("the simulated engine cannot run in-process probes")
+                .hint("use the runtime `docker` or `process`, or `probe::run`")),
             RuntimeKind::Process => self.context.permits.check_process(),
             RuntimeKind::Docker | RuntimeKind::Attach if !probe.shipped => {
                 self.context.permits.check_program(&format!("`{}`", probe.name))
@@ -252,12 +257,12 @@ impl Engine {
         }
     }
 
-    /// In the same image, with the same devices and folders, and without the engine.
-    fn run_in_its_place(&self, live: &mut Live, program: &Program) -> Result<Captured> {
-        let limits = self.whole(Limits::SMALLEST);
+    /// Runs the program in the same image with the same devices and mounts, but without the engine.
+    fn run_without_engine(&self, live: &mut Live, program: &Program) -> Result<Captured> {
+        let limits = self.full_limits(Limits::SMALLEST);
         let launch = self.adapter.launch(&self.adapter_options(Some(limits)))?;
-        self.settle(&mut live.baseline)?;
-        let launch = holding(launch, program.python.as_deref());
+        self.wait_for_baseline(&mut live.baseline)?;
+        let launch = placeholder_launch(launch, program.python.as_deref());
         let service = self
             .context
             .tasks
@@ -268,16 +273,16 @@ impl Engine {
     }
 }
 
-/// The document that a program printed.
+/// Parses the JSON object that a program printed.
 fn document(name: &str, captured: &Captured) -> Result<Value> {
     let text = captured.stdout.trim_ascii();
     let document = (!captured.truncated)
         .then(|| serde_json::from_slice::<Map<String, Value>>(text).ok())
         .flatten();
     let said = |key: &str| document.as_ref().and_then(|document| document.get(key)?.as_str());
-    let words = || match captured.last_words(LAST_WORDS) {
-        words if words.is_empty() => "it said nothing on standard error".to_owned(),
-        words => format!("it said last:\n{words}"),
+    let words = || match captured.stderr_tail(STDERR_LINES) {
+        words if words.is_empty() => "it wrote nothing to standard error".to_owned(),
+        words => format!("its last lines:\n{words}"),
     };
     let code = captured.code.unwrap_or(0);
     if code != 0 {

@@ -1,4 +1,4 @@
-//! What an engine tells of itself: on its information pages, and in its log.
+//! What an engine reports about itself on its information pages and in its log.
 
 use std::collections::BTreeMap;
 
@@ -6,36 +6,35 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Engine;
-use super::reported::Reported;
+use super::bounds::EngineBounds;
+use super::reported_facts::ReportedFact;
 use super::start::Ready;
-use super::told::Told;
 use crate::fault::Result;
 
-/// What is known of a running engine.
+/// What is known about an engine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Info {
-    /// `vllm`; `sim` says SIMULATED in `simulated`.
+    /// The engine's name, such as `vllm` or `sim`.
     pub engine: String,
     /// The engine's version.
     pub version: Option<String>,
-    /// The model as the engine names it.
+    /// The model's name as reported by the engine.
     pub model: Option<String>,
-    /// Longest input and output together, tokens.
+    /// Maximum input and output together, in tokens.
     pub max_model_len: Option<u64>,
-    /// Tokens that the KV cache holds.
+    /// KV cache size in tokens.
     pub kv_tokens: Option<u64>,
-    /// Ids that prompts may consist of, where the engine tells: they are below this.
+    /// Vocabulary size, if reported. Prompt ids must be below it.
     #[serde(skip)]
     pub(super) vocabulary: Option<u32>,
-    /// Its own bounds, for verdicts.
+    /// The engine's own bounds, for verdicts.
     #[serde(skip)]
-    pub(super) reported: Reported,
-    /// Whether this is the simulated engine: then nothing here was measured.
+    pub(super) reported: EngineBounds,
+    /// Whether this is the simulated engine, so that nothing was measured.
     pub simulated: bool,
 }
 
 impl Info {
-    /// What is known before a start.
     pub(super) fn before(engine: &str, model: Option<&str>, simulated: bool) -> Self {
         Self {
             engine: engine.to_owned(),
@@ -47,15 +46,15 @@ impl Info {
 }
 
 impl Engine {
-    /// Asks the pages that the adapter names; what they do not tell is taken from the log. What they tell is added to the facts, and given
-    /// with its place.
-    pub(super) fn learn_info(&self, ready: &mut Ready) -> Result<(Info, Vec<Told>)> {
-        let mut told = std::mem::take(&mut ready.facts);
-        let mut facts = Vec::new();
+    /// Reads the pages that the adapter names. Facts that they lack are taken from the log. Adds the pages' facts to
+    /// `ready.facts` and returns them with their location.
+    pub(super) fn read_info(&self, ready: &mut Ready) -> Result<(Info, Vec<ReportedFact>)> {
+        let mut facts = std::mem::take(&mut ready.facts);
+        let mut from_pages = Vec::new();
         let mut pages: BTreeMap<&str, Value> = BTreeMap::new();
-        for (field, places) in &self.rules.info {
-            // The first place that tells it: later ones are those of older versions.
-            for rule in places {
+        for (field, rules) in &self.rules.info {
+            // The first location with a value wins; later ones are for older versions.
+            for rule in rules {
                 if !pages.contains_key(rule.path.as_str()) {
                     let url = ready.server.url(&rule.path)?;
                     let text = self.context.tasks.wait(async { Ok(self.fetch(&url).await) })?;
@@ -65,23 +64,26 @@ impl Engine {
                 let value = pages
                     .get(rule.path.as_str())
                     .and_then(|page| page.pointer(&rule.pointer));
-                if let Some(fact) = value.and_then(|value| Told::by_page(field, &rule.path, &rule.pointer, value)) {
-                    told.insert(fact.name.clone(), fact.value.clone());
-                    facts.push(fact);
+                if let Some(fact) =
+                    value.and_then(|value| ReportedFact::from_page(field, &rule.path, &rule.pointer, value))
+                {
+                    facts.insert(fact.name.clone(), fact.value.clone());
+                    from_pages.push(fact);
                     break;
                 }
             }
         }
-        ready.facts.clone_from(&told);
+        ready.facts.clone_from(&facts);
         let text = |field: &str| {
-            told.get(field)
+            facts
+                .get(field)
                 .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
         };
-        let count = |field: &str| told.get(field).and_then(Value::as_u64);
+        let count = |field: &str| facts.get(field).and_then(Value::as_u64);
         let version = text("version");
         let simulated = self.runtime == crate::runtime::RuntimeKind::Sim
             || version.as_deref().is_some_and(|version| version.contains("SIMULATED"));
-        let reported = Reported {
+        let reported = EngineBounds {
             kv_tokens: count("kv_tokens"),
             max_model_len: count("max_model_len"),
             max_input: count("max_input"),
@@ -96,10 +98,10 @@ impl Engine {
             vocabulary: count("vocabulary").and_then(|size| u32::try_from(size).ok()),
             ..Info::before(self.name(), None, simulated)
         };
-        Ok((info, facts))
+        Ok((info, from_pages))
     }
 
-    /// A page; nothing where the engine does not have it.
+    /// Fetches a page; `None` if the engine does not have it.
     pub(super) async fn fetch(&self, url: &str) -> Option<String> {
         let request = self.client.get(url).timeout(std::time::Duration::from_secs(10));
         let answer = request.send().await.and_then(reqwest::Response::error_for_status);

@@ -1,40 +1,40 @@
-//! From what was seen to a verdict. Pure: the order of the tests here is what the verdicts mean.
+//! Derives a verdict from what was observed during a probe. The order of the checks here defines the verdicts.
 
-use super::counts::{input_count, miscounted};
-use super::failure::{Exit, FailureRules, Finding, Signs};
-use super::queue::Queue;
-use super::reported::Reported;
+use super::bounds::EngineBounds;
+use super::counts::{check_counts, input_count};
+use super::failure::{Exit, FailureRules, Finding, Symptoms};
+use super::queue_metrics::QueueMetrics;
 use super::{Limits, RulePhase};
 use crate::boundary::Verdict;
-use crate::load::{Answer, End};
+use crate::load::{StreamEnd, StreamResponse};
 
-/// What was seen of a probe.
-pub(super) struct Seen<'a> {
-    pub(super) asked: Limits,
-    /// Tokens of output that may be missing.
+/// What was observed during a probe.
+pub(super) struct Observation<'a> {
+    pub(super) requested: Limits,
+    /// Output tokens that may be missing.
     pub(super) tolerance: u64,
-    pub(super) answers: &'a [Answer],
-    /// How the engine ended, where it did.
+    pub(super) answers: &'a [StreamResponse],
+    /// How the engine's process exited, if it did.
     pub(super) exit: Option<Exit>,
-    /// Whether it served again after requests failed, where that was looked at.
+    /// Whether the engine still serves after failed requests; `None` if that was not checked.
     pub(super) survived: Option<bool>,
     /// Log lines since the probe began.
     pub(super) log: &'a [String],
-    pub(super) queue: &'a Queue,
+    pub(super) queue: &'a QueueMetrics,
     /// The engine's own bounds.
-    pub(super) reported: &'a Reported,
+    pub(super) reported: &'a EngineBounds,
 }
 
-/// A verdict, and why.
+/// A verdict and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Judgement {
     pub(super) verdict: Verdict,
     pub(super) cause: Option<String>,
-    /// For people.
+    /// One sentence for the user.
     pub(super) message: Option<String>,
-    /// The text that decided it.
+    /// The text that decided the verdict.
     pub(super) line: Option<String>,
-    /// Tokens of input that a refusal counted, where they are not those asked for.
+    /// Input tokens as counted in a refusal, if they differ from the requested number.
     pub(super) counted: Option<u64>,
 }
 
@@ -50,48 +50,47 @@ impl Judgement {
     }
 }
 
-/// What became of a probe.
-pub(super) fn judge(rules: &FailureRules, seen: &Seen<'_>) -> Judgement {
-    failed(rules, seen)
+pub(super) fn judge(rules: &FailureRules, seen: &Observation<'_>) -> Judgement {
+    check_failure(rules, seen)
         .or_else(|| {
             seen.answers
                 .iter()
-                .find_map(|answer| miscounted(answer, &seen.asked, seen.tolerance, seen.reported))
+                .find_map(|answer| check_counts(answer, &seen.requested, seen.tolerance, seen.reported))
         })
-        .unwrap_or_else(|| resident(seen))
+        .unwrap_or_else(|| check_concurrency(seen))
 }
 
-/// The engine died, or a request did not end as it should.
-fn failed(rules: &FailureRules, seen: &Seen<'_>) -> Option<Judgement> {
-    let messages: Vec<String> = seen.answers.iter().filter_map(complaint).cloned().collect();
-    let broken = seen.answers.iter().find(|answer| !clean(answer));
+/// Checks whether the engine died or a request failed.
+fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgement> {
+    let messages: Vec<String> = seen.answers.iter().filter_map(error_message).cloned().collect();
+    let broken = seen.answers.iter().find(|answer| !succeeded(answer));
     if seen.exit.is_none() && broken.is_none() {
         return None;
     }
-    let signs = Signs {
+    let symptoms = Symptoms {
         exit: seen.exit,
         messages: &messages,
         log: seen.log,
     };
-    let found = rules.classify(RulePhase::Request, signs);
-    // An engine that is dead turns everything away: that is no load.
-    let away = |answer: &Answer| matches!(answer.end, End::Status(429 | 503, _));
+    let found = rules.classify(RulePhase::Request, symptoms);
+    // A dead engine rejects everything; that is not overload.
+    let away = |answer: &StreamResponse| matches!(answer.end, StreamEnd::Status(429 | 503, _));
     let dead = seen.survived == Some(false);
     let overloaded = match &found {
         Some(found) => found.verdict == Verdict::Error && found.cause.as_deref() == Some("overloaded"),
         None => seen.exit.is_none() && seen.answers.iter().any(away),
     };
     if overloaded && !dead {
-        return Some(turned_away(seen));
+        return Some(overloaded_engine(seen));
     }
     if let Some(found) = found.filter(|_| !overloaded) {
-        return Some(explained(found, seen));
+        return Some(classified_failure(found, seen));
     }
     if let Some(exit) = seen.exit {
         let status = exit
             .code
             .map_or_else(|| "an unknown status".to_owned(), |code| format!("status {code}"));
-        let message = format!("the engine died with {status} and did not say why");
+        let message = format!("the engine exited with {status}, without a known reason");
         return Some(Judgement::new(Verdict::Error, "died", message));
     }
     let unexplained = broken.map(|answer| unexplained(answer, seen))?;
@@ -99,31 +98,31 @@ fn failed(rules: &FailureRules, seen: &Seen<'_>) -> Option<Judgement> {
         return Some(unexplained);
     }
     let said = unexplained.message.unwrap_or_default();
-    let message = format!("the engine's process lives, but it serves no more; {said}");
+    let message = format!("the engine's process is alive but no longer serves; {said}");
     Some(Judgement::new(Verdict::Error, "dead", message))
 }
 
-/// What a rule, or the kernel, said.
-fn explained(found: Finding, seen: &Seen<'_>) -> Judgement {
+/// The verdict of a failure rule, or of the OOM killer.
+fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
     let length = found.verdict == Verdict::Refused && found.cause.as_deref() == Some("length_limit");
-    // The length that was refused is not the one in question.
-    if let Some(counted) = found.input.filter(|counted| length && *counted != seen.asked.input) {
+    // The refused length is not the requested one.
+    if let Some(counted) = found.input.filter(|counted| length && *counted != seen.requested.input) {
         return Judgement {
             counted: Some(counted),
             line: found.line,
-            ..input_count(counted, &seen.asked)
+            ..input_count(counted, &seen.requested)
         };
     }
     let mut message = match &found.line {
         Some(line) => excerpt(line),
-        None => "the kernel killed the engine for its memory".to_owned(),
+        None => "the OOM killer ended the engine".to_owned(),
     };
     let mut cause = found.cause;
-    // What the engine calls its length may be what its memory left of it.
+    // What the engine calls its length limit may be the length that its memory allows.
     if length
         && let Some(bound) = seen
             .reported
-            .bound(&seen.asked)
+            .bound(&seen.requested)
             .filter(|bound| bound.cause == "kv_cache")
     {
         cause = Some(bound.cause.to_owned());
@@ -138,75 +137,75 @@ fn explained(found: Finding, seen: &Seen<'_>) -> Judgement {
     }
 }
 
-/// The engine would not take so many requests at once: it ran fewer than asked, or none.
-fn turned_away(seen: &Seen<'_>) -> Judgement {
-    let served = seen.answers.iter().filter(|answer| clean(answer)).count();
+/// The engine rejected some or all of the concurrent requests.
+fn overloaded_engine(seen: &Observation<'_>) -> Judgement {
+    let served = seen.answers.iter().filter(|answer| succeeded(answer)).count();
     let verdict = if served > 0 { Verdict::Queued } else { Verdict::Error };
     let message = format!(
-        "the engine turned requests away; {served} of {} were served",
+        "the engine rejected requests; {served} of {} were served",
         seen.answers.len()
     );
     Judgement::new(verdict, "overloaded", message)
 }
 
-/// A request that failed, and no rule knows why.
-fn unexplained(answer: &Answer, seen: &Seen<'_>) -> Judgement {
-    // Other requests may tell more than the first that failed.
+/// The verdict for a failed request that no rule matches.
+fn unexplained(answer: &StreamResponse, seen: &Observation<'_>) -> Judgement {
+    // An error in another response may say more than the first failure.
     if let Some(error) = seen.answers.iter().find_map(|answer| answer.error.as_ref()) {
         return Judgement::new(
             Verdict::Error,
             "engine",
-            format!("an error within the stream: {}", excerpt(error)),
+            format!("error in the stream: {}", excerpt(error)),
         );
     }
-    let unfinished = |answer: &&Answer| matches!(answer.end, End::Deadline | End::GivenUp);
+    let unfinished = |answer: &&StreamResponse| matches!(answer.end, StreamEnd::Deadline | StreamEnd::Cancelled);
     let unfinished = seen.answers.iter().filter(unfinished).count() as u64;
     match &answer.end {
-        End::Deadline if seen.queue.stuck(unfinished) => Judgement::new(
+        StreamEnd::Deadline if seen.queue.stuck(unfinished) => Judgement::new(
             Verdict::Refused,
             "kv_cache",
-            "unfinished at its deadline, and the engine's metrics show no progress",
+            "timed out, and the engine's metrics show no progress",
         ),
-        End::GivenUp => Judgement::new(
+        StreamEnd::Cancelled => Judgement::new(
             Verdict::Refused,
             "kv_cache",
             format!(
-                "the engine ran nothing and let {unfinished} of {} requests wait, so that they were given up before their deadline",
+                "the engine ran nothing while {unfinished} of {} requests were queued; they were cancelled before their timeout",
                 seen.answers.len()
             ),
         ),
-        End::Deadline => Judgement::new(Verdict::Timeout, "deadline", "unfinished at its deadline"),
-        End::Status(status, body) => {
+        StreamEnd::Deadline => Judgement::new(Verdict::Timeout, "deadline", "timed out"),
+        StreamEnd::Status(status, body) => {
             let message = format!("the engine answered with status {status}: {}", excerpt(body));
             Judgement::new(Verdict::Error, "status", message)
         }
-        End::Broken(why) => Judgement::new(Verdict::Error, "broken", format!("the stream broke: {why}")),
-        End::Unreachable(why) => Judgement::new(Verdict::Error, "unreachable", format!("no connection: {why}")),
-        End::Malformed(why) => Judgement::new(Verdict::Error, "malformed", why.clone()),
-        End::Complete => Judgement::new(Verdict::Error, "no_finish", "the stream ended without saying why"),
+        StreamEnd::Broken(why) => Judgement::new(Verdict::Error, "broken", format!("the stream broke: {why}")),
+        StreamEnd::Unreachable(why) => Judgement::new(Verdict::Error, "unreachable", format!("no connection: {why}")),
+        StreamEnd::Malformed(why) => Judgement::new(Verdict::Error, "malformed", why.clone()),
+        StreamEnd::Complete => Judgement::new(Verdict::Error, "no_finish", "the stream ended without a finish reason"),
     }
 }
 
-/// Whether the stream ended as it should and said why.
-pub(super) fn clean(answer: &Answer) -> bool {
+/// Whether the stream completed with a proper finish reason.
+pub(super) fn succeeded(answer: &StreamResponse) -> bool {
     let finished = answer
         .finish
         .as_deref()
         .is_some_and(|finish| !matches!(finish, "abort" | "error" | "cancelled"));
-    answer.end == End::Complete && answer.error.is_none() && finished
+    answer.end == StreamEnd::Complete && answer.error.is_none() && finished
 }
 
-/// What the engine said against a request.
-pub(super) fn complaint(answer: &Answer) -> Option<&String> {
+/// The engine's error message for a request.
+pub(super) fn error_message(answer: &StreamResponse) -> Option<&String> {
     match (&answer.end, &answer.error) {
         (_, Some(error)) => Some(error),
-        (End::Status(_, body), None) => Some(body),
+        (StreamEnd::Status(_, body), None) => Some(body),
         _ => None,
     }
 }
 
-/// Every request ended well: were all of them served at once?
-fn resident(seen: &Seen<'_>) -> Judgement {
+/// All requests completed: decides whether all of them were running concurrently.
+fn check_concurrency(seen: &Observation<'_>) -> Judgement {
     let ok = Judgement {
         verdict: Verdict::Ok,
         cause: None,
@@ -215,36 +214,33 @@ fn resident(seen: &Seen<'_>) -> Judgement {
         counted: None,
     };
     if let Some(preempted @ 1..) = seen.queue.preempted() {
-        let times = if preempted == 1 {
-            "once".to_owned()
-        } else {
-            format!("{preempted} times")
-        };
-        let message = format!("the engine threw sequences out of its KV cache {times}");
+        let sequences = if preempted == 1 { "sequence" } else { "sequences" };
+        let message = format!("the engine preempted {preempted} {sequences}");
         return Judgement::new(Verdict::Preempted, "kv_cache", message);
     }
-    let asked = seen.asked.concurrency;
-    let running = seen.queue.seen().and_then(|metrics| metrics.running);
-    // A sequence between its first token and its end is resident, so overlap proves it even where looks at the gauge were too rare.
-    if asked <= 1 || running.is_some_and(|running| running >= asked) || overlapping(seen.answers) {
+    let requested = seen.requested.concurrency;
+    let running = seen.queue.peaks().and_then(|metrics| metrics.running);
+    // A sequence holds its KV cache from its first token to its end, so overlapping streams prove concurrency even if
+    // the metrics were polled too rarely.
+    if requested <= 1 || running.is_some_and(|running| running >= requested) || overlapping(seen.answers) {
         return ok;
     }
     let message = match running {
-        Some(running) => format!("at most {running} of {asked} requests were seen running at once"),
-        None => format!("a request got its first token after another of the {asked} had ended"),
+        Some(running) => format!("at most {running} of {requested} requests were seen running concurrently"),
+        None => format!("a request got its first token after another of the {requested} had ended"),
     };
     Judgement::new(Verdict::Queued, "not_resident", message)
 }
 
-/// Whether all first tokens came before the first end.
-fn overlapping(answers: &[Answer]) -> bool {
+/// Whether every first token came before any stream ended.
+fn overlapping(answers: &[StreamResponse]) -> bool {
     let last_first = answers.iter().map(|answer| answer.timing.first_token).max().flatten();
     let first_end = answers.iter().filter_map(|answer| answer.timing.last_token).min();
     answers.iter().all(|answer| answer.timing.first_token.is_some())
         && last_first.zip(first_end).is_some_and(|(first, end)| first < end)
 }
 
-/// One line of what may be many.
+/// The first line, shortened.
 fn excerpt(text: &str) -> String {
     const LONGEST: usize = 300;
     let line = text.trim().lines().next().unwrap_or_default();
@@ -262,16 +258,16 @@ mod tests {
     use crate::engine::{FailureRule, Metrics};
     use crate::load::{Counts, Timing};
 
-    const ASKED: Limits = Limits {
+    const REQUESTED: Limits = Limits {
         input: 10,
         output: 5,
         total: 15,
         concurrency: 1,
     };
 
-    fn good() -> Answer {
-        Answer {
-            end: End::Complete,
+    fn good() -> StreamResponse {
+        StreamResponse {
+            end: StreamEnd::Complete,
             finish: Some("length".into()),
             counts: Counts {
                 input: Some(10),
@@ -303,11 +299,16 @@ mod tests {
         .unwrap()
     }
 
-    fn judged(answers: &[Answer], exit: Option<Exit>, log: &[&str], looks: &[(u64, u64, u64)]) -> (Verdict, String) {
+    fn verdict_of(
+        answers: &[StreamResponse],
+        exit: Option<Exit>,
+        log: &[&str],
+        polls: &[(u64, u64, u64)],
+    ) -> (Verdict, String) {
         let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
-        let mut queue = Queue::default();
-        for (running, waiting, preemptions) in looks {
-            queue.see(Metrics {
+        let mut queue = QueueMetrics::default();
+        for (running, waiting, preemptions) in polls {
+            queue.add(Metrics {
                 running: Some(*running),
                 waiting: Some(*waiting),
                 kv_usage: None,
@@ -315,10 +316,10 @@ mod tests {
                 ..Metrics::default()
             });
         }
-        let seen = Seen {
-            asked: Limits {
+        let seen = Observation {
+            requested: Limits {
                 concurrency: answers.len() as u64,
-                ..ASKED
+                ..REQUESTED
             },
             tolerance: 0,
             answers,
@@ -326,16 +327,16 @@ mod tests {
             survived: None,
             log: &log,
             queue: &queue,
-            reported: &Reported::default(),
+            reported: &EngineBounds::default(),
         };
         let judgement = judge(&rules(), &seen);
         (judgement.verdict, judgement.cause.unwrap_or_default())
     }
 
-    fn one(change: impl FnOnce(&mut Answer)) -> (Verdict, String) {
+    fn one(change: impl FnOnce(&mut StreamResponse)) -> (Verdict, String) {
         let mut answer = good();
         change(&mut answer);
-        judged(&[answer], None, &[], &[])
+        verdict_of(&[answer], None, &[], &[])
     }
 
     fn is(verdict: Verdict, cause: &str) -> (Verdict, String) {
@@ -356,7 +357,7 @@ mod tests {
             is(Verdict::Error, "input_count")
         );
         assert_eq!(
-            one(|answer| answer.end = End::Broken("reset".into())),
+            one(|answer| answer.end = StreamEnd::Broken("reset".into())),
             is(Verdict::Error, "broken")
         );
     }
@@ -375,12 +376,12 @@ mod tests {
 
     #[test]
     fn refusals_are_read_by_the_rules_and_else_are_errors() {
-        let status = |status, body: &str| one(|answer| answer.end = End::Status(status, body.into()));
+        let status = |status, body: &str| one(|answer| answer.end = StreamEnd::Status(status, body.into()));
         assert_eq!(
             status(400, "the maximum context is 8"),
             is(Verdict::Refused, "length_limit")
         );
-        // A prompt of ten tokens was asked for.
+        // The requested prompt has ten tokens.
         assert_eq!(
             status(422, "must be shorter. Given: 10"),
             is(Verdict::Refused, "length_limit")
@@ -403,16 +404,16 @@ mod tests {
         };
         let broken = || {
             let mut answer = good();
-            answer.end = End::Broken("reset".into());
+            answer.end = StreamEnd::Broken("reset".into());
             [answer]
         };
-        assert_eq!(judged(&broken(), exit(true), &[], &[]), is(Verdict::Oom, "host"));
+        assert_eq!(verdict_of(&broken(), exit(true), &[], &[]), is(Verdict::Oom, "host"));
         assert_eq!(
-            judged(&broken(), exit(false), &["CUDA out of memory"], &[]),
+            verdict_of(&broken(), exit(false), &["CUDA out of memory"], &[]),
             is(Verdict::Oom, "cuda")
         );
         assert_eq!(
-            judged(&broken(), exit(false), &["Killed"], &[]),
+            verdict_of(&broken(), exit(false), &["Killed"], &[]),
             is(Verdict::Error, "died")
         );
     }
@@ -420,7 +421,7 @@ mod tests {
     #[test]
     fn a_log_line_is_not_believed_when_nothing_failed() {
         assert_eq!(
-            judged(&[good()], None, &["CUDA out of memory"], &[]),
+            verdict_of(&[good()], None, &["CUDA out of memory"], &[]),
             is(Verdict::Ok, "")
         );
     }
@@ -428,16 +429,19 @@ mod tests {
     #[test]
     fn a_hung_engine_is_refused_only_when_its_metrics_show_no_progress() {
         let mut answer = good();
-        answer.end = End::Deadline;
-        let hung = |looks: &[(u64, u64, u64)]| judged(std::slice::from_ref(&answer), None, &[], looks);
+        answer.end = StreamEnd::Deadline;
+        let hung = |polls: &[(u64, u64, u64)]| verdict_of(std::slice::from_ref(&answer), None, &[], polls);
         assert_eq!(hung(&[]), is(Verdict::Timeout, "deadline"));
         assert_eq!(hung(&[(1, 0, 0), (1, 0, 0)]), is(Verdict::Timeout, "deadline"));
         assert_eq!(hung(&[(1, 0, 0), (0, 1, 0)]), is(Verdict::Refused, "kv_cache"));
         assert_eq!(hung(&[(1, 0, 0), (1, 0, 3)]), is(Verdict::Refused, "kv_cache"));
         let both = [answer.clone(), answer.clone()];
-        assert_eq!(judged(&both, None, &[], &[(0, 2, 0)]), is(Verdict::Refused, "kv_cache"));
         assert_eq!(
-            judged(&both, None, &[], &[(0, 1, 0)]),
+            verdict_of(&both, None, &[], &[(0, 2, 0)]),
+            is(Verdict::Refused, "kv_cache")
+        );
+        assert_eq!(
+            verdict_of(&both, None, &[], &[(0, 1, 0)]),
             is(Verdict::Timeout, "deadline"),
             "the prompt of one is being read"
         );
@@ -451,16 +455,22 @@ mod tests {
             answer.timing.last_token = Some(answer.timing.sent + Duration::from_secs(last));
             answer
         };
-        let (together, apart) = ([at(1, 9), at(2, 9)], [at(1, 3), at(5, 9)]);
-        assert_eq!(judged(&together, None, &[], &[]), is(Verdict::Ok, ""));
-        assert_eq!(judged(&apart, None, &[], &[]), is(Verdict::Queued, "not_resident"));
-        assert_eq!(judged(&apart, None, &[], &[(0, 0, 0), (2, 0, 0)]), is(Verdict::Ok, ""));
+        let (together, sequential) = ([at(1, 9), at(2, 9)], [at(1, 3), at(5, 9)]);
+        assert_eq!(verdict_of(&together, None, &[], &[]), is(Verdict::Ok, ""));
         assert_eq!(
-            judged(&apart, None, &[], &[(1, 1, 0)]),
+            verdict_of(&sequential, None, &[], &[]),
             is(Verdict::Queued, "not_resident")
         );
         assert_eq!(
-            judged(&together, None, &[], &[(2, 0, 1), (2, 0, 2)]),
+            verdict_of(&sequential, None, &[], &[(0, 0, 0), (2, 0, 0)]),
+            is(Verdict::Ok, "")
+        );
+        assert_eq!(
+            verdict_of(&sequential, None, &[], &[(1, 1, 0)]),
+            is(Verdict::Queued, "not_resident")
+        );
+        assert_eq!(
+            verdict_of(&together, None, &[], &[(2, 0, 1), (2, 0, 2)]),
             is(Verdict::Preempted, "kv_cache")
         );
     }
@@ -468,9 +478,9 @@ mod tests {
     #[test]
     fn turning_some_away_is_queueing() {
         let mut away = good();
-        away.end = End::Status(429, "overloaded".into());
+        away.end = StreamEnd::Status(429, "overloaded".into());
         assert_eq!(
-            judged(&[good(), away], None, &[], &[]),
+            verdict_of(&[good(), away], None, &[], &[]),
             is(Verdict::Queued, "overloaded")
         );
     }

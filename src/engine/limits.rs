@@ -1,4 +1,4 @@
-//! What one start must be able to serve: the box of a boundary, or just a point. Pure.
+//! The limits that one start must serve: a boundary's search range or a single point.
 
 use std::fmt;
 
@@ -9,7 +9,6 @@ use crate::boundary::Point;
 use crate::fault::{Fault, Result};
 
 impl Limits {
-    /// The least that can be asked.
     pub(super) const SMALLEST: Self = Self {
         input: 1,
         output: 1,
@@ -17,11 +16,11 @@ impl Limits {
         concurrency: 1,
     };
 
-    /// Exactly a point.
+    /// Limits for exactly this point.
     ///
     /// # Errors
     ///
-    /// `usage` when the point has no `input` or `output`, or one that no request can have.
+    /// `usage` if the point has no `input` or `output`, or a value below 1.
     pub fn of_point(point: &Point) -> Result<Self> {
         let axis = |name: &str, default: Option<i64>| {
             let value = match point.0.get(name) {
@@ -47,9 +46,9 @@ impl Limits {
         })
     }
 
-    /// The box of `axes`, as `boundary()` took them, made large enough for `point`.
+    /// The upper ends of `axes`, as passed to `boundary()`, enlarged to include `point`.
     #[must_use]
-    pub(super) fn of_box(axes: Option<&Value>, point: Self) -> Self {
+    pub(super) fn from_axes(axes: Option<&Value>, point: Self) -> Self {
         let highest = |name: &str, least: u64| {
             axes.and_then(|axes| axes.get(name))
                 .and_then(highest)
@@ -64,9 +63,9 @@ impl Limits {
         }
     }
 
-    /// The smallest point of the box of `axes`, and what `self` has for an axis that is not there.
+    /// The lower ends of `axes`; `self` supplies missing axes.
     #[must_use]
-    pub(super) fn smallest_of_box(self, axes: &Value) -> Self {
+    pub(super) fn lower_ends(self, axes: &Value) -> Self {
         let lowest = |name: &str, or: u64| axes.get(name).and_then(ends).map_or(or, |(lowest, _)| lowest);
         let (input, output) = (lowest("input", self.input), lowest("output", self.output));
         Self {
@@ -77,13 +76,13 @@ impl Limits {
         }
     }
 
-    /// Tokens in the cache when all requests are at their end.
+    /// Tokens in the KV cache when all requests are at their end.
     #[must_use]
     pub(super) fn resident(self) -> u64 {
         self.input.saturating_add(self.output).saturating_mul(self.concurrency)
     }
 
-    /// Whether a start with these limits serves `other` too.
+    /// Whether a start with these limits also serves `other`.
     #[must_use]
     pub fn cover(&self, other: &Self) -> bool {
         self.input >= other.input
@@ -92,7 +91,7 @@ impl Limits {
             && self.concurrency >= other.concurrency
     }
 
-    /// The same with no more than `total` tokens in all.
+    /// The same limits with at most `total` tokens per sequence.
     #[must_use]
     pub(super) fn capped(self, total: u64) -> Self {
         Self {
@@ -103,7 +102,7 @@ impl Limits {
         }
     }
 
-    /// Each limit the larger of the two.
+    /// The larger of each limit.
     #[must_use]
     pub(super) fn join(self, other: Self) -> Self {
         Self {
@@ -115,7 +114,7 @@ impl Limits {
     }
 }
 
-/// `input=8192 output=4096 concurrency=1`, and `total=…` where that is not their sum.
+/// `input=8192 output=4096 concurrency=1`, with `total=…` if it is less than input + output.
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -132,12 +131,11 @@ impl fmt::Display for Limits {
     }
 }
 
-/// The highest value of an axis.
 fn highest(axis: &Value) -> Option<u64> {
     ends(axis).map(|(_, highest)| highest)
 }
 
-/// The lowest and the highest value of an axis: of `[lowest, highest]`, or of its `range`.
+/// The lowest and the highest value of an axis, given as `[lowest, highest]` or with a `range`.
 fn ends(axis: &Value) -> Option<(u64, u64)> {
     let range = axis.get("range").unwrap_or(axis).as_array()?;
     let values = || range.iter().filter_map(Value::as_f64);
@@ -178,8 +176,8 @@ mod tests {
     #[test]
     fn the_box_takes_both_forms_of_an_axis_and_the_point() {
         let axes = json!({ "input": [128, 8192], "output": { "range": [1, 64] } });
-        assert_eq!(Limits::of_box(Some(&axes), limits(16, 100, 4)), limits(8192, 100, 4));
-        assert_eq!(Limits::of_box(None, limits(16, 100, 4)), limits(16, 100, 4));
+        assert_eq!(Limits::from_axes(Some(&axes), limits(16, 100, 4)), limits(8192, 100, 4));
+        assert_eq!(Limits::from_axes(None, limits(16, 100, 4)), limits(16, 100, 4));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Memory of an engine while it runs: what is looked at, and what a probe and a script are told of it.
+//! Measures the memory of a running engine for probes and scripts.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::server::Server;
-use super::usage::Life;
+use super::usage::MemoryStages;
 use super::{Engine, Usage};
 use crate::fault::Result;
 use crate::run::Event;
@@ -17,26 +17,26 @@ use crate::runtime::RuntimeKind;
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
 
-/// How long memory may take to come back before the look after an engine's end; the next start waits longer where it must.
-const COMING_BACK: Duration = Duration::from_secs(5);
-/// The pause between two such looks.
+/// How long memory may take to be released before the last reading after a stop. The next start waits longer if needed.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause between two readings.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The most rows of a series in a probe's answer; the whole is in the run's folder.
-const SHOWN: usize = 200;
+/// Maximum rows of the series in a probe's answer; the run's folder has all of them.
+const MAX_ROWS: usize = 200;
 
-/// What `engine.memory()` tells, in bytes.
+/// Result of `engine.memory()`, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Memory {
-    /// In use on all devices of the engine together.
+    /// In use on all devices of the engine.
     pub used: Option<u64>,
-    /// What these devices have.
+    /// Capacity of these devices.
     pub total: Option<u64>,
-    /// `nvml`, `amd`, `host` or `sim`: what is looked at.
+    /// The source: `nvml`, `amd`, `host` or `sim`.
     pub source: Option<String>,
     /// Each device.
     pub per_gpu: Vec<crate::telemetry::Device>,
-    /// The processes on them, where the source can tell.
+    /// The processes on them, if the source reports any.
     pub processes: Vec<crate::telemetry::Tenant>,
 }
 
@@ -52,17 +52,17 @@ impl Memory {
     }
 }
 
-/// Memory of a stretch of time, as an answer shows it.
+/// Memory within a time window.
 #[derive(Default)]
-pub(super) struct Stretch {
+pub(super) struct MemoryWindow {
     pub(super) peak: Option<u64>,
-    /// Memory when it was over.
+    /// Memory at the end of the window.
     pub(super) last: Option<u64>,
     pub(super) series: Vec<(f64, u64)>,
 }
 
 impl Engine {
-    /// Memory in use now; nothing is known where the engine does not run, or nothing of it can be seen from here.
+    /// Memory in use now; empty if the engine does not run or its memory cannot be read.
     pub fn memory(&self) -> Memory {
         let live = self.lock();
         let sampler = live.running.as_ref().and_then(|running| running.sampler.as_ref());
@@ -71,7 +71,7 @@ impl Engine {
         })
     }
 
-    /// Shows whoever watches the run what memory is in use now.
+    /// Sends the current memory to the live view.
     pub(super) fn show_memory(&self, sampler: &Sampler) -> Result<()> {
         let reading = sampler.latest();
         self.context.run.note(Event::Memory {
@@ -80,8 +80,8 @@ impl Engine {
         })
     }
 
-    /// The GPUs whose memory this engine holds: they were named, and are there. The default `gpus: [0]` of a script on a
-    /// machine without any means the host's memory.
+    /// The memory source of the GPUs that the engine uses. A script's default `gpus: [0]` on a machine without GPUs
+    /// means host memory.
     pub(super) fn gpus(&self) -> Result<Option<Box<dyn Source>>> {
         if self.runtime == RuntimeKind::Sim || self.options.gpus.is_empty() {
             return Ok(None);
@@ -89,7 +89,7 @@ impl Engine {
         (self.context.gpus)(&self.options.gpus)
     }
 
-    /// How many GPUs the engine holds while it runs; the simulated one models at least one.
+    /// Number of GPUs that the engine uses while it runs. The simulated engine has at least one.
     pub(super) fn gpu_count(&self) -> Result<u64> {
         let named = self.options.gpus.len() as u64;
         if self.runtime == RuntimeKind::Sim {
@@ -98,8 +98,9 @@ impl Engine {
         Ok(if self.gpus()?.is_some() { named } else { 0 })
     }
 
-    /// Waits until the GPUs are as they were before the first start, and refuses those that somebody else uses.
-    pub(super) fn settle(&self, baseline: &mut Option<Reading>) -> Result<()> {
+    /// Waits until GPU memory is back to the baseline before the first start, and refuses GPUs that other processes
+    /// use.
+    pub(super) fn wait_for_baseline(&self, baseline: &mut Option<Reading>) -> Result<()> {
         if self.context.shared_gpu {
             return Ok(());
         }
@@ -111,20 +112,25 @@ impl Engine {
             }
             None => *baseline = Some(source.read()?),
         }
-        // Nothing of ours runs before a start.
+        // None of our processes run before a start.
         require_alone(&source.read()?, |_| false)
     }
 
-    /// Looks at the memory of a server from here on, where it can be seen.
-    pub(super) fn watch_memory(&self, server: &Server, life: &mut Life, phase: Phase) -> Result<Option<Sampler>> {
+    /// Starts to sample the memory of a server, if it can be read.
+    pub(super) fn sample_memory(
+        &self,
+        server: &Server,
+        stages: &mut MemoryStages,
+        phase: Phase,
+    ) -> Result<Option<Sampler>> {
         match self.source(server)? {
             Some(mut source) => {
-                life.watch(server, source.as_mut())?;
-                Sampler::start_in(phase, life.before(), source, self.options.sample_hz).map(Some)
+                stages.watch(server, source.as_mut())?;
+                Sampler::start_in(phase, stages.before(), source, self.options.sample_hz).map(Some)
             }
             None => {
                 self.context.run.warn(format!(
-                    "the memory of `{}` cannot be seen from here: peaks are unknown",
+                    "the memory of `{}` cannot be read: peaks are unknown",
                     self.name()
                 ))?;
                 Ok(None)
@@ -152,28 +158,26 @@ impl Engine {
             .map(|pid| Box::new(Tree::new(*pid, Measure::Resident, roots)) as Box<dyn Source>))
     }
 
-    /// One look of its own at a server's memory, processes included; none where it cannot be looked at now.
-    pub(super) fn look_once(&self, server: &Server) -> Result<Option<Reading>> {
+    /// Reads a server's memory, including processes, once; `None` if that is not possible now.
+    pub(super) fn read_memory(&self, server: &Server) -> Result<Option<Reading>> {
         let Some(mut source) = self.source(server)? else {
             return Ok(None);
         };
         match source.read() {
             Ok(reading) => Ok(Some(reading)),
-            // A cgroup ends with its engine; what became of the engine is told elsewhere.
+            // A cgroup disappears with its engine; the exit itself is reported elsewhere.
             Err(fault) => {
-                self.context
-                    .run
-                    .warn(format!("memory could not be looked at: {fault}"))?;
+                self.context.run.warn(format!("memory could not be read: {fault}"))?;
                 Ok(None)
             }
         }
     }
 
-    /// A look at the devices once they are as before the start, or after a while.
-    pub(super) fn look_settled(&self, before: Option<&Reading>, server: &Server) -> Result<Option<Reading>> {
-        let deadline = Instant::now() + COMING_BACK.min(Duration::from_secs_f64(self.options.settle_timeout));
+    /// Reads the devices once they are back to `before`, or after a timeout.
+    pub(super) fn read_settled_memory(&self, before: Option<&Reading>, server: &Server) -> Result<Option<Reading>> {
+        let deadline = Instant::now() + RELEASE_TIMEOUT.min(Duration::from_secs_f64(self.options.settle_timeout));
         loop {
-            let reading = self.look_once(server)?;
+            let reading = self.read_memory(server)?;
             let back = match (before, &reading) {
                 (Some(before), Some(now)) => unsettled(before, now).is_empty(),
                 (None, _) | (_, None) => true,
@@ -185,16 +189,16 @@ impl Engine {
         }
     }
 
-    /// Keeps what was seen of a server's memory in the run's folder, whether it has ended or not: the files of [`files`], and
-    /// `<name>.usage.json`, which is [`Usage`] with how well the sampler kept its rate as `sampling`.
-    pub(super) fn keep_memory(&self, name: &str, sampler: Option<Sampler>, usage: &Usage) -> Result<()> {
+    /// Writes a server's memory samples to the run's folder: the files of [`files`], and `<name>.usage.json` with the
+    /// [`Usage`] and the sampler's health as `sampling`.
+    pub(super) fn write_memory(&self, name: &str, sampler: Option<Sampler>, usage: &Usage) -> Result<()> {
         if let Some(sampler) = sampler {
             let record = sampler.stop();
             for (end, text) in files(&record) {
                 let write = |out: &mut BufWriter<File>| out.write_all(&text);
                 self.context.run.write("memory", &format!("{name}{end}"), write)?;
             }
-            // What was late, lost or failed belongs to the figures.
+            // Late, lost and failed samples belong to the results.
             let mut kept = json!(usage);
             kept["sampling"] = json!(record.health);
             let name = format!("{name}.usage.json");
@@ -206,28 +210,27 @@ impl Engine {
     }
 }
 
-/// A cgroup's folder as a path below the root of its hierarchy, with the controller of version 1 taken off.
+/// The cgroup's path below the root of its hierarchy, without the v1 controller name.
 fn below_hierarchy(folder: &std::path::Path, roots: &Roots) -> Option<String> {
     let below: PathBuf = folder.strip_prefix(&roots.cgroup).ok()?.to_owned();
     let below = below.strip_prefix("memory").unwrap_or(&below);
     Some(format!("/{}", below.display()))
 }
 
-/// What was seen between two moments.
-pub(super) fn stretch(sampler: &Sampler, from: Instant, to: Instant) -> Stretch {
+pub(super) fn memory_window(sampler: &Sampler, from: Instant, to: Instant) -> MemoryWindow {
     let series = sampler.between(from, to);
-    Stretch {
+    MemoryWindow {
         peak: sampler.peak_between(from, to).map(|peak| peak.total),
         last: series.rows().last().map(|row| row.total),
-        series: thinned(&series),
+        series: downsample(&series),
     }
 }
 
-/// Seconds since the first row, and bytes; neighbours are merged to their peak where there are too many.
-fn thinned(series: &Series) -> Vec<(f64, u64)> {
+/// Seconds since the first row, and bytes. Adjacent rows are merged to their peak if there are too many.
+fn downsample(series: &Series) -> Vec<(f64, u64)> {
     let rows = series.rows();
     let Some(first) = rows.first() else { return Vec::new() };
-    rows.chunks(rows.len().div_ceil(SHOWN).max(1))
+    rows.chunks(rows.len().div_ceil(MAX_ROWS).max(1))
         .map(|chunk| {
             let peak = chunk.iter().map(|row| row.total).max().unwrap_or_default();
             ((chunk[0].from - first.from) as f64 / 1e6, peak)

@@ -1,4 +1,4 @@
-//! What an engine's metrics page says about its queue, its KV cache and its work, by the adapter's rules. Pure.
+//! Reads an engine's metrics page (queue, KV cache and counters) with the adapter's rules.
 
 use std::collections::BTreeSet;
 
@@ -6,29 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use super::prometheus::{Sample, samples};
 use super::{MetricFormat, MetricRules, moments};
-use crate::load::joined::State;
+use crate::load::engine_side::EngineMetrics;
 
-/// Between the parts of a sum.
+/// Separates the terms of a sum.
 const PLUS: &str = " + ";
 
-/// The state of an engine's queue; `None` where it does not tell.
+/// State of an engine's queue; `None` for values that it does not report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
-    /// Requests being served.
+    /// Running requests.
     pub running: Option<u64>,
-    /// Requests waiting.
+    /// Queued requests.
     pub waiting: Option<u64>,
-    /// KV cache in use, 0 to 1.
+    /// KV cache usage, 0 to 1.
     pub kv_usage: Option<f64>,
     /// Preemptions since the start.
     pub preemptions: Option<u64>,
-    /// Sequences out of the KV cache at the moment, where the engine tells that instead.
+    /// Currently preempted sequences, for engines that do not count preemptions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<u64>,
 }
 
-impl From<State> for Metrics {
-    fn from(state: State) -> Self {
+impl From<EngineMetrics> for Metrics {
+    fn from(state: EngineMetrics) -> Self {
         Self {
             running: state.running,
             waiting: state.waiting,
@@ -39,24 +39,24 @@ impl From<State> for Metrics {
     }
 }
 
-/// Reads a page: the moments that it tells of, oldest first. Prometheus tells of one; a JSON page that each read empties, of all
-/// since the last one, perhaps none.
-pub(super) fn read(page: &str, rules: &MetricRules) -> Vec<State> {
+/// Reads a page as snapshots, oldest first. A Prometheus page is one snapshot. A JSON page that is emptied by each
+/// request has all snapshots since the last one, possibly none.
+pub(super) fn read(page: &str, rules: &MetricRules) -> Vec<EngineMetrics> {
     match rules.format {
         MetricFormat::Prometheus => vec![of_samples(page, rules)],
         MetricFormat::Json => moments::read(page, rules),
     }
 }
 
-/// The figures of these rules: counts by `count`, shares by `share`.
+/// Builds a snapshot: `count` evaluates counters and gauges, `share` evaluates ratios.
 pub(super) fn state(
     rules: &MetricRules,
     count: impl Fn(&[String]) -> Option<f64>,
     share: impl Fn(&[String]) -> Option<f64>,
-) -> State {
-    let count = |names: &[String]| count(names).filter(|count| *count >= 0.0).map(whole);
+) -> EngineMetrics {
+    let count = |names: &[String]| count(names).filter(|count| *count >= 0.0).map(rounded);
     let finished = rules.finished.iter();
-    State {
+    EngineMetrics {
         running: count(&rules.running),
         waiting: count(&rules.waiting),
         kv_usage: share(&rules.kv_usage),
@@ -72,17 +72,17 @@ pub(super) fn state(
     }
 }
 
-/// The figure of the first of these names that can be had; one of several parts needs them all.
+/// The value of the first name that is present. A sum needs all its terms.
 pub(super) fn first(names: &[String], figure: impl Fn(&str) -> Option<f64>) -> Option<f64> {
     names
         .iter()
         .find_map(|name| name.split(PLUS).map(|part| figure(part.trim())).sum())
 }
 
-/// Where the engine has several workers, their requests are added up, and the fullest cache counts.
+/// Reads the Prometheus format. If the engine has several workers, requests are summed and the fullest KV cache counts.
 ///
-/// A page of vLLM has thousands of lines and is read many times a second: it is gone through once.
-fn of_samples(page: &str, rules: &MetricRules) -> State {
+/// A page of vLLM has thousands of lines and is polled many times a second, so it is parsed in a single pass.
+fn of_samples(page: &str, rules: &MetricRules) -> EngineMetrics {
     let wanted: BTreeSet<&str> = names(rules)
         .flat_map(|name| name.split(PLUS))
         .map(|part| selector(part).0)
@@ -104,7 +104,6 @@ fn of_samples(page: &str, rules: &MetricRules) -> State {
     state(rules, |names| first(names, sum), |names| first(names, most))
 }
 
-/// Every name in these rules.
 fn names(rules: &MetricRules) -> impl Iterator<Item = &String> {
     let plain = [
         &rules.running,
@@ -120,7 +119,7 @@ fn names(rules: &MetricRules) -> impl Iterator<Item = &String> {
     plain.into_iter().chain(rules.finished.values()).flatten()
 }
 
-/// A name and the labels that its samples must have: `requests_total{reason="abort"}`.
+/// Splits `requests_total{reason="abort"}` into its name and required labels.
 fn selector(part: &str) -> (&str, Vec<&str>) {
     let part = part.trim();
     match part.split_once('{') {
@@ -129,7 +128,7 @@ fn selector(part: &str) -> (&str, Vec<&str>) {
     }
 }
 
-fn whole(value: f64) -> u64 {
+fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn older_names_are_taken_where_the_newest_is_missing_and_workers_are_joined() {
+    fn older_names_are_fallbacks_and_workers_are_combined() {
         let page = "vllm:gpu_cache_usage_perc{engine=\"0\"} 0.25\nvllm:gpu_cache_usage_perc{engine=\"1\"} 0.5\n\
                     vllm:num_requests_running{engine=\"0\"} 3.0\nvllm:num_requests_running{engine=\"1\"} 4.0\n";
         let metrics = &read(page, &rules())[0];
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_something_else_says_nothing() {
-        assert_eq!(read("<html></html>", &rules()), [State::default()]);
+    fn an_unrelated_page_has_no_metrics() {
+        assert_eq!(read("<html></html>", &rules()), [EngineMetrics::default()]);
     }
 }

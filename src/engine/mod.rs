@@ -1,20 +1,22 @@
-//! A running engine: the adapter contract, readiness, wire protocols (OpenAI completions and chat, TGI, llama.cpp, Ollama),
-//! log facts, metrics, probing and verdicts. Nothing of one engine is here but its protocol: the rest is in `stdlib/engines/*.rhai`.
+//! A running engine: adapter contract, start and stop, wire protocols (OpenAI completions and chat, TGI, llama.cpp,
+//! Ollama), facts from logs, metrics, probes, loads and verdicts. Engine-specific code is limited to the protocols; the
+//! rest is in `stdlib/engines/*.rhai`.
 //!
-//! [`Engine`] is what scripts hold. `handle` keeps it running (`plan` says with which limits, `start` starts it), `probe` puts points to
-//! it (`fire` sends, `judge` decides), `failure` says what a failure was. `judge`, `counts`, `report`, `reported`, `failure`, `progress`, `allocation`,
-//! `plan`, `limits`, `metrics`, `facts`, `pace` and `queue` are pure.
+//! [`Engine`] is the handle that scripts hold. `handle` keeps the engine running: `plan` chooses the limits and `start`
+//! starts it. `probe` tests a point: `batch` sends the requests and `judge` decides the verdict with the rules in
+//! `failure`. `load` runs a load.
 
 mod adapter;
 mod allocation;
 mod answer;
 mod architecture;
-mod ask_options;
+mod batch;
+mod bounds;
+mod bounds_report;
 mod context;
 mod counts;
 mod facts;
 mod failure;
-mod fire;
 mod handle;
 mod in_process;
 mod info;
@@ -26,23 +28,22 @@ mod metrics;
 mod moments;
 mod needs;
 mod options;
-mod pace;
 mod pattern;
 mod plan;
 mod preview;
 mod probe;
+mod probe_options;
 mod progress;
 mod prometheus;
 mod prompting;
 mod protocol;
-mod queue;
-mod report;
-mod reported;
+mod queue_metrics;
+mod reported_facts;
 mod rules;
 mod send;
 mod server;
+mod speed;
 mod start;
-mod told;
 mod trial;
 mod usage;
 
@@ -53,19 +54,19 @@ pub use adapter::{
 pub use allocation::Allocation;
 pub use answer::{Evidence, ProbeAnswer};
 pub use architecture::Architecture;
-pub use ask_options::ProbeOptions;
+pub use bounds_report::BoundsReport;
 pub use context::{Axes, Context, Gpus};
 pub use handle::Engine;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions};
 pub use info::Info;
-pub use load::{ArrivalWord, LoadOptions, StepOption, WarmupOption};
+pub use load::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 pub use memory::Memory;
 pub use metrics::Metrics;
-pub use needs::{Device, Lack, Needs};
+pub use needs::{Device, MissingItem, Needs};
 pub use options::{LaunchOptions, LimitsOption, Speculation};
+pub use probe_options::ProbeOptions;
 pub use protocol::{Wire, decoder};
-pub use report::Report;
+pub use reported_facts::ReportedFact;
 pub use rules::{Reading, read_metrics, read_request, read_start};
 pub use send::{SendAnswer, SendOptions};
-pub use told::Told;
-pub use usage::{Holder, OverTime, Share, Stage, Usage};
+pub use usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage};

@@ -1,31 +1,31 @@
-//! Metrics that an engine tells as JSON: a list of moments, oldest first, as TensorRT-LLM does, or a single one. Pure.
+//! Reads metrics pages in JSON: a list of snapshots, oldest first, as in TensorRT-LLM, or a single one.
 
 use serde_json::Value;
 
 use super::MetricRules;
 use super::metrics::{first, state};
-use crate::load::joined::State;
+use crate::load::engine_side::EngineMetrics;
 
-/// Between the two pointers of a share: `/used of /all`.
+/// Separates the two pointers of a ratio: `/used of /all`.
 const OF: &str = " of ";
 
-/// The moments of a page; none of one that is no JSON.
-pub(super) fn read(page: &str, rules: &MetricRules) -> Vec<State> {
-    let moments = match serde_json::from_str(page) {
-        Ok(Value::Array(moments)) => moments,
-        Ok(moment @ Value::Object(_)) => vec![moment],
+/// The snapshots on a page; none if it is not JSON.
+pub(super) fn read(page: &str, rules: &MetricRules) -> Vec<EngineMetrics> {
+    let snapshots = match serde_json::from_str(page) {
+        Ok(Value::Array(snapshots)) => snapshots,
+        Ok(snapshot @ Value::Object(_)) => vec![snapshot],
         Ok(_) | Err(_) => Vec::new(),
     };
-    let figures = |moment: &Value| {
-        let of = |pointers: &[String]| first(pointers, |pointer| figure(moment, pointer));
-        state(rules, of, of)
+    let read_snapshot = |snapshot: &Value| {
+        let evaluate = |pointers: &[String]| first(pointers, |pointer| figure(snapshot, pointer));
+        state(rules, evaluate, evaluate)
     };
-    moments.iter().map(figures).collect()
+    snapshots.iter().map(read_snapshot).collect()
 }
 
-/// The number that a pointer, or a share of two pointers, leads to.
-fn figure(moment: &Value, pointer: &str) -> Option<f64> {
-    let number = |pointer: &str| moment.pointer(pointer.trim())?.as_f64();
+/// The value of a pointer, or the ratio of two.
+fn figure(snapshot: &Value, pointer: &str) -> Option<f64> {
+    let number = |pointer: &str| snapshot.pointer(pointer.trim())?.as_f64();
     match pointer.split_once(OF) {
         Some((part, whole)) => Some(number(part)? / number(whole)?).filter(|share| share.is_finite()),
         None => number(pointer),
@@ -52,29 +52,29 @@ mod tests {
     }
 
     #[test]
-    fn each_moment_of_a_list_is_told() {
+    fn every_snapshot_of_a_list_is_read() {
         let page = r#"[{"numActiveRequests":2,"numQueuedRequests":1,"kv":{"used":3,"all":4,"hit":2,"missed":7},"stats":{"paused":1}},
             {"numActiveRequests":0,"kv":{"used":0,"all":0}}]"#;
-        let told = read(page, &rules());
-        let first = State {
+        let snapshots = read(page, &rules());
+        let first = EngineMetrics {
             running: Some(2),
             waiting: Some(1),
             kv_usage: Some(0.75),
             paused: Some(1),
             prefix_queries: Some(9),
-            ..State::default()
+            ..EngineMetrics::default()
         };
-        let second = State {
+        let second = EngineMetrics {
             running: Some(0),
-            ..State::default()
+            ..EngineMetrics::default()
         };
-        assert_eq!(told, [first, second]);
+        assert_eq!(snapshots, [first, second]);
     }
 
     #[test]
-    fn an_empty_list_and_what_is_no_json_tell_of_no_moment() {
+    fn an_empty_list_and_non_json_have_no_snapshots() {
         assert_eq!(read("[]", &rules()), []);
         assert_eq!(read("# HELP", &rules()), []);
-        assert_eq!(read("{}", &rules()), [State::default()]);
+        assert_eq!(read("{}", &rules()), [EngineMetrics::default()]);
     }
 }

@@ -1,4 +1,4 @@
-//! What a start would need, and whether it is here: looked at before anything is started or pulled.
+//! Checks what a start needs before anything is started or pulled.
 
 use std::path::Path;
 
@@ -6,61 +6,61 @@ use serde::Serialize;
 
 use super::{Engine, Limits, Readiness};
 use crate::fault::{Fault, Kind, Result};
-use crate::runtime::{Launch, RuntimeKind, image_is_here};
+use crate::runtime::{Launch, RuntimeKind, image_is_present};
 use crate::sim::Spec;
 use crate::telemetry::select;
 
-/// What a start would need.
+/// What a start needs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Needs {
-    /// Where it would live.
+    /// The runtime.
     pub runtime: RuntimeKind,
     /// Whether it is the simulated engine.
     pub simulated: bool,
     /// Docker: the image.
     pub image: Option<String>,
-    /// Docker: whether the image is here; unknown where Docker does not answer.
+    /// Docker: whether the image is present; `None` if Docker does not answer.
     pub image_here: Option<bool>,
     /// Process: the program and its arguments.
     pub command: Vec<String>,
-    /// The devices that it would use, as far as they are seen.
+    /// The devices that it would use, as far as they can be read.
     pub devices: Vec<Device>,
-    /// What keeps it from starting.
-    pub missing: Vec<Lack>,
-    /// What it would start without, and how to allow it.
+    /// What prevents the start.
+    pub missing: Vec<MissingItem>,
+    /// What the start would go without, and how to allow it.
     pub withheld: Vec<String>,
 }
 
 /// A device with memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
-    /// Its UUID; of a simulated one its number.
+    /// UUID; for a simulated device its index.
     pub id: String,
-    /// Its maker's name for it.
+    /// Product name.
     pub name: String,
-    /// Bytes that are there.
+    /// Capacity in bytes.
     pub total: u64,
 }
 
-/// Something that is not there, or not allowed.
+/// Something that is missing or not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Lack {
-    /// The kind of fault that a start would end with.
+pub struct MissingItem {
+    /// The kind of error that the start would end with.
     pub kind: &'static str,
-    /// What it is.
+    /// The error message.
     pub message: String,
     /// The remedy.
     pub hint: Option<String>,
 }
 
 impl Needs {
-    /// The value, unless it is what is missing. An interruption is nobody's lack.
-    fn have<T>(&mut self, looked: Result<T>) -> Result<Option<T>> {
-        match looked {
+    /// Records an error as missing and returns `None`. Interruptions and internal errors are passed on.
+    fn require<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
             Ok(value) => Ok(Some(value)),
             Err(fault) if matches!(fault.kind, Kind::Interrupted | Kind::Internal) => Err(fault),
             Err(fault) => {
-                self.missing.push(Lack {
+                self.missing.push(MissingItem {
                     kind: fault.kind.name(),
                     message: fault.message,
                     hint: fault.hint,
@@ -72,11 +72,11 @@ impl Needs {
 }
 
 impl Engine {
-    /// What a start with the limits of this engine would need, and whether it is here.
+    /// Checks what a start with this engine's limits needs.
     ///
     /// # Errors
     ///
-    /// `interrupted`; what is missing is told in the answer.
+    /// `interrupted`. Missing things are part of the answer.
     pub fn needs(&self) -> Result<Needs> {
         let mut needs = Needs {
             runtime: self.runtime,
@@ -90,49 +90,49 @@ impl Engine {
         };
         if self.runtime == RuntimeKind::Attach {
             let answers = self.answers();
-            needs.have(answers)?;
+            needs.require(answers)?;
             needs.devices = devices(&self.options.gpus).unwrap_or_default();
             return Ok(needs);
         }
         let launch = self
             .adapter
-            .launch(&self.adapter_options(Some(self.whole(Limits::SMALLEST))));
-        let Some(launch) = needs.have(launch)? else {
+            .launch(&self.adapter_options(Some(self.full_limits(Limits::SMALLEST))));
+        let Some(launch) = needs.require(launch)? else {
             return Ok(needs);
         };
         let permits = &self.context.permits;
-        let grant = needs.have(permits.check_launch(self.runtime, &launch, self.shipped_image()))?;
+        let grant = needs.require(permits.check_launch(self.runtime, &launch, self.shipped_image()))?;
         needs.withheld = grant.map(|grant| grant.withheld).unwrap_or_default();
         match self.runtime {
             RuntimeKind::Docker => {
                 let image = launch.image.clone().unwrap_or_default();
-                let here = self.context.tasks.wait(image_is_here(&image));
-                needs.image_here = needs.have(here)?;
+                let here = self.context.tasks.wait(image_is_present(&image));
+                needs.image_here = needs.require(here)?;
                 needs.image = Some(image);
             }
             RuntimeKind::Process => {
-                needs.have(found(launch.command.first()))?;
+                needs.require(found(launch.command.first()))?;
                 needs.command.clone_from(&launch.command);
             }
             RuntimeKind::Sim | RuntimeKind::Attach => {}
         }
         let seen = self.devices_of(launch);
-        needs.devices = needs.have(seen)?.unwrap_or_default();
+        needs.devices = needs.require(seen)?.unwrap_or_default();
         Ok(needs)
     }
 
-    /// Whether what was attached to can be asked.
+    /// Whether the attached engine is ready.
     fn answers(&self) -> Result<()> {
         let server = self.find()?;
         match self.adapter.ready(server.base_url(), &self.adapter_options(None))? {
             Readiness::Ready => Ok(()),
             Readiness::NotYet => Err(Fault::missing(
-                "nothing that is ready answers there",
+                "no ready engine answers there",
                 "start it, or name the URL or container where it runs",
             )),
             Readiness::Failed(why) => Err(Fault::missing(
                 format!("the engine there is not ready: {}", why.trim()),
-                "see to it there",
+                "fix the engine",
             )),
         }
     }
@@ -141,7 +141,7 @@ impl Engine {
         let Some(spec) = launch.sim else {
             return devices(&launch.gpus);
         };
-        let (profile, _) = Spec::of_script(spec, &self.context.home)?.resolve()?;
+        let (profile, _) = Spec::from_script(spec, &self.context.home)?.resolve()?;
         let count = self.options.tensor_parallel.unwrap_or(1);
         let device = |index: u64| Device {
             id: index.to_string(),
@@ -152,7 +152,6 @@ impl Engine {
     }
 }
 
-/// The GPUs of these names; none where none is asked for.
 fn devices(names: &[String]) -> Result<Vec<Device>> {
     if names.is_empty() {
         return Ok(Vec::new());
@@ -167,7 +166,7 @@ fn devices(names: &[String]) -> Result<Vec<Device>> {
         .collect())
 }
 
-/// Whether a program is where it would be looked for.
+/// Whether a program is found in PATH.
 fn found(program: Option<&String>) -> Result<()> {
     let program = program.map_or("", String::as_str);
     let folders = std::env::var_os("PATH").unwrap_or_default();

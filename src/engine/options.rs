@@ -1,4 +1,4 @@
-//! What a script says when it describes an engine: neutral options, the same words for every engine.
+//! Options of an engine, with the same names for every engine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,72 +9,72 @@ use serde_json::Value;
 use super::Limits;
 use crate::fault::{Fault, Result};
 
-/// Options of `engines::launch` and `engines::attach`. What is `()` or `""` was not given. An adapter sees every key.
+/// Options of `engines::launch` and `engines::attach`. `()` and `""` count as not given. An adapter sees every key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaunchOptions {
-    /// Model id on the hub, or a folder or file.
+    /// Hugging Face model id, folder or file.
     pub model: Option<String>,
     /// Revision of the model.
     pub revision: Option<String>,
-    /// Tokenizer where it is not the model's: id, folder or `tokenizer.json`.
+    /// Tokenizer if it is not the model's own: id, folder or `tokenizer.json`.
     pub tokenizer: Option<String>,
-    /// `docker`, `process`, `attach` or `sim`; without it, the adapter's usual one.
+    /// `docker`, `process`, `attach` or `sim`. Default: the adapter's choice.
     pub runtime: Option<String>,
-    /// Docker image in place of the adapter's.
+    /// Docker image. Default: the adapter's.
     pub image: Option<String>,
-    /// Process: the engine's program in place of the adapter's.
+    /// Process: the engine's program. Default: the adapter's.
     pub program: Option<String>,
-    /// The port that the engine listens on inside its container, in place of the adapter's.
+    /// Port that the engine listens on inside its container. Default: the adapter's.
     pub port: Option<u16>,
-    /// Attach: where the engine listens.
+    /// Attach: URL of the engine.
     pub url: Option<String>,
     /// Attach: name of a running container.
     pub container: Option<String>,
     /// GPUs by index or UUID.
     #[serde(deserialize_with = "gpus")]
     pub gpus: Vec<String>,
-    /// Type of the weights: `bfloat16`, `float16`.
+    /// Weight dtype: `bfloat16`, `float16`.
     pub dtype: Option<String>,
-    /// Quantization of the weights, as the engine names it.
+    /// Weight quantization, as the engine names it.
     pub quantization: Option<String>,
-    /// Type of the KV cache, as the engine names it.
+    /// KV cache dtype, as the engine names it.
     pub kv_cache_dtype: Option<String>,
-    /// GPUs that share each layer.
+    /// Tensor-parallel size.
     pub tensor_parallel: Option<u64>,
-    /// Share of GPU memory that the engine may use, 0 to 1.
+    /// Fraction of GPU memory that the engine may use, 0 to 1.
     pub memory_fraction: Option<f64>,
-    /// Whether CUDA graphs are captured; without it, as the engine does by itself.
+    /// Whether to capture CUDA graphs. Default: the engine's.
     pub cuda_graphs: Option<bool>,
-    /// N-gram speculation; without it, as the engine does by itself.
+    /// N-gram speculation. Default: the engine's.
     pub speculation: Option<Speculation>,
-    /// Whether the KV cache of earlier prompts is used again; without it, as the engine does by itself.
+    /// Whether to use the prefix cache. Default: the engine's.
     pub prefix_cache: Option<bool>,
-    /// Whether in-process probes may ask the engine's own processes: it starts with a hook in front of its PYTHONPATH.
+    /// Whether in-process probes may query the engine's own processes: starts it with a hook in its PYTHONPATH.
     pub in_process: bool,
-    /// Random weights: only the model's shape is needed.
+    /// Random weights; only the model's shape is needed.
     pub random_weights: bool,
-    /// Further arguments of the engine, as on its command line.
+    /// Further command-line arguments of the engine.
     pub engine_args: Vec<String>,
-    /// Environment of the engine.
+    /// Environment variables of the engine.
     pub env: BTreeMap<String, String>,
-    /// What one start must be able to serve; without it, the box of the newest boundary.
+    /// What one start must be able to serve. Default: the search range of the newest boundary.
     pub limits: Option<LimitsOption>,
     /// Seconds until the engine must be ready.
     pub start_timeout: f64,
-    /// Seconds that GPU memory may take to come back to its baseline before a start.
+    /// Seconds for GPU memory to return to its baseline before a start.
     pub settle_timeout: f64,
-    /// Seconds between the polite and the final signal.
+    /// Seconds between SIGTERM and SIGKILL.
     pub stop_grace: f64,
-    /// Docker: memory limit in bytes, swap included.
+    /// Docker: memory limit in bytes, including swap.
     pub memory_limit: Option<u64>,
     /// Docker: bytes of /dev/shm.
     pub shm_size: Option<u64>,
     /// Lets the model's own code run in the engine; needs `--allow code`.
     pub trust_remote_code: bool,
-    /// Memory samples a second, 1 to 1000.
+    /// Memory samples per second, 1 to 1000.
     pub sample_hz: f64,
-    /// Sim: a shipped profile's name, or a file.
+    /// Sim: name of a shipped profile, or a file.
     pub profile: Option<String>,
     /// Sim: further options of the simulated engine.
     pub sim: Option<Value>,
@@ -106,7 +106,7 @@ impl Default for LaunchOptions {
             engine_args: Vec::new(),
             env: BTreeMap::new(),
             limits: None,
-            // A large model from a cold disk, compiled, takes tens of minutes.
+            // Loading a large model from a cold disk and compiling it takes tens of minutes.
             start_timeout: 1800.0,
             settle_timeout: 60.0,
             stop_grace: 10.0,
@@ -120,21 +120,21 @@ impl Default for LaunchOptions {
     }
 }
 
-/// Speculation by n-grams: what followed the last tokens where they stood before in the text is taken for what comes, and checked.
+/// N-gram speculation: drafts the tokens that followed the same n-gram earlier in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Speculation {
-    /// Tokens drafted in a step, at most.
+    /// Maximum draft tokens per step.
     pub draft: u64,
-    /// The longest n-gram that is looked for; without it, 2.
+    /// Longest n-gram. Default: 2.
     #[serde(default)]
     pub ngram: Option<u64>,
-    /// Requests at once above which nothing is drafted; without it, whatever their number.
+    /// Concurrency above which nothing is drafted. Default: no limit.
     #[serde(default)]
     pub max_concurrency: Option<u64>,
 }
 
-/// Limits as a script writes them; what is left out follows from the rest.
+/// Limits as a script writes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsOption {
@@ -142,10 +142,10 @@ pub struct LimitsOption {
     pub input: u64,
     /// Longest output.
     pub output: u64,
-    /// Longest input and output together; input + output.
+    /// Longest input and output together. Default: input + output.
     #[serde(default)]
     pub total: Option<u64>,
-    /// Sequences at once; 1.
+    /// Maximum concurrent sequences. Default: 1.
     #[serde(default)]
     pub concurrency: Option<u64>,
 }
@@ -162,7 +162,6 @@ impl From<LimitsOption> for Limits {
 }
 
 impl LaunchOptions {
-    /// Refuses what cannot be.
     pub(super) fn check(&self) -> Result<()> {
         for (name, seconds) in [
             ("start_timeout", self.start_timeout),
@@ -209,7 +208,7 @@ impl LaunchOptions {
         Ok(())
     }
 
-    /// Refuses what only a start could honour, for an engine that runs already.
+    /// Rejects options that only a start could apply, for an attached engine.
     pub(super) fn check_attached(&self) -> Result<()> {
         let given = [
             ("dtype", self.dtype.is_some()),
@@ -232,9 +231,9 @@ impl LaunchOptions {
         }
     }
 
-    /// A model that is a folder or file of this machine gets its absolute path, so that a container sees it under the same name.
+    /// Makes a local model's path absolute, so that a container sees it under the same name.
     pub(super) fn find_model(&mut self, home: &Path) {
-        // A model id may happen to be a folder's name: only what holds a model counts.
+        // A folder may happen to have the name of a model id; only one that contains a model counts.
         let is_model = |path: &Path| path.is_file() || path.join("config.json").is_file();
         let found = self
             .model
@@ -245,7 +244,7 @@ impl LaunchOptions {
         }
     }
 
-    /// The options as the journal may see them: without the values of the environment, and without a password in a URL.
+    /// The options for the journal: without environment values and URL passwords.
     #[must_use]
     pub fn shown(&self) -> Value {
         let mut shown = self.clone();
@@ -261,7 +260,7 @@ impl LaunchOptions {
     }
 }
 
-/// A URL without user name and password.
+/// Removes user name and password from a URL.
 #[must_use]
 pub(super) fn without_password(url: &str) -> String {
     match url::Url::parse(url) {
@@ -284,7 +283,7 @@ fn empty(value: &Value) -> bool {
     }
 }
 
-/// Indices and UUIDs, and one of them alone.
+/// Accepts a list of indices and UUIDs, or a single one.
 fn gpus<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a GPU is an index or a UUID, or a list of those")]

@@ -1,13 +1,13 @@
-//! Regular expressions that adapters give.
+//! Helpers for the regular expressions of adapters and for log lines.
 
 use regex::Regex;
 
 use crate::fault::{Fault, Result};
 
-/// Compiles a pattern; `place` says where the adapter gives it.
+/// Compiles a pattern. `place` names its location in the adapter for the error message.
 pub(super) fn compile(pattern: &str, place: &str) -> Result<Regex> {
     Regex::new(pattern).map_err(|error| {
-        // The last line says what is wrong; those before draw the pattern.
+        // The last line of the error states the reason; the lines before it show the pattern.
         let text = error.to_string();
         let reason = text
             .lines()
@@ -22,7 +22,7 @@ pub(super) fn compile(pattern: &str, place: &str) -> Result<Regex> {
     })
 }
 
-/// A line without the colour codes that engines write even to pipes (ECMA-48 control sequences).
+/// Removes ANSI colour codes (ECMA-48 control sequences), which some engines write even to pipes.
 pub(super) fn without_colour(line: &str) -> std::borrow::Cow<'_, str> {
     if !line.contains('\u{1b}') {
         return line.into();

@@ -1,4 +1,4 @@
-//! `--dry-run`: what would be started, without starting it, and answers with which a search can be rehearsed.
+//! `--dry-run`: shows what would be started, and answers probes from a simple memory model.
 
 use serde_json::{Value, json};
 
@@ -10,27 +10,27 @@ use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 
-/// Probes that are rehearsed at most.
-const MOST: u64 = 300;
+/// Maximum probes of a dry run.
+const MAX_PROBES: u64 = 300;
 
 impl Engine {
-    /// Answers a probe of a boundary as an engine would that has room for half of what the box asks between its smallest and its
-    /// largest point. Any other probe, and the last that is rehearsed, ends the script.
-    pub(super) fn rehearse(&self, point: &Point, asked: Limits, overload: Overload) -> Result<Value> {
+    /// Answers a probe of a boundary as if half of the memory between the search range's smallest and largest point
+    /// were available. Any other probe, and one beyond the maximum, ends the script.
+    pub(super) fn dry_run_probe(&self, point: &Point, requested: Limits, overload: Overload) -> Result<Value> {
         let mut live = self.lock();
-        let whole = self.whole(asked);
-        let end = match live.rehearsed {
+        let whole = self.full_limits(requested);
+        let fault = match live.dry_run_probes {
             0 => self.preview(whole)?,
-            _ => self.end_of_preview(),
+            _ => self.dry_run_fault(),
         };
         let axes = match (self.context.axes)() {
-            Some(axes) if live.rehearsed < MOST => axes,
-            _ => return Err(end),
+            Some(axes) if live.dry_run_probes < MAX_PROBES => axes,
+            _ => return Err(fault),
         };
-        live.rehearsed += 1;
-        let largest = Limits::of_box(Some(&axes), asked).resident();
-        let room = asked.smallest_of_box(&axes).resident().midpoint(largest);
-        let verdict = if asked.resident() <= room {
+        live.dry_run_probes += 1;
+        let largest = Limits::from_axes(Some(&axes), requested).resident();
+        let room = requested.lower_ends(&axes).resident().midpoint(largest);
+        let verdict = if requested.resident() <= room {
             Verdict::Ok
         } else {
             Verdict::Oom
@@ -43,17 +43,17 @@ impl Engine {
         serde_json::to_value(answer).map_err(|error| Fault::internal(error.to_string()))
     }
 
-    /// Notes the launch that `whole` would lead to, and gives the fault that ends the script there.
+    /// Records the launch that would serve `whole`, and returns the fault that ends the script.
     pub(super) fn preview(&self, whole: Limits) -> Result<Fault> {
         let launch = match self.runtime {
             RuntimeKind::Attach => None,
             _ => Some(self.adapter.launch(&self.adapter_options(Some(whole)))?),
         };
         let shipped = self.shipped_image();
-        let asked = |launch| self.context.permits.check_launch(self.runtime, launch, shipped);
-        let (refused, withheld) = match launch.as_ref().map(asked) {
+        let check = |launch| self.context.permits.check_launch(self.runtime, launch, shipped);
+        let (refused, withheld) = match launch.as_ref().map(check) {
             Some(Ok(grant)) => (None, grant.withheld),
-            Some(Err(fault)) => (Some(told(fault)), Vec::new()),
+            Some(Err(fault)) => (Some(refusal_text(fault)), Vec::new()),
             None => (None, Vec::new()),
         };
         let simulated = self.runtime == RuntimeKind::Sim;
@@ -71,19 +71,19 @@ impl Engine {
                 "options": self.options.shown(),
             }),
         })?;
-        Ok(self.end_of_preview())
+        Ok(self.dry_run_fault())
     }
 
-    fn end_of_preview(&self) -> Fault {
+    fn dry_run_fault(&self) -> Fault {
         Fault::dry_run(match self.runtime {
-            RuntimeKind::Attach => format!("`{}` would be asked", self.name()),
+            RuntimeKind::Attach => format!("`{}` would be sent requests", self.name()),
             _ => format!("`{}` would be started", self.name()),
         })
     }
 }
 
-/// What a start would be refused for, and the remedy.
-fn told(fault: Fault) -> String {
+/// The reason and the remedy of a refused launch.
+fn refusal_text(fault: Fault) -> String {
     match fault.hint {
         Some(hint) => format!("{}: {hint}", fault.message),
         None => fault.message,

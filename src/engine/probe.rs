@@ -1,4 +1,4 @@
-//! Probing: one point is put to the engine, and the answer is kept before anything else happens.
+//! Tests one point on the engine. The answer is journaled before anything else happens.
 
 use std::time::{Duration, Instant};
 
@@ -6,59 +6,59 @@ use serde_json::{Value, json};
 
 use super::allocation::allocations;
 use super::answer::{Evidence, ProbeAnswer};
-use super::ask_options::ProbeOptions;
+use super::batch::{STALL, send_batch};
 use super::failure::Exit;
-use super::fire::{STALL, fire};
-use super::handle::{Ensured, Live, Running, Trust};
-use super::judge::{Judgement, Seen, clean, complaint, judge};
-use super::memory::stretch;
+use super::handle::{Ensured, Health, Live, Running};
+use super::judge::{Judgement, Observation, error_message, judge, succeeded};
+use super::memory::memory_window;
 use super::plan::StartFailure;
+use super::probe_options::ProbeOptions;
 use super::progress::REQUEST;
 use super::prompting::{Prompting, origin};
-use super::queue::Queue;
-use super::start::{TAIL, plain};
-use super::{Allocation, Engine, Limits, Report, RequestForm, protocol};
+use super::queue_metrics::QueueMetrics;
+use super::start::{TAIL, strip_colours};
+use super::{Allocation, BoundsReport, Engine, Limits, RequestForm, protocol};
 use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
-use crate::load::{Answer, Ask, End, Summary};
+use crate::load::{StreamEnd, StreamRequest, StreamResponse, Summary};
 use crate::prompt::PromptForm;
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 
-/// What an engine is asked for.
+/// The coordinates of a point that an engine understands.
 const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
 
-/// What came of sending a point once.
+/// The result of sending a point's requests once.
 struct Attempt {
-    answers: Vec<Answer>,
-    queue: Queue,
+    answers: Vec<StreamResponse>,
+    queue: QueueMetrics,
     exit: Option<Exit>,
-    /// Whether the engine served again, where that was looked at.
+    /// Whether the engine still serves; `None` if that was not checked.
     survived: Option<bool>,
-    /// Allocations that failed on a GPU.
+    /// Failed GPU allocations.
     allocations: Vec<Allocation>,
-    /// The end of the whole log: the last words before a death may be older than the probe.
+    /// The end of the whole log; the last lines before a death may be older than the probe.
     ending: Vec<String>,
     judgement: Judgement,
 }
 
 impl Engine {
-    /// Puts one point to the engine: `#{ input, output, concurrency }`.
+    /// Tests one point: `#{ input, output, concurrency }`.
     ///
     /// # Errors
     ///
-    /// `usage` for a wrong point or option; `missing` when something that the engine needs is not there. What the engine does is
-    /// never an error but a verdict.
+    /// `usage` for a wrong point or option; `missing` for something that the engine needs. The engine's failures are
+    /// verdicts, never errors.
     pub fn probe(&self, point: &Point, options: ProbeOptions) -> Result<Value> {
         options.check()?;
-        let asked = Limits::of_point(point)?;
+        let requested = Limits::of_point(point)?;
         if let Some(name) = point.0.keys().find(|name| !COORDINATES.contains(&name.as_str())) {
-            return Err(Fault::usage(format!("an engine cannot be asked for `{name}`")).hint(
+            return Err(Fault::usage(format!("a point of an engine has no `{name}`")).hint(
                 "a point is `#{ input: 512, output: 128, concurrency: 1 }`; what else varies belongs to the launch",
             ));
         }
         if self.context.dry_run {
-            return self.rehearse(point, asked, options.overload);
+            return self.dry_run_probe(point, requested, options.overload);
         }
         let args = json!({ "engine": self.name(), "launch": self.options.shown(), "point": point, "options": options });
         if let Some(answer) = self.context.run.replay("probe", &args) {
@@ -68,23 +68,23 @@ impl Engine {
             kind: "probe".into(),
             args: args.clone(),
         })?;
-        let begun = Instant::now();
+        let began = Instant::now();
         let mut live = self.lock();
         let tried = live.tried;
-        self.prepare_early(&mut live, &self.adapter.request(point, None)?, asked)?;
-        let mut answer = match self.ensure(&mut live, asked)? {
-            Ensured::Failed(failure) => unstarted(point, *failure),
+        self.load_tokenizer_early(&mut live, &self.adapter.request(point, None)?, requested)?;
+        let mut answer = match self.ensure(&mut live, requested)? {
+            Ensured::Failed(failure) => no_start(point, *failure),
             Ensured::Running(started) => {
                 self.phase("probing", &point.to_string())?;
                 let from = Instant::now();
                 self.begin_requests(&mut live)?;
                 let limits = live.running.as_ref().and_then(|running| running.limits);
                 let form = self.adapter.request(point, limits.as_ref())?;
-                let mut answer = self.put(&mut live, &form, point, asked, options)?;
+                let mut answer = self.probe_running(&mut live, &form, point, requested, options)?;
                 answer.started = started;
                 self.end_requests(&mut live, answer.verdict == Verdict::Ok)?;
                 if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
-                    let seen = stretch(sampler, from, Instant::now());
+                    let seen = memory_window(sampler, from, Instant::now());
                     self.show_memory(sampler)?;
                     answer.peak = seen.peak;
                     answer.evidence.memory = seen.last;
@@ -95,7 +95,7 @@ impl Engine {
         };
         answer.moves = answer.verdict.moves(answer.cause.as_deref(), options.overload);
         answer.starts = live.tried - tried;
-        answer.seconds = begun.elapsed().as_secs_f64();
+        answer.seconds = began.elapsed().as_secs_f64();
         answer.gpus = self.gpu_count()?;
         answer.report = report(&live);
         let answer = serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))?;
@@ -107,28 +107,28 @@ impl Engine {
         Ok(answer)
     }
 
-    /// Asks a running engine, again where that makes sense, and keeps the best answer.
-    pub(super) fn put(
+    /// Probes a running engine, retries where that makes sense, and keeps the best attempt.
+    pub(super) fn probe_running(
         &self,
         live: &mut Live,
         form: &RequestForm,
         point: &Point,
-        asked: Limits,
+        requested: Limits,
         options: ProbeOptions,
     ) -> Result<ProbeAnswer> {
         let mut best: Option<Attempt> = None;
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let attempt = self.attempt(live, form, asked, options)?;
-            let recount = attempt.judgement.cause.as_deref() == Some("input_count")
-                && self.recount(live, form, asked, &attempt)?;
-            let again = recount || (attempts <= u64::from(options.retries) && worth_repeating(&attempt));
-            // What was looked at need not be looked at twice.
-            live.trust = match attempt.survived {
-                Some(true) => Trust::Good,
-                Some(false) => Trust::Lost,
-                None => Trust::after(attempt.answers.iter().all(clean)),
+            let attempt = self.attempt(live, form, requested, options)?;
+            let adapt_calibration = attempt.judgement.cause.as_deref() == Some("input_count")
+                && self.adapt_calibration(live, form, requested, &attempt)?;
+            let again = adapt_calibration || (attempts <= u64::from(options.retries) && worth_retrying(&attempt));
+            // If the engine's state was checked already, it need not be checked again.
+            live.health = match attempt.survived {
+                Some(true) => Health::Good,
+                Some(false) => Health::Lost,
+                None => Health::after(attempt.answers.iter().all(succeeded)),
             };
             let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
             if best.as_ref().is_none_or(|best| produced(&attempt) >= produced(best)) {
@@ -146,67 +146,81 @@ impl Engine {
         let best = best.ok_or_else(|| Fault::internal("a probe without an attempt"))?;
         if best.judgement.verdict == Verdict::Ok {
             for answer in &best.answers {
-                let output = answer.counts.output.unwrap_or(asked.output);
-                live.pace
-                    .learn(&asked, answer.timing.ttft_ms(), answer.timing.tpot_ms(output));
+                let output = answer.counts.output.unwrap_or(requested.output);
+                live.speed
+                    .learn(&requested, answer.timing.ttft_ms(), answer.timing.tpot_ms(output));
             }
         }
         let limits = live.running.as_ref().and_then(|running| running.limits);
-        Ok(describe(point, asked, best, attempts, limits))
+        Ok(describe(point, requested, best, attempts, limits))
     }
 
-    /// Learns from a count of the input that is not the one asked; true where asking again will help.
-    fn recount(&self, live: &mut Live, form: &RequestForm, asked: Limits, attempt: &Attempt) -> Result<bool> {
+    /// Adapts the calibration to the engine's input count. Returns whether a retry will help.
+    fn adapt_calibration(
+        &self,
+        live: &mut Live,
+        form: &RequestForm,
+        requested: Limits,
+        attempt: &Attempt,
+    ) -> Result<bool> {
         let mut answered = attempt.answers.iter().filter_map(|answer| answer.counts.input);
         let seen = attempt
             .judgement
             .counted
-            .or_else(|| answered.find(|input| *input != asked.input));
+            .or_else(|| answered.find(|input| *input != requested.input));
         match (live.prompting.as_mut(), seen) {
-            // A count that does not settle is no reason to end the script: the judgement says what is wrong.
-            (Some(prompting), Some(seen)) => Ok(prompting.observe(form, asked.input, seen).is_ok()),
+            // Counts that do not settle do not end the script; the verdict reports them.
+            (Some(prompting), Some(seen)) => Ok(prompting.observe(form, requested.input, seen).is_ok()),
             _ => Ok(false),
         }
     }
 
-    /// Loads the tokenizer before the engine starts, where prompts need one whatever the engine tells: that it is not there is
-    /// better learnt now than after a start of minutes.
-    pub(super) fn prepare_early(&self, live: &mut Live, form: &RequestForm, asked: Limits) -> Result<()> {
+    /// Loads the tokenizer before the engine starts, if prompts need one in any case: a missing one is then reported at
+    /// once instead of after a start of minutes.
+    pub(super) fn load_tokenizer_early(&self, live: &mut Live, form: &RequestForm, requested: Limits) -> Result<()> {
         let text = form.prompt == PromptForm::Text && self.options.model.is_some();
         let needed = text || self.options.tokenizer.is_some();
         if !needed || self.runtime == RuntimeKind::Attach || live.prompting.is_some() {
             return Ok(());
         }
-        // What the user did not allow is told before anything is fetched.
-        let launch = self.adapter.launch(&self.adapter_options(Some(self.whole(asked))))?;
+        // Missing permissions are reported before anything is downloaded.
+        let launch = self
+            .adapter
+            .launch(&self.adapter_options(Some(self.full_limits(requested))))?;
         self.context.permits.check_launch(self.runtime, &launch, false)?;
         self.prepare_prompts(live, form)
     }
 
-    /// Finds out what prompts for this engine come from, when it is first asked.
+    /// Creates the prompt source on first use.
     pub(super) fn prepare_prompts(&self, live: &mut Live, form: &RequestForm) -> Result<()> {
         if live.prompting.is_none() {
-            let told = live.running.as_ref().and_then(|running| running.info.vocabulary);
-            let origin = origin(&self.options, self.runtime, form, told);
-            let prompts = self.context.shelf.prompts(&origin, self.context.seed);
+            let vocabulary = live.running.as_ref().and_then(|running| running.info.vocabulary);
+            let origin = origin(&self.options, self.runtime, form, vocabulary);
+            let prompts = self.context.prompt_cache.prompts(&origin, self.context.seed);
             live.prompting = Some(Prompting::new(self.context.tasks.wait(prompts)?));
         }
         Ok(())
     }
 
-    fn attempt(&self, live: &mut Live, form: &RequestForm, asked: Limits, options: ProbeOptions) -> Result<Attempt> {
+    fn attempt(
+        &self,
+        live: &mut Live,
+        form: &RequestForm,
+        requested: Limits,
+        options: ProbeOptions,
+    ) -> Result<Attempt> {
         self.prepare_prompts(live, form)?;
         let timeout = options
             .timeout
-            .map_or_else(|| live.pace.timeout(&asked), Duration::from_secs_f64);
+            .map_or_else(|| live.speed.timeout(&requested), Duration::from_secs_f64);
         let (Some(running), Some(prompting)) = (&live.running, &live.prompting) else {
             return Err(Fault::internal("a probe of an engine that does not run"));
         };
         let requests = prompting
-            .make(form, asked.input, asked.concurrency)?
+            .make(form, requested.input, requested.concurrency)?
             .iter()
             .map(|prompt| {
-                let ask = Ask {
+                let ask = StreamRequest {
                     url: running.server.url(&form.path)?,
                     body: protocol::body(form, prompt, running.info.model.as_deref())?,
                     timeout,
@@ -220,14 +234,14 @@ impl Engine {
         let (answers, queue) = self
             .context
             .tasks
-            .wait(fire(&self.client, requests, page.as_ref(), stall))?;
-        let (exit, survived) = self.aftermath(running, &answers)?;
-        let log = plain(running.server.since(cursor));
-        let ending = plain(running.server.last(TAIL));
+            .wait(send_batch(&self.client, requests, page.as_ref(), stall))?;
+        let (exit, survived) = self.state_after(running, &answers)?;
+        let log = strip_colours(running.server.since(cursor));
+        let ending = strip_colours(running.server.last(TAIL));
         let judgement = judge(
             &self.rules.failures,
-            &Seen {
-                asked,
+            &Observation {
+                requested,
                 tolerance: options.output_tolerance,
                 answers: &answers,
                 exit,
@@ -238,7 +252,7 @@ impl Engine {
             },
         );
         let allocations = if judgement.verdict == Verdict::Oom {
-            allocations(answers.iter().filter_map(complaint).chain(&log))
+            allocations(answers.iter().filter_map(error_message).chain(&log))
         } else {
             Vec::new()
         };
@@ -255,17 +269,17 @@ impl Engine {
 }
 
 impl Engine {
-    /// How the engine ended over these requests, if it did, and whether it serves on: looked at where a request failed for more than its size.
-    fn aftermath(&self, running: &Running, answers: &[Answer]) -> Result<(Option<Exit>, Option<bool>)> {
+    /// How the engine exited, and whether it still serves. Only checked after failures that may have damaged it.
+    fn state_after(&self, running: &Running, answers: &[StreamResponse]) -> Result<(Option<Exit>, Option<bool>)> {
         let exit = self.context.tasks.wait(death(running, answers))?;
         if exit.is_some() {
             return Ok((exit, Some(false)));
         }
-        if !answers.iter().any(hurt) {
+        if !answers.iter().any(may_damage) {
             return Ok((None, None));
         }
         let survived = self.recovers(running)?;
-        // Engines report an error first and end a moment later.
+        // Engines report an error first and exit a moment later.
         let exit = if survived {
             None
         } else {
@@ -275,30 +289,30 @@ impl Engine {
     }
 }
 
-/// Whether a request failed in a way that may have hurt the engine.
-fn hurt(answer: &Answer) -> bool {
+/// Whether a request failed in a way that may have damaged the engine.
+fn may_damage(answer: &StreamResponse) -> bool {
     answer.error.is_some()
         || match &answer.end {
-            // TGI says 424 where others say 500.
-            End::Status(status, _) => *status >= 500 || *status == 424,
-            End::Broken(_) | End::Unreachable(_) => true,
-            End::Complete | End::Deadline | End::GivenUp | End::Malformed(_) => false,
+            // TGI answers 424 where other engines answer 500.
+            StreamEnd::Status(status, _) => *status >= 500 || *status == 424,
+            StreamEnd::Broken(_) | StreamEnd::Unreachable(_) => true,
+            StreamEnd::Complete | StreamEnd::Deadline | StreamEnd::Cancelled | StreamEnd::Malformed(_) => false,
         }
 }
 
-/// How the engine ended, if it did: looked at only when a request failed, and waited for when its connection broke.
-async fn death(running: &Running, answers: &[Answer]) -> Result<Option<Exit>> {
-    if answers.iter().all(clean) {
+/// How the engine exited, if it did. Only checked if a request failed; waits if a connection broke.
+async fn death(running: &Running, answers: &[StreamResponse]) -> Result<Option<Exit>> {
+    if answers.iter().all(succeeded) {
         return Ok(None);
     }
     let broken = answers
         .iter()
-        .any(|answer| matches!(answer.end, End::Broken(_) | End::Unreachable(_)));
+        .any(|answer| matches!(answer.end, StreamEnd::Broken(_) | StreamEnd::Unreachable(_)));
     running.server.ended(broken).await
 }
 
-/// An early end of text differs from try to try, and an overloaded engine may be free a moment later.
-fn worth_repeating(attempt: &Attempt) -> bool {
+/// An early end of text is random, and an overloaded engine may recover.
+fn worth_retrying(attempt: &Attempt) -> bool {
     match attempt.judgement.verdict {
         Verdict::ShortOutput => attempt.judgement.cause.as_deref() == Some("end_of_text"),
         Verdict::Error => attempt.judgement.cause.as_deref() == Some("overloaded"),
@@ -306,7 +320,7 @@ fn worth_repeating(attempt: &Attempt) -> bool {
     }
 }
 
-/// The fewest tokens of the requests.
+/// The minimum output over the requests.
 fn produced(attempt: &Attempt) -> Option<u64> {
     attempt
         .answers
@@ -316,20 +330,20 @@ fn produced(attempt: &Attempt) -> Option<u64> {
         .flatten()
 }
 
-/// What the engine that runs reports of its bounds, and starts that failed did.
-fn report(live: &Live) -> Option<Report> {
+/// The bounds reported by the running engine and by failed starts.
+fn report(live: &Live) -> Option<BoundsReport> {
     let running = live.running.as_ref();
     let reported = running.map(|running| running.info.reported).unwrap_or_default();
     let block = running.and_then(|running| {
-        let told = running.told.iter().find(|told| told.name == "kv_block_tokens");
-        told.and_then(|told| told.value.as_u64())
+        let fact = running.facts.iter().find(|fact| fact.name == "kv_block_tokens");
+        fact.and_then(|fact| fact.value.as_u64())
     });
-    Report::new(&reported, block, live.starts.estimate())
+    BoundsReport::new(&reported, block, live.starts.estimate())
 }
 
-/// The answer where no start serves the point.
-fn unstarted(point: &Point, failure: StartFailure) -> ProbeAnswer {
-    // A limit that was configured is no lack of memory: it clips the box, whether a start or a request runs into it.
+/// The answer if no start serves the point.
+fn no_start(point: &Point, failure: StartFailure) -> ProbeAnswer {
+    // A configured limit is no lack of memory: it clips the search range, whether a start or a request exceeds it.
     let verdict = if failure.cause == "length_limit" {
         Verdict::Refused
     } else {
@@ -343,7 +357,7 @@ fn unstarted(point: &Point, failure: StartFailure) -> ProbeAnswer {
     }
 }
 
-fn describe(point: &Point, asked: Limits, attempt: Attempt, attempts: u64, limits: Option<Limits>) -> ProbeAnswer {
+fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, limits: Option<Limits>) -> ProbeAnswer {
     let Attempt {
         answers,
         queue,
@@ -354,8 +368,9 @@ fn describe(point: &Point, asked: Limits, attempt: Attempt, attempts: u64, limit
         judgement,
     } = attempt;
     let output = answers.iter().map(|answer| answer.counts.output).min().flatten();
-    let median =
-        |figure: &dyn Fn(&Answer) -> Option<f64>| Summary::of(answers.iter().filter_map(figure).collect()).median;
+    let median = |figure: &dyn Fn(&StreamResponse) -> Option<f64>| {
+        Summary::from_values(answers.iter().filter_map(figure).collect()).median
+    };
     let evidence = Evidence {
         message: judgement.message,
         log: match judgement.line {
@@ -369,25 +384,25 @@ fn describe(point: &Point, asked: Limits, attempt: Attempt, attempts: u64, limit
         exit_code: exit.and_then(|exit| exit.code),
         oom_killed: exit.map(|exit| exit.oom_killed),
         http_status: answers.iter().find_map(|answer| match answer.end {
-            End::Status(status, _) => Some(status),
+            StreamEnd::Status(status, _) => Some(status),
             _ => None,
         }),
         finish: answers.iter().find_map(|answer| answer.finish.clone()),
         excess: answers
             .iter()
-            .filter_map(|answer| answer.counts.output?.checked_sub(asked.output))
+            .filter_map(|answer| answer.counts.output?.checked_sub(requested.output))
             .max()
             .filter(|excess| *excess > 0),
-        completed: answers.iter().filter(|answer| clean(answer)).count() as u64,
+        completed: answers.iter().filter(|answer| succeeded(answer)).count() as u64,
         issued: answers.len() as u64,
         attempts,
-        queue: queue.seen(),
+        queue: queue.peaks(),
         limits,
         ..Evidence::default()
     };
     let gaps: Vec<f64> = answers
         .iter()
-        .flat_map(|answer| answer.timing.gaps_ms())
+        .flat_map(|answer| answer.timing.itl_ms())
         .map(|gap| f64::from(*gap))
         .collect();
     ProbeAnswer {
@@ -398,7 +413,7 @@ fn describe(point: &Point, asked: Limits, attempt: Attempt, attempts: u64, limit
         output,
         ttft_ms: median(&|answer| answer.timing.ttft_ms()),
         tpot_ms: median(&|answer| answer.timing.tpot_ms(answer.counts.output?)),
-        itl_ms: Summary::of(gaps).median,
+        itl_ms: Summary::from_values(gaps).median,
         e2el_ms: median(&|answer| answer.timing.e2el_ms()),
         ..ProbeAnswer::empty(point)
     }

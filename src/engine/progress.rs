@@ -1,4 +1,4 @@
-//! How far a start came, by the adapter's patterns of the lines with which its phases begin. Pure.
+//! Determines how far a start got, from the adapter's patterns for log lines.
 
 use regex::Regex;
 
@@ -6,13 +6,12 @@ use super::ProgressRule;
 use super::pattern::compile;
 use crate::fault::Result;
 
-/// The phase of a start of which no line is known yet.
+/// The phase before the first match.
 const FIRST: &str = "weights";
 
-/// The phase in which an engine is that was ready.
+/// The phase of a ready engine.
 pub(super) const REQUEST: &str = "request";
 
-/// The patterns of an adapter, compiled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
     rules: Vec<(Regex, String)>,
@@ -32,8 +31,7 @@ impl Progress {
         Ok(Self { rules })
     }
 
-    /// The phase in which a start was when it had written these lines: that of the last line known. Nothing where the adapter
-    /// knows no phases.
+    /// The phase of a start with this log: that of the last matching line. `None` if the adapter defines no phases.
     pub(super) fn phase(&self, log: &[String]) -> Option<String> {
         if self.rules.is_empty() {
             return None;
@@ -61,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_known_tells_the_phase() {
+    fn the_last_matching_line_determines_the_phase() {
         let rules = [("loading took", "profiling"), ("KV cache size", "graph_capture")];
         assert_eq!(phase(&rules, &["boot"]).as_deref(), Some("weights"));
         assert_eq!(phase(&rules, &["loading took 3 s", "?"]).as_deref(), Some("profiling"));

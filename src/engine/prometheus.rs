@@ -1,25 +1,25 @@
-//! Reads the Prometheus text format (exposition format 0.0.4) as far as gauges and counters need it. Pure.
+//! Parses gauges and counters in the Prometheus text format (exposition format 0.0.4).
 
-/// One sample of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sample<'a> {
-    /// `vllm:num_requests_running`.
+    /// Such as `vllm:num_requests_running`.
     pub(super) name: &'a str,
-    /// What stands between the braces.
+    /// The text between the braces.
     pub(super) labels: &'a str,
-    /// The value; `NaN`, `+Inf` and `-Inf` are numbers here.
+    /// The value, which may be NaN or infinite.
     pub(super) value: f64,
 }
 
 impl Sample<'_> {
-    /// Whether it has this label: `reason="abort"`. A quote within another label's value is escaped, so that it cannot look like one.
+    /// Whether the sample has a label such as `reason="abort"`. Quotes within other labels' values are escaped, so they
+    /// cannot match.
     pub(super) fn has(&self, label: &str) -> bool {
         let mut found = self.labels.match_indices(label);
         found.any(|(at, _)| matches!(self.labels[..at].trim_end().chars().next_back(), None | Some(',')))
     }
 }
 
-/// The samples of a page with wanted names, in its order. Comments, and lines that are no sample, are left out.
+/// The samples with wanted names, in page order. Skips comments and malformed lines.
 pub(super) fn samples(page: &str, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Sample<'_>> {
     page.lines().filter_map(move |line| sample(line, &wanted))
 }
@@ -35,12 +35,12 @@ fn sample(line: &str, wanted: impl Fn(&str) -> bool) -> Option<Sample<'_>> {
         Some(inner) => inner.split_at(closing(inner)?),
         None => ("", rest),
     };
-    // A time stamp may follow the value.
+    // A timestamp may follow the value.
     let value = rest.trim_start_matches('}').split_whitespace().next()?.parse().ok()?;
     Some(Sample { name, labels, value })
 }
 
-/// Where the brace closes: one within a quoted value does not count, nor a quote behind a backslash.
+/// Position of the closing brace, ignoring braces in quoted values and escaped quotes.
 fn closing(inner: &str) -> Option<usize> {
     let mut quoted = false;
     let mut escaped = false;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sample_is_left_out() {
+    fn malformed_lines_are_skipped() {
         assert_eq!(read("<html>\na\nb x\nc{ 1\n{} 2\n"), []);
     }
 }

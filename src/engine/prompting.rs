@@ -1,4 +1,4 @@
-//! Prompts for an engine: from its model's tokenizer, or ids alone, corrected until the engine's own count is the one asked.
+//! Makes prompts for an engine and corrects their length until the engine's own count matches.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,38 +7,37 @@ use super::options::LaunchOptions;
 use super::protocol::Wire;
 use super::{Protocol, RequestForm};
 use crate::fault::Result;
-use crate::prompt::{Ask, Calibration, Content, Origin, PromptForm, Prompts};
+use crate::prompt::{Calibration, Content, Origin, PromptForm, PromptSpec, Prompts};
 use crate::runtime::RuntimeKind;
 
-/// The vocabulary that is assumed where no tokenizer is named: the smallest of the model families in use (Llama 2).
+/// Assumed vocabulary size if no tokenizer is known: the smallest of the common model families (Llama 2).
 const VOCABULARY: u32 = 32_000;
 
-/// Where an engine's prompts come from.
 pub(super) struct Prompting {
     prompts: Arc<Prompts>,
-    // By protocol and form, as each adds tokens of its own.
+    // By protocol and form, because each adds tokens of its own.
     calibrations: HashMap<(Protocol, PromptForm), Calibration>,
-    // Where a request was sent to see how the engine counts.
-    settled: HashSet<(Protocol, PromptForm)>,
+    // Forms for which a calibration request was already sent.
+    calibrated: HashSet<(Protocol, PromptForm)>,
 }
 
 impl Prompting {
-    /// Prompts that nothing is known of yet but their tokens.
     pub(super) fn new(prompts: Arc<Prompts>) -> Self {
         Self {
             prompts,
             calibrations: HashMap::new(),
-            settled: HashSet::new(),
+            calibrated: HashSet::new(),
         }
     }
 
-    /// So many prompts of `tokens` tokens, as the engine counts.
+    /// Makes `count` prompts of `tokens` tokens, as counted by the engine.
     pub(super) fn make(&self, form: &RequestForm, tokens: u64, count: u64) -> Result<Vec<Wire>> {
         let make = self.maker(form, 0);
         (0..count).map(|_| make(tokens)).collect()
     }
 
-    /// Makes prompts of so many tokens as it is called with, as the engine counts. The first `shared_prefix` tokens are the same in all.
+    /// Returns a function that makes prompts of a given number of tokens, as counted by the engine. All share their
+    /// first `shared_prefix` tokens.
     pub(super) fn maker(
         &self,
         form: &RequestForm,
@@ -47,37 +46,35 @@ impl Prompting {
         let size = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX);
         let calibration = self.calibrations.get(&key(form)).copied().unwrap_or_default();
         let prompts = Arc::clone(&self.prompts);
-        let shape = Ask {
+        let shape = PromptSpec {
             tokens: 0,
             form: form.prompt,
             chat: form.protocol == Protocol::OpenaiChat,
             shared_prefix: size(shared_prefix),
         };
         move |tokens| {
-            let ask = calibration.adjust(Ask {
+            let spec = calibration.adjust(PromptSpec {
                 tokens: size(tokens),
                 ..shape
             })?;
-            Ok(wire(prompts.make(&ask)?.content))
+            Ok(wire(prompts.make(&spec)?.content))
         }
     }
 
-    /// Where the prompts come from.
     pub(super) fn prompts(&self) -> &Prompts {
         &self.prompts
     }
 
-    /// The same, to keep.
-    pub(super) fn shared(&self) -> Arc<Prompts> {
+    pub(super) fn shared_prompts(&self) -> Arc<Prompts> {
         Arc::clone(&self.prompts)
     }
 
-    /// Whether it was settled before how the engine counts prompts of this form; it is from now on.
-    pub(super) fn settle(&mut self, form: &RequestForm) -> bool {
-        !self.settled.insert(key(form))
+    /// Marks prompts of this form as calibrated. Returns whether they already were.
+    pub(super) fn mark_calibrated(&mut self, form: &RequestForm) -> bool {
+        !self.calibrated.insert(key(form))
     }
 
-    /// Learns from the engine's count; true where it is the one that was wanted.
+    /// Adapts the calibration to the engine's count. Returns whether the count was the wanted one.
     pub(super) fn observe(&mut self, form: &RequestForm, wanted: u64, seen: u64) -> Result<bool> {
         let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         self.calibrations
@@ -98,22 +95,27 @@ fn wire(content: Content) -> Wire {
     }
 }
 
-/// What an engine's prompts come from: the tokenizer that was named; for text, or where the engine was launched on a model and
-/// does not tell its vocabulary, the model's; else ids alone, or common words whose tokens the engine counts.
-pub(super) fn origin(options: &LaunchOptions, runtime: RuntimeKind, form: &RequestForm, told: Option<u32>) -> Origin {
+/// Chooses the source of prompts: a named tokenizer; the model's tokenizer, for text or if a launched engine does not
+/// report its vocabulary size; otherwise plain ids, or common words whose tokens the engine counts.
+pub(super) fn origin(
+    options: &LaunchOptions,
+    runtime: RuntimeKind,
+    form: &RequestForm,
+    vocabulary: Option<u32>,
+) -> Origin {
     if let Some(name) = &options.tokenizer {
         return Origin::Tokenizer(name.clone());
     }
     let text = form.prompt == PromptForm::Text;
-    // Ollama's models have names of their own, and tokenizers inside their files.
+    // Ollama has its own model names and keeps tokenizers inside its model files.
     if text && (form.protocol == Protocol::Ollama || options.model.is_none()) {
-        return Origin::Words(told.unwrap_or(VOCABULARY));
+        return Origin::Words(vocabulary.unwrap_or(VOCABULARY));
     }
-    // A server that was attached to, or that is simulated, may know its model by a name that nobody else does.
+    // An attached or simulated server may serve its model under a made-up name.
     let launched = matches!(runtime, RuntimeKind::Docker | RuntimeKind::Process);
     match &options.model {
-        Some(model) if text || (launched && told.is_none()) => Origin::Tokenizer(model.clone()),
-        _ => Origin::Vocabulary(told.unwrap_or(VOCABULARY)),
+        Some(model) if text || (launched && vocabulary.is_none()) => Origin::Tokenizer(model.clone()),
+        _ => Origin::Vocabulary(vocabulary.unwrap_or(VOCABULARY)),
     }
 }
 

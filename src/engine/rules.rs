@@ -1,4 +1,4 @@
-//! An adapter's words, read once: compiled patterns, metric names, and where the engine tells about itself.
+//! An adapter's rules in compiled form: patterns, metric names and information pages.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::allocation::allocations;
-use super::facts::{FactRules, Found};
-use super::failure::{Exit, FailureRules, Signs};
+use super::facts::{FactRules, FactValues};
+use super::failure::{Exit, FailureRules, Symptoms};
 use super::pattern::compile;
 use super::progress::{Progress, REQUEST};
+use super::reported_facts::{ReportedFact, facts_in_log, group_by_name};
 use super::server::check_path;
-use super::told::{Told, by_fact, told_by_log};
 use super::{Adapter, Allocation, InfoRule, MetricRules, RulePhase, metrics};
 use crate::boundary::Verdict;
 use crate::fault::Result;
-use crate::load::joined::State;
+use crate::load::engine_side::EngineMetrics;
 
-/// What the functions `facts()` and `failures()` of an adapter gave, ready for use.
+/// The compiled results of an adapter's `facts()` and `failures()`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rules {
     pub(super) facts: FactRules,
@@ -32,7 +32,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Asks the adapter and compiles what it says.
+    /// Calls the adapter and compiles its rules.
     pub(super) fn of(adapter: &dyn Adapter) -> Result<Self> {
         let facts = adapter.facts()?;
         let pages = facts.info.values().flatten().map(|rule| rule.path.as_str());
@@ -55,9 +55,9 @@ impl Rules {
     }
 }
 
-/// How an engine serves another configuration than asked: in its own words, and by what of it is not on the GPUs. Without GPUs that were
-/// asked for, nothing has to be there.
-pub(super) fn degraded(facts: &Found, parts: &BTreeMap<String, String>, on_gpus: bool) -> Vec<String> {
+/// Reasons why the engine runs a different configuration than requested: its own log line, and parts that are not on
+/// the GPUs. If no GPUs were requested, nothing needs to be on them.
+pub(super) fn degraded(facts: &FactValues, parts: &BTreeMap<String, String>, on_gpus: bool) -> Vec<String> {
     let words = facts
         .get("degraded")
         .map(|line| line.as_str().map_or_else(|| line.to_string(), str::to_owned));
@@ -69,50 +69,50 @@ pub(super) fn degraded(facts: &Found, parts: &BTreeMap<String, String>, on_gpus:
     words.into_iter().chain(partly).collect()
 }
 
-/// What an adapter reads from what an engine wrote.
+/// What an adapter extracts from an engine's output.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Reading {
     /// Facts by name; sizes in bytes.
     pub facts: BTreeMap<String, Value>,
-    /// Every place where a fact is told, by fact, oldest first.
-    pub told: BTreeMap<String, Vec<Told>>,
-    /// The verdict, where a rule knows a failure in it.
+    /// Every line that reports a fact, by fact, oldest first.
+    pub told: BTreeMap<String, Vec<ReportedFact>>,
+    /// The verdict, if a failure rule matches.
     pub verdict: Option<Verdict>,
     /// Its cause.
     pub cause: Option<String>,
-    /// The line that says so.
+    /// The matching line.
     pub line: Option<String>,
-    /// How far the engine was.
+    /// The phase that the engine had reached.
     pub phase: Option<String>,
-    /// Allocations that failed.
+    /// Failed allocations.
     pub allocations: Vec<Allocation>,
 }
 
-/// Reads a log as the engine room does when an engine that was starting ended with status `code`: for adapters under test.
+/// Reads the log of a start that ended with status `code`. For tests of adapters.
 ///
 /// # Errors
 ///
-/// `usage` when the adapter's rules cannot be read.
+/// `usage` for unusable adapter rules.
 pub fn read_start(adapter: &dyn Adapter, log: &[String], code: i64) -> Result<Reading> {
     read(adapter, RulePhase::Start, &[], log, Some(code))
 }
 
-/// Reads what came of a request: bodies of refusals or errors within streams, the log since it was sent, and the status of an engine that
-/// died over it. For adapters under test.
+/// Reads the outcome of a request: response bodies or stream errors, the log since it was sent, and the exit status of
+/// an engine that died. For tests of adapters.
 ///
 /// # Errors
 ///
-/// `usage` when the adapter's rules cannot be read.
+/// `usage` for unusable adapter rules.
 pub fn read_request(adapter: &dyn Adapter, messages: &[String], log: &[String], code: Option<i64>) -> Result<Reading> {
     read(adapter, RulePhase::Request, messages, log, code)
 }
 
-/// Reads a metrics page as the engine room does: the moments that it tells of. For adapters under test.
+/// Reads a metrics page as snapshots. For tests of adapters.
 ///
 /// # Errors
 ///
-/// `usage` when the adapter's rules cannot be read.
-pub fn read_metrics(adapter: &dyn Adapter, page: &str) -> Result<Vec<State>> {
+/// `usage` for unusable adapter rules.
+pub fn read_metrics(adapter: &dyn Adapter, page: &str) -> Result<Vec<EngineMetrics>> {
     Ok(metrics::read(page, &Rules::of(adapter)?.metrics))
 }
 
@@ -124,20 +124,20 @@ fn read(
     code: Option<i64>,
 ) -> Result<Reading> {
     let rules = Rules::of(adapter)?;
-    let log = super::start::plain(log.to_vec());
+    let log = super::start::strip_colours(log.to_vec());
     let exit = code.map(|code| Exit {
         code: Some(code),
         oom_killed: false,
     });
-    let signs = Signs {
+    let symptoms = Symptoms {
         exit,
         messages,
         log: &log,
     };
-    let found = rules.failures.classify(phase, signs);
+    let found = rules.failures.classify(phase, symptoms);
     Ok(Reading {
         facts: rules.facts.find(&log),
-        told: by_fact(told_by_log(&rules, &log)),
+        told: group_by_name(facts_in_log(&rules, &log)),
         verdict: found.as_ref().map(|found| found.verdict),
         cause: found.as_ref().and_then(|found| found.cause.clone()),
         line: found.and_then(|found| found.line),
@@ -158,14 +158,17 @@ mod tests {
     #[test]
     fn what_is_only_partly_on_the_gpus_is_degraded() {
         let parts = [("layers_on_gpu".to_owned(), "layers".to_owned())].into();
-        let told = |layers: u64, on_gpus| {
+        let reasons = |layers: u64, on_gpus| {
             let facts = [("layers_on_gpu", layers), ("layers", 33)].map(|(name, n)| (name.to_owned(), json!(n)));
             degraded(&facts.into(), &parts, on_gpus)
         };
-        assert_eq!(told(33, true), [""; 0]);
-        assert_eq!(told(20, true), ["`layers_on_gpu` is 20 of 33, the rest is on the host"]);
-        assert_eq!(told(20, false).len(), 1);
-        assert_eq!((told(0, true).len(), told(0, false).len()), (1, 0));
+        assert_eq!(reasons(33, true), [""; 0]);
+        assert_eq!(
+            reasons(20, true),
+            ["`layers_on_gpu` is 20 of 33, the rest is on the host"]
+        );
+        assert_eq!(reasons(20, false).len(), 1);
+        assert_eq!((reasons(0, true).len(), reasons(0, false).len()), (1, 0));
         let words = [("degraded".to_owned(), json!("context size reduced"))].into();
         assert_eq!(degraded(&words, &parts, true), ["context size reduced"]);
     }

@@ -1,24 +1,24 @@
-//! One prompt of the user's own, sent as it is: for probes by hand.
+//! Sends a single prompt of the user's own, unchanged.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::handle::{Ensured, Trust};
-use super::judge::clean;
+use super::handle::{Ensured, Health};
+use super::judge::succeeded;
 use super::{Engine, Limits, Wire, protocol};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
-use crate::load::{Ask, End, ask};
+use crate::load::{StreamEnd, StreamRequest, send_streaming};
 
 /// Options of `engine.send`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SendOptions {
-    /// Tokens to generate.
+    /// Maximum tokens to generate.
     pub output: u64,
-    /// Seconds that the request may take.
+    /// Timeout in seconds.
     pub timeout: f64,
 }
 
@@ -31,39 +31,39 @@ impl Default for SendOptions {
     }
 }
 
-/// What came back.
+/// The response to `engine.send`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SendAnswer {
-    /// Whether the stream ended as it should and said why.
+    /// Whether the stream completed with a proper finish reason.
     pub complete: bool,
-    /// Tokens of the prompt, as the engine counted.
+    /// Prompt tokens, as counted by the engine.
     pub input: Option<u64>,
-    /// Tokens generated, as the engine counted.
+    /// Output tokens, as counted by the engine.
     pub output: Option<u64>,
-    /// Why the generation ended, in the engine's words.
+    /// The engine's finish reason.
     pub finish: Option<String>,
-    /// What went wrong, in the engine's words where it has any.
+    /// The error, in the engine's words if it gave any.
     pub error: Option<String>,
-    /// HTTP status of a refusal.
+    /// HTTP status of a rejected request.
     pub http_status: Option<u16>,
-    /// Time to first token.
+    /// Time to first token, in ms.
     pub ttft_ms: Option<f64>,
-    /// Time per output token after the first.
+    /// Time per output token after the first, in ms.
     pub tpot_ms: Option<f64>,
-    /// From sending to the last token.
+    /// End-to-end latency, in ms.
     pub e2el_ms: Option<f64>,
 }
 
 impl Engine {
-    /// Sends a prompt to the engine, which is started where needed.
+    /// Sends a prompt to the engine, starting it if needed.
     ///
     /// # Errors
     ///
-    /// `usage` for ids where the engine takes none; `engine` when no start serves the request.
+    /// `usage` for token ids if the protocol takes none; `engine` if no start serves the request.
     pub fn send(&self, prompt: &Wire, options: SendOptions) -> Result<SendAnswer> {
         let input = match prompt {
             Wire::Tokens(ids) => ids.len(),
-            // No token of text is shorter than a byte.
+            // A token of text has at least one byte.
             Wire::Text(text) => text.len(),
         };
         let whole = |count: u64| i64::try_from(count).map_err(|_| Fault::usage(format!("`{count}` is too large")));
@@ -76,9 +76,9 @@ impl Engine {
                 options.timeout
             ))
         })?;
-        let asked = Limits::of_point(&point)?;
+        let requested = Limits::of_point(&point)?;
         let mut live = self.lock();
-        if let Ensured::Failed(failure) = self.ensure(&mut live, asked)? {
+        if let Ensured::Failed(failure) = self.ensure(&mut live, requested)? {
             let message = failure.evidence.message.unwrap_or_default();
             return Err(Fault::new(
                 Kind::Engine,
@@ -91,26 +91,29 @@ impl Engine {
             .as_ref()
             .ok_or_else(|| Fault::internal("a prompt for an engine that does not run"))?;
         let form = self.adapter.request(&point, running.limits.as_ref())?;
-        let request = Ask {
+        let request = StreamRequest {
             url: running.server.url(&form.path)?,
             body: protocol::body(&form, prompt, running.info.model.as_deref())?,
             timeout,
         };
         let decoder = protocol::decoder(form.protocol);
-        let answer = self
-            .context
-            .tasks
-            .wait(async { Ok(ask(&self.client, request, decoder, &CancellationToken::new(), || {}).await) })?;
-        live.trust = Trust::after(clean(&answer));
-        self.end_requests(&mut live, clean(&answer))?;
+        let answer = self.context.tasks.wait(async {
+            Ok(send_streaming(&self.client, request, decoder, &CancellationToken::new(), || {}).await)
+        })?;
+        live.health = Health::after(succeeded(&answer));
+        self.end_requests(&mut live, succeeded(&answer))?;
         let (http_status, error) = match &answer.end {
-            End::Complete => (None, answer.error.clone()),
-            End::Status(status, body) => (Some(*status), Some(body.clone())),
-            End::Broken(why) | End::Unreachable(why) | End::Malformed(why) => (None, Some(why.clone())),
-            End::Deadline | End::GivenUp => (None, Some(format!("unfinished after {} s", options.timeout))),
+            StreamEnd::Complete => (None, answer.error.clone()),
+            StreamEnd::Status(status, body) => (Some(*status), Some(body.clone())),
+            StreamEnd::Broken(why) | StreamEnd::Unreachable(why) | StreamEnd::Malformed(why) => {
+                (None, Some(why.clone()))
+            }
+            StreamEnd::Deadline | StreamEnd::Cancelled => {
+                (None, Some(format!("unfinished after {} s", options.timeout)))
+            }
         };
         Ok(SendAnswer {
-            complete: clean(&answer),
+            complete: succeeded(&answer),
             input: answer.counts.input,
             output: answer.counts.output,
             error,

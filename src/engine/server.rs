@@ -1,4 +1,4 @@
-//! The server behind an engine, wherever it lives: what it wrote, whether it lives, and its end.
+//! The server process or container behind an engine: its log, its exit status and its address.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,38 +8,37 @@ use serde_json::json;
 use super::Engine;
 use super::failure::Exit;
 use crate::fault::{Fault, Result};
-use crate::runtime::{Arrived, Captured, Launch, Program, RuntimeKind, Service, StartContext, Target, attach, start};
+use crate::runtime::{Captured, Launch, LogLine, Program, RuntimeKind, Service, StartContext, Target, attach, start};
 use crate::sim::Spec;
 use crate::telemetry::Reading;
 
-/// How long the death of an engine that broke a stream is waited for: the kernel's word comes after the connection's end.
-const DEATH: Duration = Duration::from_secs(2);
+/// How long to wait for the exit of an engine that broke a stream: the exit is reported after the socket closes.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A server under way.
 pub(super) struct Server {
     service: Arc<Service>,
     base_url: String,
 }
 
 impl Engine {
-    /// Starts what the adapter describes.
+    /// Starts the server that the adapter describes.
     pub(super) fn launch(&self, mut launch: Launch) -> Result<Server> {
         launch.in_process |= self.options.in_process;
         if let Some(spec) = launch.sim.take() {
-            // The files that a script names lie below its folder.
-            launch.sim = Some(json!(Spec::of_script(spec, &self.context.home)?));
+            // Files named by a script are relative to its folder.
+            launch.sim = Some(json!(Spec::from_script(spec, &self.context.home)?));
         }
         let mut words = launch.command.iter().chain(launch.env.values());
         if self.runtime == RuntimeKind::Process && words.any(|word| word.contains("{port}")) {
-            // An adapter's port is the one inside a container; on this machine somebody else may have it.
+            // The adapter's port is the one inside a container; on this machine it may be taken.
             launch.port = self.options.port.unwrap_or_default();
         }
         let context = self.start_context();
         let service = self.context.tasks.wait(start(self.runtime, &launch, &context))?;
-        Server::of(service)
+        Server::new(service)
     }
 
-    /// Finds a server that runs already.
+    /// Connects to a server that already runs.
     pub(super) fn find(&self) -> Result<Server> {
         let target = match (&self.options.url, &self.options.container) {
             (Some(url), None) => Target::Url(url.clone()),
@@ -54,7 +53,7 @@ impl Engine {
             }
         };
         let context = self.start_context();
-        Server::of(self.context.tasks.wait(attach(&target, &context))?)
+        Server::new(self.context.tasks.wait(attach(&target, &context))?)
     }
 
     pub(super) fn start_context(&self) -> StartContext {
@@ -67,14 +66,14 @@ impl Engine {
         }
     }
 
-    /// Whether a shipped adapter chooses what is started by itself.
+    /// Whether a shipped adapter alone decides what is started.
     pub(super) fn shipped_image(&self) -> bool {
         self.adapter.shipped() && self.options.image.is_none() && self.options.program.is_none()
     }
 }
 
 impl Server {
-    fn of(service: Arc<Service>) -> Result<Self> {
+    fn new(service: Arc<Service>) -> Result<Self> {
         let base_url = service
             .base_url()
             .ok_or_else(|| {
@@ -84,28 +83,27 @@ impl Server {
         Ok(Self { service, base_url })
     }
 
-    /// Where it listens, without a final slash.
+    /// URL without a trailing slash.
     pub(super) fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// The address of a page of it.
     pub(super) fn url(&self, path: &str) -> Result<String> {
         check_path(path)?;
         Ok(format!("{}{path}", self.base_url))
     }
 
-    /// Whether it can be started again.
+    /// Whether we started it and may restart it.
     pub(super) fn ours(&self) -> bool {
         self.service.kind() != RuntimeKind::Attach
     }
 
-    /// What was started, for the manifest.
+    /// The launch description for the manifest.
     pub(super) fn describe(&self) -> &serde_json::Value {
         self.service.info()
     }
 
-    /// How it ended, if it did.
+    /// The exit status, if the process has exited.
     pub(super) async fn exit(&self) -> Result<Option<Exit>> {
         Ok(self.service.state().await?.exit().map(|exit| Exit {
             code: exit.code,
@@ -113,10 +111,10 @@ impl Server {
         }))
     }
 
-    /// How it ended, if it did; where a connection to it `broke`, its death is waited for, as the kernel's word comes after the connection's end. Nobody here would be told
-    /// of the death of what somebody else started.
+    /// The exit status, if the process has exited. If a connection just broke, waits briefly, because the exit is
+    /// reported after the socket closes. Attached servers are never waited for.
     pub(super) async fn ended(&self, broke: bool) -> Result<Option<Exit>> {
-        let deadline = Instant::now() + DEATH;
+        let deadline = Instant::now() + EXIT_TIMEOUT;
         loop {
             let exit = self.exit().await?;
             if exit.is_some() || !broke || !self.ours() || Instant::now() >= deadline {
@@ -126,63 +124,61 @@ impl Server {
         }
     }
 
-    /// The number of lines so far: a cursor for [`Server::since`].
+    /// Number of log lines so far; a cursor for [`Server::since`].
     pub(super) fn cursor(&self) -> u64 {
         self.service.logs().cursor()
     }
 
-    /// The lines after a cursor.
     pub(super) fn since(&self, cursor: u64) -> Vec<String> {
         self.service.logs().since(cursor).0
     }
 
-    /// The lines from number `cursor` on, and when they came.
-    pub(super) fn arrived(&self, cursor: u64) -> Vec<Arrived> {
-        self.service.logs().arrived(cursor)
+    /// Log lines from number `cursor` on, with their arrival times.
+    pub(super) fn arrived(&self, cursor: u64) -> Vec<LogLine> {
+        self.service.logs().lines_since(cursor)
     }
 
-    /// The newest lines.
     pub(super) fn last(&self, count: usize) -> Vec<String> {
         self.service.logs().last(count)
     }
 
-    /// Its name in this run: `engine-1`.
+    /// Its name in this run, such as `engine-1`.
     pub(super) fn name(&self) -> &str {
         self.service.name()
     }
 
-    /// Its memory control group, where it has one of its own.
+    /// Its own memory cgroup, if it has one.
     pub(super) async fn cgroup(&self) -> Result<Option<std::path::PathBuf>> {
         self.service.cgroup().await
     }
 
-    /// Its processes, the first one first. Empty where they cannot be seen from here.
+    /// Its process ids, the main process first. Empty if they are not visible from here.
     pub(super) async fn pids(&self) -> Result<Vec<u32>> {
         self.service.pids().await
     }
 
-    /// Ends it, unless it is not ours to end.
+    /// Stops it unless it was attached to.
     pub(super) async fn stop(&self, grace: Duration) -> Result<()> {
         self.service.stop(grace).await
     }
 
-    /// Runs a program inside it, beside what serves.
+    /// Runs a program inside it, next to the serving process.
     pub(super) async fn run_program(&self, program: &Program) -> Result<Captured> {
         self.service.run_program(program).await
     }
 
-    /// Memory of the simulated device, where this is one.
+    /// A reader of the simulated device's memory, if this is the simulated engine.
     pub(super) fn simulated(&self) -> Option<impl Fn() -> Reading + Send + 'static + use<>> {
         self.service.sim().map(|handle| handle.reader())
     }
 
-    /// Memory of the simulated device before the start, where this is one.
+    /// The simulated device's memory before the start, if this is the simulated engine.
     pub(super) fn simulated_before(&self) -> Option<Reading> {
         self.service.sim().map(|handle| handle.before())
     }
 }
 
-/// Refuses a path that would turn a request to another host than the engine's: after `http://127.0.0.1:8000`, a path `@elsewhere/` would.
+/// Rejects a path that would redirect a request to another host: after `http://127.0.0.1:8000`, `@elsewhere/` would.
 pub(super) fn check_path(path: &str) -> Result<()> {
     if path.starts_with('/') {
         return Ok(());

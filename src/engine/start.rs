@@ -1,4 +1,4 @@
-//! One start: launch, watch it come up, and say what became of it.
+//! Starts an engine, waits until it is ready, and explains failed starts.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,68 +7,68 @@ use serde_json::{Value, json};
 
 use super::allocation::allocations;
 use super::answer::Evidence;
-use super::facts::Found;
-use super::failure::{Exit, Signs};
+use super::facts::FactValues;
+use super::failure::{Exit, Symptoms};
 use super::pattern::without_colour;
 use super::plan::StartFailure;
 use super::server::Server;
-use super::usage::Life;
+use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::runtime::{Mount, RuntimeKind};
 use crate::telemetry::{Phase, Sampler, Vendor, select};
 
-/// The pauses between looks at a server that comes up: short at first, as the simulated engine is ready at once.
+/// Pauses between readiness checks. Short at first, because the simulated engine is ready immediately.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Seconds that an engine which is said to run already may take to answer.
-const ATTACHED: f64 = 10.0;
+/// Seconds that an attached engine may take to answer.
+const ATTACH_TIMEOUT: f64 = 10.0;
 
-/// How often the processes of a server that comes up are looked for: one that fails takes them with it.
+/// How often to list the processes of a starting server, before a failed one takes them with it.
 const PROCESSES_EVERY: Duration = Duration::from_secs(1);
 
-/// Lines of the log that are kept where nothing explains a failure.
+/// Log lines kept for an unexplained failure.
 pub(super) const TAIL: usize = 40;
 
 /// A server that is ready.
 pub(super) struct Ready {
     pub(super) server: Server,
     pub(super) sampler: Option<Sampler>,
-    /// What its start log told.
-    pub(super) facts: Found,
+    /// Facts in its start log.
+    pub(super) facts: FactValues,
 }
 
-/// How a look at a starting server ended.
-enum Coming {
+enum StartState {
     Ready,
-    Died(Exit),
-    /// It lives, and said why it will not become ready.
+    EngineDeath(Exit),
+    /// Alive, but it reported that it will not become ready.
     Failed(String),
-    TooLate,
+    TimedOut,
 }
 
 impl Engine {
-    /// Starts the engine with these limits. The inner error is an ordinary answer; the outer one is a fault.
-    pub(super) fn start_with(&self, limits: Limits, life: &mut Life) -> Result<Result<Ready, StartFailure>> {
+    /// Starts the engine with these limits. A failed start is an ordinary answer (the inner error); the outer error
+    /// ends the script.
+    pub(super) fn start_with(&self, limits: Limits, stages: &mut MemoryStages) -> Result<Result<Ready, StartFailure>> {
         let shown = format!("{} {limits}", self.name());
         self.phase("starting", &shown)?;
         let options = self.adapter_options(Some(limits));
         let launch = self.adapter.launch(&options)?;
         let server = self.launch(launch)?;
         self.phase("loading", &shown)?;
-        let (sampler, coming) = match self.come_up(&server, &options, life) {
+        let (sampler, state) = match self.wait_until_ready(&server, &options, stages) {
             Ok(came) => came,
             Err(fault) => {
                 self.context.tasks.finish(server.stop(self.grace()))?;
                 return Err(fault);
             }
         };
-        let log = plain(server.since(0));
+        let log = strip_colours(server.since(0));
         let facts = self.rules.facts.find(&log);
-        if matches!(coming, Coming::Ready) {
-            self.ready_life(life, &server)?;
+        if matches!(state, StartState::Ready) {
+            self.record_ready(stages, &server)?;
             self.phase("ready", &shown)?;
             return Ok(Ok(Ready { server, sampler, facts }));
         }
@@ -76,43 +76,48 @@ impl Engine {
             .as_ref()
             .and_then(|sampler| sampler.series().peak())
             .map(|peak| peak.total);
-        self.close_life(life, &server, sampler.as_ref())?;
+        self.record_stopping(stages, &server, sampler.as_ref())?;
         self.context.tasks.finish(server.stop(self.grace()))?;
-        let ended = self.end_life(life, &server, sampler.as_ref());
-        self.keep_memory(server.name(), sampler, life.usage())?;
+        let ended = self.record_after_stop(stages, &server, sampler.as_ref());
+        self.write_memory(server.name(), sampler, stages.usage())?;
         ended?;
         self.phase("stopped", &shown)?;
-        let mut failure = self.start_failure(limits, &coming, &log, &facts);
+        let mut failure = self.start_failure(limits, &state, &log, &facts);
         failure.evidence.memory = memory;
         Ok(Err(failure))
     }
 
-    fn come_up(&self, server: &Server, options: &Value, life: &mut Life) -> Result<(Option<Sampler>, Coming)> {
-        let sampler = self.watch_memory(server, life, Phase::Loading)?;
-        let patience = Duration::from_secs_f64(self.options.start_timeout);
-        let coming = self.watch(server, options, patience, life, sampler.as_ref())?;
+    fn wait_until_ready(
+        &self,
+        server: &Server,
+        options: &Value,
+        stages: &mut MemoryStages,
+    ) -> Result<(Option<Sampler>, StartState)> {
+        let sampler = self.sample_memory(server, stages, Phase::Loading)?;
+        let timeout = Duration::from_secs_f64(self.options.start_timeout);
+        let state = self.poll_readiness(server, options, timeout, stages, sampler.as_ref())?;
         if let Some(sampler) = &sampler {
             sampler.mark(Phase::Ready);
         }
-        Ok((sampler, coming))
+        Ok((sampler, state))
     }
 
-    /// Waits for a server that runs already.
-    pub(super) fn attach_to(&self, server: Server, life: &mut Life) -> Result<Ready> {
-        let patience = Duration::from_secs_f64(self.options.start_timeout.min(ATTACHED));
-        match self.watch(&server, &self.adapter_options(None), patience, life, None)? {
-            Coming::Ready => {
-                let facts = self.rules.facts.find(&plain(server.since(0)));
-                *life = Life::joined();
-                let sampler = self.watch_memory(&server, life, Phase::Ready)?;
-                self.ready_life(life, &server)?;
+    /// Waits for a server that already runs.
+    pub(super) fn attach_to(&self, server: Server, stages: &mut MemoryStages) -> Result<Ready> {
+        let timeout = Duration::from_secs_f64(self.options.start_timeout.min(ATTACH_TIMEOUT));
+        match self.poll_readiness(&server, &self.adapter_options(None), timeout, stages, None)? {
+            StartState::Ready => {
+                let facts = self.rules.facts.find(&strip_colours(server.since(0)));
+                *stages = MemoryStages::attached();
+                let sampler = self.sample_memory(&server, stages, Phase::Ready)?;
+                self.record_ready(stages, &server)?;
                 Ok(Ready { server, sampler, facts })
             }
-            Coming::Failed(why) => Err(Fault::missing(
-                format!("the engine that was attached to is not ready: {}", why.trim()),
-                "see to it there, and resume the run",
+            StartState::Failed(why) => Err(Fault::missing(
+                format!("the attached engine is not ready: {}", why.trim()),
+                "fix the engine, and resume the run",
             )),
-            Coming::Died(_) | Coming::TooLate => Err(Fault::missing(
+            StartState::EngineDeath(_) | StartState::TimedOut => Err(Fault::missing(
                 format!(
                     "no engine answers at `{}`",
                     super::options::without_password(server.base_url())
@@ -122,53 +127,53 @@ impl Engine {
         }
     }
 
-    fn watch(
+    fn poll_readiness(
         &self,
         server: &Server,
         options: &Value,
-        patience: Duration,
-        life: &mut Life,
+        timeout: Duration,
+        stages: &mut MemoryStages,
         sampler: Option<&Sampler>,
-    ) -> Result<Coming> {
-        let deadline = Instant::now() + patience;
+    ) -> Result<StartState> {
+        let deadline = Instant::now() + timeout;
         let mut pause = FIRST_PAUSE;
-        let mut looked = Instant::now();
+        let mut last_listed = Instant::now();
         loop {
-            if looked.elapsed() >= PROCESSES_EVERY {
-                self.learn_processes(life, server)?;
+            if last_listed.elapsed() >= PROCESSES_EVERY {
+                self.record_processes(stages, server)?;
                 if let Some(sampler) = sampler {
                     self.show_memory(sampler)?;
                 }
-                looked = Instant::now();
+                last_listed = Instant::now();
             }
             if let Some(exit) = self.context.tasks.wait(server.exit())? {
-                return Ok(Coming::Died(exit));
+                return Ok(StartState::EngineDeath(exit));
             }
             match self.adapter.ready(server.base_url(), options)? {
-                Readiness::Ready => return Ok(Coming::Ready),
-                Readiness::Failed(why) => return Ok(Coming::Failed(why)),
+                Readiness::Ready => return Ok(StartState::Ready),
+                Readiness::Failed(why) => return Ok(StartState::Failed(why)),
                 Readiness::NotYet => {}
             }
             if Instant::now() >= deadline {
-                return Ok(Coming::TooLate);
+                return Ok(StartState::TimedOut);
             }
             self.context.tasks.sleep(pause)?;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    fn start_failure(&self, limits: Limits, coming: &Coming, log: &[String], facts: &Found) -> StartFailure {
-        let exit = match coming {
-            Coming::Died(exit) => Some(*exit),
-            Coming::Ready | Coming::TooLate | Coming::Failed(_) => None,
+    fn start_failure(&self, limits: Limits, state: &StartState, log: &[String], facts: &FactValues) -> StartFailure {
+        let exit = match state {
+            StartState::EngineDeath(exit) => Some(*exit),
+            StartState::Ready | StartState::TimedOut | StartState::Failed(_) => None,
         };
-        let said = match coming {
-            Coming::Failed(why) => std::slice::from_ref(why),
-            Coming::Ready | Coming::Died(_) | Coming::TooLate => &[],
+        let said = match state {
+            StartState::Failed(why) => std::slice::from_ref(why),
+            StartState::Ready | StartState::EngineDeath(_) | StartState::TimedOut => &[],
         };
         let found = self.rules.failures.classify(
             RulePhase::Start,
-            Signs {
+            Symptoms {
                 exit,
                 messages: said,
                 log,
@@ -178,25 +183,25 @@ impl Engine {
             Some(found) => (found.cause, found.line),
             None => (None, None),
         };
-        let message = match (&line, coming) {
+        let message = match (&line, state) {
             (Some(line), _) => line.trim().to_owned(),
-            (None, Coming::Failed(why)) => why.trim().to_owned(),
-            (None, Coming::Died(exit)) if exit.oom_killed => {
-                "the kernel killed the engine for its memory while it started".into()
+            (None, StartState::Failed(why)) => why.trim().to_owned(),
+            (None, StartState::EngineDeath(exit)) if exit.oom_killed => {
+                "the OOM killer ended the engine while it started".into()
             }
-            (None, Coming::Died(exit)) => {
+            (None, StartState::EngineDeath(exit)) => {
                 let status = exit
                     .code
                     .map_or_else(|| "an unknown status".to_owned(), |code| format!("status {code}"));
-                format!("the engine ended with {status} before it was ready, and did not say why")
+                format!("the engine exited with {status} before it was ready, without a known reason")
             }
             (None, _) => format!("the engine was not ready after {} s", self.options.start_timeout),
         };
         let memory = cause.as_deref() == Some("memory");
-        let unexplained = match coming {
-            Coming::Died(_) => "exited",
-            Coming::Failed(_) => "engine",
-            Coming::Ready | Coming::TooLate => "timeout",
+        let unexplained = match state {
+            StartState::EngineDeath(_) => "exited",
+            StartState::Failed(_) => "engine",
+            StartState::Ready | StartState::TimedOut => "timeout",
         };
         StartFailure {
             limits,
@@ -215,8 +220,8 @@ impl Engine {
         }
     }
 
-    /// The options as the adapter sees them: every key, the runtime decided, the limits of this start, what must be mounted for a local
-    /// model, and whose the GPUs asked for are.
+    /// The options as the adapter sees them: every key, the chosen runtime, this start's limits, mounts for a local
+    /// model and the GPU vendor.
     pub(super) fn adapter_options(&self, limits: Option<Limits>) -> Value {
         let mut options = json!(self.options);
         options["runtime"] = json!(self.runtime);
@@ -226,16 +231,16 @@ impl Engine {
         options
     }
 
-    /// Whose GPUs the engine gets, `nvidia` or `amd`: images differ. Nothing where it gets none, or none is seen.
+    /// `nvidia` or `amd`, because images differ. `None` if no GPUs are requested or found.
     pub(super) fn gpu_vendor(&self) -> Option<Vendor> {
         if self.options.gpus.is_empty() || self.runtime == RuntimeKind::Sim {
             return None;
         }
-        // A GPU that is not there is told by the runtime, when it is to be given.
+        // A missing GPU is reported by the runtime when it is assigned.
         select(&self.options.gpus).ok()?.first().map(|gpu| gpu.vendor)
     }
 
-    /// The folder of a local model, seen by a container under the same path, read-only.
+    /// The folder of a local model, mounted read-only under the same path.
     fn model_mounts(&self) -> Vec<Mount> {
         let Some(path) = self
             .options
@@ -271,18 +276,17 @@ impl Engine {
     }
 }
 
-/// The lines without colours.
-pub(super) fn plain(lines: Vec<String>) -> Vec<String> {
+/// Removes colour codes.
+pub(super) fn strip_colours(lines: Vec<String>) -> Vec<String> {
     lines
         .into_iter()
         .map(|line| match without_colour(&line) {
             std::borrow::Cow::Borrowed(_) => line,
-            std::borrow::Cow::Owned(plain) => plain,
+            std::borrow::Cow::Owned(strip_colours) => strip_colours,
         })
         .collect()
 }
 
-/// The end of a log.
 pub(super) fn tail(log: &[String]) -> Vec<String> {
     log[log.len().saturating_sub(TAIL)..].to_vec()
 }

@@ -1,4 +1,4 @@
-//! One start of an experiment: measured once, and answered from the journal after that.
+//! Journals the measurements of one trial of an experiment.
 
 use serde_json::{Value, json};
 
@@ -7,18 +7,18 @@ use crate::fault::Fault;
 use crate::run::Event;
 
 impl Engine {
-    /// The answer of `work`, kept in the journal under this engine's launch and `what`; an earlier life's answer, where there is one, with no work. What
-    /// `work` asks of engines counts for nothing without its end: an earlier life that did not come to it is forgotten, loads and all.
+    /// Returns the journaled answer of the trial `what`, or runs `work` and journals its answer. What an interrupted
+    /// run measured in an unfinished trial is discarded, including its loads.
     ///
-    /// A dry run previews the launch, the first time, and gives null.
+    /// A dry run only previews the first launch and returns null.
     ///
     /// # Errors
     ///
-    /// What `work` fails with, and `missing` when the journal cannot be written.
+    /// Errors of `work`; `missing` if the journal cannot be written.
     pub fn trial<E: From<Fault>>(&self, what: &Value, work: impl FnOnce() -> Result<Value, E>) -> Result<Value, E> {
         let run = &self.context.run;
         if self.context.dry_run {
-            self.rehearse_trial()?;
+            self.preview_trial()?;
             return Ok(Value::Null);
         }
         let args = json!({ "engine": self.name(), "launch": self.options.shown(), "trial": what });
@@ -47,12 +47,12 @@ impl Engine {
         }
     }
 
-    fn rehearse_trial(&self) -> Result<(), Fault> {
+    fn preview_trial(&self) -> Result<(), Fault> {
         let mut live = self.lock();
-        live.rehearsed += 1;
-        if live.rehearsed == 1 {
-            // What it gives would end the script here; an experiment goes on to its next setting.
-            let _end = self.preview(self.whole(Limits::SMALLEST))?;
+        live.dry_run_probes += 1;
+        if live.dry_run_probes == 1 {
+            // The preview's fault would end the script; an experiment continues with its next setting.
+            let _end = self.preview(self.full_limits(Limits::SMALLEST))?;
         }
         Ok(())
     }

@@ -1,40 +1,41 @@
-//! What the difference of two settings is worth.
+//! Whether a setting differs from the baseline setting, and by how much.
 //!
-//! The interval is Welch's: B. L. Welch, Biometrika 34 (1947), 28; its degrees of freedom are Satterthwaite's, Biometrics Bulletin 2 (1946), 110. It asks for no
-//! equal spreads. A permutation test, which asks for no normal distribution, can say nothing at the few starts that engines allow: of
-//! three starts a side the most extreme order has a chance of 2 in 20, above any usual threshold. Each interval stands for itself: of
-//! twenty figures that do not differ, one is expected to be called a difference.
+//! The interval is Welch's t interval (B. L. Welch, Biometrika 34 (1947), 28) with Satterthwaite's degrees of freedom
+//! (Biometrics Bulletin 2 (1946), 110), which does not assume equal variances. A permutation test would not assume
+//! normality, but is useless with few starts: with three starts a side the most extreme order has a probability of 2
+//! in 20, above any usual threshold. Intervals are not corrected for multiple comparisons: of twenty metrics that do
+//! not differ, one is expected to be called different.
 
 use serde::{Deserialize, Serialize};
 
 use super::student::quantile;
 
-/// Repeats on each side from which on a difference of settings that gave the same figure every time is taken for one: of figures that jump
-/// between two values, three a side fall apart so by chance 2 times in 64, two a side 2 times in 16.
-const CONSTANT: usize = 3;
+/// Starts needed on each side to accept a difference if both settings gave constant values. Values that jump between
+/// two levels separate by chance 2 times in 64 with three starts a side, and 2 times in 16 with two.
+const MIN_CONSTANT_REPEATS: usize = 3;
 
-/// What the data say of a difference.
+/// The conclusion about a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// More than at the first setting: the interval lies above zero.
+    /// More than the baseline: the interval lies above zero.
     #[serde(rename = "more")]
     More,
-    /// Less than at the first setting: the interval lies below zero.
+    /// Less than the baseline: the interval lies below zero.
     #[serde(rename = "less")]
     Less,
-    /// The interval holds zero: it bounds a difference, and shows none.
+    /// The interval contains zero.
     #[serde(rename = "no difference seen")]
     NoDifferenceSeen,
-    /// A difference that may be chance: too few starts to tell.
+    /// Too few starts for an interval.
     #[serde(rename = "too few starts")]
     TooFewStarts,
-    /// One of the two has no such figure.
+    /// One of the two settings has no value.
     #[serde(rename = "not measured")]
     NotMeasured,
 }
 
 impl Verdict {
-    /// The word, as in JSON.
+    /// The name in JSON and in reports.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -47,34 +48,34 @@ impl Verdict {
     }
 }
 
-/// A setting against the first one, by one figure, in that figure's unit.
+/// A setting compared with the baseline setting by one metric, in that metric's unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contrast {
     /// The setting's index, from 1.
     pub setting: usize,
-    /// Its mean less that of the first setting.
+    /// Its mean minus the baseline's mean.
     pub difference: Option<f64>,
-    /// The same in hundredths of the first mean.
+    /// The difference in per cent of the baseline's mean.
     pub percent: Option<f64>,
-    /// The 95 % interval of the difference; none where there are too few starts for one.
+    /// The 95 % interval of the difference; `None` with too few starts.
     pub interval: Option<[f64; 2]>,
-    /// What that says.
+    /// The conclusion.
     pub verdict: Verdict,
 }
 
-/// How much starts with equal settings differ, in the figure's unit.
+/// The variation between starts with equal settings, in the metric's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// Standard deviation within settings, pooled over all of them.
     pub std: f64,
-    /// The largest difference of two starts with equal settings.
+    /// The largest difference between two starts with equal settings.
     pub largest: f64,
 }
 
 impl Contrast {
-    /// The starts of `setting` against those of the first. `resolution` is what the figure was rounded to before it came here: it widens the interval, as
-    /// starts that are rounded alike tell nothing of what lies below it.
-    pub(super) fn of(setting: usize, first: &[f64], other: &[f64], resolution: f64) -> Self {
+    /// Compares the starts of `setting` with those of the baseline. `resolution` is the rounding of the metric's
+    /// source: it widens the interval, because equal rounded values say nothing about smaller differences.
+    pub(super) fn new(setting: usize, baseline: &[f64], other: &[f64], resolution: f64) -> Self {
         let mut contrast = Self {
             setting,
             difference: None,
@@ -82,13 +83,13 @@ impl Contrast {
             interval: None,
             verdict: Verdict::NotMeasured,
         };
-        let (Some(before), Some(after)) = (Sample::of(first), Sample::of(other)) else {
+        let (Some(before), Some(after)) = (Sample::from_values(baseline), Sample::from_values(other)) else {
             return contrast;
         };
         let difference = after.mean - before.mean;
         contrast.difference = Some(difference);
         contrast.percent = (before.mean != 0.0).then(|| 100.0 * difference / before.mean.abs());
-        let half = half(&before, &after).map(|half| half + resolution);
+        let half = half_width(&before, &after).map(|half| half + resolution);
         contrast.interval = half.map(|half| [difference - half, difference + half]);
         contrast.verdict = match contrast.interval {
             _ if difference == 0.0 => Verdict::NoDifferenceSeen,
@@ -102,11 +103,11 @@ impl Contrast {
 }
 
 impl Noise {
-    /// Of the starts of every setting; none where no setting was repeated.
-    pub(super) fn of(settings: &[Vec<f64>]) -> Option<Self> {
+    /// `None` if no setting was repeated.
+    pub(super) fn from_settings(settings: &[Vec<f64>]) -> Option<Self> {
         let (mut squares, mut freedom, mut largest) = (0.0, 0.0, 0.0_f64);
         for starts in settings {
-            let Some(sample) = Sample::of(starts).filter(|sample| sample.n > 1.0) else {
+            let Some(sample) = Sample::from_values(starts).filter(|sample| sample.n > 1.0) else {
                 continue;
             };
             squares += sample.variance * (sample.n - 1.0);
@@ -122,18 +123,17 @@ impl Noise {
     }
 }
 
-/// Some starts of one setting.
 struct Sample {
     n: f64,
     mean: f64,
-    /// With the divisor n − 1; 0 of a single one.
+    /// With the divisor n − 1; 0 for a single value.
     variance: f64,
 }
 
 impl Sample {
-    fn of(values: &[f64]) -> Option<Self> {
+    fn from_values(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
-        // The mean of equal values is that value, whatever their sum is rounded to.
+        // Relative to the first value, so that the mean of equal values is exact.
         let first = values.first()?;
         let mean = first + values.iter().map(|value| value - first).sum::<f64>() / n;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -143,13 +143,13 @@ impl Sample {
 }
 
 /// Half the width of the interval of the difference of two means.
-fn half(one: &Sample, other: &Sample) -> Option<f64> {
+fn half_width(one: &Sample, other: &Sample) -> Option<f64> {
     if one.n < 2.0 || other.n < 2.0 {
         return None;
     }
     let (a, b) = (one.variance / one.n, other.variance / other.n);
     if a + b == 0.0 {
-        let enough = CONSTANT as f64;
+        let enough = MIN_CONSTANT_REPEATS as f64;
         return (one.n >= enough && other.n >= enough).then_some(0.0);
     }
     let freedom = (a + b).powi(2) / (a * a / (one.n - 1.0) + b * b / (other.n - 1.0));
@@ -164,14 +164,14 @@ mod tests {
 
     use super::*;
 
-    fn verdict(first: &[f64], other: &[f64]) -> Verdict {
-        Contrast::of(1, first, other, 0.0).verdict
+    fn verdict(baseline: &[f64], other: &[f64]) -> Verdict {
+        Contrast::new(1, baseline, other, 0.0).verdict
     }
 
     #[test]
     fn the_interval_is_welchs() {
         // Means 10 and 13, variances 1 and 10/3.
-        let contrast = Contrast::of(1, &[9.0, 10.0, 11.0], &[11.0, 12.0, 14.0, 15.0], 0.0);
+        let contrast = Contrast::new(1, &[9.0, 10.0, 11.0], &[11.0, 12.0, 14.0, 15.0], 0.0);
         let (a, b) = (1.0 / 3.0, 10.0 / 3.0 / 4.0);
         let freedom: f64 = (a + b) * (a + b) / (a * a / 2.0 + b * b / 3.0);
         let half = quantile(freedom) * (a + b).sqrt();
@@ -200,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn what_rounding_may_have_made_is_no_difference() {
-        let rounded = |resolution| Contrast::of(1, &[10.0; 3], &[12.0; 3], resolution);
+    fn a_difference_within_the_rounding_does_not_count() {
+        let rounded = |resolution| Contrast::new(1, &[10.0; 3], &[12.0; 3], resolution);
         assert_eq!(rounded(1.0).verdict, Verdict::More);
         assert_eq!(rounded(2.0).verdict, Verdict::NoDifferenceSeen);
         assert_eq!(rounded(1.0).interval, Some([1.0, 3.0]));
@@ -209,11 +209,11 @@ mod tests {
 
     #[test]
     fn noise_is_what_equal_settings_differ_by() {
-        let noise = Noise::of(&[vec![1.0, 3.0], vec![10.0, 11.0, 12.0], vec![100.0]]).unwrap();
+        let noise = Noise::from_settings(&[vec![1.0, 3.0], vec![10.0, 11.0, 12.0], vec![100.0]]).unwrap();
         assert!((noise.largest - 2.0).abs() < 1e-12);
         // Squares 2 and 2, freedom 1 and 2.
         assert!((noise.std - (4.0_f64 / 3.0).sqrt()).abs() < 1e-12);
-        assert_eq!(Noise::of(&[vec![1.0], vec![]]), None);
+        assert_eq!(Noise::from_settings(&[vec![1.0], vec![]]), None);
     }
 
     /// A standard normal deviate by Box and Muller (1958).
@@ -222,7 +222,7 @@ mod tests {
         (-2.0 * uniform().ln()).sqrt() * (2.0 * std::f64::consts::PI * uniform()).cos()
     }
 
-    /// How often a difference is claimed between settings whose means differ by `shift`, in 4000 experiments.
+    /// How often a difference is reported between settings whose means differ by `shift`, in 4,000 experiments.
     fn claimed(first: (usize, f64), other: (usize, f64), shift: f64) -> f64 {
         let mut random = ChaCha8Rng::seed_from_u64(5);
         let draw = |random: &mut ChaCha8Rng, (n, std): (usize, f64), mean: f64| -> Vec<f64> {
@@ -235,7 +235,7 @@ mod tests {
         f64::from(u32::try_from(seen.count()).unwrap()) / 4000.0
     }
 
-    /// Of 4000 experiments, the share at 5 % has a standard deviation of 0.34 hundredths.
+    /// A rate of 5 % in 4,000 experiments has a standard deviation of 0.34 percentage points.
     #[test]
     fn settings_that_do_not_differ_are_called_different_one_time_in_twenty_at_most() {
         for (first, other) in [
@@ -261,7 +261,7 @@ mod tests {
         assert!(claimed((3, 1.0), (3, 1.0), 1.0) < 0.3);
     }
 
-    /// Figures that jump between two values, as memory by the allocator's granularity does.
+    /// Values that jump between two levels, as memory does by the allocator's granularity.
     #[test]
     fn coarse_figures_are_not_taken_for_differences() {
         let mut random = ChaCha8Rng::seed_from_u64(9);
@@ -278,13 +278,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn turning_the_settings_round_turns_the_verdict(first in prop::collection::vec(-1e3..1e3_f64, 1..6), other in prop::collection::vec(-1e3..1e3_f64, 1..6)) {
-            let turned = match verdict(&first, &other) {
+        fn swapping_the_settings_reverses_the_verdict(first in prop::collection::vec(-1e3..1e3_f64, 1..6), other in prop::collection::vec(-1e3..1e3_f64, 1..6)) {
+            let reversed = match verdict(&first, &other) {
                 Verdict::More => Verdict::Less,
                 Verdict::Less => Verdict::More,
                 same => same,
             };
-            prop_assert_eq!(verdict(&other, &first), turned);
+            prop_assert_eq!(verdict(&other, &first), reversed);
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Experiments: one engine, one knob at several settings, each start anew; what the settings change, held against what equal settings do
-//! among themselves. Pure: `std/experiment` starts and measures, this room computes.
+//! Experiments: one engine with one option at several settings, each started anew, and the effect of the settings
+//! compared with the variation between equal starts.
 //!
-//! The unit of the statistics is a start: a load of a thousand requests on one start is one value, as its requests share whatever that
-//! start was like. `order` says which setting comes when, `contrast` what a difference is worth, `student` has the quantile that it
-//! needs, `outcome` is the whole in the form that runs keep and reports draw.
+//! Pure computation; `std/experiment` starts engines and measures. The statistical unit is a start: a load of a
+//! thousand requests on one start is one value, because its requests share that start. `order` randomizes the
+//! settings, `contrast` compares them, `student` has the t quantile, and `outcome` is the result as stored and
+//! reported.
 
 mod contrast;
 mod order;
@@ -12,5 +13,5 @@ mod student;
 
 pub use contrast::{Contrast, Noise, Verdict};
 pub use order::order;
-pub use outcome::{Comparison, Experiment, Figure, Measured, Metric, Setting, Trial};
+pub use outcome::{Comparison, Experiment, Figure, Measurements, Metric, Setting, Trial};
 pub(crate) use student::quantile;

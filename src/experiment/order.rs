@@ -1,12 +1,13 @@
-//! In which order settings are started: in rounds, each with every setting once, in an order drawn anew for each round.
+//! The order in which settings are started: rounds with every setting once, shuffled in each round (a randomized
+//! complete block design).
 //!
-//! So what changes slowly (a GPU that warms, a disk cache that fills) falls on all settings alike, and an experiment that is cut short
-//! has each setting equally often: a randomized complete block design.
+//! Slow changes (a GPU that warms up, a disk cache that fills) then affect all settings equally, and an experiment
+//! that is cut short has each setting about equally often.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The setting of each start, by its index, `repeats` times each. The same seed gives the same order on every machine.
+/// The index of each start's setting, `repeats` times each. The same seed gives the same order on every machine.
 #[must_use]
 pub fn order(settings: usize, repeats: usize, seed: u64) -> Vec<usize> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -21,7 +22,7 @@ pub fn order(settings: usize, repeats: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// A number below `bound`; the bias of the multiplication is below `bound` / 2^32.
+/// A random number below `bound`, with a bias below `bound` / 2^32.
 fn below(random: &mut ChaCha8Rng, bound: usize) -> usize {
     ((u64::from(random.next_u32()) * bound as u64) >> 32) as usize
 }

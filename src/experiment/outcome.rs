@@ -1,4 +1,4 @@
-//! An experiment as a whole: what was set, what each start gave, and what follows.
+//! An experiment: what was set, what each start measured, and the comparisons.
 
 use std::collections::BTreeMap;
 
@@ -9,104 +9,104 @@ use super::contrast::{Contrast, Noise};
 use crate::fault::{Fault, Result};
 use crate::unit::Unit;
 
-/// What was set and measured: what `std/experiment` hands over.
+/// What was set and measured, as `std/experiment` passes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Measured {
-    /// What it is called: the knob and the engine.
+pub struct Measurements {
+    /// The name: the option and the engine.
     pub name: String,
-    /// What was asked of every start, for people.
+    /// What every start was asked to do, for people.
     pub asked: String,
-    /// The settings, the one first that the others are held against.
+    /// The settings; the first one is the baseline.
     pub settings: Vec<Setting>,
-    /// The setting of each start by its index, in the order of the starts.
+    /// The index of each start's setting, in the order of the starts.
     pub order: Vec<usize>,
-    /// The figures, in the order in which they are shown.
+    /// The metrics, in display order.
     pub metrics: Vec<Metric>,
-    /// The starts, in their order.
+    /// The starts, in order.
     pub trials: Vec<Trial>,
 }
 
-/// One setting of the knob.
+/// One setting of the option.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// What it is called: `cuda_graphs=true`.
+    /// The name: `cuda_graphs=true`.
     pub name: String,
-    /// What it adds to the options of the launch.
+    /// The launch options that it adds.
     pub options: Value,
 }
 
-/// A figure by its name.
+/// A metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it counts.
+    /// The unit.
     pub unit: Unit,
-    /// What its source rounds it to: a smaller difference is not seen.
+    /// The rounding of its source: smaller differences are not visible.
     #[serde(default)]
     pub resolution: f64,
 }
 
-/// What one start gave.
+/// The result of one start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
-    /// Its setting's index.
+    /// The setting's index.
     pub setting: usize,
-    /// Figures by name; what could not be measured is none.
+    /// Values by metric; `None` if not measured.
     pub figures: BTreeMap<String, Option<f64>>,
-    /// Why it gave none, and what shows it: `#{ message, cause, evidence }`.
+    /// Why the start failed: `#{ message, cause, evidence }`.
     #[serde(default)]
     pub failed: Option<Value>,
-    /// What else there is to keep of it.
+    /// Any other data to keep.
     #[serde(default)]
     pub details: Value,
 }
 
-/// A figure that follows from the others, such as the memory of one graph.
+/// A derived value, such as the memory of one graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it counts.
+    /// The unit.
     pub unit: Unit,
-    /// Its value; none where what it follows from was not measured.
+    /// The value; `None` if an input was not measured.
     pub value: Option<f64>,
 }
 
-/// All settings by one figure.
+/// All settings compared by one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The figure.
+    /// The metric.
     pub name: String,
-    /// Its unit.
+    /// The unit.
     pub unit: Unit,
-    /// By setting, the value of each of its starts.
+    /// The value of each start, by setting.
     pub values: Vec<Vec<f64>>,
-    /// By setting, their mean; none where there is no value.
+    /// The mean of each setting; `None` without values.
     pub means: Vec<Option<f64>>,
-    /// What starts with equal settings differ by; none where no setting was repeated.
+    /// The variation between equal starts; `None` if no setting was repeated.
     pub noise: Option<Noise>,
-    /// Every setting but the first against the first.
+    /// Every other setting compared with the first.
     pub contrasts: Vec<Contrast>,
 }
 
-/// An experiment with what follows from it.
+/// An experiment with its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
     /// What was set and measured.
     #[serde(flatten)]
-    pub measured: Measured,
-    /// The settings against each other by every figure that any start gave.
+    pub measured: Measurements,
+    /// A comparison for every metric that any start measured.
     pub comparisons: Vec<Comparison>,
-    /// Figures that follow.
+    /// Derived values.
     #[serde(default)]
     pub further: Vec<Figure>,
-    /// What it comes to, in sentences.
+    /// The conclusions, in sentences.
     #[serde(default)]
     pub conclusions: Vec<String>,
 }
@@ -116,10 +116,10 @@ impl Experiment {
     ///
     /// # Errors
     ///
-    /// `usage` for fewer than two settings, two of one name, or a start of a setting that is not there.
-    pub fn of(measured: Measured) -> Result<Self> {
+    /// `usage` for fewer than two settings, two with the same name, or a start whose setting is not listed.
+    pub fn new(measured: Measurements) -> Result<Self> {
         measured.check()?;
-        let comparisons = measured.metrics.iter().filter_map(|metric| measured.compared(metric));
+        let comparisons = measured.metrics.iter().filter_map(|metric| measured.compare(metric));
         Ok(Self {
             comparisons: comparisons.collect(),
             measured,
@@ -129,7 +129,7 @@ impl Experiment {
     }
 }
 
-impl Measured {
+impl Measurements {
     fn check(&self) -> Result<()> {
         if self.settings.len() < 2 {
             return Err(
@@ -150,13 +150,13 @@ impl Measured {
             .chain(&self.order)
             .all(known)
         {
-            return Err(Fault::usage("a start belongs to no setting"));
+            return Err(Fault::usage("a start has a setting that is not listed"));
         }
         Ok(())
     }
 
-    /// The settings by one figure; none where no start gave it.
-    fn compared(&self, metric: &Metric) -> Option<Comparison> {
+    /// The comparison by one metric; `None` if no start measured it.
+    fn compare(&self, metric: &Metric) -> Option<Comparison> {
         let of = |setting: usize| -> Vec<f64> {
             let trials = self.trials.iter().filter(|trial| trial.setting == setting);
             trials
@@ -167,12 +167,12 @@ impl Measured {
         if values.iter().all(Vec::is_empty) {
             return None;
         }
-        let contrast = |setting: usize| Contrast::of(setting, &values[0], &values[setting], metric.resolution);
+        let contrast = |setting: usize| Contrast::new(setting, &values[0], &values[setting], metric.resolution);
         Some(Comparison {
             name: metric.name.clone(),
             unit: metric.unit,
             means: values.iter().map(|values| mean(values)).collect(),
-            noise: Noise::of(&values),
+            noise: Noise::from_settings(&values),
             contrasts: (1..values.len()).map(contrast).collect(),
             values,
         })
@@ -191,7 +191,7 @@ mod tests {
     use super::super::Verdict;
     use super::*;
 
-    fn measured(trials: Value) -> Measured {
+    fn measured(trials: Value) -> Measurements {
         serde_json::from_value(json!({
             "name": "test", "asked": "", "order": [0, 1],
             "settings": [{ "name": "on", "options": {} }, { "name": "off", "options": {} }],
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_setting_that_never_started_is_not_measured() {
-        let found = Experiment::of(measured(json!([
+        let found = Experiment::new(measured(json!([
             { "setting": 0, "figures": { "memory": 7 } },
             { "setting": 1, "figures": {}, "failed": { "message": "out of memory" } },
         ])))
@@ -221,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_told_apart_by_name() {
+    fn settings_need_different_names() {
         let mut twice = measured(json!([]));
         twice.settings[1].name = "on".to_owned();
-        assert!(Experiment::of(twice).unwrap_err().message.contains("`on`"));
+        assert!(Experiment::new(twice).unwrap_err().message.contains("`on`"));
         let mut one = measured(json!([]));
         one.settings.pop();
-        assert!(Experiment::of(one).unwrap_err().message.contains("two settings"));
+        assert!(Experiment::new(one).unwrap_err().message.contains("two settings"));
         let stray = measured(json!([{ "setting": 2, "figures": {} }]));
-        assert!(Experiment::of(stray).is_err());
+        assert!(Experiment::new(stray).is_err());
     }
 }

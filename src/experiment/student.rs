@@ -1,17 +1,17 @@
-//! The quantile of Student's t that an interval of 95 % needs, for any number of degrees of freedom, fractions included.
+//! The quantile of Student's t for a 95 % interval, for any number of degrees of freedom, including fractions.
 //!
 //! From the regularized incomplete beta function: P(|T| > t) = I(ν/(ν+t²); ν/2, 1/2), DLMF 8.17.
 
-/// What lies outside an interval, on both sides together.
-const OUTSIDE: f64 = 0.05;
+/// Probability outside the interval, both sides together.
+const TAIL: f64 = 0.05;
 
-/// Half the width of an interval of 95 % in standard errors. `freedom` is 1 or more.
+/// Half the width of a 95 % interval, in standard errors. `freedom` is at least 1.
 pub(crate) fn quantile(freedom: f64) -> f64 {
-    // That of one degree of freedom is 12.706, that of infinitely many 1.95996.
+    // It is 12.706 for one degree of freedom, and 1.95996 for infinitely many.
     let (mut low, mut high) = (1.9, 12.8);
     for _ in 0..34 {
         let middle = f64::midpoint(low, high);
-        if beyond(middle, freedom) > OUTSIDE {
+        if two_sided_tail(middle, freedom) > TAIL {
             low = middle;
         } else {
             high = middle;
@@ -20,12 +20,12 @@ pub(crate) fn quantile(freedom: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The chance of a value further from zero than `t`, on either side.
-fn beyond(t: f64, freedom: f64) -> f64 {
+/// The probability of a value further from zero than `t`, on either side.
+fn two_sided_tail(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 
-/// I(x; a, b), by the continued fraction DLMF 8.17.22, which converges fast on the side of the mean that is chosen here.
+/// I(x; a, b) by the continued fraction DLMF 8.17.22, evaluated on the side of the mean where it converges fast.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
@@ -50,7 +50,8 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     })
 }
 
-/// The logarithm of the gamma function: Stirling's series (DLMF 5.11.1), from an argument where five terms are exact to 1e-12.
+/// The logarithm of the gamma function: Stirling's series (DLMF 5.11.1), from an argument where five terms are exact
+/// to 1e-12.
 fn ln_gamma(x: f64) -> f64 {
     if x < 10.0 {
         return ln_gamma(x + 1.0) - x.ln();

@@ -1,41 +1,41 @@
-//! What one event of a streamed answer says, whatever the protocol.
+//! The interface between the transport and the engines' protocols: what one event of a streamed response contains.
 
-/// How a body is cut into events.
+/// How a body is split into events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// Server-sent events.
     Sse,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Ndjson,
 }
 
-/// Token counts as the engine tells them.
+/// Token counts reported by the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Tokens of the prompt.
+    /// Prompt tokens.
     pub input: Option<u64>,
-    /// Tokens generated.
+    /// Generated tokens.
     pub output: Option<u64>,
 }
 
-/// What one event says.
+/// The content of one event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Piece {
-    /// It carries generated text or tokens.
+pub struct StreamEvent {
+    /// The event carries generated text or tokens.
     pub content: bool,
-    /// How many tokens it carries, where it tells: an event may carry several, or none.
+    /// Number of tokens it carries, if stated. An event may carry several tokens or none.
     pub tokens: Option<u64>,
-    /// Why the generation ended, in the engine's words.
+    /// The engine's finish reason.
     pub finish: Option<String>,
-    /// Counts so far, or at the end.
+    /// Token counts, so far or final.
     pub counts: Counts,
-    /// The engine reports an error instead of a token.
+    /// An error reported instead of a token.
     pub error: Option<String>,
-    /// Nothing comes after this: `[DONE]`, or a last event that says so.
+    /// Nothing follows: `[DONE]`, or a final event.
     pub last: bool,
 }
 
-impl Piece {
+impl StreamEvent {
     /// An event that reports an error.
     pub fn error(message: impl Into<String>) -> Self {
         Self {
@@ -45,11 +45,12 @@ impl Piece {
     }
 }
 
-/// Decodes the events of one answer.
+/// Decodes the events of one response.
 pub trait Decode: Send {
-    /// How the body is cut into events.
+    /// How the body is split into events.
     fn framing(&self) -> Framing;
 
-    /// What the next event says. `name` is the `event:` field of SSE, else empty. The text that it carries is added to `text`, where given.
-    fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> Piece;
+    /// Decodes the next event. `name` is the SSE `event:` field, otherwise empty. Appends the event's text to `text`,
+    /// if given.
+    fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> StreamEvent;
 }

@@ -1,6 +1,7 @@
-//! Records as lines of JSON, one a request with all its moments: what a load leaves, so that any figure can be worked out again. Pure.
+//! Records as JSON lines, one per request, so that all statistics can be recomputed later. Pure.
 //!
-//! Moments are seconds since the load's clock began, exact to the nanosecond; gaps are milliseconds. What did not happen is `null`.
+//! Times are seconds since the start of the load, exact to the nanosecond; gaps are milliseconds. Missing values are
+//! `null`.
 
 use std::time::Duration;
 
@@ -10,15 +11,14 @@ use super::Counts;
 use super::record::{Failure, FailureForm, Outcome, Record};
 use crate::fault::{Fault, Result};
 
-/// A record as it is written.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
-    /// Which of several loads of the same kind, from 1.
+struct JsonRecord {
+    /// Number of the repeat, from 1.
     repeat: u64,
     index: u64,
     warmup: bool,
-    /// Tokens asked for.
+    /// Requested tokens.
     input: u64,
     output: u64,
     scheduled: f64,
@@ -30,26 +30,26 @@ struct Line {
     gaps_ms: Vec<f32>,
     events: u64,
     tokens_seen: Option<u64>,
-    counted: Counted,
+    counted: CountedTokens,
     finish: Option<String>,
-    outcome: Ended,
+    outcome: OutcomeName,
     failure: Option<Failed>,
-    /// There only where texts were kept.
+    /// Only if texts were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
 }
 
-/// The engine's own counts.
+/// Token counts reported by the engine.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Counted {
+struct CountedTokens {
     input: Option<u64>,
     output: Option<u64>,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Ended {
+enum OutcomeName {
     Completed,
     Failed,
     CutOff,
@@ -64,25 +64,26 @@ struct Failed {
 }
 
 impl Record {
-    /// One line of JSON, without its end. `repeat`: which of several loads of the same kind, from 1.
+    /// Serializes the record to one line of JSON without a line end. `repeat` is the number of the repeated load, from
+    /// 1.
     ///
     /// # Errors
     ///
-    /// `internal` where the record cannot be written.
+    /// `internal` if the record cannot be serialized.
     pub fn to_line(&self, repeat: u64) -> Result<String> {
         let (outcome, failure) = match &self.outcome {
-            Outcome::Completed => (Ended::Completed, None),
-            Outcome::CutOff => (Ended::CutOff, None),
+            Outcome::Completed => (OutcomeName::Completed, None),
+            Outcome::CutOff => (OutcomeName::CutOff, None),
             Outcome::Failed(failure) => {
                 let failed = Failed {
                     form: failure.form.to_string(),
                     message: failure.message.clone(),
                 };
-                (Ended::Failed, Some(failed))
+                (OutcomeName::Failed, Some(failed))
             }
         };
         let seconds = |moment: Option<Duration>| moment.map(|moment| moment.as_secs_f64());
-        let line = Line {
+        let line = JsonRecord {
             repeat,
             index: self.index,
             warmup: self.warmup,
@@ -94,10 +95,10 @@ impl Record {
             first_token: seconds(self.first_token),
             last_token: seconds(self.last_token),
             ended: self.ended.as_secs_f64(),
-            gaps_ms: self.gaps_ms.clone(),
+            gaps_ms: self.itl_ms.clone(),
             events: self.events,
             tokens_seen: self.tokens_seen,
-            counted: Counted {
+            counted: CountedTokens {
                 input: self.counts.input,
                 output: self.counts.output,
             },
@@ -106,27 +107,27 @@ impl Record {
             failure,
             text: self.text.clone(),
         };
-        serde_json::to_string(&line).map_err(|error| Fault::internal(format!("a request cannot be written: {error}")))
+        serde_json::to_string(&line).map_err(|error| Fault::internal(format!("cannot serialize a request: {error}")))
     }
 
-    /// Reads a line that [`Record::to_line`] wrote: which repeat, and the record.
+    /// Parses a line written by [`Record::to_line`]; returns the number of the repeat and the record.
     ///
     /// # Errors
     ///
-    /// `usage` where it is none.
+    /// `usage` if the line is invalid.
     pub fn from_line(line: &str) -> Result<(u64, Self)> {
-        let line: Line = serde_json::from_str(line).map_err(|error| broken(&error.to_string()))?;
+        let line: JsonRecord = serde_json::from_str(line).map_err(|error| broken(&error.to_string()))?;
         let moment = |seconds: f64| {
-            Duration::try_from_secs_f64(seconds).map_err(|_| broken(&format!("`{seconds}` is no moment")))
+            Duration::try_from_secs_f64(seconds).map_err(|_| broken(&format!("invalid time `{seconds}`")))
         };
         let outcome = match (line.outcome, line.failure) {
-            (Ended::Completed, None) => Outcome::Completed,
-            (Ended::CutOff, None) => Outcome::CutOff,
-            (Ended::Failed, Some(failed)) => Outcome::Failed(Failure {
-                form: form_of(&failed.form).ok_or_else(|| broken(&format!("`{}` is no failure", failed.form)))?,
+            (OutcomeName::Completed, None) => Outcome::Completed,
+            (OutcomeName::CutOff, None) => Outcome::CutOff,
+            (OutcomeName::Failed, Some(failed)) => Outcome::Failed(Failure {
+                form: parse_form(&failed.form).ok_or_else(|| broken(&format!("unknown failure `{}`", failed.form)))?,
                 message: failed.message,
             }),
-            _ => return Err(broken("`outcome` and `failure` do not go together")),
+            _ => return Err(broken("`outcome` and `failure` do not match")),
         };
         let record = Self {
             index: line.index,
@@ -139,7 +140,7 @@ impl Record {
             first_token: line.first_token.map(moment).transpose()?,
             last_token: line.last_token.map(moment).transpose()?,
             ended: moment(line.ended)?,
-            gaps_ms: line.gaps_ms,
+            itl_ms: line.gaps_ms,
             events: line.events,
             tokens_seen: line.tokens_seen,
             counts: Counts {
@@ -154,8 +155,7 @@ impl Record {
     }
 }
 
-/// The form of that name.
-fn form_of(name: &str) -> Option<FailureForm> {
+fn parse_form(name: &str) -> Option<FailureForm> {
     if let Some(status) = name.strip_prefix("status_") {
         return status.parse().ok().map(FailureForm::Status);
     }
@@ -171,8 +171,7 @@ fn form_of(name: &str) -> Option<FailureForm> {
 }
 
 fn broken(what: &str) -> Fault {
-    Fault::usage(format!("a line is no request of a load: {what}"))
-        .hint("give `loads/<n>.jsonl` of a run's folder, as it was written")
+    Fault::usage(format!("invalid line: {what}")).hint("give `loads/<n>.jsonl` of a run's folder, as it was written")
 }
 
 #[cfg(test)]
@@ -231,7 +230,7 @@ mod tests {
                 last_token: moments.2,
                 ended: moments.4,
                 events: gaps_ms.len() as u64,
-                gaps_ms,
+                itl_ms: gaps_ms,
                 tokens_seen: output,
                 counts: Counts { input, output },
                 finish: text.clone(),
@@ -243,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_as_it_was(record in record(), repeat in 1_u64..9) {
+        fn round_trip(record in record(), repeat in 1_u64..9) {
             let line = record.to_line(repeat).unwrap();
             prop_assert!(!line.contains('\n'));
             prop_assert_eq!(Record::from_line(&line).unwrap(), (repeat, record));
@@ -251,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_told() {
-        for (line, word) in [("{}", "missing field"), ("", "EOF"), ("[1]", "no request")] {
+    fn invalid_line_is_an_error() {
+        for (line, word) in [("{}", "missing field"), ("", "EOF"), ("[1]", "invalid length")] {
             let fault = Record::from_line(line).unwrap_err();
             assert!(fault.message.contains(word), "{}", fault.message);
         }

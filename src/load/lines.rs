@@ -1,23 +1,23 @@
-//! Splits bytes into lines as they arrive, whatever the splits and the line ends.
+//! Splits a byte stream into lines.
 
 use memchr::memchr2;
 
 use crate::fault::{Fault, Kind, Result};
 
-/// The longest line that is kept. The largest seen is vLLM's first event of a prompt of a million tokens, with its ids: 8 MB.
-const LONGEST: usize = 64 << 20;
+/// Maximum line length. The longest seen is 8 MB: vLLM's first event for a prompt of a million tokens, with its ids.
+const MAX_LINE: usize = 64 << 20;
 
-/// An incremental splitter. LF, CR and CRLF end a line, also when CR and LF arrive in different chunks.
+/// An incremental line splitter. Lines end with LF, CR or CRLF, even if CR and LF arrive in different chunks.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    // The line that has begun but not ended.
+    // The unfinished line.
     partial: Vec<u8>,
     // The last byte was CR: a LF that follows belongs to it.
     after_cr: bool,
 }
 
 impl Lines {
-    /// Takes the next bytes and gives every line that they complete, without its end.
+    /// Feeds bytes and calls `line` for every completed line, without its line end.
     pub(super) fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         if self.after_cr && !bytes.is_empty() {
             self.after_cr = false;
@@ -41,27 +41,27 @@ impl Lines {
                 [] => &[],
             };
         }
-        if self.partial.len() + bytes.len() > LONGEST {
+        if self.partial.len() + bytes.len() > MAX_LINE {
             return Err(too_long());
         }
         self.partial.extend_from_slice(bytes);
         Ok(())
     }
 
-    /// The line that had begun when the stream ended.
+    /// The last line, if it had no line end.
     pub(super) fn finish(&mut self) -> Option<Vec<u8>> {
         Some(std::mem::take(&mut self.partial)).filter(|line| !line.is_empty())
     }
 }
 
-/// What is said of a line, or an event, that does not end.
+/// The error for a line or an event that is too long.
 pub(super) fn too_long() -> Fault {
     Fault::new(
         Kind::Engine,
-        format!("the engine sent more than {} MiB without an end of line", LONGEST >> 20),
+        format!("the engine sent more than {} MiB without a line end", MAX_LINE >> 20),
     )
     .hint("check that the URL and the protocol are those of an inference engine")
 }
 
-/// The most that one event may hold.
-pub(super) const LARGEST_EVENT: usize = LONGEST;
+/// Maximum size of one event.
+pub(super) const MAX_EVENT: usize = MAX_LINE;

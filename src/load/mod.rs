@@ -1,25 +1,25 @@
-//! Requests in time: streaming, SSE, time stamps as bytes arrive, per-token timing, and what came of it in figures.
+//! Load generation: the plan of a load, the client that sends requests and reads streamed responses, and statistics.
 //!
-//! What a protocol's events mean is decoded by `engine::protocol` behind the [`Decode`] trait; nothing of an engine is here.
+//! Independent of engines: `engine::protocol` decodes the events of each protocol through the [`Decode`] trait.
 
+mod client;
 mod decode;
-mod drive;
-pub mod figures;
-pub mod joined;
+pub mod engine_side;
 mod jsonl;
 mod lines;
 mod ndjson;
 pub mod plan;
 mod record;
 mod sse;
+pub mod stats;
 mod stream;
 mod timing;
 
-pub use decode::{Counts, Decode, Framing, Piece};
-pub use drive::{Clock, Drive, Driven, Go, Job, Slots, Source, Step, Watch, drive};
-pub use figures::Summary;
+pub use client::{ClientHealth, Clock, Control, Job, LoadConfig, LoadRun, RequestSource, Slots, Step, run_load};
+pub use decode::{Counts, Decode, Framing, StreamEvent};
 pub use ndjson::Ndjson;
 pub use record::{Failure, FailureForm, Outcome, Record};
 pub use sse::{Sse, SseEvent};
-pub use stream::{Answer, Ask, End, ask};
+pub use stats::Summary;
+pub use stream::{StreamEnd, StreamRequest, StreamResponse, send_streaming};
 pub use timing::Timing;

@@ -1,42 +1,42 @@
-//! Reads one JSON value a line, as Ollama streams.
+//! Reads newline-delimited JSON, Ollama's streaming format.
 
 use super::lines::Lines;
 use crate::fault::Result;
 
-/// An incremental reader of lines that are not blank.
+/// An incremental reader of non-empty lines.
 #[derive(Debug, Default)]
 pub struct Ndjson {
     lines: Lines,
 }
 
 impl Ndjson {
-    /// A reader at the start of a stream.
+    /// Creates a reader for a new stream.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next bytes and gives every line that they complete.
+    /// Feeds bytes and calls `value` for every completed line.
     ///
     /// # Errors
     ///
-    /// `engine` for a line beyond 64 MiB.
+    /// `engine` if a line exceeds 64 MiB.
     pub fn push(&mut self, bytes: &[u8], mut value: impl FnMut(&str)) -> Result<()> {
         self.lines.push(bytes, |line| {
-            give(line, &mut value);
+            emit(line, &mut value);
             Ok(())
         })
     }
 
-    /// The stream ended: gives the line that had no end.
+    /// Ends the stream: calls `value` for a last line without a line end.
     pub fn finish(&mut self, mut value: impl FnMut(&str)) {
         if let Some(line) = self.lines.finish() {
-            give(&line, &mut value);
+            emit(&line, &mut value);
         }
     }
 }
 
-fn give(line: &[u8], value: &mut impl FnMut(&str)) {
+fn emit(line: &[u8], value: &mut impl FnMut(&str)) {
     if !line.trim_ascii().is_empty() {
         value(&String::from_utf8_lossy(line));
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_lines_whatever_the_splits() {
+    fn returns_lines_for_all_splits() {
         let text = "{\"a\":1}\n\r\n{\"b\":\"é\"}\n{\"c\":3}".as_bytes();
         for at in 0..text.len() {
             let mut reader = Ndjson::new();

@@ -1,46 +1,46 @@
-//! One request of a load as it went: what was asked, the moments of its answer by one clock, and how it ended. Pure.
+//! The record of one request of a load: token counts, timestamps and outcome. Pure.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::decode::Counts;
 
-/// How a request of a load ended. Every one that was issued ends in exactly one of these.
+/// How a request of a load ended. Every issued request ends in exactly one of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The stream ended as its protocol has it, without an error inside. Whether the counts are those asked for is another question.
+    /// The stream ended as its protocol says, without an error event. The token counts are not checked here.
     Completed,
-    /// It did not.
+    /// The request failed.
     Failed(Failure),
-    /// It was still under way when the load was over.
+    /// The request was still in flight when the load ended.
     CutOff,
 }
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The form of the failure, by which failures are counted.
+    /// The kind of failure; failures are counted by it.
     pub form: FailureForm,
-    /// In the engine's words where it has any.
+    /// The engine's message, if it gave one.
     pub message: String,
 }
 
-/// The forms in which a request fails.
+/// Kinds of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureForm {
-    /// A status that is not success; 429 is one of them.
+    /// A non-2xx status, including 429.
     Status(u16),
-    /// An error inside a stream of status 200.
+    /// An error event inside a stream with status 200.
     InStream,
-    /// The connection was reset, or ended within the answer.
+    /// The connection was reset, or closed before the response was complete.
     Broken,
     /// No connection could be made.
     Unreachable,
     /// Unfinished at its deadline.
     Deadline,
-    /// The stream ended without the protocol's end, or with nothing in it.
+    /// The stream ended without the protocol's end marker, or empty.
     EndedEarly,
-    /// What arrived is no stream of events.
+    /// The response is not an event stream.
     Malformed,
 }
 
@@ -59,40 +59,40 @@ impl fmt::Display for FailureForm {
     }
 }
 
-/// One request of a load. All moments are times since the load's clock began, by one monotonic clock.
+/// One request of a load. All times are durations since the start of the load, by one monotonic clock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The order in which requests were issued, from 0.
+    /// Order of issue, from 0.
     pub index: u64,
-    /// Part of the warm-up: never in a figure.
+    /// Sent during the warm-up; not included in statistics.
     pub warmup: bool,
-    /// Tokens of the prompt that was asked for.
+    /// Requested prompt tokens.
     pub input: u64,
-    /// Tokens asked for.
+    /// Requested output tokens.
     pub output: u64,
-    /// When it was due: by the arrival pattern, or, in a closed loop, when its slot became free.
+    /// When the request was due: by the arrival pattern (open loop), or when its slot became free (closed loop).
     pub scheduled: Duration,
-    /// When its first byte was handed to the connection.
+    /// When its first byte was written to the connection.
     pub sent: Duration,
-    /// The first byte of the body of the answer.
+    /// First byte of the response body.
     pub first_byte: Option<Duration>,
-    /// The first event that carries text or tokens.
+    /// First event with text or tokens.
     pub first_token: Option<Duration>,
-    /// The last event that carries text or tokens.
+    /// Last event with text or tokens.
     pub last_token: Option<Duration>,
-    /// It ended, in whatever way.
+    /// When the request ended, for whatever reason.
     pub ended: Duration,
-    /// Between events that carry text or tokens, in milliseconds.
-    pub gaps_ms: Vec<f32>,
-    /// Events that carried text or tokens.
+    /// ITL: times between events with text or tokens, in milliseconds.
+    pub itl_ms: Vec<f32>,
+    /// Number of events with text or tokens.
     pub events: u64,
-    /// Tokens that events carried, where each told how many.
+    /// Tokens carried by events, if every event stated its number.
     pub tokens_seen: Option<u64>,
-    /// The engine's own counts.
+    /// Token counts reported by the engine.
     pub counts: Counts,
-    /// The whole text, where it was to be kept.
+    /// The full text, if it was kept.
     pub text: Option<String>,
-    /// Why the generation ended, in the engine's words.
+    /// The engine's finish reason.
     pub finish: Option<String>,
     /// How it ended.
     pub outcome: Outcome,

@@ -1,17 +1,18 @@
-//! Reads server-sent events as they arrive (WHATWG HTML, "Server-sent events", 9.2.6), whatever the splits.
+//! Incremental parser of server-sent events (WHATWG HTML, "Server-sent events", 9.2.6).
 //!
-//! Owns framing only: what an event's data means is the protocol's. Two departures from the standard, as engines need
-//! them: an event that the end of the stream cuts before its blank line is given, and an event named `error` without data too.
+//! Handles framing only; the protocols interpret the data. Two deliberate differences from the standard, because
+//! engines need them: an event that the end of the stream cuts off before its blank line is still delivered, and so is
+//! an event named `error` without data.
 
-use super::lines::{LARGEST_EVENT, Lines, too_long};
+use super::lines::{Lines, MAX_EVENT, too_long};
 use crate::fault::Result;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
-    /// The `event:` field; empty where there is none.
+    /// The `event:` field; empty if absent.
     pub name: &'a str,
-    /// The `data:` lines, joined by LF. Bytes that are not UTF-8 are replaced.
+    /// The `data:` lines, joined by LF. Invalid UTF-8 is replaced.
     pub data: &'a str,
 }
 
@@ -22,7 +23,7 @@ pub struct Sse {
     pending: Pending,
 }
 
-/// The event that has begun but not ended.
+/// The event being read.
 #[derive(Debug, Default)]
 struct Pending {
     name: Vec<u8>,
@@ -32,23 +33,23 @@ struct Pending {
 }
 
 impl Sse {
-    /// A parser at the start of a stream.
+    /// Creates a parser for a new stream.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next bytes and gives every event that they complete.
+    /// Feeds bytes and calls `event` for every completed event.
     ///
     /// # Errors
     ///
-    /// `engine` for a line or an event that is beyond 64 MiB.
+    /// `engine` if a line or an event exceeds 64 MiB.
     pub fn push(&mut self, bytes: &[u8], mut event: impl FnMut(SseEvent<'_>)) -> Result<()> {
         let Self { lines, pending } = self;
         lines.push(bytes, |line| pending.line(line, &mut event))
     }
 
-    /// The stream ended: gives the event that had no blank line after it, if there is one.
+    /// Ends the stream: delivers the last event even without a blank line after it.
     pub fn finish(&mut self, mut event: impl FnMut(SseEvent<'_>)) -> Result<()> {
         if let Some(line) = self.lines.finish() {
             self.pending.line(&line, &mut event)?;
@@ -76,7 +77,7 @@ impl Pending {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
             b"data" => {
-                if self.data.len() + value.len() > LARGEST_EVENT {
+                if self.data.len() + value.len() > MAX_EVENT {
                     return Err(too_long());
                 }
                 if std::mem::replace(&mut self.has_data, true) {
@@ -88,7 +89,7 @@ impl Pending {
                 self.name.clear();
                 self.name.extend_from_slice(value);
             }
-            // An empty field is a comment (a keep-alive); `id` and `retry` have no meaning for one answer.
+            // An empty field name is a comment (keep-alive). `id` and `retry` do not matter for a single response.
             _ => {}
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! One streaming request: sent, read as it arrives, and told how it ended. Whether that is a success is `engine`'s to say.
+//! Sends one streaming request and reads the response. `engine` decides whether it was a success.
 
 use std::time::{Duration, Instant};
 
@@ -6,113 +6,114 @@ use bytes::Bytes;
 use reqwest::{Client, Response, header};
 use tokio_util::sync::CancellationToken;
 
-use super::decode::{Counts, Decode, Framing, Piece};
+use super::decode::{Counts, Decode, Framing, StreamEvent};
 use super::ndjson::Ndjson;
 use super::sse::Sse;
 use super::timing::Timing;
 use crate::fault::Result;
 use crate::http::root;
 
-/// How long the end of the body is waited for after the event that says that nothing follows.
+/// How long to wait for the end of the body after the last event.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// The most of a refusal's body that is kept.
-const LONGEST_REFUSAL: usize = 64 << 10;
+/// Maximum number of bytes kept of an error response's body.
+const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// One request.
+/// One streaming request.
 #[derive(Clone, Debug)]
-pub struct Ask {
-    /// The whole address.
+pub struct StreamRequest {
+    /// Full URL.
     pub url: String,
-    /// The JSON body.
+    /// JSON body.
     pub body: Bytes,
-    /// The answer must be complete within this time of sending.
+    /// Maximum time from sending to the complete response.
     pub timeout: Duration,
 }
 
-/// How an answer ended.
+/// How a response ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The body ended as the protocol of the connection has it.
+pub enum StreamEnd {
+    /// The body was complete.
     Complete,
-    /// The engine answered with a status that is not success.
+    /// The engine answered with a non-2xx status; with the body.
     Status(u16, String),
-    /// The connection broke within the answer, or before it.
+    /// The connection broke before the response was complete.
     Broken(String),
     /// No connection could be made.
     Unreachable(String),
-    /// Unfinished when its time was up.
+    /// The timeout passed.
     Deadline,
-    /// Given up before its time was up: whoever asked saw that nothing more would come.
-    GivenUp,
-    /// What arrived is no stream of events.
+    /// The caller cancelled the request.
+    Cancelled,
+    /// The response is not an event stream.
     Malformed(String),
 }
 
-/// What came back.
+/// The response to a streaming request.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct StreamResponse {
     /// How it ended.
-    pub end: End,
-    /// Why the generation ended, in the engine's words.
+    pub end: StreamEnd,
+    /// The engine's finish reason.
     pub finish: Option<String>,
-    /// The engine's own counts.
+    /// Token counts reported by the engine.
     pub counts: Counts,
-    /// Tokens that events carried, where each told how many.
+    /// Tokens carried by events, if every event stated its number.
     pub tokens_seen: Option<u64>,
-    /// The first error that an event reported.
+    /// The first error event.
     pub error: Option<String>,
-    /// When.
+    /// Timestamps.
     pub timing: Timing,
 }
 
-/// Sends a request and reads its answer to the end, or until it is given up. `first` is called when the first text or token has arrived.
-pub async fn ask(
+/// Sends a request and reads the response until it ends or is cancelled. Calls `on_first_token` at the first text or
+/// token.
+pub async fn send_streaming(
     client: &Client,
-    ask: Ask,
+    request: StreamRequest,
     decoder: Box<dyn Decode>,
-    give_up: &CancellationToken,
-    first: impl FnOnce() + Send,
-) -> Answer {
-    let mut reader = Reader::new(decoder, first);
+    cancel: &CancellationToken,
+    on_first_token: impl FnOnce() + Send,
+) -> StreamResponse {
+    let mut reader = Reader::new(decoder, on_first_token);
     let end = tokio::select! {
-        end = exchange(client, &ask, &mut reader) => end,
-        () = tokio::time::sleep(ask.timeout) => End::Deadline,
-        () = give_up.cancelled() => End::GivenUp,
+        end = exchange(client, &request, &mut reader) => end,
+        () = tokio::time::sleep(request.timeout) => StreamEnd::Deadline,
+        () = cancel.cancelled() => StreamEnd::Cancelled,
     };
-    reader.into_answer(end)
+    reader.into_response(end)
 }
 
-async fn exchange(client: &Client, ask: &Ask, reader: &mut Reader<impl FnOnce()>) -> End {
+async fn exchange(client: &Client, request: &StreamRequest, reader: &mut Reader<impl FnOnce()>) -> StreamEnd {
     let request = client
-        .post(&ask.url)
+        .post(&request.url)
         .header(header::CONTENT_TYPE, "application/json")
         .header(
             header::ACCEPT,
             "text/event-stream, application/x-ndjson, application/json",
         )
-        .body(ask.body.clone());
-    reader.answer.timing.sent = Instant::now();
+        .body(request.body.clone());
+    reader.response.timing.sent = Instant::now();
     match request.send().await {
         Ok(response) if response.status().is_success() => read(response, reader).await,
-        Ok(response) => End::Status(response.status().as_u16(), refusal(response).await),
-        Err(error) if error.is_connect() => End::Unreachable(root(&error)),
-        Err(error) => End::Broken(root(&error)),
+        Ok(response) => StreamEnd::Status(response.status().as_u16(), error_body(response).await),
+        Err(error) if error.is_connect() => StreamEnd::Unreachable(root(&error)),
+        Err(error) => StreamEnd::Broken(root(&error)),
     }
 }
 
-async fn read(mut response: Response, reader: &mut Reader<impl FnOnce()>) -> End {
+async fn read(mut response: Response, reader: &mut Reader<impl FnOnce()>) -> StreamEnd {
     loop {
-        let chunk = if reader.last {
-            // What follows the last event can only be the end; waiting for it lets the connection be used again.
+        let chunk = if reader.finished {
+            // Only the end of the body can follow the last event. Waiting for it makes the connection reusable.
             match tokio::time::timeout(LINGER, response.chunk()).await {
                 Ok(Ok(chunk)) => chunk,
-                Ok(Err(_)) | Err(_) => return End::Complete,
+                Ok(Err(_)) | Err(_) => return StreamEnd::Complete,
             }
         } else {
             match response.chunk().await {
                 Ok(chunk) => chunk,
-                Err(error) => return End::Broken(root(&error)),
+                Err(error) => return StreamEnd::Broken(root(&error)),
             }
         };
         let read = match chunk {
@@ -120,24 +121,24 @@ async fn read(mut response: Response, reader: &mut Reader<impl FnOnce()>) -> End
             None => {
                 return reader
                     .finish(Instant::now())
-                    .map_or_else(|fault| End::Malformed(fault.message), |()| End::Complete);
+                    .map_or_else(|fault| StreamEnd::Malformed(fault.message), |()| StreamEnd::Complete);
             }
         };
         if let Err(fault) = read {
-            return End::Malformed(fault.message);
+            return StreamEnd::Malformed(fault.message);
         }
     }
 }
 
-async fn refusal(mut response: Response) -> String {
+async fn error_body(mut response: Response) -> String {
     let mut body = Vec::new();
     while let Ok(Some(bytes)) = response.chunk().await {
         body.extend_from_slice(&bytes);
-        if body.len() >= LONGEST_REFUSAL {
+        if body.len() >= MAX_ERROR_BODY {
             break;
         }
     }
-    body.truncate(LONGEST_REFUSAL);
+    body.truncate(MAX_ERROR_BODY);
     String::from_utf8_lossy(&body).into_owned()
 }
 
@@ -149,23 +150,23 @@ enum Frames {
 struct Reader<F> {
     frames: Frames,
     decoder: Box<dyn Decode>,
-    first: Option<F>,
-    last: bool,
-    answer: Answer,
+    on_first_token: Option<F>,
+    finished: bool,
+    response: StreamResponse,
 }
 
 impl<F: FnOnce()> Reader<F> {
-    fn new(decoder: Box<dyn Decode>, first: F) -> Self {
+    fn new(decoder: Box<dyn Decode>, on_first_token: F) -> Self {
         Self {
             frames: match decoder.framing() {
                 Framing::Sse => Frames::Sse(Sse::new()),
                 Framing::Ndjson => Frames::Ndjson(Ndjson::new()),
             },
             decoder,
-            first: Some(first),
-            last: false,
-            answer: Answer {
-                end: End::Deadline,
+            on_first_token: Some(on_first_token),
+            finished: false,
+            response: StreamResponse {
+                end: StreamEnd::Deadline,
                 finish: None,
                 counts: Counts::default(),
                 tokens_seen: Some(0),
@@ -176,7 +177,7 @@ impl<F: FnOnce()> Reader<F> {
     }
 
     fn push(&mut self, bytes: &[u8], at: Instant) -> Result<()> {
-        self.answer.timing.first_byte.get_or_insert(at);
+        self.response.timing.first_byte.get_or_insert(at);
         self.with_frames(|frames, piece| match frames {
             Frames::Sse(sse) => sse.push(bytes, |event| piece(event.name, event.data, at)),
             Frames::Ndjson(ndjson) => ndjson.push(bytes, |line| piece("", line, at)),
@@ -197,33 +198,33 @@ impl<F: FnOnce()> Reader<F> {
         let Self {
             frames,
             decoder,
-            first,
-            last,
-            answer,
+            on_first_token,
+            finished,
+            response,
         } = self;
         work(frames, &mut |name, data, at| {
             let piece = decoder.event(name, data, None);
-            *last |= piece.last;
+            *finished |= piece.last;
             if piece.content
-                && let Some(first) = first.take()
+                && let Some(on_first_token) = on_first_token.take()
             {
-                first();
+                on_first_token();
             }
-            answer.take(piece, at);
+            response.take(piece, at);
         })
     }
 
-    fn into_answer(mut self, end: End) -> Answer {
-        self.answer.end = end;
-        self.answer.timing.ended = Some(Instant::now());
-        self.answer
+    fn into_response(mut self, end: StreamEnd) -> StreamResponse {
+        self.response.end = end;
+        self.response.timing.ended = Some(Instant::now());
+        self.response
     }
 }
 
-impl Answer {
-    fn take(&mut self, piece: Piece, at: Instant) {
+impl StreamResponse {
+    fn take(&mut self, piece: StreamEvent, at: Instant) {
         if piece.content {
-            self.timing.content(at);
+            self.timing.record_content(at);
             self.tokens_seen = self.tokens_seen.zip(piece.tokens).map(|(seen, more)| seen + more);
         }
         self.counts.input = piece.counts.input.or(self.counts.input);

@@ -1,28 +1,28 @@
-//! When the parts of one answer arrived, and the latencies that follow.
+//! Timestamps of one streamed response and the latencies computed from them.
 
 use std::time::{Duration, Instant};
 
-use super::figures::per_token;
+use super::stats::per_token;
 
-/// Moments of one answer, by a monotonic clock, each taken when the network chunk was read that brought it.
+/// Timestamps of one response, by a monotonic clock, taken when the network chunk was read.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    /// Just before the request was handed to the connection; a new connection's set-up is included, a reused one has none.
+    /// Just before sending. Includes connection setup for a new connection.
     pub sent: Instant,
-    /// The first byte of the body.
+    /// First byte of the body.
     pub first_byte: Option<Instant>,
-    /// The first event that carries text or tokens.
+    /// First event with text or tokens.
     pub first_token: Option<Instant>,
-    /// The last event that carries text or tokens.
+    /// Last event with text or tokens.
     pub last_token: Option<Instant>,
-    /// The answer ended, in whatever way.
+    /// When the response ended, for whatever reason.
     pub ended: Option<Instant>,
-    /// Between events that carry text or tokens, in milliseconds.
-    gaps_ms: Vec<f32>,
+    /// ITL: times between events with text or tokens, in milliseconds.
+    itl_ms: Vec<f32>,
 }
 
 impl Timing {
-    /// A request that is sent now.
+    /// Starts timing a request that is sent now.
     #[must_use]
     pub fn start() -> Self {
         Self {
@@ -31,14 +31,14 @@ impl Timing {
             first_token: None,
             last_token: None,
             ended: None,
-            gaps_ms: Vec::new(),
+            itl_ms: Vec::new(),
         }
     }
 
-    /// Text or tokens arrived.
-    pub(super) fn content(&mut self, at: Instant) {
-        if let Some(before) = self.last_token {
-            self.gaps_ms.push(milliseconds(at - before) as f32);
+    /// Records an event with text or tokens.
+    pub(super) fn record_content(&mut self, at: Instant) {
+        if let Some(previous) = self.last_token {
+            self.itl_ms.push(milliseconds(at - previous) as f32);
         }
         self.first_token.get_or_insert(at);
         self.last_token = Some(at);
@@ -50,23 +50,25 @@ impl Timing {
         Some(milliseconds(self.first_token? - self.sent))
     }
 
-    /// End to end: from sending to the last text or token, as vLLM's bench; usage and `[DONE]` that follow are not waited for.
+    /// E2E latency: from sending to the last text or token, as in vLLM's bench. Later usage events and `[DONE]` do not
+    /// count.
     #[must_use]
     pub fn e2el_ms(&self) -> Option<f64> {
         Some(milliseconds(self.last_token? - self.sent))
     }
 
-    /// TPOT as vLLM's bench: (end to end − TTFT) / (tokens − 1), of the tokens that the engine counted. One token has none.
+    /// TPOT as in vLLM's bench: (E2E latency − TTFT) / (tokens − 1), with the engine's token count. `None` for one
+    /// token.
     #[must_use]
     pub fn tpot_ms(&self, output: u64) -> Option<f64> {
         per_token(self.e2el_ms()? - self.ttft_ms()?, output)
     }
 
-    /// ITL as vLLM's bench: the raw gaps between events that carry text or tokens, in milliseconds. An event of several
-    /// tokens ends one gap.
+    /// ITL as in vLLM's bench: times between events with text or tokens, in milliseconds. An event with several tokens
+    /// counts once.
     #[must_use]
-    pub fn gaps_ms(&self) -> &[f32] {
-        &self.gaps_ms
+    pub fn itl_ms(&self) -> &[f32] {
+        &self.itl_ms
     }
 }
 
@@ -79,23 +81,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn latencies_follow_their_definitions() {
+    fn latencies_match_their_definitions() {
         let mut timing = Timing::start();
         let at = |ms: u64| timing.sent + Duration::from_millis(ms);
         let stamps = [at(100), at(110), at(140)];
         for stamp in stamps {
-            timing.content(stamp);
+            timing.record_content(stamp);
         }
         assert_eq!(timing.ttft_ms(), Some(100.0));
         assert_eq!(timing.e2el_ms(), Some(140.0));
         // Three events, but the engine counted five tokens.
         assert_eq!(timing.tpot_ms(5), Some(10.0));
         assert_eq!(timing.tpot_ms(1), None);
-        assert_eq!(timing.gaps_ms(), [10.0, 30.0]);
+        assert_eq!(timing.itl_ms(), [10.0, 30.0]);
     }
 
     #[test]
-    fn without_a_token_there_is_no_latency() {
+    fn no_token_gives_no_latency() {
         let timing = Timing::start();
         assert_eq!(
             (timing.ttft_ms(), timing.e2el_ms(), timing.tpot_ms(5)),

@@ -1,39 +1,39 @@
-//! Memory by component, adding up to what is physically there.
+//! Memory by component, which adds up to the physical total.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Component, Part, Provenance};
 use crate::fault::{Fault, Result};
 
-/// What the memory of one device, or of all devices of an engine together, consists of.
+/// The components of the memory of one device, or of all devices of an engine together.
 ///
-/// The parts that lie within no other add up to `total` exactly: [`Breakdown::new`] puts what is left into
-/// [`Component::Unexplained`], and never into another part.
+/// The parts that lie within no other add up to `total` exactly: [`Breakdown::new`] puts the remainder into
+/// [`Component::Unexplained`], never into another part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Breakdown {
-    /// The device's id; none for all devices of the engine together.
+    /// The device's id; `None` for all devices of the engine together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Physical bytes, by everybody, at the moment that is broken down.
+    /// Physical bytes in use by all processes at that moment.
     pub total: u64,
     /// The parts, in the order of [`Component::ALL`].
     pub parts: Vec<Part>,
 }
 
 impl Breakdown {
-    /// Breaks `total` bytes into `parts`; what they leave is unexplained.
+    /// Divides `total` bytes into `parts`; the remainder is unexplained.
     ///
     /// # Errors
     ///
-    /// `usage` where a component comes twice, where one is given as unexplained or below zero, or where a part lies within one that is not
-    /// there or is smaller than itself.
+    /// `usage` if a component comes twice, is `unexplained` or negative, or lies within one that is missing or
+    /// smaller.
     pub fn new(device: Option<String>, total: u64, mut parts: Vec<Part>) -> Result<Self> {
         for (index, part) in parts.iter().enumerate() {
             let name = part.component;
             if name == Component::Unexplained {
                 return Err(Fault::usage(
-                    "what is unexplained follows from the other parts: leave it out",
+                    "`unexplained` is computed from the other parts: leave it out",
                 ));
             }
             if part.bytes < 0 {
@@ -60,12 +60,12 @@ impl Breakdown {
                 }
             }
         }
-        let total_signed = i64::try_from(total).map_err(|_| Fault::usage("no device has so many bytes"))?;
+        let total_signed = i64::try_from(total).map_err(|_| Fault::usage("the total is more than any device has"))?;
         let explained = parts
             .iter()
             .filter(|part| part.within.is_none())
             .try_fold(0_i64, |sum, part| sum.checked_add(part.bytes))
-            .ok_or_else(|| Fault::usage("the parts are more bytes than any device has"))?;
+            .ok_or_else(|| Fault::usage("the parts add up to more than any device has"))?;
         parts.push(Part {
             component: Component::Unexplained,
             bytes: total_signed - explained,
@@ -77,13 +77,13 @@ impl Breakdown {
         Ok(Self { device, total, parts })
     }
 
-    /// The part of a component; none where nothing is known of it.
+    /// The part of a component; `None` if it is unknown.
     #[must_use]
     pub fn part(&self, component: Component) -> Option<&Part> {
         self.parts.iter().find(|part| part.component == component)
     }
 
-    /// What no part explains; below zero where the parts say more than is there.
+    /// What no part explains; negative if the parts exceed the total.
     #[must_use]
     pub fn unexplained(&self) -> i64 {
         self.part(Component::Unexplained).map_or(0, |part| part.bytes)

@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
-    /// The model's parameters, as they lie on the device.
+    /// The model's parameters, as stored on the device.
     Weights,
-    /// The KV cache that the engine has set aside, used or not.
+    /// The KV cache that the engine has reserved, used or not.
     KvPool,
-    /// The KV cache that holds tokens: within the pool where there is one, a component of its own where memory is taken as it is needed.
+    /// The KV cache that holds tokens: within the pool if there is one, otherwise a component of its own.
     KvUsed,
-    /// What a forward pass needs beyond weights and KV cache, at its highest.
+    /// What a forward pass needs beyond weights and KV cache, at its peak.
     Activations,
     /// Captured CUDA graphs.
     CudaGraphs,
     /// CUDA context, libraries and communication buffers, outside the framework's allocator.
     RuntimeContext,
-    /// Processes that are not this engine's. Shown, never counted as the engine's.
+    /// Other processes. Shown, but never counted as the engine's.
     OtherTenants,
-    /// What is left of the physical figure: below zero where the other parts say more than is there.
+    /// The remainder of the physical total; negative if the other parts exceed it.
     Unexplained,
 }
 
 impl Component {
-    /// Every component, in the order in which it is shown.
+    /// Every component, in display order.
     pub const ALL: [Component; 8] = [
         Component::Weights,
         Component::KvPool,
@@ -54,7 +54,7 @@ impl Component {
         }
     }
 
-    /// The name that people read.
+    /// The name for people.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {

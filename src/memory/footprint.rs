@@ -1,4 +1,4 @@
-//! Memory by component of a whole engine: each device, all of them together, and what sharing the model between them costs.
+//! Memory by component of a whole engine: per device, in total, and the overhead of tensor parallelism.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,73 +6,73 @@ use serde_json::Value;
 use super::{Breakdown, Component, Part, Provenance};
 use crate::fault::{Fault, Result};
 
-/// Where the memory of an engine goes: what [`crate::run::Event::Breakdown`] keeps, and what scripts get.
+/// The memory of an engine by component, as stored by [`crate::run::Event::Breakdown`] and returned to scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
-    /// All devices together. A part that is known of some devices only is smaller than the truth; the rest of it is unexplained.
+    /// All devices together. A part that is known for some devices only is too small; the rest of it is unexplained.
     pub all: Breakdown,
     /// Each device.
     pub per_gpu: Vec<Breakdown>,
-    /// What tensor parallel costs; none on one device, and where nothing is known of the model on one device.
+    /// The cost of tensor parallelism; `None` on one device, or without a baseline.
     pub overhead: Option<Overhead>,
-    /// What else the script tells of it, by name: repeats, data types, the engine.
+    /// Further data of the script, by name: repeats, data types, the engine.
     #[serde(default)]
     pub details: Value,
 }
 
-/// What sharing the model between devices costs, without the KV cache and other tenants.
+/// The cost of sharing the model between devices, without KV cache and other tenants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overhead {
-    /// What it goes beyond.
+    /// The baseline.
     #[serde(default)]
-    pub beyond: Beyond,
-    /// Bytes. Below zero where all devices together hold less than what it goes beyond.
+    pub beyond: OverheadBaseline,
+    /// Bytes. Negative if all devices together hold less than the baseline.
     pub bytes: i64,
-    /// The least sure of its figures.
+    /// The least certain provenance of its figures.
     pub provenance: Provenance,
-    /// How it was got, for people.
+    /// How it was derived, for people.
     pub source: String,
 }
 
-/// What the memory of several devices is held against.
+/// The baseline that the memory of several devices is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Beyond {
-    /// The same engine on one device: the rest is what tensor parallel adds.
+pub enum OverheadBaseline {
+    /// The same engine on one device: the rest is what tensor parallelism adds.
     OneGpu,
-    /// One copy of the weights alone: contexts, buffers of the communication library, activations and graphs of every rank are the rest.
+    /// One copy of the weights: the rest is contexts, communication buffers, activations and graphs of every rank.
     #[default]
     Weights,
 }
 
-/// What is known of the model on one device.
+/// The measured memory of a baseline.
 #[derive(Clone, Copy, Debug)]
-pub enum Alone<'a> {
-    /// The same engine was broken down on one device.
-    Gpu(&'a Breakdown),
-    /// What one copy of the weights takes.
+pub enum BaselineMemory<'a> {
+    /// The breakdown of the same engine on one device.
+    OneGpu(&'a Breakdown),
+    /// One copy of the weights.
     Weights(&'a Part),
 }
 
 impl Overhead {
-    /// The name that people read.
+    /// The name for people.
     #[must_use]
     pub fn title(&self) -> &'static str {
         match self.beyond {
-            Beyond::OneGpu => "tensor parallel adds",
-            Beyond::Weights => "beyond one copy",
+            OverheadBaseline::OneGpu => "tensor parallel adds",
+            OverheadBaseline::Weights => "beyond one copy",
         }
     }
 }
 
 impl Footprint {
-    /// Adds devices up. `alone` is what is known of the model on one device.
+    /// Adds up devices. `baseline` is what the model takes on one device.
     ///
     /// # Errors
     ///
-    /// `usage` without a device, or where their parts do not nest alike.
-    pub fn of(per_gpu: Vec<Breakdown>, alone: Option<Alone<'_>>, details: Value) -> Result<Self> {
+    /// `usage` without a device, or if the parts of the devices nest differently.
+    pub fn new(per_gpu: Vec<Breakdown>, baseline: Option<BaselineMemory<'_>>, details: Value) -> Result<Self> {
         if per_gpu.is_empty() {
             return Err(Fault::usage("a breakdown needs a device"));
         }
@@ -83,7 +83,9 @@ impl Footprint {
             .filter_map(|component| sum(component, &per_gpu))
             .collect();
         let all = Breakdown::new(None, total, parts)?;
-        let overhead = alone.filter(|_| per_gpu.len() > 1).map(|alone| overhead(&all, alone));
+        let overhead = baseline
+            .filter(|_| per_gpu.len() > 1)
+            .map(|baseline| overhead(&all, baseline));
         Ok(Self {
             all,
             per_gpu,
@@ -92,7 +94,8 @@ impl Footprint {
         })
     }
 
-    /// What was expected by the model's architecture, of all devices together, where the script kept it: `details.estimate.all`.
+    /// The estimate from the model's architecture for all devices together, if the script stored it as
+    /// `details.estimate.all`.
     #[must_use]
     pub fn estimate(&self) -> Option<Breakdown> {
         Breakdown::deserialize(self.details.get("estimate")?.get("all")?).ok()
@@ -119,22 +122,22 @@ fn sum(component: Component, devices: &[Breakdown]) -> Option<Part> {
     })
 }
 
-/// What all ranks hold beside KV cache and other tenants, less what is held alone.
-fn overhead(all: &Breakdown, alone: Alone<'_>) -> Overhead {
-    let (ranks, of_ranks) = beside_cache(all);
-    let (bytes, provenance, beyond, source) = match alone {
-        Alone::Gpu(one) => {
-            let (held, sure) = beside_cache(one);
+/// What all ranks hold without KV cache and other tenants, minus the baseline.
+fn overhead(all: &Breakdown, baseline: BaselineMemory<'_>) -> Overhead {
+    let (ranks, of_ranks) = without_kv_cache(all);
+    let (bytes, provenance, beyond, source) = match baseline {
+        BaselineMemory::OneGpu(one) => {
+            let (held, sure) = without_kv_cache(one);
             let source =
                 "the physical figure of all ranks, less KV cache and other tenants, and less the same on one GPU";
-            (held, sure, Beyond::OneGpu, source.to_owned())
+            (held, sure, OverheadBaseline::OneGpu, source.to_owned())
         }
-        Alone::Weights(weights) => {
+        BaselineMemory::Weights(weights) => {
             let source = format!(
                 "the physical figure of all ranks, less KV cache, other tenants and one copy of the weights ({})",
                 weights.source
             );
-            (weights.bytes, weights.provenance, Beyond::Weights, source)
+            (weights.bytes, weights.provenance, OverheadBaseline::Weights, source)
         }
     };
     Overhead {
@@ -145,8 +148,8 @@ fn overhead(all: &Breakdown, alone: Alone<'_>) -> Overhead {
     }
 }
 
-/// What is neither KV cache nor somebody else's, and the least sure of the figures that were taken off.
-fn beside_cache(all: &Breakdown) -> (i64, Provenance) {
+/// The total without KV cache and other tenants, and the least certain provenance of what was subtracted.
+fn without_kv_cache(all: &Breakdown) -> (i64, Provenance) {
     let cache = match all.part(Component::KvPool) {
         Some(pool) => Some(pool),
         None => all.part(Component::KvUsed),
@@ -190,14 +193,14 @@ mod tests {
             device("b", 110, known(32, Provenance::Assumed)),
         ];
         let copy = part(Component::Weights, 58, Provenance::Computed);
-        let footprint = Footprint::of(devices.clone(), Some(Alone::Weights(&copy)), Value::Null).unwrap();
+        let footprint = Footprint::new(devices.clone(), Some(BaselineMemory::Weights(&copy)), Value::Null).unwrap();
         let weights = footprint.all.part(Component::Weights).unwrap();
         assert_eq!((weights.bytes, weights.provenance), (62, Provenance::Assumed));
         assert_eq!((footprint.all.total, footprint.all.unexplained()), (210, 15 + 23));
         // 210 - 100 of KV cache - 10 of others - 58 of weights.
         let overhead = footprint.overhead.unwrap();
         assert_eq!((overhead.bytes, overhead.title()), (42, "beyond one copy"));
-        // On one GPU, 75 beside the cache: 58 of weights, 10 of context, and 7 that nothing explains.
+        // On one GPU, 75 without the cache: 58 of weights, 10 of context, and 7 unexplained.
         let one = device(
             "a",
             125,
@@ -206,7 +209,7 @@ mod tests {
                 part(Component::Weights, 58, Provenance::EngineReported),
             ],
         );
-        let overhead = Footprint::of(devices, Some(Alone::Gpu(&one)), Value::Null)
+        let overhead = Footprint::new(devices, Some(BaselineMemory::OneGpu(&one)), Value::Null)
             .unwrap()
             .overhead
             .unwrap();
@@ -216,10 +219,15 @@ mod tests {
     #[test]
     fn one_device_has_no_overhead_and_a_part_of_one_of_two_says_so() {
         let copy = part(Component::Weights, 30, Provenance::Computed);
-        let alone = device("a", 100, vec![copy.clone()]);
-        let footprint = Footprint::of(vec![alone.clone()], Some(Alone::Weights(&copy)), Value::Null).unwrap();
+        let baseline = device("a", 100, vec![copy.clone()]);
+        let footprint = Footprint::new(
+            vec![baseline.clone()],
+            Some(BaselineMemory::Weights(&copy)),
+            Value::Null,
+        )
+        .unwrap();
         assert_eq!(footprint.overhead, None);
-        let two = Footprint::of(vec![alone, device("b", 100, Vec::new())], None, Value::Null).unwrap();
+        let two = Footprint::new(vec![baseline, device("b", 100, Vec::new())], None, Value::Null).unwrap();
         let weights = two.all.part(Component::Weights).unwrap();
         assert!(
             weights.source.starts_with("known of 1 of 2 devices"),
@@ -231,6 +239,6 @@ mod tests {
 
     #[test]
     fn no_device_is_no_breakdown() {
-        assert!(Footprint::of(Vec::new(), None, Value::Null).is_err());
+        assert!(Footprint::new(Vec::new(), None, Value::Null).is_err());
     }
 }

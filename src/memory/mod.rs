@@ -1,7 +1,7 @@
-//! Where the memory of a model goes: what an engine's peak consists of, and what the model's architecture says that it should be.
+//! Memory of a model by component: measured breakdowns of an engine, and estimates from the model's architecture.
 //!
-//! Pure: figures come in, figures go out. Who measured them (`telemetry`), who reported them (`engine`) and who prints them
-//! (`report`) are other rooms. Everything is in bytes; GiB exist only where people read.
+//! Pure: `telemetry` measures, `engine` reads what engines report, and `report` prints. All values are bytes; GiB
+//! appear only in output for people.
 
 mod breakdown;
 pub mod compare;
@@ -14,8 +14,8 @@ mod shape;
 
 pub use breakdown::Breakdown;
 pub use component::Component;
-pub use estimate::{Estimate, Fits, Known, LayerKind, Question, estimate};
-pub use footprint::{Alone, Beyond, Footprint, Overhead};
+pub use estimate::{Estimate, EstimateRequest, Fits, LayerKind, ModelFiles, estimate};
+pub use footprint::{BaselineMemory, Footprint, Overhead, OverheadBaseline};
 pub use part::Part;
 pub use provenance::Provenance;
 pub use shape::{Dtype, Headers};

@@ -4,19 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{Component, Provenance};
 
-/// What one component takes on one device, or on all devices of an engine together.
+/// The memory of one component on one device, or on all devices of an engine together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// What it is used for.
+    /// The component.
     pub component: Component,
-    /// Bytes. Below zero only for what is unexplained.
+    /// Bytes. Negative only for what is unexplained.
     pub bytes: i64,
     /// Where the figure comes from.
     pub provenance: Provenance,
-    /// How it was got, for people: the log line, the formula, the name of the counter.
+    /// How it was derived, for people: the log line, the formula, the name of the counter.
     pub source: String,
-    /// The part that this one lies within, and does not add to: the KV cache in use lies within the pool.
+    /// The component that contains this part, so that it does not count twice: the KV cache in use lies within the
+    /// pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Component>,
 }

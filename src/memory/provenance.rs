@@ -1,20 +1,20 @@
-//! Where a figure comes from, in place of a word of confidence.
+//! Where a figure comes from.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a figure comes from; the surest first.
+/// Where a figure comes from, most certain first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
     /// Read from the driver, the kernel or the framework's allocator while the engine ran.
     Measured,
-    /// The engine's own word: its log, its metrics, its information pages.
+    /// Reported by the engine: its log, metrics or information pages.
     EngineReported,
-    /// Follows from the architecture, or from figures of the other kinds.
+    /// Computed from the architecture, or from other figures.
     Computed,
-    /// Taken for granted, by us or by whoever made the estimate.
+    /// Assumed, by us or by the author of the estimate.
     Assumed,
 }
 

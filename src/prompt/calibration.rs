@@ -1,17 +1,18 @@
-//! What the engine counts beyond our own count. The engine's count decides.
+//! Corrects for tokens that the engine counts beyond our own count. The engine's count is authoritative.
 //!
-//! Engines add tokens that no file tells of: a beginning-of-sequence token set on the command line, a default system message.
-//! The difference is nearly always constant, so one answer of the engine is enough; where it is not, each answer brings the
-//! next prompt nearer.
+//! Engines add tokens that no file mentions: a beginning-of-sequence token set on the command line, or a default system
+//! message. The difference is nearly always constant, so one response is enough; otherwise each response brings the
+//! next prompt closer.
 
 use crate::fault::{Fault, Kind, Result};
 
-use super::Ask;
+use super::PromptSpec;
 
-/// How many answers in a row may miss before it is a fault.
+/// Consecutive wrong counts before an error.
 const MAX_MISSES: u32 = 4;
 
-/// The difference between the engine's count and ours, learnt from its answers. One for each way of asking.
+/// The difference between the engine's count and ours, learned from its responses. One for each protocol and prompt
+/// form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calibration {
     surplus: i64,
@@ -19,31 +20,31 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// What to ask of [`super::Prompts`] so that the engine counts `ask.tokens`.
+    /// The specification to pass to [`super::Prompts`] so that the engine counts `spec.tokens`.
     ///
     /// # Errors
     ///
-    /// `usage` when what the engine adds alone is more than that; the hint tells the smallest length.
-    pub fn adjust(&self, ask: Ask) -> Result<Ask> {
-        let own = i64::try_from(ask.tokens)
+    /// `usage` if the engine adds more tokens than that; the hint names the minimum length.
+    pub fn adjust(&self, spec: PromptSpec) -> Result<PromptSpec> {
+        let own = i64::try_from(spec.tokens)
             .unwrap_or(i64::MAX)
             .saturating_sub(self.surplus);
         match usize::try_from(own) {
-            Ok(tokens) if tokens > 0 => Ok(Ask { tokens, ..ask }),
+            Ok(tokens) if tokens > 0 => Ok(PromptSpec { tokens, ..spec }),
             _ => Err(Fault::usage(format!(
                 "a prompt of {} tokens is impossible: the engine adds {} of its own",
-                ask.tokens, self.surplus
+                spec.tokens, self.surplus
             ))
             .hint(format!("ask for at least {}", self.surplus + 1))),
         }
     }
 
-    /// Learns from an answer: the engine counted `seen` in a prompt that was meant to have `wanted` tokens there.
-    /// True where that is exact; else the prompt must be made again.
+    /// Learns from a response: the engine counted `seen` tokens in a prompt that should have `wanted`. Returns whether
+    /// they are equal; if not, the prompt must be made again.
     ///
     /// # Errors
     ///
-    /// `engine` when the counts do not settle.
+    /// `engine` if the counts do not settle.
     pub fn observe(&mut self, wanted: usize, seen: usize) -> Result<bool> {
         let difference = i64::try_from(seen).unwrap_or(i64::MAX) - i64::try_from(wanted).unwrap_or(i64::MAX);
         if difference == 0 {
@@ -54,15 +55,15 @@ impl Calibration {
         if self.misses > MAX_MISSES {
             return Err(Fault::new(
                 Kind::Engine,
-                format!("the engine counts {seen} tokens in a prompt of {wanted}, and correcting does not help"),
+                format!("the engine counts {seen} tokens in a prompt of {wanted}, and corrections do not converge"),
             )
-            .hint("name the tokenizer of the model that the engine really serves"));
+            .hint("name the tokenizer of the model that the engine serves"));
         }
         self.surplus += difference;
         Ok(false)
     }
 
-    /// Tokens that the engine counts beyond ours; negative where it counts fewer.
+    /// Tokens that the engine counts beyond ours; negative if it counts fewer.
     #[must_use]
     pub fn surplus(&self) -> i64 {
         self.surplus
@@ -80,10 +81,10 @@ mod tests {
         fn one_answer_settles_a_constant_difference(wanted in 10_usize..100_000, added in -9_i64..500) {
             let mut calibration = Calibration::default();
             let engine = |own: usize| usize::try_from(own as i64 + added).unwrap();
-            let first = calibration.adjust(Ask::text(wanted)).unwrap();
+            let first = calibration.adjust(PromptSpec::text(wanted)).unwrap();
             prop_assert_eq!(first.tokens, wanted);
             prop_assert_eq!(calibration.observe(wanted, engine(first.tokens)).unwrap(), added == 0);
-            match calibration.adjust(Ask::text(wanted)) {
+            match calibration.adjust(PromptSpec::text(wanted)) {
                 Ok(second) => prop_assert!(calibration.observe(wanted, engine(second.tokens)).unwrap()),
                 Err(fault) => prop_assert!(added >= wanted as i64, "{}", fault),
             }
@@ -94,9 +95,9 @@ mod tests {
     fn what_the_engine_adds_alone_can_be_too_much() {
         let mut calibration = Calibration::default();
         calibration.observe(100, 125).unwrap();
-        let fault = calibration.adjust(Ask::text(25)).unwrap_err();
+        let fault = calibration.adjust(PromptSpec::text(25)).unwrap_err();
         assert_eq!(fault.hint.as_deref(), Some("ask for at least 26"));
-        assert_eq!(calibration.adjust(Ask::text(26)).unwrap().tokens, 1);
+        assert_eq!(calibration.adjust(PromptSpec::text(26)).unwrap().tokens, 1);
     }
 
     #[test]

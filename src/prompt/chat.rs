@@ -1,50 +1,48 @@
-//! What an engine puts around a text: special tokens, and the model's chat template.
+//! The text and special tokens that an engine adds around a prompt, including the model's chat template.
 //!
-//! Chat templates are Jinja, written for Python's implementation. One is rendered a single time, with one user message, to see
-//! what stands before and after the message. Engines may do more than the template says (a default system message): then
-//! their own count decides, see [`super::Calibration`].
+//! Chat templates are Jinja for Python's implementation. A template is rendered once, with a single user message, to
+//! find the text before and after the message. Engines may add more than the template (a default system message); then
+//! their count decides, see [`super::Calibration`].
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 use serde_json::Value as Json;
 
-/// A message that no template contains or changes.
+/// A marker that no template contains or changes.
 const MESSAGE: &str = "zqmessagezq";
-/// Steps that a template may take: a template is a stranger's code, and may loop for ever.
+/// Step limit for a template, which is untrusted code and may loop forever.
 const FUEL: u64 = 1_000_000;
-/// A longer result is not a chat template's.
+/// Maximum length of a rendered template.
 const LONGEST: usize = 1 << 20;
 
-/// What stands around a text when the engine encodes it.
+/// The text around a prompt when the engine encodes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Around {
-    /// Text before.
-    pub(super) before: String,
-    /// Text after.
-    pub(super) after: String,
-    /// Whether the post-processor adds its special tokens too: a chat template writes its own.
+pub(super) struct Wrapper {
+    pub(super) prefix: String,
+    pub(super) suffix: String,
+    /// Whether the post-processor adds special tokens; a chat template contains its own.
     pub(super) special: bool,
 }
 
-impl Around {
-    /// A text of its own.
-    pub(super) fn nothing() -> Self {
+impl Wrapper {
+    /// A prompt without a chat template.
+    pub(super) fn plain() -> Self {
         Self {
             special: true,
             ..Self::default()
         }
     }
 
-    /// The content of the only user message of this template; `config` is `tokenizer_config.json`, which names the special tokens.
-    /// The error says why the template cannot be used.
+    /// The text around the only user message in this template. `config` is `tokenizer_config.json`, which names the
+    /// special tokens. The error says why the template is unusable.
     pub(super) fn user_message(template: &str, config: &Json) -> Result<Self, String> {
         let rendered = render(template, config).map_err(|error| explain(&error))?;
         let mut parts = rendered.split(MESSAGE);
         match (parts.next(), parts.next(), parts.next()) {
-            (Some(before), Some(after), None) => Ok(Self {
-                before: before.to_owned(),
-                after: after.to_owned(),
+            (Some(prefix), Some(suffix), None) => Ok(Self {
+                prefix: prefix.to_owned(),
+                suffix: suffix.to_owned(),
                 special: false,
             }),
             (_, None, _) => Err("it leaves the message out, or changes it".to_owned()),
@@ -52,13 +50,13 @@ impl Around {
         }
     }
 
-    /// The text as the engine encodes it.
-    pub(super) fn of(&self, text: &str) -> String {
-        [&self.before, text, &self.after].concat()
+    /// The full text as the engine encodes it.
+    pub(super) fn wrap(&self, text: &str) -> String {
+        [&self.prefix, text, &self.suffix].concat()
     }
 }
 
-/// The template of `tokenizer_config.json`: one text, or several by name, of which `default` is meant.
+/// The template in `tokenizer_config.json`: a text, or the one named `default` in a list.
 pub(super) fn template(config: &Json) -> Option<&str> {
     match &config["chat_template"] {
         Json::String(text) => Some(text),
@@ -67,7 +65,7 @@ pub(super) fn template(config: &Json) -> Option<&str> {
     }
 }
 
-/// Renders as the transformers library does: blocks trimmed, loop controls, and its own two functions.
+/// Renders like the transformers library: blocks trimmed, loop controls, and its two functions.
 fn render(template: &str, config: &Json) -> Result<String, Error> {
     let mut environment = Environment::new();
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
@@ -76,7 +74,7 @@ fn render(template: &str, config: &Json) -> Result<String, Error> {
     environment.add_function("raise_exception", |text: String| -> Result<Value, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, text))
     });
-    environment.add_function("strftime_now", |format: &str, _: Kwargs| some_day(format));
+    environment.add_function("strftime_now", |format: &str, _: Kwargs| fixed_date(format));
 
     let special = |name: &str| match &config[name] {
         Json::String(text) => Some(text.clone()),
@@ -102,8 +100,8 @@ fn render(template: &str, config: &Json) -> Result<String, Error> {
     Ok(rendered)
 }
 
-/// A day in the format asked for. Any day will do, as all have the same length, and this room has no clock.
-fn some_day(format: &str) -> String {
+/// A fixed date in this format. Any date will do, since all have the same length.
+fn fixed_date(format: &str) -> String {
     let parts = [
         ("%d", "26"),
         ("%m", "07"),
@@ -135,25 +133,25 @@ mod tests {
 
     use super::*;
 
-    fn around(template: &str) -> Result<Around, String> {
+    fn wrapper(template: &str) -> Result<Wrapper, String> {
         let config = json!({ "bos_token": "<s>", "eos_token": { "content": "</s>" } });
-        Around::user_message(template, &config)
+        Wrapper::user_message(template, &config)
     }
 
     #[test]
-    fn what_stands_around_the_message_is_seen() {
+    fn the_text_around_the_message_is_found() {
         let template = "{{ bos_token }}{% for m in messages %}{{ m['role'] }}: {{ m['content'].strip() }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}{{ eos_token }}";
-        let around = around(template).unwrap();
+        let wrapper = wrapper(template).unwrap();
         assert_eq!(
-            (around.before.as_str(), around.after.as_str()),
+            (wrapper.prefix.as_str(), wrapper.suffix.as_str()),
             ("<s>user: ", "\nassistant:</s>")
         );
-        assert!(!around.special);
-        assert_eq!(around.of("x"), "<s>user: x\nassistant:</s>");
+        assert!(!wrapper.special);
+        assert_eq!(wrapper.wrap("x"), "<s>user: x\nassistant:</s>");
     }
 
     #[test]
-    fn what_templates_in_the_wild_use_is_there() {
+    fn real_templates_can_be_rendered() {
         for template in [
             "{% set ns = namespace(found=false) %}{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}{{ m.content | trim }}{% endfor %}",
             "{%- if not date_string is defined %}{%- set date_string = strftime_now('%d %b %Y') %}{%- endif %}{{ date_string }}{{ messages[0]['content'] }}",
@@ -162,7 +160,7 @@ mod tests {
             "{% if messages | length > 1 %}{{ raise_exception('one only') }}{% endif %}{{ messages[0].content.split('</think>')[-1].lstrip('\n') }}",
             "{% if tools is not none and tools | length > 0 %}x{% endif %}{{ messages[0].content }}",
         ] {
-            assert!(around(template).is_ok(), "{template}: {:?}", around(template));
+            assert!(wrapper(template).is_ok(), "{template}: {:?}", wrapper(template));
         }
     }
 
@@ -179,7 +177,7 @@ mod tests {
                 "fuel",
             ),
         ] {
-            let reason = around(template).unwrap_err();
+            let reason = wrapper(template).unwrap_err();
             assert!(reason.contains(why), "{template}: {reason}");
         }
     }

@@ -1,9 +1,9 @@
-//! Words whose tokens stay the same whatever words stand around them: what text of exactly N tokens is made of.
+//! Words whose tokens do not depend on their neighbours, as building blocks of text with exactly N tokens.
 //!
-//! Words of lower-case letters are looked for in the vocabulary, written into one long text in random order, and encoded
-//! once. A word is kept when its tokens begin at its space and end with it. Where the pre-tokenizer, too, cuts that text at every
-//! space, the model sees each word alone: then the tokens of any text of these words are the sum of the words' tokens, and need no
-//! further encoding. Elsewhere (SentencePiece models without a pre-tokenizer) every text is encoded as a whole.
+//! Candidates are lower-case words of the vocabulary. They are joined in random order and encoded once; a word is kept
+//! if its tokens begin at its space and end with the word. If the pre-tokenizer also cuts this text at every space, the
+//! token count of any text of these words is the sum of the words' counts. Otherwise (SentencePiece models without a
+//! pre-tokenizer) every text is encoded as a whole.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -14,59 +14,58 @@ use tokenizers::tokenizer::{
 use crate::fault::{Fault, Result};
 
 use super::Tokenizer;
-use super::draw::shuffle;
-use super::tokenizer::not_encodable;
+use super::rng::shuffle;
+use super::tokenizer::encoding_error;
 
-/// More words than this bring nothing but time to load.
-const MOST: usize = 4096;
-/// With fewer words of one token, words of several are used as well.
-const FEW: usize = 16;
-/// The longest word looked for, in letters.
+/// More words only take more time to load.
+const MAX_WORDS: usize = 4096;
+/// With fewer single-token words, words of several tokens are used as well.
+const MIN_WORDS: usize = 16;
+/// Maximum word length in letters.
 const LONGEST: usize = 12;
 
-/// A word and what it costs.
+/// A word and its token count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     /// Lower-case letters.
     pub(super) text: String,
-    /// Tokens, the space before it included.
+    /// Tokens, including the preceding space.
     pub(super) cost: usize,
 }
 
-/// The words of a tokenizer.
 #[derive(Debug)]
 pub(super) struct Lexicon {
     /// In random order.
     pub(super) words: Vec<Word>,
-    /// Words that are one token at the start of a text too, so that texts beginning with different ones differ in their first
-    /// token. Never empty.
-    pub(super) heads: Vec<String>,
+    /// Words that are also a single token at the start of a text, so that texts with different first words differ in
+    /// their first token. Never empty.
+    pub(super) first_words: Vec<String>,
     /// Whether the tokens of a text are the sum of its words' tokens.
     pub(super) isolated: bool,
 }
 
 impl Lexicon {
-    /// Looks for the words of a tokenizer; `ordinary` are the ids that a prompt may consist of.
+    /// Finds the words of a tokenizer; `usable_ids` are the ids that a prompt may contain.
     ///
     /// # Errors
     ///
-    /// `usage` when there are none: a vocabulary without Latin letters.
-    pub(super) fn of(tokenizer: &Tokenizer, ordinary: &[u32], seed: u64) -> Result<Self> {
+    /// `usage` if there are none: a vocabulary without Latin letters.
+    pub(super) fn new(tokenizer: &Tokenizer, usable_ids: &[u32], seed: u64) -> Result<Self> {
         let mut candidates = candidates(tokenizer);
         shuffle(seed, &mut candidates);
-        candidates.truncate(MOST);
-        // The first word has no space before it, so that its cost says nothing of its cost elsewhere: it is there twice.
+        candidates.truncate(MAX_WORDS);
+        // The first word has no preceding space, so its count is not valid elsewhere. It is therefore added twice.
         candidates.insert(0, candidates[0].clone());
         let text = candidates.join(" ");
         let ends = ends(&candidates);
 
-        let costs = costs(tokenizer, &text, &ends, &ordinary.iter().copied().collect())?;
+        let costs = costs(tokenizer, &text, &ends, &usable_ids.iter().copied().collect())?;
         let kept = candidates.into_iter().zip(costs).skip(1);
         let (single, several): (Vec<_>, Vec<_>) = kept
             .filter_map(|(text, cost)| cost.map(|cost| Word { text, cost }))
             .partition(|word| word.cost == 1);
         let mut words = single;
-        if words.len() < FEW {
+        if words.len() < MIN_WORDS {
             words.extend(several);
         }
         if words.len() < 2 {
@@ -76,15 +75,15 @@ impl Lexicon {
             .hint("ask for token ids: `form: \"tokens\"`"));
         }
         Ok(Self {
-            heads: heads(tokenizer, &words)?,
+            first_words: first_words(tokenizer, &words)?,
             isolated: cuts_at_spaces(tokenizer, &text, &ends)?,
             words,
         })
     }
 }
 
-/// Words that the vocabulary may know as one token; pairs of letters where it knows next to none. In an order of their own, as
-/// the vocabulary has none.
+/// Words that may be single tokens; pairs of letters if there are hardly any. Sorted, because the vocabulary has no
+/// order.
 fn candidates(tokenizer: &Tokenizer) -> Vec<String> {
     let vocabulary = tokenizer.inner().get_vocab(false);
     let mut words: BTreeSet<String> = vocabulary
@@ -92,7 +91,7 @@ fn candidates(tokenizer: &Tokenizer) -> Vec<String> {
         .filter_map(|token| word(token))
         .map(str::to_owned)
         .collect();
-    if words.len() < FEW {
+    if words.len() < MIN_WORDS {
         let letters = 'a'..='z';
         words.extend(letters.clone().map(String::from));
         words.extend(
@@ -104,7 +103,7 @@ fn candidates(tokenizer: &Tokenizer) -> Vec<String> {
     words.into_iter().collect()
 }
 
-/// The word within a token: byte-level vocabularies mark the space before it as `Ġ`, SentencePiece as `▁`, some mark the end.
+/// The word in a token. Byte-level vocabularies mark a preceding space as `Ġ`, SentencePiece as `▁`; some mark the end.
 fn word(token: &str) -> Option<&str> {
     let bare = token.strip_prefix(['Ġ', '▁']).unwrap_or(token);
     let bare = bare.strip_suffix("</w>").unwrap_or(bare);
@@ -112,7 +111,7 @@ fn word(token: &str) -> Option<&str> {
     good.then_some(bare)
 }
 
-/// Where each word ends in the text of all, in bytes.
+/// The byte offset at which each word ends in the joined text.
 fn ends(words: &[String]) -> Vec<usize> {
     words
         .iter()
@@ -124,26 +123,26 @@ fn ends(words: &[String]) -> Vec<usize> {
         .collect()
 }
 
-/// The word in whose stretch (its space and its letters) all of `start..end` lies.
+/// The word that contains all of `start..end`, including its preceding space.
 fn within(ends: &[usize], start: usize, end: usize) -> Option<usize> {
     let index = ends.partition_point(|&last| last < end);
     let floor = if index == 0 { 0 } else { ends[index - 1] };
     (index < ends.len() && start >= floor).then_some(index)
 }
 
-/// What each word costs; none for words whose tokens reach into a neighbour, or are not ordinary.
-fn costs(tokenizer: &Tokenizer, text: &str, ends: &[usize], ordinary: &HashSet<u32>) -> Result<Vec<Option<usize>>> {
+/// The token count of each word; `None` if its tokens overlap a neighbour or are not usable.
+fn costs(tokenizer: &Tokenizer, text: &str, ends: &[usize], usable_ids: &HashSet<u32>) -> Result<Vec<Option<usize>>> {
     let encoding = tokenizer
         .inner()
         .encode(text, false)
-        .map_err(|error| not_encodable(&error))?;
+        .map_err(|error| encoding_error(&error))?;
     let mut costs = vec![Some(0); ends.len()];
     for (&id, &(start, end)) in encoding.get_ids().iter().zip(encoding.get_offsets()) {
         match within(ends, start, end) {
-            Some(index) if ordinary.contains(&id) => costs[index] = costs[index].map(|cost| cost + 1),
+            Some(index) if usable_ids.contains(&id) => costs[index] = costs[index].map(|cost| cost + 1),
             Some(index) => costs[index] = None,
             None => {
-                // A token across words makes both useless.
+                // A token across words makes all of them unusable.
                 let last = ends.partition_point(|&word| word < end).min(ends.len() - 1);
                 let first = ends.partition_point(|&word| word < start).min(last);
                 costs[first..=last].fill(None);
@@ -153,17 +152,17 @@ fn costs(tokenizer: &Tokenizer, text: &str, ends: &[usize], ordinary: &HashSet<u
     Ok(costs.into_iter().map(|cost| cost.filter(|&cost| cost > 0)).collect())
 }
 
-fn heads(tokenizer: &Tokenizer, words: &[Word]) -> Result<Vec<String>> {
-    let mut heads = Vec::new();
+fn first_words(tokenizer: &Tokenizer, words: &[Word]) -> Result<Vec<String>> {
+    let mut first_words = Vec::new();
     for word in words {
         if tokenizer.count(&word.text, false)? == 1 {
-            heads.push(word.text.clone());
+            first_words.push(word.text.clone());
         }
     }
-    if heads.len() < 2 {
-        heads = words.iter().map(|word| word.text.clone()).collect();
+    if first_words.len() < 2 {
+        first_words = words.iter().map(|word| word.text.clone()).collect();
     }
-    Ok(heads)
+    Ok(first_words)
 }
 
 /// Whether normalizer and pre-tokenizer cut the text at every space.
@@ -176,12 +175,12 @@ fn cuts_at_spaces(tokenizer: &Tokenizer, text: &str, ends: &[usize]) -> Result<b
     if let Some(normalizer) = inner.get_normalizer() {
         normalizer
             .normalize(&mut normalized)
-            .map_err(|error| not_encodable(&error))?;
+            .map_err(|error| encoding_error(&error))?;
     }
     let mut pieces = PreTokenizedString::from(normalized);
     pre_tokenizer
         .pre_tokenize(&mut pieces)
-        .map_err(|error| not_encodable(&error))?;
+        .map_err(|error| encoding_error(&error))?;
     Ok(pieces
         .get_splits(OffsetReferential::Original, OffsetType::Byte)
         .into_iter()
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_belongs_to_the_word_that_it_ends_in() {
+    fn a_span_belongs_to_the_word_that_it_ends_in() {
         let ends = ends(&["ab".into(), "cde".into(), "f".into()]);
         assert_eq!(ends, [2, 6, 8]);
         assert_eq!(within(&ends, 0, 2), Some(0));

@@ -1,4 +1,4 @@
-//! Finding the tokenizer that a model or a tokenizer option names.
+//! Finds the tokenizer that a model or tokenizer option names.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use crate::fault::{Fault, Result};
 use super::hub::{Hub, ModelId};
 use super::tokenizer::{CHAT_TEMPLATE, CONFIG, TOKENIZER, TOKENIZER_CONFIG};
 
-/// The folder or file that [`super::Prompts::open`] takes: `name` is a folder with `tokenizer.json`, the file itself, or a model of
-/// the Hugging Face hub, which is looked for in its cache and else fetched.
+/// The folder or file for [`super::Prompts::open`]. `name` is a folder with `tokenizer.json`, the file itself, or a
+/// Hugging Face model id, which is looked up in the cache or downloaded.
 ///
 /// # Errors
 ///
-/// `missing` with the remedy when there is no tokenizer; `usage` when the name can be none of these.
+/// `missing` with a remedy if there is no tokenizer; `usage` for an invalid name.
 pub async fn locate(name: &str, hub: &Hub) -> Result<PathBuf> {
     let path = Path::new(name);
     if path.join(TOKENIZER).is_file() || path.is_file() {

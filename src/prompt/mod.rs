@@ -1,29 +1,30 @@
-//! Tokenizers, and prompts of exactly N tokens as an engine will count them.
+//! Tokenizers, and prompts of exactly N tokens as an engine counts them.
 //!
-//! [`locate`] finds a model's `tokenizer.json` (a folder, the Hugging Face cache, the hub), [`Prompts`] makes prompts: token
-//! ids where the engine takes them, else text proven to re-encode to N. Each differs from its first token on, so no prefix
-//! cache can hit. [`known`] finds in the same places the files that say how large a model is. Where the engine's own count disagrees, [`Calibration`] learns the difference: the engine's count decides.
+//! [`locate`] finds a model's `tokenizer.json` (a folder, the Hugging Face cache, the hub), and [`Prompts`] makes
+//! prompts: token ids if the engine accepts them, otherwise text that encodes to exactly N tokens. Prompts differ from
+//! their first token on, so no prefix cache can hit. If the engine counts differently, [`Calibration`] learns the
+//! difference. [`read_model`] reads the files that describe a model's size.
 
-mod ask;
 mod calibration;
 mod chat;
-mod draw;
+mod common_words;
 mod hub;
-mod known;
 mod lexicon;
 mod locate;
-mod ordinary;
+mod model_files;
+mod prompt_cache;
 mod prompts;
-mod shelf;
+mod rng;
+mod spec;
 mod text;
 mod tokenizer;
-mod words;
+mod usable_ids;
 
-pub use ask::{Ask, Content, MAX_TOKENS, Prompt, PromptForm};
 pub use calibration::Calibration;
 pub use hub::{Hub, ModelId, Secret};
-pub use known::known;
 pub use locate::locate;
+pub use model_files::read_model;
+pub use prompt_cache::{Origin, PromptCache};
 pub use prompts::Prompts;
-pub use shelf::{Origin, Shelf};
+pub use spec::{Content, MAX_TOKENS, Prompt, PromptForm, PromptSpec};
 pub use tokenizer::{Files, Tokenizer};

@@ -1,55 +1,54 @@
-//! Text of exactly N tokens.
+//! Makes text of exactly N tokens.
 //!
-//! The first word, the last word and what the engine puts around them are encoded; the words between cost what the lexicon says.
-//! Where the lexicon cannot promise that, the whole text is encoded, and words or letters are taken away or added until it
-//! is exact.
+//! The first word, the last word and the text around them are encoded; the lexicon gives the token counts of the words
+//! between. If the lexicon cannot guarantee them, the whole text is encoded, and words or letters are removed or added
+//! until the count is exact.
 
 use crate::fault::{Fault, Result};
 
-use super::chat::Around;
-use super::draw::{Draw, heads};
+use super::chat::Wrapper;
 use super::lexicon::{Lexicon, Word};
-use super::{Ask, Tokenizer};
+use super::rng::{PromptRng, first_two};
+use super::{PromptSpec, Tokenizer};
 
-/// How often a text is corrected before it is given up.
+/// Maximum corrections of a text.
 const MAX_REPAIRS: usize = 64;
-/// What is glued to the last word when no whole word fits any more.
+/// Letters that are appended to the last word if no whole word fits.
 const LETTERS: &str = "aeioxzqkjvw";
 
-/// Writes texts of one seed.
-pub(super) struct Writer<'a> {
+pub(super) struct TextWriter<'a> {
     pub(super) tokenizer: &'a Tokenizer,
     pub(super) lexicon: &'a Lexicon,
-    pub(super) around: &'a Around,
+    pub(super) wrapper: &'a Wrapper,
     pub(super) seed: u64,
 }
 
-impl Writer<'_> {
-    /// The text of this number.
-    pub(super) fn write(&self, ask: &Ask, serial: u64) -> Result<String> {
-        let mut draw = Draw::of(self.seed, serial);
-        let mut words = self.opening(ask, serial)?;
+impl TextWriter<'_> {
+    /// The text with this number.
+    pub(super) fn write(&self, spec: &PromptSpec, serial: u64) -> Result<String> {
+        let mut rng = PromptRng::for_prompt(self.seed, serial);
+        let mut words = self.opening(spec, serial)?;
         let first = words.remove(0);
         let smallest = self.count(&first.text)?;
-        if ask.tokens < smallest {
+        if spec.tokens < smallest {
             return Err(Fault::usage(format!(
                 "a text of {} tokens is impossible: what the engine adds and one word are {smallest}",
-                ask.tokens
+                spec.tokens
             ))
             .hint(format!("ask for at least {smallest}")));
         }
-        let last = self.any(&mut draw);
+        let last = self.random_word(&mut rng);
         let ends = self.count(&format!("{} {}", first.text, last.text))?;
-        if ask.tokens < ends {
-            return self.repair(first.text, ask.tokens, &mut draw);
+        if spec.tokens < ends {
+            return self.repair(first.text, spec.tokens, &mut rng);
         }
 
-        let mut text = String::with_capacity(ask.tokens * 8);
+        let mut text = String::with_capacity(spec.tokens * 8);
         text.push_str(&first.text);
-        let mut rest = ask.tokens - ends;
+        let mut rest = spec.tokens - ends;
         let mut planned = words.into_iter();
         while rest > 0 {
-            let word = planned.next().unwrap_or_else(|| self.any(&mut draw).clone());
+            let word = planned.next().unwrap_or_else(|| self.random_word(&mut rng).clone());
             if word.cost > rest {
                 break;
             }
@@ -60,27 +59,27 @@ impl Writer<'_> {
         if rest == 0 && self.lexicon.isolated {
             return Ok(text);
         }
-        self.repair(text, ask.tokens, &mut draw)
+        self.repair(text, spec.tokens, &mut rng)
     }
 
-    /// The words that every text begins with, and then those that this one alone begins with.
-    fn opening(&self, ask: &Ask, serial: u64) -> Result<Vec<Word>> {
+    /// The shared first words, followed by this text's own.
+    fn opening(&self, spec: &PromptSpec, serial: u64) -> Result<Vec<Word>> {
         let words = &self.lexicon.words;
-        let [one, two] = heads(serial, words.len());
+        let [one, two] = first_two(serial, words.len());
         let own_second = words[two].clone();
-        let shared = match ask.shared_prefix {
+        let shared = match spec.shared_prefix {
             0 => 0,
-            prefix => prefix.saturating_sub(self.leading()?),
+            prefix => prefix.saturating_sub(self.shared_tokens()?),
         };
         if shared == 0 {
-            let [one, _] = heads(serial, self.lexicon.heads.len());
-            return Ok(vec![self.head(one), own_second]);
+            let [one, _] = first_two(serial, self.lexicon.first_words.len());
+            return Ok(vec![self.first_word(one), own_second]);
         }
-        let mut draw = Draw::prefix(self.seed);
-        let mut opening = vec![self.head(draw.below(self.lexicon.heads.len()))];
+        let mut rng = PromptRng::for_prefix(self.seed);
+        let mut opening = vec![self.first_word(rng.below(self.lexicon.first_words.len()))];
         let mut rest = shared - 1;
         while rest > 0 {
-            let word = self.any(&mut draw).clone();
+            let word = self.random_word(&mut rng).clone();
             rest = rest.saturating_sub(word.cost);
             opening.push(word);
         }
@@ -88,31 +87,31 @@ impl Writer<'_> {
         Ok(opening)
     }
 
-    /// How many tokens stand before the first that the text decides: what two texts with different first words have in common.
-    fn leading(&self) -> Result<usize> {
-        let ids = |word: &str| self.tokenizer.ids(&self.around.of(word), self.around.special);
-        let (one, two) = (ids(&self.lexicon.heads[0])?, ids(&self.lexicon.heads[1])?);
+    /// Number of tokens before the first one that depends on the text: the common start of two texts with different
+    /// first words.
+    fn shared_tokens(&self) -> Result<usize> {
+        let ids = |word: &str| self.tokenizer.ids(&self.wrapper.wrap(word), self.wrapper.special);
+        let (one, two) = (ids(&self.lexicon.first_words[0])?, ids(&self.lexicon.first_words[1])?);
         Ok(one.iter().zip(&two).take_while(|(one, two)| one == two).count())
     }
 
-    /// Tokens of a text with everything around it.
     fn count(&self, text: &str) -> Result<usize> {
-        self.tokenizer.count(&self.around.of(text), self.around.special)
+        self.tokenizer.count(&self.wrapper.wrap(text), self.wrapper.special)
     }
 
-    fn head(&self, index: usize) -> Word {
+    fn first_word(&self, index: usize) -> Word {
         Word {
-            text: self.lexicon.heads[index].clone(),
+            text: self.lexicon.first_words[index].clone(),
             cost: 1,
         }
     }
 
-    fn any(&self, draw: &mut Draw) -> &Word {
-        &self.lexicon.words[draw.below(self.lexicon.words.len())]
+    fn random_word(&self, rng: &mut PromptRng) -> &Word {
+        &self.lexicon.words[rng.below(self.lexicon.words.len())]
     }
 
-    /// Makes a text exact by encoding it as a whole.
-    fn repair(&self, mut text: String, tokens: usize, draw: &mut Draw) -> Result<String> {
+    /// Corrects a text to the exact count by encoding it as a whole.
+    fn repair(&self, mut text: String, tokens: usize, rng: &mut PromptRng) -> Result<String> {
         for _ in 0..MAX_REPAIRS {
             let counted = self.count(&text)?;
             if counted == tokens {
@@ -121,7 +120,7 @@ impl Writer<'_> {
             let changed = if counted > tokens {
                 shorten(&mut text)
             } else {
-                self.lengthen(&mut text, counted, tokens, draw)?
+                self.lengthen(&mut text, counted, tokens, rng)?
             };
             if !changed {
                 break;
@@ -133,11 +132,11 @@ impl Writer<'_> {
         .hint("ask for token ids, or for another length"))
     }
 
-    /// Adds words that should fit; where none does, a letter. False when nothing helps.
-    fn lengthen(&self, text: &mut String, counted: usize, tokens: usize, draw: &mut Draw) -> Result<bool> {
+    /// Appends words that should fit, or else a letter. Returns whether that helped.
+    fn lengthen(&self, text: &mut String, counted: usize, tokens: usize, rng: &mut PromptRng) -> Result<bool> {
         let mut rest = tokens - counted;
         let before = text.len();
-        while let Some(word) = self.fitting(rest, draw) {
+        while let Some(word) = self.fitting(rest, rng) {
             push(text, &word.text);
             rest -= word.cost;
         }
@@ -155,9 +154,9 @@ impl Writer<'_> {
         Ok(false)
     }
 
-    fn fitting(&self, rest: usize, draw: &mut Draw) -> Option<&Word> {
+    fn fitting(&self, rest: usize, rng: &mut PromptRng) -> Option<&Word> {
         let words = &self.lexicon.words;
-        let start = draw.below(words.len());
+        let start = rng.below(words.len());
         words[start..]
             .iter()
             .chain(&words[..start])
@@ -170,7 +169,7 @@ fn push(text: &mut String, word: &str) {
     text.push_str(word);
 }
 
-/// Takes the last word away, or the last letter of the only word.
+/// Removes the last word, or the last letter of the only word.
 fn shorten(text: &mut String) -> bool {
     match text.rfind(' ') {
         Some(space) => text.truncate(space),

@@ -1,4 +1,4 @@
-//! A loaded `tokenizer.json`, and what the files beside it say of the model.
+//! Loads a `tokenizer.json` and the model files in the same folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use crate::fault::{Fault, Kind, Result};
 
-use super::chat::{self, Around};
+use super::chat::{self, Wrapper};
 
-/// The file that every fast tokenizer is kept in.
+/// Contains a fast tokenizer.
 pub(super) const TOKENIZER: &str = "tokenizer.json";
 /// The chat template and the names of the special tokens.
 pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-/// The model's shape: how many ids it knows.
+/// The model's configuration, including its vocabulary size.
 pub(super) const CONFIG: &str = "config.json";
-/// Newer models keep the chat template in a file of its own.
+/// Newer models keep the chat template in a separate file.
 pub(super) const CHAT_TEMPLATE: &str = "chat_template.jinja";
 
-/// What the files of a tokenizer hold; of all but the first, nothing where there is none.
+/// Contents of a tokenizer's files; all but the first are optional.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     /// `tokenizer.json`.
@@ -32,7 +32,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// The chat template: a file of its own goes before what `tokenizer_config.json` has.
+    /// The chat template: a separate file takes precedence over `tokenizer_config.json`.
     fn chat_template(&self) -> Option<&str> {
         self.chat_template
             .as_deref()
@@ -40,19 +40,20 @@ impl Files {
     }
 }
 
-/// A tokenizer as the engines use it: without truncation or padding, whatever its file says.
+/// A tokenizer as engines use it: without truncation and padding, whatever its file says.
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
-    around_message: Result<Around, String>,
+    user_wrapper: Result<Wrapper, String>,
     config: Value,
 }
 
 impl Tokenizer {
-    /// Loads `tokenizer.json` from a file, or from a folder; `tokenizer_config.json` and `config.json` beside it are used where they are.
+    /// Loads `tokenizer.json` from a file or folder, with `tokenizer_config.json` and `config.json` next to it if they
+    /// exist.
     ///
     /// # Errors
     ///
-    /// `missing` when there is no such file; `usage` when a file cannot be understood.
+    /// `missing` if there is no such file; `usage` for an unreadable file.
     pub fn open(path: &Path) -> Result<Self> {
         let file = file(path)?;
         let bytes = fs::read(&file).map_err(|error| Fault::io(&file, &error))?;
@@ -67,7 +68,7 @@ impl Tokenizer {
         .map_err(|fault| fault.while_doing(format!("`{}`", file.display())))
     }
 
-    /// The tokenizer of these files.
+    /// Loads a tokenizer from file contents.
     pub fn new(files: &Files) -> Result<Self> {
         let unusable = |error| {
             Fault::usage(format!("not a tokenizer that can be used: {error}"))
@@ -75,37 +76,36 @@ impl Tokenizer {
         };
         let mut inner = tokenizers::Tokenizer::from_bytes(&files.tokenizer).map_err(unusable)?;
         inner.with_truncation(None).map_err(unusable)?.with_padding(None);
-        let around_message = match files.chat_template() {
-            Some(template) => Around::user_message(template, &files.tokenizer_config)
+        let user_wrapper = match files.chat_template() {
+            Some(template) => Wrapper::user_message(template, &files.tokenizer_config)
                 .map_err(|why| format!("the chat template cannot be used: {why}")),
             None => Err("the tokenizer's files have no chat template".to_owned()),
         };
         Ok(Self {
             inner,
-            around_message,
+            user_wrapper,
             config: files.config.clone(),
         })
     }
 
-    /// How many tokens a text becomes; with `special`, what the post-processor adds counts.
+    /// The number of tokens in a text; `special` includes those that the post-processor adds.
     pub fn count(&self, text: &str, special: bool) -> Result<usize> {
         let encoding = self
             .inner
             .encode_fast(text, special)
-            .map_err(|error| not_encodable(&error))?;
+            .map_err(|error| encoding_error(&error))?;
         Ok(encoding.len())
     }
 
-    /// The ids that a text becomes.
+    /// The token ids of a text.
     pub fn ids(&self, text: &str, special: bool) -> Result<Vec<u32>> {
         let encoding = self
             .inner
             .encode_fast(text, special)
-            .map_err(|error| not_encodable(&error))?;
+            .map_err(|error| encoding_error(&error))?;
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// The library's own tokenizer.
     pub(super) fn inner(&self) -> &tokenizers::Tokenizer {
         &self.inner
     }
@@ -115,17 +115,17 @@ impl Tokenizer {
         &self.config
     }
 
-    /// What stands around the only message of a user, or why that is unknown.
-    pub(super) fn user_message(&self) -> Result<Around, String> {
-        self.around_message.clone()
+    /// The text around the only user message, or why it is unknown.
+    pub(super) fn user_message(&self) -> Result<Wrapper, String> {
+        self.user_wrapper.clone()
     }
 }
 
-/// An error of the library while encoding, or a panic that it turned into one.
-pub(super) fn not_encodable(error: &tokenizers::Error) -> Fault {
+/// The error if the library cannot encode a text, or panicked.
+pub(super) fn encoding_error(error: &tokenizers::Error) -> Fault {
     Fault::new(
         Kind::Internal,
-        format!("the tokenizer cannot encode its own text: {error}"),
+        format!("the tokenizer failed to encode a text: {error}"),
     )
 }
 
@@ -144,7 +144,7 @@ fn file(path: &Path) -> Result<PathBuf> {
     ))
 }
 
-/// A JSON file that need not be there.
+/// Reads an optional JSON file.
 fn json(path: &Path) -> Result<Value> {
     let Some(bytes) = optional(path)? else {
         return Ok(Value::Null);
@@ -152,7 +152,7 @@ fn json(path: &Path) -> Result<Value> {
     serde_json::from_slice(&bytes).map_err(|error| Fault::usage(format!("`{}` is not JSON: {error}", path.display())))
 }
 
-/// A file that need not be there.
+/// Reads an optional file.
 fn optional(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),

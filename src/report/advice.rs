@@ -1,57 +1,57 @@
-//! From a boundary to what somebody should run: the safe point, and the point to recommend.
+//! Picks the operating point to recommend from a boundary.
 
 use crate::boundary::{Axis, Boundary, Easier, Point, Scalar, Scale};
 use crate::fault::Result;
 
-/// The share by which the recommended point stays away from the safe one, on every axis of which so much is a whole step.
+/// Safety margin: the recommended point is 5 % below the safe one on every axis where that is at least one
+/// step.
 const MARGIN: f64 = 0.05;
 
-/// What to run.
+/// The operating point to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
-    /// The point of the frontier that offers most.
+    /// The point of the frontier with the highest score.
     pub safe: Point,
-    /// The safe point less the margin, inside the box.
+    /// The safe point less the margin, within the search space.
     pub recommended: Point,
 }
 
-/// What to run, where anything fits.
+/// The point to run, or `None` if nothing fits.
 ///
-/// The point of the frontier that offers most is the one with the largest product of its shares of the axes: neither a
-/// long input with no output, nor the other way round.
+/// Of the frontier, takes the point with the largest product of its normalised coordinates. This favours
+/// balanced points over a long input with no output, and the reverse.
 pub fn advise(boundary: &Boundary) -> Result<Option<Advice>> {
     let axes = boundary.lattice().axes();
     let frontier = boundary.frontier()?;
     let best = frontier
         .into_iter()
-        .map(|point| (offer(axes, &point), point))
+        .map(|point| (score(axes, &point), point))
         .max_by(|(a, _), (b, _)| a.total_cmp(b));
     Ok(best.map(|(_, safe)| Advice {
-        recommended: margin(axes, &safe),
+        recommended: with_margin(axes, &safe),
         safe,
     }))
 }
 
-fn offer(axes: &[Axis], point: &Point) -> f64 {
+fn score(axes: &[Axis], point: &Point) -> f64 {
     let share = |axis: &Axis| {
         let value = point.0.get(axis.name())?.as_f64();
-        // An axis at its easiest end still counts for something, as otherwise every other one would not matter.
+        // Above zero, so that an axis at its easiest end does not hide the other axes.
         Some(0.01 + hardness(axis, value))
     };
     axes.iter().filter_map(share).product()
 }
 
-/// Where a value lies between the easiest (0) and the hardest (1) end of its axis.
 fn hardness(axis: &Axis, value: f64) -> f64 {
-    let share = position(axis, value);
+    let share = axis_position(axis, value);
     match axis.easier() {
         Easier::Down => share,
         Easier::Up => 1.0 - share,
     }
 }
 
-/// Where a value lies between the lowest (0) and the highest (1) end of its axis, as its scale has it.
-pub(super) fn position(axis: &Axis, value: f64) -> f64 {
+/// Position of a value between the lowest (0) and the highest (1) end of its axis, on the axis's own scale.
+pub(super) fn axis_position(axis: &Axis, value: f64) -> f64 {
     let (low, high) = axis.range();
     let (low, high) = (low.as_f64(), high.as_f64());
     if low >= high {
@@ -64,7 +64,7 @@ pub(super) fn position(axis: &Axis, value: f64) -> f64 {
     share.clamp(0.0, 1.0)
 }
 
-fn margin(axes: &[Axis], safe: &Point) -> Point {
+fn with_margin(axes: &[Axis], safe: &Point) -> Point {
     let easier = |(name, value): (&String, &Scalar)| {
         let axis = axes.iter().find(|axis| axis.name() == name);
         (name.clone(), axis.map_or(*value, |axis| step_back(axis, *value)))
@@ -72,11 +72,12 @@ fn margin(axes: &[Axis], safe: &Point) -> Point {
     Point(safe.0.iter().map(easier).collect())
 }
 
-/// A value less the margin, towards the easier end and not beyond it; whole numbers stay whole.
+/// Moves a value towards the easier end by the margin, within the axis. Integers stay integers.
 fn step_back(axis: &Axis, value: Scalar) -> Scalar {
     let (low, high) = axis.range();
     let real = value.as_f64();
-    // One of two requests at once is half, not 5 %, and the lengths step back already.
+    // Small counts stay: one less of two concurrent requests would be half, not 5 %. The lengths step back
+    // anyway.
     if matches!(value, Scalar::Int(_)) && MARGIN * real.abs() < 1.0 {
         return value;
     }
@@ -89,7 +90,7 @@ fn step_back(axis: &Axis, value: Scalar) -> Scalar {
             Easier::Down => eased.floor().max(low.as_f64()) as i64,
             Easier::Up => eased.ceil().min(high.as_f64()) as i64,
         }),
-        // Six digits are finer than any axis is measured.
+        // Six decimals are finer than any axis is measured.
         Scalar::Float(_) => Scalar::Float((eased * 1e6).round() / 1e6),
     }
 }
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_margin_goes_to_the_easier_end_and_stays_in_the_box() {
+    fn the_margin_goes_to_the_easier_end_and_stays_in_the_search_space() {
         let boundary = boundary(
             json!({ "fraction": { "range": [0.5, 0.9], "easier": "up" }, "input": [100, 200] }),
             &[json!({ "fraction": 0.88, "input": 100 })],
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn few_requests_at_once_are_not_halved() {
+    fn few_concurrent_requests_are_not_halved() {
         let boundary = boundary(
             json!({ "input": [128, 8192], "concurrency": [1, 64] }),
             &[json!({ "input": 2000, "concurrency": 2 })],

@@ -1,14 +1,15 @@
-//! Estimates of models, side by side, in GiB, each figure with where it comes from.
+//! Memory estimates of several models as one table in GiB, followed by the source of each number.
 
 use std::collections::BTreeSet;
 
 use super::Page;
-use super::subject::lines;
+use super::comparison_input::lines;
 use super::table::table;
 use crate::memory::compare::Gib;
 use crate::memory::{Component, Estimate, Part};
 
-/// A table with a column for each model, or several where they do not fit beside each other, and below it how each figure was got.
+/// One column per model, wrapped into several tables if the page is too narrow; then the sources and notes of
+/// each model.
 #[must_use]
 pub fn estimates(estimates: &[(&str, Estimate)], page: Page) -> String {
     let Some((_, first)) = estimates.first() else {
@@ -33,7 +34,6 @@ pub fn estimates(estimates: &[(&str, Estimate)], page: Page) -> String {
     parts.join("\n\n")
 }
 
-/// As many models beside each other as there is room for.
 fn columns_of(models: &[&str], rows: &[(String, Vec<String>)], page: Page) -> String {
     let label = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     let headings: Vec<&str> = std::iter::once("").chain(models.iter().copied()).collect();
@@ -45,7 +45,7 @@ fn columns_of(models: &[&str], rows: &[(String, Vec<String>)], page: Page) -> St
     table(&headings, &rows.collect::<Vec<_>>(), page)
 }
 
-/// The rows: what they are called, and a value for each model.
+/// Table rows: a label and one value per model.
 fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
     let row = |label: &str, value: &dyn Fn(&Estimate) -> String| {
         let values = estimates.iter().map(|(_, estimate)| value(estimate)).collect();
@@ -121,16 +121,17 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
     rows
 }
 
-/// How a model's figures were got, and what is not in them.
+/// The sources of a model's numbers, its layers and its notes.
 fn sources(model: &str, estimate: &Estimate, page: Page) -> String {
-    let mut told = Vec::new();
+    let mut lines_of_model = Vec::new();
     let parts = estimate
         .ranks
         .first()
         .map(|rank| rank.parts.as_slice())
         .unwrap_or_default();
     let shown = parts.iter().filter(|part| part.component != Component::Unexplained);
-    told.extend(shown.map(|part| format!("{}, {}: {}", part.component.title(), part.provenance, part.source)));
+    lines_of_model
+        .extend(shown.map(|part| format!("{}, {}: {}", part.component.title(), part.provenance, part.source)));
     let kinds = estimate.layers.iter().map(|kind| {
         let mut kept = Vec::new();
         if kind.kv_bytes_per_token > 0 {
@@ -150,17 +151,17 @@ fn sources(model: &str, estimate: &Estimate, page: Page) -> String {
         };
         format!("{count} {keep} {kept}")
     });
-    told.extend(kinds);
-    told.extend(estimate.notes.iter().map(|note| format!("note: {note}")));
-    let told = lines(told.iter().map(String::as_str), page);
-    format!("{model} ({})\n{told}", estimate.family)
+    lines_of_model.extend(kinds);
+    lines_of_model.extend(estimate.notes.iter().map(|note| format!("note: {note}")));
+    let lines_of_model = lines(lines_of_model.iter().map(String::as_str), page);
+    format!("{model} ({})\n{lines_of_model}", estimate.family)
 }
 
 fn part(estimate: &Estimate, component: Component) -> Option<&Part> {
     estimate.ranks.first()?.part(component)
 }
 
-/// Names of the columns: short ones, unless two models would have the same.
+/// Column names: the last path component, unless two models would share it.
 fn columns<'a>(estimates: &[(&'a str, Estimate)]) -> Vec<&'a str> {
     let names: Vec<&str> = estimates.iter().map(|(model, _)| short(model)).collect();
     let distinct: BTreeSet<&&str> = names.iter().collect();
@@ -170,7 +171,6 @@ fn columns<'a>(estimates: &[(&'a str, Estimate)]) -> Vec<&'a str> {
     estimates.iter().map(|(model, _)| *model).collect()
 }
 
-/// The last part of a path or name: columns are narrow.
 fn short(model: &str) -> &str {
     let trimmed = model.trim_end_matches('/');
     trimmed
@@ -194,7 +194,7 @@ mod tests {
     use crate::report::Page;
 
     #[test]
-    fn models_that_do_not_fit_beside_each_other_have_tables_of_their_own() {
+    fn models_that_do_not_fit_the_width_get_their_own_table() {
         let rows = [("weights".to_owned(), vec!["13.49 GiB".to_owned(); 3])];
         let models = ["llama-8b", "mistral-nemo-12b", "gpt2"];
         let drawn = |width| {

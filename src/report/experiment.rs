@@ -1,21 +1,21 @@
-//! An experiment as tables: each setting beside the first, figure by figure, with what the difference is worth.
+//! An experiment as tables: each setting against the first one, metric by metric, with confidence and noise.
 
 use std::collections::BTreeSet;
 
 use console::Style;
 use serde_json::Value;
 
+use super::comparison_input::lines;
 use super::figure::{figure, gib, relative};
-use super::subject::lines;
 use super::table::table;
 use super::{Count, Page, SIMULATED};
 use crate::experiment::{Comparison, Contrast, Experiment, Setting, Verdict};
 use crate::unit::Unit;
 
-/// Columns from which on the difference in hundredths is shown too.
+/// From this page width on, the relative difference is shown too.
 const WIDE: usize = 100;
 
-/// An experiment as people read it.
+/// Formats an experiment for the terminal.
 #[must_use]
 pub fn experiment(found: &Experiment, simulated: bool, page: Page) -> String {
     let measured = &found.measured;
@@ -31,7 +31,7 @@ pub fn experiment(found: &Experiment, simulated: bool, page: Page) -> String {
             .join("\n"),
     );
     for (index, setting) in measured.settings.iter().enumerate().skip(1) {
-        parts.push(against(found, index, setting, page));
+        parts.push(setting_table(found, index, setting, page));
     }
     parts.extend(failures(found, page));
     if !found.further.is_empty() {
@@ -40,10 +40,15 @@ pub fn experiment(found: &Experiment, simulated: bool, page: Page) -> String {
         let rows = found.further.iter();
         let width = rows.clone().map(|one| one.name.chars().count()).max().unwrap_or(0);
         let rows: Vec<Vec<String>> = rows
-            .map(|one| vec![format!("{:width$}", words(&one.name)), shown(one.value, one.unit)])
+            .map(|one| {
+                vec![
+                    format!("{:width$}", metric_label(&one.name)),
+                    shown(one.value, one.unit),
+                ]
+            })
             .collect();
         let table = table(&["", ""], &rows, page);
-        // It has no headings.
+        // The table has no headings: drop the empty first line.
         let lines = table.lines().skip_while(|line| line.trim().is_empty());
         parts.push(lines.collect::<Vec<_>>().join("\n"));
     }
@@ -55,7 +60,6 @@ pub fn experiment(found: &Experiment, simulated: bool, page: Page) -> String {
     parts.join("\n\n")
 }
 
-/// How often each was started, and what the columns mean.
 fn legend(found: &Experiment) -> String {
     let measured = &found.measured;
     let started = |index: usize| {
@@ -74,11 +78,11 @@ fn legend(found: &Experiment) -> String {
     )
 }
 
-/// One setting beside the first.
-fn against(found: &Experiment, index: usize, setting: &Setting, page: Page) -> String {
+/// Table of one setting against the first setting.
+fn setting_table(found: &Experiment, index: usize, setting: &Setting, page: Page) -> String {
     let first = &found.measured.settings[0];
     let wide = page.width >= WIDE;
-    let common = common(found);
+    let common = common_prefix_length(found);
     let mut headings = vec!["", &first.name[common..], &setting.name[common..], "difference", "95 %"];
     if wide {
         headings.push("%");
@@ -95,7 +99,7 @@ fn against(found: &Experiment, index: usize, setting: &Setting, page: Page) -> S
             contrast
                 .difference
                 .map_or_else(|| "-".to_owned(), |value| signed(value, unit)),
-            shown(half(contrast)),
+            shown(half_width(contrast)),
         ];
         if wide {
             row.push(relative(contrast.percent).replace(" %", ""));
@@ -105,9 +109,9 @@ fn against(found: &Experiment, index: usize, setting: &Setting, page: Page) -> S
         Some(row)
     };
     let mut rows: Vec<Vec<String>> = found.comparisons.iter().filter_map(row).collect();
-    // What all settings share heads the labels.
+    // The common prefix of the setting names is the heading of the label column.
     let shared = &first.name[..common];
-    // Labels and verdicts are words: they begin where their column does.
+    // Labels and verdicts are text: align them to the left.
     let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let (labels, verdicts) = (widest(0).max(shared.chars().count()), widest(headings.len() - 1));
     for row in &mut rows {
@@ -122,8 +126,8 @@ fn against(found: &Experiment, index: usize, setting: &Setting, page: Page) -> S
     table.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// Bytes of what the names of all settings begin with, whole words of it.
-fn common(found: &Experiment) -> usize {
+/// Length in bytes of the common prefix of all setting names, cut at a word boundary.
+fn common_prefix_length(found: &Experiment) -> usize {
     let names = found.measured.settings.iter().map(|setting| setting.name.as_str());
     let shared = names.reduce(|shared, name| {
         let same = shared.char_indices().zip(name.chars()).take_while(|((_, a), b)| a == b);
@@ -134,7 +138,7 @@ fn common(found: &Experiment) -> usize {
         .map_or(0, |at| at + 1)
 }
 
-fn half(contrast: &Contrast) -> Option<f64> {
+fn half_width(contrast: &Contrast) -> Option<f64> {
     contrast.interval.map(|[low, high]| (high - low) / 2.0)
 }
 
@@ -145,12 +149,12 @@ fn verdict(verdict: Verdict, page: Page) -> String {
     }
 }
 
-/// The figure with its unit, which its numbers then need not bear.
+/// The metric's name with its unit, so that the cells need none.
 fn label(comparison: &Comparison) -> String {
-    let name = words(&comparison.name);
+    let name = metric_label(&comparison.name);
     match comparison.unit {
         Unit::Bytes => format!("{name}, GiB"),
-        // The name says it.
+        // The name already contains the unit.
         Unit::Tokens | Unit::Count => name,
         Unit::Milliseconds => format!("{}, ms", name.trim_end_matches(" ms")),
         Unit::TokensPerSecond => format!("{name}, tokens/s"),
@@ -162,8 +166,8 @@ fn label(comparison: &Comparison) -> String {
     }
 }
 
-/// A name as the field writes it: `mean_ttft_ms` as `mean TTFT ms`.
-fn words(name: &str) -> String {
+/// A metric's name for people: `mean_ttft_ms` becomes `mean TTFT ms`.
+fn metric_label(name: &str) -> String {
     let word = |word: &str| match word {
         "ttft" | "tpot" | "itl" | "e2el" | "kv" | "gpu" | "cuda" => word.to_uppercase(),
         _ => word.to_owned(),
@@ -171,7 +175,7 @@ fn words(name: &str) -> String {
     name.split('_').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The number alone.
+/// The number without its unit.
 fn plain(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => gib(value),
@@ -185,7 +189,7 @@ fn plain(value: f64, unit: Unit) -> String {
 
 fn signed(value: f64, unit: Unit) -> String {
     let text = plain(value, unit);
-    // What rounds to nothing has no sign.
+    // A value that rounds to zero has no sign.
     let nothing = !text.contains(|digit: char| ('1'..='9').contains(&digit));
     match text.strip_prefix('-') {
         Some(rest) if nothing => rest.to_owned(),
@@ -194,31 +198,31 @@ fn signed(value: f64, unit: Unit) -> String {
     }
 }
 
-/// The starts that failed, each with why.
+/// The failed starts with their reasons.
 fn failures(found: &Experiment, page: Page) -> Option<String> {
     let measured = &found.measured;
     let all = measured.trials.iter();
     let all = all.filter_map(|trial| Some((trial.setting, trial.failed.as_ref()?)));
-    let (tried, known): (Vec<_>, Vec<_>) = all.partition(|(_, failed)| failed["tried"] != false);
-    let told = tried.iter().map(|(setting, failed)| {
+    let (tried, skipped): (Vec<_>, Vec<_>) = all.partition(|(_, failed)| failed["tried"] != false);
+    let reasons = tried.iter().map(|(setting, failed)| {
         let why = failed["message"].as_str().unwrap_or("it did not say why");
         let cause = failed["cause"].as_str();
         let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
         format!("{}: {why}{cause}", measured.settings[*setting].name)
     });
-    let told: BTreeSet<String> = told.collect();
-    let text = lines(told.iter().map(String::as_str), page);
-    let rest = match known.len() {
+    let reasons: BTreeSet<String> = reasons.collect();
+    let text = lines(reasons.iter().map(String::as_str), page);
+    let rest = match skipped.len() {
         0 => String::new(),
-        known => format!(", and {} like it not tried", Count(known, "repeat")),
+        skipped => format!(", and {} like it not tried", Count(skipped, "repeat")),
     };
     let title = format!("{} failed{rest}", Count(tried.len(), "start"));
     (!tried.is_empty()).then(|| format!("{}\n{text}", page.paint(&title, Style::new().red().bold())))
 }
 
-/// What a run would start, for a dry run: the settings in the order of their starts.
+/// Lines for a dry run: the settings in the order of their starts.
 #[must_use]
-pub fn planned(experiment: &Value) -> Vec<String> {
+pub fn planned_starts(experiment: &Value) -> Vec<String> {
     let settings = &experiment["settings"];
     let order = experiment["order"].as_array().into_iter().flatten();
     let names = order.map(|index| {
@@ -241,12 +245,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::experiment::Measured;
+    use crate::experiment::Measurements;
 
     fn found() -> Experiment {
         const GIB: f64 = 1_073_741_824.0;
         let trial = |setting: usize, memory: f64, start: f64| json!({ "setting": setting, "figures": { "memory": memory * GIB, "start_time": start } });
-        let measured: Measured = serde_json::from_value(json!({
+        let measured: Measurements = serde_json::from_value(json!({
             "name": "cuda_graphs of vllm", "asked": "8 requests",
             "settings": [{ "name": "on", "options": {} }, { "name": "off", "options": {} }],
             "order": [0, 1, 1, 0, 0, 1],
@@ -257,13 +261,13 @@ mod tests {
             ],
         }))
         .unwrap();
-        let mut found = Experiment::of(measured).unwrap();
+        let mut found = Experiment::new(measured).unwrap();
         found.conclusions.push("graphs cost half a GiB".to_owned());
         found
     }
 
     #[test]
-    fn a_difference_stands_with_what_it_is_worth() {
+    fn differences_are_shown_with_confidence_and_noise() {
         let text = experiment(&found(), true, Page::default());
         let expected = "\
                     on    off  difference  95 %  noise
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rounds_to_nothing_has_no_sign() {
+    fn a_value_that_rounds_to_zero_has_no_sign() {
         assert_eq!(signed(-0.001, Unit::Bytes), "0.00");
         assert_eq!(signed(-12.0, Unit::Tokens), "-12");
         assert_eq!(signed(0.0125, Unit::Milliseconds), "+0.0125");

@@ -1,9 +1,9 @@
-//! Named figures of other tools and of ours, as people read them.
+//! Formats metric values with their units.
 
 use crate::compare::Unit;
 use crate::memory::compare::Gib;
 
-/// A figure with its unit: `13.50 GiB`, `63.07 ms`, `1140.8 tokens/s`.
+/// A value with its unit: `13.50 GiB`, `63.07 ms`, `1140.8 tokens/s`.
 pub(super) fn figure(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => Gib(value.round() as i64).to_string(),
@@ -19,15 +19,15 @@ pub(super) fn figure(value: f64, unit: Unit) -> String {
     }
 }
 
-/// Bytes as a number of GiB, for tables that say so in their heading.
+/// Bytes as a bare number of GiB, for tables whose heading names the unit.
 pub(super) fn gib(bytes: f64) -> String {
     Gib(bytes.round() as i64).to_string().replace(" GiB", "")
 }
 
-/// A difference relative to something: `+7.4 %`; nothing where there is no scale.
+/// A relative difference: `+7.4 %`. Empty if `None`.
 pub(super) fn relative(percent: Option<f64>) -> String {
     percent.map_or_else(String::new, |percent| {
-        // What rounds to nothing has no sign.
+        // A value that rounds to zero has no sign.
         if percent.abs() < 0.05 {
             "0.0 %".to_owned()
         } else {
@@ -36,7 +36,7 @@ pub(super) fn relative(percent: Option<f64>) -> String {
     })
 }
 
-/// Whole numbers as they are, others with as many digits as say something.
+/// Integers in full; one decimal from 100 on, else three.
 fn short(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         format!("{value:.0}")

@@ -1,4 +1,4 @@
-//! What a boundary comes to: the value that `report(map)` gives.
+//! The summary of a boundary as a value: what the script function `report(map)` returns.
 
 use std::collections::BTreeMap;
 
@@ -6,57 +6,58 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::advice::{Advice, advise};
-use crate::boundary::{Band, Boundary, Moves, Point, Predicted, Scalar, Verdict};
+use crate::boundary::{Band, Boundary, Moves, Point, PredictedCrossing, Scalar, Verdict};
 use crate::fault::Result;
 
-/// What `report(map)` gives.
+/// What `report(map)` returns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
-    /// The largest points known to fit.
+    /// The largest points proven to fit.
     pub frontier: Vec<Point>,
-    /// What to run: the safe point less the margin; none where nothing fits.
+    /// The recommended operating point; `None` if nothing fits.
     pub recommended: Option<Point>,
-    /// What to paste into the engine's command line to serve the recommended point.
+    /// Command line flags with which the engine serves the recommended point.
     pub flags: Vec<String>,
-    /// Bytes of memory left at the safe point; none where memory was not measured.
+    /// Bytes of memory left at the safe point; `None` if memory was not measured.
     pub headroom: Option<u64>,
-    /// Every point, in recording order.
-    pub points: Vec<Row>,
-    /// By axis, the widest stretch that is still open.
+    /// All recorded points, in order.
+    pub points: Vec<RecordedPoint>,
+    /// The widest unresolved interval of each axis.
     pub gap: BTreeMap<String, Scalar>,
-    /// Where the boundary is predicted to run within it, which proves nothing.
-    pub predicted: Vec<Predicted>,
-    /// Where answers contradict each other; nothing in it or above it is called fitting.
+    /// Predicted points of the boundary; they prove nothing.
+    pub predicted: Vec<PredictedCrossing>,
+    /// The band in which answers contradict each other; no point in or above it counts as fitting.
     pub band: Option<Band>,
-    /// What the search told of itself, where the script handed it over.
+    /// Statistics of the search, if the script passed them.
     pub search: Option<Value>,
 }
 
 /// One recorded point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct RecordedPoint {
     /// The point.
     pub point: Point,
     /// Its verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// The cause of the verdict.
     pub cause: Option<String>,
-    /// What it says of the boundary.
+    /// What it proves about the boundary.
     pub moves: Moves,
-    /// What shows it.
+    /// The evidence of the verdict.
     pub evidence: Option<Value>,
 }
 
 impl Findings {
-    /// Sums a boundary up. `search` is what the search told of itself, `flags` gives the flags for a point, `headroom` the bytes left at one.
-    pub fn of(
+    /// Summarises a boundary. `search` holds the statistics of the search, `flags` returns the engine flags for
+    /// a point, `headroom` the bytes left at one.
+    pub fn new(
         boundary: &Boundary,
         search: Option<Value>,
         flags: impl FnOnce(&Point) -> Result<Vec<String>>,
         headroom: impl FnOnce(&Point) -> Option<u64>,
     ) -> Result<Self> {
         let advice = advise(boundary)?;
-        let rows = boundary.records().map(|(point, record)| Row {
+        let rows = boundary.records().map(|(point, record)| RecordedPoint {
             point,
             verdict: record.verdict,
             cause: record.cause.as_deref().map(str::to_owned),

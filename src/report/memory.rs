@@ -1,25 +1,23 @@
-//! Memory over time as curves of one line: for each engine that a run started and each of its devices, with the phases below.
+//! Memory over time as sparklines: one per engine and device, with the phases below.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::spark::{column, highest, spark};
+use super::spark::{column, max_per_column, sparkline};
 use super::table::wrapped;
 use super::{Bytes, Clock, Page};
 use crate::run::Folder;
-use crate::telemetry::{Kept, Series, read_series};
+use crate::telemetry::{SampleFile, Series, read_series};
 
-/// Columns of a curve at most.
-const WIDEST: usize = 72;
+const MAX_COLUMNS: usize = 72;
 
-/// Devices of an engine that have a curve each; of more, their sum has one.
-const MOST_DEVICES: usize = 8;
+/// With more devices than this, one curve shows their sum.
+const MAX_DEVICES: usize = 8;
 
-/// Engines whose curves are shown.
-const MOST_ENGINES: usize = 6;
+const MAX_ENGINES: usize = 6;
 
-/// The curves of a run's folder; `stages` tells how much the devices have. None where no memory was kept.
+/// The sparklines of a run's folder; `stages` holds the devices' capacities. `None` if no memory was recorded.
 #[must_use]
 pub fn memory(folder: &Folder, stages: &[(String, Value)], page: Page) -> Option<String> {
     let files = folder.names("memory").ok()?;
@@ -28,11 +26,11 @@ pub fn memory(folder: &Folder, stages: &[(String, Value)], page: Page) -> Option
         .filter_map(|file| file.strip_suffix(".csv"))
         .filter(|name| !name.ends_with(".activity") && !name.ends_with(".processes"))
         .collect();
-    // `engine-10` comes after `engine-9`.
+    // Sorts `engine-10` after `engine-9`.
     names.sort_by_key(|name| (name.len(), *name));
     let engines: Vec<String> = names
         .iter()
-        .take(MOST_ENGINES)
+        .take(MAX_ENGINES)
         .map(|name| {
             let usage = stages
                 .iter()
@@ -44,7 +42,7 @@ pub fn memory(folder: &Folder, stages: &[(String, Value)], page: Page) -> Option
             }
         })
         .collect();
-    let more = names.len().saturating_sub(MOST_ENGINES);
+    let more = names.len().saturating_sub(MAX_ENGINES);
     let more = if more > 0 {
         format!("\n  and {more} more in memory/")
     } else {
@@ -58,9 +56,8 @@ pub fn memory(folder: &Folder, stages: &[(String, Value)], page: Page) -> Option
     })
 }
 
-/// One engine: a curve for each device, and the phases.
-fn engine(name: &str, kept: &Kept<Series>, usage: &Value, page: Page) -> String {
-    let rows = kept.seen.rows();
+fn engine(name: &str, kept: &SampleFile<Series>, usage: &Value, page: Page) -> String {
+    let rows = kept.data.rows();
     let Some(last) = rows.last() else {
         return wrapped(
             &format!("{name}: nothing was seen; {}", kept.notes.join("; ")),
@@ -68,9 +65,9 @@ fn engine(name: &str, kept: &Kept<Series>, usage: &Value, page: Page) -> String 
         );
     };
     let end = seconds(last.to);
-    let columns = page.width.saturating_sub(4).clamp(8, WIDEST);
-    let devices = kept.seen.devices();
-    let each = devices.len() <= MOST_DEVICES;
+    let columns = page.width.saturating_sub(4).clamp(8, MAX_COLUMNS);
+    let devices = kept.data.devices();
+    let each = devices.len() <= MAX_DEVICES;
     let mut lines = Vec::new();
     let mut draw = |label: &str, value: &dyn Fn(usize) -> u64, capacity: Option<u64>| {
         let values: Vec<(f64, f64)> = (0..rows.len())
@@ -93,11 +90,11 @@ fn engine(name: &str, kept: &Kept<Series>, usage: &Value, page: Page) -> String 
             ),
             page.width,
         ));
-        let heights: Vec<Option<f64>> = highest(&values, end, columns)
+        let heights: Vec<Option<f64>> = max_per_column(&values, end, columns)
             .into_iter()
             .map(|height| height.map(|height| height / top))
             .collect();
-        lines.push(format!("  {}", spark(&heights, page)));
+        lines.push(format!("  {}", sparkline(&heights, page)));
     };
     match each {
         true => {
@@ -125,17 +122,17 @@ fn engine(name: &str, kept: &Kept<Series>, usage: &Value, page: Page) -> String 
             );
         }
     }
-    if kept.phased {
-        let begins = phases(&kept.seen)
+    if kept.has_phases {
+        let begins = phases(&kept.data)
             .into_iter()
             .map(|(phase, from)| (phase, column(from, 0.0, end, columns)));
-        lines.push(marks(begins, columns));
+        lines.push(phase_labels(begins, columns));
     }
     lines.extend(kept.notes.iter().map(|note| wrapped(&format!("({note})"), page.width)));
     lines.join("\n")
 }
 
-/// The first part of a UUID, which tells the devices of a machine apart.
+/// The first part of a GPU's UUID, which is enough to distinguish the GPUs of one machine.
 fn short(id: &str) -> &str {
     match id.strip_prefix("GPU-").and_then(|rest| rest.find('-')) {
         Some(end) => &id[.."GPU-".len() + end],
@@ -143,7 +140,7 @@ fn short(id: &str) -> &str {
     }
 }
 
-/// How much a device has.
+/// The device's total memory.
 fn capacity(usage: &Value, id: &str) -> Option<u64> {
     let stages = ["peak", "loaded", "warmed", "baseline", "after"].iter();
     let devices = stages.filter_map(|stage| usage[stage]["per_gpu"].as_array()).flatten();
@@ -152,20 +149,20 @@ fn capacity(usage: &Value, id: &str) -> Option<u64> {
         .filter(|total| *total > 0)
 }
 
-/// When each phase began first.
+/// The start of each phase's first occurrence.
 fn phases(series: &Series) -> Vec<(String, f64)> {
     let mut seen: Vec<(String, f64)> = Vec::new();
     for row in series.rows() {
         let phase = row.phase.to_string();
-        if seen.iter().all(|(known, _)| *known != phase) {
+        if seen.iter().all(|(name, _)| *name != phase) {
             seen.push((phase, seconds(row.from)));
         }
     }
     seen
 }
 
-/// Words at their columns, as far as they find room; a later word at the same place says more than an earlier one.
-fn marks(begins: impl DoubleEndedIterator<Item = (String, usize)>, columns: usize) -> String {
+/// Labels at their columns, as far as there is space. The later of two labels in one place wins.
+fn phase_labels(begins: impl DoubleEndedIterator<Item = (String, usize)>, columns: usize) -> String {
     let mut line = String::new();
     let mut taken = columns + 1;
     let mut placed = Vec::new();
@@ -189,13 +186,13 @@ fn seconds(micros: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::marks;
+    use super::phase_labels;
 
     #[test]
-    fn phases_stand_where_they_begin_as_far_as_there_is_room() {
+    fn phase_labels_are_placed_while_there_is_space() {
         let begins = |begins: &[(&str, usize)], columns| {
             let begins: Vec<_> = begins.iter().map(|(word, at)| ((*word).to_owned(), *at)).collect();
-            marks(begins.into_iter(), columns)
+            phase_labels(begins.into_iter(), columns)
         };
         assert_eq!(
             begins(&[("baseline", 0), ("loading", 0), ("ready", 12)], 20),

@@ -1,18 +1,22 @@
-//! What people see: the live view, the boundary as a picture, tables. With `cli`, the only room that prints.
+//! Everything that users see: terminal output, live view, HTML pages, charts, comparisons. Only this module and
+//! `cli` print.
 //!
-//! In the terminal: `terminal` owns the two streams, `page` says what a text may be made of, `live` draws a run while it goes on, `picture`, `table`
-//! and `summary` make texts of a boundary, `breakdown` of where memory goes, `experiment` of settings against each other, `memory` and `stages` of
-//! memory over time; `drawing` is what scripts draw of figures of their own. `advice` says what to run, `findings` is that as a value, and `alike` tells warnings of
-//! one kind as one.
+//! Terminal: `terminal` owns stdout and stderr, `page` holds width and capabilities, `live` shows a run in
+//! progress. `summary` and `picture` show a boundary, `breakdown` and `stages` memory by component and stage,
+//! `memory` memory over time, `experiment` an experiment, `estimate` memory estimates, `comparison_input` a
+//! file of another tool, `drawing` the charts of scripts. `advice` picks the recommended point, `findings` is
+//! the summary as a value, `warning_groups` groups similar warnings.
 //!
-//! As a page: `story` turns a run's folder into words and pictures that know nothing of HTML, `plot` describes and draws the pictures, `html` sets both into one
-//! file. `beside` sets runs against each other and against thresholds, `comparison` memory against estimates and other tools.
+//! Pages: `sections` turns a run's folder into text and charts, `plot` draws the charts, `html` renders both into
+//! one file.
+//!
+//! Comparisons: `comparison` compares runs and checks thresholds, `memory_comparison` compares memory with an
+//! external estimate.
 
 mod advice;
-mod alike;
-mod beside;
 mod breakdown;
 mod comparison;
+mod comparison_input;
 mod drawing;
 mod estimate;
 mod experiment;
@@ -21,36 +25,37 @@ mod findings;
 pub mod html;
 mod live;
 mod memory;
+mod memory_comparison;
 mod page;
 mod picture;
 pub mod plot;
+pub mod sections;
 mod spark;
 mod stages;
-pub mod story;
-mod subject;
 mod summary;
 mod table;
 mod terminal;
 mod unit;
+mod warning_groups;
 
 pub use advice::{Advice, advise};
-pub use alike::{Alike, alike};
-pub use beside::{
-    Alone, Beside, Finding, Judged, Line, Rule, Section, Thresholds, Turned, Unlike, Verdict, beside, doubts, markdown,
-    partner,
-};
 pub use breakdown::breakdown;
-pub use comparison::comparison;
-pub use drawing::{Columns, Drawn, Heat, Lines, sheet};
+pub use comparison::{
+    ChangedPoint, ComparedMetric, Comparison, Evaluation, Finding, Rule, Section, SetupDifference, Thresholds,
+    UnmatchedMetric, Verdict, comparison_markdown, comparison_text, completeness_warnings, matching_case,
+};
+pub use comparison_input::{comparison_input, implausible, lines, notes_section};
+pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot, text_table};
 pub use estimate::estimates;
-pub use experiment::{experiment, planned};
-pub use findings::{Findings, Row};
-pub use live::{Live, own_words};
+pub use experiment::{experiment, planned_starts};
+pub use findings::{Findings, RecordedPoint};
+pub use live::{Live, script_text};
 pub use memory::memory;
+pub use memory_comparison::memory_comparison;
 pub use page::Page;
 pub use picture::draw;
 pub use stages::stages;
-pub use subject::{implausible, lines, notes, subject};
 pub use summary::{Extras, SIMULATED, summarize};
 pub use terminal::Terminal;
 pub use unit::{Bytes, Clock, Count};
+pub use warning_groups::{WarningGroup, group_warnings};

@@ -1,17 +1,17 @@
-//! What a text may be made of: columns, colours, characters.
+//! Width, colours and characters of text output.
 
 use console::Style;
 
 use super::Terminal;
 
-/// What a text may be made of.
+/// What text output can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Columns.
+    /// Width in columns.
     pub width: usize,
-    /// Whether more than ASCII can be shown.
+    /// Whether characters beyond ASCII can be shown.
     pub unicode: bool,
-    /// Whether colours can.
+    /// Whether colours can be shown.
     pub colour: bool,
 }
 
@@ -27,7 +27,7 @@ impl Default for Page {
 }
 
 impl From<&Terminal> for Page {
-    /// Standard output of this terminal.
+    /// What this terminal's standard output can show.
     fn from(terminal: &Terminal) -> Self {
         Self {
             width: terminal.width,
@@ -38,12 +38,12 @@ impl From<&Terminal> for Page {
 }
 
 impl Page {
-    /// The text in this style, where there are colours.
+    /// Applies a style if colours can be shown.
     pub(super) fn paint(self, text: &str, style: Style) -> String {
         style.force_styling(self.colour).apply_to(text).to_string()
     }
 
-    /// One of two texts: the second is ASCII.
+    /// Picks the second variant if only ASCII can be shown.
     pub(super) fn pick<T>(self, unicode: T, ascii: T) -> T {
         if self.unicode { unicode } else { ascii }
     }

@@ -1,9 +1,9 @@
-//! Curves of one line: a character for each stretch of time, as high as its highest value.
+//! Sparklines and progress bars of one line.
 
 use super::Page;
 
-/// One character for each height, from 0 to 1; a blank where nothing was seen.
-pub(super) fn spark(heights: &[Option<f64>], page: Page) -> String {
+/// One character per height from 0 to 1; a blank where there is no value.
+pub(super) fn sparkline(heights: &[Option<f64>], page: Page) -> String {
     let levels: &[char] = page.pick(
         &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
         &['_', '.', ':', '-', '=', '+', '*', '#'],
@@ -16,15 +16,15 @@ pub(super) fn spark(heights: &[Option<f64>], page: Page) -> String {
     heights.iter().map(level).collect()
 }
 
-/// A bar of so many columns, filled up to a share from 0 to 1.
+/// A bar of `columns` columns, filled to a share from 0 to 1.
 pub(super) fn bar(share: f64, columns: usize, page: Page) -> String {
     let full = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
     let (filled, empty) = page.pick(("█", "░"), ("#", "."));
     format!("{}{}", filled.repeat(full), empty.repeat(columns - full))
 }
 
-/// The highest of the values in each of so many stretches of time: a value holds from its time to the next one's.
-pub(super) fn highest(values: &[(f64, f64)], end: f64, columns: usize) -> Vec<Option<f64>> {
+/// The highest value in each of `columns` equal intervals. A value holds from its time to the next one's.
+pub(super) fn max_per_column(values: &[(f64, f64)], end: f64, columns: usize) -> Vec<Option<f64>> {
     let mut heights: Vec<Option<f64>> = vec![None; columns];
     let Some((begin, _)) = values.first().copied() else {
         return heights;
@@ -32,13 +32,13 @@ pub(super) fn highest(values: &[(f64, f64)], end: f64, columns: usize) -> Vec<Op
     for (index, (from, value)) in values.iter().enumerate() {
         let to = values.get(index + 1).map_or(end, |(next, _)| *next);
         for height in &mut heights[column(*from, begin, end, columns)..=column(to, begin, end, columns)] {
-            *height = Some(height.map_or(*value, |known| known.max(*value)));
+            *height = Some(height.map_or(*value, |highest| highest.max(*value)));
         }
     }
     heights
 }
 
-/// The column of a moment.
+/// The column of a time.
 pub(super) fn column(at: f64, begin: f64, end: f64, columns: usize) -> usize {
     let share = if end > begin { (at - begin) / (end - begin) } else { 0.0 };
     ((share.clamp(0.0, 1.0) * columns as f64) as usize).min(columns.saturating_sub(1))
@@ -49,19 +49,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peak_of_a_moment_is_seen() {
+    fn a_short_peak_is_visible() {
         let mut values: Vec<(f64, f64)> = (0..10_000).map(|at| (f64::from(at), 0.1)).collect();
         values[4_321].1 = 1.0;
-        let heights = highest(&values, 10_000.0, 40);
+        let heights = max_per_column(&values, 10_000.0, 40);
         let page = Page {
             unicode: true,
             ..Page::default()
         };
-        let drawn = spark(&heights, page);
+        let drawn = sparkline(&heights, page);
         assert_eq!((drawn.matches('█').count(), drawn.chars().count()), (1, 40), "{drawn}");
-        assert!(spark(&heights, Page::default()).is_ascii());
-        assert_eq!(spark(&[None, Some(0.0), Some(2.0)], page), " ▁█");
-        assert!(highest(&[], 1.0, 3).iter().all(Option::is_none));
+        assert!(sparkline(&heights, Page::default()).is_ascii());
+        assert_eq!(sparkline(&[None, Some(0.0), Some(2.0)], page), " ▁█");
+        assert!(max_per_column(&[], 1.0, 3).iter().all(Option::is_none));
     }
 
     #[test]

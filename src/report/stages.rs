@@ -1,4 +1,5 @@
-//! Memory by the stages of engines' lives as a table, GiB throughout: before the start, loaded, warmed up, at the peak, after the end.
+//! Memory by life-cycle stage of each engine as a table in GiB: before the start, loaded, warmed up, peak,
+//! after the end.
 
 use serde_json::Value;
 
@@ -6,7 +7,7 @@ use super::Page;
 use super::figure::gib;
 use super::table::table;
 
-/// The stages, and what their columns are called.
+/// The stages' JSON keys and column headings.
 pub(super) const STAGES: [(&str, &str); 5] = [
     ("baseline", "before"),
     ("loaded", "loaded"),
@@ -15,8 +16,8 @@ pub(super) const STAGES: [(&str, &str); 5] = [
     ("after", "after"),
 ];
 
-/// The stages of each engine, as `memory/<engine>.usage.json` has them; none where no memory was seen. Of several GPUs also the highest,
-/// the mean and the standard deviation over them; of others' memory only where there is some.
+/// The table of all engines, from `memory/<engine>.usage.json`; `None` if no memory was recorded. Several GPUs
+/// get rows for maximum, mean and standard deviation. Other processes get a row if they used memory.
 #[must_use]
 pub fn stages(engines: &[(String, Value)], page: Page) -> Option<String> {
     let mut rows = Vec::new();
@@ -37,8 +38,8 @@ pub fn stages(engines: &[(String, Value)], page: Page) -> Option<String> {
         lines.push(("of others".to_owned(), "others"));
         for (name, key) in lines {
             let figures = STAGES.map(|(stage, _)| usage[stage][key].as_f64());
-            let silent = figures.iter().flatten().all(|bytes| *bytes == 0.0);
-            if silent && key == "others" {
+            let all_zero = figures.iter().flatten().all(|bytes| *bytes == 0.0);
+            if all_zero && key == "others" {
                 continue;
             }
             let figures = figures.map(|bytes| bytes.map_or_else(|| "-".to_owned(), gib));

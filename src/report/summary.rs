@@ -1,4 +1,4 @@
-//! What a boundary comes to, for people: a picture, the largest points that fit, what to run and how sure that is.
+//! The terminal summary of a boundary: chart, largest fitting points, recommendation and caveats.
 
 use console::Style;
 use serde_json::Value;
@@ -9,35 +9,32 @@ use super::{Page, advise, draw};
 use crate::boundary::{Band, Boundary, Moves, Point, Scalar};
 use crate::fault::Result;
 
-/// Points of the frontier that are listed.
-const LISTED: usize = 12;
+const MAX_FRONTIER_POINTS: usize = 12;
 
-/// Places of the predicted boundary that are listed.
-const PLACES: usize = 5;
+const MAX_PREDICTED: usize = 5;
 
-/// Points at an end of a band that are named.
-const ENDS: usize = 3;
+const MAX_BAND_POINTS: usize = 3;
 
-/// What every output of a simulated run says first.
+/// Printed first in every output of a simulated run.
 pub const SIMULATED: &str = "SIMULATED: the engine was a model of one; nothing here was measured on a GPU";
 
-/// What is known beyond the boundary itself: what [`super::Findings`] has, or a journal kept of it.
+/// Information beyond the boundary itself: from [`super::Findings`], or from a journal entry of it.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
-    /// Flags for the recommended point.
+    /// Engine flags for the recommended point.
     pub flags: Vec<String>,
     /// Bytes left at the safe point.
     pub headroom: Option<u64>,
-    /// What the search told of itself.
+    /// Statistics of the search.
     pub search: Option<Value>,
     /// Whether the run was simulated.
     pub simulated: bool,
 }
 
 impl Extras {
-    /// Reads them from a value that `report(map)` gave.
+    /// Reads them from a value that `report(map)` returned.
     #[must_use]
-    pub fn of(report: Option<&Value>, simulated: bool) -> Self {
+    pub fn from_report(report: Option<&Value>, simulated: bool) -> Self {
         let flags = report.and_then(|report| report.get("flags")).and_then(Value::as_array);
         let flags = flags.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
         Self {
@@ -49,7 +46,7 @@ impl Extras {
     }
 }
 
-/// Sums a boundary up as text, without a line end after its last line.
+/// Formats the summary. No trailing newline.
 pub fn summarize(boundary: &Boundary, extras: &Extras, page: Page) -> Result<String> {
     let mut parts = Vec::new();
     if extras.simulated {
@@ -78,10 +75,10 @@ pub fn summarize(boundary: &Boundary, extras: &Extras, page: Page) -> Result<Str
             parts.push(lines.join("\n"));
         }
         None if boundary.records().len() == 0 => {}
-        None => parts.push(nothing(boundary)),
+        None => parts.push(nothing_fits(boundary)),
     }
     parts.extend(predicted(boundary, page)?);
-    parts.extend(extras.search.as_ref().and_then(searched));
+    parts.extend(extras.search.as_ref().and_then(search_statistics));
     parts.extend(caveats(boundary)?);
     Ok(parts.join("\n\n"))
 }
@@ -111,8 +108,8 @@ fn largest(boundary: &Boundary, page: Page) -> Result<String> {
         let entry = |name: &&str| point.0.get(*name).map_or_else(String::new, ToString::to_string);
         names.iter().map(entry).collect()
     };
-    // Spread over the frontier, its ends among them, so that every part of it is seen.
-    let shown = frontier.len().min(LISTED);
+    // Evenly spaced over the frontier, including both ends.
+    let shown = frontier.len().min(MAX_FRONTIER_POINTS);
     let rows: Vec<Vec<String>> = (0..shown)
         .map(|number| number * (frontier.len() - 1) / (shown - 1).max(1))
         .filter_map(|index| frontier.get(index))
@@ -125,8 +122,8 @@ fn largest(boundary: &Boundary, page: Page) -> Result<String> {
     Ok(text)
 }
 
-/// Why nothing can be recommended.
-pub(super) fn nothing(boundary: &Boundary) -> String {
+/// Why nothing is recommended.
+pub(super) fn nothing_fits(boundary: &Boundary) -> String {
     let failed = boundary
         .records()
         .filter(|(_, record)| record.moves == Moves::Fails)
@@ -137,13 +134,13 @@ pub(super) fn nothing(boundary: &Boundary) -> String {
     "nothing fits: every clear answer is that memory does not suffice".to_owned()
 }
 
-/// Where the boundary is predicted to run, in words that nobody takes for a proof.
+/// The predicted boundary, clearly marked as unproven.
 fn predicted(boundary: &Boundary, page: Page) -> Result<Option<String>> {
     let places = boundary.predicted()?;
     if places.is_empty() {
         return Ok(None);
     }
-    let shown = places.len().min(PLACES);
+    let shown = places.len().min(MAX_PREDICTED);
     let rows: Vec<Vec<String>> = (0..shown)
         .map(|number| &places[number * (places.len() - 1) / (shown - 1).max(1)])
         .map(|place| {
@@ -164,8 +161,8 @@ fn predicted(boundary: &Boundary, page: Page) -> Result<Option<String>> {
     )))
 }
 
-/// What the search told of itself: what it took, and what it verified.
-pub(super) fn searched(search: &Value) -> Option<String> {
+/// Statistics of the search: its cost, and what it verified.
+pub(super) fn search_statistics(search: &Value) -> Option<String> {
     let count = |key: &str| search.get(key)?.as_u64();
     let probes = Count(usize::try_from(count("probes")?).ok()?, "probe");
     let starts = Count(usize::try_from(count("starts")?).ok()?, "start");
@@ -179,7 +176,7 @@ pub(super) fn searched(search: &Value) -> Option<String> {
         let widths = verified.get("within").and_then(Value::as_object);
         let widths = widths.into_iter().flatten();
         let widths: Vec<String> = widths.map(|(axis, width)| format!("{axis} {width}")).collect();
-        // Where all fits, no failure is there that anything could be within.
+        // If everything fits, there is no failing point to measure a distance to.
         let (sides, within) = match widths.join(", ") {
             none if none.is_empty() => ("", none),
             widths => (" from both sides", format!(", within {widths}")),
@@ -192,7 +189,7 @@ pub(super) fn searched(search: &Value) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Where answers contradict each other, and how the points at the ends of that band were answered.
+/// Describes contradicting answers and the points at the ends of their band.
 fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
     let mut lines = Vec::new();
     let conflicts = boundary.conflicts();
@@ -205,7 +202,7 @@ fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
     let ends = |points: &[Point]| {
         points
             .iter()
-            .take(ENDS)
+            .take(MAX_BAND_POINTS)
             .map(ToString::to_string)
             .collect::<Vec<_>>()
             .join(", ")
@@ -217,12 +214,17 @@ fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
         ends(&band.to),
         widths.collect::<Vec<_>>().join(", ")
     ));
-    for told in band.answers.iter().take(ENDS).filter(|told| told.fits + told.fails > 1) {
+    for answer in band
+        .answers
+        .iter()
+        .take(MAX_BAND_POINTS)
+        .filter(|answer| answer.fits + answer.fails > 1)
+    {
         lines.push(format!(
             "{} fitted {} of {} times",
-            told.point,
-            told.fits,
-            told.fits + told.fails
+            answer.point,
+            answer.fits,
+            answer.fits + answer.fails
         ));
     }
     lines
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_to_run_and_how_sure_it_is() {
+    fn the_recommendation_and_its_confidence_are_shown() {
         let extras = Extras {
             flags: vec!["--max-model-len=475".into()],
             headroom: Some(3 << 30),
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_fits_is_said() {
+    fn nothing_fits_is_reported() {
         let text =
             |answers: &[(i64, &str)]| summarize(&boundary(answers), &Extras::default(), Page::default()).unwrap();
         assert!(text(&[(1, "oom")]).contains("nothing fits"));
@@ -333,20 +335,21 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_failed_nothing_was_within_anything() {
-        let told = |within: serde_json::Value| {
+    fn without_a_failure_there_is_no_distance_to_one() {
+        let answer = |within: serde_json::Value| {
             let verified = json!({ "ends": 2, "middle": 0, "within": within });
-            searched(&json!({ "probes": 3, "starts": 1, "stopped": "coverage", "verified": verified })).unwrap()
+            search_statistics(&json!({ "probes": 3, "starts": 1, "stopped": "coverage", "verified": verified }))
+                .unwrap()
         };
         let predicts = "the boundary that the engine's own report predicts, at 2 ends";
-        assert!(told(json!({})).ends_with(&format!("verified: {predicts}")));
+        assert!(answer(json!({})).ends_with(&format!("verified: {predicts}")));
         assert!(
-            told(json!({ "input": 64 })).ends_with(&format!("verified from both sides: {predicts}, within input 64"))
+            answer(json!({ "input": 64 })).ends_with(&format!("verified from both sides: {predicts}, within input 64"))
         );
     }
 
     #[test]
-    fn what_is_predicted_is_never_shown_as_proven() {
+    fn a_prediction_is_never_shown_as_proven() {
         let mut map = Boundary::new(&json!({ "a": [0, 99], "b": [0, 99] }), Options::default()).unwrap();
         for (a, b, verdict) in [(30, 30, "ok"), (60, 10, "ok"), (40, 60, "oom"), (90, 20, "oom")] {
             let point = Point::default().with("a", a).with("b", b);

@@ -1,4 +1,4 @@
-//! Columns of text, each as wide as its widest entry, numbers to the right; what is too wide for the page goes on below. Nothing is ever cut.
+//! Text tables with right-aligned columns. What is too wide for the page continues below; nothing is cut.
 
 use console::measure_text_width as width;
 
@@ -7,8 +7,8 @@ use super::Page;
 /// Blanks before each column.
 const GAP: usize = 2;
 
-/// Lays rows out below their headings; every line begins with two blanks. Columns that find no room stand below the others, beside the first
-/// column again; where even one does not fit beside it, each row is a list of its entries.
+/// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below, beside
+/// the first column again. If even one does not fit beside it, each row becomes a list of its entries.
 pub(super) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     let entry = |row: &'_ [String], column: usize| row.get(column).map_or(0, |entry| width(entry));
     let widest = |column: usize| {
@@ -21,7 +21,7 @@ pub(super) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> Stri
     };
     let narrowest = GAP + first + others.iter().max().map_or(0, |width| GAP + width);
     if narrowest > page.width {
-        return lists(headings, rows, page);
+        return row_lists(headings, rows, page);
     }
     let mut blocks = Vec::new();
     let mut from = 1;
@@ -39,7 +39,7 @@ pub(super) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> Stri
     }
 }
 
-/// The first column and some of the others.
+/// The first column and a range of the others.
 fn block(headings: &[&str], rows: &[Vec<String>], widths: &[usize], columns: std::ops::Range<usize>) -> String {
     let line = |entry: &dyn Fn(usize) -> Option<String>| -> String {
         let cells = std::iter::once(0).chain(columns.clone());
@@ -56,8 +56,8 @@ fn block(headings: &[&str], rows: &[Vec<String>], widths: &[usize], columns: std
     std::iter::once(head).chain(body).collect::<Vec<_>>().join("\n")
 }
 
-/// Each row as lines of `heading: entry`, for pages that are too narrow for columns.
-fn lists(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
+/// Each row as lines of `heading: entry`, for narrow pages.
+fn row_lists(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     let row = |row: &Vec<String>| {
         let filled = headings.iter().zip(row).filter(|(_, entry)| !entry.trim().is_empty());
         let lines = filled.map(|(heading, entry)| match heading.trim() {
@@ -69,7 +69,7 @@ fn lists(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     rows.iter().map(row).collect::<Vec<_>>().join("\n\n")
 }
 
-/// A text in lines no wider than this, set in, the second and later ones further. A word that is wider than a line is broken.
+/// Wraps a text to `most` columns, indented by two blanks, further lines by four. A word wider than a line is broken.
 pub(super) fn wrapped(text: &str, most: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut line = "  ".to_owned();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_goes_below() {
+    fn columns_without_room_continue_below() {
         let rows = rows(&[&["a", "111", "222", "3"], &["b", "4", "5"]]);
         assert_eq!(
             drawn(&["", "one", "two", "three"], &rows, 14),

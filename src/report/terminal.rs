@@ -1,4 +1,4 @@
-//! The two streams of a command: results on standard output, everything else on standard error; and what they can show.
+//! The two output streams of a command: results on standard output, everything else on standard error.
 
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,37 +8,38 @@ use console::measure_text_width;
 use crate::fault::{Fault, Kind, Result};
 use crate::run::hide;
 
-/// Columns of a stream that is no terminal.
+/// Width if no stream is a terminal.
 const WIDTH: usize = 100;
 
-/// Where a command prints, and what can be shown there.
+/// The output streams of a command, and what they can show.
 #[derive(Debug)]
 pub struct Terminal {
-    /// Colours on standard output.
+    /// Whether standard output shows colours.
     pub colour: bool,
-    /// Colours on standard error.
+    /// Whether standard error shows colours.
     pub error_colour: bool,
-    /// Whether standard error is a terminal that can be drawn on: a live view.
+    /// Whether standard error is a terminal that can show the live view.
     pub live: bool,
-    /// Whether more than ASCII can be shown.
+    /// Whether characters beyond ASCII can be shown.
     pub unicode: bool,
-    /// Columns.
+    /// Width in columns.
     pub width: usize,
-    /// Whether standard output is a terminal, where a line that is too long is broken anywhere.
-    folds: bool,
+    /// Whether standard output is a terminal, which breaks long lines within words.
+    wraps: bool,
     closed: AtomicBool,
 }
 
 impl Terminal {
-    /// The process's own streams.
+    /// Detects what the process's streams can show.
     ///
-    /// `NO_COLOR` (set and not empty) and `TERM=dumb` turn colours off, the latter and `CI` the live view; the locale says whether UTF-8 is understood.
+    /// `NO_COLOR` (set and not empty) and `TERM=dumb` turn colours off; `TERM=dumb` and `CI` turn the live view off;
+    /// the locale says whether UTF-8 is understood.
     #[must_use]
     pub fn detect() -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let dumb = variable("TERM").as_deref() == Some("dumb");
         let plain = variable("NO_COLOR").is_some() || dumb;
-        // Some services give their logs a terminal, which keeps every line that was drawn over.
+        // Some CI services give their logs a terminal, but keep every line that was overwritten.
         let watched = variable("CI").is_none_or(|ci| ci == "false");
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
         let utf8 = |locale: String| {
@@ -57,12 +58,12 @@ impl Terminal {
             width: columns
                 .or_else(|| variable("COLUMNS").and_then(|columns| columns.parse().ok()))
                 .unwrap_or(WIDTH),
-            folds: stdout().is_terminal(),
+            wraps: stdout().is_terminal(),
             closed: AtomicBool::new(false),
         }
     }
 
-    /// Prints a result, and a line end after it. A reader that went away (`| head`) is no error: the rest goes nowhere.
+    /// Prints a result and a line end. If the reader has gone (`| head`), the rest is dropped without an error.
     pub fn print(&self, text: &str) -> Result<()> {
         if self.closed.load(Ordering::Relaxed) {
             return Ok(());
@@ -78,34 +79,34 @@ impl Terminal {
         }
     }
 
-    /// Prints a text for people: on a terminal, sentences are broken between their words.
-    pub fn tell(&self, text: &str) -> Result<()> {
-        match self.folds {
-            true => self.print(&fold(text, self.width)),
+    /// Prints prose: on a terminal, long lines are wrapped between words.
+    pub fn print_wrapped(&self, text: &str) -> Result<()> {
+        match self.wraps {
+            true => self.print(&wrap_lines(text, self.width)),
             false => self.print(text),
         }
     }
 
-    /// Prints progress, a warning or an error: whatever is no result. Nobody to read it is no reason to stop.
-    pub fn say(&self, text: &str) {
+    /// Prints progress, a warning or an error to standard error. A failure to write is ignored.
+    pub fn print_error(&self, text: &str) {
         let _ = writeln!(stderr().lock(), "{text}");
     }
 
-    /// Prints a fault and its remedy, without the secrets that what failed may have told.
-    pub fn complain(&self, fault: &Fault) {
+    /// Prints a fault and its hint, with secrets removed.
+    pub fn print_fault(&self, fault: &Fault) {
         let style =
             |text: &str, style: console::Style| style.force_styling(self.error_colour).apply_to(text).to_string();
         let error = style("error", console::Style::new().red().bold());
-        self.say(&format!("{error}: {}", hide(&fault.message)));
+        self.print_error(&format!("{error}: {}", hide(&fault.message)));
         if let Some(hint) = &fault.hint {
             let label = style("hint", console::Style::new().bold());
-            self.say(&format!("{label}: {}", hide(hint)));
+            self.print_error(&format!("{label}: {}", hide(hint)));
         }
     }
 }
 
-/// Breaks lines that are wider than this between words, set in as far as they begin. What is to be pasted stays one line: the terminal breaks it.
-pub(super) fn fold(text: &str, most: usize) -> String {
+/// Wraps long lines between words and keeps their indent. Lines with `flags: ` are meant for pasting and stay whole.
+pub(super) fn wrap_lines(text: &str, most: usize) -> String {
     let line = |line: &str| {
         if measure_text_width(line) <= most || line.starts_with("flags: ") {
             return line.to_owned();
@@ -129,12 +130,12 @@ pub(super) fn fold(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::fold;
+    use super::wrap_lines;
 
     #[test]
-    fn sentences_are_broken_and_what_is_to_be_pasted_is_not() {
-        assert_eq!(fold("  one two three\nfour", 9), "  one two\n    three\nfour");
-        assert_eq!(fold("flags: --a=1 --b=2", 9), "flags: --a=1 --b=2");
-        assert_eq!(fold("a   table  stays", 40), "a   table  stays");
+    fn prose_is_wrapped_and_flags_are_not() {
+        assert_eq!(wrap_lines("  one two three\nfour", 9), "  one two\n    three\nfour");
+        assert_eq!(wrap_lines("flags: --a=1 --b=2", 9), "flags: --a=1 --b=2");
+        assert_eq!(wrap_lines("a   table  stays", 40), "a   table  stays");
     }
 }

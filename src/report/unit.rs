@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Display types for bytes, durations and counts.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A stretch of time: `0:07`, `12:40`, `3:05:00`.
+/// A duration: `0:07`, `12:40`, `3:05:00`.
 pub struct Clock(pub Duration);
 
 impl fmt::Display for Clock {
@@ -36,7 +36,7 @@ impl fmt::Display for Clock {
     }
 }
 
-/// A number and its noun: `1 point`, `3 points`.
+/// A count with its noun: `1 point`, `3 points`.
 pub struct Count<'a>(pub usize, pub &'a str);
 
 impl fmt::Display for Count<'_> {

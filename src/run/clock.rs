@@ -1,4 +1,4 @@
-//! The time of day, as files have it.
+//! The current time, formatted for files.
 
 use jiff::Timestamp;
 

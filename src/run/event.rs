@@ -1,4 +1,4 @@
-//! What happens in a run, as the journal keeps it: one JSON object a line, `event` first.
+//! Events of a run. The journal stores each as one line of JSON.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,67 +9,67 @@ use crate::boundary::{Moves, Point, Verdict};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The script made its `index`-th boundary (from 0) over these axes.
+    /// The script created a boundary.
     Boundary {
-        /// Which boundary of the script, from 0.
+        /// Index of the boundary in the script, from 0.
         index: usize,
         /// Its axes and options as given.
         axes: Value,
     },
     /// A point was recorded in a boundary.
     Point {
-        /// Which boundary, from 0.
+        /// Index of the boundary, from 0.
         boundary: usize,
         /// The point.
         point: Point,
-        /// The verdict recorded.
+        /// Its verdict.
         verdict: Verdict,
-        /// Its cause, where it has one.
+        /// The cause of the verdict, if it has one.
         cause: Option<String>,
-        /// What it says about the boundary.
+        /// Whether the point fits, fails, or is inconclusive.
         moves: Moves,
-        /// The whole answer as the script gave it.
+        /// The complete answer that the script recorded.
         answer: Value,
     },
-    /// A probe, load or experiment begins.
+    /// A probe, load or experiment started.
     Began {
         /// `probe`, `load` or `experiment`.
         kind: String,
-        /// Its arguments: what a resume compares.
+        /// Its arguments; a resume looks the answer up by them.
         args: Value,
     },
-    /// It is finished; on disk before anything else begins. Also: results of another tool, or a file, were read.
+    /// A probe, load or experiment finished, or a file or another tool's results were read. Synced to disk at once.
     Done {
         /// `probe`, `load`, `experiment`, `results`, `file` or `estimate`.
         kind: String,
-        /// Its arguments: what a resume compares.
+        /// Its arguments; a resume looks the answer up by them.
         args: Value,
         /// Its answer.
         answer: Value,
     },
-    /// It ended without an answer, and the script goes on.
+    /// An experiment ended without an answer; the script continues.
     GivenUp {
         /// `experiment`.
         kind: String,
         /// Its arguments.
         args: Value,
     },
-    /// The engine moves to another phase: `pulling`, `starting`, `loading`, `ready`, `probing`, `stopping`, `stopped`.
+    /// The engine entered a phase: `pulling`, `starting`, `loading`, `ready`, `probing`, `stopping`, `stopped`.
     Phase {
         /// The phase.
         phase: String,
-        /// For people: the image, the model, the limits.
+        /// Text for people: the image, the model, the limits.
         detail: String,
     },
-    /// A strategy tells how far it is.
+    /// Progress reported by a search strategy.
     Progress {
-        /// Points settled.
+        /// Points decided.
         done: u64,
-        /// Points expected in all, where known.
+        /// Expected number of points, if known.
         expected: Option<u64>,
-        /// Share of the volume proven, 0 to 1.
+        /// Proven share of the volume, 0 to 1.
         coverage: f64,
-        /// About how many seconds are left, where the strategy has an estimate.
+        /// Estimated seconds left, if the strategy has an estimate.
         #[serde(default)]
         seconds_left: Option<f64>,
     },
@@ -80,61 +80,61 @@ pub enum Event {
         /// The value.
         value: Value,
     },
-    /// Memory as it was seen just now, for the live view only: the series is in `memory/`.
+    /// Current memory use, for the live view only. The series is in `memory/`.
     Memory {
         /// Bytes in use on the engine's devices.
         used: u64,
-        /// Bytes that are there.
+        /// Bytes that those devices have.
         total: u64,
     },
-    /// How far a load is, for the live view only: its records are in `loads/`.
+    /// Progress of a load, for the live view only. The records are in `loads/`.
     Loading {
         /// Requests that ended.
         done: u64,
         /// Requests issued.
         issued: u64,
-        /// Requests in all, where that is known.
+        /// Total number of requests, if known.
         expected: Option<u64>,
-        /// Requests that ended in the last second or so, a second.
+        /// Requests completed per second, over about the last second.
         per_second: f64,
     },
-    /// What `report(map)` found.
+    /// The result of `report(map)`.
     Report {
-        /// Which boundary, from 0.
+        /// Index of the boundary, from 0.
         boundary: usize,
         /// The value that the script got.
         value: Value,
-        /// As people see it; drawn anew by `profiler show`.
+        /// Text for people. Not stored: `profiler show` renders it again.
         #[serde(skip)]
         text: String,
     },
-    /// Memory by component, for each device and in all.
+    /// Memory by component, per device and in total.
     Breakdown {
-        /// What the script calls it: the start, or the engine.
+        /// Its name in the script: the start, or the engine.
         name: String,
         /// [`crate::memory::Footprint`]: `#{ all, per_gpu, overhead, details }`.
         value: Value,
     },
-    /// Settings of a knob against each other.
+    /// A comparison of settings of one parameter.
     Experiment {
-        /// What the script calls it: the knob and the engine.
+        /// Its name in the script: the parameter and the engine.
         name: String,
         /// [`crate::experiment::Experiment`].
         value: Value,
     },
-    /// A result that the script shows in its own words.
+    /// A result for which the script supplies the text.
     Shown {
         /// The result.
         value: Value,
-        /// As people see it.
+        /// Text for people.
         text: String,
     },
-    /// A picture that the script drew with `plot::…`.
+    /// A chart drawn with `plot::…`.
     Plot {
         /// [`crate::report::plot::Plot`].
         value: Value,
     },
-    /// Something that the reader of the results must know.
+    /// A warning that readers of the results must see.
     Warning {
         /// The warning.
         text: String,
@@ -144,23 +144,23 @@ pub enum Event {
         /// The text.
         text: String,
     },
-    /// What was launched: engine, versions, launch line, limits, image digest. Known only once an engine starts.
+    /// A started engine: versions, launch line, limits, image digest.
     Engine {
         /// The description.
         info: Value,
     },
-    /// An engine cannot be started so: what a resume need not try again.
+    /// An engine failed to start with these options; a resume does not retry it.
     StartFailed {
-        /// The engine and its launch options: what a resume compares.
+        /// The engine and its launch options; a resume looks the failure up by them.
         args: Value,
-        /// The limits of the start, why it failed, and what shows it.
+        /// The limits of the start, the cause of the failure, and the evidence.
         failure: Value,
     },
-    /// A host took the run up again: what follows happened in another life.
+    /// The run was resumed: all following events belong to another execution.
     Resumed {
-        /// Finished probes, loads and experiments found.
+        /// Number of finished probes, loads and experiments that were found.
         answers: usize,
-        /// Points found.
+        /// Number of points that were found.
         points: usize,
     },
     /// The script ended.
@@ -172,19 +172,19 @@ pub enum Event {
     },
 }
 
-/// Whether what is finished was measured here: results of another tool, a file and a model's architecture are only read.
+/// Whether an operation of this kind measures something. `results`, `file` and `estimate` only read.
 pub(super) fn measures(kind: &str) -> bool {
     !matches!(kind, "results" | "file" | "estimate")
 }
 
 impl Event {
-    /// Whether the journal keeps it.
-    pub(super) fn kept(&self) -> bool {
+    /// Whether the event is stored in the journal.
+    pub(super) fn in_journal(&self) -> bool {
         !matches!(self, Event::Memory { .. } | Event::Loading { .. })
     }
 
-    /// Whether it must be on disk before anything else happens.
-    pub(super) fn binding(&self) -> bool {
+    /// Whether the event must be synced to disk before the run continues.
+    pub(super) fn must_sync(&self) -> bool {
         matches!(
             self,
             Event::Done { .. } | Event::Engine { .. } | Event::StartFailed { .. } | Event::End { .. }

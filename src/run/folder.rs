@@ -1,9 +1,9 @@
-//! A run's folder: how the files in it are opened, and how a new one is made.
+//! A run's folder: creates it and opens the files in it.
 //!
-//! A run folder may come from a stranger. So every file is opened relative to the open folder, one part of its name after the other, and no
-//! symbolic link is followed on the way: it could lead to a file of the user, to be read or overwritten there. Only regular files are opened,
-//! as a pipe would wait for ever and a device need not end; a file of a few bytes can claim any length, so what is read has a limit. The path
-//! of the folder itself is the user's own word, and may be a link.
+//! A run folder may come from an untrusted source. Therefore every file is opened relative to the open folder, one path
+//! component at a time, and no symbolic link is followed: it could point to one of the user's files. Only regular files
+//! are opened, because a pipe would block and a device may never end. Reads are limited in size, because a sparse file
+//! can claim any length. The path of the folder itself comes from the user and may be a link.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -23,27 +23,27 @@ use serde::Serialize;
 use super::{clock, secrets};
 use crate::fault::{Fault, Kind, Result};
 
-/// How a folder is opened that must not be a link: to open what is in it, for which it need not be readable.
+/// Flags to open a subfolder that must not be a link. `O_PATH` needs no read permission.
 const FOLDER: OFlag = OFlag::O_PATH
     .union(OFlag::O_DIRECTORY)
     .union(OFlag::O_NOFOLLOW)
     .union(OFlag::O_CLOEXEC);
 
-/// How a file is opened that must not be a link. Opening a pipe must not wait for its other end.
+/// Flags to open a file that must not be a link. `O_NONBLOCK`: opening a pipe must not wait for its other end.
 const FILE: OFlag = OFlag::O_NOFOLLOW
     .union(OFlag::O_NONBLOCK)
     .union(OFlag::O_NOCTTY)
     .union(OFlag::O_CLOEXEC);
 
-/// Bytes that are read at once, of a file or of a line, at most. An hour of 8 GPUs at 100 Hz comes to a tenth of it; a script's strings have up to
-/// 64 MiB, and JSON writes some characters as six.
-const LARGEST: u64 = 512 << 20;
+/// Most bytes read of one file or line. An hour of 8 GPUs at 100 Hz needs a tenth of it; a script's strings have up to
+/// 64 MiB, and JSON escapes some characters as six.
+const MAX_READ: u64 = 512 << 20;
 
-/// Permissions of what is made, of which the user's umask takes away.
+/// Permissions of new files and folders, before the user's umask.
 const NEW_FILE: Mode = Mode::from_bits_truncate(0o666);
 const NEW_FOLDER: Mode = Mode::from_bits_truncate(0o777);
 
-/// An open run folder. Names of files are relative to it.
+/// An open run folder. File names are relative to it.
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -51,11 +51,11 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder that is there.
+    /// Opens an existing folder.
     ///
     /// # Errors
     ///
-    /// `usage` where there is no such folder; `io` where it cannot be opened.
+    /// `usage` if there is no such folder; `io` if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self> {
         let opened = open(path, FOLDER.difference(OFlag::O_NOFOLLOW), Mode::empty());
         let dir = opened.map_err(|error| match error {
@@ -68,9 +68,9 @@ impl Folder {
         })
     }
 
-    /// Makes a new folder: `out`, or `runs/TIME-NAME`, or the first numbered sibling of it that is not there yet.
+    /// Creates a new folder: `out` or `runs/TIME-NAME`, or the first numbered name (`…-2`) that is free.
     ///
-    /// An empty folder that the user made is taken as it is.
+    /// An existing folder is used if it is empty.
     pub(super) fn create(out: Option<&Path>, name: &str) -> Result<Self> {
         let wanted = match out {
             Some(out) => out.to_owned(),
@@ -94,22 +94,22 @@ impl Folder {
         Err(Fault::internal("there is no free folder"))
     }
 
-    /// Its path, as the user gave it.
+    /// The path as the user gave it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens a file for reading; none where it is not there.
+    /// Opens a file for reading; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// `io` for a link, for what is no regular file, and where it cannot be opened.
+    /// `io` for a link, for anything but a regular file, and if it cannot be opened.
     pub fn file(&self, name: impl AsRef<Path>) -> Result<Option<File>> {
         self.open_file(name.as_ref(), OFlag::O_RDONLY)
     }
 
-    /// The bytes of a file; none where it is not there.
+    /// Reads a whole file; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -120,19 +120,19 @@ impl Folder {
             return Ok(None);
         };
         let io = |error: io::Error| Fault::io(&self.path.join(name), &error);
-        if file.metadata().map_err(io)?.len() > LARGEST {
+        if file.metadata().map_err(io)?.len() > MAX_READ {
             return Err(io(too_large("the file")));
         }
         let mut bytes = Vec::new();
-        file.take(LARGEST).read_to_end(&mut bytes).map_err(io)?;
+        file.take(MAX_READ).read_to_end(&mut bytes).map_err(io)?;
         Ok(Some(bytes))
     }
 
-    /// The names in a folder within, sorted; none where it is not there.
+    /// The sorted names in a subfolder; empty if it does not exist.
     ///
     /// # Errors
     ///
-    /// `io` where it is a link or no folder, or cannot be read.
+    /// `io` if it is a link or not a folder, or cannot be read.
     pub fn names(&self, folder: &str) -> Result<Vec<String>> {
         let Some(dir) = self.folder(&parts(folder.as_ref())?, false)? else {
             return Ok(Vec::new());
@@ -151,29 +151,29 @@ impl Folder {
         Ok(names)
     }
 
-    /// Whether a regular file of that name is there.
+    /// Whether a regular file of that name exists.
     #[must_use]
     pub fn has_file(&self, name: impl AsRef<Path>) -> bool {
         self.kind(name.as_ref()).is_ok_and(|kind| kind == Some(SFlag::S_IFREG))
     }
 
-    /// Whether anything of that name is there.
+    /// Whether anything of that name exists.
     pub(super) fn has(&self, name: &str) -> bool {
         !matches!(self.kind(name.as_ref()), Ok(None))
     }
 
-    /// Opens a file to read it and to write at its end. It is made where it is not there, and so are the folders above it.
+    /// Opens a file for reading and appending. Creates it and the folders above it if they do not exist.
     ///
     /// # Errors
     ///
-    /// `io` for a link, for what is no regular file, and where it cannot be opened.
+    /// `io` for a link, for anything but a regular file, and if it cannot be opened.
     pub(super) fn append(&self, name: &Path) -> Result<File> {
         let flags = OFlag::O_RDWR | OFlag::O_APPEND | OFlag::O_CREAT;
         let path = self.path.join(name);
-        let file = self.open_file(name, flags)?.ok_or_else(|| absent(&path))?;
+        let file = self.open_file(name, flags)?.ok_or_else(|| not_found(&path))?;
         let names = file.metadata().map_err(|error| Fault::io(&path, &error))?.nlink();
         if names > 1 {
-            // Writing would change a file elsewhere as well, as that of a copy made with `cp -l`.
+            // Writing would also change the other name's content, such as the source of a copy made with `cp -l`.
             return Err(Fault::new(
                 Kind::Io,
                 format!("`{}` is a hard link: the file has {names} names", path.display()),
@@ -183,23 +183,23 @@ impl Folder {
         Ok(file)
     }
 
-    /// Replaces a file by what `write` writes: whoever reads it, now or after a crash, sees all of the old or all of the new. The folders above it are
-    /// made.
+    /// Replaces a file atomically: a reader sees either the old or the new content, even after a crash. Creates the
+    /// folders above it.
     ///
     /// # Errors
     ///
-    /// `io` and `missing` when it cannot be written.
+    /// `io` and `missing` if it cannot be written.
     pub(crate) fn replace(
         &self,
         name: &Path,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<()> {
         let path = self.path.join(name);
-        let (dir, last) = self.parent(name, true)?.ok_or_else(|| absent(&path))?;
+        let (dir, last) = self.parent(name, true)?.ok_or_else(|| not_found(&path))?;
         let mut new = last.to_owned();
         new.push(".new");
         let remove = || unlinkat(&dir, new.as_os_str(), UnlinkatFlags::NoRemoveDir);
-        // One may be left of a killed run. What is opened must be new: it could be a link.
+        // A killed run may have left one. The file must be created anew: an existing one could be a link.
         let _ = remove();
         let flags = FILE | OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
         let written = openat(&dir, new.as_os_str(), flags, NEW_FILE)
@@ -211,18 +211,17 @@ impl Folder {
             })
             .and_then(|()| Ok(renameat(&dir, new.as_os_str(), &dir, last)?));
         written.map_err(|error| {
-            // What could not be written whole is of no use.
+            // A partial file is useless.
             let _ = remove();
             Fault::io(&path, &error)
         })
     }
 
-    /// Replaces a file by a text.
     pub(super) fn replace_text(&self, name: &Path, text: &str) -> Result<()> {
         self.replace(name, |file| file.write_all(text.as_bytes()))
     }
 
-    /// Replaces a file by `value` as indented JSON.
+    /// Replaces a file by `value` as indented JSON, with secrets hidden.
     pub(super) fn replace_json(&self, name: &Path, value: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Fault::internal(format!("`{}` cannot be written: {error}", name.display())))?;
@@ -231,20 +230,20 @@ impl Folder {
         self.replace_text(name, &text)
     }
 
-    /// Makes a folder within, and those above it, where they are not there.
+    /// Creates a subfolder and those above it, unless they exist.
     ///
     /// # Errors
     ///
-    /// `io` for a link, and where it cannot be made.
+    /// `io` for a link, and if it cannot be created.
     pub(super) fn make_folder(&self, name: &Path) -> Result<PathBuf> {
         let path = self.path.join(name);
         match self.folder(&parts(name)?, true)? {
             Some(_) => Ok(path),
-            None => Err(absent(&path)),
+            None => Err(not_found(&path)),
         }
     }
 
-    /// The first of `name.ext`, `name-2.ext`, `name-3.ext` … that is not there.
+    /// The first of `name.ext`, `name-2.ext`, `name-3.ext` … that does not exist.
     pub(super) fn free_name(&self, name: &Path) -> Result<PathBuf> {
         for number in 1.. {
             let free = numbered(name, number);
@@ -255,7 +254,7 @@ impl Folder {
         Err(Fault::internal("there is no free name"))
     }
 
-    /// What is there under a name: a link is a link.
+    /// The file type behind a name, without following a link.
     fn kind(&self, name: &Path) -> Result<Option<SFlag>> {
         let Some((dir, last)) = self.parent(name, false)? else {
             return Ok(None);
@@ -267,7 +266,7 @@ impl Folder {
         }
     }
 
-    /// Opens a regular file; none where it is not there and not to be made.
+    /// Opens a regular file; `None` if it does not exist and `flags` do not create it.
     fn open_file(&self, name: &Path, flags: OFlag) -> Result<Option<File>> {
         let Some((dir, last)) = self.parent(name, flags.contains(OFlag::O_CREAT))? else {
             return Ok(None);
@@ -276,23 +275,23 @@ impl Folder {
         let file = match openat(&dir, last, FILE | flags, NEW_FILE) {
             Ok(file) => File::from(file),
             Err(Errno::ENOENT) => return Ok(None),
-            Err(error) => return Err(refused(&dir, last, &path, error)),
+            Err(error) => return Err(open_error(&dir, last, &path, error)),
         };
         match file.metadata() {
             Ok(data) if data.is_file() => Ok(Some(file)),
-            Ok(_) => Err(irregular(&path)),
+            Ok(_) => Err(not_regular(&path)),
             Err(error) => Err(Fault::io(&path, &error)),
         }
     }
 
-    /// The open folder that a file is in, and the file's name there; none where the folder is not there and not to be made.
+    /// The open folder of a file, and the file's name in it; `None` if the folder does not exist and `make` is false.
     fn parent<'name>(&self, name: &'name Path, make: bool) -> Result<Option<(Arc<OwnedFd>, &'name OsStr)>> {
         let mut folders = parts(name)?;
-        let last = folders.pop().ok_or_else(|| outside(name))?;
+        let last = folders.pop().ok_or_else(|| outside_folder(name))?;
         Ok(self.folder(&folders, make)?.map(|dir| (dir, last)))
     }
 
-    /// Opens a folder within; none where it is not there and not to be made.
+    /// Opens a subfolder; `None` if it does not exist and `make` is false.
     fn folder(&self, names: &[&OsStr], make: bool) -> Result<Option<Arc<OwnedFd>>> {
         let (mut dir, mut path) = (Arc::clone(&self.dir), self.path.clone());
         for name in names {
@@ -306,38 +305,38 @@ impl Folder {
             dir = match openat(&dir, *name, FOLDER, Mode::empty()) {
                 Ok(inner) => Arc::new(inner),
                 Err(Errno::ENOENT) => return Ok(None),
-                Err(error) => return Err(refused(&dir, name, &path, error)),
+                Err(error) => return Err(open_error(&dir, name, &path, error)),
             };
         }
         Ok(Some(dir))
     }
 }
 
-/// Reads the next line with its end, as [`BufRead::read_until`] does, but of no more than 512 MiB.
+/// Reads the next line including its end, like [`BufRead::read_until`], but fails at 512 MiB.
 pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
-    let length = reader.take(LARGEST).read_until(b'\n', line)?;
+    let length = reader.take(MAX_READ).read_until(b'\n', line)?;
     match length as u64 {
-        LARGEST => Err(too_large("a line")),
+        MAX_READ => Err(too_large("a line")),
         _ => Ok(length),
     }
 }
 
 fn too_large(what: &str) -> io::Error {
-    io::Error::other(format!("{what} has more than {} MiB", LARGEST >> 20))
+    io::Error::other(format!("{what} has more than {} MiB", MAX_READ >> 20))
 }
 
-fn irregular(path: &Path) -> Fault {
+fn not_regular(path: &Path) -> Fault {
     Fault::new(Kind::Io, format!("`{}` is not a regular file", path.display()))
 }
 
-/// The parts of a name, which must stay within the folder.
+/// The components of a relative path, which must stay within the folder.
 fn parts(name: &Path) -> Result<Vec<&OsStr>> {
     let mut parts = Vec::new();
     for part in name.components() {
         match part {
             Component::Normal(part) => parts.push(part),
             Component::CurDir => {}
-            _ => return Err(outside(name)),
+            _ => return Err(outside_folder(name)),
         }
     }
     Ok(parts)
@@ -348,44 +347,45 @@ fn kind(dir: &OwnedFd, name: &OsStr) -> nix::Result<SFlag> {
     Ok(SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT)
 }
 
-/// Why something could not be opened. The system's own words for a link are "Not a directory" and "Too many levels of symbolic links".
-fn refused(dir: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> Fault {
+/// The error of a failed open. For a link, the system only says "Not a directory" or "Too many levels of symbolic
+/// links".
+fn open_error(dir: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> Fault {
     match kind(dir, name) {
         Ok(SFlag::S_IFLNK) => Fault::new(
             Kind::Io,
             format!(
-                "`{}` is a symbolic link, and none is followed in a run folder",
+                "`{}` is a symbolic link; links in a run folder are not followed",
                 path.display()
             ),
         )
-        .hint("put what it leads to in its place, if the folder is yours; `profiler` makes no links there"),
-        Ok(kind) if kind != SFlag::S_IFREG && kind != SFlag::S_IFDIR => irregular(path),
+        .hint("if the folder is yours, replace the link by its target; `profiler` creates no links"),
+        Ok(kind) if kind != SFlag::S_IFREG && kind != SFlag::S_IFDIR => not_regular(path),
         _ => Fault::io(path, &error.into()),
     }
 }
 
-/// The folder is something else.
+/// The folder is not a run's.
 pub(super) fn not_a_run(folder: &Path) -> Fault {
     Fault::usage(format!("`{}` is not the folder of a run", folder.display()))
         .hint("give a folder that `profiler run` made; it has a manifest.json")
 }
 
-/// Nothing of that name is there, or somebody removed the run's folder.
-pub(super) fn absent(path: &Path) -> Fault {
+/// The file does not exist, or the run's folder was removed.
+pub(super) fn not_found(path: &Path) -> Fault {
     Fault::io(path, &Errno::ENOENT.into())
 }
 
-fn outside(name: &Path) -> Fault {
-    Fault::usage(format!("`{}` is no name within a run folder", name.display()))
+fn outside_folder(name: &Path) -> Fault {
+    Fault::usage(format!("`{}` is not a path within a run folder", name.display()))
 }
 
-/// `name.ext`, and from the second on `name-2.ext`.
+/// `name.ext`, then `name-2.ext`.
 fn numbered(path: &Path, number: usize) -> PathBuf {
     if number == 1 {
         return path.to_owned();
     }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    // A dot in a folder's name, as in `--out run.d`, looks like an extension, and the number is as readable before it.
+    // The dot of a folder such as `--out run.d` is treated as an extension too.
     match path.extension() {
         Some(extension) => path.with_file_name(format!("{stem}-{number}.{}", extension.to_string_lossy())),
         None => path.with_file_name(format!("{stem}-{number}")),
@@ -412,8 +412,8 @@ mod tests {
         (temp, folder)
     }
 
-    /// All that can be done with a file of that name. Each must fail, or leave alone what is outside.
-    fn use_it(folder: &Folder, name: &str) -> Vec<Result<()>> {
+    /// Every operation on a file of that name. Each must fail, or leave everything outside untouched.
+    fn try_all(folder: &Folder, name: &str) -> Vec<Result<()>> {
         let name = Path::new(name);
         vec![
             folder.read(name).map(drop),
@@ -425,26 +425,26 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_followed_at_any_part_of_a_name() {
+    fn no_component_of_a_path_may_be_a_link() {
         let (temp, folder) = folder();
         let (home, run) = (temp.path().join("home"), temp.path().join("run"));
         fs::create_dir_all(home.join("inner")).unwrap();
         fs::create_dir_all(run.join("logs/inner")).unwrap();
         symlink(&home, run.join("files")).unwrap();
         symlink("../../home", run.join("logs/up")).unwrap();
-        // It leads nowhere yet: opening it to write would make the file.
+        // A dangling link: opening it for writing would create its target.
         symlink(home.join("made"), run.join("dangling")).unwrap();
         for name in ["files/key", "files/inner/key", "logs/up/key", "logs/up/inner/key"] {
-            for result in use_it(&folder, name) {
+            for result in try_all(&folder, name) {
                 let fault = result.unwrap_err();
                 assert!(fault.message.contains("is a symbolic link"), "{name}: {fault}");
                 assert!(!folder.has_file(name));
             }
         }
         for name in ["files", "logs/up", "dangling"] {
-            let results = use_it(&folder, name);
+            let results = try_all(&folder, name);
             assert!(results[..4].iter().all(Result::is_err), "{name}: {results:?}");
-            // A link in the place of a file that is replaced is what is replaced.
+            // Replacing a link replaces the link itself.
             assert!(results[4].is_ok() && fs::symlink_metadata(run.join(name)).unwrap().is_file());
         }
         let left: Vec<_> = fs::read_dir(&home)
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_place_of_an_unfinished_file_is_not_written_through() {
+    fn a_link_named_like_the_temporary_file_is_not_followed() {
         let (temp, folder) = folder();
         let victim = temp.path().join("victim");
         fs::write(&victim, "precious").unwrap();
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn pipes_and_files_with_a_second_name_are_refused_at_once() {
+    fn pipes_and_hard_links_are_refused_without_blocking() {
         let (temp, folder) = folder();
         let run = temp.path().join("run");
         mkfifo(&run.join("pipe"), Mode::S_IRWXU).unwrap();
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_out_are_refused() {
+    fn paths_that_leave_the_folder_are_refused() {
         let (_temp, folder) = folder();
         for name in ["", "..", "../x", "a/../../x", "/etc/passwd", "a/./../../x"] {
             assert!(
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_was_removed_is_not_made_again() {
+    fn a_removed_folder_is_not_recreated() {
         let (temp, folder) = folder();
         fs::remove_dir(temp.path().join("run")).unwrap();
         assert!(folder.append(Path::new("logs/a.log")).is_err());
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_use_gets_a_numbered_sibling() {
+    fn an_existing_folder_gets_a_numbered_sibling() {
         let temp = tempdir().unwrap();
         let out = temp.path().join("deep").join("out");
         let first = Folder::create(Some(&out), "x").unwrap();

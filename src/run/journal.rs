@@ -1,7 +1,7 @@
-//! The journal: every event as one line of JSON, appended as it happens.
+//! The journal: one line of JSON per event, appended as it happens.
 //!
-//! What must survive a power failure is synced before the next thing begins; the rest reaches the system at once, which is
-//! enough to survive kill -9, and the disk within a second. Whoever holds the file holds the run's folder.
+//! Events that must survive a power failure are synced before the run continues. Others reach the page cache at once,
+//! which survives `kill -9`, and the disk within a second. The lock on the file is the lock on the run's folder.
 
 use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader, ErrorKind, Seek as _, SeekFrom, Write as _};
@@ -14,13 +14,11 @@ use super::folder::{Folder, read_line};
 use super::{Event, clock, secrets};
 use crate::fault::{Fault, Kind, Result};
 
-/// The journal's name in a run's folder.
 pub(super) const JOURNAL: &str = "journal.jsonl";
 
-/// How long an event that is not binding may wait for the disk.
+/// How long an event that need not be synced may stay in the page cache.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 
-/// A line to write.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
@@ -28,49 +26,49 @@ struct Line<'a> {
     time: String,
 }
 
-/// A line that was read.
 #[derive(Debug, Deserialize)]
 pub(super) struct Entry {
     #[serde(flatten)]
     pub(super) event: Event,
-    /// When, UTC.
+    /// The time, UTC.
     pub(super) time: String,
 }
 
-/// The journal of a run under way, locked against other hosts.
+/// The journal of a run under way, locked against other processes.
 pub(super) struct Journal {
     file: File,
     path: PathBuf,
-    /// Bytes of whole lines.
+    /// Bytes of complete lines.
     length: u64,
     synced: Instant,
 }
 
 impl Journal {
-    /// A new journal; there must be none.
+    /// Creates the journal; fails if there is one.
     pub(super) fn create(folder: &Folder) -> Result<Self> {
         let path = folder.path().join(JOURNAL);
         match folder.has(JOURNAL) {
             true => Err(Fault::io(&path, &ErrorKind::AlreadyExists.into())),
-            false => Self::hold(folder.append(JOURNAL.as_ref())?, &path, 0),
+            false => Self::from_file(folder.append(JOURNAL.as_ref())?, &path, 0),
         }
     }
 
-    /// Takes up the journal of an earlier life; `length` is what [`read`] found to be whole, and the rest is cut off.
+    /// Continues an existing journal after its first `length` bytes, which [`read`] found complete. The rest is cut
+    /// off.
     pub(super) fn reopen(file: File, path: &Path, length: u64) -> Result<Self> {
         file.set_len(length).map_err(|error| Fault::io(path, &error))?;
-        Self::hold(file, path, length)
+        Self::from_file(file, path, length)
     }
 
-    /// Opens the journal of an earlier life for reading and appending, and locks it. One that was killed before it had a journal
-    /// has an empty one.
+    /// Opens the journal of an earlier execution for reading and appending, and locks it. Creates an empty one if there
+    /// is none, as after a kill at the start.
     pub(super) fn open(folder: &Folder) -> Result<File> {
         let file = folder.append(JOURNAL.as_ref())?;
         lock(&file, &folder.path().join(JOURNAL))?;
         Ok(file)
     }
 
-    fn hold(file: File, path: &Path, length: u64) -> Result<Self> {
+    fn from_file(file: File, path: &Path, length: u64) -> Result<Self> {
         lock(&file, path)?;
         Ok(Self {
             file,
@@ -80,7 +78,7 @@ impl Journal {
         })
     }
 
-    /// Appends an event. A failed write leaves no torn line behind, so that what was measured before stays readable.
+    /// Appends an event. A failed write leaves no torn line, so that earlier events stay readable.
     pub(super) fn append(&mut self, event: &Event) -> Result<()> {
         let line = Line {
             event,
@@ -90,16 +88,16 @@ impl Journal {
             .map_err(|error| Fault::internal(format!("an event that cannot be written: {error}")))?;
         let mut line = secrets::hide(&line).into_owned();
         line.push('\n');
-        self.write(line.as_bytes(), event.binding()).map_err(|error| {
-            // Should cutting fail too, the torn line is cut by the next resume.
+        self.write(line.as_bytes(), event.must_sync()).map_err(|error| {
+            // If truncating fails too, the next resume cuts the torn line.
             let _ = self.file.set_len(self.length);
             Fault::io(&self.path, &error)
         })
     }
 
-    fn write(&mut self, line: &[u8], binding: bool) -> std::io::Result<()> {
+    fn write(&mut self, line: &[u8], must_sync: bool) -> std::io::Result<()> {
         self.file.write_all(line)?;
-        if binding || self.synced.elapsed() > SYNC_AFTER {
+        if must_sync || self.synced.elapsed() > SYNC_AFTER {
             self.file.sync_data()?;
             self.synced = Instant::now();
         }
@@ -108,7 +106,7 @@ impl Journal {
     }
 }
 
-/// The lock goes with the file: it ends with its holder, however that ends.
+/// The lock is released with the file, however the process ends.
 fn lock(file: &File, path: &Path) -> Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -123,31 +121,31 @@ fn lock(file: &File, path: &Path) -> Result<()> {
 
 /// How much of a journal can be read.
 pub(super) struct Extent {
-    /// Bytes up to the end of the last whole line.
-    pub(super) whole: u64,
-    /// Whether anything follows: a last line that was being written when its host died.
+    /// Bytes up to the end of the last complete line.
+    pub(super) complete_bytes: u64,
+    /// Whether anything follows: a line that was being written when the process died.
     pub(super) torn: bool,
 }
 
-/// Reads every whole line from the start of `file`, and gives the length of what is whole.
+/// Reads every complete line from the start of `file`; returns the length of the complete lines.
 ///
-/// A last line without its end was being written when its host died: it is left out. Anything else that cannot be read is a fault.
+/// A torn last line is skipped. Any other unreadable line is an error.
 pub(super) fn read(file: &File, path: &Path, mut each: impl FnMut(Entry)) -> Result<u64> {
-    let extent = lines(file, path, |number, entry| {
+    let extent = read_lines(file, path, |number, entry| {
         each(entry.map_err(|error| damaged(path, number, &error))?);
         Ok(())
     })?;
-    Ok(extent.whole)
+    Ok(extent.complete_bytes)
 }
 
-/// A line that is whole and cannot be read.
+/// The error for a complete line that cannot be parsed.
 pub(super) fn damaged(path: &Path, number: usize, error: &serde_json::Error) -> Fault {
     let message = format!("`{}`, line {number}: {error}", path.display());
     Fault::new(Kind::Io, message).hint("the file was changed or damaged; remove the line to do without what it says")
 }
 
-/// Reads every whole line, each with its number from 1, readable or not.
-pub(super) fn lines(
+/// Reads every complete line, parsed or not, with its number from 1.
+pub(super) fn read_lines(
     file: &File,
     path: &Path,
     mut each: impl FnMut(usize, serde_json::Result<Entry>) -> Result<()>,
@@ -155,23 +153,26 @@ pub(super) fn lines(
     let io = |error: std::io::Error| Fault::io(path, &error);
     let mut reader = BufReader::new(file);
     reader.seek(SeekFrom::Start(0)).map_err(io)?;
-    let (mut whole, mut number, mut line) = (0, 0, Vec::new());
+    let (mut complete_bytes, mut number, mut line) = (0, 0, Vec::new());
     loop {
         line.clear();
         let length = read_line(&mut reader, &mut line).map_err(io)?;
         if line.last() != Some(&b'\n') {
             return Ok(Extent {
-                whole,
+                complete_bytes,
                 torn: length > 0,
             });
         }
         number += 1;
         let entry = serde_json::from_slice(&line);
-        // A power failure may leave a last line whose blocks never reached the disk.
+        // After a power failure, the blocks of the last line may be missing.
         if entry.is_err() && reader.fill_buf().map_err(io)?.is_empty() {
-            return Ok(Extent { whole, torn: true });
+            return Ok(Extent {
+                complete_bytes,
+                torn: true,
+            });
         }
-        whole += length as u64;
+        complete_bytes += length as u64;
         each(number, entry)?;
     }
 }
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_cut_at_any_byte_gives_its_whole_lines() {
+    fn a_journal_cut_at_any_byte_gives_its_complete_lines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
         let mut journal = Journal::create(&Folder::open(folder.path()).unwrap()).unwrap();
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_line_in_the_middle_is_named() {
+    fn a_damaged_line_in_the_middle_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
         let good = serde_json::to_string(&Line {
@@ -247,21 +248,21 @@ mod tests {
     }
 
     #[test]
-    fn two_hosts_cannot_hold_one_journal() {
+    fn two_processes_cannot_lock_one_journal() {
         let folder = tempfile::tempdir().unwrap();
         let folder = Folder::open(folder.path()).unwrap();
-        let held = Journal::create(&folder).unwrap();
+        let journal = Journal::create(&folder).unwrap();
         assert_eq!(Journal::open(&folder).unwrap_err().kind, Kind::Usage);
-        drop(held);
+        drop(journal);
         assert!(Journal::open(&folder).is_ok());
     }
 
     #[test]
-    fn a_full_disk_is_something_missing() {
+    fn a_full_disk_is_a_missing_fault() {
         let Ok(full) = File::options().append(true).open("/dev/full") else {
             return;
         };
-        let mut journal = Journal::hold(full, Path::new("/dev/full"), 0).unwrap();
+        let mut journal = Journal::from_file(full, Path::new("/dev/full"), 0).unwrap();
         let fault = journal.append(&done(1)).unwrap_err();
         assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));
         assert!(fault.hint.unwrap().contains("--out"));

@@ -1,4 +1,5 @@
-//! What was run, on what, with what: `manifest.json`. Written before the script's first line, and again when more is known.
+//! `manifest.json`: what ran, with what, on which machine. Written before the script starts, and again as more is
+//! known.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,13 +11,12 @@ use super::Plan;
 use super::folder::{Folder, not_a_run};
 use crate::fault::{Fault, Kind, Result};
 
-/// The version of every file in a run's folder, and of `--json`.
+/// Version of all files in a run's folder, and of `--json`.
 pub const SCHEMA: u32 = 1;
 
-/// The manifest's name in a run's folder.
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// A run's manifest. Where the file is lost or broken, what is not known of it is empty.
+/// A run's manifest. In a damaged folder, unknown fields are empty.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Manifest {
     /// [`SCHEMA`] of the program that wrote it.
@@ -27,26 +27,26 @@ pub struct Manifest {
     pub run: String,
     /// `running` (or killed), `done`, `failed`, `interrupted`.
     pub status: String,
-    /// When the first life began, UTC.
+    /// When the first execution started, UTC.
     pub started: String,
-    /// When the last one ended, UTC.
+    /// When the last execution ended, UTC.
     pub ended: Option<String>,
     /// The script.
     pub script: Script,
     /// SHA-256 of the modules imported, by name: `std/search.rhai`, or a path from the script's folder.
     pub modules: BTreeMap<String, String>,
-    /// What `--params` and `--set` gave.
+    /// Values from `--params` and `--set`.
     pub set: Map<String, Value>,
-    /// The parameters that the script ran with, once it has asked for them.
+    /// The parameters of the script, once it has declared them.
     pub parameters: Option<Value>,
-    /// Seed of everything random; always there in a file that is whole.
+    /// Random seed; always present in a complete file.
     pub seed: Option<u64>,
-    /// What the user allowed.
+    /// Permissions given by the user.
     pub permissions: Vec<String>,
-    /// Whether it may measure although others use the GPU.
+    /// Whether it may measure while others use the GPU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared_gpu: bool,
-    /// Operations that the script may use between two primitives, where the user set a number.
+    /// Limit of operations between two API calls, if the user set one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_operations: Option<u64>,
     /// Whether anything was simulated.
@@ -64,22 +64,22 @@ pub struct Manifest {
 /// A script as it ran.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Script {
-    /// Its name: the file's, without extension.
+    /// File name without extension.
     pub name: String,
-    /// As the user gave it: a path, or the name of a shipped script.
+    /// As given by the user: a path, or the name of a shipped script.
     pub path: String,
-    /// SHA-256 of its text.
+    /// SHA-256 of the text.
     pub sha256: String,
 }
 
 /// The machine that a run ran on.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Machine {
-    /// Its name.
+    /// Host name.
     pub name: String,
-    /// Kernel and its release.
+    /// Kernel and release.
     pub kernel: String,
-    /// Processors that can be used.
+    /// Number of usable processors.
     pub cpus: usize,
 }
 
@@ -118,7 +118,7 @@ impl Manifest {
         }
     }
 
-    /// Adds what the user allows a later life of the run: whoever repeats the run needs what any of its lives needed.
+    /// Adds the permissions of a later execution: repeating the run needs all of them.
     pub(super) fn allow(&mut self, plan: &Plan) {
         for allowed in &plan.permissions {
             if !self.permissions.contains(allowed) {
@@ -129,19 +129,19 @@ impl Manifest {
         self.max_operations = self.max_operations.max(plan.max_operations);
     }
 
-    /// Writes it into a run's folder, whole or not at all.
+    /// Writes the file atomically.
     pub(super) fn write(&self, folder: &Folder) -> Result<()> {
         folder.replace_json(MANIFEST.as_ref(), self)
     }
 }
 
-/// The file is of another version.
+/// The error for a file of another schema version.
 pub(super) fn foreign(path: &Path, value: &Value) -> Fault {
     let schema = value.get("schema").and_then(Value::as_u64);
     Fault::usage(format!(
-        "`{}` has schema {}, and this profiler knows {SCHEMA}",
+        "`{}` has schema {}; this profiler reads schema {SCHEMA}",
         path.display(),
         schema.map_or_else(|| "none".to_owned(), |schema| schema.to_string())
     ))
-    .hint("use the version of profiler that made it")
+    .hint("use the profiler version that wrote it")
 }

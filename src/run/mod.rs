@@ -1,39 +1,39 @@
-//! One execution of a script and the folder it leaves: manifest, journal, logs, series, result; and resuming it.
+//! A run of a script and its folder: manifest, journal, logs, series, result; and how to resume it.
 //!
-//! Everything that happens goes through [`Run`] as an [`Event`]: the journal keeps it, listeners (the live view) show it.
-//! What was finished before a kill is answered from the journal by [`Run::replay`]. `begin` makes runs and takes them up
-//! again, `plan` tells what must be the same then, `keeper` writes the folder, `found` reads it, and [`Folder`] opens every
-//! file in it.
+//! Everything that happens goes through [`Run`] as an [`Event`]: the journal stores it, listeners (the live view) show
+//! it. A run that is killed can be resumed; each time is one execution of it. [`Run::replay`] then answers from the
+//! journal what earlier executions finished. `create` starts and resumes runs, `plan` checks what must be unchanged,
+//! `writer` writes the folder, `reader` reads it, and [`Folder`] opens every file in it.
 
-mod begin;
 mod clock;
+mod create;
 mod event;
-mod files;
+mod experiment_depth;
 mod folder;
-mod found;
 mod journal;
-mod keeper;
-mod lives;
 mod manifest;
-mod nesting;
-mod past;
 mod plan;
-mod restore;
-mod salvage;
+mod reader;
+mod recover_manifest;
+mod recover_points;
+mod replay;
+mod script_files;
 mod secrets;
-mod sift;
+mod sessions;
 mod stages;
-mod tally;
+mod totals;
+mod validate;
+mod writer;
 
 pub use event::Event;
 pub use folder::Folder;
 pub(crate) use folder::read_line;
-pub use found::{Found, FoundBoundary};
-pub use lives::{Asked, Life};
 pub use manifest::{Machine, Manifest, SCHEMA, Script};
-pub use past::Recorded;
 pub use plan::Plan;
-pub use secrets::{conceal, hide, lacks};
+pub use reader::{RecordedBoundary, RecordedRun};
+pub use replay::RecordedPoint;
+pub use secrets::{add_secrets, has_hidden, hide};
+pub use sessions::{EngineSession, Measurement};
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -47,11 +47,11 @@ use serde_json::{Map, Value, json};
 use crate::boundary::Point;
 use crate::csv;
 use crate::fault::{Fault, Kind, Result};
-use keeper::Keeper;
-use past::Past;
-use tally::Tally;
+use replay::Replay;
+use totals::Totals;
+use writer::RunWriter;
 
-/// Somebody who is told of every event as it happens.
+/// Called with every event as it happens.
 pub type Listener = Box<dyn Fn(&Event) + Send + Sync>;
 
 /// A run under way.
@@ -62,31 +62,31 @@ pub struct Run {
     script: String,
     listeners: Mutex<Vec<Listener>>,
     simulated: AtomicBool,
-    past: Mutex<Past>,
+    replay: Mutex<Replay>,
     ordinals: Mutex<BTreeMap<String, u64>>,
-    begun: files::Begun,
-    tally: Mutex<Tally>,
-    keeper: Option<Keeper>,
+    started_files: script_files::StartedFiles,
+    totals: Mutex<Totals>,
+    writer: Option<RunWriter>,
 }
 
 impl Run {
-    /// A run that leaves no folder: the REPL, `check`, and tests.
+    /// A run without a folder: for the REPL, `check`, and tests.
     #[must_use]
     pub fn ephemeral(id: &str) -> Self {
         Self {
             id: id.to_owned(),
-            seed: begin::draw_seed(),
+            seed: create::draw_seed(),
             ..Self::default()
         }
     }
 
-    /// The run's id: `<UTC time>-<script>`, with what makes it unique. Containers and processes carry it; a resume keeps it.
+    /// The run's id: `<UTC time>-<script>-<random>`. Containers and processes carry it as a label; a resume keeps it.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The seed of everything random: the user's, or one drawn and recorded.
+    /// The random seed: given by the user, or drawn and recorded.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
@@ -95,86 +95,88 @@ impl Run {
     /// The run's folder, unless it is ephemeral.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
-        self.keeper.as_ref().map(|keeper| keeper.folder.path())
+        self.writer.as_ref().map(|writer| writer.folder.path())
     }
 
-    /// Opens `SUBFOLDER/NAME` of the run's folder to write at its end, and gives its path; none where the run leaves no folder.
+    /// Opens `SUBFOLDER/NAME` for appending, and returns its path; `None` if the run has no folder.
     ///
-    /// What an earlier life of the run left under that name stays: the file of this life is then numbered.
+    /// A file of that name from an earlier execution is kept: the new one is numbered.
     ///
     /// # Errors
     ///
-    /// `io` and `missing` when it cannot be opened.
+    /// `io` and `missing` if it cannot be opened.
     pub fn append(&self, subfolder: &str, name: &str) -> Result<Option<(PathBuf, File)>> {
-        let Some((folder, name)) = self.place(subfolder, name)? else {
+        let Some((folder, name)) = self.locate(subfolder, name)? else {
             return Ok(None);
         };
         let file = folder.append(&name)?;
         Ok(Some((folder.path().join(name), file)))
     }
 
-    /// Writes `SUBFOLDER/NAME` of the run's folder, whole or not at all, named as by [`Run::append`]; gives its path.
+    /// Writes `SUBFOLDER/NAME` atomically, named as by [`Run::append`]; returns its path.
     ///
     /// # Errors
     ///
-    /// `io` and `missing` when it cannot be written.
+    /// `io` and `missing` if it cannot be written.
     pub fn write(
         &self,
         subfolder: &str,
         name: &str,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> Result<Option<PathBuf>> {
-        let Some((folder, name)) = self.place(subfolder, name)? else {
+        let Some((folder, name)) = self.locate(subfolder, name)? else {
             return Ok(None);
         };
         folder.replace(&name, write)?;
         Ok(Some(folder.path().join(name)))
     }
 
-    /// Writes a document as [`Run::write`] does.
+    /// Writes a JSON document like [`Run::write`].
     ///
     /// # Errors
     ///
-    /// `io` and `missing` when it cannot be written.
+    /// `io` and `missing` if it cannot be written.
     pub fn write_json(&self, subfolder: &str, name: &str, document: &Value) -> Result<Option<PathBuf>> {
-        let Some((folder, name)) = self.place(subfolder, name)? else {
+        let Some((folder, name)) = self.locate(subfolder, name)? else {
             return Ok(None);
         };
         folder.replace_json(&name, document)?;
         Ok(Some(folder.path().join(name)))
     }
 
-    /// Makes the folder `SUBFOLDER/NAME`, named as by [`Run::append`]; gives its path.
+    /// Creates the folder `SUBFOLDER/NAME`, named as by [`Run::append`]; returns its path.
     ///
     /// # Errors
     ///
-    /// `io` and `missing` when it cannot be made.
+    /// `io` and `missing` if it cannot be created.
     pub fn make_folder(&self, subfolder: &str, name: &str) -> Result<Option<PathBuf>> {
-        let place = self.place(subfolder, name)?;
-        place.map(|(folder, name)| folder.make_folder(&name)).transpose()
+        let located = self.locate(subfolder, name)?;
+        located.map(|(folder, name)| folder.make_folder(&name)).transpose()
     }
 
-    /// The run's folder, and the name in it of a file of this life of the run.
-    fn place(&self, subfolder: &str, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
-        match &self.keeper {
-            Some(keeper) => Ok(Some((&keeper.folder, keeper.name(subfolder, name)?))),
+    /// The run's folder, and the name in it for a file of this execution.
+    fn locate(&self, subfolder: &str, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
+        match &self.writer {
+            Some(writer) => Ok(Some((&writer.folder, writer.name(subfolder, name)?))),
             None => Ok(None),
         }
     }
 
-    /// Keeps rows of figures as `tables/NAME.csv` and `tables/NAME.json`, in the place of what was kept under that name: whoever reads them sees all
-    /// rows of before or all of now. Gives the CSV file; none where the run leaves no folder.
+    /// Writes rows as `tables/NAME.csv` and `tables/NAME.json`, each atomically replacing the table of that name.
+    /// Returns the CSV file; `None` if the run has no folder.
     ///
     /// # Errors
     ///
-    /// `usage` for a name that is no plain word; `io` and `missing` when they cannot be written.
+    /// `usage` for a name with other characters than letters, digits, `_` and `-`; `io` and `missing` if it cannot be
+    /// written.
     pub fn keep_table(&self, name: &str, columns: &[String], rows: &[Map<String, Value>]) -> Result<Option<PathBuf>> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
         if name.is_empty() || !name.chars().all(plain) {
-            return Err(Fault::usage(format!("`{name}` is no name of a table"))
-                .hint("give a word of letters, digits, `_` and `-`"));
+            return Err(
+                Fault::usage(format!("`{name}` is not a valid table name")).hint("use letters, digits, `_` and `-`")
+            );
         }
-        let Some(Keeper { folder, .. }) = &self.keeper else {
+        let Some(RunWriter { folder, .. }) = &self.writer else {
             return Ok(None);
         };
         let file = |extension: &str| Path::new("tables").join(format!("{name}.{extension}"));
@@ -183,22 +185,22 @@ impl Run {
         Ok(Some(folder.path().join(file("csv"))))
     }
 
-    /// The rows of a CSV file of the run's own folder, named relative to it: nothing where the run leaves no folder.
+    /// Reads a CSV file of the run's own folder, by its relative path; empty if the run has no folder.
     ///
     /// # Errors
     ///
-    /// `not_allowed` for a file elsewhere, whether it exists or not; `io` when it cannot be read.
+    /// `not_allowed` for a file elsewhere, whether it exists or not; `io` if it cannot be read.
     pub fn read_table(&self, file: &str) -> Result<Vec<Map<String, Value>>> {
-        let Some(Keeper { folder, .. }) = &self.keeper else {
+        let Some(RunWriter { folder, .. }) = &self.writer else {
             return Ok(Vec::new());
         };
         let elsewhere = || {
             Fault::not_allowed(
                 format!("no file `{file}` in the run's folder"),
-                "give one as a load names it, such as `timeline.file`, or one of `tables/`",
+                "give a path from a load's answer, such as `timeline.file`, or one in `tables/`",
             )
         };
-        // `keep_table` gives the path with that of the folder.
+        // `keep_table` returns a path that includes the folder's.
         let inside = Path::new(file);
         let inside = inside.strip_prefix(folder.path()).unwrap_or(inside);
         let bytes = match folder.read(inside) {
@@ -206,38 +208,39 @@ impl Run {
             Err(fault) if fault.kind != Kind::Usage => return Err(fault),
             _ => return Err(elsewhere()),
         };
-        let broken = |why: String| Fault::new(Kind::Io, format!("`{file}` is no table: {why}"));
+        let broken = |why: String| Fault::new(Kind::Io, format!("`{file}` is not a table: {why}"));
         let text = String::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
         csv::table(&text).map_err(broken)
     }
 
-    /// Writes a document for another tool as `STEM_<UTC time>.json`, and gives the file; none where the run leaves no folder.
+    /// Writes a document for another tool as `STEM_<UTC time>.json` and returns the file; `None` if the run has no
+    /// folder.
     ///
     /// # Errors
     ///
-    /// `io` and `missing` when it cannot be written.
+    /// `io` and `missing` if it cannot be written.
     pub fn export(&self, stem: &str, document: &Value) -> Result<Option<PathBuf>> {
         self.write_json("", &format!("{stem}_{}.json", clock::compact()), document)
     }
 
-    /// Keeps a module as it runs, by its name: `std/search.rhai`, or a path from the script's folder.
+    /// Stores an imported module by its name: `std/search.rhai`, or a path relative to the script's folder.
     ///
     /// # Errors
     ///
-    /// `usage` when an earlier life of the run had another text under that name.
+    /// `usage` if an earlier execution imported another text under that name.
     pub fn module(&self, name: &str, text: &str, sha256: &str) -> Result<()> {
-        match &self.keeper {
-            Some(keeper) => keeper.module(name, text, sha256),
+        match &self.writer {
+            Some(writer) => writer.module(name, text, sha256),
             None => Ok(()),
         }
     }
 
-    /// Keeps the parameters that the script runs with.
+    /// Records the parameters of the script.
     pub fn set_parameters(&self, parameters: &Value) {
         self.amend(|manifest| manifest.parameters = Some(parameters.clone()));
     }
 
-    /// Keeps what the machine has: its GPUs, by UUID, and the version of their driver.
+    /// Records the machine's GPUs, by UUID, and their driver version.
     pub fn set_gpus(&self, gpus: Vec<Value>, driver: Option<String>) {
         self.amend(|manifest| {
             manifest.gpus = gpus;
@@ -245,19 +248,19 @@ impl Run {
         });
     }
 
-    /// The answer of the k-th call of `kind` with these arguments, where an earlier life of this run finished it.
-    /// Each call moves on to the next k.
+    /// The answer of the k-th call of `kind` with these arguments, if an earlier execution finished it. Each call
+    /// advances k.
     #[must_use]
     pub fn replay(&self, kind: &str, args: &Value) -> Option<Value> {
-        lock(&self.past).answer(kind, args)
+        lock(&self.replay).answer(kind, args)
     }
 
-    /// From here on, probes of this point that boundaries recorded in earlier lives are no answers any more: it is asked again.
-    pub fn again(&self, point: &Point) {
-        lock(&self.past).again(point);
+    /// Discards the answers of earlier executions that a boundary recorded for this point, so that it is probed again.
+    pub fn forget_recorded(&self, point: &Point) {
+        lock(&self.replay).forget(point);
     }
 
-    /// The next number for something of this kind, from 1: the same in every life of the run.
+    /// The next number for this kind, from 1. The sequence is the same in every execution.
     #[must_use]
     pub fn ordinal(&self, kind: &str) -> u64 {
         let mut ordinals = lock(&self.ordinals);
@@ -266,39 +269,38 @@ impl Run {
         *number
     }
 
-    /// The starts of this engine that failed in earlier lives of this run: the `failure` of each [`Event::StartFailed`] with these `args`.
+    /// The `failure` of each [`Event::StartFailed`] with these `args` in earlier executions.
     #[must_use]
     pub fn failed_starts(&self, args: &Value) -> Vec<Value> {
-        lock(&self.past).failed_starts(args)
+        lock(&self.replay).failed_starts(args)
     }
 
-    /// The points that the boundary of that index held in earlier lives of this run, with their whole answers, in recording
-    /// order. They are given once.
+    /// Removes and returns the points that earlier executions recorded in the boundary of that index, in order.
     #[must_use]
-    pub fn points(&self, boundary: usize) -> Vec<Recorded> {
-        lock(&self.past).points(boundary)
+    pub fn points(&self, boundary: usize) -> Vec<RecordedPoint> {
+        lock(&self.replay).points(boundary)
     }
 
-    /// Keeps an event and tells the listeners. An [`Event::Done`] is on disk when this returns.
+    /// Writes an event to the journal and calls the listeners. An [`Event::Done`] is on disk when this returns.
     ///
     /// # Errors
     ///
-    /// `missing` when the disk is full; `usage` when a resumed run starts another engine than before.
+    /// `missing` if the disk is full; `usage` if a resumed run starts another engine than before.
     pub fn note(&self, event: Event) -> Result<()> {
-        if !lock(&self.tally).count(&event) {
+        if !lock(&self.totals).count(&event) {
             return Ok(());
         }
-        let kept = match &self.keeper {
-            Some(keeper) if event.kept() => keeper.note(&event),
+        let written = match &self.writer {
+            Some(writer) if event.in_journal() => writer.note(&event),
             _ => Ok(()),
         };
         for listener in lock(&self.listeners).iter() {
             listener(&event);
         }
-        kept
+        written
     }
 
-    /// Keeps a warning; the same text is kept once.
+    /// Notes a warning, once per text.
     pub fn warn(&self, text: impl Into<String>) -> Result<()> {
         self.note(Event::Warning { text: text.into() })
     }
@@ -308,7 +310,7 @@ impl Run {
         lock(&self.listeners).push(listener);
     }
 
-    /// From here on every output of this run says SIMULATED.
+    /// Marks all output of this run as SIMULATED.
     pub fn set_simulated(&self) {
         if !self.simulated.swap(true, Ordering::Relaxed) {
             self.amend(|manifest| manifest.simulated = true);
@@ -321,84 +323,85 @@ impl Run {
         self.simulated.load(Ordering::Relaxed)
     }
 
-    /// Whether points were asked about, and not one is known to fit.
+    /// Whether points were tested and none fits.
     #[must_use]
     pub fn nothing_fits(&self) -> bool {
-        lock(&self.tally).nothing_fits()
+        lock(&self.totals).nothing_fits()
     }
 
-    /// Bytes of memory that were left while a point of a boundary was probed; none where memory was not measured.
+    /// Bytes of memory left while a point of a boundary was probed; `None` if memory was not measured.
     #[must_use]
     pub fn headroom(&self, boundary: usize, point: &Point) -> Option<u64> {
-        lock(&self.tally).headroom(boundary, point)
+        lock(&self.totals).headroom(boundary, point)
     }
 
-    /// Whether anything was measured, in this life or an earlier one: a point recorded, or a probe, load or experiment finished.
+    /// Whether anything was measured in any execution: a point recorded, or a probe, load or experiment finished.
     #[must_use]
     pub fn has_measured(&self) -> bool {
-        lock(&self.tally).has_measured()
+        lock(&self.totals).has_measured()
     }
 
-    /// Whether nothing happened yet: the journal is empty, and nothing was measured or written by the script.
+    /// Whether nothing has happened yet: the journal is empty, and nothing was measured or written by the script.
     #[must_use]
-    pub fn is_unbegun(&self) -> bool {
-        self.keeper.as_ref().is_some_and(Keeper::is_unbegun)
+    pub fn not_started(&self) -> bool {
+        self.writer.as_ref().is_some_and(RunWriter::not_started)
     }
 
-    /// Removes what a run that did not begin left: its own files, and the folder where nothing else is in it; `parent`: also that of all runs, where it is
-    /// empty. Says whether the folder is gone.
+    /// Removes a run that has not started: its own files, and the folder if nothing else is in it. With `parent`, also
+    /// removes the folder of all runs if it is empty. Returns whether the folder is gone.
     #[must_use]
     pub fn discard(&self, parent: bool) -> bool {
-        let Some(folder) = self.folder().filter(|_| self.is_unbegun()) else {
+        let Some(folder) = self.folder().filter(|_| self.not_started()) else {
             return false;
         };
         for name in ["script.rhai", "journal.jsonl", "manifest.json"] {
             let _ = std::fs::remove_file(folder.join(name));
         }
         let _ = std::fs::remove_dir_all(folder.join("modules"));
-        let gone = std::fs::remove_dir(folder).is_ok();
-        if let Some(runs) = folder.parent().filter(|_| gone && parent) {
-            // It goes only where nothing is in it.
+        let removed = std::fs::remove_dir(folder).is_ok();
+        if let Some(runs) = folder.parent().filter(|_| removed && parent) {
+            // Fails if it is not empty.
             let _ = std::fs::remove_dir(runs);
         }
-        gone
+        removed
     }
 
-    /// Ends the run: `done` with its result, `failed` or `interrupted` with the fault. Gives the document that `--json` prints.
+    /// Ends the run: `done` with its result, `failed` or `interrupted` with the fault. Returns the document for
+    /// `--json`.
     pub fn end(&self, status: &str, value: Value) -> Result<Value> {
         let document = self.document(if status == "done" { Ok(&value) } else { Err(&value) });
         self.note(Event::End {
             status: status.to_owned(),
             value,
         })?;
-        if let Some(keeper) = &self.keeper {
-            keeper.end(status, &document)?;
+        if let Some(writer) = &self.writer {
+            writer.end(status, &document)?;
         }
         Ok(document)
     }
 
-    /// The document that `--json` prints: of a result, or of the fault that the run ended with.
+    /// The document that `--json` prints, for a result or for the fault that ended the run.
     #[must_use]
     pub fn document(&self, ended: std::result::Result<&Value, &Value>) -> Value {
-        let tally = lock(&self.tally);
-        document(self.simulated(), Some(&self.id), &self.script, ended, tally.warnings())
+        let totals = lock(&self.totals);
+        document(self.simulated(), Some(&self.id), &self.script, ended, totals.warnings())
     }
 
     fn amend(&self, change: impl FnOnce(&mut Manifest)) {
-        if let Some(keeper) = &self.keeper {
-            keeper.amend(change);
+        if let Some(writer) = &self.writer {
+            writer.amend(change);
         }
     }
 }
 
-/// The document that `--json` prints of a run that did not even begin.
+/// The document that `--json` prints if the run could not be created.
 #[must_use]
-pub fn stillborn(script: &str, fault: &Value) -> Value {
+pub fn failure_document(script: &str, fault: &Value) -> Value {
     document(false, None, script, Err(fault), &[])
 }
 
-/// The document of `result.json` and `--json`. Of a run that did not come to its end, the result is null and `fault` says why, if
-/// that is known.
+/// The document of `result.json` and `--json`. If the script did not finish, `result` is null and `fault` says why, if
+/// known.
 fn document(
     simulated: bool,
     run: Option<&str>,

@@ -1,22 +1,22 @@
-//! What is about to run, and how it differs from what ran: a resume continues only the same run.
+//! The plan of a run, and how it differs from a recorded run: a resume needs the same plan.
 
 use serde_json::{Map, Value};
 
 use super::manifest::{Manifest, Script};
 use super::secrets;
 
-/// What is about to run.
+/// What to run.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The script.
     pub script: Script,
     /// Its text.
     pub text: String,
-    /// What `--params` and `--set` give. On a resume, nothing at all means: as before.
+    /// Values from `--params` and `--set`. On a resume, empty means unchanged.
     pub set: Map<String, Value>,
     /// `--seed`.
     pub seed: Option<u64>,
-    /// What the user allowed.
+    /// Permissions given by the user.
     pub permissions: Vec<String>,
     /// `--shared-gpu`.
     pub shared_gpu: bool,
@@ -24,7 +24,7 @@ pub struct Plan {
     pub max_operations: Option<u64>,
 }
 
-/// How `plan` differs from what `manifest` says ran, for people; `module` gives the hash of a module as it is now.
+/// Differences between `plan` and the recorded manifest, for people. `module` returns the current hash of a module.
 pub(super) fn differences(manifest: &Manifest, plan: &Plan, module: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let mut differences = Vec::new();
     if manifest.script.sha256 != plan.script.sha256 {
@@ -34,11 +34,11 @@ pub(super) fn differences(manifest: &Manifest, plan: &Plan, module: &dyn Fn(&str
         match module(name) {
             Some(now) if now == *sha256 => {}
             Some(_) => differences.push(format!("the module `{name}` has changed")),
-            None => differences.push(format!("the module `{name}` is not there any more")),
+            None => differences.push(format!("the module `{name}` no longer exists")),
         }
     }
     if !plan.set.is_empty() {
-        parameters("", &manifest.set, &secrets::kept(&plan.set), &mut differences);
+        parameters("", &manifest.set, &secrets::redacted_map(&plan.set), &mut differences);
     }
     if let (Some(before), Some(now)) = (manifest.seed, plan.seed)
         && before != now
@@ -65,11 +65,11 @@ fn parameters(prefix: &str, before: &Map<String, Value>, now: &Map<String, Value
     }
 }
 
-/// What says that two starts are meant to be the same engine, as JSON pointers into their descriptions.
-const MEANT: [&str; 3] = ["/info/engine", "/runtime", "/options"];
+/// JSON pointers that identify an engine. Two descriptions that agree in these are meant to be the same engine.
+const IDENTITY: [&str; 3] = ["/info/engine", "/runtime", "/options"];
 
-/// What must then be equal, wherever both descriptions tell it.
-const EQUAL: [&str; 5] = [
+/// JSON pointers that must then be equal, if both descriptions contain them.
+const MUST_MATCH: [&str; 5] = [
     "/info/version",
     "/info/model",
     "/launched/image",
@@ -77,30 +77,30 @@ const EQUAL: [&str; 5] = [
     "/launched/image_digest",
 ];
 
-/// How an engine differs from what earlier lives of the run started in its place; nothing where it is the same, or a new one.
+/// Differences between a started engine and the same engine of earlier executions; empty for a new engine.
 pub(super) fn engine_differences(before: &[Value], now: &Value) -> Vec<String> {
     let differ = |before: &Value| -> Vec<String> {
-        let told = EQUAL.iter().filter_map(|pointer| {
+        let changes = MUST_MATCH.iter().filter_map(|pointer| {
             let (before, now) = (before.pointer(pointer)?, now.pointer(pointer)?);
             let same = before == now || before.is_null() || now.is_null();
             let name = pointer.rsplit('/').next().unwrap_or(pointer);
             (!same).then(|| format!("the engine's {name} was {before} and is {now}"))
         });
-        told.collect()
+        changes.collect()
     };
-    let meant = |before: &&Value| MEANT.iter().all(|key| before.pointer(key) == now.pointer(key));
+    let same_engine = |before: &&Value| IDENTITY.iter().all(|key| before.pointer(key) == now.pointer(key));
     before
         .iter()
-        .filter(meant)
+        .filter(same_engine)
         .map(differ)
         .min_by_key(Vec::len)
         .unwrap_or_default()
 }
 
-/// Whether the description is one more start of an engine that is among `before`.
-pub(super) fn is_among(before: &[Value], now: &Value) -> bool {
+/// Whether `before` contains the same engine.
+pub(super) fn contains_engine(before: &[Value], now: &Value) -> bool {
     let same = |before: &Value| {
-        let mut keys = MEANT.iter().chain(&EQUAL);
+        let mut keys = IDENTITY.iter().chain(&MUST_MATCH);
         keys.all(|key| before.pointer(key) == now.pointer(key))
     };
     before.iter().any(same)
@@ -132,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_must_be_the_one_that_was_started_in_its_place() {
+    fn a_resume_needs_the_same_engine() {
         let engine = |version: Value, limit: u64| json!({ "info": { "engine": "vllm", "version": version }, "limits": { "input": limit } });
         let before = [engine(json!("0.24.0"), 1)];
         assert!(engine_differences(&before, &engine(json!("0.24.0"), 2)).is_empty());
         assert!(
             engine_differences(&before, &engine(Value::Null, 2)).is_empty(),
-            "not told is not different"
+            "unknown is not different"
         );
         assert!(engine_differences(&[], &engine(json!("0.25.0"), 1)).is_empty());
         assert_eq!(
@@ -150,6 +150,6 @@ mod tests {
             engine_differences(&before, &other).is_empty(),
             "a second engine of the same script"
         );
-        assert!(is_among(&before, &engine(json!("0.24.0"), 9)) && !is_among(&before, &other));
+        assert!(contains_engine(&before, &engine(json!("0.24.0"), 9)) && !contains_engine(&before, &other));
     }
 }

@@ -1,23 +1,23 @@
-//! The last gate before a file: texts without tokens and passwords, whoever put them there.
+//! Removes tokens and passwords from every text before it is written or printed.
 
 use std::borrow::Cow;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use serde_json::{Map, Value};
 
-/// What stands where a secret stood.
+/// What replaces a secret.
 const HIDDEN: &str = "***";
 
 /// Words in the names of environment variables whose values are secrets.
-const WORDS: [&str; 4] = ["TOKEN", "SECRET", "PASSWORD", "API_KEY"];
+const SECRET_NAMES: [&str; 4] = ["TOKEN", "SECRET", "PASSWORD", "API_KEY"];
 
-/// Shorter values are too likely to be a part of something else.
-const SHORTEST: usize = 8;
+/// Shorter values could be part of ordinary text.
+const MIN_LENGTH: usize = 8;
 
-static SECRETS: LazyLock<Vec<String>> = LazyLock::new(|| {
+static FROM_ENVIRONMENT: LazyLock<Vec<String>> = LazyLock::new(|| {
     let secret = |(name, value): (String, String)| {
         let name = name.to_uppercase();
-        (value.len() >= SHORTEST && WORDS.iter().any(|word| name.contains(word))).then_some(value)
+        (value.len() >= MIN_LENGTH && SECRET_NAMES.iter().any(|word| name.contains(word))).then_some(value)
     };
     let readable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -25,38 +25,38 @@ static SECRETS: LazyLock<Vec<String>> = LazyLock::new(|| {
     std::env::vars_os().filter_map(readable).filter_map(secret).collect()
 });
 
-/// Secrets that the user gave otherwise than by the environment.
-static GIVEN: RwLock<Vec<String>> = RwLock::new(Vec::new());
+/// Secrets given otherwise than by the environment.
+static ADDED: RwLock<Vec<String>> = RwLock::new(Vec::new());
 
-/// From here on, these are hidden too, but for those that are too short to be told from other words.
-pub fn conceal(secrets: impl IntoIterator<Item = String>) {
-    let mut given = GIVEN.write().unwrap_or_else(PoisonError::into_inner);
+/// Adds values to hide from now on, except those that are too short.
+pub fn add_secrets(secrets: impl IntoIterator<Item = String>) {
+    let mut given = ADDED.write().unwrap_or_else(PoisonError::into_inner);
     for secret in secrets {
-        if secret.len() >= SHORTEST && !given.contains(&secret) {
+        if secret.len() >= MIN_LENGTH && !given.contains(&secret) {
             given.push(secret);
         }
     }
 }
 
-/// The text without the secrets of the environment and of what the user set, and without users and passwords in URLs. JSON stays JSON.
+/// Replaces secrets of the environment, added secrets, and user names and passwords in URLs. JSON stays valid.
 #[must_use]
 pub fn hide(text: &str) -> Cow<'_, str> {
-    let given = GIVEN.read().unwrap_or_else(PoisonError::into_inner);
-    match hide_these(text, &SECRETS) {
+    let given = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    match hide_these(text, &FROM_ENVIRONMENT) {
         Cow::Borrowed(text) => hide_these(text, &given),
         Cow::Owned(text) => Cow::Owned(hide_these(&text, &given).into_owned()),
     }
 }
 
-/// Parameters as a run's folder keeps them.
-pub(super) fn kept(set: &Map<String, Value>) -> Map<String, Value> {
+/// Parameters as they are stored in a run's folder.
+pub(super) fn redacted_map(set: &Map<String, Value>) -> Map<String, Value> {
     let text = Value::Object(set.clone()).to_string();
     serde_json::from_str(&hide(&text)).unwrap_or_else(|_| set.clone())
 }
 
-/// Whether something of these parameters was a secret, which the folder that they were read from does not keep.
+/// Whether some parameter was a secret and is therefore missing from the run's folder.
 #[must_use]
-pub fn lacks(set: &Map<String, Value>) -> bool {
+pub fn has_hidden(set: &Map<String, Value>) -> bool {
     Value::Object(set.clone()).to_string().contains(HIDDEN)
 }
 
@@ -114,20 +114,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_is_hidden_unless_it_is_too_short_to_know() {
-        conceal(["given-in-a-test-of-secrets".to_owned(), "short".to_owned()]);
+    fn added_secrets_are_hidden_unless_too_short() {
+        add_secrets(["given-in-a-test-of-secrets".to_owned(), "short".to_owned()]);
         assert_eq!(hide("a short given-in-a-test-of-secrets"), "a short ***");
         let set = serde_json::json!({ "env": { "A": "given-in-a-test-of-secrets" }, "n": 1 });
         let set = set.as_object().cloned().unwrap_or_default();
         assert_eq!(
-            Value::Object(kept(&set)),
+            Value::Object(redacted_map(&set)),
             serde_json::json!({ "env": { "A": "***" }, "n": 1 })
         );
-        assert_eq!((lacks(&kept(&set)), lacks(&set)), (true, false));
+        assert_eq!((has_hidden(&redacted_map(&set)), has_hidden(&set)), (true, false));
     }
 
     #[test]
-    fn values_of_the_environment_are_found_anywhere() {
+    fn secrets_are_hidden_anywhere_in_a_text() {
         let secrets = ["hf_abcdefgh".to_owned()];
         assert_eq!(hide_these(r#"{"env":"A=hf_abcdefgh"}"#, &secrets), r#"{"env":"A=***"}"#);
     }

@@ -1,39 +1,39 @@
-//! What a program inside a server printed, its two streams apart.
+//! Captured output of a program inside a server: standard output and standard error separately.
 
-/// As much of standard output as is kept: one document, however large.
-const MOST: usize = 16 * 1024 * 1024;
-/// As much of the end of standard error as is kept: why a program failed is said last.
-const END: usize = 64 * 1024;
+/// Limit for standard output; one document, however large.
+const MAX_STDOUT_BYTES: usize = 16 * 1024 * 1024;
+/// Limit for standard error. The end is count, because the cause of a failure is printed last.
+const MAX_STDERR_BYTES: usize = 64 * 1024;
 
-/// What a program inside a server printed, and how it ended.
+/// Output and exit code of a program inside a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// The exit code; 128 + the signal's number after a signal; none where the runtime does not tell.
+    /// Exit code; 128 + signal number after a signal. None if the runtime does not report one.
     pub code: Option<i64>,
-    /// Standard output, its first 16 MiB.
+    /// First 16 MiB of standard output.
     pub stdout: Vec<u8>,
-    /// Standard error, its last 64 KiB.
+    /// Last 64 KiB of standard error.
     pub stderr: Vec<u8>,
-    /// Whether there was more standard output.
+    /// Whether standard output was cut.
     pub truncated: bool,
 }
 
 impl Captured {
-    pub(super) fn out(&mut self, bytes: &[u8]) {
-        let kept = bytes.len().min(MOST - self.stdout.len());
-        self.stdout.extend_from_slice(&bytes[..kept]);
-        self.truncated |= kept < bytes.len();
+    pub(super) fn push_stdout(&mut self, bytes: &[u8]) {
+        let count = bytes.len().min(MAX_STDOUT_BYTES - self.stdout.len());
+        self.stdout.extend_from_slice(&bytes[..count]);
+        self.truncated |= count < bytes.len();
     }
 
-    pub(super) fn err(&mut self, bytes: &[u8]) {
+    pub(super) fn push_stderr(&mut self, bytes: &[u8]) {
         self.stderr.extend_from_slice(bytes);
-        let surplus = self.stderr.len().saturating_sub(END);
-        self.stderr.drain(..surplus);
+        let excess = self.stderr.len().saturating_sub(MAX_STDERR_BYTES);
+        self.stderr.drain(..excess);
     }
 
-    /// The last lines of standard error.
+    /// Last non-empty lines of standard error.
     #[must_use]
-    pub fn last_words(&self, lines: usize) -> String {
+    pub fn stderr_tail(&self, lines: usize) -> String {
         let text = String::from_utf8_lossy(&self.stderr);
         let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         all[all.len().saturating_sub(lines)..].join("\n")
@@ -45,15 +45,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_begin_of_one_stream_and_the_end_of_the_other_are_kept() {
+    fn stdout_keeps_its_start_and_stderr_its_end() {
         let mut captured = Captured::default();
-        captured.out(&vec![b'x'; MOST - 1]);
-        captured.out(b"yz");
-        assert!(captured.truncated && captured.stdout.len() == MOST && captured.stdout.ends_with(b"xy"));
-        captured.err(b"first\n");
-        captured.err(&vec![b'.'; END]);
-        captured.err(b"\n\nwhy\nlast\n");
-        assert_eq!(captured.stderr.len(), END);
-        assert_eq!(captured.last_words(2), "why\nlast");
+        captured.push_stdout(&vec![b'x'; MAX_STDOUT_BYTES - 1]);
+        captured.push_stdout(b"yz");
+        assert!(captured.truncated && captured.stdout.len() == MAX_STDOUT_BYTES && captured.stdout.ends_with(b"xy"));
+        captured.push_stderr(b"first\n");
+        captured.push_stderr(&vec![b'.'; MAX_STDERR_BYTES]);
+        captured.push_stderr(b"\n\nwhy\nlast\n");
+        assert_eq!(captured.stderr.len(), MAX_STDERR_BYTES);
+        assert_eq!(captured.stderr_tail(2), "why\nlast");
     }
 }

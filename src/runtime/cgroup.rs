@@ -1,33 +1,33 @@
-//! The memory control group of a process: where its files are, and how often the kernel killed in it. Versions 1 and 2.
+//! Memory control group (cgroup v1 or v2) of a process: its folder, its processes and its OOM kill counter.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// The folder with the memory files of the control group that `pid` is in; none for the root group, which is the whole machine's.
+/// Folder with the memory files of the cgroup of `pid`. None for the root group, which covers the whole machine.
 pub(super) fn memory_folder(pid: u32) -> Option<PathBuf> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let folder = folder(&text)?;
     folder.is_dir().then_some(folder)
 }
 
-/// Lines are `ID:CONTROLLERS:PATH`; version 2 has one with ID 0 and no controllers. Both may be there (hybrid).
+/// Lines are `ID:CONTROLLERS:PATH`. Version 2 has one line with ID 0 and no controllers. Hybrid hosts have both.
 fn folder(text: &str) -> Option<PathBuf> {
     let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    let old = lines()
+    let v1 = lines()
         .find(|(controllers, _)| controllers.split(',').any(|name| name == "memory"))
         .map(|(_, path)| ("memory", path));
-    let new = lines()
+    let v2 = lines()
         .find(|(controllers, _)| controllers.is_empty())
         .map(|(_, path)| ("", path));
-    let (hierarchy, path) = old.or(new)?;
+    let (hierarchy, path) = v1.or(v2)?;
     let inner = path.trim_start_matches('/');
-    // `..` shows that the group lies outside the part of the tree that is visible here.
+    // `..` means that the group lies outside the visible part of the tree.
     (!inner.is_empty() && !inner.starts_with("..")).then(|| Path::new(MOUNT).join(hierarchy).join(inner))
 }
 
-/// How often the kernel killed in this group so far: `oom_kill N` in `memory.events`, or in version 1's `memory.oom_control`.
+/// OOM kills in this group so far: `oom_kill N` in `memory.events` (v2) or `memory.oom_control` (v1).
 pub(super) fn oom_kills(folder: &Path) -> Option<u64> {
     let text = fs::read_to_string(folder.join("memory.events"))
         .or_else(|_| fs::read_to_string(folder.join("memory.oom_control")))
@@ -36,7 +36,7 @@ pub(super) fn oom_kills(folder: &Path) -> Option<u64> {
         .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
-/// The processes of the group and of the groups inside it.
+/// Processes of the group and its subgroups.
 pub(super) fn processes(folder: &Path) -> Vec<u32> {
     let own = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let mut pids: Vec<u32> = own.lines().filter_map(|line| line.parse().ok()).collect();
@@ -54,8 +54,8 @@ mod tests {
 
     #[test]
     fn the_memory_hierarchy_is_found_in_every_version() {
-        let old = "11:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n0::/\n";
-        assert_eq!(folder(old), Some("/sys/fs/cgroup/memory/docker/abc".into()));
+        let v1 = "11:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n0::/\n";
+        assert_eq!(folder(v1), Some("/sys/fs/cgroup/memory/docker/abc".into()));
         assert_eq!(
             folder("0::/system.slice/docker-abc.scope\n"),
             Some("/sys/fs/cgroup/system.slice/docker-abc.scope".into())

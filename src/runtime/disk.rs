@@ -1,8 +1,8 @@
-//! Room on a disk.
+//! Free disk space.
 
 use std::path::Path;
 
-/// Bytes that may still be written where `path` lies; none where that cannot be seen from here.
+/// Free bytes on the file system of `path`. None if it cannot be determined.
 #[must_use]
 pub fn free(path: &Path) -> Option<u64> {
     let stat = nix::sys::statvfs::statvfs(path).ok()?;

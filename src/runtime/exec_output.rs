@@ -1,36 +1,35 @@
-//! What a command inside a server printed, and how it ended.
+//! Output of a command inside a server.
 
 use serde::Serialize;
 
-/// As much output as is kept: a command that prints for ever must not fill the memory.
-const MOST: usize = 4 * 1024 * 1024;
+/// Limit for the output, so that an endless command cannot fill the memory.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a command inside a server printed, and how it ended.
+/// Output and exit code of a command inside a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExecOutput {
-    /// The exit code; 128 + the signal's number after a signal; none where the runtime does not tell.
+    /// Exit code; 128 + signal number after a signal. None if the runtime does not report one.
     pub code: Option<i64>,
-    /// Standard output and error together, each in its order; Docker may mix the two up. Its first 4 MiB.
+    /// Standard output and error interleaved (Docker may change the order between the two). First 4 MiB.
     pub output: String,
-    /// Whether there was more.
+    /// Whether the output was cut.
     pub truncated: bool,
 }
 
-/// Output while it comes.
 #[derive(Default)]
-pub(super) struct Collected {
+pub(super) struct OutputBuffer {
     bytes: Vec<u8>,
     truncated: bool,
 }
 
-impl Collected {
+impl OutputBuffer {
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        let kept = bytes.len().min(MOST - self.bytes.len());
-        self.bytes.extend_from_slice(&bytes[..kept]);
-        self.truncated |= kept < bytes.len();
+        let count = bytes.len().min(MAX_BYTES - self.bytes.len());
+        self.bytes.extend_from_slice(&bytes[..count]);
+        self.truncated |= count < bytes.len();
     }
 
-    pub(super) fn output(self, code: Option<i64>) -> ExecOutput {
+    pub(super) fn finish(self, code: Option<i64>) -> ExecOutput {
         ExecOutput {
             code,
             output: String::from_utf8_lossy(&self.bytes).into_owned(),
@@ -44,11 +43,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_is_bounded_and_says_so() {
-        let mut collected = Collected::default();
-        collected.push(&vec![b'x'; MOST - 1]);
-        collected.push(b"yz");
-        let output = collected.output(Some(0));
-        assert!(output.truncated && output.output.ends_with("xy") && output.output.len() == MOST);
+    fn output_is_bounded_and_marked_as_truncated() {
+        let mut buffer = OutputBuffer::default();
+        buffer.push(&vec![b'x'; MAX_BYTES - 1]);
+        buffer.push(b"yz");
+        let output = buffer.finish(Some(0));
+        assert!(output.truncated && output.output.ends_with("xy") && output.output.len() == MAX_BYTES);
     }
 }

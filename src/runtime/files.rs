@@ -1,5 +1,6 @@
-//! Small text files that a launch brings along, for engines that take options from a file only: into a folder of a container's own
-//! file system before it starts, or into a temporary folder for a native process. Never a path that the launch chooses.
+//! Small text files of a launch, for engines that read options from a file. They go into a fixed folder in the
+//! container's file system before it starts, or into a temporary folder for a native process; the launch cannot
+//! choose the path.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,52 +12,51 @@ use tempfile::TempDir;
 use super::Launch;
 use crate::fault::{Fault, Kind, Result};
 
-/// What stands for the folder in arguments and environment.
-const PLACE: &str = "{files}";
-/// The folder inside a container, as an archive names it.
-pub(super) const INSIDE: &str = "profiler-files";
-/// All texts together: options, not data.
-const MOST_BYTES: usize = 1 << 20;
+/// Replaced by the folder's path in arguments and environment.
+const PLACEHOLDER: &str = "{files}";
+/// Folder inside a container, relative to `/` as in a tar archive.
+pub(super) const CONTAINER_FOLDER: &str = "profiler-files";
+/// Limit for all texts together: these are options, not data.
+const MAX_TOTAL_BYTES: usize = 1 << 20;
 
-/// The folder inside a container.
-pub(super) fn inside() -> String {
-    format!("/{INSIDE}")
+pub(super) fn container_path() -> String {
+    format!("/{CONTAINER_FOLDER}")
 }
 
-/// The launch with `{files}` replaced by `folder`. Without files nothing is replaced: the braces may mean something to the engine.
-pub(super) fn placed(launch: &Launch, folder: &str) -> Launch {
-    let mut placed = launch.clone();
+/// Replaces `{files}` by `folder`. Without files nothing is replaced, because the braces may be meant for the engine.
+pub(super) fn with_folder(launch: &Launch, folder: &str) -> Launch {
+    let mut launch = launch.clone();
     if launch.files.is_empty() {
-        return placed;
+        return launch;
     }
-    let words = placed.entrypoint.iter_mut().chain(&mut placed.args);
-    for text in words.chain(&mut placed.command).chain(placed.env.values_mut()) {
-        *text = text.replace(PLACE, folder);
+    let words = launch.entrypoint.iter_mut().chain(&mut launch.args);
+    for text in words.chain(&mut launch.command).chain(launch.env.values_mut()) {
+        *text = text.replace(PLACEHOLDER, folder);
     }
-    placed
+    launch
 }
 
-/// Refuses names that could lead out of the folder, and more text than options have.
+/// Refuses names that could leave the folder, and too much text.
 pub(super) fn check(files: &BTreeMap<String, String>) -> Result<()> {
-    let plain = |name: &str| {
+    let is_plain = |name: &str| {
         !name.starts_with('.')
             && (1..=100).contains(&name.len())
             && name
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
     };
-    if let Some(name) = files.keys().find(|name| !plain(name)) {
-        return Err(Fault::usage(format!("`files` names `{name}`, which is no plain file name"))
-            .hint("letters, digits, `.`, `-` and `_`, such as `options.yaml`; arguments find it as `{files}/options.yaml`"));
+    if let Some(name) = files.keys().find(|name| !is_plain(name)) {
+        return Err(Fault::usage(format!("`files` names `{name}`, which is not a plain file name"))
+            .hint("use letters, digits, `.`, `-` and `_`, such as `options.yaml`, and refer to it as `{files}/options.yaml`"));
     }
-    if files.values().map(String::len).sum::<usize>() > MOST_BYTES {
-        return Err(Fault::usage("`files` hold more than 1 MiB of text").hint("mount a folder instead"));
+    if files.values().map(String::len).sum::<usize>() > MAX_TOTAL_BYTES {
+        return Err(Fault::usage("`files` have more than 1 MiB of text").hint("mount a folder instead"));
     }
     Ok(())
 }
 
-/// A folder of this machine with the files, removed when it is dropped; none where there are none.
-pub(super) fn folder(files: &BTreeMap<String, String>) -> Result<Option<TempDir>> {
+/// Temporary folder with the files, removed when dropped. None if there are no files.
+pub(super) fn temp_folder(files: &BTreeMap<String, String>) -> Result<Option<TempDir>> {
     if files.is_empty() {
         return Ok(None);
     }
@@ -66,7 +66,7 @@ pub(super) fn folder(files: &BTreeMap<String, String>) -> Result<Option<TempDir>
         .map_err(|error| {
             Fault::new(
                 Kind::Io,
-                format!("no temporary folder for the engine's options: {error}"),
+                format!("cannot create a temporary folder for the engine's files: {error}"),
             )
         })?;
     for (name, text) in files {
@@ -79,7 +79,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|error| Fault::io(path, &error))
 }
 
-/// The folder `name` with the files as a tar archive that belongs into `/` of a container, readable by whoever the engine runs as.
+/// Tar archive of the folder `name` with the files, to be unpacked in `/` of a container. Readable by any user.
 pub(super) fn archive(name: &str, files: &BTreeMap<String, String>) -> Result<Bytes> {
     let packed = || {
         let mut archive = tar::Builder::new(Vec::new());
@@ -99,7 +99,7 @@ pub(super) fn archive(name: &str, files: &BTreeMap<String, String>) -> Result<By
     let packed: std::io::Result<Vec<u8>> = packed();
     packed
         .map(Bytes::from)
-        .map_err(|error| Fault::internal(format!("the engine's options cannot be packed: {error}")))
+        .map_err(|error| Fault::internal(format!("cannot pack the engine's files: {error}")))
 }
 
 #[cfg(test)]
@@ -130,33 +130,33 @@ mod tests {
                 "{name}"
             );
         }
-        let large = [("a".to_owned(), "x".repeat(MOST_BYTES + 1))].into();
+        let large = [("a".to_owned(), "x".repeat(MAX_TOTAL_BYTES + 1))].into();
         assert!(check(&large).is_err());
     }
 
     #[test]
-    fn the_folder_stands_where_it_is_named() {
+    fn the_placeholder_is_replaced() {
         let launch = Launch {
             args: vec!["--config={files}/a".into()],
             command: vec!["x".into(), "{files}".into()],
             env: [("CONFIG".to_owned(), "{files}/a".to_owned())].into(),
             ..Launch::default()
         };
-        assert_eq!(placed(&launch, "/f"), launch, "there are no files");
+        assert_eq!(with_folder(&launch, "/f"), launch, "there are no files");
         let launch = Launch {
             files: files("a"),
             ..launch
         };
-        let placed = placed(&launch, "/f");
+        let launch = with_folder(&launch, "/f");
         assert_eq!(
-            (&placed.args[0], &placed.command[1], &placed.env["CONFIG"]),
+            (&launch.args[0], &launch.command[1], &launch.env["CONFIG"]),
             (&"--config=/f/a".to_owned(), &"/f".to_owned(), &"/f/a".to_owned())
         );
     }
 
     #[test]
-    fn a_temporary_folder_goes_with_its_owner() {
-        let folder = folder(&files("a.yaml")).unwrap().unwrap();
+    fn a_temporary_folder_is_removed_on_drop() {
+        let folder = temp_folder(&files("a.yaml")).unwrap().unwrap();
         let path = folder.path().to_owned();
         assert_eq!(fs::read_to_string(path.join("a.yaml")).unwrap(), "dtype: auto\n");
         drop(folder);

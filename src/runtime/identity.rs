@@ -1,39 +1,35 @@
-//! Which host process a container or process belongs to, so that what a dead run left can be told from what a live one uses.
+//! Identity of the host process (the profiler process that owns a container or process), to tell leftovers of dead
+//! runs from what a live run uses.
 //!
-//! A process number alone may be reused: it counts only with the start time, on the same boot, machine and pid namespace.
+//! A pid may be reused, so it is compared together with start time, boot, machine and pid namespace.
 
 use std::fs;
 
-/// A process of this machine, for as long as the machine exists.
+/// A process, unique on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    /// Its number.
+pub(super) struct ProcessIdentity {
     pub(super) pid: u32,
-    /// Clock ticks from boot to its start (`/proc/PID/stat`, field 22).
+    /// Clock ticks from boot to process start (`/proc/PID/stat`, field 22).
     pub(super) start_time: u64,
-    /// `/proc/sys/kernel/random/boot_id`.
     pub(super) boot_id: String,
-    /// `/etc/machine-id`; empty where there is none.
+    /// `/etc/machine-id`; empty if there is none.
     pub(super) machine_id: String,
-    /// The pid namespace, as `/proc/self/ns/pid` names it.
+    /// Pid namespace, as in `/proc/self/ns/pid`.
     pub(super) namespace: String,
 }
 
-/// What is known of the owner of something found.
+/// State of the process that owns a container or process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// It lives: hands off.
+pub(super) enum OwnerStatus {
     Alive,
-    /// It is gone.
     Dead,
-    /// It lives, if at all, where its process numbers mean nothing here: hands off.
-    Elsewhere,
+    /// Its pids mean nothing here (another machine or pid namespace), so it must be left alone.
+    Unknown,
 }
 
-impl Identity {
-    /// This process.
+impl ProcessIdentity {
     #[must_use]
-    pub(super) fn own() -> Self {
+    pub(super) fn current() -> Self {
         let pid = std::process::id();
         Self {
             pid,
@@ -46,9 +42,9 @@ impl Identity {
         }
     }
 
-    /// As one word: `PID:START:BOOT:MACHINE:NAMESPACE`.
+    /// Encodes as `PID:START:BOOT:MACHINE:NAMESPACE`.
     #[must_use]
-    pub(super) fn mark(&self) -> String {
+    pub(super) fn encode(&self) -> String {
         let namespace: String = self.namespace.chars().filter(char::is_ascii_digit).collect();
         let Self {
             pid,
@@ -60,10 +56,10 @@ impl Identity {
         format!("{pid}:{start_time}:{boot_id}:{machine_id}:{namespace}")
     }
 
-    /// Reads a [`mark`](Self::mark).
+    /// Parses the result of [`encode`](Self::encode).
     #[must_use]
-    pub(super) fn parse(mark: &str) -> Option<Self> {
-        let mut parts = mark.split(':');
+    pub(super) fn parse(encoded: &str) -> Option<Self> {
+        let mut parts = encoded.split(':');
         let identity = Self {
             pid: parts.next()?.parse().ok()?,
             start_time: parts.next()?.parse().ok()?,
@@ -74,36 +70,36 @@ impl Identity {
         parts.next().is_none().then_some(identity)
     }
 
-    /// Whether this process still lives, seen from `here`.
+    /// Whether this process is alive, as seen from `here`.
     #[must_use]
-    pub(super) fn owner(&self, here: &Self) -> Owner {
-        self.owner_with(here, start_time)
+    pub(super) fn owner_status(&self, here: &Self) -> OwnerStatus {
+        self.owner_status_with(here, start_time)
     }
 
-    fn owner_with(&self, here: &Self, start_time: impl Fn(u32) -> Option<u64>) -> Owner {
+    fn owner_status_with(&self, here: &Self, start_time: impl Fn(u32) -> Option<u64>) -> OwnerStatus {
         if self.machine_id != here.machine_id {
-            // A daemon shared between machines: the other one looks after its own.
-            return Owner::Elsewhere;
+            // A daemon shared between machines: the other machine cleans up its own.
+            return OwnerStatus::Unknown;
         }
         if self.boot_id != here.boot_id {
-            return Owner::Dead;
+            return OwnerStatus::Dead;
         }
         if self.namespace != here.namespace {
-            return Owner::Elsewhere;
+            return OwnerStatus::Unknown;
         }
         if start_time(self.pid) == Some(self.start_time) {
-            Owner::Alive
+            OwnerStatus::Alive
         } else {
-            Owner::Dead
+            OwnerStatus::Dead
         }
     }
 }
 
-/// When a process started, in clock ticks since boot; none when there is no such process, or only its zombie.
+/// Start time in clock ticks since boot. None if there is no such process, or only a zombie.
 #[must_use]
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, `)` included: fields are counted from the last one.
+    // The name in parentheses may contain anything, even `)`, so fields are counted from the last one.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     (!matches!(state, "Z" | "X")).then(|| fields.nth(18)?.parse().ok())?
@@ -117,8 +113,8 @@ fn read(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn somebody() -> Identity {
-        Identity {
+    fn sample_identity() -> ProcessIdentity {
+        ProcessIdentity {
             pid: 7,
             start_time: 100,
             boot_id: "b".into(),
@@ -128,47 +124,53 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_survives_its_writing() {
-        assert_eq!(Identity::parse(&Identity::own().mark()), Some(Identity::own()));
-        assert_eq!(Identity::parse("7:x"), None);
+    fn encoding_round_trips() {
+        assert_eq!(
+            ProcessIdentity::parse(&ProcessIdentity::current().encode()),
+            Some(ProcessIdentity::current())
+        );
+        assert_eq!(ProcessIdentity::parse("7:x"), None);
     }
 
     #[test]
-    fn this_process_lives() {
-        assert_eq!(Identity::own().owner(&Identity::own()), Owner::Alive);
+    fn this_process_is_alive() {
+        assert_eq!(
+            ProcessIdentity::current().owner_status(&ProcessIdentity::current()),
+            OwnerStatus::Alive
+        );
     }
 
     #[test]
     fn only_the_same_start_on_the_same_boot_is_alive() {
-        let here = somebody();
+        let here = sample_identity();
         let alive = |_| Some(100);
-        assert_eq!(somebody().owner_with(&here, alive), Owner::Alive);
+        assert_eq!(sample_identity().owner_status_with(&here, alive), OwnerStatus::Alive);
         assert_eq!(
-            somebody().owner_with(&here, |_| Some(101)),
-            Owner::Dead,
+            sample_identity().owner_status_with(&here, |_| Some(101)),
+            OwnerStatus::Dead,
             "reused number"
         );
-        assert_eq!(somebody().owner_with(&here, |_| None), Owner::Dead);
-        let rebooted = Identity {
+        assert_eq!(sample_identity().owner_status_with(&here, |_| None), OwnerStatus::Dead);
+        let rebooted = ProcessIdentity {
             boot_id: "c".into(),
-            ..somebody()
+            ..sample_identity()
         };
-        assert_eq!(rebooted.owner_with(&here, alive), Owner::Dead);
+        assert_eq!(rebooted.owner_status_with(&here, alive), OwnerStatus::Dead);
     }
 
     #[test]
-    fn what_cannot_be_told_is_left_alone() {
-        let here = somebody();
-        let contained = Identity {
+    fn owners_on_other_machines_or_namespaces_are_unknown() {
+        let here = sample_identity();
+        let contained = ProcessIdentity {
             namespace: "pid:[2]".into(),
-            ..somebody()
+            ..sample_identity()
         };
-        assert_eq!(contained.owner_with(&here, |_| None), Owner::Elsewhere);
-        let foreign = Identity {
+        assert_eq!(contained.owner_status_with(&here, |_| None), OwnerStatus::Unknown);
+        let foreign = ProcessIdentity {
             machine_id: "n".into(),
             boot_id: "c".into(),
-            ..somebody()
+            ..sample_identity()
         };
-        assert_eq!(foreign.owner_with(&here, |_| None), Owner::Elsewhere);
+        assert_eq!(foreign.owner_status_with(&here, |_| None), OwnerStatus::Unknown);
     }
 }

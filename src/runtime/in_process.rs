@@ -1,4 +1,4 @@
-//! The simulated engine, which lives inside this very process.
+//! The simulated engine, running inside this process.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::service::Body;
+use super::service::Backend;
 use super::state::{Exit, State};
-use super::{Launch, LogBook, Service};
+use super::{Launch, ServerLog, Service};
 use crate::fault::{Fault, Result};
 use crate::sim::{self, Sim, SimHandle, Spec};
 
-/// Starts the simulated engine that `launch.sim` describes, on a loopback port chosen by the kernel.
-pub(super) fn start(launch: &Launch, name: &str, logs: LogBook) -> Result<Service> {
+/// Starts the simulated engine described by `launch.sim` on a loopback port chosen by the kernel.
+pub(super) fn start(launch: &Launch, name: &str, logs: ServerLog) -> Result<Service> {
     let spec = launch
         .sim
         .clone()
@@ -31,11 +31,10 @@ pub(super) fn start(launch: &Launch, name: &str, logs: LogBook) -> Result<Servic
         Some(url),
         logs,
         info,
-        Body::InProcess(InProcess(handle)),
+        Backend::InProcess(InProcess(handle)),
     ))
 }
 
-/// The simulated engine under way.
 pub(super) struct InProcess(pub(super) SimHandle);
 
 impl std::fmt::Debug for InProcess {
@@ -53,7 +52,7 @@ impl InProcess {
     }
 
     pub(super) async fn wait(&self) -> Exit {
-        as_exit(self.0.exited().await)
+        as_exit(self.0.wait_exited().await)
     }
 
     pub(super) async fn stop(&self, grace: Duration) {

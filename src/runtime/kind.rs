@@ -2,22 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where an engine lives.
+/// Where an engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuntimeKind {
-    /// In a container that this run starts.
+    /// In a container started by this run.
     Docker,
-    /// In a process that this run starts.
+    /// In a process started by this run.
     Process,
-    /// Somewhere, already running.
+    /// Already running elsewhere.
     Attach,
-    /// In this very process: the simulated engine.
+    /// In this process: the simulated engine.
     Sim,
 }
 
 impl RuntimeKind {
-    /// The name that users and adapters write.
+    /// Name as users and adapters write it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What to start: the description that an adapter, or `docker::start` and `process::start`, give.
+//! Launch description of a server, as given by an adapter, `docker::start` or `process::start`.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Result};
 
-/// A server to start. Fields that ask for what is never given (`privileged`, `network`) exist so that they can be refused by name.
+/// A server to start. Options that are never granted (`privileged`, `network`) exist so that they can be refused by
+/// name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Launch {
-    /// Docker: the image.
+    /// Docker: image reference.
     pub image: Option<String>,
-    /// Docker: replaces the image's entry point where not empty.
+    /// Docker: replaces the image's entry point if not empty.
     pub entrypoint: Vec<String>,
-    /// Docker: the arguments of the entry point.
+    /// Docker: arguments of the entry point.
     pub args: Vec<String>,
-    /// Process: the program and its arguments; `{port}` stands for the port chosen.
+    /// Process: program and arguments; `{port}` is replaced by the chosen port.
     pub command: Vec<String>,
-    /// Environment. Values of secrets are never put here: see `token`.
+    /// Environment variables. Secrets are never put here; see `token`.
     pub env: BTreeMap<String, String>,
-    /// Text files that the engine reads, by plain names; `{files}` in arguments and environment stands for their folder.
+    /// Text files for the engine, by plain file name. `{files}` in arguments and environment is replaced by their
+    /// folder.
     pub files: BTreeMap<String, String>,
-    /// Whether probes may ask its processes from within: see `hook`.
+    /// Whether probes may query its processes from inside; see `hook`.
     pub in_process: bool,
-    /// Docker: the port that the server listens on inside the container.
+    /// Docker: port that the server listens on inside the container.
     pub port: u16,
-    /// Docker: folders of the host.
+    /// Docker: host folders to mount.
     pub mounts: Vec<Mount>,
-    /// Docker: where the image keeps its hub cache (the folder of `models--…` folders); the host's is mounted there read-only.
+    /// Docker: hub cache folder of the image (with the `models--…` folders). The host's cache is mounted there
+    /// read-only.
     pub cache: Option<String>,
     /// Whether the engine needs the Hugging Face token.
     pub token: bool,
@@ -39,52 +42,51 @@ pub struct Launch {
     pub gpus: Vec<String>,
     /// Docker: size of /dev/shm in bytes.
     pub shm_size: Option<u64>,
-    /// Docker: limits of its processes by name, `memlock` and `stack`, in bytes; -1: none.
+    /// Docker: ulimits by name (`memlock`, `stack`) in bytes; -1 means unlimited.
     pub ulimits: BTreeMap<String, i64>,
     /// Docker: memory limit in bytes; the swap limit equals it.
     pub memory_limit: Option<u64>,
-    /// Seconds between the polite and the final signal.
+    /// Seconds between SIGTERM and SIGKILL.
     pub stop_grace: Option<f64>,
-    /// Refused.
+    /// Always refused.
     pub privileged: bool,
     /// Refused unless empty or `bridge`.
     pub network: String,
-    /// Refused unless empty: another pid namespace.
+    /// Refused unless empty: pid namespace.
     pub pid: String,
-    /// Refused unless empty or `private`: another ipc namespace; `shm_size` gives room for shared memory.
+    /// Refused unless empty or `private`: ipc namespace; use `shm_size` for more shared memory.
     pub ipc: String,
-    /// Refused unless empty: devices of the host; GPUs are named by `gpus`.
+    /// Refused unless empty: host devices; GPUs are selected with `gpus`.
     pub devices: Vec<String>,
     /// Refused unless empty: kernel capabilities.
     pub capabilities: Vec<String>,
     /// Refused unless empty: security options.
     pub security: Vec<String>,
-    /// Sim: profile and behaviour of the simulated engine.
+    /// Sim: profile and options of the simulated engine.
     pub sim: Option<serde_json::Value>,
 }
 
 impl Launch {
-    /// `stop_grace` as a time.
     pub(super) fn grace(&self) -> Result<Option<Duration>> {
         let grace = self.stop_grace.map(Duration::try_from_secs_f64).transpose();
-        grace.map_err(|_| Fault::usage("`stop_grace` is no number of seconds"))
+        grace.map_err(|_| Fault::usage("`stop_grace` is not a valid number of seconds"))
     }
 }
 
-/// A folder of the host inside a container.
+/// A host folder mounted into a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mount {
-    /// The folder on the host.
+    /// Path on the host.
     pub host: String,
-    /// Where the container sees it.
+    /// Path inside the container.
     pub container: String,
-    /// Whether the container may write there: needs the user's word.
+    /// Whether the container may write to it; needs permission.
     #[serde(default)]
     pub writable: bool,
 }
 
-/// Indices may be written as numbers.
+/// GPU indices may be written as numbers.
 fn names<'de, D: serde::Deserializer<'de>>(list: D) -> std::result::Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "an index or a UUID")]

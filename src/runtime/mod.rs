@@ -1,13 +1,15 @@
-//! Where an engine lives: `docker`, `process`, `attach`: start, stop, logs, exec, copy, exit state; and what the user allowed.
+//! Runs engines in Docker containers, native processes or in-process (simulated), or attaches to running ones: start,
+//! stop, logs, exec, copy, exit state, and the user's permissions.
 //!
-//! Only this room knows Docker. Everything started is entered in [`Services`] before it runs, and carries the run's id as a label
-//! or an environment mark, so that nothing is left behind: not after a failure, Ctrl-C, a panic, or kill -9.
-//! [`start`] and [`attach`] give a [`Service`], the same whatever the runtime; [`Permits`] is asked before anything starts.
+//! Only this module uses Docker. Everything started is registered in [`Services`] and carries the run's id as a label
+//! or environment variable, so that nothing is left running after a failure, Ctrl-C, a panic or SIGKILL. [`start`]
+//! and [`attach`] return a [`Service`], which is the same for every runtime. [`Permits`] is checked before anything
+//! starts.
 
 mod attach;
 mod captured;
 mod cgroup;
-mod claims;
+mod container_names;
 mod credentials;
 mod disk;
 mod docker;
@@ -19,12 +21,12 @@ mod in_process;
 mod kind;
 mod launch;
 mod lines;
-mod log_book;
 pub mod orphans;
 mod permits;
 mod process;
 mod program;
 pub mod redact;
+mod server_log;
 mod service;
 mod services;
 mod start;
@@ -33,14 +35,14 @@ mod state;
 pub use attach::{Target, attach};
 pub use captured::Captured;
 pub use disk::free as disk_free;
-pub use docker::{Daemon, is_here as image_is_here, look as look_at_docker};
+pub use docker::{DockerInfo, info as docker_info, is_present as image_is_present};
 pub use exec_output::ExecOutput;
-use identity::Identity;
+use identity::ProcessIdentity;
 pub use kind::RuntimeKind;
 pub use launch::{Launch, Mount};
-pub use log_book::{Arrived, LogBook};
 pub use permits::{Grant, Permits};
-pub use program::{Program, holding};
+pub use program::{Program, placeholder_launch};
+pub use server_log::{LogLine, ServerLog};
 pub use service::Service;
 pub use services::Services;
 pub use start::{StartContext, start};

@@ -1,25 +1,26 @@
-//! What runs of this program left when their host was killed: containers by their labels, processes by their environment.
+//! Containers and processes left over by runs whose profiler process was killed, found by label or environment
+//! variable.
 
 use nix::sys::signal::Signal;
 use serde::Serialize;
 
 use super::RuntimeKind;
 use super::docker;
-use super::identity::{Identity, Owner};
-use super::process::{HOST, RUN, SERVICE, tree};
+use super::identity::{OwnerStatus, ProcessIdentity};
+use super::process::{HOST_VARIABLE, RUN_VARIABLE, SERVICE_VARIABLE, tree};
 use crate::fault::{Kind, Result};
 use crate::run::Run;
 
-/// Something with our mark whose host is dead, or out of sight.
+/// A leftover container or process whose owner is dead or cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Orphan {
     /// `container` or `process`.
     pub kind: &'static str,
-    /// The container's name, or the process's number.
+    /// Container name, or pid.
     pub name: String,
-    /// The run that it belongs to.
+    /// Id of the run that started it.
     pub run: String,
-    /// False where it cannot be told from here whether its host lives: it is left alone.
+    /// Whether the owner is certainly dead. If false, it is left alone.
     pub dead: bool,
     #[serde(skip)]
     handle: Handle,
@@ -31,22 +32,22 @@ enum Handle {
     Process(u32, Option<u64>),
 }
 
-/// Native processes whose host is dead or out of sight.
+/// Native processes whose owner is dead or cannot be checked.
 #[must_use]
 pub fn processes() -> Vec<Orphan> {
-    let here = Identity::own();
-    tree::all()
+    let here = ProcessIdentity::current();
+    tree::pids()
         .into_iter()
         .filter(|&pid| pid != here.pid)
         .filter_map(|pid| {
-            // Read before the environment: a number reused in between has another start.
+            // Read before the environment, so that a reused pid is detected by its start time.
             let start = super::identity::start_time(pid);
-            tree::variable(pid, SERVICE)?;
-            let dead = is_dead(&tree::variable(pid, HOST)?, &here)?;
+            tree::env_variable(pid, SERVICE_VARIABLE)?;
+            let dead = owner_is_dead(&tree::env_variable(pid, HOST_VARIABLE)?, &here)?;
             Some(Orphan {
                 kind: "process",
                 name: pid.to_string(),
-                run: tree::variable(pid, RUN)?,
+                run: tree::env_variable(pid, RUN_VARIABLE)?,
                 dead,
                 handle: Handle::Process(pid, start),
             })
@@ -54,20 +55,20 @@ pub fn processes() -> Vec<Orphan> {
         .collect()
 }
 
-/// Containers whose host is dead or out of sight.
+/// Containers whose owner is dead or cannot be checked.
 ///
 /// # Errors
 ///
-/// `missing` when no Docker daemon can be asked.
+/// `missing` if no Docker daemon is reachable.
 pub async fn containers() -> Result<Vec<Orphan>> {
-    let here = Identity::own();
+    let here = ProcessIdentity::current();
     let (_, found) = docker::find_orphans().await?;
     Ok(found
         .into_iter()
         .filter_map(|container| {
             Some(Orphan {
                 kind: "container",
-                dead: is_dead(&container.host, &here)?,
+                dead: owner_is_dead(&container.host, &here)?,
                 name: container.name,
                 run: container.run,
                 handle: Handle::Container(container.id),
@@ -76,7 +77,7 @@ pub async fn containers() -> Result<Vec<Orphan>> {
         .collect())
 }
 
-/// Ends those whose host is dead, and gives their number.
+/// Kills or removes those whose owner is dead; returns their number.
 pub async fn end(orphans: &[Orphan]) -> Result<usize> {
     let mut ended = 0;
     for orphan in orphans.iter().filter(|orphan| orphan.dead) {
@@ -95,7 +96,7 @@ pub async fn end(orphans: &[Orphan]) -> Result<usize> {
     Ok(ended)
 }
 
-/// Ends what dead runs left, before this run starts anything of that kind; a warning tells of it.
+/// Removes leftovers of dead runs before this run starts something of that kind. Emits a warning for each.
 pub(super) async fn sweep(kind: RuntimeKind, run: &Run) -> Result<()> {
     let found = match kind {
         RuntimeKind::Docker => containers().await?,
@@ -106,29 +107,29 @@ pub(super) async fn sweep(kind: RuntimeKind, run: &Run) -> Result<()> {
     end(&dead).await?;
     for orphan in dead {
         run.warn(format!(
-            "ended the {} `{}`, which the dead run `{}` had left",
+            "cleaned up the {} `{}` left by the dead run `{}`",
             orphan.kind, orphan.name, orphan.run
         ))?;
     }
     Ok(())
 }
 
-/// Ends what dead runs left, of every kind: for a run that was taken up again. It may start nothing, so that no start looks for that;
-/// and a container that the daemon was still creating when its host died is there only after the first start has looked.
+/// Removes leftovers of dead runs of every kind, for a resumed run. A resumed run may start nothing, and so never
+/// sweep; and a container that the daemon was still creating when its owner died appears only after the first sweep.
 pub async fn sweep_all(run: &Run) -> Result<()> {
     sweep(RuntimeKind::Process, run).await?;
     match sweep(RuntimeKind::Docker, run).await {
-        // Without a daemon there is no container that could be ended.
+        // No daemon, no containers.
         Err(fault) if fault.kind == Kind::Missing => Ok(()),
         swept => swept,
     }
 }
 
-/// None for what a live run uses. A mark that cannot be read is somebody else's.
-fn is_dead(mark: &str, here: &Identity) -> Option<bool> {
-    match Identity::parse(mark)?.owner(here) {
-        Owner::Alive => None,
-        Owner::Dead => Some(true),
-        Owner::Elsewhere => Some(false),
+/// None if the owner is alive, or if the label cannot be parsed (then it is not ours).
+fn owner_is_dead(encoded: &str, here: &ProcessIdentity) -> Option<bool> {
+    match ProcessIdentity::parse(encoded)?.owner_status(here) {
+        OwnerStatus::Alive => None,
+        OwnerStatus::Dead => Some(true),
+        OwnerStatus::Unknown => Some(false),
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that this run started, and its end: after success, failure, Ctrl-C and panic.
+//! Registry of everything this run started. Stops it all after success, failure, Ctrl-C and panic.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,37 +10,37 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::RuntimeKind;
-use super::claims::Claims;
+use super::container_names::ContainerNames;
 use super::docker;
 use super::orphans;
 use super::process::tree;
-use super::service::{Body, Service};
+use super::service::{Backend, Service};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 
-/// How long a start that is under way may take to come to an end before its container is looked for by label instead.
-const UNDER_WAY: Duration = Duration::from_secs(20);
+/// How long to wait for a start in progress. After that, its container is found by label.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Everything that this run started.
+/// Everything this run started.
 #[derive(Debug, Default)]
 pub struct Services {
     started: Mutex<Vec<Arc<Service>>>,
-    // Starts that must not be cut in half: a container created but not yet known.
+    // Starts that must not be interrupted between creating a container and registering it.
     starting: Mutex<Vec<JoinHandle<()>>>,
-    claims: Claims,
-    hurry: CancellationToken,
+    container_names: ContainerNames,
+    force_kill: CancellationToken,
     count: AtomicUsize,
     swept_docker: OnceCell<()>,
     swept_processes: OnceCell<()>,
 }
 
 impl Services {
-    /// A name for the next one: `engine-1`, `engine-2`, …
+    /// Next free name: `engine-1`, `engine-2`, …
     pub(super) fn next_name(&self, prefix: &str) -> String {
         format!("{prefix}-{}", self.count.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Ends what dead runs left, once for each runtime.
+    /// Removes leftovers of dead runs, once for each runtime.
     pub(super) async fn sweep(&self, kind: RuntimeKind, run: &Run) -> Result<()> {
         let swept = match kind {
             RuntimeKind::Docker => &self.swept_docker,
@@ -50,27 +50,27 @@ impl Services {
         swept.get_or_try_init(|| orphans::sweep(kind, run)).await.copied()
     }
 
-    /// Enters a server; from here on it is ended with the run.
-    pub fn enter(&self, service: Service) -> Arc<Service> {
+    /// Registers a server, so that it is stopped with the run.
+    pub fn register(&self, service: Service) -> Arc<Service> {
         let service = Arc::new(service);
         self.lock().push(Arc::clone(&service));
         service
     }
 
-    /// Everything entered, oldest first.
+    /// All registered servers, oldest first.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Service>> {
         self.lock().clone()
     }
 
-    /// Runs `work` to its end even when whoever waits for it gives up.
-    pub(super) async fn undivided<T: Send + 'static>(
+    /// Runs `work` to its end even if the caller is cancelled.
+    pub(super) async fn run_to_completion<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let task = tokio::spawn(async move {
-            // Nobody waits any more: the result has been entered all the same.
+            // If the caller is gone, the result has been registered all the same.
             let _ = sender.send(work.await);
         });
         {
@@ -80,14 +80,15 @@ impl Services {
         }
         receiver
             .await
-            .map_err(|_| Fault::internal("a start ended without an answer"))?
+            .map_err(|_| Fault::internal("a start task ended without a result"))?
     }
 
-    /// Ends everything, each with at most this grace (its own, where shorter). Every one is tried; the first failure is returned.
-    pub async fn end_all(&self, grace: Duration) -> Result<()> {
+    /// Stops everything, each with at most this grace period (its own, if shorter). Tries all; returns the first
+    /// failure.
+    pub async fn stop_all(&self, grace: Duration) -> Result<()> {
         let starting = std::mem::take(&mut *self.starting.lock().unwrap_or_else(PoisonError::into_inner));
         for task in starting {
-            let _ = tokio::time::timeout(UNDER_WAY, task).await;
+            let _ = tokio::time::timeout(START_TIMEOUT, task).await;
         }
         let services = self.list();
         let stops = services
@@ -107,29 +108,29 @@ impl Services {
         }
     }
 
-    /// Ends everything by force, now: a second Ctrl-C, or the last resort when nobody called [`Services::end_all`].
-    /// Blocks, and needs nothing of the runtime, which may be gone; may be called on any thread.
+    /// Kills everything at once: on a second Ctrl-C, or as a last resort if [`Services::stop_all`] was not called.
+    /// Blocks, works without the async runtime and may be called on any thread.
     pub fn kill_all(&self) {
-        self.hurry.cancel();
+        self.force_kill.cancel();
         for service in &*self.lock() {
-            if let Body::Process(process) = service.body() {
+            if let Backend::Process(process) = service.backend() {
                 tree::signal(&process.pids(), Signal::SIGKILL);
             }
         }
-        let containers = self.claims.all();
+        let containers = self.container_names.all();
         if !containers.is_empty() {
-            // A thread of its own: blocking inside a runtime would panic.
+            // A new thread, because blocking inside an async runtime would panic.
             let removal = std::thread::spawn(move || docker::remove_blocking(&containers));
             let _ = removal.join();
         }
     }
 
-    pub(super) fn claims(&self) -> &Claims {
-        &self.claims
+    pub(super) fn container_names(&self) -> &ContainerNames {
+        &self.container_names
     }
 
-    pub(super) fn hurry(&self) -> CancellationToken {
-        self.hurry.clone()
+    pub(super) fn force_kill(&self) -> CancellationToken {
+        self.force_kill.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Service>>> {
@@ -139,7 +140,7 @@ impl Services {
 
 impl Drop for Services {
     fn drop(&mut self) {
-        if !self.lock().is_empty() || !self.claims.all().is_empty() {
+        if !self.lock().is_empty() || !self.container_names.all().is_empty() {
             self.kill_all();
         }
     }

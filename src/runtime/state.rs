@@ -1,19 +1,19 @@
-//! Whether a server lives, and how it ended.
+//! Running state and exit status of a server.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a server lives.
+/// Whether a server is running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum State {
-    /// It runs, as far as the runtime can tell.
+    /// Running, as far as the runtime can tell.
     Running,
-    /// It ended.
+    /// Exited.
     Exited(Exit),
 }
 
 impl State {
-    /// How it ended, if it did.
+    /// The exit status, if it has exited.
     #[must_use]
     pub fn exit(&self) -> Option<&Exit> {
         match self {
@@ -23,15 +23,15 @@ impl State {
     }
 }
 
-/// How a server ended.
+/// Exit status of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// The exit code; 128 + the signal's number after a signal, as shells and Docker say it.
+    /// Exit code; 128 + signal number after a signal, as shells and Docker report it.
     pub code: Option<i64>,
-    /// The signal that ended it, where the runtime tells.
+    /// The signal, if the runtime reports it.
     pub signal: Option<i32>,
-    /// Whether the kernel says that it killed it for its memory. Exit code 137 alone does not.
+    /// Whether the kernel reported an OOM kill. Exit code 137 alone is not enough.
     pub oom_killed: bool,
-    /// The time of death in UTC, RFC 3339.
+    /// Time of exit in UTC, RFC 3339.
     pub finished_at: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! An engine's Rhai file as a Rust [`Adapter`]: `stdlib/engines/NAME.rhai`, or a file of the user's.
+//! An engine's Rhai file as a Rust [`Adapter`]: `stdlib/engines/NAME.rhai`, or a user's file.
 //!
-//! Every function of the file is called in an interpreter of the adapter's own, with arguments and results as JSON; a result of
-//! the wrong shape is answered with the adapter, the function and the path.
+//! Each adapter has its own interpreter. Arguments and results are converted through JSON. A result of the wrong type
+//! is reported with the adapter, the function and the path.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use rhai::{AST, Dynamic, Engine, FuncArgs, Scope};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::asking::{PATIENCE, Server};
 use super::diagnose::diagnose;
 use super::nearest::nearest;
-use super::options::shaped;
-use super::resolver::{self, below, with_extension};
+use super::options::deserialize_as;
+use super::ready_server::{REQUEST_TIMEOUT, Server};
+use super::resolver::{self, resolve_below, with_extension};
 use super::source::{self, Source};
 use super::{Host, convert, interpreter, shipped};
 use crate::boundary::Point;
@@ -22,7 +22,7 @@ use crate::engine::{Adapter, Facts, FailureRule, Limits, Readiness, RequestForm}
 use crate::fault::{Fault, Kind, Result};
 use crate::runtime::Launch;
 
-/// What an adapter must export: the functions and their parameters.
+/// Functions that an adapter must export, with their parameters.
 pub(super) const EXPORTS: [(&str, &[&str]); 6] = [
     ("launch", &["options"]),
     ("ready", &["engine"]),
@@ -42,26 +42,26 @@ struct RhaiAdapter {
     client: reqwest::Client,
 }
 
-/// The adapter `name`: an engine of the standard library, or a path such as `./mine.rhai` relative to the main script.
+/// Loads the adapter `name`: a shipped engine, or a path relative to the main script, such as `./mine.rhai`.
 ///
-/// A path is what ends in `.rhai` or has a slash.
+/// A name that ends in `.rhai` or contains a slash is a path.
 pub fn adapter(host: &Arc<Host>, name: &str) -> Result<Arc<dyn Adapter>> {
     let root = host.settings.root();
     let by_path = name.contains('/') || name.ends_with(".rhai");
     let source = if by_path {
-        own(&root, name)?
+        load_own(&root, name)?
     } else {
-        of_the_library(name)?
+        load_shipped(name)?
     };
     let module = source::module_name(&root, &source.key);
     host.run.module(&module, &source.text, &source.sha256)?;
     host.sources.insert(source.clone());
     let engine = interpreter(host, &root);
     let ast = resolver::compile(&engine, &source)
-        .map_err(|error| located(name, diagnose(&engine, &host.sources, &source.key, error)))?;
-    if let Some(complaint) = missing_exports(&ast).into_iter().next() {
-        return Err(Fault::usage(format!("adapter `{name}` {complaint}"))
-            .hint("`profiler check` says what an adapter must export; a shipped one is a pattern to copy"));
+        .map_err(|error| with_location(name, diagnose(&engine, &host.sources, &source.key, error)))?;
+    if let Some(problem) = missing_exports(&ast).into_iter().next() {
+        return Err(Fault::usage(format!("adapter `{name}` {problem}"))
+            .hint("`profiler check` lists what an adapter must export; copy a shipped one as a template"));
     }
     let stem = Path::new(name).file_stem().unwrap_or_default();
     Ok(Arc::new(RhaiAdapter {
@@ -69,19 +69,19 @@ pub fn adapter(host: &Arc<Host>, name: &str) -> Result<Arc<dyn Adapter>> {
         shipped: !by_path,
         host: Arc::clone(host),
         key: source.key.to_string(),
-        client: crate::http::build(crate::http::direct().timeout(PATIENCE))?,
+        client: crate::http::build(crate::http::direct().timeout(REQUEST_TIMEOUT))?,
         engine,
         ast,
     }))
 }
 
-fn own(root: &Path, name: &str) -> Result<Source> {
-    let found = below(root, &root.join(with_extension(Path::new(name))), name)
+fn load_own(root: &Path, name: &str) -> Result<Source> {
+    let found = resolve_below(root, &root.join(with_extension(Path::new(name))), name)
         .map_err(|fault| fault.while_doing(format!("adapter `{name}`")))?;
     Ok(Source::new(found.key(), &found.read()?))
 }
 
-fn of_the_library(name: &str) -> Result<Source> {
+fn load_shipped(name: &str) -> Result<Source> {
     let file = format!("engines/{name}");
     if let Some(text) = shipped::module(&file) {
         return Ok(Source::new(&format!("std/{file}.rhai"), &text));
@@ -93,16 +93,16 @@ fn of_the_library(name: &str) -> Result<Source> {
         None => {
             let names: Vec<_> = known().map(|name| format!("`{name}`")).collect();
             fault.hint(format!(
-                "there are {}; your own is named by its path, such as `./mine.rhai`",
+                "available: {}; give your own by its path, such as `./mine.rhai`",
                 names.join(", ")
             ))
         }
     })
 }
 
-/// What an adapter lacks, each as the end of a sentence about it.
+/// What an adapter lacks, phrased to follow its name.
 pub(super) fn missing_exports(ast: &AST) -> Vec<String> {
-    let mut complaints = Vec::new();
+    let mut problems = Vec::new();
     for (name, params) in EXPORTS {
         let wanted = format!("{name}({})", params.join(", "));
         let arities: Vec<_> = ast
@@ -111,18 +111,18 @@ pub(super) fn missing_exports(ast: &AST) -> Vec<String> {
             .map(|function| function.params.len())
             .collect();
         match arities.as_slice() {
-            [] => complaints.push(format!("does not export `{wanted}`")),
+            [] => problems.push(format!("does not export `{wanted}`")),
             some if !some.contains(&params.len()) => {
-                complaints.push(format!("exports `{name}` with {} parameters, not `{wanted}`", some[0]));
+                problems.push(format!("exports `{name}` with {} parameters, not `{wanted}`", some[0]));
             }
             _ => {}
         }
     }
-    complaints
+    problems
 }
 
-/// An error inside an adapter, in one line.
-fn located(name: &str, diagnostic: super::Diagnostic) -> Fault {
+/// Turns an error inside an adapter into a one-line fault with its location.
+fn with_location(name: &str, diagnostic: super::Diagnostic) -> Fault {
     let at = diagnostic
         .location()
         .map(|place| format!(" ({place})"))
@@ -140,15 +140,15 @@ impl RhaiAdapter {
             .call_fn(&mut Scope::new(), &self.ast, function, args)
             .map_err(|error| {
                 let diagnostic = diagnose(&self.engine, &self.host.sources, &self.key, error);
-                located(&self.name, diagnostic)
+                with_location(&self.name, diagnostic)
             })
     }
 
-    /// Calls a function whose result has the shape `T`.
-    fn answer<T: DeserializeOwned>(&self, function: &str, args: impl FuncArgs) -> Result<T> {
+    /// Calls a function and converts its result to `T`.
+    fn call_as<T: DeserializeOwned>(&self, function: &str, args: impl FuncArgs) -> Result<T> {
         let value = self.call(function, args)?;
         convert::from_script(&value)
-            .and_then(|value| shaped("key", value))
+            .and_then(|value| deserialize_as("key", value))
             .map_err(|fault| fault.while_doing(format!("adapter `{}`: result of `{function}`", self.name)))
     }
 }
@@ -163,18 +163,18 @@ impl Adapter for RhaiAdapter {
     }
 
     fn launch(&self, options: &Value) -> Result<Launch> {
-        self.answer("launch", (convert::to_script(options)?,))
+        self.call_as("launch", (convert::to_script(options)?,))
     }
 
     fn ready(&self, base_url: &str, options: &Value) -> Result<Readiness> {
         let server = Server::new(base_url, self.client.clone(), convert::to_script(options)?);
-        let said = self.call("ready", (server,))?;
-        match (said.as_bool(), said.is_string()) {
+        let result = self.call("ready", (server,))?;
+        match (result.as_bool(), result.is_string()) {
             (Ok(true), _) => Ok(Readiness::Ready),
             (Ok(false), _) => Ok(Readiness::NotYet),
-            (Err(_), true) => Ok(Readiness::Failed(said.to_string())),
+            (Err(_), true) => Ok(Readiness::Failed(result.to_string())),
             (Err(kind), false) => Err(Fault::usage(format!(
-                "adapter `{}`: `ready` must give a bool, or why the engine will not become ready as a string, but gives a {}",
+                "adapter `{}`: `ready` must return true, false, or a string saying why the engine cannot become ready; it returned a {}",
                 self.name,
                 super::signature::type_name(kind)
             ))),
@@ -182,29 +182,29 @@ impl Adapter for RhaiAdapter {
     }
 
     fn request(&self, point: &Point, limits: Option<&Limits>) -> Result<RequestForm> {
-        let mut asked = serde_json::to_value(point).map_err(|error| Fault::internal(error.to_string()))?;
-        asked["limits"] = json!(limits);
-        self.answer("request", (convert::to_script(&asked)?,))
+        let mut argument = serde_json::to_value(point).map_err(|error| Fault::internal(error.to_string()))?;
+        argument["limits"] = json!(limits);
+        self.call_as("request", (convert::to_script(&argument)?,))
     }
 
     fn facts(&self) -> Result<Facts> {
-        self.answer("facts", ())
+        self.call_as("facts", ())
     }
 
     fn failures(&self) -> Result<Vec<FailureRule>> {
-        self.answer("failures", ())
+        self.call_as("failures", ())
     }
 
     fn flags(&self, limits: &Limits) -> Result<Vec<String>> {
-        self.answer("flags", (convert::to_script(limits)?,))
+        self.call_as("flags", (convert::to_script(limits)?,))
     }
 
     fn settings(&self, options: &Value) -> Result<Vec<String>> {
-        let told = |function: rhai::ScriptFnMetadata| {
+        let is_settings = |function: rhai::ScriptFnMetadata| {
             function.name == "settings" && function.params.len() == 1 && !function.access.is_private()
         };
-        if self.ast.iter_functions().any(told) {
-            self.answer("settings", (convert::to_script(options)?,))
+        if self.ast.iter_functions().any(is_settings) {
+            self.call_as("settings", (convert::to_script(options)?,))
         } else {
             Ok(Vec::new())
         }

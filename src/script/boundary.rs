@@ -1,4 +1,4 @@
-//! The handle by which scripts share a boundary, and what the run keeps of it.
+//! The handle by which scripts share a boundary. Records its points in the run.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use rhai::{Dynamic, Map};
 use serde_json::{Value, json};
 
 use super::limits::MAP;
-use super::spent::Spent;
+use super::point_cost::PointCost;
 use super::{Host, from_script, options};
 use crate::boundary::{Answer, Boundary, Moves, Options, Point};
 use crate::fault::{Fault, Kind, Result};
@@ -19,15 +19,15 @@ pub struct BoundaryHandle(Arc<Shared>);
 
 struct Shared {
     index: usize,
-    /// What an earlier life of the run recorded, as it cost.
-    resumed: Vec<Spent>,
+    /// Cost of the points recorded by earlier executions.
+    resumed: Vec<PointCost>,
     map: Mutex<Boundary>,
-    /// Points that an earlier life of this run recorded, and how often: recorded again, they are the same.
-    kept: Mutex<BTreeMap<String, usize>>,
+    /// Points recorded by earlier executions and not again by this one, with their count.
+    replayed: Mutex<BTreeMap<String, usize>>,
 }
 
 impl BoundaryHandle {
-    /// Makes the script's next boundary: told to the run, and holding what it held before a resume.
+    /// Creates the script's next boundary and restores its points from earlier executions.
     pub(super) fn new(host: &Host, axes: Map, given: Map) -> Result<Self> {
         let described = from_script(&Dynamic::from(given.clone()))?;
         let axes = from_script(&Dynamic::from(axes))?;
@@ -38,12 +38,12 @@ impl BoundaryHandle {
             state.boundaries += 1;
             state.boundaries - 1
         };
-        let mut kept = BTreeMap::new();
+        let mut replayed = BTreeMap::new();
         let mut resumed = Vec::new();
         for (point, answer) in host.run.points(index) {
             map.record(&point, &Answer::parse(&answer)?)?;
-            resumed.push(Spent::of(&point, &answer));
-            *kept.entry(key(&point, &answer)).or_default() += 1;
+            resumed.push(PointCost::from_answer(&point, &answer));
+            *replayed.entry(key(&point, &answer)).or_default() += 1;
         }
         host.run.note(Event::Boundary {
             index,
@@ -53,17 +53,17 @@ impl BoundaryHandle {
             index,
             resumed,
             map: Mutex::new(map),
-            kept: Mutex::new(kept),
+            replayed: Mutex::new(replayed),
         })))
     }
 
-    /// The boundary itself, for as long as the guard lives.
+    /// Locks the boundary.
     pub fn lock(&self) -> MutexGuard<'_, Boundary> {
         self.0.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses a list of more points than a script's value may hold, before the memory for it is taken.
-    pub(super) fn listable(&self) -> Result<()> {
+    /// Fails if a list of all points would exceed the limits of a script's value.
+    pub(super) fn check_listable(&self) -> Result<()> {
         /// Entries of a row: point, verdict, cause, moves, evidence.
         const ROW: usize = 5;
         let boundary = self.lock();
@@ -71,41 +71,41 @@ impl BoundaryHandle {
         if points <= most {
             return Ok(());
         }
-        let message = format!("{points} points are too many for one list, which ends at {most}");
+        let message = format!("{points} points are too many for a list, which can hold {most}");
         Err(Fault::new(Kind::Limit, message)
-            .hint("`frontier()` and `failing()` give those that matter; the journal keeps them all"))
+            .hint("`frontier()` and `failing()` return the important ones; the journal has all"))
     }
 
-    /// Which boundary of the script it is, from 0.
+    /// Index of the boundary in the script, from 0.
     pub(super) fn index(&self) -> usize {
         self.0.index
     }
 
-    /// The points that an earlier life of the run recorded, and what they cost.
-    pub(super) fn resumed(&self) -> &[Spent] {
+    /// Points recorded by earlier executions, with their cost.
+    pub(super) fn resumed(&self) -> &[PointCost] {
         &self.0.resumed
     }
 
-    /// From here on a probe of `point` is a new one, and so is its record, whatever an earlier life of the run has of it.
-    pub(super) fn again(&self, host: &Host, point: &Point) {
-        host.run.again(point);
-        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_point = format!("{point} ");
-        kept.retain(|key, _| !key.starts_with(&of_point));
+    /// Forgets what earlier executions recorded for `point`: it is probed and recorded anew.
+    pub(super) fn forget(&self, host: &Host, point: &Point) {
+        host.run.forget_recorded(point);
+        let mut replayed = self.0.replayed.lock().unwrap_or_else(PoisonError::into_inner);
+        let prefix = format!("{point} ");
+        replayed.retain(|key, _| !key.starts_with(&prefix));
     }
 
-    /// Records an answer and notes it, unless an earlier life of the run did.
+    /// Records an answer, and notes it in the run unless an earlier execution did.
     pub(super) fn record(&self, host: &Host, point: Point, given: Value) -> Result<Moves> {
         let answer = Answer::parse(&given)?;
-        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if !kept.is_empty()
-            && let Some(times) = kept.get_mut(&key(&point, &given)).filter(|times| **times > 0)
+        let mut replayed = self.0.replayed.lock().unwrap_or_else(PoisonError::into_inner);
+        if !replayed.is_empty()
+            && let Some(times) = replayed.get_mut(&key(&point, &given)).filter(|times| **times > 0)
         {
             *times -= 1;
             let overload = self.lock().options().overload;
             return Ok(answer.verdict.moves(answer.cause.as_deref(), overload));
         }
-        drop(kept);
+        drop(replayed);
         let moves = self.lock().record(&point, &answer)?;
         host.run.note(Event::Point {
             boundary: self.0.index,

@@ -1,7 +1,7 @@
-//! Rhai's own functions that make much out of little in one operation, bounded before they do it.
+//! Bounded versions of Rhai functions that create large results from small inputs in one operation.
 //!
-//! The meter looks between operations, and the interpreter checks sizes after a function returned; both are too late for
-//! `text.replace("a", other)` on two strings of 64 MiB. These overloads are found before the standard ones.
+//! The meter only checks between operations, and the interpreter checks sizes after a function has returned. Both are
+//! too late for `text.replace("a", other)` on two strings of 64 MiB. These overloads take precedence over Rhai's own.
 
 #![allow(
     unreachable_pub,
@@ -15,14 +15,14 @@ use super::Caught;
 use super::limits::STRING;
 use crate::fault::{Fault, Kind};
 
-/// Pieces of one `split`: each is a string of its own, some 64 bytes.
+/// Most pieces of one `split`. Each is a string of about 64 bytes.
 const PIECES: usize = 1_000_000;
-/// Bytes of JSON text: parsed, `[{},{}]` grows sixtyfold.
+/// Most bytes of JSON text: parsed, `[{},{}]` grows sixtyfold.
 const JSON: usize = 2 << 20;
-/// Bytes that one `pad` may add.
+/// Most bytes that one `pad` may add.
 const PADDING: usize = 64 << 20;
 
-/// Puts the bounded functions before the standard ones.
+/// Registers the functions so that they take precedence.
 pub(super) fn register(engine: &mut rhai::Engine) {
     engine.register_global_module(exported_module!(bounded).into());
 }
@@ -31,7 +31,7 @@ fn too_much(what: &str) -> Box<EvalAltResult> {
     Fault::new(Kind::Limit, what).hint("work on smaller pieces").into()
 }
 
-/// The pieces as an array, unless they are too many.
+/// Collects the pieces, up to the limit.
 fn pieces<'a>(pieces: impl Iterator<Item = &'a str>) -> Caught<Array> {
     let mut array = Array::new();
     for piece in pieces {
@@ -43,7 +43,7 @@ fn pieces<'a>(pieces: impl Iterator<Item = &'a str>) -> Caught<Array> {
     Ok(array)
 }
 
-/// How many pieces a script asked for; at least one.
+/// The number of pieces requested by a script, at least one.
 fn segments(asked: i64) -> usize {
     usize::try_from(asked).unwrap_or(0).max(1)
 }
@@ -60,12 +60,12 @@ fn replaced(text: &mut ImmutableString, find: &str, substitute: &str) -> Caught<
     Ok(())
 }
 
-/// Bytes that a copy of this value takes, roughly.
+/// Approximate bytes of a copy of this value.
 fn weight(value: &Dynamic) -> usize {
     let inside = if let Ok(array) = value.as_array_ref() {
         48 + array.iter().map(weight).sum::<usize>()
     } else if let Ok(map) = value.as_map_ref() {
-        // A node of the tree has room for eleven entries.
+        // A B-tree node has room for eleven entries.
         512 + map.values().map(|value| 48 + weight(value)).sum::<usize>()
     } else {
         0
@@ -73,7 +73,6 @@ fn weight(value: &Dynamic) -> usize {
     16 + inside
 }
 
-/// Functions of the standard library, bounded.
 #[export_module]
 mod bounded {
     /// Replaces every occurrence of a string by another string.

@@ -1,4 +1,4 @@
-//! Between Rhai values and ours: script values as JSON, our values as maps, faults as something that scripts can catch.
+//! Converts between Rhai and Rust values: script values to JSON, Rust values to maps, faults to catchable errors.
 
 use rhai::{Dynamic, EvalAltResult, Position};
 use serde::Serialize;
@@ -7,11 +7,11 @@ use serde_json::{Map, Number, Value};
 use super::signature::type_name;
 use crate::fault::{Fault, Kind, Result};
 
-/// The result of a primitive.
+/// Result of an API function.
 pub type Caught<T> = std::result::Result<T, Box<EvalAltResult>>;
 
 impl From<Fault> for Box<EvalAltResult> {
-    /// An interruption, or the end of what `--dry-run` can show, ends the script and cannot be caught; anything else can.
+    /// An interruption, or the end of a dry run, ends the script and cannot be caught. Any other fault can.
     fn from(fault: Fault) -> Self {
         match fault.kind {
             Kind::DryRun | Kind::Interrupted => {
@@ -22,22 +22,22 @@ impl From<Fault> for Box<EvalAltResult> {
     }
 }
 
-/// Bytes that one value may take as JSON in memory; 20,000 points with their evidence take half of it.
-const LARGEST: usize = 192 << 20;
-/// How deep a value may nest: what reads it again allows as much.
-const DEEPEST: usize = 100;
+/// Approximate memory limit of one value as JSON. 20,000 points with their evidence take half of it.
+const MAX_BYTES: usize = 192 << 20;
+/// Deepest nesting of a value; readers have the same limit.
+const MAX_DEPTH: usize = 100;
 
-/// A script's value as JSON. What has no JSON form is refused with its path: functions, handles, numbers that are not finite.
+/// Converts a script's value to JSON. Functions, handles and non-finite numbers are refused, with their path.
 pub fn from_script(value: &Dynamic) -> Result<Value> {
     Writer::default().value(value)
 }
 
-/// A value of ours as a script sees it: structs as maps, `None` as `()`.
+/// Converts a Rust value for a script: structs to maps, `None` to `()`.
 pub fn to_script(value: &impl Serialize) -> Result<Dynamic> {
     rhai::serde::to_dynamic(value).map_err(|error| Fault::internal(error.to_string()))
 }
 
-/// The type of a value as scripts call it.
+/// The script name of a value's type.
 #[must_use]
 pub fn type_of(value: &Dynamic) -> String {
     type_name(value.type_name())
@@ -45,14 +45,14 @@ pub fn type_of(value: &Dynamic) -> String {
 
 #[derive(Default)]
 struct Writer {
-    /// Keys and indices on the way to the value at hand.
+    /// Keys and indices that lead to the current value.
     path: Vec<String>,
     bytes: usize,
 }
 
 impl Writer {
     fn value(&mut self, value: &Dynamic) -> Result<Value> {
-        self.take(32)?;
+        self.charge(32)?;
         if let Ok(map) = value.as_map_ref() {
             return self.map(&map);
         }
@@ -60,7 +60,7 @@ impl Writer {
             return self.array(&array);
         }
         if let Ok(text) = value.as_immutable_string_ref() {
-            self.take(text.len())?;
+            self.charge(text.len())?;
             return Ok(Value::String(text.to_string()));
         }
         if let Ok(whole) = value.as_int() {
@@ -85,8 +85,8 @@ impl Writer {
     }
 
     fn map(&mut self, map: &rhai::Map) -> Result<Value> {
-        // A node of the tree has room for eleven entries, however few there are.
-        self.take(700 * map.len().div_ceil(6))?;
+        // A B-tree node has room for eleven entries, however few it holds.
+        self.charge(700 * map.len().div_ceil(6))?;
         let mut object = Map::new();
         for (key, value) in map {
             let value = self.inside(key.to_string(), value)?;
@@ -104,8 +104,8 @@ impl Writer {
     }
 
     fn inside(&mut self, step: String, value: &Dynamic) -> Result<Value> {
-        if self.path.len() == DEEPEST {
-            return Err(Fault::usage(format!("the value nests deeper than {DEEPEST} levels")));
+        if self.path.len() == MAX_DEPTH {
+            return Err(Fault::usage(format!("the value nests deeper than {MAX_DEPTH} levels")));
         }
         self.path.push(step);
         let value = self.value(value)?;
@@ -113,9 +113,9 @@ impl Writer {
         Ok(value)
     }
 
-    fn take(&mut self, bytes: usize) -> Result<()> {
+    fn charge(&mut self, bytes: usize) -> Result<()> {
         self.bytes += bytes;
-        if self.bytes > LARGEST {
+        if self.bytes > MAX_BYTES {
             return Err(Fault::new(
                 Kind::Limit,
                 "the value is too large to be recorded: it takes more than 192 MiB",
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_values_survive() {
+    fn plain_values_are_converted() {
         let json = json!({ "a": [1, 2.5, "x", true, null], "b": {} });
         assert_eq!(
             from_script(&value("#{ a: [1, 2.5, \"x\", true, ()], b: #{} }")).unwrap(),
@@ -156,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn captured_variables_are_plain_values() {
+    fn captured_variables_are_converted() {
         assert_eq!(from_script(&value("let x = [1]; let f = || x; x")).unwrap(), json!([1]));
     }
 
     #[test]
-    fn what_json_cannot_hold_is_refused_with_its_path() {
+    fn values_without_json_form_are_refused_with_their_path() {
         let text = |script| from_script(&value(script)).unwrap_err().message;
         assert_eq!(
             text("#{ a: [0, || 1] }"),

@@ -1,4 +1,4 @@
-//! The only place that configures the interpreter: limits, hooks, modules.
+//! Configures the Rhai interpreter: limits, hooks, modules.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use super::resolver::Resolver;
 use super::{Host, api, bounds, host};
 use crate::run::Event;
 
-/// An interpreter that carries `host`; imports of its scripts are relative to their own file and stay below `root`.
+/// An interpreter with the whole API. Imports are relative to the importing file and must stay below `root`.
 #[must_use]
 pub fn interpreter(host: &Arc<Host>, root: &Path) -> Engine {
     let mut engine = bare(host, root);
-    // Names are looked up before the script runs; `describe` has no primitives to look up.
+    // Variables are checked before the script runs. `describe` cannot do so, as it lacks the API.
     engine.set_strict_variables(true);
     api::register(&mut engine);
     engine
 }
 
-/// An interpreter with every limit and hook, and without any primitive.
+/// An interpreter with all limits and hooks but without the API.
 pub(super) fn bare(host: &Arc<Host>, root: &Path) -> Engine {
     let mut engine = Engine::new();
-    // Every limit is written down, as the defaults of debug and release builds differ.
+    // All limits are set explicitly, because the defaults of debug and release builds differ.
     engine
         .set_max_call_levels(CALL_LEVELS)
         .set_max_expr_depths(128, 64)
@@ -33,10 +33,10 @@ pub(super) fn bare(host: &Arc<Host>, root: &Path) -> Engine {
         .set_max_modules(64)
         .set_max_variables(10_000)
         .set_max_functions(1_000)
-        // Counted by the meter instead: between two primitives, not in all.
+        // The meter counts operations instead: between two API calls, not in total.
         .set_max_operations(0)
         .set_fail_on_invalid_map_property(true)
-        // `Full` would run primitives at compile time, and `Simple` has a panic in 1.27.
+        // `Full` would call API functions at compile time; `Simple` panics in Rhai 1.27.
         .set_optimization_level(OptimizationLevel::None)
         .disable_symbol("eval")
         .set_module_resolver(Resolver::new(
@@ -58,10 +58,10 @@ pub(super) fn bare(host: &Arc<Host>, root: &Path) -> Engine {
     engine
 }
 
-/// Longer lines are cut: a line is for people.
+/// Longer lines are truncated, in bytes.
 const LINE: usize = 64 << 10;
 
-/// A printed line is an event like any other. The hook has no answer to give, so that a fault ends the script at its next operation.
+/// Notes a printed line as an event. The hook cannot fail, so a fault ends the script at its next operation.
 fn print(host: &Host, mut text: String) {
     if text.len() > LINE {
         let whole = text.len();

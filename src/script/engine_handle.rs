@@ -1,4 +1,4 @@
-//! The handle by which scripts hold an engine, and how the program around it is handed to the engine room.
+//! The handle by which scripts hold an engine.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -11,12 +11,12 @@ use crate::engine::{Context, Engine, LaunchOptions};
 use crate::fault::{Fault, Result};
 use crate::telemetry;
 
-/// An engine shared by every copy of its handle.
+/// An engine shared by all copies of its handle.
 #[derive(Clone)]
 pub struct EngineHandle(pub Arc<Engine>);
 
 impl EngineHandle {
-    /// Describes the engine `name`; options that are `()` or `""` were not given.
+    /// Describes the engine `name`. Options that are `()` or `""` count as not given.
     pub(super) fn describe(host: &Arc<Host>, name: &str, given: Map) -> Result<Self> {
         let options: LaunchOptions = options(given.into_iter().filter(|(_, value)| is_given(value)).collect())?;
         let adapter = adapter(host, name)?;
@@ -26,7 +26,7 @@ impl EngineHandle {
     }
 }
 
-/// A script's point.
+/// Converts a script's point.
 pub(super) fn point(map: Map) -> Result<Point> {
     serde_json::from_value(from_script(&Dynamic::from(map))?).map_err(|_| {
         Fault::usage("a point is a map of numbers").hint("such as `#{ input: 512, output: 128, concurrency: 1 }`")
@@ -45,7 +45,7 @@ fn context(host: &Arc<Host>) -> Context {
         run: Arc::clone(&host.run),
         permits: host.permits.clone(),
         services: Arc::clone(&host.services),
-        shelf: Arc::clone(&host.prompts),
+        prompt_cache: Arc::clone(&host.prompts),
         axes: Arc::new(move || {
             let host = axes.upgrade()?;
             let state = host.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Copies of shipped scripts, modules and probes for editing: with their origin, and on request with the strategy they import.
+//! Copies shipped scripts, modules and probes for editing, with their origin and optionally the strategy they import.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,11 +12,11 @@ use super::shipped;
 use super::source::Source;
 use crate::fault::{Fault, Result};
 
-/// The modules that hold strategies; with each the folder of its parts.
+/// Modules that contain search strategies; each has a folder of submodules.
 const STRATEGIES: [&str; 3] = ["search", "neighbours", "model_guided"];
 
-/// Copies the shipped script `name` (or the module `std/…`) to `target`, with the strategy beside it when asked. Gives the
-/// files written, the copy first. Nothing is overwritten: when any of them exists, none is written.
+/// Copies a shipped script, module (`std/…`) or probe to `target`, with its strategy if `strategy` is set. Returns the
+/// written files, `target` first. If any file exists, nothing is written.
 pub fn fork(name: &str, target: &Path, strategy: bool) -> Result<Vec<PathBuf>> {
     let folder = target.parent().unwrap_or(Path::new(""));
     if let Some(text) = name.strip_prefix("std/probes/").and_then(shipped::probe) {
@@ -47,7 +47,7 @@ fn without_strategy(name: &str) -> Fault {
     Fault::usage(format!("`{name}` imports no strategy")).hint("leave out --strategy")
 }
 
-/// A probe with its origin above its docstring, and what it imports beside it, unless an earlier copy brought that.
+/// A probe with a comment about its origin, and the files it imports, unless identical copies exist.
 fn probe(name: &str, target: &Path, text: &str) -> Vec<(PathBuf, String)> {
     let folder = target.parent().unwrap_or(Path::new(""));
     let mut files = vec![(
@@ -58,7 +58,7 @@ fn probe(name: &str, target: &Path, text: &str) -> Vec<(PathBuf, String)> {
         ),
     )];
     files.extend(
-        shipped::beside_probes()
+        shipped::shared_probe_files()
             .into_iter()
             .map(|(file, text)| (folder.join(file), text))
             .filter(|(path, text)| fs::read_to_string(path).ok().as_ref() != Some(text)),
@@ -66,7 +66,6 @@ fn probe(name: &str, target: &Path, text: &str) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// Writes all files or none.
 fn write_all(files: Vec<(PathBuf, String)>) -> Result<Vec<PathBuf>> {
     for (path, _) in &files {
         if path.symlink_metadata().is_ok() {
@@ -85,7 +84,7 @@ fn write_all(files: Vec<(PathBuf, String)>) -> Result<Vec<PathBuf>> {
     Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
-/// Where a shipped text comes from, and the text.
+/// The origin and text of a shipped file.
 fn original(name: &str) -> Result<(String, String)> {
     let (origin, text) = match name.strip_prefix("std/") {
         Some(module) => (format!("stdlib/{module}.rhai"), shipped::module(module)),
@@ -101,7 +100,7 @@ fn original(name: &str) -> Result<(String, String)> {
         .collect();
     let scripts: Vec<&str> = shipped::scripts().collect();
     let known = scripts.into_iter().chain(modules.iter().map(String::as_str));
-    let fault = Fault::usage(format!("nothing of the name `{name}` ships with the program"));
+    let fault = Fault::usage(format!("no shipped script, module or probe is named `{name}`"));
     let ending = format!("/{name}");
     let module = modules
         .iter()
@@ -109,12 +108,12 @@ fn original(name: &str) -> Result<(String, String)> {
         .map(String::as_str);
     Err(match module.or_else(|| nearest(name, known)) {
         Some(near) => fault.hint(format!("a similar name exists: `{near}`")),
-        None => fault.hint("`profiler list` shows what does"),
+        None => fault.hint("`profiler list` shows their names"),
     })
 }
 
-/// The text with its origin below its description; `from` is the module that it is, when imports of the strategy are to lead
-/// to the copies.
+/// The text with its origin added below its description. If `from` is given, the name of this module, imports of the
+/// strategy are rewritten to point to the copies.
 fn copy(origin: &str, text: &str, from: Option<&str>) -> String {
     let line = format!("//! {}\n", origin_line(origin, text));
     let description: usize = text
@@ -132,13 +131,13 @@ fn copy(origin: &str, text: &str, from: Option<&str>) -> String {
     format!("{head}{line}{body}")
 }
 
-/// Which version, file and text a copy was made from.
+/// Version, file and hash that a copy was made from.
 fn origin_line(origin: &str, text: &str) -> String {
     let hash = Source::new(origin, text).sha256;
     format!("origin: profiler {} {origin} sha256:{hash}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The strategy's modules that a text leads to, by name below `std/`.
+/// The strategy modules that a text imports, directly or indirectly, by name below `std/`.
 fn strategies(text: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut texts = vec![text.to_owned()];
@@ -155,13 +154,13 @@ fn strategies(text: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Imports of the strategy; the first group is the module below `std/`.
+/// Matches imports of a strategy; the first group is the module below `std/`.
 fn imports() -> Regex {
     let names = STRATEGIES.join("|");
     Regex::new(&format!("import \"std/((?:{names})(?:/[a-z0-9_/]+)?)\"")).expect("a valid pattern")
 }
 
-/// How the module `from` (empty: the script beside them) imports the module `to`, once both are files.
+/// The relative import path from module `from` (empty: the script next to them) to module `to`.
 fn relative(from: &str, to: &str) -> String {
     let up = from.matches('/').count();
     format!("{}{to}", if up == 0 { "./".to_owned() } else { "../".repeat(up) })

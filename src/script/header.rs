@@ -1,10 +1,10 @@
-//! The `//!` lines at the top of a script: what it says of itself, and which version of this program it needs.
+//! The `//!` lines at the top of a script: its description and the program version it requires.
 
 use rhai::Position;
 
 use crate::fault::{Fault, Kind};
 
-/// The lines of a script's own description, without the marks.
+/// The lines of a script's description, without `//!`.
 pub(crate) fn description(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .map(str::trim_start)
@@ -13,7 +13,8 @@ pub(crate) fn description(text: &str) -> impl Iterator<Item = &str> {
         .map(|line| line.strip_prefix(' ').unwrap_or(line))
 }
 
-/// Refuses a script whose `//! requires: profiler >= X` this program does not meet; the position is the line's.
+/// Fails if the script has a line `//! requires: profiler >= X` that this version does not satisfy. Also returns the
+/// line's position.
 pub(super) fn check_requirement(text: &str) -> Result<(), (Fault, Position)> {
     for (index, line) in text.lines().enumerate() {
         let line = line.trim_start();
@@ -32,7 +33,7 @@ pub(super) fn check_requirement(text: &str) -> Result<(), (Fault, Position)> {
     Ok(())
 }
 
-/// Whether `mine` meets `profiler >= X`.
+/// Whether version `mine` satisfies `profiler >= X`.
 fn check(wanted: &str, mine: &str) -> Result<(), Fault> {
     let unclear = || {
         Fault::new(Kind::Compile, format!("`requires: {wanted}` is not understood"))
@@ -47,16 +48,16 @@ fn check(wanted: &str, mine: &str) -> Result<(), Fault> {
         return Err(Fault::new(
             Kind::Compile,
             format!(
-                "this script requires profiler {} or newer, and this is {mine}",
+                "this script requires profiler {} or newer; this is {mine}",
                 least.trim()
             ),
         )
-        .hint("install a newer profiler, or take an older version of the script"));
+        .hint("install a newer profiler, or use an older version of the script"));
     }
     Ok(())
 }
 
-/// `1.2` as `[1, 2, 0]`.
+/// Parses `1.2` as `[1, 2, 0]`.
 fn version(text: &str) -> Option<[u64; 3]> {
     let mut version = [0; 3];
     let parts: Vec<&str> = text.split('.').collect();

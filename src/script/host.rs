@@ -1,4 +1,4 @@
-//! What primitives reach through the interpreter's tag.
+//! The program as seen by the script API: what API functions reach through the interpreter's tag.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,66 +10,66 @@ use serde_json::{Map, Value};
 use super::meter::{MAX_MEMORY, MAX_OPERATIONS, Meter};
 use super::source::{self, Sources};
 use crate::engine::Engine;
-use crate::prompt::Shelf;
+use crate::prompt::PromptCache;
 use crate::report::Page;
 use crate::run::Run;
 use crate::runtime::{Permits, Services};
 use crate::task::Tasks;
 
-/// What the command line decided before the script began.
+/// Settings from the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The main script; imports and adapters given by path are relative to its folder.
+    /// The main script. Imports and adapters given by path are relative to its folder.
     pub script: PathBuf,
-    /// `--params` and `--set`, merged: what `params()` lays over its defaults.
+    /// `--params` and `--set`, merged: `params()` merges them into its defaults.
     pub set: Map<String, Value>,
-    /// `--seed`, or one drawn and recorded.
+    /// `--seed`, or a random seed that was recorded.
     pub seed: u64,
     /// `--dry-run`: nothing is started.
     pub dry_run: bool,
-    /// `--shared-gpu`: other tenants are tolerated.
+    /// `--shared-gpu`: other processes on the GPU are tolerated.
     pub shared_gpu: bool,
-    /// What reports of this run are drawn on.
+    /// Layout of terminal reports.
     pub page: Page,
-    /// `--max-operations`: operations between two primitives; otherwise 100 million.
+    /// `--max-operations`: operations between two API calls; default 100 million.
     pub max_operations: Option<u64>,
-    /// Resident bytes of the program at which a script is stopped; otherwise 400 MiB. Who runs several scripts in one process, as
-    /// our tests do, allows more: the memory is the whole program's.
+    /// Resident bytes of the whole program at which a script is stopped; default 400 MiB. Tests that run several
+    /// scripts in one process set more.
     pub max_memory: Option<u64>,
 }
 
 impl Settings {
-    /// The folder that imports and adapters given by path stay below.
+    /// The folder that contains imports and adapters given by path.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         source::folder(&self.script)
     }
 }
 
-/// The program as primitives see it.
+/// Everything that API functions can reach.
 pub struct Host {
-    /// Waiting for asynchronous work.
+    /// Runs asynchronous work.
     pub tasks: Tasks,
-    /// The run: journal, replay, warnings.
+    /// Journal, replay, warnings.
     pub run: Arc<Run>,
-    /// What the user allowed.
+    /// Permissions given by the user.
     pub permits: Permits,
-    /// Everything that this run started: ended at the end, whatever happens.
+    /// Everything that this run started; stopped at its end.
     pub services: Arc<Services>,
-    /// Tokenizers and prompts, shared by all that ask.
-    pub prompts: Arc<Shelf>,
-    /// What the command line decided.
+    /// Tokenizers and prompts, shared by all users of the host.
+    pub prompts: Arc<PromptCache>,
+    /// Settings from the command line.
     pub settings: Settings,
-    /// The texts of the main script and of every module imported so far.
+    /// Texts of the main script and of all modules imported so far.
     pub sources: Arc<Sources>,
-    /// What the script used since the last primitive.
+    /// Limits on what the script uses between two API calls.
     pub meter: Meter,
-    /// What the program learns while the script runs.
+    /// State that changes while the script runs.
     pub state: Mutex<State>,
 }
 
 impl Host {
-    /// A program that knows nothing yet.
+    /// Creates a host with empty state.
     #[must_use]
     pub fn new(tasks: Tasks, run: Arc<Run>, permits: Permits, services: Arc<Services>, settings: Settings) -> Self {
         Self {
@@ -88,41 +88,41 @@ impl Host {
         }
     }
 
-    /// What the program has learnt so far.
+    /// Locks the state.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the program learns while the script runs.
+/// State that changes while the script runs.
 #[derive(Default)]
 pub struct State {
-    /// How many boundaries the script has made.
+    /// Number of boundaries that the script created.
     pub boundaries: usize,
-    /// Axes of the newest boundary: the box that engine start limits should cover.
+    /// Axes of the latest boundary: engine start limits should cover its range.
     pub axes: Option<Value>,
-    /// The newest engine, while the script holds it: a report tells its flags. (It holds the host itself.)
+    /// The latest engine, while the script holds it. Reports show its flags. Weak, because it holds the host.
     pub engine: Weak<Engine>,
-    /// When the run began.
-    pub begun: Begun,
-    /// The parameters that the script runs with, once it has called `params`.
+    /// When the run started.
+    pub started: StartTime,
+    /// The effective parameters, once the script has called `params`.
     pub params: Option<Map<String, Value>>,
 }
 
-/// The moment when it was made.
+/// The time of its creation.
 #[derive(Debug)]
-pub struct Begun(pub Instant);
+pub struct StartTime(pub Instant);
 
-impl Default for Begun {
+impl Default for StartTime {
     fn default() -> Self {
         Self(Instant::now())
     }
 }
 
-/// The host behind a call. Every interpreter of ours carries one.
+/// The host behind an API call. Every interpreter carries one.
 ///
-/// Every primitive begins with it, so that it is also where the script's count of operations starts anew, and where the place of
-/// the call is noted: the interpreter gives the errors of `module::function` none.
+/// Every API function calls this first. So it also resets the operation count, and notes the call's position: Rhai
+/// gives errors of `module::function` none.
 #[must_use]
 pub fn host(context: &NativeCallContext) -> Arc<Host> {
     let host = context

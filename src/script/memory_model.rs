@@ -1,20 +1,20 @@
-//! The handle by which scripts hold a fitted memory model, and how they hand over samples.
+//! The handle by which scripts hold a fitted memory model, and the arguments to fit one.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::boundary::Point;
-use crate::boundary::model::{Known, MemoryModel, Sample};
+use crate::boundary::model::{MemoryModel, Prior, Sample};
 
-/// A fitted model, shared by every copy of its handle.
+/// A fitted model, shared by all copies of its handle.
 #[derive(Clone)]
 pub(super) struct ModelHandle(pub(super) Arc<MemoryModel>);
 
-/// A sample as scripts give it.
+/// A sample given by a script.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Given {
+pub(super) struct SampleOptions {
     point: Point,
     /// Bytes.
     peak: f64,
@@ -22,8 +22,8 @@ pub(super) struct Given {
     at_most: bool,
 }
 
-impl From<Given> for Sample {
-    fn from(given: Given) -> Self {
+impl From<SampleOptions> for Sample {
+    fn from(given: SampleOptions) -> Self {
         Self {
             point: given.point,
             peak: given.peak,
@@ -32,7 +32,7 @@ impl From<Given> for Sample {
     }
 }
 
-/// Options of `memory_model`: the architecture. `()` is unknown.
+/// Options of `memory_model`: the architecture. `()` means unknown.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Architecture {
@@ -41,7 +41,7 @@ pub(super) struct Architecture {
     block: Option<f64>,
 }
 
-impl From<Architecture> for Known {
+impl From<Architecture> for Prior {
     fn from(given: Architecture) -> Self {
         let none = Self::default();
         Self {

@@ -1,9 +1,9 @@
-//! What a script may use between two primitives: operations, and the memory of the whole program.
+//! Limits what a script uses between two API calls: operations, and memory of the whole program.
 //!
-//! The interpreter calls [`Meter::step`] at every operation. It never sees inside a native function, so the most that one
-//! operation can do matters too: it can at most copy what the script holds, or drop it, which takes up to 1.3 times as much
-//! stack (measured on closures that hold closures); hence memory ends well below half of what the host may use. Native
-//! functions that make much out of little are bounded in `bounds`.
+//! The interpreter calls [`Meter::step`] at every operation, but not inside native functions. One operation can at most
+//! copy what the script holds, or drop it, which takes up to 1.3 times as much stack (measured with nested closures).
+//! Therefore the memory limit is well below half of what the host may use. Native functions that create large results
+//! are bounded in `bounds`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -14,78 +14,78 @@ use std::time::Instant;
 use crate::fault::{Fault, Kind};
 use crate::task::Tasks;
 
-/// Operations between two primitives, unless `--max-operations` says otherwise.
+/// Default limit of operations between two API calls.
 pub(super) const MAX_OPERATIONS: u64 = 100_000_000;
 
-/// Resident bytes of the program at which a script is stopped, so that the host stays under 1 GiB: 400 MiB, and 520 MiB of stack.
+/// Default resident bytes of the program at which a script is stopped: with 520 MiB of stack, it stays below 1 GiB.
 pub(super) const MAX_MEMORY: u64 = 400 << 20;
 
-/// How often, at most, memory and the wish to stop are looked at. The kernel cannot hand out more than some 16 MiB in
-/// that time, so that memory cannot run away between two looks, save by the one operation that takes longer.
+/// Shortest interval between two checks of memory and interruption. The kernel hands out at most about 16 MiB in that
+/// time, except during a single long operation.
 const INTERVAL_NS: u64 = 1_000_000;
 
-/// Counts what a script uses.
+/// Counts operations and limits memory.
 #[derive(Debug)]
 pub struct Meter {
     limit: u64,
     memory: u64,
-    spent: AtomicU64,
+    operations: AtomicU64,
     started: Instant,
-    looked: AtomicU64,
+    last_check: AtomicU64,
     failed: AtomicBool,
     fault: Mutex<Option<Fault>>,
 }
 
 impl Meter {
-    /// A meter that allows `limit` operations between two primitives, and `memory` resident bytes of the program.
+    /// Allows `limit` operations between two API calls, and `memory` resident bytes of the program.
     #[must_use]
     pub fn new(limit: u64, memory: u64) -> Self {
         Self {
             limit,
             memory,
-            spent: AtomicU64::new(0),
+            operations: AtomicU64::new(0),
             started: Instant::now(),
-            looked: AtomicU64::new(0),
+            last_check: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             fault: Mutex::default(),
         }
     }
 
-    /// A primitive was called: the script has not lost itself.
+    /// Restarts the count, because an API function was called.
     pub fn reset(&self) {
-        self.spent.store(0, Ordering::Relaxed);
+        self.operations.store(0, Ordering::Relaxed);
     }
 
-    /// Ends the script at its next operation, for what cannot answer with a fault itself.
+    /// Ends the script at its next operation, for callers that cannot return a fault.
     pub(super) fn fail(&self, fault: Fault) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// One more operation; a fault when the script must end here.
+    /// Counts one operation. Returns a fault if the script must end.
     pub(crate) fn step(&self, tasks: &Tasks) -> Option<Fault> {
-        // One thread counts, so that a load and a store are enough, and cheaper than an atomic sum.
-        let spent = self.spent.load(Ordering::Relaxed) + 1;
-        self.spent.store(spent, Ordering::Relaxed);
+        // Only one thread counts, so load and store suffice and are cheaper than an atomic addition.
+        let operations = self.operations.load(Ordering::Relaxed) + 1;
+        self.operations.store(operations, Ordering::Relaxed);
         if self.failed.load(Ordering::Relaxed) {
             self.failed.store(false, Ordering::Relaxed);
             return self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
-        if spent > self.limit {
+        if operations > self.limit {
             self.reset();
             return Some(
                 Fault::new(
                     Kind::Limit,
                     format!("the script ran {} operations without calling a primitive", self.limit),
                 )
-                .hint("it may loop for ever; if it does not, raise the limit with --max-operations"),
+                .hint("it may be an endless loop; if not, raise the limit with --max-operations"),
             );
         }
         let now = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        if now.saturating_sub(self.looked.load(Ordering::Relaxed)) < INTERVAL_NS {
+        if now.saturating_sub(self.last_check.load(Ordering::Relaxed)) < INTERVAL_NS {
             return None;
         }
-        self.looked.store(now, Ordering::Relaxed);
+        self.last_check.store(now, Ordering::Relaxed);
         if tasks.interrupted() {
             return Some(Fault::interrupted());
         }
@@ -99,14 +99,14 @@ impl Meter {
                 ),
             )
             .hint(format!(
-                "a script may use what fits beside the program in {} MiB: keep less, or record results as they come",
+                "the limit for program and script together is {} MiB: keep less data, or record results as they come",
                 self.memory >> 20
             ))
         })
     }
 }
 
-/// Resident bytes of this process, where the system tells.
+/// Resident bytes of this process, if known.
 fn resident() -> Option<u64> {
     static STATM: OnceLock<Option<File>> = OnceLock::new();
     let file = STATM.get_or_init(|| File::open("/proc/self/statm").ok()).as_ref()?;

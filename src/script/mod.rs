@@ -1,22 +1,23 @@
-//! The Rhai host: everything that knows Rhai is below this folder.
+//! Runs Rhai scripts. Only this module uses the `rhai` crate.
 //!
-//! `engine` configures the interpreter, `meter` and `bounds` limit what a script uses, `resolver` finds modules, `source` keeps their
-//! texts, `shipped` are those in the binary, `thread` runs a script on a thread of its own, `diagnose` shows errors in the right
-//! file, `convert` checks options, `params` reads parameters, `check` looks at a script without running it, `adapter` makes an
-//! engine's Rhai file a Rust trait, `reference` writes the documentation; `api/` has one thin file per script module. Primitives
-//! reach the program through the [`Host`] that the interpreter carries as its tag.
+//! `engine` configures the interpreter, `meter` and `bounds` limit what a script uses, `resolver` finds modules,
+//! `source` keeps their texts, `shipped` holds those in the binary, `thread` runs a script on its own thread,
+//! `diagnose` explains errors, `convert` and `options` translate values, `params` reads parameters, `check` examines a
+//! script without running it, `adapter` turns an engine's Rhai file into a Rust trait, `reference` writes the
+//! documentation. `api/` has one file per script module; its functions reach the program through the [`Host`], which
+//! the interpreter carries as its tag.
 
 mod adapter;
 pub mod api;
-mod asking;
 mod boundary;
+mod boundary_report;
 mod bounds;
 mod check;
 mod convert;
 mod diagnose;
 mod engine;
 mod engine_handle;
-mod estimating;
+mod estimate;
 mod files;
 mod fork;
 mod header;
@@ -27,17 +28,17 @@ mod meter;
 mod nearest;
 mod options;
 pub mod params;
+mod point_cost;
 mod probe;
+mod ready_server;
 pub mod reference;
 pub mod repl;
-mod reporting;
 mod resolver;
 mod results;
 mod service;
 pub mod shipped;
 mod signature;
 mod source;
-mod spent;
 mod sweep;
 mod thread;
 mod truth;
@@ -54,7 +55,7 @@ pub(crate) use header::description;
 pub use host::{Host, Settings, State, host};
 pub use meter::Meter;
 pub use options::options;
+pub use point_cost::PointCost;
 pub use source::{Main, Source, Sources, module_hash};
-pub use spent::Spent;
 pub(crate) use thread::STACK;
 pub use thread::{compile, guarded, on_thread, run};

@@ -1,8 +1,8 @@
-//! Did you mean: the nearest known name.
+//! Finds the closest known name, for "did you mean" hints.
 
-/// The known name that `name` most likely stands for, if one is near enough to be worth saying.
+/// The known name closest to `name`, if it is close enough to be a likely typo.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // In a name of one or two letters, every other one is a slip away.
+    // Any two names of one or two letters are a typo apart.
     let allowed = match name.chars().count() {
         0..=2 => 0,
         length => (length / 3).max(1),
@@ -27,7 +27,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn a_slip_is_recognised_and_a_stranger_is_not() {
+    fn typos_are_recognised_and_other_names_are_not() {
         let known = ["max_probes", "max_starts", "seed"];
         assert_eq!(nearest("max_prbes", known), Some("max_probes"));
         assert_eq!(nearest("sede", known), Some("seed"));

@@ -1,4 +1,4 @@
-//! Options: an object map checked against a struct, and what is wrong with it in the script's words.
+//! Converts a script's map of options to a struct, and explains what is wrong with it.
 
 use rhai::{Dynamic, Map};
 use serde::de::DeserializeOwned;
@@ -8,23 +8,23 @@ use super::convert::from_script;
 use super::nearest::nearest;
 use crate::fault::{Fault, Result};
 
-/// Options as a struct with `deny_unknown_fields`. A fault names the option's path, what it must be, and, for an unknown
-/// option, the nearest known one.
+/// Converts options to a struct with `deny_unknown_fields`. A fault names the option's path and the expected type, and
+/// for an unknown option the closest known one.
 pub fn options<T: DeserializeOwned>(map: Map) -> Result<T> {
-    shaped("option", from_script(&Dynamic::from(map))?)
+    deserialize_as("option", from_script(&Dynamic::from(map))?)
 }
 
-/// A value as a struct; `what` is what a part of it is called: `option`, `key`.
-pub(super) fn shaped<T: DeserializeOwned>(what: &str, value: Value) -> Result<T> {
+/// Converts a value to a struct. Faults call its parts `what`: `option` or `key`.
+pub(super) fn deserialize_as<T: DeserializeOwned>(what: &str, value: Value) -> Result<T> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         explain(what, &path, &error.inner().to_string())
     })
 }
 
-/// A serde message about the value at `path` as a script's author would say it.
+/// Rewrites a serde message about the value at `path` for script authors.
 fn explain(what: &str, path: &str, message: &str) -> Fault {
-    let names = quoted(message);
+    let names = in_backticks(message);
     let here = if path == "." {
         String::new()
     } else {
@@ -34,7 +34,7 @@ fn explain(what: &str, path: &str, message: &str) -> Fault {
         let (name, known) = names
             .split_first()
             .map_or(("", &[][..]), |(name, known)| (*name, known));
-        // Some paths already end in the unknown name.
+        // Some paths already include the unknown name.
         let full = match (here.is_empty(), path == name || path.ends_with(&format!(".{name}"))) {
             (true, _) => name.to_owned(),
             (false, true) => path.to_owned(),
@@ -44,7 +44,7 @@ fn explain(what: &str, path: &str, message: &str) -> Fault {
         return match nearest(name, known.iter().copied()) {
             Some(near) => fault.hint(format!("a similar {what} exists: `{near}`")),
             None if known.is_empty() => fault.hint(format!("there is no {what} here")),
-            None => fault.hint(format!("the {what}s are {}", all(known))),
+            None => fault.hint(format!("the {what}s are {}", quoted_list(known))),
         };
     }
     if message.starts_with("unknown variant") {
@@ -53,8 +53,8 @@ fn explain(what: &str, path: &str, message: &str) -> Fault {
             .map_or(("", &[][..]), |(name, known)| (*name, known));
         let fault = Fault::usage(format!("{what} {here} cannot be `{name}`"));
         return match nearest(name, known.iter().copied()) {
-            Some(near) => fault.hint(format!("a similar word exists: `{near}`")),
-            None => fault.hint(format!("it is one of {}", all(known))),
+            Some(near) => fault.hint(format!("a similar value exists: `{near}`")),
+            None => fault.hint(format!("valid values: {}", quoted_list(known))),
         };
     }
     if message.starts_with("missing field") {
@@ -78,7 +78,7 @@ fn explain(what: &str, path: &str, message: &str) -> Fault {
     Fault::usage(format!("{place} must be {wanted}, but {verb} {found}"))
 }
 
-/// `invalid type: string "x", expected u64` as what was found and what is wanted, in script words.
+/// Splits `invalid type: string "x", expected u64` into found and expected, in script terms.
 fn mismatch(message: &str) -> Option<(String, String)> {
     let rest = message
         .strip_prefix("invalid type: ")
@@ -116,12 +116,12 @@ fn mismatch(message: &str) -> Option<(String, String)> {
     Some((found, wanted))
 }
 
-/// What stands between backticks.
-fn quoted(message: &str) -> Vec<&str> {
+/// The texts between backticks.
+fn in_backticks(message: &str) -> Vec<&str> {
     message.split('`').skip(1).step_by(2).collect()
 }
 
-fn all(names: &[&str]) -> String {
+fn quoted_list(names: &[&str]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")
 }
@@ -131,7 +131,7 @@ mod tests {
     use serde::Deserialize;
     use serde_json::{Value, json};
 
-    use super::shaped;
+    use super::deserialize_as;
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -164,63 +164,63 @@ mod tests {
     }
 
     #[track_caller]
-    fn said(value: Value) -> (String, String) {
-        let fault = shaped::<Outer>("option", value).unwrap_err();
+    fn error(value: Value) -> (String, String) {
+        let fault = deserialize_as::<Outer>("option", value).unwrap_err();
         (fault.message, fault.hint.unwrap_or_default())
     }
 
     #[test]
     fn an_int_is_accepted_where_a_float_is_wanted() {
-        assert!(shaped::<Outer>("option", json!({ "ratio": 1 })).is_ok());
+        assert!(deserialize_as::<Outer>("option", json!({ "ratio": 1 })).is_ok());
     }
 
     #[test]
-    fn an_unknown_option_has_a_path_and_a_neighbour() {
-        let (message, hint) = said(json!({ "ratio": 1, "search": { "max_prbes": 1 } }));
+    fn an_unknown_option_is_reported_with_path_and_suggestion() {
+        let (message, hint) = error(json!({ "ratio": 1, "search": { "max_prbes": 1 } }));
         assert_eq!(message, "unknown option `search.max_prbes`");
         assert_eq!(hint, "a similar option exists: `max_probes`");
-        let (message, hint) = said(json!({ "ratio": 1, "colour": 1 }));
+        let (message, hint) = error(json!({ "ratio": 1, "colour": 1 }));
         assert_eq!(message, "unknown option `colour`");
         assert_eq!(hint, "the options are `ratio`, `mode`, `search`, `gpus`, `span`");
     }
 
     #[test]
-    fn a_wrong_type_is_told_in_script_words() {
+    fn a_wrong_type_is_reported_in_script_terms() {
         assert_eq!(
-            said(json!({ "ratio": "x" })).0,
+            error(json!({ "ratio": "x" })).0,
             "option `ratio` must be a float, but is the string \"x\""
         );
         assert_eq!(
-            said(json!({ "ratio": 1, "gpus": [0, 1.5] })).0,
+            error(json!({ "ratio": 1, "gpus": [0, 1.5] })).0,
             "option `gpus[1]` must be an int, but is the float `1.5`"
         );
         assert_eq!(
-            said(json!({ "ratio": 1, "gpus": [-1] })).0,
+            error(json!({ "ratio": 1, "gpus": [-1] })).0,
             "option `gpus[0]` must be an int from 0, but is the int `-1`"
         );
         assert_eq!(
-            said(json!({ "ratio": 1, "gpus": {} })).0,
+            error(json!({ "ratio": 1, "gpus": {} })).0,
             "option `gpus` must be an array, but is a map"
         );
         assert_eq!(
-            said(json!({ "ratio": 1, "search": 3 })).0,
+            error(json!({ "ratio": 1, "search": 3 })).0,
             "option `search` must be a map, but is the int `3`"
         );
         assert_eq!(
-            said(json!({ "ratio": null })).0,
+            error(json!({ "ratio": null })).0,
             "option `ratio` must be a float, but is `()`"
         );
         assert_eq!(
-            said(json!({ "ratio": 1, "span": [1] })).0,
+            error(json!({ "ratio": 1, "span": [1] })).0,
             "option `span` must be an array of 2, but is an array of 1"
         );
     }
 
     #[test]
-    fn a_missing_option_and_a_wrong_word() {
-        assert_eq!(said(json!({})).0, "option `ratio` is missing");
-        let (message, hint) = said(json!({ "ratio": 1, "mode": "lgo" }));
+    fn a_missing_option_and_a_wrong_value() {
+        assert_eq!(error(json!({})).0, "option `ratio` is missing");
+        let (message, hint) = error(json!({ "ratio": 1, "mode": "lgo" }));
         assert_eq!(message, "option `mode` cannot be `lgo`");
-        assert_eq!(hint, "a similar word exists: `log`");
+        assert_eq!(hint, "a similar value exists: `log`");
     }
 }

@@ -1,4 +1,4 @@
-//! In-process probes by name: those that ship, and a script's own; and running one without an engine.
+//! Finds in-process probes by name (shipped or a script's own), and runs one without an engine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,12 +8,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::nearest::nearest;
-use super::resolver::below;
+use super::resolver::resolve_below;
 use super::source::{self, Source};
 use super::{Host, shipped};
 use crate::engine::{Arguments, ProbeProgram, ProgramOptions};
 use crate::fault::{Fault, Result};
-use crate::runtime::{self, Launch, Mount, RuntimeKind, StartContext, holding, redact};
+use crate::runtime::{self, Launch, Mount, RuntimeKind, StartContext, placeholder_launch, redact};
 
 /// Options of `probe::run`.
 #[derive(Debug, Deserialize)]
@@ -23,7 +23,7 @@ pub(super) struct Options {
     env: BTreeMap<String, String>,
     python: Option<String>,
     timeout: f64,
-    /// Docker: the image; without it, a native process.
+    /// The Docker image; without it, a native process is started.
     image: Option<String>,
     mounts: Vec<Mount>,
     gpus: Value,
@@ -48,16 +48,17 @@ impl Default for Options {
     }
 }
 
-/// The probe `name`: a shipped one, or a path such as `./mine.py` relative to the main script. What runs is kept in the run's folder.
+/// Loads the probe `name`: a shipped one, or a path relative to the main script, such as `./mine.py`. Stores it in the
+/// run's folder.
 pub(super) fn program(host: &Host, name: &str) -> Result<ProbeProgram> {
     let own = name.contains('/') || name.ends_with(".py");
     let (key, file, source) = if own {
-        of_the_script(host, name)?
+        own_probe(host, name)?
     } else {
-        of_the_library(name)?
+        shipped_probe(name)?
     };
     host.run.module(&key, &source.text, &source.sha256)?;
-    let mut files: BTreeMap<String, String> = shipped::beside_probes().into_iter().collect();
+    let mut files: BTreeMap<String, String> = shipped::shared_probe_files().into_iter().collect();
     files.insert(file.clone(), source.text.to_string());
     Ok(ProbeProgram {
         name: name.to_owned(),
@@ -68,9 +69,10 @@ pub(super) fn program(host: &Host, name: &str) -> Result<ProbeProgram> {
     })
 }
 
-fn of_the_script(host: &Host, name: &str) -> Result<(String, String, Source)> {
+fn own_probe(host: &Host, name: &str) -> Result<(String, String, Source)> {
     let root = host.settings.root();
-    let found = below(&root, &root.join(name), name).map_err(|fault| fault.while_doing(format!("probe `{name}`")))?;
+    let found =
+        resolve_below(&root, &root.join(name), name).map_err(|fault| fault.while_doing(format!("probe `{name}`")))?;
     let source = Source::new(found.key(), &found.read()?);
     let stem = Path::new(name)
         .file_name()
@@ -85,7 +87,7 @@ fn of_the_script(host: &Host, name: &str) -> Result<(String, String, Source)> {
     Ok((source::module_name(&root, &source.key), file, source))
 }
 
-fn of_the_library(name: &str) -> Result<(String, String, Source)> {
+fn shipped_probe(name: &str) -> Result<(String, String, Source)> {
     let Some(text) = shipped::probe(name) else {
         let fault = Fault::usage(format!("there is no probe `{name}`"));
         return Err(match nearest(name, shipped::probes()) {
@@ -93,7 +95,7 @@ fn of_the_library(name: &str) -> Result<(String, String, Source)> {
             None => {
                 let names: Vec<_> = shipped::probes().map(|name| format!("`{name}`")).collect();
                 fault.hint(format!(
-                    "there are {}; your own is named by its path, such as `./mine.py`",
+                    "available: {}; give your own by its path, such as `./mine.py`",
                     names.join(", ")
                 ))
             }
@@ -103,8 +105,8 @@ fn of_the_library(name: &str) -> Result<(String, String, Source)> {
     Ok((key.clone(), format!("{name}.py"), Source::new(&key, &text)))
 }
 
-/// Runs a probe in a process or container of its own.
-pub(super) fn run_alone(host: &Host, name: &str, given: Options) -> Result<Value> {
+/// Runs a probe in its own process or container.
+pub(super) fn run_standalone(host: &Host, name: &str, given: Options) -> Result<Value> {
     let probe = program(host, name)?;
     let options = ProgramOptions {
         args: given.args,
@@ -132,10 +134,10 @@ pub(super) fn run_alone(host: &Host, name: &str, given: Options) -> Result<Value
     {
         return Err(
             Fault::usage("`mounts`, `memory_limit` and `shm_size` belong to a container")
-                .hint("name an `image`; a native process sees what you see"),
+                .hint("give an `image`; a native process already sees all your files"),
         );
     }
-    let launch = holding(launch, options.python.as_deref());
+    let launch = placeholder_launch(launch, options.python.as_deref());
     host.permits.check_launch(kind, &launch, false)?;
     if host.settings.dry_run {
         return Err(Fault::dry_run(format!("the probe `{name}` would be run")));
@@ -147,7 +149,7 @@ pub(super) fn run_alone(host: &Host, name: &str, given: Options) -> Result<Value
         "mounts": launch.mounts,
         "env": env.collect::<BTreeMap<_, _>>(),
     });
-    let question = probe.question(place, &options);
+    let question = probe.journal_key(place, &options);
     let context = StartContext {
         run: Arc::clone(&host.run),
         permits: host.permits.clone(),
@@ -155,7 +157,7 @@ pub(super) fn run_alone(host: &Host, name: &str, given: Options) -> Result<Value
         shipped_image: false,
         prefix: "probe".to_owned(),
     };
-    probe.once(&host.run, question, || {
+    probe.run_or_replay(&host.run, question, || {
         let service = host.tasks.wait(runtime::start(kind, &launch, &context))?;
         let captured = host.tasks.wait(service.run_program(&ready));
         host.tasks.finish(service.stop(service.grace()))?;

@@ -1,6 +1,6 @@
-//! Finds modules: `std/…` in the binary, others relative to the importing file and below the main script's folder.
+//! Resolves imports: `std/…` from the binary, others relative to the importing file and below the main script's folder.
 //!
-//! A cycle is refused by name, as the interpreter itself would recurse until the process dies. A module is read, compiled
+//! Import cycles are refused, because the interpreter would recurse until the process dies. A module is read, compiled
 //! and run once, when it is first imported.
 
 use std::collections::HashMap;
@@ -15,10 +15,9 @@ use super::{Caught, header, shipped};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 
-/// How deep imports may nest: each level holds an evaluation on the stack.
+/// Deepest nesting of imports: each level is an evaluation on the stack.
 const MAX_DEPTH: usize = 32;
 
-/// The module resolver of one interpreter.
 pub(super) struct Resolver {
     root: PathBuf,
     sources: Arc<Sources>,
@@ -28,13 +27,13 @@ pub(super) struct Resolver {
 
 #[derive(Default)]
 struct State {
-    /// Keys of the files that are being imported now, outermost first.
-    under_way: Vec<String>,
+    /// Keys of the files being imported, outermost first.
+    importing: Vec<String>,
     done: HashMap<String, Shared<Module>>,
 }
 
 impl Resolver {
-    /// Imports stay below `root`; texts are kept in `sources`, and in the folder of `run`.
+    /// Imports must stay below `root`. Texts are added to `sources` and to the folder of `run`.
     pub(super) fn new(root: PathBuf, sources: Arc<Sources>, run: Arc<Run>) -> Self {
         Self {
             root,
@@ -48,50 +47,50 @@ impl Resolver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a file, unless it is being imported already.
+    /// Starts importing a file. Fails if it is already being imported.
     fn enter(&self, importer: Option<&str>, key: &str) -> Result<()> {
         let mut state = self.state();
-        if state.under_way.is_empty()
+        if state.importing.is_empty()
             && let Some(importer) = importer
         {
-            state.under_way.push(importer.to_owned());
+            state.importing.push(importer.to_owned());
         }
-        if let Some(start) = state.under_way.iter().position(|other| other == key) {
-            return Err(cycle(&state.under_way[start..], key));
+        if let Some(start) = state.importing.iter().position(|other| other == key) {
+            return Err(cycle(&state.importing[start..], key));
         }
-        if state.under_way.len() > MAX_DEPTH {
+        if state.importing.len() > MAX_DEPTH {
             return Err(Fault::usage(format!("imports nest deeper than {MAX_DEPTH} files")));
         }
-        state.under_way.push(key.to_owned());
+        state.importing.push(key.to_owned());
         Ok(())
     }
 
     fn leave(&self) {
         let mut state = self.state();
-        state.under_way.pop();
-        if state.under_way.len() == 1 {
-            state.under_way.clear();
+        state.importing.pop();
+        if state.importing.len() == 1 {
+            state.importing.clear();
         }
     }
 }
 
 impl ModuleResolver for Resolver {
     fn resolve(&self, engine: &Engine, importer: Option<&str>, path: &str, at: Position) -> Caught<Shared<Module>> {
-        let place = |fault: Fault| {
+        let at_import = |fault: Fault| {
             let mut error: Box<EvalAltResult> = fault.into();
             error.set_position(at);
             error
         };
-        let found = locate(&self.root, importer, path).map_err(place)?;
+        let found = locate(&self.root, importer, path).map_err(at_import)?;
         if let Some(module) = self.state().done.get(&found.key) {
             return Ok(Shared::clone(module));
         }
-        self.enter(importer, &found.key).map_err(place)?;
-        let module = self.open(&found).map_err(place).and_then(|source| {
+        self.enter(importer, &found.key).map_err(at_import)?;
+        let module = self.open(&found).map_err(at_import).and_then(|source| {
             compile(engine, &source)
                 .and_then(|ast| Module::eval_ast_as_new(Scope::new(), &ast, engine))
                 .map_err(|error| match *error {
-                    // The reader wants to know where it was stopped, not where it came from.
+                    // An interruption is reported where it happened, without the import chain.
                     EvalAltResult::ErrorTerminated(..) => error,
                     _ => Box::new(EvalAltResult::ErrorInModule(found.key.clone(), error, at)),
                 })
@@ -104,7 +103,7 @@ impl ModuleResolver for Resolver {
 }
 
 impl Resolver {
-    fn open(&self, found: &Located) -> Result<Source> {
+    fn open(&self, found: &ResolvedImport) -> Result<Source> {
         if let Some(known) = self.sources.get(&found.key) {
             return Ok(known);
         }
@@ -116,18 +115,18 @@ impl Resolver {
     }
 }
 
-/// The files of `way` import each other, and the last one imports `key`, the first.
-pub(super) fn cycle(way: &[String], key: &str) -> Fault {
-    let names: Vec<_> = way
+/// The fault for an import cycle: the files of `chain` import each other, and the last one imports `key`.
+pub(super) fn cycle(chain: &[String], key: &str) -> Fault {
+    let names: Vec<_> = chain
         .iter()
         .map(String::as_str)
         .chain([key])
         .map(|key| format!("`{key}`"))
         .collect();
-    Fault::usage(format!("import cycle: {}", names.join(" -> "))).hint("move what both need into a third module")
+    Fault::usage(format!("import cycle: {}", names.join(" -> "))).hint("move shared code into a third module")
 }
 
-/// Compiles a text so that errors and functions know which file they are of.
+/// Compiles a text and attaches its key, so that errors and functions know their file.
 pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<rhai::AST> {
     header::check_requirement(&source.text).map_err(|(fault, at)| {
         let mut error: Box<EvalAltResult> = fault.into();
@@ -141,8 +140,8 @@ pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<rhai::AST> {
     Ok(ast)
 }
 
-/// Where an import leads.
-pub(super) struct Located {
+/// The target of an import.
+pub(super) struct ResolvedImport {
     key: String,
     place: Place,
 }
@@ -152,13 +151,11 @@ enum Place {
     File(PathBuf),
 }
 
-impl Located {
-    /// What people call it.
+impl ResolvedImport {
     pub(super) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Its text.
     pub(super) fn read(&self) -> Result<String> {
         match &self.place {
             Place::Shipped(name) => shipped::module(name)
@@ -169,8 +166,8 @@ impl Located {
     }
 }
 
-/// Resolves an import path as `importer` (the key of a file) wrote it.
-pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<Located> {
+/// Resolves an import path written in the file `importer` (its key).
+pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<ResolvedImport> {
     if let Some(name) = path.strip_prefix("std/") {
         return shipped_module(name, path);
     }
@@ -180,22 +177,22 @@ pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<
             .hint("imports are relative to the importing file, or `std/…`"));
     }
     if let Some(name) = importer.and_then(|key| key.strip_prefix("std/")) {
-        // Only the binary's own modules have such keys.
+        // Only embedded modules have such keys.
         return Err(Fault::internal(format!(
             "the shipped module `std/{name}` imports `{path}` outside `std/`"
         )));
     }
     let folder = importer
         .and_then(|key| Path::new(key).parent())
-        .filter(|folder| tidy(folder).starts_with(tidy(root)))
+        .filter(|folder| normalize(folder).starts_with(normalize(root)))
         .unwrap_or(root);
-    below(root, &folder.join(with_extension(relative)), path)
+    resolve_below(root, &folder.join(with_extension(relative)), path)
 }
 
-fn shipped_module(name: &str, path: &str) -> Result<Located> {
+fn shipped_module(name: &str, path: &str) -> Result<ResolvedImport> {
     let name = name.strip_suffix(".rhai").unwrap_or(name);
     match shipped::modules().find(|known| *known == name) {
-        Some(known) => Ok(Located {
+        Some(known) => Ok(ResolvedImport {
             key: format!("std/{known}.rhai"),
             place: Place::Shipped(known),
         }),
@@ -209,41 +206,41 @@ fn shipped_module(name: &str, path: &str) -> Result<Located> {
     }
 }
 
-/// The file at `joined`, if it really is below `root`; `written` is how the script named it.
-pub(super) fn below(root: &Path, joined: &Path, written: &str) -> Result<Located> {
+/// The file at `joined`, if it really is below `root`. `written` is the path as the script wrote it.
+pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result<ResolvedImport> {
     let escapes = |target: &Path| {
         Fault::usage(format!(
             "`{written}` leaves the script's folder: it is `{}`, outside `{}`",
             target.display(),
             root.display()
         ))
-        .hint("what a script uses must lie beside or below it; copy the file there")
+        .hint("a script can only use files in or below its own folder; copy the file there")
     };
-    let tidied = tidy(joined);
-    let inside = tidied
-        .strip_prefix(tidy(root))
+    let normalized = normalize(joined);
+    let inside = normalized
+        .strip_prefix(normalize(root))
         .is_ok_and(|rest| !rest.components().any(|part| part == Component::ParentDir));
     if !inside {
-        return Err(escapes(&tidied));
+        return Err(escapes(&normalized));
     }
     let real_root = root.canonicalize().map_err(|error| Fault::io(root, &error))?;
-    let real = tidied.canonicalize().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Fault::usage(format!("there is no file `{}`", tidied.display())),
-        _ => Fault::io(&tidied, &error),
+    let real = normalized.canonicalize().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Fault::usage(format!("there is no file `{}`", normalized.display())),
+        _ => Fault::io(&normalized, &error),
     })?;
     if !real.starts_with(&real_root) {
         return Err(escapes(&real));
     }
-    Ok(Located {
-        key: key(&tidied),
+    Ok(ResolvedImport {
+        key: key(&normalized),
         place: Place::File(real),
     })
 }
 
-/// What people, and the journal, call a file of the user's.
+/// The name of a user's file for people and the journal.
 pub(super) fn key(path: &Path) -> String {
-    let key = tidy(path).display().to_string();
-    // A user's own folder `std` must not look like ours.
+    let key = normalize(path).display().to_string();
+    // A user's own folder `std` must not look like the standard library.
     if key.starts_with("std/") {
         format!("./{key}")
     } else {
@@ -251,7 +248,7 @@ pub(super) fn key(path: &Path) -> String {
     }
 }
 
-/// `a` and `a.rhai` both name `a.rhai`.
+/// Appends `.rhai` unless it is there.
 pub(super) fn with_extension(path: &Path) -> PathBuf {
     if path.extension().is_some_and(|extension| extension == "rhai") {
         return path.to_owned();
@@ -261,17 +258,17 @@ pub(super) fn with_extension(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The path without `.` and inner `..`, by name alone.
-fn tidy(path: &Path) -> PathBuf {
-    let mut tidy = PathBuf::new();
+/// Removes `.` and inner `..` without accessing the file system.
+fn normalize(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
     for component in path.components() {
-        match (component, tidy.components().next_back()) {
+        match (component, normal.components().next_back()) {
             (Component::CurDir, _) | (Component::ParentDir, Some(Component::RootDir)) => {}
             (Component::ParentDir, Some(Component::Normal(_))) => {
-                tidy.pop();
+                normal.pop();
             }
-            (other, _) => tidy.push(other),
+            (other, _) => normal.push(other),
         }
     }
-    tidy
+    normal
 }

@@ -1,4 +1,4 @@
-//! What `read_results` and `export_results` do: foreign files for scripts, which have none of their own.
+//! Implements `read_results` and `export_results`: result files of other tools.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use crate::compare::import;
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 
-/// What the journal calls a file that was read: a resume takes it from there, whatever became of it.
+/// The kind of these events in the journal. A resume replays the answer even if the file has changed.
 const KIND: &str = "results";
 
-/// The boundary of a foreign file that the user named.
+/// Reads the boundary of another tool's file that the user permitted.
 pub(super) fn read(host: &Host, path: &str) -> Result<Value> {
     let args = json!({ "path": path });
     if let Some(answer) = host.run.replay(KIND, &args) {
@@ -24,7 +24,7 @@ pub(super) fn read(host: &Host, path: &str) -> Result<Value> {
     let subject = import::read(&real)?;
     let Some(boundary) = &subject.boundary else {
         return Err(Fault::usage(format!(
-            "`{path}` holds {}, and no points that fitted or failed",
+            "`{path}` contains {}, but no points that fit or fail",
             subject.holds
         ))
         .hint("give a file of tgi-profiler"));
@@ -48,7 +48,7 @@ pub(super) fn read(host: &Host, path: &str) -> Result<Value> {
     Ok(answer)
 }
 
-/// Writes the boundary into the run's folder; gives the file.
+/// Writes the boundary into the run's folder and returns the file.
 pub(super) fn write(host: &Host, map: &BoundaryHandle, format: &str, given: Map) -> Result<Option<PathBuf>> {
     if format != "tgi-profiler" {
         return Err(

@@ -1,4 +1,4 @@
-//! A server that a script started by hand, as the script holds it.
+//! A server that a script started itself.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,15 +10,13 @@ use super::Host;
 use crate::fault::{Fault, Result};
 use crate::runtime::{self, Exit, Launch, RuntimeKind, StartContext};
 
-/// A server that a script started by hand.
 #[derive(Clone, Debug)]
 pub(super) struct Service(Arc<runtime::Service>);
 
-/// Options of `logs`.
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct LogOptions {
-    /// How many of the newest lines.
+    /// Number of latest lines.
     last: usize,
 }
 
@@ -29,11 +27,11 @@ impl Default for LogOptions {
 }
 
 impl Service {
-    /// Starts what a script describes. An option of another runtime is refused, not overlooked.
+    /// Starts a service. An option of another runtime is an error.
     pub(super) fn start(host: &Host, kind: RuntimeKind, launch: &Launch) -> Result<Self> {
-        foreign(kind, launch)?;
+        check_runtime_options(kind, launch)?;
         if host.settings.dry_run {
-            // What a run would refuse, its rehearsal refuses as well.
+            // A dry run refuses what a run would refuse.
             host.permits.check_launch(kind, launch, false)?;
             return Err(Fault::dry_run(match &launch.image {
                 Some(image) => format!("the image `{image}` would be started"),
@@ -47,7 +45,7 @@ impl Service {
             run: Arc::clone(&host.run),
             permits: host.permits.clone(),
             services: Arc::clone(&host.services),
-            // A script chose it.
+            // The script chose the image.
             shipped_image: false,
             prefix: "service".to_owned(),
         };
@@ -70,13 +68,13 @@ impl Service {
         host.tasks.wait(self.0.state())
     }
 
-    /// None when it still runs after `patience`.
-    pub(super) fn wait(&self, host: &Host, patience: Option<Duration>) -> Result<Option<Exit>> {
+    /// `None` if it is still running after `timeout`.
+    pub(super) fn wait(&self, host: &Host, timeout: Option<Duration>) -> Result<Option<Exit>> {
         host.tasks.wait(async {
             let end = self.0.wait_exit();
-            match patience {
+            match timeout {
                 None => end.await.map(Some),
-                Some(patience) => tokio::time::timeout(patience, end).await.ok().transpose(),
+                Some(timeout) => tokio::time::timeout(timeout, end).await.ok().transpose(),
             }
         })
     }
@@ -89,23 +87,23 @@ impl Service {
         host.tasks.wait(self.0.exec(command))
     }
 
-    /// A script has no files of its own: what it copies in must lie in a folder that the user allowed.
+    /// Copies a file into the service. It must be in a folder that the user permitted.
     pub(super) fn copy_in(&self, host: &Host, from: &str, to: &str) -> Result<()> {
         let from = host.permits.check_read(Path::new(from))?;
         host.tasks.wait(self.0.copy_in(&from, to))
     }
 
-    /// What it copies out goes into the run's folder, and nowhere else.
+    /// Copies a file out of the service, into the run's folder.
     pub(super) fn copy_out(&self, host: &Host, from: &str) -> Result<String> {
         let folder = host.run.make_folder("files", self.0.name())?.ok_or_else(|| {
-            Fault::usage("`copy_out` needs a run that keeps a folder").hint("start the script with `profiler run`")
+            Fault::usage("`copy_out` needs a run with a folder").hint("start the script with `profiler run`")
         })?;
         host.tasks.wait(self.0.copy_out(from, &folder))?;
         Ok(folder.to_string_lossy().into_owned())
     }
 }
 
-fn foreign(kind: RuntimeKind, launch: &Launch) -> Result<()> {
+fn check_runtime_options(kind: RuntimeKind, launch: &Launch) -> Result<()> {
     let docker = [
         ("image", launch.image.is_some()),
         ("entrypoint", !launch.entrypoint.is_empty()),
@@ -125,7 +123,7 @@ fn foreign(kind: RuntimeKind, launch: &Launch) -> Result<()> {
     let sim = [("sim", launch.sim.is_some())];
     match others.iter().chain(&sim).find(|(_, given)| *given) {
         Some((name, _)) => {
-            Err(Fault::usage(format!("option `{name}` means nothing to the runtime `{kind}`")).hint(advice))
+            Err(Fault::usage(format!("option `{name}` does not apply to the runtime `{kind}`")).hint(advice))
         }
         None => Ok(()),
     }

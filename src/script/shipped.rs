@@ -1,7 +1,7 @@
-//! The files that ship inside the binary: `scripts/*.rhai`, run by name, `stdlib/**/*.rhai`, imported as `std/…`, and the Python
+//! Files embedded in the binary: `scripts/*.rhai`, run by name; `stdlib/**/*.rhai`, imported as `std/…`; and the Python
 //! programs of `stdlib/probes`.
 //!
-//! A debug build reads them from the source tree instead, so that an edit shows without a build.
+//! A debug build reads them from the source tree, so that edits take effect without a build.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub fn module(name: &str) -> Option<Cow<'static, str>> {
     text(MODULES, "stdlib", name, "rhai")
 }
 
-/// What lies beside every probe for it to import, and is none itself.
+/// Files that probes import. They are not probes themselves.
 const SHARED: [&str; 2] = ["profiler_probe", "profiler_nvml"];
 
 /// Names of the shipped in-process probes: `allocator`, …
@@ -49,16 +49,16 @@ pub fn probe(name: &str) -> Option<Cow<'static, str>> {
     probes().find(|known| *known == name).and_then(python)
 }
 
-/// What a probe may import: names of files, and texts.
+/// The files that probes may import: name and text.
 #[must_use]
-pub fn beside_probes() -> Vec<(String, String)> {
+pub fn shared_probe_files() -> Vec<(String, String)> {
     let files = SHARED
         .iter()
         .filter_map(|name| Some((format!("{name}.py"), python(name)?.into_owned())));
     files.collect()
 }
 
-/// The `sitecustomize` of an engine that was launched with `in_process`.
+/// The `sitecustomize` module of engines launched with `in_process`.
 #[must_use]
 pub fn probe_hook() -> Cow<'static, str> {
     python("hook/sitecustomize").unwrap_or_default()
@@ -68,7 +68,7 @@ fn python(name: &str) -> Option<Cow<'static, str>> {
     text(PROBES, "stdlib/probes", name, "py")
 }
 
-/// What `profiler list` says of one file.
+/// An entry of `profiler list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Shipped {
     /// `adaptive`, `std/search`.

@@ -1,4 +1,4 @@
-//! Functions as people read them: `sleep(seconds: int)`; and what to say of a call that fits none.
+//! Function signatures for people, such as `sleep(seconds: int)`, and errors for calls that match none.
 
 use rhai::{Engine, FnNamespace, ScriptFnMetadata};
 
@@ -6,7 +6,7 @@ use super::nearest::nearest;
 use super::source::Sources;
 use crate::fault::{Fault, Kind};
 
-/// Numeric types that the standard library has functions for, and no script has values of.
+/// Numeric types with functions in Rhai's standard library that scripts never have.
 const UNREACHABLE: [&str; 11] = [
     "i8", "u8", "i16", "u16", "i32", "u32", "u64", "i128", "u128", "f32", "usize",
 ];
@@ -16,17 +16,16 @@ const UNREACHABLE: [&str; 11] = [
 pub(crate) struct Signature {
     /// `docker`, or empty.
     pub(crate) namespace: String,
-    /// Its name.
     pub(crate) name: String,
-    /// Names and types of the parameters; a script function has no types.
+    /// Names and types of the parameters. Script functions have no types.
     pub(crate) params: Vec<(String, String)>,
-    /// Whether it is called without its namespace as well: methods are.
+    /// Whether it can also be called without its namespace, as methods can.
     pub(crate) global: bool,
 }
 
 impl Signature {
-    /// Of a function that is written in a script: no namespace yet, no types.
-    pub(crate) fn of(function: &ScriptFnMetadata) -> Self {
+    /// From a function written in a script.
+    pub(crate) fn from_function(function: &ScriptFnMetadata) -> Self {
         let untyped = |name: &&str| ((*name).to_owned(), String::new());
         Self {
             namespace: String::new(),
@@ -55,7 +54,7 @@ impl std::fmt::Display for Signature {
     }
 }
 
-/// A type as scripts call it.
+/// The script name of a Rust type.
 pub(crate) fn type_name(rust: &str) -> String {
     let plain = rust.trim().trim_start_matches("&mut ").trim();
     match plain {
@@ -71,7 +70,7 @@ pub(crate) fn type_name(rust: &str) -> String {
     .to_owned()
 }
 
-/// Every native function, the standard library's included.
+/// All native functions, including Rhai's standard library.
 pub(crate) fn natives(engine: &Engine) -> Vec<Signature> {
     engine.collect_fn_metadata(
         None,
@@ -109,10 +108,12 @@ fn defined(engine: &Engine, sources: &Sources, file: &str) -> Vec<Signature> {
     let Ok(ast) = engine.compile(&*source.text) else {
         return Vec::new();
     };
-    ast.iter_functions().map(|function| Signature::of(&function)).collect()
+    ast.iter_functions()
+        .map(|function| Signature::from_function(&function))
+        .collect()
 }
 
-/// What to say of `call`, the interpreter's `name (type, type)`, raised in `file`.
+/// The fault for a call, written `name (type, type)` by the interpreter, that matches no function.
 pub(super) fn not_found(engine: &Engine, sources: &Sources, file: &str, call: &str) -> Fault {
     let (path, given) = call.split_once(" (").unwrap_or((call, ""));
     let given: Vec<String> = split_types(given.trim_end_matches(')'));
@@ -142,9 +143,9 @@ pub(super) fn not_found(engine: &Engine, sources: &Sources, file: &str, call: &s
     fault.hint(format!("it is {}", forms(&overloads, given.first())))
 }
 
-/// How a function can be called; where it is a method of what it was called on, only that.
+/// The possible signatures; only those with the same receiver type, if there are any.
 pub(super) fn forms(overloads: &[&Signature], receiver: Option<&String>) -> String {
-    // A number is rarely what a function is a method of.
+    // Numbers are rarely receivers.
     let receiver = receiver.filter(|kind| !matches!(kind.as_str(), "int" | "float"));
     let same_receiver: Vec<_> = overloads
         .iter()
@@ -172,7 +173,7 @@ pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_alphabetic() || c == '_') && !name.contains('$')
 }
 
-/// What to say of `property`, which values of the type `kind` do not have.
+/// The fault for a missing property of a value of type `kind`.
 pub(super) fn no_property(engine: &Engine, property: &str, kind: &str) -> Fault {
     let kind = type_name(kind);
     let fault = Fault::new(
@@ -199,7 +200,7 @@ fn list(names: &[&str]) -> String {
     quoted.join(", ")
 }
 
-/// `i64, &str | ImmutableString | String` as script types.
+/// Converts `i64, &str | ImmutableString | String` to script types.
 fn split_types(list: &str) -> Vec<String> {
     list.split(", ")
         .filter(|name| !name.is_empty())
@@ -207,7 +208,7 @@ fn split_types(list: &str) -> Vec<String> {
         .collect()
 }
 
-/// The first argument that would fit as a float, where nothing else is wrong.
+/// The position of the first int where a float is expected, if everything else matches.
 fn float_wanted(signature: &Signature, given: &[String]) -> Option<usize> {
     if signature.params.len() != given.len() {
         return None;

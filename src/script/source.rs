@@ -1,6 +1,6 @@
-//! The texts of a run: its main script and every module that it imported, as they were when they were read.
+//! The texts of a run: its main script and every imported module, as they were read.
 //!
-//! Diagnostics quote them, the run folder keeps them. A file is read once, so that what is quoted is what ran.
+//! Each file is read once, so that diagnostics and the run's folder show the text that ran.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,14 +16,14 @@ use sha2::{Digest as _, Sha256};
 use super::shipped;
 use crate::fault::{Fault, Result};
 
-/// Larger files are refused. Parsing cannot be interrupted, and the parser compares every key of a map literal with every
-/// other: this bounds it to seconds.
-const LARGEST: u64 = 256 << 10;
+/// Size limit of a script in bytes. Parsing cannot be interrupted and compares every key of a map literal with every
+/// other key; the limit bounds it to seconds.
+const MAX_SIZE: u64 = 256 << 10;
 
-/// One file of Rhai as it was read.
+/// A Rhai file as it was read.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// For people, and unique in its run: the path as the user would type it, or `std/search.rhai`.
+    /// Name for people, unique in its run: the path as the user would type it, or `std/search.rhai`.
     pub key: Arc<str>,
     /// Its text.
     pub text: Arc<str>,
@@ -32,7 +32,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A text under a key.
+    /// Creates a source and hashes its text.
     #[must_use]
     pub fn new(key: &str, text: &str) -> Self {
         let mut sha256 = String::with_capacity(64);
@@ -48,20 +48,20 @@ impl Source {
     }
 }
 
-/// A main script and where its relative imports live.
+/// A main script and the folder of its relative imports.
 #[derive(Clone, Debug)]
 pub struct Main {
     /// The script.
     pub source: Source,
-    /// The folder that imports and adapters given by path must stay below.
+    /// Imports and adapters given by path must be below this folder.
     pub root: PathBuf,
     /// Whether it ships with the program.
     pub shipped: bool,
 }
 
 impl Main {
-    /// `script` is a path, or the name of a shipped script (its own imports are `std/…`; a user's adapter is then
-    /// looked for in the current folder).
+    /// Opens a path or a shipped script by name. A shipped script imports only `std/…`; adapter paths are then relative
+    /// to the current folder.
     pub fn open(script: &Path) -> Result<Self> {
         let name = script.to_string_lossy();
         if !script.exists() {
@@ -86,7 +86,7 @@ impl Main {
     }
 }
 
-/// The folder of a script given by path; the current one for the name of a shipped script.
+/// The folder of a script; the current one for a shipped script.
 pub(super) fn folder(script: &Path) -> PathBuf {
     match script.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -94,7 +94,7 @@ pub(super) fn folder(script: &Path) -> PathBuf {
     }
 }
 
-/// What a run calls a module: `std/search.rhai`, or its path from the main script's folder.
+/// The name of a module in the run's records: `std/search.rhai`, or its path relative to the main script's folder.
 pub(super) fn module_name(root: &Path, key: &str) -> String {
     if key.starts_with("std/") {
         return key.to_owned();
@@ -104,7 +104,7 @@ pub(super) fn module_name(root: &Path, key: &str) -> String {
     super::resolver::key(below)
 }
 
-/// The hash of a module of `main` as it is now, by the name that its run has for it; none where it is gone.
+/// The current hash of a module, by its name in the run's records; `None` if it cannot be read.
 #[must_use]
 pub fn module_hash(main: &Main, name: &str) -> Option<String> {
     let text = match name.strip_prefix("std/") {
@@ -114,7 +114,7 @@ pub fn module_hash(main: &Main, name: &str) -> Option<String> {
     Some(Source::new(name, &text).sha256)
 }
 
-/// Reads a script's text, within bounds.
+/// Reads a script's text, within the size limit.
 pub(crate) fn read(path: &Path) -> Result<String> {
     let io = |error: std::io::Error| Fault::io(path, &error);
     // Opening a pipe must not wait for its other end.
@@ -124,8 +124,8 @@ pub(crate) fn read(path: &Path) -> Result<String> {
         return Err(Fault::usage(format!("`{}` is not a file", path.display())));
     }
     let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > LARGEST {
+    file.take(MAX_SIZE + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MAX_SIZE {
         return Err(Fault::usage(format!("`{}` is larger than 256 KiB", path.display()))
             .hint("a script is program text; keep data elsewhere"));
     }
@@ -134,7 +134,7 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     })
 }
 
-/// Every text of a run, by key; and where in them the newest primitive was called.
+/// All texts of a run by key, and the position of the latest API call.
 #[derive(Debug, Default)]
 pub struct Sources {
     texts: Mutex<BTreeMap<Arc<str>, Source>>,
@@ -142,29 +142,29 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Keeps a text; a later one of the same key replaces it (the REPL's lines).
+    /// Adds a text, replacing one with the same key (as for the REPL's lines).
     pub fn insert(&self, source: Source) {
         self.lock().insert(Arc::clone(&source.key), source);
     }
 
-    /// The text of that key.
+    /// The text with that key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Source> {
         self.lock().get(key).cloned()
     }
 
-    /// Every text, in order of their keys.
+    /// All texts, sorted by key.
     #[must_use]
     pub fn all(&self) -> Vec<Source> {
         self.lock().values().cloned().collect()
     }
 
-    /// A primitive was called there.
+    /// Notes the position of an API call.
     pub(super) fn note_call(&self, key: &str, at: Position) {
         *self.called.lock().unwrap_or_else(PoisonError::into_inner) = Some((key.to_owned(), at));
     }
 
-    /// Where in this text the newest primitive was called, if it was called there.
+    /// The position of the latest API call, if it was in this file.
     pub(super) fn newest_call(&self, key: &str) -> Option<Position> {
         let called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
         called

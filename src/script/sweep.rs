@@ -1,4 +1,4 @@
-//! The rows of a sweep as scripts have them, maps with figures at dotted paths, and what `load::joined` says of them.
+//! Functions on the rows of a load sweep (maps with values at dotted paths); `load::joined` does the calculations.
 
 use rhai::{Array, Dynamic, Map};
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::convert::{to_script, type_of};
 use super::nearest::nearest;
 use crate::fault::{Fault, Result};
-use crate::load::joined::{self, Bend, Onset};
+use crate::load::engine_side::{self, Bend, Onset};
 
 /// Options of `load::knee`.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -19,19 +19,20 @@ pub(super) struct KneeOptions {
 impl Default for KneeOptions {
     fn default() -> Self {
         Self {
-            noise: joined::NOISE,
+            noise: engine_side::NOISE,
             bend: Bend::default(),
         }
     }
 }
 
-/// The knee of `y` over `x`; rows where either is `()` are left out.
+/// The knee of `y` over `x`. Rows where either is `()` are skipped.
 pub(super) fn knee(rows: &Array, x: &str, y: &str, options: KneeOptions) -> Result<Dynamic> {
     if !(0.0..1.0).contains(&options.noise) {
-        return Err(
-            Fault::usage(format!("option `noise` is {}, not a share", options.noise))
-                .hint("0.02 means that a figure may be wrong by 2 % of the highest"),
-        );
+        return Err(Fault::usage(format!(
+            "option `noise` must be at least 0 and below 1, but is {}",
+            options.noise
+        ))
+        .hint("0.02 means that a value may be wrong by 2 % of the highest"));
     }
     let mut points = Vec::new();
     for row in rows {
@@ -39,7 +40,7 @@ pub(super) fn knee(rows: &Array, x: &str, y: &str, options: KneeOptions) -> Resu
             points.push((x, y));
         }
     }
-    let Some(knee) = joined::knee(&points, options.bend, options.noise) else {
+    let Some(knee) = engine_side::knee(&points, options.bend, options.noise) else {
         return Ok(Dynamic::UNIT);
     };
     Ok(Map::from([
@@ -52,7 +53,7 @@ pub(super) fn knee(rows: &Array, x: &str, y: &str, options: KneeOptions) -> Resu
     .into())
 }
 
-/// Where any of these figures, a count or a truth, begins over `x`; rows where all of them are `()` are left out.
+/// Where any of these values (a count or a bool) becomes positive over `x`. Rows where all are `()` are skipped.
 pub(super) fn onset(rows: &Array, x: &str, figures: &[&str]) -> Result<Dynamic> {
     let mut levels = Vec::new();
     for row in rows {
@@ -70,7 +71,7 @@ pub(super) fn onset(rows: &Array, x: &str, figures: &[&str]) -> Result<Dynamic> 
         last_without,
         first_with,
         contradicting,
-    }) = joined::onset(&levels)
+    }) = engine_side::onset(&levels)
     else {
         return Ok(Dynamic::UNIT);
     };
@@ -84,11 +85,11 @@ pub(super) fn onset(rows: &Array, x: &str, figures: &[&str]) -> Result<Dynamic> 
     .into())
 }
 
-/// What tokens cost, of a map of rates.
+/// Cost per token, from a map of rates.
 pub(super) fn cost(produced: &Produced) -> Result<Dynamic> {
-    to_script(&joined::Cost::of(
+    to_script(&engine_side::Cost::new(
         produced.price_per_hour,
-        joined::Produced {
+        engine_side::WindowThroughput {
             input_throughput: produced.input_throughput,
             output_throughput: produced.output_throughput,
             seconds: produced.duration,
@@ -97,7 +98,7 @@ pub(super) fn cost(produced: &Produced) -> Result<Dynamic> {
     )?)
 }
 
-/// What `load::cost` takes.
+/// Argument of `load::cost`.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Produced {
@@ -108,7 +109,7 @@ pub(super) struct Produced {
     energy_wh: Option<f64>,
 }
 
-/// A level as the script wrote it: whole numbers stay whole.
+/// The x value as the script wrote it: an int stays an int.
 fn as_written(rows: &Array, x: &str, level: f64) -> Result<Dynamic> {
     for row in rows {
         if number(row, x)? == Some(level) {
@@ -126,7 +127,7 @@ fn number(row: &Dynamic, path: &str) -> Result<Option<f64>> {
         .map_err(|_| Fault::usage(format!("`{path}` is {}, not a number", type_of(&value))))
 }
 
-/// A truth, or whether a count is above zero.
+/// A bool, or whether a count is positive.
 fn truth(row: &Dynamic, path: &str) -> Result<Option<bool>> {
     match at(row, path)? {
         Some(value) if value.is_bool() => Ok(value.as_bool().ok()),
@@ -134,7 +135,7 @@ fn truth(row: &Dynamic, path: &str) -> Result<Option<bool>> {
     }
 }
 
-/// What stands at a path such as `ttft_ms.p99`; nothing where that, or a part of the way, is `()`.
+/// The value at a path such as `ttft_ms.p99`; `None` if it or a parent is `()`.
 fn at(row: &Dynamic, path: &str) -> Result<Option<Dynamic>> {
     let mut value = row.clone();
     for key in path.split('.') {
@@ -143,7 +144,7 @@ fn at(row: &Dynamic, path: &str) -> Result<Option<Dynamic>> {
         }
         let Some(map) = value.clone().try_cast::<Map>() else {
             return Err(Fault::usage(format!(
-                "`{path}` leads into {}, not a map",
+                "`{path}` goes through {}, which is not a map",
                 type_of(&value)
             )));
         };

@@ -1,7 +1,7 @@
-//! Runs a script from start to end on a thread of its own.
+//! Runs a script on its own thread.
 //!
-//! The interpreter recurses, so the thread has a large stack of its own; a panic of the interpreter ends the script, not the
-//! program. The caller meanwhile may interrupt through the host's `Tasks`.
+//! The interpreter is recursive and needs a large stack. A panic of the interpreter ends the script, not the program.
+//! The caller can interrupt the script through the host's `Tasks`.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,16 +16,16 @@ use super::source::Main;
 use super::{Host, convert, engine, resolver};
 use crate::fault::Fault;
 
-/// Address space, of which the system gives only what is touched. Evaluation needs a few MiB; dropping a value that a hostile
-/// script nested as deep as memory allows needs the rest.
+/// Stack size. The system allocates only the pages that are used. Evaluation needs a few MiB; dropping a value that a
+/// script nested as deeply as memory allows needs the rest.
 pub(crate) const STACK: usize = 640 << 20;
 
-/// Runs the main script; gives the value of its last expression.
+/// Runs the main script and returns the value of its last expression.
 pub fn run(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
     on_thread(|| evaluate(host, main))
 }
 
-/// Whether the main script compiles; nothing of it runs, and its imports are not looked at.
+/// Compiles the main script without running it or reading its imports.
 pub fn compile(host: &Arc<Host>, main: &Main) -> Result<(), Box<Diagnostic>> {
     on_thread(|| {
         host.sources.insert(main.source.clone());
@@ -37,7 +37,7 @@ pub fn compile(host: &Arc<Host>, main: &Main) -> Result<(), Box<Diagnostic>> {
     })
 }
 
-/// Does `work` on a thread that is fit for the interpreter.
+/// Runs `work` on a thread with a stack that is large enough for the interpreter.
 pub fn on_thread<T: Send>(work: impl FnOnce() -> Result<T, Box<Diagnostic>> + Send) -> Result<T, Box<Diagnostic>> {
     std::thread::scope(|scope| {
         let thread = Builder::new()
@@ -51,7 +51,7 @@ pub fn on_thread<T: Send>(work: impl FnOnce() -> Result<T, Box<Diagnostic>> + Se
     })
 }
 
-/// Evaluates on the current thread, turning a panic of the interpreter into a fault.
+/// Runs `work` on the current thread and turns a panic of the interpreter into a fault.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T, Box<Diagnostic>>) -> Result<T, Box<Diagnostic>> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()))
 }
@@ -78,7 +78,7 @@ fn evaluate(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
     Ok(convert::from_script(&value)?)
 }
 
-/// Whether `params` is called anywhere in the script itself.
+/// Whether the script itself contains a call of `params`.
 fn calls_params(ast: &AST) -> bool {
     !ast.walk(&mut |path| {
         !matches!(

@@ -1,9 +1,9 @@
-//! The handle by which scripts hold a known truth.
+//! The handle by which scripts hold a known boundary.
 
 use std::sync::Arc;
 
-use crate::boundary::Truth;
+use crate::boundary::KnownBoundary;
 
-/// A known truth, shared by every copy of its handle.
+/// A known boundary, shared by all copies of its handle.
 #[derive(Clone)]
-pub(super) struct TruthHandle(pub(super) Arc<Truth>);
+pub(super) struct TruthHandle(pub(super) Arc<KnownBoundary>);

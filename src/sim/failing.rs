@@ -1,63 +1,63 @@
-//! Failures as a test writes them down: the words of an engine that fails, where in its life they are said, and what becomes of it.
+//! Failures defined by a test: log lines of a failing engine, when they appear, and the effect on the engine.
 
 use serde::{Deserialize, Serialize};
 
 use super::handle;
 
-/// A start that goes wrong on its way.
+/// A start that fails.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailedStart {
-    /// It goes well up to the first log line with this text. Empty: nothing goes well.
+    /// The start goes well up to the first log line containing this text. Empty: it fails at once.
     #[serde(default)]
     pub after: String,
-    /// What is logged then.
+    /// Lines logged at the failure.
     pub log: Vec<String>,
-    /// How the process ends.
+    /// Exit status of the process.
     #[serde(default)]
     pub ending: Ending,
 }
 
-/// Requests that go wrong.
+/// Requests that fail.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FailedRequest {
-    /// Only requests of more than so many tokens in all, input and output.
+    /// Only requests with more tokens (input and output) than this fail.
     pub longer_than: u64,
-    /// Tokens of the stream before it.
+    /// Tokens streamed before the failure.
     pub after: u64,
-    /// What is logged then.
+    /// Lines logged at the failure.
     pub log: Vec<String>,
-    /// The error that the stream tells. None: it says nothing more and stays open.
+    /// Error message in the stream. None: the stream stays open and silent.
     pub message: Option<String>,
-    /// Every request is answered with this status and `message` as its body instead, whatever its length.
+    /// If set, every request gets this HTTP status with `message` as body, whatever its length.
     pub status: Option<u16>,
-    /// What becomes of the engine.
-    pub then: Fate,
-    /// How the process ends, where it does.
+    /// Effect on the engine.
+    pub then: AfterFailure,
+    /// Exit status, if the process exits.
     pub ending: Ending,
 }
 
-/// What becomes of an engine over a request.
+/// Effect of a failed request on the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
-    /// It serves on.
+pub enum AfterFailure {
+    /// It keeps serving.
     #[default]
     Lives,
-    /// Its process lives, and every page answers 503.
+    /// The process stays alive, and every route answers 503.
     Dead,
-    /// Its process ends.
+    /// The process exits.
     Exits,
 }
 
-/// How a process ends.
+/// Exit status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ending {
-    /// The status that it tells.
+    /// Exit code.
     pub code: i32,
-    /// Whether the kernel killed it for memory.
+    /// Whether the kernel OOM-killed it.
     pub oom_killed: bool,
 }
 

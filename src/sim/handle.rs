@@ -1,4 +1,4 @@
-//! The simulated engine as the program sees it while it runs in-process: where it listens, what it holds, how it ended.
+//! Handle of a simulated engine running in this process: its URL, memory, state and exit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,104 +6,104 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::gauge::Gauge;
+use super::devices::SimDevices;
 use crate::telemetry::Reading;
 
-/// Where log lines go, one call a line, without the line end. Called from the runtime's threads; must not block.
+/// Receives log lines without the line end. Called from runtime threads; must not block.
 pub type LogSink = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What the simulated process is doing.
+/// State of the simulated process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Loading; vLLM and TGI refuse connections, llama.cpp answers 503.
+    /// Loading. vLLM and TGI refuse connections, llama.cpp answers 503.
     Starting,
-    /// Serving.
+    /// Serving requests.
     Ready,
-    /// Gone.
+    /// Exited.
     Exited(Exit),
 }
 
-/// How a process ended.
+/// Exit status of a simulated process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// The status that the process told.
+    /// Exit code.
     pub code: i32,
-    /// Whether the kernel killed it for memory.
+    /// Whether the kernel OOM-killed it.
     pub oom_killed: bool,
 }
 
-/// What is said of an engine that is gone without a word: its runtime was shut down.
-const GONE: State = State::Exited(Exit {
+/// State of an engine whose async runtime was shut down.
+const RUNTIME_GONE: State = State::Exited(Exit {
     code: 137,
     oom_killed: false,
 });
 
-/// A running simulated engine. Dropping it ends the engine at once.
+/// A running simulated engine. Dropping it ends the engine.
 pub struct SimHandle {
     /// `http://127.0.0.1:PORT`, known before the engine is ready.
     pub url: String,
-    pub(super) gauge: Arc<Gauge>,
+    pub(super) devices: Arc<SimDevices>,
     pub(super) state: watch::Receiver<State>,
     pub(super) term: CancellationToken,
     pub(super) kill: CancellationToken,
 }
 
 impl SimHandle {
-    /// The memory of the simulated device now. One device, `sim0`.
+    /// Current memory of the simulated devices.
     #[must_use]
     pub fn reading(&self) -> Reading {
-        self.gauge.reading()
+        self.devices.reading()
     }
 
-    /// The memory of the simulated device before the engine started.
+    /// Memory of the simulated devices before the engine started.
     #[must_use]
     pub fn before(&self) -> Reading {
-        self.gauge.before()
+        self.devices.before()
     }
 
-    /// A closure that gives [`SimHandle::reading`], for a sampler that outlives this borrow.
+    /// A closure that returns [`SimHandle::reading`], for a sampler that outlives this borrow.
     pub fn reader(&self) -> impl Fn() -> Reading + Send + 'static + use<> {
-        let gauge = Arc::clone(&self.gauge);
-        move || gauge.reading()
+        let devices = Arc::clone(&self.devices);
+        move || devices.reading()
     }
 
-    /// What it is doing now.
+    /// Current state.
     #[must_use]
     pub fn state(&self) -> State {
         match *self.state.borrow() {
-            State::Starting | State::Ready if self.state.has_changed().is_err() => GONE,
+            State::Starting | State::Ready if self.state.has_changed().is_err() => RUNTIME_GONE,
             state => state,
         }
     }
 
-    /// Waits until it serves, or has failed to.
-    pub async fn settled(&self) -> State {
-        self.until(|state| *state != State::Starting).await
+    /// Waits until it serves, or has failed to start.
+    pub async fn wait_started(&self) -> State {
+        self.wait_for_state(|state| *state != State::Starting).await
     }
 
-    /// Waits until it is gone.
-    pub async fn exited(&self) -> Exit {
-        match self.until(|state| matches!(state, State::Exited(_))).await {
+    /// Waits until it has exited.
+    pub async fn wait_exited(&self) -> Exit {
+        match self.wait_for_state(|state| matches!(state, State::Exited(_))).await {
             State::Exited(exit) => exit,
             State::Starting | State::Ready => unreachable!("waited for the end"),
         }
     }
 
-    /// SIGTERM, and SIGKILL after `grace`. Waits for the end.
+    /// Sends SIGTERM, and SIGKILL after `grace`. Waits for the exit.
     pub async fn stop(&self, grace: Duration) -> Exit {
         self.term.cancel();
-        if let Ok(exit) = tokio::time::timeout(grace, self.exited()).await {
+        if let Ok(exit) = tokio::time::timeout(grace, self.wait_exited()).await {
             return exit;
         }
         self.kill.cancel();
-        self.exited().await
+        self.wait_exited().await
     }
 
-    async fn until(&self, wanted: impl FnMut(&State) -> bool) -> State {
+    async fn wait_for_state(&self, condition: impl FnMut(&State) -> bool) -> State {
         let mut state = self.state.clone();
-        match state.wait_for(wanted).await {
+        match state.wait_for(condition).await {
             Ok(found) => *found,
-            Err(_) => GONE,
+            Err(_) => RUNTIME_GONE,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Starting the simulated engine: takes its port, goes through its start, serves, and ends it.
+//! Runs the simulated engine: reserves the port, goes through the start, serves, and exits.
 
 use std::future::{self, IntoFuture};
 use std::net::SocketAddr;
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::gauge::Gauge;
+use super::devices::SimDevices;
+use super::engine_core::EngineCore;
 use super::handle::{Exit, LogSink, SimHandle, State};
 use super::http;
-use super::listener::Bound;
+use super::listener::ReservedPort;
 use super::options::Options;
 use super::profile::{Engine, Profile};
-use super::service::Service;
 use super::setup::Setup;
-use super::start::{self, End, Head, Line, Plan, Stage};
-use super::time::Pace;
-use super::tokens::Counter;
+use super::start::{self, LinePrefix, LogLine, Stage, StartOutcome, StartPlan};
+use super::time::TimeScaler;
+use super::tokens::TokenCounter;
 use crate::fault::Result;
 
-/// The status of a process that was killed.
+/// Exit status after SIGKILL.
 const KILLED: Exit = Exit {
     code: 137,
     oom_killed: false,
@@ -31,22 +31,22 @@ const KILLED: Exit = Exit {
 pub struct Sim;
 
 impl Sim {
-    /// Starts it on `bind` (port 0: any free one) and returns at once; [`SimHandle::settled`] waits until it serves or has failed.
-    /// Log lines go to `log`. Must be called inside the runtime.
+    /// Starts it on `bind` (port 0: any free port) and returns at once; [`SimHandle::wait_started`] waits until it
+    /// serves or has failed. Log lines go to `log`. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// A port that is taken, an option that is impossible or that this profile cannot honour, a tokenizer that is not there. A start
-    /// that fails for memory is no error: the engine exits with its log lines, as the real one does.
+    /// A port in use, an invalid or unsupported option, a missing tokenizer. Running out of memory is no error: the
+    /// engine exits and logs it, as the real one does.
     pub fn start(profile: Profile, options: Options, bind: SocketAddr, log: LogSink) -> Result<SimHandle> {
         let setup = Setup::new(profile, &options)?;
-        let counter = Counter::new(options.tokenizer.as_deref())?;
-        let bound = Bound::take(bind)?;
-        let url = format!("http://{}", bound.address);
+        let counter = TokenCounter::new(options.tokenizer.as_deref())?;
+        let port = ReservedPort::reserve(bind)?;
+        let url = format!("http://{}", port.address);
         let mut plan = start::plan(&setup, &url)?;
         if let Some(failed) = &setup.misbehave.fail_start {
-            plan = plan.failing(failed)?;
+            plan = plan.with_failure(failed)?;
         }
-        let gauge = Arc::new(Gauge::new(
+        let devices = Arc::new(SimDevices::new(
             setup.profile.gpu.clone(),
             setup.ranks,
             plan.total,
@@ -54,19 +54,19 @@ impl Sim {
             setup.profile.power,
         ));
         let (term, kill) = (CancellationToken::new(), CancellationToken::new());
-        let (tell, state) = watch::channel(State::Starting);
-        let process = Process {
+        let (state_sender, state) = watch::channel(State::Starting);
+        let process = SimProcess {
             setup,
-            gauge: Arc::clone(&gauge),
+            devices: Arc::clone(&devices),
             log,
             term: term.clone(),
             kill: kill.clone(),
-            tell,
+            state_sender,
         };
-        tokio::spawn(process.live(bound, plan, counter));
+        tokio::spawn(process.run_to_exit(port, plan, counter));
         Ok(SimHandle {
             url,
-            gauge,
+            devices,
             state,
             term,
             kill,
@@ -74,35 +74,33 @@ impl Sim {
     }
 }
 
-/// The simulated process.
-struct Process {
+struct SimProcess {
     setup: Setup,
-    gauge: Arc<Gauge>,
+    devices: Arc<SimDevices>,
     log: LogSink,
     term: CancellationToken,
     kill: CancellationToken,
-    tell: watch::Sender<State>,
+    state_sender: watch::Sender<State>,
 }
 
-impl Process {
-    /// From the start to the end.
-    async fn live(self, bound: Bound, plan: Plan, counter: Counter) {
+impl SimProcess {
+    async fn run_to_exit(self, port: ReservedPort, plan: StartPlan, counter: TokenCounter) {
         let baseline = plan.baseline;
-        let cut = CancellationToken::new();
+        let reset = CancellationToken::new();
         let exit = tokio::select! {
             biased;
             () = self.kill.cancelled() => KILLED,
-            exit = self.run(bound, plan, counter, cut.clone()) => exit,
-            () = self.terminated() => self.leave(),
+            exit = self.run(port, plan, counter, reset.clone()) => exit,
+            () = self.terminated() => self.shut_down(),
         };
-        cut.cancel();
-        self.gauge.set(baseline);
+        reset.cancel();
+        self.devices.set(baseline);
         let code = self.setup.misbehave.exit_code.unwrap_or(exit.code);
         // Nobody has to be listening.
-        self.tell.send_replace(State::Exited(Exit { code, ..exit }));
+        self.state_sender.send_replace(State::Exited(Exit { code, ..exit }));
     }
 
-    /// Waits for SIGTERM, for ever where it is ignored.
+    /// Waits for SIGTERM; for ever if it is ignored.
     async fn terminated(&self) {
         self.term.cancelled().await;
         if self.setup.misbehave.ignore_sigterm {
@@ -110,77 +108,80 @@ impl Process {
         }
     }
 
-    /// The polite end.
-    fn leave(&self) -> Exit {
+    /// Logs the engine's message on SIGTERM.
+    fn shut_down(&self) -> Exit {
         let line = match self.setup.profile.engine {
-            Engine::Vllm => Line::new(
-                Head::Vllm {
+            Engine::Vllm => LogLine::new(
+                LinePrefix::Vllm {
                     process: "APIServer",
                     level: "INFO",
                     place: "launcher.py:100",
                 },
                 "[shutdown] API server: shutdown triggered",
             ),
-            Engine::Tgi => Line::new(
-                Head::Tgi {
+            Engine::Tgi => LogLine::new(
+                LinePrefix::Tgi {
                     level: "INFO",
                     module: "text_generation_launcher",
                 },
                 "Terminating webserver",
             ),
-            Engine::Sglang => Line::new(Head::Sglang, "SIGTERM received. Draining requests and shutting down..."),
-            Engine::TensorrtLlm => Line::new(Head::Bare, "INFO:     Shutting down"),
-            Engine::Llamacpp => Line::new(Head::Bare, "srv    operator(): cleaning up before exit..."),
-            Engine::Ollama => Line::new(Head::Bare, "[GIN] shutting down"),
-            Engine::Transformers => Line::new(Head::Bare, "INFO:     Shutting down"),
+            Engine::Sglang => LogLine::new(
+                LinePrefix::Sglang,
+                "SIGTERM received. Draining requests and shutting down...",
+            ),
+            Engine::TensorrtLlm => LogLine::new(LinePrefix::Bare, "INFO:     Shutting down"),
+            Engine::Llamacpp => LogLine::new(LinePrefix::Bare, "srv    operator(): cleaning up before exit..."),
+            Engine::Ollama => LogLine::new(LinePrefix::Bare, "[GIN] shutting down"),
+            Engine::Transformers => LogLine::new(LinePrefix::Bare, "INFO:     Shutting down"),
         };
-        self.say(&line);
+        self.log_line(&line);
         Exit {
             code: 0,
             oom_killed: false,
         }
     }
 
-    /// The start, then the service, until something ends it.
-    async fn run(&self, bound: Bound, plan: Plan, counter: Counter, cut: CancellationToken) -> Exit {
+    /// Starts and serves, until something ends it.
+    async fn run(&self, port: ReservedPort, plan: StartPlan, counter: TokenCounter, reset: CancellationToken) -> Exit {
         if self.setup.misbehave.busy_port {
             return self.cannot_listen(&format!(
                 "[Errno 98] error while attempting to bind on address {}: address already in use",
-                bound.address
+                port.address
             ));
         }
         if let Some(seconds) = self.setup.misbehave.slow_start {
             tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
         }
         let serving = match plan.end {
-            End::Serve(serving) => serving,
-            End::Exit(exit) => {
-                self.say_all(self.load(&plan.stages).await);
+            StartOutcome::Serve(serving) => serving,
+            StartOutcome::Exit(exit) => {
+                self.log_lines(self.run_stages(&plan.stages).await);
                 return exit;
             }
         };
-        let (fate, fates) = mpsc::unbounded_channel();
-        let (setup, gauge, log) = (self.setup.clone(), Arc::clone(&self.gauge), Arc::clone(&self.log));
-        let service = Arc::new(Service::new(setup, *serving, counter, gauge, log, fate));
+        let (exit_sender, exits) = mpsc::unbounded_channel();
+        let (setup, devices, log) = (self.setup.clone(), Arc::clone(&self.devices), Arc::clone(&self.log));
+        let core = Arc::new(EngineCore::new(setup, *serving, counter, devices, log, exit_sender));
         let loaded = if plan.listens_early {
             None
         } else {
-            Some(self.load(&plan.stages).await)
+            Some(self.run_stages(&plan.stages).await)
         };
-        let listener = match bound.listen(cut) {
+        let listener = match port.listen(reset) {
             Ok(listener) => listener,
             Err(error) => return self.cannot_listen(&error.to_string()),
         };
-        let server = axum::serve(listener, http::router(Arc::clone(&service))).into_future();
+        let server = axum::serve(listener, http::router(Arc::clone(&core))).into_future();
         let work = async {
             let last = match loaded {
                 Some(last) => last,
-                None => self.load(&plan.stages).await,
+                None => self.run_stages(&plan.stages).await,
             };
-            service.open();
-            self.say_all(last);
-            self.tell.send_replace(State::Ready);
-            self.work(&service, fates).await
+            core.set_loaded();
+            self.log_lines(last);
+            self.state_sender.send_replace(State::Ready);
+            self.serve(&core, exits).await
         };
         tokio::select! {
             _ = server => KILLED,
@@ -188,45 +189,45 @@ impl Process {
         }
     }
 
-    /// Serves until the engine dies of itself.
-    async fn work(&self, service: &Arc<Service>, mut fates: mpsc::UnboundedReceiver<Exit>) -> Exit {
+    /// Serves until the engine exits by itself.
+    async fn serve(&self, core: &Arc<EngineCore>, mut exits: mpsc::UnboundedReceiver<Exit>) -> Exit {
         tokio::select! {
-            fate = fates.recv() => fate.unwrap_or(KILLED),
-            () = Arc::clone(service).drive() => KILLED,
+            exit = exits.recv() => exit.unwrap_or(KILLED),
+            () = Arc::clone(core).run() => KILLED,
         }
     }
 
-    /// Goes through the stages of the start. What the last one logs is left to the caller: it must be true when it is read.
-    async fn load<'a>(&self, stages: &'a [Stage]) -> &'a [Line] {
-        let (mut pace, mut unsaid): (_, &[Line]) = (Pace::new(self.setup.time_scale), &[]);
+    /// Runs the stages of the start. Returns the last stage's log lines, which the caller logs once they are true.
+    async fn run_stages<'a>(&self, stages: &'a [Stage]) -> &'a [LogLine] {
+        let (mut scaler, mut pending): (_, &[LogLine]) = (TimeScaler::new(self.setup.time_scale), &[]);
         for stage in stages {
-            self.say_all(unsaid);
-            if let Some(sleep) = pace.spend(stage.seconds) {
+            self.log_lines(pending);
+            if let Some(sleep) = scaler.spend(stage.seconds) {
                 let began = Instant::now();
                 tokio::time::sleep(sleep).await;
-                pace.slept(began.elapsed());
+                scaler.slept(began.elapsed());
             }
-            self.gauge.set(stage.used);
-            unsaid = &stage.lines;
+            self.devices.set(stage.used);
+            pending = &stage.lines;
         }
-        unsaid
+        pending
     }
 
-    fn say_all(&self, lines: &[Line]) {
+    fn log_lines(&self, lines: &[LogLine]) {
         for line in lines {
-            self.say(line);
+            self.log_line(line);
         }
     }
 
     fn cannot_listen(&self, error: &str) -> Exit {
-        self.say(&Line::new(Head::Bare, format!("OSError: {error}")));
+        self.log_line(&LogLine::new(LinePrefix::Bare, format!("OSError: {error}")));
         Exit {
             code: 1,
             oom_killed: false,
         }
     }
 
-    fn say(&self, line: &Line) {
+    fn log_line(&self, line: &LogLine) {
         (self.log)(&line.at(&jiff::Zoned::now()).to_string());
     }
 }

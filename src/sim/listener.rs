@@ -1,5 +1,5 @@
-//! A port that can be taken without answering, and connections that can be cut: what a process that loads, or dies, looks
-//! like from outside.
+//! A port that is reserved without listening, and connections that can be reset: how a loading or dying process
+//! appears from outside.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,18 +12,18 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::fault::{Fault, Result};
 
-/// A port that is taken; connecting to it is refused until [`Bound::listen`].
-pub(super) struct Bound {
+/// A bound port. Connections are refused until [`ReservedPort::listen`].
+pub(super) struct ReservedPort {
     socket: TcpSocket,
     pub(super) address: SocketAddr,
 }
 
-impl Bound {
-    /// Takes the port; port 0 lets the kernel choose.
-    pub(super) fn take(address: SocketAddr) -> Result<Self> {
+impl ReservedPort {
+    /// Binds the port; 0 lets the kernel choose.
+    pub(super) fn reserve(address: SocketAddr) -> Result<Self> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::AddrInUse => Fault::missing(
-                format!("port {} is taken", address.port()),
+                format!("port {} is in use", address.port()),
                 "choose another with --port, or 0 for any free one",
             ),
             _ => Fault::new(crate::fault::Kind::Io, format!("cannot bind `{address}`: {error}")),
@@ -34,8 +34,8 @@ impl Bound {
             TcpSocket::new_v6()
         }
         .map_err(failed)?;
-        // Against connections of a dead process in TIME_WAIT; a living listener still refuses. Not where the kernel chooses, who might then
-        // give the same port to two that do not listen yet.
+        // Allows binding despite connections of a dead process in TIME_WAIT. Not for port 0: the kernel might then
+        // give the same port to two sockets that do not listen yet.
         if address.port() != 0 {
             socket.set_reuseaddr(true).map_err(failed)?;
         }
@@ -44,32 +44,31 @@ impl Bound {
         Ok(Self { socket, address })
     }
 
-    /// Answers from now on; connections are reset once `cut` is cancelled.
-    pub(super) fn listen(self, cut: CancellationToken) -> io::Result<Listener> {
+    /// Starts listening. All connections are reset when `reset` is cancelled.
+    pub(super) fn listen(self, reset: CancellationToken) -> io::Result<Listener> {
         Ok(Listener {
             inner: self.socket.listen(1024)?,
-            cut,
+            reset,
         })
     }
 }
 
-/// A listening port whose connections can be cut.
 pub(super) struct Listener {
     inner: TcpListener,
-    cut: CancellationToken,
+    reset: CancellationToken,
 }
 
 impl axum::serve::Listener for Listener {
-    type Io = Cuttable;
+    type Io = ResettableStream;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Cuttable, SocketAddr) {
+    async fn accept(&mut self) -> (ResettableStream, SocketAddr) {
         let (stream, address) = axum::serve::Listener::accept(&mut self.inner).await;
-        // Tokens leave one by one; held back to fill a packet, they would arrive 40 ms late. A socket that refuses only does so.
+        // Tokens are sent one by one; with Nagle's algorithm they would arrive 40 ms late. Failing is harmless.
         let _ = stream.set_nodelay(true);
-        let connection = Cuttable {
+        let connection = ResettableStream {
             stream,
-            cut: Box::pin(self.cut.clone().cancelled_owned()),
+            reset: Box::pin(self.reset.clone().cancelled_owned()),
         };
         (connection, address)
     }
@@ -79,17 +78,17 @@ impl axum::serve::Listener for Listener {
     }
 }
 
-/// A connection that ends as a dead process's does: at once, without a goodbye.
-pub(super) struct Cuttable {
+/// A connection that is reset like that of a dead process.
+pub(super) struct ResettableStream {
     stream: TcpStream,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    reset: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl Cuttable {
+impl ResettableStream {
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        match self.cut.as_mut().poll(context) {
+        match self.reset.as_mut().poll(context) {
             Poll::Ready(()) => {
-                // A reset instead of an orderly end, where the system lets us choose.
+                // RST instead of FIN, if the system allows it.
                 let _ = self.stream.set_zero_linger();
                 Err(io::ErrorKind::ConnectionReset.into())
             }
@@ -98,14 +97,14 @@ impl Cuttable {
     }
 }
 
-impl AsyncRead for Cuttable {
+impl AsyncRead for ResettableStream {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.check(context)?;
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
-impl AsyncWrite for Cuttable {
+impl AsyncWrite for ResettableStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.check(context)?;
         Pin::new(&mut self.stream).poll_write(context, bytes)

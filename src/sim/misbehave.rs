@@ -1,53 +1,53 @@
-//! Misbehaviour on demand: what a test asks the simulated engine to do wrong. Everything here is off unless asked for.
+//! Misbehaviour that tests can request from the simulated engine. Everything is off by default.
 
 use serde::{Deserialize, Serialize};
 
 use super::failing::{FailedRequest, FailedStart};
 use crate::fault::{Fault, Result};
 
-/// What to do wrong. Several can be asked for at once.
+/// Misbehaviours; several can be combined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Misbehave {
-    /// So many requests of each start go well before the first goes wrong. 0 without it.
+    /// The first N requests of each start succeed. Default: 0.
     pub after: Option<u64>,
-    /// From there on only every so-manieth goes wrong. 1 without it.
+    /// From then on, every Nth request fails. Default: 1.
     pub every: Option<u64>,
-    /// The process dies (exit 1, connections reset) after this many tokens of a stream.
+    /// The process dies (exit code 1, connections reset) after this many tokens of a stream.
     pub die_mid_stream: Option<u64>,
-    /// A stream stays open and says nothing more after this many tokens.
+    /// A stream stays open and silent after this many tokens.
     pub hang: Option<u64>,
-    /// The first so many generation requests are answered with status 429.
+    /// The first N generation requests are answered with status 429.
     pub refuse_429: Option<u64>,
-    /// The text ends after this many tokens, `finish_reason` `stop`.
+    /// The output ends after this many tokens with `finish_reason` `stop`.
     pub end_early: Option<u64>,
-    /// The output is clipped to this many tokens, `finish_reason` `length`.
+    /// The output is clipped to this many tokens with `finish_reason` `length`.
     pub clip: Option<u64>,
-    /// Requests wait and are never let in.
+    /// Requests wait and are never scheduled.
     pub starve: bool,
     /// Every event carries two tokens.
     pub two_tokens: bool,
-    /// After this many tokens an error event is sent, then `[DONE]` where the protocol has it. The process lives.
+    /// After this many tokens an error event is sent, then `[DONE]` if the API has it. The process stays alive.
     pub error_then_done: Option<u64>,
-    /// The connection is closed within the answer, after this many tokens. The process lives.
+    /// The connection is closed in the middle of the answer, after this many tokens. The process stays alive.
     pub break_off: Option<u64>,
-    /// The answer ends after this many tokens, without the event that says so.
+    /// The answer ends after this many tokens without a final event.
     pub end_silently: Option<u64>,
-    /// The port is taken: the start fails as the engine would.
+    /// The port is in use: the start fails as the engine's would.
     pub busy_port: bool,
-    /// Seconds of real time before the start goes on, whatever the time scale.
+    /// Seconds of real time before the start continues, regardless of the time scale.
     pub slow_start: Option<f64>,
-    /// SIGTERM is ignored; in-process, [`stop`](super::SimHandle::stop) runs into its grace period.
+    /// SIGTERM is ignored; [`stop`](super::SimHandle::stop) then waits for its grace period.
     pub ignore_sigterm: bool,
-    /// The exit status told, whatever happened: 0 after a crash, 137 without a kill.
+    /// Reported exit code, whatever happened: 0 after a crash, 137 without a kill.
     pub exit_code: Option<i32>,
-    /// The start fails, in these words. Not on the command line.
+    /// The start fails with these messages. Not available on the command line.
     pub fail_start: Option<FailedStart>,
-    /// Requests fail, in these words. Not on the command line.
+    /// Requests fail with these messages. Not available on the command line.
     pub fail_request: Option<FailedRequest>,
 }
 
-/// The kinds that the command line takes, with what `n` means and what it is when left out.
+/// Kinds accepted on the command line, with the meaning of `n` and its default.
 const KINDS: [(&str, &str); 16] = [
     ("after", "requests, 1"),
     ("every", "requests, 1"),
@@ -68,9 +68,9 @@ const KINDS: [(&str, &str); 16] = [
 ];
 
 impl Misbehave {
-    /// Whether the request of this number, from 1, is one of those that go wrong.
+    /// Whether the request with this number, from 1, misbehaves.
     #[must_use]
-    pub fn concerns(&self, number: u64) -> bool {
+    pub fn applies_to(&self, number: u64) -> bool {
         let later = number.checked_sub(self.after.unwrap_or(0));
         later.is_some_and(|later| later > 0 && later.is_multiple_of(self.every.unwrap_or(1).max(1)))
     }
@@ -114,7 +114,7 @@ impl Misbehave {
 fn parsed<T: std::str::FromStr>(kind: &str, number: Option<&str>, default: T) -> Result<T> {
     let Some(text) = number else { return Ok(default) };
     text.parse()
-        .map_err(|_| Fault::usage(format!("misbehaviour `{kind}`: `{text}` is not a number that it takes")))
+        .map_err(|_| Fault::usage(format!("misbehaviour `{kind}`: `{text}` is not a valid number")))
 }
 
 fn flag(kind: &str, number: Option<&str>) -> Result<bool> {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_taken_with_and_without_its_number() {
+    fn every_kind_is_accepted_with_and_without_its_number() {
         let mut all = Misbehave::default();
         for (kind, number) in KINDS {
             all.add(kind).unwrap();
@@ -143,19 +143,21 @@ mod tests {
     }
 
     #[test]
-    fn some_requests_go_wrong_and_the_others_do_not() {
-        let wrong = |after, every| {
+    fn after_and_every_select_requests() {
+        let selected = |after, every| {
             let misbehave = Misbehave {
                 after,
                 every,
                 ..Misbehave::default()
             };
-            (1..=9).filter(|number| misbehave.concerns(*number)).collect::<Vec<_>>()
+            (1..=9)
+                .filter(|number| misbehave.applies_to(*number))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(wrong(None, None).len(), 9);
-        assert_eq!(wrong(Some(7), None), [8, 9]);
-        assert_eq!(wrong(None, Some(4)), [4, 8]);
-        assert_eq!(wrong(Some(3), Some(2)), [5, 7, 9]);
+        assert_eq!(selected(None, None).len(), 9);
+        assert_eq!(selected(Some(7), None), [8, 9]);
+        assert_eq!(selected(None, Some(4)), [4, 8]);
+        assert_eq!(selected(Some(3), Some(2)), [5, 7, 9]);
     }
 
     #[test]

@@ -1,13 +1,14 @@
-//! The simulated engine: a model of GPU memory and of time behind the real wire protocols.
+//! Simulated inference engine: a model of GPU memory and time behind the real HTTP APIs.
 //!
-//! It speaks what vLLM, SGLang, TensorRT-LLM, TGI, llama-server and `transformers serve` speak, writes their log lines, and fails as they do when memory
-//! runs out. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. Everything it says bears the word
-//! `SIMULATED`. It owns no decision about a search and knows nothing of scripts.
+//! It imitates vLLM, SGLang, TensorRT-LLM, TGI, llama-server, Ollama and `transformers serve`: their routes, log
+//! lines and out-of-memory failures. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. All
+//! its output contains `SIMULATED`.
 
+mod devices;
+mod engine_core;
 mod failing;
 #[cfg(test)]
 mod fit;
-mod gauge;
 mod handle;
 mod http;
 mod launch;
@@ -18,13 +19,12 @@ mod options;
 mod prefixes;
 mod profile;
 mod schedule;
-mod service;
 mod setup;
 mod start;
 mod time;
 mod tokens;
 
-pub use failing::{Ending, FailedRequest, FailedStart, Fate};
+pub use failing::{AfterFailure, Ending, FailedRequest, FailedStart};
 pub use handle::{Exit, LogSink, SimHandle, State};
 pub use launch::Sim;
 pub use misbehave::Misbehave;

@@ -1,5 +1,5 @@
-//! Launch options of the simulated engine. They mirror the flags of the engines that it stands in for; what is left out
-//! comes from the profile.
+//! Launch options of the simulated engine. They correspond to the flags of the real engines; defaults come from the
+//! profile.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,11 @@ use super::misbehave::Misbehave;
 use super::profile::{Engine, Profile, names};
 use crate::fault::{Fault, Result};
 
-/// What to simulate, as a script writes it: `#{ profile: "llama-8b-24gb-vllm", options: #{ max_model_len: 8192 } }`.
+/// What to simulate, as scripts write it: `#{ profile: "llama-8b-24gb-vllm", options: #{ max_model_len: 8192 } }`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// A shipped profile's name, or the path of a TOML file.
+    /// Name of a shipped profile, or path of a TOML file.
     pub profile: String,
     /// Launch options.
     #[serde(default)]
@@ -21,92 +21,96 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The profile, read and checked, and the options.
+    /// Loads and validates the profile and the options.
     pub fn resolve(&self) -> Result<(Profile, Options)> {
         self.options.check()?;
         Ok((Profile::load(&self.profile)?, self.options.clone()))
     }
 
-    /// Reads what a script describes. Its files lie below `folder` and are named relative to it; afterwards by their whole path.
+    /// Reads a script's description. Its files must lie below `folder` and are named relative to it; the result has
+    /// full paths.
     ///
     /// # Errors
-    /// `usage` for an unknown or wrong key; `not_allowed` for a file elsewhere, whether it exists or not.
-    pub fn of_script(value: serde_json::Value, folder: &Path) -> Result<Self> {
+    /// `usage` for an unknown or invalid key; `not_allowed` for a file elsewhere, whether or not it exists.
+    pub fn from_script(value: serde_json::Value, folder: &Path) -> Result<Self> {
         let mut spec: Self = serde_path_to_error::deserialize(value)
             .map_err(|error| Fault::usage(format!("option `sim.{}`: {}", error.path(), error.inner())))?;
         if !names().any(|name| name == spec.profile) && spec.profile.contains(['/', '.']) {
-            spec.profile = below(folder, Path::new(&spec.profile))?.to_string_lossy().into_owned();
+            spec.profile = file_below(folder, Path::new(&spec.profile))?
+                .to_string_lossy()
+                .into_owned();
         }
         if let Some(tokenizer) = spec.options.tokenizer.take() {
-            spec.options.tokenizer = Some(below(folder, &tokenizer)?);
+            spec.options.tokenizer = Some(file_below(folder, &tokenizer)?);
         }
         Ok(spec)
     }
 }
 
-/// The file, where it lies below the folder after every link is followed.
-fn below(folder: &Path, file: &Path) -> Result<PathBuf> {
-    // A script in the current folder has a folder without a name.
+/// Canonical path of the file, if it lies below the folder.
+fn file_below(folder: &Path, file: &Path) -> Result<PathBuf> {
+    // A script in the current folder has an empty folder path.
     let folder = Path::new(".").join(folder);
     let folder = folder.canonicalize().map_err(|error| Fault::io(&folder, &error))?;
     let found = folder.join(file).canonicalize().ok();
     found.filter(|found| found.starts_with(&folder)).ok_or_else(|| {
         Fault::not_allowed(
-            format!("no file `{}` below the script's folder", file.display()),
-            "put it beside the script, or start `profiler sim` with it and attach to its URL",
+            format!("there is no file `{}` below the script's folder", file.display()),
+            "put it next to the script, or start `profiler sim` with it and attach to its URL",
         )
     })
 }
 
-/// Launch options. Tokens, bytes and seconds unless the name says otherwise.
+/// Launch options, in tokens, bytes and seconds unless the name says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// The model's name on the wire.
+    /// Model name in the API.
     pub model: Option<String>,
-    /// vLLM, TGI (`max-total-tokens`), transformers: longest input and output together. -1: the largest that fits.
+    /// vLLM, TGI (`max-total-tokens`), transformers: maximum input plus output. -1: the largest that fits.
     pub max_model_len: Option<i64>,
-    /// TGI: longest input.
+    /// TGI: maximum input.
     pub max_input_tokens: Option<u64>,
-    /// Share of the device that the engine may use, 0 to 1 (`cuda-memory-fraction` of TGI).
+    /// Share of the device that the engine may use, 0 to 1 (TGI: `cuda-memory-fraction`).
     pub gpu_memory_utilization: Option<f64>,
-    /// Sequences served at once (`parallel` of llama.cpp).
+    /// Maximum concurrent sequences (llama.cpp: `parallel`).
     pub max_num_seqs: Option<u64>,
-    /// Prompt tokens computed in one step.
+    /// Maximum prompt tokens computed in one step.
     pub max_num_batched_tokens: Option<u64>,
-    /// No CUDA graphs.
+    /// Disables CUDA graphs.
     pub enforce_eager: Option<bool>,
     /// `auto` (the model's type) or `fp8`.
     pub kv_cache_dtype: Option<String>,
-    /// Tokens drafted by n-gram speculation; 0: none.
+    /// Draft tokens of n-gram speculation; 0: none.
     pub num_speculative_tokens: Option<u64>,
-    /// TensorRT-LLM: requests at once above which nothing is drafted; graphs for draft length 0 are captured too.
+    /// TensorRT-LLM: maximum concurrent requests with speculation. If set, graphs for draft length 0 are captured
+    /// too.
     pub speculation_max_concurrency: Option<u64>,
-    /// GPUs that share each layer.
+    /// Number of GPUs (tensor parallelism).
     pub tensor_parallel: Option<u64>,
     /// llama.cpp, Ollama: context over all slots.
     pub ctx_size: Option<u64>,
-    /// TGI: generation requests beyond so many are answered with 429.
+    /// TGI: maximum concurrent requests; further ones are answered with 429.
     pub max_concurrent_requests: Option<u64>,
-    /// Bytes that the device seems to have, where fewer than the profile's.
+    /// Visible bytes of the device, if less than the profile's.
     pub memory_limit: Option<u64>,
-    /// What dies when memory runs out while serving, in the dynamic style.
+    /// Dynamic style: effect of running out of memory while serving.
     pub oom: Option<Victim>,
     /// vLLM 0.33 and later: output beyond the length limit is clipped instead of refused.
     pub clip_output: Option<bool>,
-    /// vLLM, SGLang, TensorRT-LLM: whether prompts that begin alike are read once; they are unless it is false.
+    /// vLLM, SGLang, TensorRT-LLM: prefix caching. Default: true.
     pub prefix_cache: Option<bool>,
-    /// A `tokenizer.json` that text prompts are counted with; without it words are counted.
+    /// `tokenizer.json` for counting the tokens of text prompts. Without it, words are counted.
     pub tokenizer: Option<PathBuf>,
-    /// Seconds of real time per second of model time. 0: everything at once; 1: as slow as the real engine.
+    /// Seconds of real time per second of model time. 0: no waiting; 1: as slow as the real engine.
     pub time_scale: Option<f64>,
-    /// An idle engine that is asked waits until nobody else has come for so long (real milliseconds) before its first step. Requests
-    /// that are sent together are then resident together even when model time is free; then it also holds them until its metrics
-    /// were read while they all run, or for 100 ms.
+    /// Before its first step, an idle engine waits until no request has arrived for this many milliseconds of real
+    /// time. Requests sent together then run together even if model time is free; in that case they are also held
+    /// until the metrics were read while they all run, or for 100 ms.
     pub gather_ms: Option<u64>,
-    /// What this start must serve, in the words of every engine: becomes the profile's engine's own flags where they are not given.
+    /// What this start must serve, independent of the engine. Sets the engine's own options where they are not given.
     pub serve: Option<Serve>,
-    /// What to do wrong.
+    /// Misbehaviour.
     pub misbehave: Misbehave,
 }
 
@@ -114,33 +118,33 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Serve {
-    /// Longest input.
+    /// Maximum input.
     pub input: u64,
-    /// Longest output.
+    /// Maximum output.
     pub output: u64,
-    /// Longest input and output together.
+    /// Maximum input plus output.
     pub total: u64,
-    /// Sequences at once.
+    /// Concurrent sequences.
     pub concurrency: u64,
 }
 
-/// What dies when memory runs out while serving.
+/// Effect of running out of memory while serving.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Victim {
-    /// The request gets an error, the process lives on.
+    /// The request fails, the process stays alive.
     #[default]
     Request,
-    /// The process exits with status 1.
+    /// The process exits with code 1.
     Process,
-    /// The process is killed, as the kernel does to a container: exit 137.
+    /// The process is killed, as by the kernel in a container: exit code 137.
     Killed,
 }
 
 impl Options {
-    /// The options with `serve` turned into flags of this engine. A flag that was given stands.
+    /// Translates `serve` into options of this engine. Given options take precedence.
     #[must_use]
-    pub(super) fn serving(mut self, engine: Engine, max_num_seqs: u64) -> Self {
+    pub(super) fn with_serve_flags(mut self, engine: Engine, max_num_seqs: u64) -> Self {
         let Some(serve) = self.serve.take() else { return self };
         let total = i64::try_from(serve.total).unwrap_or(i64::MAX);
         match engine {
@@ -149,14 +153,14 @@ impl Options {
                 self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency.max(max_num_seqs)));
             }
             Engine::Sglang => {
-                // Of a context two tokens are never served, and of an input seven.
+                // SGLang reserves two tokens of the context, and seven of the input.
                 let context = serve.total.saturating_add(2).max(serve.input.saturating_add(7));
                 self.max_model_len = self.max_model_len.or(i64::try_from(context).ok());
                 self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency.max(max_num_seqs)));
             }
             Engine::TensorrtLlm => {
                 self.max_model_len = self.max_model_len.or(Some(total));
-                // Its adapter gives it as `max_batch_size`, which bounds the graphs too.
+                // Its adapter passes it as `max_batch_size`, which also limits the graphs.
                 self.max_num_seqs = self.max_num_seqs.or(Some(serve.concurrency));
             }
             Engine::Tgi => {
@@ -164,20 +168,20 @@ impl Options {
                 self.max_input_tokens = self.max_input_tokens.or(Some(serve.input));
             }
             Engine::Llamacpp | Engine::Ollama => {
-                // Each slot has its part of the context, and room for one token more than is asked.
+                // The context is divided among the slots; each needs room for one more token.
                 let slots = self.max_num_seqs.unwrap_or(serve.concurrency).max(1);
                 self.max_num_seqs = Some(slots);
                 self.ctx_size = self
                     .ctx_size
                     .or(Some(serve.total.saturating_add(1).saturating_mul(slots)));
             }
-            // It has no limits to set; requests are answered one after another.
+            // It has no limits; requests are served one after another.
             Engine::Transformers => {}
         }
         self
     }
 
-    /// Refuses what no engine takes.
+    /// Refuses values that no engine accepts.
     pub fn check(&self) -> Result<()> {
         if let Some(share) = self.gpu_memory_utilization
             && !(share > 0.0 && share <= 1.0)
@@ -189,7 +193,7 @@ impl Options {
         if let Some(scale) = self.time_scale
             && !(scale.is_finite() && scale >= 0.0)
         {
-            return Err(Fault::usage(format!("`time_scale` is {scale}, not a number from 0 up")));
+            return Err(Fault::usage(format!("`time_scale` is {scale}, not a number >= 0")));
         }
         if let Some(seconds) = self.misbehave.slow_start
             && !(seconds.is_finite() && seconds >= 0.0)
@@ -231,7 +235,7 @@ mod tests {
     use crate::fault::Kind;
 
     #[test]
-    fn a_scripts_files_lie_below_its_folder() {
+    fn a_scripts_files_must_lie_below_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("scripts");
         std::fs::create_dir(&inner).unwrap();
@@ -239,13 +243,13 @@ mod tests {
             std::fs::write(place.join("mine.toml"), "name = 1").unwrap();
         }
         std::os::unix::fs::symlink("../mine.toml", inner.join("link.toml")).unwrap();
-        let read = |spec: serde_json::Value| Spec::of_script(spec, &inner).and_then(|spec| spec.resolve());
+        let read = |spec: serde_json::Value| Spec::from_script(spec, &inner).and_then(|spec| spec.resolve());
         let kind = |profile: &str| {
             let read = read(serde_json::json!({ "profile": profile }));
             read.map(drop).map_err(|fault| fault.kind)
         };
         assert_eq!(kind("llama-8b-24gb-vllm"), Ok(()));
-        // Read, and found wanting.
+        // It was read, but is not a valid profile.
         assert_eq!(kind("mine.toml"), Err(Kind::Usage));
         for outside in ["../mine.toml", "link.toml", "/etc/hostname", "../nowhere.toml"] {
             assert_eq!(kind(outside), Err(Kind::NotAllowed), "{outside}");

@@ -1,25 +1,25 @@
-//! The prefix cache of a simulated engine (pure): how many tokens at the head of a prompt it has read before.
+//! Prefix cache of a simulated engine (pure): how many tokens at the start of a prompt are cached.
 //!
-//! As in vLLM whole blocks are shared, never a part of one, and the last token of a prompt is always computed. Simpler than there: a prompt
-//! is known as soon as it is sent, and what is known is kept beside the pool, so that sharing saves time but no room in the pool.
+//! As in vLLM, only whole blocks are shared, and the last token of a prompt is always computed. Simplified: a prompt
+//! is cached as soon as it is sent, and cached blocks use no memory of the pool, so sharing saves time but not
+//! memory.
 
 use std::collections::{HashSet, VecDeque};
 
 /// Tokens in a block.
 pub(super) const BLOCK: u64 = 16;
 
-/// Names the head of a prompt up to each whole block, token by token as it is read.
+/// Rolling hash of a prompt at the end of each whole block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Heads {
+pub(super) struct PrefixHashes {
     tokens: u64,
     rolling: u64,
     blocks: Vec<u64>,
 }
 
-impl Heads {
-    /// The next token.
+impl PrefixHashes {
     pub(super) fn push(&mut self, id: u64) {
-        // FNV-1a over ids: equal heads have equal names, and others hardly ever.
+        // FNV-1a over the ids.
         self.rolling = (self.rolling ^ id.wrapping_add(0xcbf2_9ce4_8422_2325)).wrapping_mul(0x0100_0000_01b3);
         self.tokens += 1;
         if self.tokens.is_multiple_of(BLOCK) {
@@ -27,51 +27,48 @@ impl Heads {
         }
     }
 
-    /// Tokens so far.
     pub(super) fn tokens(&self) -> u64 {
         self.tokens
     }
 }
 
-/// The heads of prompts that were read before.
+/// Blocks of earlier prompts.
 #[derive(Debug)]
-pub(super) struct Prefixes {
-    most: usize,
-    known: HashSet<u64>,
+pub(super) struct PrefixCache {
+    max_blocks: usize,
+    cached: HashSet<u64>,
     order: VecDeque<u64>,
-    /// Tokens looked up.
     pub(super) queries: u64,
-    /// Tokens found.
     pub(super) hits: u64,
 }
 
-impl Prefixes {
-    /// Room for so many tokens.
+impl PrefixCache {
+    /// With room for this many tokens.
     pub(super) fn new(tokens: u64) -> Self {
         Self {
-            most: usize::try_from(tokens / BLOCK).unwrap_or(usize::MAX),
-            known: HashSet::new(),
+            max_blocks: usize::try_from(tokens / BLOCK).unwrap_or(usize::MAX),
+            cached: HashSet::new(),
             order: VecDeque::new(),
             queries: 0,
             hits: 0,
         }
     }
 
-    /// Looks a prompt up, and knows it from now on: how many of its tokens are there.
-    pub(super) fn look_up(&mut self, prompt: &Heads) -> u64 {
+    /// Number of the prompt's tokens that are cached; adds the prompt.
+    pub(super) fn look_up(&mut self, prompt: &PrefixHashes) -> u64 {
         let found = prompt
             .blocks
             .iter()
-            .take_while(|head| self.known.contains(head))
+            .take_while(|hash| self.cached.contains(hash))
             .count() as u64;
-        for head in &prompt.blocks {
-            if self.known.insert(*head) {
-                self.order.push_back(*head);
+        for hash in &prompt.blocks {
+            if self.cached.insert(*hash) {
+                self.order.push_back(*hash);
             }
         }
-        while self.order.len() > self.most {
+        while self.order.len() > self.max_blocks {
             if let Some(oldest) = self.order.pop_front() {
-                self.known.remove(&oldest);
+                self.cached.remove(&oldest);
             }
         }
         let computed = prompt.tokens.saturating_sub(1) / BLOCK * BLOCK;
@@ -86,15 +83,15 @@ impl Prefixes {
 mod tests {
     use super::*;
 
-    fn prompt(ids: impl Iterator<Item = u64>) -> Heads {
-        let mut heads = Heads::default();
-        ids.for_each(|id| heads.push(id));
-        heads
+    fn prompt(ids: impl Iterator<Item = u64>) -> PrefixHashes {
+        let mut hashes = PrefixHashes::default();
+        ids.for_each(|id| hashes.push(id));
+        hashes
     }
 
     #[test]
-    fn whole_blocks_at_the_head_are_found_and_never_the_last_token() {
-        let mut prefixes = Prefixes::new(1000);
+    fn whole_blocks_of_the_prefix_hit_but_never_the_last_token() {
+        let mut prefixes = PrefixCache::new(1000);
         assert_eq!(prefixes.look_up(&prompt(0..40)), 0);
         assert_eq!(prefixes.look_up(&prompt(0..40)), 32);
         assert_eq!(prefixes.look_up(&prompt((0..16).chain(90..120))), 16);
@@ -104,12 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_bounded_and_the_oldest_goes_first() {
-        let mut prefixes = Prefixes::new(64);
+    fn the_cache_is_bounded_and_evicts_the_oldest() {
+        let mut prefixes = PrefixCache::new(64);
         prefixes.look_up(&prompt(0..64));
         prefixes.look_up(&prompt(100..116));
         assert_eq!(prefixes.look_up(&prompt(100..117)), 16);
-        assert_eq!(prefixes.look_up(&prompt(0..64)), 0, "its head had to go");
-        assert!(prefixes.known.len() <= 4 && prefixes.order.len() == prefixes.known.len());
+        assert_eq!(prefixes.look_up(&prompt(0..64)), 0, "its hashes were evicted");
+        assert!(prefixes.cached.len() <= 4 && prefixes.order.len() == prefixes.cached.len());
     }
 }

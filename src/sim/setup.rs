@@ -1,26 +1,25 @@
-//! Launch options laid over a profile's defaults: everything that a start needs, decided once.
+//! Resolved settings of a start: launch options merged with the profile's defaults.
 
 use super::misbehave::Misbehave;
 use super::options::{Options, Victim};
 use super::profile::{Engine, MemoryProfile, Profile, Reservation};
 use crate::fault::{Fault, Result};
 
-/// Longest input and output together, as asked for.
+/// Maximum input plus output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
     /// The largest that fits.
     Auto,
-    /// So many tokens.
     Tokens(u64),
 }
 
-/// Everything that a start needs.
+/// Resolved settings of a start.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     pub(super) profile: Profile,
     pub(super) model: String,
     pub(super) length: Length,
-    /// Whether somebody gave a length; `transformers` has none of its own.
+    /// Whether a length was given; `transformers` has none of its own.
     pub(super) length_given: bool,
     pub(super) max_input: Option<u64>,
     pub(super) utilization: f64,
@@ -28,13 +27,13 @@ pub(super) struct Setup {
     pub(super) step_tokens: u64,
     pub(super) eager: bool,
     pub(super) fp8: bool,
-    pub(super) drafts: u64,
-    /// Requests at once above which nothing is drafted.
-    pub(super) drafts_up_to: Option<u64>,
-    /// GPUs that share each layer; the profile is that of each of them.
+    pub(super) draft_tokens: u64,
+    /// Maximum concurrent requests with speculation.
+    pub(super) speculation_max_concurrency: Option<u64>,
+    /// Number of GPUs; `profile` describes each of them.
     pub(super) ranks: u64,
     pub(super) max_concurrent: Option<u64>,
-    pub(super) limit: Option<u64>,
+    pub(super) memory_limit: Option<u64>,
     pub(super) victim: Victim,
     pub(super) clip: bool,
     pub(super) prefix_cache: bool,
@@ -44,10 +43,12 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// The options over the profile. An option that this profile cannot honour is refused, not ignored.
+    /// Merges options and profile. Options that the profile cannot simulate are refused, not ignored.
     pub(super) fn new(profile: Profile, options: &Options) -> Result<Self> {
         options.check()?;
-        let options = options.clone().serving(profile.engine, profile.defaults.max_num_seqs);
+        let options = options
+            .clone()
+            .with_serve_flags(profile.engine, profile.defaults.max_num_seqs);
         let pool = match &profile.memory {
             MemoryProfile::Pool(pool) => Some(pool),
             MemoryProfile::Dynamic(_) | MemoryProfile::Fixed(_) => None,
@@ -55,13 +56,13 @@ impl Setup {
         let grows = pool.is_some_and(|pool| pool.reservation == Reservation::Grow);
         let fixed = matches!(profile.memory, MemoryProfile::Fixed(_));
         let fp8 = options.kv_cache_dtype.as_deref() == Some("fp8");
-        let drafts = options.num_speculative_tokens.unwrap_or(0);
+        let draft_tokens = options.num_speculative_tokens.unwrap_or(0);
         let ranks = options.tensor_parallel.unwrap_or(1);
-        let cannot = [
+        let unsupported = [
             ("kv_cache_dtype", fp8 && pool.is_none()),
             (
                 "num_speculative_tokens",
-                drafts > 0
+                draft_tokens > 0
                     && profile.engine != Engine::TensorrtLlm
                     && pool.is_none_or(|pool| pool.speculation.is_none()),
             ),
@@ -79,18 +80,19 @@ impl Setup {
             ("max_model_len", options.max_model_len == Some(-1) && !grows),
             ("oom", options.oom.is_some() && pool.is_some()),
         ];
-        if let Some((option, _)) = cannot.iter().find(|(_, cannot)| *cannot) {
-            return Err(
-                Fault::usage(format!("profile `{}` cannot simulate `{option}` so", profile.name))
-                    .hint("leave the option out, or choose a profile whose engine has it"),
-            );
+        if let Some((option, _)) = unsupported.iter().find(|(_, unsupported)| *unsupported) {
+            return Err(Fault::usage(format!(
+                "profile `{}` cannot simulate this value of `{option}`",
+                profile.name
+            ))
+            .hint("remove the option, or choose a profile whose engine supports it"));
         }
         let defaults = profile.defaults;
-        let asked = options
+        let requested = options
             .ctx_size
             .map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX))
             .or(options.max_model_len);
-        let length = match asked {
+        let length = match requested {
             Some(-1) => Length::Auto,
             Some(tokens) => Length::Tokens(tokens.unsigned_abs()),
             None => Length::Tokens(defaults.max_model_len.unwrap_or(defaults.max_position_embeddings)),
@@ -98,7 +100,7 @@ impl Setup {
         Ok(Self {
             model: options.model.clone().unwrap_or_else(|| profile.model.clone()),
             length,
-            length_given: asked.is_some(),
+            length_given: requested.is_some(),
             max_input: options.max_input_tokens,
             utilization: options
                 .gpu_memory_utilization
@@ -109,22 +111,22 @@ impl Setup {
                 .unwrap_or(defaults.max_num_batched_tokens),
             eager: options.enforce_eager.unwrap_or(defaults.enforce_eager),
             fp8,
-            drafts,
-            drafts_up_to: options.speculation_max_concurrency,
+            draft_tokens,
+            speculation_max_concurrency: options.speculation_max_concurrency,
             ranks,
             max_concurrent: options.max_concurrent_requests.or(defaults.max_concurrent_requests),
-            limit: options.memory_limit,
+            memory_limit: options.memory_limit,
             victim: options.oom.unwrap_or_default(),
             clip: options.clip_output.unwrap_or(false),
             prefix_cache: options.prefix_cache.unwrap_or(true),
             time_scale: options.time_scale.unwrap_or(defaults.time_scale),
             gather_ms: options.gather_ms.unwrap_or(0),
             misbehave: options.misbehave.clone(),
-            profile: profile.on_each_of(ranks),
+            profile: profile.per_rank(ranks),
         })
     }
 
-    /// The version as it is told: nobody shall take it for the real one's.
+    /// Version as reported, marked so that nobody mistakes it for the real one's.
     pub(super) fn version(&self) -> String {
         format!("{}+SIMULATED", self.profile.version)
     }

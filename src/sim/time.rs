@@ -1,5 +1,5 @@
-//! How long things take in a simulated engine (pure): its start, a step of continuous batching, and how model time becomes real
-//! time.
+//! Durations of a simulated engine (pure): its start, a step of continuous batching, and the scaling of model time to
+//! real time.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use crate::fault::{Fault, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
-    /// From the start to the first byte on the device: imports, configuration.
+    /// Until the first byte is allocated on the device: imports, configuration.
     pub boot_seconds: f64,
     /// Loading weights.
     pub load_seconds: f64,
     /// Profiling.
     pub profile_seconds: f64,
-    /// Compiling, with graphs only.
+    /// Compiling; only with CUDA graphs.
     pub compile_seconds: f64,
-    /// Capturing graphs, with graphs only.
+    /// Capturing CUDA graphs.
     pub graphs_seconds: f64,
-    /// Warm-up, until requests are taken.
+    /// Warm-up, until requests are accepted.
     pub warm_up_seconds: f64,
     /// Prompt tokens computed per second.
     pub prefill_tokens_per_second: f64,
-    /// A step with graphs: reading the weights once.
+    /// A step with CUDA graphs: reading the weights once.
     pub step_seconds: f64,
-    /// A step without graphs: the same and the launches of its kernels.
+    /// A step without CUDA graphs: the same plus kernel launches.
     pub step_eager_seconds: f64,
-    /// Each sequence that decodes in a step: sampling and reading its cache.
+    /// Added by each decoding sequence: sampling and reading its KV cache.
     pub sequence_seconds: f64,
 }
 
 impl Timing {
-    /// One step: `prefill` prompt tokens computed, `decode` sequences advanced by one token.
+    /// Duration of a step with `prefill` prompt tokens and `decode` decoding sequences.
     #[must_use]
     pub fn step(&self, eager: bool, prefill: u64, decode: u64) -> f64 {
         let fixed = if eager {
@@ -58,7 +58,7 @@ impl Timing {
             self.sequence_seconds,
         ];
         if seconds.iter().any(|value| !(value.is_finite() && *value >= 0.0)) {
-            return Err(Fault::usage("a duration under `time` is not a number from 0 up"));
+            return Err(Fault::usage("a duration in `time` is not a number >= 0"));
         }
         if !(self.prefill_tokens_per_second.is_finite() && self.prefill_tokens_per_second > 0.0) {
             return Err(Fault::usage("`prefill_tokens_per_second` must be above 0"));
@@ -67,37 +67,37 @@ impl Timing {
     }
 }
 
-/// Turns model time into real time. Timers are no finer than a millisecond and fire late, so small debts add up before they are
-/// slept, and what was slept too long is set against the next.
+/// Scales model time to real time. Timers have millisecond resolution and fire late, so short sleeps are accumulated,
+/// and oversleeping is subtracted from the next sleep.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct TimeScaler {
     scale: f64,
-    debt: f64,
+    unslept: f64,
 }
 
-/// Debts below this are not worth a timer.
-const FINEST: f64 = 0.001;
+/// Shorter sleeps are accumulated.
+const MIN_SLEEP_SECONDS: f64 = 0.001;
 
-impl Pace {
+impl TimeScaler {
     /// `scale` seconds of real time per second of model time.
     pub(crate) fn new(scale: f64) -> Self {
-        Self { scale, debt: 0.0 }
+        Self { scale, unslept: 0.0 }
     }
 
-    /// Spends model time; what to sleep now, if anything.
+    /// Adds model time; returns how long to sleep now, if at all.
     pub(crate) fn spend(&mut self, seconds: f64) -> Option<Duration> {
-        self.debt += seconds * self.scale;
-        (self.debt >= FINEST).then(|| Duration::from_secs_f64(self.debt))
+        self.unslept += seconds * self.scale;
+        (self.unslept >= MIN_SLEEP_SECONDS).then(|| Duration::from_secs_f64(self.unslept))
     }
 
-    /// What was really slept.
+    /// Reports how long the sleep really took.
     pub(crate) fn slept(&mut self, time: Duration) {
-        self.debt -= time.as_secs_f64();
+        self.unslept -= time.as_secs_f64();
     }
 
-    /// Forgets what was slept too long: the engine was idle.
-    pub(crate) fn rest(&mut self) {
-        self.debt = 0.0;
+    /// Forgets the balance: the engine was idle.
+    pub(crate) fn reset(&mut self) {
+        self.unslept = 0.0;
     }
 }
 
@@ -107,15 +107,15 @@ mod tests {
 
     #[test]
     fn late_timers_do_not_slow_the_model_down() {
-        let (mut pace, mut slept) = (Pace::new(0.01), 0.0);
+        let (mut scaler, mut slept) = (TimeScaler::new(0.01), 0.0);
         for _ in 0..1000 {
-            if let Some(sleep) = pace.spend(0.016) {
+            if let Some(sleep) = scaler.spend(0.016) {
                 let late = sleep + Duration::from_millis(2);
                 slept += late.as_secs_f64();
-                pace.slept(late);
+                scaler.slept(late);
             }
         }
         assert!((slept - 0.16).abs() < 0.005, "{slept}");
-        assert!(Pace::new(0.0).spend(1e9).is_none());
+        assert!(TimeScaler::new(0.0).spend(1e9).is_none());
     }
 }

@@ -1,7 +1,7 @@
-//! How the simulated engine counts tokens: with a given `tokenizer.json`, or, without one, a token per word.
+//! Counts tokens: with a given `tokenizer.json`, or one token per word.
 //!
-//! The built-in count is one token per run of characters between white space, and one at the beginning (BOS) where special tokens are
-//! asked for. Chat adds four tokens per message and three for the answer's head, with either.
+//! The built-in count is one token per word (separated by white space), plus BOS if special tokens are requested.
+//! Chat adds four tokens per message and three for the start of the answer, with either.
 
 use std::path::Path;
 
@@ -9,31 +9,25 @@ use tokenizers::Tokenizer;
 
 use crate::fault::{Fault, Kind, Result};
 
-/// Ids are below this when words are counted.
+/// Token ids are below this when words are counted.
 const VOCABULARY: u64 = 32_000;
 
-/// The id of BOS when words are counted.
 const BOS: u32 = 1;
 
-/// Counts tokens.
-pub(super) enum Counter {
-    /// A token per word.
+pub(super) enum TokenCounter {
     Words,
-    /// A real tokenizer.
     File(Box<Tokenizer>),
 }
 
-/// One token of a text.
 pub(super) struct Token {
     pub(super) id: u32,
     pub(super) text: String,
-    /// Bytes of the text.
+    /// Byte range in the text.
     pub(super) start: usize,
     pub(super) stop: usize,
 }
 
-impl Counter {
-    /// With this file, or with words.
+impl TokenCounter {
     pub(super) fn new(tokenizer: Option<&Path>) -> Result<Self> {
         let Some(path) = tokenizer else { return Ok(Self::Words) };
         Tokenizer::from_file(path)
@@ -46,7 +40,6 @@ impl Counter {
             })
     }
 
-    /// Tokens of a text.
     pub(super) fn count(&self, text: &str, special: bool) -> Result<u64> {
         match self {
             Self::Words => Ok(text.split_whitespace().count() as u64 + u64::from(special)),
@@ -54,7 +47,6 @@ impl Counter {
         }
     }
 
-    /// Tokens of a conversation.
     pub(super) fn chat<'a>(&self, messages: impl Iterator<Item = &'a str>) -> Result<u64> {
         messages
             .map(|text| Ok(self.count(text, false)? + 4))
@@ -62,7 +54,6 @@ impl Counter {
             .map(|sum| sum + 3)
     }
 
-    /// The tokens of a text.
     pub(super) fn tokens(&self, text: &str, special: bool) -> Result<Vec<Token>> {
         match self {
             Self::Words => Ok(words(text, special)),
@@ -102,7 +93,7 @@ fn words(text: &str, special: bool) -> Vec<Token> {
     let rest = text.split_whitespace().map(|word| {
         let start = word.as_ptr() as usize - text.as_ptr() as usize;
         Token {
-            id: produced_id(
+            id: output_token_id(
                 word.bytes()
                     .fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte))),
                 0,
@@ -115,8 +106,8 @@ fn words(text: &str, special: bool) -> Vec<Token> {
     begin.into_iter().chain(rest).collect()
 }
 
-/// The id of the n-th token of an answer: any id but the special ones.
-pub(super) fn produced_id(request: u64, n: u64) -> u32 {
+/// Id of the n-th token of an answer; never a special token.
+pub(super) fn output_token_id(request: u64, n: u64) -> u32 {
     let mixed = (request ^ 0x9e37_79b9)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add(n.wrapping_mul(0xbf58_476d_1ce4_e5b9));
@@ -128,8 +119,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_counted_with_their_places() {
-        let counter = Counter::new(None).unwrap();
+    fn words_are_counted_with_their_byte_ranges() {
+        let counter = TokenCounter::new(None).unwrap();
         assert_eq!(counter.count("hello  world foo bar", true).unwrap(), 5);
         let tokens = counter.tokens(" añb c", false).unwrap();
         assert_eq!(
@@ -140,8 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn a_tokenizer_that_is_not_there_is_named_with_a_remedy() {
-        let fault = Counter::new(Some(Path::new("/nowhere/tokenizer.json"))).err().unwrap();
+    fn a_missing_tokenizer_is_reported_with_a_remedy() {
+        let fault = TokenCounter::new(Some(Path::new("/nowhere/tokenizer.json")))
+            .err()
+            .unwrap();
         assert_eq!(fault.kind, Kind::Missing);
         assert!(fault.message.contains("/nowhere/tokenizer.json") && fault.hint.is_some());
     }

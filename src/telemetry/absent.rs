@@ -1,10 +1,10 @@
-//! What is not there to be read: an ordinary condition with a name, not an error of anybody.
+//! A missing driver or device: a normal condition with a reason, not an error.
 
 use std::fmt;
 
 use crate::fault::Fault;
 
-/// Why there is nothing to read, and what to do where somebody needs it.
+/// Why there is nothing to read, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {
     /// One clause: `no NVIDIA driver: libnvidia-ml.so.1 is not installed`.
@@ -21,13 +21,12 @@ impl Absent {
         }
     }
 
-    /// For whoever cannot do without it: exit 3.
+    /// As an error of kind `missing` (exit 3), for callers that need the device.
     #[must_use]
     pub fn fault(self) -> Fault {
         Fault::missing(self.why, self.remedy)
     }
 
-    /// Neither of the two is there.
     pub(super) fn and(self, other: &Self) -> Self {
         Self {
             why: format!("{}; {}", self.why, other.why),

@@ -1,4 +1,4 @@
-//! NVIDIA GPUs, by the driver's own library, loaded when first asked for.
+//! NVIDIA GPUs, read through the driver's library (NVML), which is loaded on first use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use super::absent::Absent;
 use super::gpus::{GpuInfo, Vendor};
 use super::reading::{Activity, Device, Reading, Source, Tenant};
 
-/// The library, started once for the life of the program.
+/// The library, initialized once per process.
 fn library() -> Result<&'static Nvml, Absent> {
     static LIBRARY: OnceLock<Result<Nvml, Absent>> = OnceLock::new();
     LIBRARY
@@ -22,7 +22,7 @@ fn library() -> Result<&'static Nvml, Absent> {
         .map_err(Clone::clone)
 }
 
-/// The NVIDIA GPUs of this machine; never empty.
+/// Lists the NVIDIA GPUs of this machine; never empty.
 pub(super) fn list() -> Result<Vec<GpuInfo>, Absent> {
     let library = library()?;
     let count = library.device_count().map_err(|error| absent(&error))?;
@@ -42,16 +42,16 @@ pub(super) fn list() -> Result<Vec<GpuInfo>, Absent> {
 
 const REMEDY: &str = "install the NVIDIA driver (and the container toolkit, within a container), or use `engine=sim`";
 
-/// What a program can run on: the GPU itself, or its instances where MIG divides it. The memory of the whole would be that of other
-/// instances too, which an engine neither has nor sees.
+/// What a program can run on: the GPU itself, or its MIG instances. The memory of a divided GPU would include other
+/// instances, which an engine neither has nor sees.
 fn parts(gpu: Gpu<'static>) -> Result<Vec<Gpu<'static>>, NvmlError> {
-    // GPUs that cannot be divided do not know the question.
+    // GPUs without MIG support return an error.
     let divided = gpu.mig_mode().is_ok_and(|mode| mode.current == 1);
     if !divided {
         return Ok(vec![gpu]);
     }
     let instances = (0..gpu.mig_device_count()?).map(|number| gpu.mig_device_by_index(number));
-    // The count is that of places for instances, not of instances.
+    // The count is the number of slots for instances, not of instances.
     Ok(instances.filter_map(Result::ok).collect())
 }
 
@@ -69,14 +69,14 @@ fn describe(gpu: &Gpu<'static>, index: u32, driver: Option<String>) -> Result<Gp
     })
 }
 
-/// Bytes that programs use, and that they can have together. What the driver keeps for itself (`reserved`: 615 MiB on an H200) is in
-/// neither, as with `cudaMemGetInfo`; tools that read the older form of this query count it as used.
+/// Bytes used by programs, and the total available to them. Excludes what the driver reserves (615 MiB on an H200), as
+/// `cudaMemGetInfo` does; tools that use the older version of this query count it as used.
 fn memory(gpu: &Gpu<'static>) -> Result<(u64, u64), NvmlError> {
     let memory = gpu.memory_info()?;
     Ok((memory.used, memory.used + memory.free))
 }
 
-/// Why there is no library, as a condition with a name.
+/// Converts a driver error to a reason and a remedy.
 fn absent(error: &NvmlError) -> Absent {
     match error {
         NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
@@ -84,7 +84,7 @@ fn absent(error: &NvmlError) -> Absent {
         }
         NvmlError::DriverNotLoaded => Absent::new("the NVIDIA driver is not loaded", REMEDY),
         NvmlError::NoPermission => Absent::new(
-            "no permission to ask the NVIDIA driver",
+            "no permission to query the NVIDIA driver",
             "let this user read and write /dev/nvidiactl and /dev/nvidia*",
         ),
         NvmlError::LibRmVersionMismatch => Absent::new(
@@ -95,18 +95,17 @@ fn absent(error: &NvmlError) -> Absent {
             "a GPU has fallen off the bus",
             "restart the machine; see the kernel's log",
         ),
-        other => Absent::new(format!("the NVIDIA driver cannot be asked: {other}"), REMEDY),
+        other => Absent::new(format!("querying the NVIDIA driver failed: {other}"), REMEDY),
     }
 }
 
-/// Looks at chosen GPUs.
 #[derive(Clone)]
-pub(super) struct Gpus {
+pub(super) struct NvmlSource {
     gpus: Arc<Vec<(Gpu<'static>, String, String)>>,
 }
 
-impl Gpus {
-    /// The GPUs, or instances of GPUs, with these UUIDs.
+impl NvmlSource {
+    /// The GPUs, or MIG instances, with these UUIDs.
     pub(super) fn new(ids: &[String]) -> Result<Self> {
         let library = library().map_err(Absent::fault)?;
         let find = |id: &String| {
@@ -140,7 +139,7 @@ impl Gpus {
     fn tenants(&self) -> Result<Vec<Tenant>, NvmlError> {
         let mut all = Vec::new();
         for (gpu, id, _) in self.gpus.iter() {
-            // A process can be in both lists, with the same figure.
+            // A process can be in both lists, with the same memory.
             let mut used = BTreeMap::new();
             for process in [gpu.running_compute_processes()?, gpu.running_graphics_processes()?].concat() {
                 used.insert(process.pid, bytes(&process.used_gpu_memory));
@@ -154,7 +153,7 @@ impl Gpus {
         Ok(all)
     }
 
-    /// Instances of GPUs, and some boards, tell neither.
+    /// MIG instances and some boards report neither.
     fn activity(&self) -> Vec<Activity> {
         let activity = |(gpu, id, _): &(Gpu<'static>, String, String)| Activity {
             device: id.clone(),
@@ -165,13 +164,13 @@ impl Gpus {
     }
 }
 
-impl Source for Gpus {
+impl Source for NvmlSource {
     fn name(&self) -> &'static str {
         "nvml"
     }
 
     fn read(&mut self) -> Result<Reading> {
-        // Memory and processes next to each other: the two are compared.
+        // Read memory and processes one right after the other, because they are compared.
         let devices = self.devices().map_err(|error| unreadable(&error))?;
         let tenants = self.tenants().map_err(|error| unreadable(&error))?;
         Ok(Reading {
@@ -181,14 +180,14 @@ impl Source for Gpus {
         })
     }
 
-    fn quick(&mut self) -> Result<Reading> {
+    fn read_memory(&mut self) -> Result<Reading> {
         Ok(Reading {
             devices: self.devices().map_err(|error| unreadable(&error))?,
             ..Reading::default()
         })
     }
 
-    fn slow(&self) -> Option<Box<dyn Source>> {
+    fn slow_source(&self) -> Option<Box<dyn Source>> {
         Some(Box::new(self.clone()))
     }
 }

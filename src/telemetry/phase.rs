@@ -1,30 +1,30 @@
-//! The phases of an engine's life, by which its memory is told apart.
+//! The phases of an engine's life, by which memory samples are grouped.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What the engine was doing while memory was read.
+/// What the engine was doing when memory was sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Nothing of ours is there yet.
+    /// Before the engine starts.
     #[default]
     Baseline,
-    /// From the start of the engine until it is ready.
+    /// From the engine's start until it is ready.
     Loading,
-    /// Ready, and idle.
+    /// Ready and idle.
     Ready,
-    /// Requests whose figures do not count.
+    /// Warm-up requests.
     WarmUp,
-    /// Requests that count.
+    /// Measured requests.
     Load,
-    /// After the engine's end.
+    /// After the engine ended.
     After,
 }
 
 impl Phase {
-    /// Every phase, in the order of a life.
+    /// All phases in chronological order.
     pub const ALL: [Phase; 6] = [
         Phase::Baseline,
         Phase::Loading,
@@ -34,7 +34,7 @@ impl Phase {
         Phase::After,
     ];
 
-    /// The name in scripts and series.
+    /// The name in scripts and files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,17 +1,17 @@
-//! A source that asks a closure: the simulated engine, and tests.
+//! A source that calls a closure: for the simulated engine and tests.
 
 use crate::fault::Result;
 
 use super::reading::{Reading, Source};
 
-/// Asks a closure.
+/// A source that calls a closure.
 pub struct Polled<F> {
     name: &'static str,
     read: F,
 }
 
 impl<F: FnMut() -> Result<Reading> + Send> Polled<F> {
-    /// A source of this name: `sim` for the simulated engine.
+    /// Creates a source with this name, such as `sim`.
     pub fn new(name: &'static str, read: F) -> Self {
         Self { name, read }
     }

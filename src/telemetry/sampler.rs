@@ -1,4 +1,4 @@
-//! One thread that looks at memory at a steady rate, and a second one, slower, for what takes longer: processes and power.
+//! Samples memory at a steady rate on one thread, and processes and power at a lower rate on a second one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,53 +10,53 @@ use serde::Serialize;
 
 use crate::fault::{Fault, Result};
 
-use super::beside::{Beside, Moment};
-use super::crest::Crest;
+use super::peak_snapshot::PeakSnapshot;
 use super::phase::Phase;
 use super::reading::{Reading, Source};
 use super::schedule::Schedule;
 use super::series::{Peak, Row, Series};
+use super::slow_samples::{ActivitySample, SlowSamples};
 use super::spread::Spread;
 
-/// Looks at processes and power a second; as often as at memory where that is less.
-pub const BESIDE_HZ: f64 = 10.0;
+/// Samples of processes and power per second, unless the memory rate is lower.
+pub const SLOW_HZ: f64 = 10.0;
 
-/// The kernel may wake a thread this much after its time, in nanoseconds, to wake others with it: a fiftieth of what it does by itself.
+/// Timer slack in nanoseconds: how late the kernel may wake the thread to combine wake-ups. The default is 50 µs.
 const TIMER_SLACK: u64 = 1000;
 
-/// Bytes in use by a device's id.
-pub type Used = BTreeMap<String, u64>;
+/// Used bytes by device id.
+pub type UsedByDevice = BTreeMap<String, u64>;
 
 /// How well the sampler kept its schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Health {
-    /// Looks taken.
+pub struct SamplerHealth {
+    /// Samples taken.
     pub taken: u64,
-    /// Looks that began more than 0.5 ms, or a twentieth of the period, after their time.
+    /// Samples that started more than 0.5 ms, or a twentieth of the period, too late.
     pub late: u64,
-    /// Looks whose time passed while the sampler was kept from looking.
+    /// Samples skipped because the sampler was busy.
     pub lost: u64,
-    /// Looks that failed; nothing was seen then.
+    /// Failed samples.
     pub errors: u64,
-    /// The newest failure.
+    /// The latest error.
     pub last_error: Option<String>,
-    /// The longest that one look took, in microseconds.
+    /// The longest duration of a sample, in microseconds.
     pub slowest_us: u64,
-    /// The longest that a look began after its time, in microseconds.
+    /// The longest delay of a sample's start, in microseconds.
     pub latest_us: u64,
-    /// Looks at processes and power.
+    /// Samples of processes and power.
     pub beside: u64,
 }
 
-/// What a sampler saw in its life.
+/// Everything a sampler recorded.
 #[derive(Clone, Debug, Default)]
-pub struct Record {
+pub struct Recording {
     /// Memory.
     pub series: Series,
     /// Power, utilisation, processes.
-    pub beside: Beside,
+    pub slow: SlowSamples,
     /// How well the schedule was kept.
-    pub health: Health,
+    pub health: SamplerHealth,
 }
 
 /// A running sampler. Dropping it stops its threads.
@@ -69,33 +69,33 @@ pub struct Sampler {
 struct Shared {
     origin: Instant,
     stop: AtomicBool,
-    seen: Mutex<Seen>,
+    data: Mutex<Data>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct Data {
     series: Series,
-    beside: Beside,
-    health: Health,
+    slow: SlowSamples,
+    health: SamplerHealth,
     latest: Reading,
-    /// The newest look that saw everything.
-    whole: Reading,
-    /// Its time, or that of a later look at memory.
+    /// The latest reading that included processes.
+    latest_full: Reading,
+    /// The time of the latest sample of either kind.
     at: u64,
-    crest: Crest,
+    peak_snapshot: PeakSnapshot,
 }
 
 impl Sampler {
-    /// Looks at `source` `hz` times a second (1 to 1000) from now on; the first look is made before this returns.
+    /// Samples `source` `hz` times a second (1 to 1000). Returns after the first sample.
     ///
     /// # Errors
     ///
-    /// `usage` for another rate, and what the first look fails with.
+    /// `usage` for an invalid rate, and errors of the first sample.
     pub fn start(source: Box<dyn Source>, hz: f64) -> Result<Self> {
         Self::start_in(Phase::Baseline, None, source, hz)
     }
 
-    /// The same where something is under way already: looks belong to `phase`, and what was seen before it stands first.
+    /// The same for an engine that is already running: starts in `phase`, with `before` as an earlier sample.
     ///
     /// # Errors
     ///
@@ -106,28 +106,28 @@ impl Sampler {
         let shared = Arc::new(Shared {
             origin: Instant::now(),
             stop: AtomicBool::new(false),
-            seen: Mutex::default(),
+            data: Mutex::default(),
         });
-        let slow = source.slow();
-        let apart = slow.is_some();
+        let slow = source.slow_source();
+        let has_slow_thread = slow.is_some();
         let reading = source.read()?;
         if let Some(before) = before {
-            shared.seen().series.push(0, before);
+            shared.data().series.push(0, before);
         }
         shared.mark(phase);
-        shared.seen().take_whole(0, &reading);
-        shared.keep(&mut schedule, 0, Ok(reading));
+        shared.data().record_full(0, &reading);
+        shared.record_sample(&mut schedule, 0, Ok(reading));
         let mut sampler = Self {
             shared,
             threads: Vec::new(),
             source: name,
         };
-        sampler.spawn("sampler", move |shared| shared.watch(source.as_mut(), schedule, apart))?;
+        sampler.spawn("sampler", move |shared| {
+            shared.run(source.as_mut(), schedule, has_slow_thread)
+        })?;
         if let Some(mut slow) = slow {
-            let schedule = Schedule::new(hz.min(BESIDE_HZ))?;
-            sampler.spawn("sampler-beside", move |shared| {
-                shared.watch_beside(slow.as_mut(), schedule)
-            })?;
+            let schedule = Schedule::new(hz.min(SLOW_HZ))?;
+            sampler.spawn("sampler-beside", move |shared| shared.run_slow(slow.as_mut(), schedule))?;
         }
         Ok(sampler)
     }
@@ -142,109 +142,109 @@ impl Sampler {
         Ok(())
     }
 
-    /// What is looked at: `nvml`, `amd`, `host` or `sim`.
+    /// The source's name: `nvml`, `amd`, `host` or `sim`.
     #[must_use]
     pub fn source(&self) -> &'static str {
         self.source
     }
 
-    /// When it started: the times of what it saw count from here.
+    /// Start time; the times of samples are relative to it.
     #[must_use]
     pub fn origin(&self) -> Instant {
         self.shared.origin
     }
 
-    /// From here on, looks belong to this phase.
+    /// Sets the phase of the following samples.
     pub fn mark(&self, phase: Phase) {
         self.shared.mark(phase);
     }
 
-    /// Adds a look that somebody else made just now, so that a moment which matters is there however slow the rate is.
+    /// Adds a reading taken by the caller just now, so that an important moment is recorded at any sampling rate.
     pub fn add(&self, reading: &Reading) {
-        let mut seen = self.shared.seen();
+        let mut data = self.shared.data();
         let at = self.shared.micros(Instant::now());
-        seen.take_whole(at, reading);
-        seen.take(at, reading.clone());
+        data.record_full(at, reading);
+        data.record(at, reading.clone());
     }
 
-    /// The newest look.
+    /// The latest reading.
     #[must_use]
     pub fn latest(&self) -> Reading {
-        self.shared.seen().latest.clone()
+        self.shared.data().latest.clone()
     }
 
-    /// The highest memory between two moments; none where nothing was seen yet.
+    /// Peak memory between two moments; `None` without samples.
     #[must_use]
     pub fn peak_between(&self, from: Instant, to: Instant) -> Option<Peak> {
         let (from, to) = (self.shared.micros(from), self.shared.micros(to));
-        self.shared.seen().series.peak_between(from, to)
+        self.shared.data().series.peak_between(from, to)
     }
 
-    /// What was seen between two moments.
+    /// Memory between two moments.
     #[must_use]
     pub fn between(&self, from: Instant, to: Instant) -> Series {
         let (from, to) = (self.shared.micros(from), self.shared.micros(to));
-        self.shared.seen().series.between(from, to)
+        self.shared.data().series.between(from, to)
     }
 
-    /// Power and utilisation as seen between two moments, with the look before them and the one after, where there were any.
+    /// Power and utilisation between two moments, including the samples just before and after, if any.
     #[must_use]
-    pub fn activity_between(&self, from: Instant, to: Instant) -> Vec<Moment> {
+    pub fn activity_between(&self, from: Instant, to: Instant) -> Vec<ActivitySample> {
         let (from, to) = (self.shared.micros(from), self.shared.micros(to));
-        let seen = self.shared.seen();
-        let moments = seen.beside.moments();
-        let first = moments.partition_point(|moment| moment.to < from).saturating_sub(1);
-        let last = moments.partition_point(|moment| moment.from <= to);
-        moments[first..(last + 1).min(moments.len()).max(first)].to_vec()
+        let data = self.shared.data();
+        let samples = data.slow.activity();
+        let first = samples.partition_point(|moment| moment.to < from).saturating_sub(1);
+        let last = samples.partition_point(|moment| moment.from <= to);
+        samples[first..(last + 1).min(samples.len()).max(first)].to_vec()
     }
 
-    /// Bytes in use by device, in the last look before a moment and in the first one after it; none where there was no such look.
+    /// Used bytes by device, in the last sample before a moment and in the first one after it, if any.
     #[must_use]
-    pub fn around(&self, moment: Instant) -> (Option<Used>, Option<Used>) {
+    pub fn around(&self, moment: Instant) -> (Option<UsedByDevice>, Option<UsedByDevice>) {
         let at = self.shared.micros(moment);
-        let seen = self.shared.seen();
+        let data = self.shared.data();
         let used = |row: &Row| {
-            let ids = seen.series.devices().iter().map(|device| device.id.clone());
+            let ids = data.series.devices().iter().map(|device| device.id.clone());
             ids.zip(row.used.iter().copied()).collect()
         };
-        let (before, after) = seen.series.around(at);
+        let (before, after) = data.series.around(at);
         (before.map(used), after.map(used))
     }
 
-    /// What was seen so far.
+    /// Memory recorded so far.
     #[must_use]
     pub fn series(&self) -> Series {
-        self.shared.seen().series.clone()
+        self.shared.data().series.clone()
     }
 
-    /// The moment at which most was in use so far, and who held it.
+    /// The moment of peak memory so far, and the processes that held it.
     #[must_use]
-    pub fn crest(&self) -> Crest {
-        self.shared.seen().crest.clone()
+    pub fn peak_snapshot(&self) -> PeakSnapshot {
+        self.shared.data().peak_snapshot.clone()
     }
 
-    /// How memory on all devices together spread in the looks of these phases between two moments; none where there were none.
+    /// Distribution of total memory over the samples of these phases between two moments; `None` without samples.
     #[must_use]
     pub fn spread(&self, phases: &[Phase], from: Instant, to: Instant) -> Option<Spread> {
         let (from, to) = (self.shared.micros(from), self.shared.micros(to));
-        self.shared.seen().series.spread(phases, from, to)
+        self.shared.data().series.spread(phases, from, to)
     }
 
     /// How well the schedule was kept so far.
     #[must_use]
-    pub fn health(&self) -> Health {
-        self.shared.seen().health.clone()
+    pub fn health(&self) -> SamplerHealth {
+        self.shared.data().health.clone()
     }
 
-    /// Stops looking, and gives what was seen.
+    /// Stops sampling and returns everything recorded.
     #[must_use]
-    pub fn stop(mut self) -> Record {
+    pub fn stop(mut self) -> Recording {
         self.end();
-        let mut seen = self.shared.seen();
-        Record {
-            series: std::mem::take(&mut seen.series),
-            beside: std::mem::take(&mut seen.beside),
-            health: std::mem::take(&mut seen.health),
+        let mut data = self.shared.data();
+        Recording {
+            series: std::mem::take(&mut data.series),
+            slow: std::mem::take(&mut data.slow),
+            health: std::mem::take(&mut data.health),
         }
     }
 
@@ -254,7 +254,7 @@ impl Sampler {
             thread.thread().unpark();
         }
         for thread in self.threads.drain(..) {
-            // A source that panicked has ended its thread; what was seen before is still there.
+            // A source that panicked has ended its thread; earlier samples are kept.
             let _ended = thread.join();
         }
     }
@@ -267,44 +267,44 @@ impl Drop for Sampler {
 }
 
 impl Shared {
-    /// `apart`: processes and power are looked at by another thread.
-    fn watch(&self, source: &mut dyn Source, mut schedule: Schedule, apart: bool) {
-        // Without it looks are some 50 µs later, no more: it is no reason not to look.
+    /// `has_slow_thread`: another thread samples processes and power.
+    fn run(&self, source: &mut dyn Source, mut schedule: Schedule, has_slow_thread: bool) {
+        // Without it samples are only some 50 µs later, so ignore errors.
         let _precise = nix::sys::prctl::set_timerslack(TIMER_SLACK);
-        let mut beside = Schedule::new(BESIDE_HZ);
+        let mut slow_schedule = Schedule::new(SLOW_HZ);
         while self.wait_until(Duration::from_nanos(schedule.due())) {
             let began = nanos(self.origin.elapsed());
-            let reading = source.quick();
-            if !apart
-                && let (Ok(reading), Ok(beside)) = (&reading, &mut beside)
-                && began >= beside.due()
+            let reading = source.read_memory();
+            if !has_slow_thread
+                && let (Ok(reading), Ok(slow_schedule)) = (&reading, &mut slow_schedule)
+                && began >= slow_schedule.due()
             {
-                beside.looked(began, began);
-                let mut seen = self.seen();
-                seen.health.beside += 1;
-                seen.take_whole(began / 1000, reading);
+                slow_schedule.complete(began, began);
+                let mut data = self.data();
+                data.health.beside += 1;
+                data.record_full(began / 1000, reading);
             }
-            self.keep(&mut schedule, began, reading);
+            self.record_sample(&mut schedule, began, reading);
         }
     }
 
-    fn watch_beside(&self, source: &mut dyn Source, mut schedule: Schedule) {
+    fn run_slow(&self, source: &mut dyn Source, mut schedule: Schedule) {
         while self.wait_until(Duration::from_nanos(schedule.due())) {
             let began = nanos(self.origin.elapsed());
             let reading = source.read();
-            schedule.looked(began, nanos(self.origin.elapsed()));
-            let mut seen = self.seen();
+            schedule.complete(began, nanos(self.origin.elapsed()));
+            let mut data = self.data();
             match reading {
                 Ok(reading) => {
-                    seen.health.beside += 1;
-                    seen.take_whole(began / 1000, &reading);
+                    data.health.beside += 1;
+                    data.record_full(began / 1000, &reading);
                 }
-                Err(fault) => seen.fail(fault),
+                Err(fault) => data.fail(fault),
             }
         }
     }
 
-    /// False when the sampler was stopped meanwhile.
+    /// Returns false if the sampler was stopped.
     fn wait_until(&self, due: Duration) -> bool {
         while !self.stop.load(Ordering::Relaxed) {
             let Some(left) = due.checked_sub(self.origin.elapsed()).filter(|left| !left.is_zero()) else {
@@ -315,53 +315,53 @@ impl Shared {
         false
     }
 
-    fn keep(&self, schedule: &mut Schedule, began: u64, reading: Result<Reading>) {
+    fn record_sample(&self, schedule: &mut Schedule, began: u64, reading: Result<Reading>) {
         let due = schedule.due();
         let ended = nanos(self.origin.elapsed());
-        let look = schedule.looked(began, ended);
-        let mut seen = self.seen();
-        seen.health.taken += 1;
-        seen.health.late += u64::from(look.late);
-        seen.health.lost += look.lost;
-        seen.health.slowest_us = seen.health.slowest_us.max((ended - began) / 1000);
-        seen.health.latest_us = seen.health.latest_us.max(began.saturating_sub(due) / 1000);
+        let timing = schedule.complete(began, ended);
+        let mut data = self.data();
+        data.health.taken += 1;
+        data.health.late += u64::from(timing.late);
+        data.health.lost += timing.lost;
+        data.health.slowest_us = data.health.slowest_us.max((ended - began) / 1000);
+        data.health.latest_us = data.health.latest_us.max(began.saturating_sub(due) / 1000);
         match reading {
-            Ok(reading) => seen.take(began / 1000, reading),
-            Err(fault) => seen.fail(fault),
+            Ok(reading) => data.record(began / 1000, reading),
+            Err(fault) => data.fail(fault),
         }
     }
 
     fn mark(&self, phase: Phase) {
-        self.seen().series.mark(phase);
+        self.data().series.mark(phase);
     }
 
     fn micros(&self, moment: Instant) -> u64 {
         nanos(moment.saturating_duration_since(self.origin)) / 1000
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn data(&self) -> MutexGuard<'_, Data> {
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seen {
-    /// A look at memory.
-    fn take(&mut self, at: u64, reading: Reading) {
-        // Two threads look: one can be kept from telling until the other has told.
+impl Data {
+    /// Adds a memory sample.
+    fn record(&mut self, at: u64, reading: Reading) {
+        // The other thread may have recorded a later time in between.
         self.at = self.at.max(at);
         self.series.push(self.at, &reading);
-        self.crest.quick(&reading.devices, &self.whole);
+        self.peak_snapshot.add_memory(&reading.devices, &self.latest_full);
         self.latest.devices = reading.devices;
     }
 
-    /// A look at everything.
-    fn take_whole(&mut self, at: u64, reading: &Reading) {
+    /// Adds a sample that includes processes.
+    fn record_full(&mut self, at: u64, reading: &Reading) {
         self.at = self.at.max(at);
-        self.beside.push(self.at, self.series.phase(), reading);
-        self.crest.whole(reading);
+        self.slow.push(self.at, self.series.phase(), reading);
+        self.peak_snapshot.add_full(reading);
         self.latest.tenants.clone_from(&reading.tenants);
         self.latest.activity.clone_from(&reading.activity);
-        self.whole.clone_from(reading);
+        self.latest_full.clone_from(reading);
     }
 
     fn fail(&mut self, fault: Fault) {

@@ -1,8 +1,8 @@
-//! Memory over time, in bounded space.
+//! A time series of memory with bounded size.
 //!
-//! Pure: times are microseconds since the sampler's start. A row stands for all looks in a row that saw the same, so that an
-//! idle engine costs nothing. When there are too many rows, neighbours of one phase are merged and keep the highest value: detail
-//! is lost, peaks never are.
+//! Pure: times are microseconds since the sampler's start. A row stands for consecutive samples with equal memory, so
+//! an idle engine costs nothing. When there are too many rows, neighbours of the same phase are merged to their
+//! maximum: detail is lost, peaks are not.
 
 use std::collections::BTreeMap;
 
@@ -13,31 +13,31 @@ use super::spread::Spread;
 /// Rows kept before neighbours are merged: 131,072, some 10 MiB with eight GPUs.
 const MOST_ROWS: usize = 1 << 17;
 
-/// Looks in a row that saw the same memory.
+/// Consecutive samples with equal memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Time of the first look, in microseconds since the sampler's start.
+    /// Time of the first sample, in microseconds since the sampler's start.
     pub from: u64,
-    /// Time of the last look, in microseconds since the sampler's start.
+    /// Time of the last sample, in microseconds since the sampler's start.
     pub to: u64,
-    /// What the engine was doing.
+    /// Phase of the engine's life.
     pub phase: Phase,
-    /// How many looks.
+    /// Number of samples.
     pub looks: u64,
-    /// Bytes in use on all devices together, at one moment.
+    /// Used bytes on all devices together.
     pub total: u64,
-    /// Bytes in use on each device, in the order of [`Series::devices`].
+    /// Used bytes on each device, in the order of [`Series::devices`].
     pub used: Vec<u64>,
 }
 
-/// The highest memory of a stretch of time.
+/// Peak memory of a time span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peak {
-    /// Bytes in use on all devices together, at one moment.
+    /// Used bytes on all devices together, at one moment.
     pub total: u64,
-    /// Bytes in use on each device, by its id; not necessarily at the same moment.
+    /// Used bytes on each device by id; not necessarily at the same moment.
     pub devices: BTreeMap<String, u64>,
-    /// How many looks this rests on.
+    /// Number of samples.
     pub looks: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct Series {
     devices: Vec<Device>,
     rows: Vec<Row>,
     phase: Phase,
-    most: usize,
+    max_rows: usize,
     limit: usize,
 }
 
@@ -58,20 +58,20 @@ impl Default for Series {
 }
 
 impl Series {
-    /// An empty series that keeps at most so many rows (at least 16), and two for each change of phase.
+    /// An empty series with at most this many rows (at least 16), plus two per change of phase.
     #[must_use]
-    pub fn bounded(most: usize) -> Self {
+    pub fn bounded(max_rows: usize) -> Self {
         Self {
             devices: Vec::new(),
             rows: Vec::new(),
             phase: Phase::default(),
-            most: most.max(16),
-            limit: most.max(16),
+            max_rows: max_rows.max(16),
+            limit: max_rows.max(16),
         }
     }
 
-    /// A series that was kept: of its devices only the ids are known.
-    pub(super) fn of(ids: &[String], rows: Vec<Row>) -> Self {
+    /// A series read from a file: of its devices only the ids are known.
+    pub(super) fn from_rows(ids: &[String], rows: Vec<Row>) -> Self {
         let device = |id: &String| Device {
             id: id.clone(),
             name: String::new(),
@@ -86,12 +86,12 @@ impl Series {
         }
     }
 
-    /// From here on, looks belong to this phase.
+    /// Sets the phase of the following samples.
     pub fn mark(&mut self, phase: Phase) {
         self.phase = phase;
     }
 
-    /// Adds a look. Times never go back.
+    /// Adds a sample. Times must not decrease.
     pub fn push(&mut self, at: u64, reading: &Reading) {
         let used = self.columns(reading);
         match self.rows.last_mut() {
@@ -109,13 +109,13 @@ impl Series {
             }),
         }
         if self.rows.len() > self.limit {
-            self.thin();
-            // Rows of many short phases cannot be merged: trying again on every look would take for ever.
-            self.limit = self.most.max(2 * self.rows.len());
+            self.merge_pairs();
+            // If rows of many short phases cannot be merged, do not try again on every sample.
+            self.limit = self.max_rows.max(2 * self.rows.len());
         }
     }
 
-    /// The devices; `used` is what the newest look saw.
+    /// The devices, with the memory of the latest sample.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
@@ -127,19 +127,19 @@ impl Series {
         &self.rows
     }
 
-    /// The part between two times, both included. Memory between two looks is what the look before saw, so the row that was in
-    /// force at `from` belongs to it.
+    /// The part between two times, inclusive. Memory between two samples is what the earlier one saw, so the row in
+    /// force at `from` is included.
     #[must_use]
     pub fn between(&self, from: u64, to: u64) -> Series {
         Series {
             devices: self.devices.clone(),
             rows: self.window(from, to).to_vec(),
             phase: self.phase,
-            ..Self::bounded(self.most)
+            ..Self::bounded(self.max_rows)
         }
     }
 
-    /// What the last look up to a time saw, and what the first one from it on did; none where there was no look on that side.
+    /// The last sample up to a time, and the first one from it on, if any.
     #[must_use]
     pub fn around(&self, at: u64) -> (Option<&Row>, Option<&Row>) {
         let next = self.rows.partition_point(|row| row.to < at);
@@ -147,19 +147,19 @@ impl Series {
         (last.checked_sub(1).map(|last| &self.rows[last]), self.rows.get(next))
     }
 
-    /// The peak between two times, both included; none where nothing was seen yet.
+    /// The peak between two times, inclusive; `None` without samples.
     #[must_use]
     pub fn peak_between(&self, from: u64, to: u64) -> Option<Peak> {
         self.peak_of(self.window(from, to).iter())
     }
 
-    /// The peak of everything.
+    /// The peak of the whole series.
     #[must_use]
     pub fn peak(&self) -> Option<Peak> {
         self.peak_of(self.rows.iter())
     }
 
-    /// The peak of each phase that was seen.
+    /// The peak of each phase with samples.
     #[must_use]
     pub fn peaks(&self) -> BTreeMap<Phase, Peak> {
         Phase::ALL
@@ -168,14 +168,14 @@ impl Series {
             .collect()
     }
 
-    /// How memory on all devices together spread in the looks of these phases between two times, both included.
+    /// Distribution of total memory over the samples of these phases between two times, inclusive.
     #[must_use]
     pub fn spread(&self, phases: &[Phase], from: u64, to: u64) -> Option<Spread> {
         let rows = self.window(from, to).iter().filter(|row| phases.contains(&row.phase));
-        Spread::of(rows.map(|row| (row.total, row.looks)))
+        Spread::from_weighted(rows.map(|row| (row.total, row.looks)))
     }
 
-    /// What looks belong to now.
+    /// The current phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
@@ -196,8 +196,8 @@ impl Series {
             let (total, used, looks) = peak.get_or_insert_with(|| (0, vec![0; self.devices.len()], 0));
             *total = row.total.max(*total);
             *looks += row.looks;
-            for (most, &now) in used.iter_mut().zip(&row.used) {
-                *most = now.max(*most);
+            for (highest, &now) in used.iter_mut().zip(&row.used) {
+                *highest = now.max(*highest);
             }
         }
         let (total, used, looks) = peak?;
@@ -209,7 +209,7 @@ impl Series {
         })
     }
 
-    /// The reading in the order of the devices. A device seen for the first time held nothing before; one that is gone holds nothing.
+    /// Used bytes in the order of `devices`. New devices had 0 before; missing devices have 0 now.
     fn columns(&mut self, reading: &Reading) -> Vec<u64> {
         for device in &reading.devices {
             match self.devices.iter_mut().find(|known| known.id == device.id) {
@@ -227,25 +227,25 @@ impl Series {
             .collect()
     }
 
-    /// Merges neighbours of one phase, two and two. The newest row stays as it is: it is still growing.
-    fn thin(&mut self) {
+    /// Merges neighbours of the same phase in pairs. The newest row stays as it is, because it may still grow.
+    fn merge_pairs(&mut self) {
         let newest = self.rows.pop();
-        let mut thinned: Vec<Row> = Vec::with_capacity(self.most / 2 + 2);
+        let mut merged: Vec<Row> = Vec::with_capacity(self.max_rows / 2 + 2);
         let mut open = false;
         for row in self.rows.drain(..) {
-            match thinned.last_mut() {
+            match merged.last_mut() {
                 Some(last) if open && last.phase == row.phase => {
                     merge(last, &row);
                     open = false;
                 }
                 _ => {
-                    thinned.push(row);
+                    merged.push(row);
                     open = true;
                 }
             }
         }
-        thinned.extend(newest);
-        self.rows = thinned;
+        merged.extend(newest);
+        self.rows = merged;
     }
 }
 
@@ -253,8 +253,8 @@ fn merge(into: &mut Row, row: &Row) {
     into.to = row.to;
     into.looks += row.looks;
     into.total = into.total.max(row.total);
-    for (most, &now) in into.used.iter_mut().zip(&row.used) {
-        *most = now.max(*most);
+    for (highest, &now) in into.used.iter_mut().zip(&row.used) {
+        *highest = now.max(*highest);
     }
 }
 
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_that_see_the_same_are_one_row() {
+    fn equal_samples_are_one_row() {
         let mut series = Series::default();
         for at in 0..1000 {
             series.push(at, &reading(&[5, 6]));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_begins_with_what_was_in_force() {
+    fn window_starts_with_the_row_in_force() {
         let mut series = Series::default();
         series.push(10, &reading(&[1]));
         series.push(20, &reading(&[9]));
@@ -300,14 +300,14 @@ mod tests {
         let peak = |from, to| series.peak_between(from, to).map(|peak| peak.total);
         assert_eq!(peak(0, 9), None);
         assert_eq!(peak(0, 10), Some(1));
-        assert_eq!(peak(11, 12), Some(1), "between two looks, the look before");
+        assert_eq!(peak(11, 12), Some(1), "between two samples, the earlier one");
         assert_eq!(peak(21, 40), Some(9));
         assert_eq!(peak(30, 40), Some(2));
         assert_eq!(peak(40, 30), None);
     }
 
     #[test]
-    fn a_moment_lies_between_two_looks() {
+    fn around_returns_samples_before_and_after() {
         let mut series = Series::default();
         series.push(10, &reading(&[1]));
         series.push(20, &reading(&[1]));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_of_all_devices_is_that_of_one_moment() {
+    fn total_peak_is_at_one_moment() {
         let mut series = Series::default();
         series.push(0, &reading(&[10, 1]));
         series.push(1, &reading(&[1, 10]));
@@ -343,13 +343,13 @@ mod tests {
     }
 
     proptest! {
-        /// However much is merged: bounded rows, no look forgotten, and the peaks of phases and windows as the raw looks have them.
+        /// Merging bounds the rows, loses no sample, and keeps the peaks of phases and windows.
         #[test]
         fn merging_keeps_peaks(looks in prop::collection::vec((0_usize..6, 0_u64..100, 0_u64..100), 1..400), a in 0_u64..400, b in 0_u64..400) {
             let mut series = Series::bounded(16);
             let mut raw = Vec::new();
             for (at, &(phase, one, two)) in looks.iter().enumerate() {
-                // Phases of a life follow one another; merging never crosses them.
+                // Phases follow each other; merging never crosses them.
                 let phase = Phase::ALL[phase * at / looks.len()];
                 series.mark(phase);
                 series.push(at as u64, &reading(&[one, two]));

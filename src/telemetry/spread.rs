@@ -1,29 +1,29 @@
-//! How values spread: over GPUs at one moment, or over time on one of them.
+//! The distribution of values: over GPUs at one moment, or over time.
 //!
-//! Pure. The deviation is that of the whole population, by Welford's recurrence with weights (West 1979, doi:10.1145/359146.359153),
-//! which stays exact where squares of byte counts would not.
+//! Pure. The standard deviation is that of the population, by Welford's recurrence with weights (West 1979,
+//! doi:10.1145/359146.359153), which stays accurate where squares of byte counts would not.
 
 use serde::Serialize;
 
-/// How values spread.
+/// The distribution of values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// How many values.
+    /// Number of values.
     pub looks: u64,
-    /// The lowest.
+    /// Minimum.
     pub lowest: u64,
     /// The mean.
     pub mean: f64,
-    /// The standard deviation of all of them, not of a sample: 0 for a single value.
+    /// Population standard deviation; 0 for a single value.
     pub std: f64,
-    /// The highest.
+    /// Maximum.
     pub highest: u64,
 }
 
 impl Spread {
-    /// The spread of values that occur so often each; none where nothing occurs.
+    /// From pairs of value and frequency; `None` without values.
     #[must_use]
-    pub fn of(values: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
+    pub fn from_weighted(values: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
         let mut spread: Option<Self> = None;
         let mut squares = 0.0;
         for (value, times) in values.into_iter().filter(|(_, times)| *times > 0) {
@@ -55,19 +55,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_has_no_spread() {
-        assert_eq!(Spread::of([]), None);
-        assert_eq!(Spread::of([(7, 0)]), None);
-        let one = Spread::of([(7, 3)]).unwrap();
+    fn empty_input_has_no_spread() {
+        assert_eq!(Spread::from_weighted([]), None);
+        assert_eq!(Spread::from_weighted([(7, 0)]), None);
+        let one = Spread::from_weighted([(7, 3)]).unwrap();
         assert_eq!((one.lowest, one.highest, one.looks), (7, 7, 3));
         assert!((one.mean - 7.0).abs() < 1e-12 && one.std.abs() < 1e-12);
     }
 
     proptest! {
-        /// In whole numbers: n Σx² - (Σx)² is n² times the variance, with no rounding at all.
+        /// In integers, n Σx² - (Σx)² is n² times the variance, without rounding.
         #[test]
-        fn it_is_what_whole_numbers_say(values in prop::collection::vec((0_u64..1 << 38, 1_u64..50), 1..40)) {
-            let spread = Spread::of(values.iter().copied()).unwrap();
+        fn matches_exact_integer_arithmetic(values in prop::collection::vec((0_u64..1 << 38, 1_u64..50), 1..40)) {
+            let spread = Spread::from_weighted(values.iter().copied()).unwrap();
             let sum = |power: u32| values.iter().map(|&(value, times)| u128::from(value).pow(power) * u128::from(times)).sum::<u128>();
             let looks: u64 = values.iter().map(|(_, times)| times).sum();
             prop_assert_eq!(spread.looks, looks);

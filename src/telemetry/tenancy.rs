@@ -1,6 +1,6 @@
-//! Whether the chosen GPUs are ours alone, and free again after the engine before.
+//! Checks whether the selected GPUs are exclusively ours, and free again after the previous engine.
 //!
-//! The judgements are pure; only [`settle`] waits.
+//! All checks are pure; only [`settle`] waits.
 
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,20 @@ use crate::fault::{Fault, Kind, Result};
 
 use super::reading::{Reading, Source};
 
-/// What a foreign process may hold without disturbing: a desktop, a monitor.
+/// Memory that a foreign process may use without causing an error, such as a desktop or a monitor.
 pub const FOREIGN_LIMIT: u64 = 256 << 20;
-/// Memory in use that no visible process explains may be the driver's own; beyond this it is a process that is hidden from here, in
-/// another container.
+/// Memory that no visible process explains may be the driver's own; above this it belongs to a hidden process, such as
+/// one in another container.
 const UNEXPLAINED_LIMIT: u64 = 1 << 30;
-/// How far above its baseline memory may stay: the driver frees lazily.
+/// How far memory may stay above its baseline: the driver frees lazily.
 pub const SETTLE_SLACK: u64 = 64 << 20;
-/// Time between two looks while waiting.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Polling interval while waiting.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Somebody else's memory on a device.
+/// Memory of a foreign process on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Foreign {
-    /// The process; none when it is hidden from here.
+pub struct ForeignProcess {
+    /// Process id; `None` if the process is hidden.
     pub pid: Option<u32>,
     /// The device's id.
     pub device: String,
@@ -29,8 +29,8 @@ pub struct Foreign {
     pub used: u64,
 }
 
-/// Who else holds more than [`FOREIGN_LIMIT`] on these devices.
-pub fn foreigners(reading: &Reading, ours: impl Fn(u32) -> bool) -> Vec<Foreign> {
+/// Foreign processes with more than [`FOREIGN_LIMIT`] on these devices. `ours` identifies our own processes.
+pub fn foreign_processes(reading: &Reading, ours: impl Fn(u32) -> bool) -> Vec<ForeignProcess> {
     let mut all = Vec::new();
     for device in &reading.devices {
         let tenants = reading.tenants.iter().filter(|tenant| tenant.device == device.id);
@@ -38,7 +38,7 @@ pub fn foreigners(reading: &Reading, ours: impl Fn(u32) -> bool) -> Vec<Foreign>
         let anonymous = tenants.clone().any(|tenant| tenant.used.is_none());
         all.extend(tenants.filter(|tenant| !ours(tenant.pid)).filter_map(|tenant| {
             let used = tenant.used.filter(|&used| used > FOREIGN_LIMIT)?;
-            Some(Foreign {
+            Some(ForeignProcess {
                 pid: Some(tenant.pid),
                 device: device.id.clone(),
                 used,
@@ -46,7 +46,7 @@ pub fn foreigners(reading: &Reading, ours: impl Fn(u32) -> bool) -> Vec<Foreign>
         }));
         let unexplained = device.used.saturating_sub(explained);
         if unexplained > UNEXPLAINED_LIMIT && !anonymous {
-            all.push(Foreign {
+            all.push(ForeignProcess {
                 pid: None,
                 device: device.id.clone(),
                 used: unexplained,
@@ -56,36 +56,36 @@ pub fn foreigners(reading: &Reading, ours: impl Fn(u32) -> bool) -> Vec<Foreign>
     all
 }
 
-/// Refuses GPUs that somebody else uses. `ours` tells our own processes.
+/// Fails if a foreign process uses the GPUs. `ours` identifies our own processes.
 ///
 /// # Errors
 ///
-/// `missing` (exit 3), with who holds what.
+/// `missing` (exit 3) with the processes and their memory.
 pub fn require_alone(reading: &Reading, ours: impl Fn(u32) -> bool) -> Result<()> {
-    let foreigners = foreigners(reading, ours);
-    if foreigners.is_empty() {
+    let foreign_processes = foreign_processes(reading, ours);
+    if foreign_processes.is_empty() {
         return Ok(());
     }
-    let holder = |foreign: &Foreign| {
+    let describe = |foreign: &ForeignProcess| {
         let who = foreign
             .pid
             .map_or("a hidden process".to_owned(), |pid| format!("process {pid}"));
         format!("{who} holds {} MiB of `{}`", foreign.used >> 20, foreign.device)
     };
-    let holders: Vec<String> = foreigners.iter().map(holder).collect();
+    let descriptions: Vec<String> = foreign_processes.iter().map(describe).collect();
     Err(Fault::missing(
-        format!("the GPU is not free: {}", holders.join(", ")),
+        format!("the GPU is not free: {}", descriptions.join(", ")),
         "end that process, choose other `gpus`, or accept it with --shared-gpu",
     ))
 }
 
-/// How many bytes each device holds beyond its baseline and [`SETTLE_SLACK`]; empty when all is settled. A device that the
-/// baseline does not know had nothing in use then.
+/// Bytes by which each device exceeds its baseline plus [`SETTLE_SLACK`]; empty if memory has settled. The baseline of
+/// an unknown device is 0.
 #[must_use]
 pub fn unsettled(baseline: &Reading, now: &Reading) -> Vec<(String, u64)> {
     let before = |id: &str| {
-        let known = baseline.devices.iter().find(|device| device.id == id);
-        known.map_or(0, |device| device.used)
+        let device = baseline.devices.iter().find(|device| device.id == id);
+        device.map_or(0, |device| device.used)
     };
     now.devices
         .iter()
@@ -94,35 +94,35 @@ pub fn unsettled(baseline: &Reading, now: &Reading) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// Waits until memory is back at its baseline, and gives the time that took.
+/// Waits until memory is back at its baseline, and returns the waiting time.
 ///
 /// # Errors
 ///
-/// `missing` (exit 3) when it is not within `timeout`; `io` when the source cannot be read at the end of it.
+/// `missing` (exit 3) after `timeout`; `io` if the source cannot be read by then.
 pub async fn settle(source: &mut dyn Source, baseline: &Reading, timeout: Duration) -> Result<Duration> {
     let began = Instant::now();
     loop {
         let reading = source.read();
-        let over = began.elapsed() >= timeout;
+        let timed_out = began.elapsed() >= timeout;
         match reading.map(|now| unsettled(baseline, &now)) {
-            Ok(rest) if rest.is_empty() => return Ok(began.elapsed()),
-            Ok(rest) if over => return Err(never_settled(&rest, timeout)),
-            Err(fault) if over || fault.kind == Kind::Interrupted => return Err(fault),
-            Ok(_) | Err(_) => tokio::time::sleep(LOOK_EVERY.min(timeout)).await,
+            Ok(excess_by_device) if excess_by_device.is_empty() => return Ok(began.elapsed()),
+            Ok(excess_by_device) if timed_out => return Err(never_settled(&excess_by_device, timeout)),
+            Err(fault) if timed_out || fault.kind == Kind::Interrupted => return Err(fault),
+            Ok(_) | Err(_) => tokio::time::sleep(POLL_INTERVAL.min(timeout)).await,
         }
     }
 }
 
-fn never_settled(rest: &[(String, u64)], timeout: Duration) -> Fault {
-    let rest: Vec<String> = rest
+fn never_settled(excess_by_device: &[(String, u64)], timeout: Duration) -> Fault {
+    let excess_by_device: Vec<String> = excess_by_device
         .iter()
         .map(|(id, excess)| format!("{} MiB of `{id}`", excess >> 20))
         .collect();
     Fault::missing(
         format!(
-            "after {} s, still in use beyond the baseline: {}",
+            "memory still above the baseline after {} s: {}",
             timeout.as_secs_f64(),
-            rest.join(", ")
+            excess_by_device.join(", ")
         ),
         "end what holds it (see `gpu::sample()`), raise `settle_timeout`, or accept it with --shared-gpu",
     )
@@ -158,9 +158,9 @@ mod tests {
     }
 
     #[test]
-    fn only_large_foreign_holders_count() {
+    fn only_large_foreign_processes_count() {
         let reading = reading(2000, &[(1, Some(256)), (2, Some(257)), (3, Some(900)), (4, None)]);
-        let foreign = foreigners(&reading, |pid| pid == 3);
+        let foreign = foreign_processes(&reading, |pid| pid == 3);
         assert_eq!(foreign.iter().map(|foreign| foreign.pid).collect::<Vec<_>>(), [Some(2)]);
         let fault = require_alone(&reading, |pid| pid == 3).unwrap_err();
         assert_eq!(fault.kind.exit_code(), 3);
@@ -169,17 +169,17 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_nobody_explains_is_a_hidden_process_unless_it_is_the_drivers() {
-        assert!(foreigners(&reading(615, &[]), |_| false).is_empty());
-        assert_eq!(foreigners(&reading(20_000, &[]), |_| true)[0].pid, None);
-        assert!(foreigners(&reading(20_000, &[(9, Some(19_500))]), |pid| pid == 9).is_empty());
+    fn unexplained_memory_is_a_hidden_process_above_the_drivers_own() {
+        assert!(foreign_processes(&reading(615, &[]), |_| false).is_empty());
+        assert_eq!(foreign_processes(&reading(20_000, &[]), |_| true)[0].pid, None);
+        assert!(foreign_processes(&reading(20_000, &[(9, Some(19_500))]), |pid| pid == 9).is_empty());
     }
 
     proptest! {
         #[test]
         fn settled_means_within_the_slack(baseline in 0_u64..1000, now in 0_u64..2000) {
-            let rest = unsettled(&reading(baseline, &[]), &reading(now, &[]));
-            prop_assert_eq!(rest.is_empty(), now <= baseline + 64);
+            let excess_by_device = unsettled(&reading(baseline, &[]), &reading(now, &[]));
+            prop_assert_eq!(excess_by_device.is_empty(), now <= baseline + 64);
         }
     }
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_in_vain_is_told_with_a_remedy() {
+    async fn settle_timeout_has_a_remedy() {
         let mut source = Polled::new("sim", || Ok(reading(500, &[])));
         let fault = settle(&mut source, &reading(0, &[]), Duration::from_millis(10))
             .await

@@ -117,11 +117,11 @@ async fn a_running_container_is_read_not_touched() {
 
     // Neither stopping nor ending the run ends it.
     service.stop(Duration::ZERO).await.unwrap();
-    named.services.end_all(Duration::ZERO).await.unwrap();
+    named.services.stop_all(Duration::ZERO).await.unwrap();
     drop((named, allowed));
     assert_eq!(docker(&["inspect", "--format", "{{.State.Running}}", &name]), "true");
 
-    theirs.services.end_all(Duration::ZERO).await.unwrap();
+    theirs.services.stop_all(Duration::ZERO).await.unwrap();
     assert_eq!(containers_of(theirs.run.id()), "");
     let fault = attach(&target, &context("exec")).await.unwrap_err();
     assert_eq!(fault.kind, Kind::Missing, "{fault:?}");

@@ -238,7 +238,7 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
             "models: [{model_id: a/b, trust_remote_code: perhaps}]",
             "it must be true or false",
         ),
-        ("models: [", "is no YAML"),
+        ("models: [", "is not valid YAML"),
     ] {
         let outcome = simulated(file).run().code(2).nowhere("starting sim");
         assert!(

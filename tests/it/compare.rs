@@ -181,7 +181,7 @@ fn an_estimate_of_the_same_model_agrees() {
     assert_eq!(row(&document, "kv_used")["percent"], 0.0, "2048 tokens in and 256 out");
     assert_eq!(document["cases"][0]["with"]["facts"]["kv_heads"], 8);
     let unknown = compare(&run, &["--with", "estimate"]).code(2);
-    let _ = unknown.stderr("does not say which model").stderr("--model");
+    let _ = unknown.stderr("does not name its model").stderr("--model");
     let _ = compare(&run, &["--with", "estimate", "--model", "./nowhere"])
         .code(3)
         .stderr("./nowhere");

@@ -97,7 +97,7 @@ fn an_image_that_is_missing_and_cannot_be_pulled() {
     daemon
         .run(START, &[])
         .code(3)
-        .stderr("the image `engine:1` is not here and cannot be pulled")
+        .stderr("the image `engine:1` is not present and cannot be pulled")
         .stderr("docker pull engine:1");
     assert_eq!(daemon.asked(CREATE).len(), 0);
 }
@@ -190,7 +190,9 @@ fn a_name_cannot_lead_to_another_question() {
     let outcome = daemon
         .run(r#"docker::start(#{ image: "../containers/prune?x=" })"#, &[])
         .code(2);
-    outcome.stderr("is no image reference").nowhere("asked something else");
+    outcome
+        .stderr("is not a valid image reference")
+        .nowhere("asked something else");
     assert_eq!(daemon.asked(CREATE).len(), 0);
 }
 
@@ -235,7 +237,7 @@ fn only_containers_of_dead_runs_are_removed() {
                 .run()
                 .stdout("container dead of r");
         } else {
-            let _ = daemon.run(START, &[]).stderr("ended the container `dead`");
+            let _ = daemon.run(START, &[]).stderr("cleaned up the container `dead`");
         }
         assert_eq!(daemon.asked("DELETE ").len(), 1);
         assert_eq!(daemon.asked("DELETE /containers/dead").len(), 1);

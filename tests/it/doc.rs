@@ -29,7 +29,7 @@ fn host(runtime: &Runtime) -> Arc<Host> {
 
 fn reference() -> Reference {
     let runtime = Runtime::new().unwrap();
-    Reference::of(&interpreter(&host(&runtime), Path::new(".")))
+    Reference::new(&interpreter(&host(&runtime), Path::new(".")))
 }
 
 #[test]

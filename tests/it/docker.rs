@@ -26,7 +26,7 @@ async fn a_container_finds_its_files_from_its_first_moment_on() {
     let log = service.logs().last(10);
     assert_eq!(log.iter().filter(|line| *line == "dtype: auto").count(), 2, "{log:?}");
     assert_eq!(service.info()["files"]["options.yaml"], "dtype: auto\n");
-    context.services.end_all(GRACE).await.unwrap();
+    context.services.stop_all(GRACE).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +85,7 @@ async fn a_container_is_started_seen_and_removed() {
     assert!(exit.finished_at.unwrap().starts_with("20"));
     assert_eq!(service.logs().last(1), ["bye"]);
     assert_eq!(containers_of(context.run.id()), "");
-    context.services.end_all(GRACE).await.unwrap();
+    context.services.stop_all(GRACE).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,7 +105,7 @@ async fn the_kernels_kill_is_told_from_any_other() {
     let suicidal = start(RuntimeKind::Docker, &shell("sh -c 'kill -9 $PPID; sleep 9'"), &context).await;
     let exit = suicidal.wait_exit().await.unwrap();
     assert_eq!((exit.code, exit.oom_killed), (Some(137), false));
-    context.services.end_all(GRACE).await.unwrap();
+    context.services.stop_all(GRACE).await.unwrap();
     assert_eq!(containers_of(context.run.id()), "");
 }
 
@@ -150,7 +150,7 @@ async fn commands_run_inside_and_files_go_in_and_out() {
     );
     let missing = service.copy_out("/no/such/file", folder.path()).await.unwrap_err();
     assert!(missing.message.contains("/no/such/file"), "{missing:?}");
-    context.services.end_all(GRACE).await.unwrap();
+    context.services.stop_all(GRACE).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,7 +179,7 @@ async fn mounts_are_read_only_unless_asked_and_allowed() {
         );
         assert_eq!(folder.path().join("written").exists(), writable);
     }
-    context.services.end_all(GRACE).await.unwrap();
+    context.services.stop_all(GRACE).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,7 +200,7 @@ async fn nothing_stays_when_the_run_is_dropped_or_cut_short() {
         let launch = shell("sleep 1000");
         let started = profiler::runtime::start(RuntimeKind::Docker, &launch, &cut);
         let _ = tokio::time::timeout(Duration::from_millis(patience), started).await;
-        cut.services.end_all(GRACE).await.unwrap();
+        cut.services.stop_all(GRACE).await.unwrap();
         assert_eq!(containers_of(cut.run.id()), "", "after {patience} ms");
     }
 }
@@ -219,7 +219,7 @@ async fn a_hurried_user_does_not_wait_for_the_grace() {
     .await;
     line(&stubborn, "ready").await;
     let services = context.services.clone();
-    let ending = tokio::spawn(async move { services.end_all(Duration::from_secs(60)).await });
+    let ending = tokio::spawn(async move { services.stop_all(Duration::from_secs(60)).await });
     let begun = Instant::now();
     let services = context.services.clone();
     tokio::task::spawn_blocking(move || services.kill_all()).await.unwrap();

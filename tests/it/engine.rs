@@ -16,7 +16,7 @@ fn a_coordinate_that_no_engine_has_is_named() {
     let script = "import \"std/engines\" as engines;
         engines::launch(\"sim\", #{}).probe(#{ input: 3, output: 4, batch: 2 })";
     let error = super::script::bench::Bench::script(script).error();
-    assert!(error.contains("an engine cannot be asked for `batch`"), "{error}");
+    assert!(error.contains("a point of an engine has no `batch`"), "{error}");
 }
 
 #[test]

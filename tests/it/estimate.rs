@@ -122,7 +122,7 @@ fn headers_of_a_folders_files_decide() {
         part["weight_bytes"], 999,
         "the index tells how many bytes there are in all"
     );
-    assert!(part["notes"][0].as_str().unwrap().contains("1 of 2 files"));
+    assert!(part["notes"][0].as_str().unwrap().contains("1 of 2 weight files"));
 
     std::fs::write(whole.join("model-00002-of-00002.safetensors"), "nothing").unwrap();
     estimate(&whole, &[])

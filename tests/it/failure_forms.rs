@@ -384,7 +384,7 @@ fn requests_that_an_idle_engine_lets_wait_are_given_up_before_their_deadline() {
             (&json!(0), &json!(concurrency), &json!("request")),
             "{name}: {answer:#}"
         );
-        let said = format!("let {concurrency} of {concurrency} requests wait");
+        let said = format!("while {concurrency} of {concurrency} requests were queued");
         assert!(evidence["message"].as_str().unwrap().contains(&said), "{evidence:#}");
     }
 }

@@ -416,7 +416,7 @@ fn hostile_files_end_in_a_message() {
     let _ = show("[".repeat(100_000)).code(2).stderr("is not whole JSON");
     let _ = show(format!("[{{}}{}]", ",{}".repeat(200_000)))
         .code(2)
-        .stderr("of no format that is known");
+        .stderr("is unknown: ");
     let many = format!(
         r#"[{{"request_throughput": 1, "duration": 1}}{}]"#,
         ",{}".repeat(150_000)

@@ -72,9 +72,9 @@ fn a_resumed_run_writes_nothing_through_its_folders() {
         symlink(stranger.path("home"), &link).unwrap();
         let outcome = stranger.profiler(&["run", "--resume", "sent"]);
         assert_eq!(stranger.home(), [""; 0], "{folder}: {}", outcome.stderr);
-        outcome
-            .code(1)
-            .stderr(&format!("`sent/{folder}` is a symbolic link, and none is followed"));
+        outcome.code(1).stderr(&format!(
+            "`sent/{folder}` is a symbolic link; links in a run folder are not followed"
+        ));
     }
 }
 

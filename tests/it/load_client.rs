@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use profiler::engine::{Protocol, decoder};
 use profiler::fault::{Fault, Result};
-use profiler::load::{Drive, Driven, Failure, FailureForm, Go, Job, Outcome, Record, Slots, Source, drive};
+use profiler::load::{
+    Control, Failure, FailureForm, Job, LoadConfig, LoadRun, Outcome, Record, RequestSource, Slots, run_load,
+};
 use server::{Act, LAST, Server, TOKEN, good, server, streamed};
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +28,7 @@ struct Alike {
     every: Option<Duration>,
     timeout: Duration,
     /// After so many ends, this.
-    order: (u64, Go),
+    order: (u64, Control),
 }
 
 impl Alike {
@@ -37,12 +39,12 @@ impl Alike {
             ended: AtomicU64::new(0),
             every: None,
             timeout: ms(20_000),
-            order: (u64::MAX, Go::On),
+            order: (u64::MAX, Control::Continue),
         }
     }
 }
 
-impl Source for Alike {
+impl RequestSource for Alike {
     fn next(&self) -> Result<Option<Job>> {
         let number = self.given.fetch_add(1, Ordering::Relaxed);
         Ok((number < self.count).then(|| Job {
@@ -56,14 +58,18 @@ impl Source for Alike {
         }))
     }
 
-    fn ended(&self, _: &Record) -> Go {
+    fn ended(&self, _: &Record) -> Control {
         let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
-        if ended >= self.order.0 { self.order.1 } else { Go::On }
+        if ended >= self.order.0 {
+            self.order.1
+        } else {
+            Control::Continue
+        }
     }
 }
 
-fn closed(concurrency: u64) -> Drive {
-    Drive {
+fn closed(concurrency: u64) -> LoadConfig {
+    LoadConfig {
         slots: Slots::Closed {
             concurrency,
             ramp: Duration::ZERO,
@@ -71,16 +77,16 @@ fn closed(concurrency: u64) -> Drive {
         limit: None,
         grace: Duration::ZERO,
         keep_text: true,
-        cut: CancellationToken::new(),
+        cancel: CancellationToken::new(),
     }
 }
 
-fn driven(url: &str, plan: Drive, source: Alike) -> Result<Driven> {
+fn driven(url: &str, plan: LoadConfig, source: Alike) -> Result<LoadRun> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap()
-        .block_on(drive(url, plan, Arc::new(source)))
+        .block_on(run_load(url, plan, Arc::new(source)))
 }
 
 /// A load of one request, answered so.
@@ -114,7 +120,7 @@ fn requests_follow_each_other_on_the_same_connections() {
     assert_eq!(server.requests.lock().unwrap().len(), 40);
     assert_eq!(server.connections.load(Ordering::Relaxed), 4);
     assert_eq!(
-        (driven.watch.connected, driven.watch.opened_late, driven.watch.events),
+        (driven.health.connected, driven.health.opened_late, driven.health.events),
         (4, 0, 80)
     );
     for (index, record) in driven.records.iter().enumerate() {
@@ -154,7 +160,7 @@ fn a_server_that_takes_one_request_a_connection_is_served_all_the_same() {
     let driven = driven(&server.url, closed(2), Alike::new(10)).unwrap();
     assert!(driven.records.iter().all(|record| record.outcome == Outcome::Completed));
     assert_eq!(
-        (server.connections.load(Ordering::Relaxed), driven.watch.opened_late),
+        (server.connections.load(Ordering::Relaxed), driven.health.opened_late),
         (10, 8)
     );
 }
@@ -167,9 +173,9 @@ fn an_idle_connection_that_the_server_closed_is_no_failure_of_the_engine() {
         every: Some(ms(20)),
         ..Alike::new(10)
     };
-    let open = Drive {
+    let open = LoadConfig {
         slots: Slots::Open {
-            at_most: None,
+            max_concurrency: None,
             expected: 1,
         },
         ..closed(1)
@@ -180,7 +186,7 @@ fn an_idle_connection_that_the_server_closed_is_no_failure_of_the_engine() {
         "{:?}",
         seen.records
     );
-    assert!(seen.watch.replaced + seen.watch.resent >= 9, "{:?}", seen.watch);
+    assert!(seen.health.replaced + seen.health.resent >= 9, "{:?}", seen.health);
     // Without a pause between requests the next one has been written when the end of the connection is seen.
     let seen = driven(&server.url, closed(1), Alike::new(10)).unwrap();
     assert!(
@@ -188,7 +194,7 @@ fn an_idle_connection_that_the_server_closed_is_no_failure_of_the_engine() {
         "{:?}",
         seen.records
     );
-    assert!(seen.watch.resent + seen.watch.replaced > 0, "{:?}", seen.watch);
+    assert!(seen.health.resent + seen.health.replaced > 0, "{:?}", seen.health);
 }
 
 #[test]
@@ -231,7 +237,7 @@ fn an_engine_that_dies_leaves_every_request_accounted_for() {
         }
     });
     let source = Alike {
-        order: (8, Go::Finish),
+        order: (8, Control::Drain),
         ..Alike::new(1000)
     };
     let driven = driven(&server.url, closed(2), source).unwrap();
@@ -255,9 +261,9 @@ fn an_open_loop_sends_when_requests_are_due() {
         every: Some(ms(5)),
         ..Alike::new(60)
     };
-    let open = Drive {
+    let open = LoadConfig {
         slots: Slots::Open {
-            at_most: None,
+            max_concurrency: None,
             expected: 4,
         },
         ..closed(1)
@@ -277,7 +283,7 @@ fn an_open_loop_sends_when_requests_are_due() {
             .all(|(record, number)| record.scheduled == ms(5) * number)
     );
     assert!(late[30] < ms(5), "{late:?}");
-    assert_eq!(driven.watch.send_late_ms.len(), 60);
+    assert_eq!(driven.health.send_late_ms.len(), 60);
 }
 
 #[test]
@@ -294,9 +300,9 @@ fn no_more_than_so_many_are_under_way() {
         every: Some(ms(1)),
         ..Alike::new(12)
     };
-    let open = Drive {
+    let open = LoadConfig {
         slots: Slots::Open {
-            at_most: Some(3),
+            max_concurrency: Some(3),
             expected: 8,
         },
         ..closed(1)
@@ -311,13 +317,17 @@ fn no_more_than_so_many_are_under_way() {
     }
     // The wait for a slot is the engine's doing, and not the client's lateness.
     assert!(driven.records[11].sent - driven.records[11].scheduled > ms(100));
-    assert!(driven.watch.send_late_ms[11] < 50.0, "{:?}", driven.watch.send_late_ms);
+    assert!(
+        driven.health.send_late_ms[11] < 50.0,
+        "{:?}",
+        driven.health.send_late_ms
+    );
 }
 
 #[test]
 fn what_is_under_way_at_the_limit_is_cut_off_after_its_grace() {
     let server = server(|_| vec![Act::Write(streamed(&[TOKEN])), Act::Wait(ms(10_000))]);
-    let plan = Drive {
+    let plan = LoadConfig {
         limit: Some(ms(100)),
         grace: ms(100),
         ..closed(3)
@@ -341,7 +351,7 @@ fn what_is_under_way_at_the_limit_is_cut_off_after_its_grace() {
 fn a_load_is_cut_off_when_somebody_says_so() {
     let server = server(|_| vec![Act::Write(streamed(&[TOKEN])), Act::Wait(ms(10_000))]);
     let plan = closed(2);
-    let cut = plan.cut.clone();
+    let cut = plan.cancel.clone();
     std::thread::spawn(move || {
         std::thread::sleep(ms(100));
         cut.cancel();
@@ -396,14 +406,14 @@ fn over_tls_answers_are_read_as_they_come_without_spinning() {
     let driven = driven(&url, closed(3), Alike::new(12)).unwrap();
     for record in &driven.records {
         assert_eq!(
-            (&record.outcome, record.text.as_deref(), record.gaps_ms.len()),
+            (&record.outcome, record.text.as_deref(), record.itl_ms.len()),
             (&Outcome::Completed, Some(" a b"), 1)
         );
     }
     // A machine that is busy may delay some of them.
-    let apart = driven.records.iter().filter(|record| record.gaps_ms[0] > 75.0).count();
+    let apart = driven.records.iter().filter(|record| record.itl_ms[0] > 75.0).count();
     assert!(apart >= 6, "{:?}", driven.records);
-    let watch = &driven.watch;
+    let watch = &driven.health;
     assert_eq!((driven.records.len(), watch.connected, watch.opened_late), (12, 3, 0));
     // Each answer comes in two parts; a wake without bytes is one too many, and a few are the system's affair.
     assert!(watch.wakes < 12 * 2 * 3, "{watch:?}");
@@ -420,13 +430,13 @@ fn a_certificate_that_nobody_trusts_is_told_with_its_remedy() {
 /// A source that fails.
 struct Failing;
 
-impl Source for Failing {
+impl RequestSource for Failing {
     fn next(&self) -> Result<Option<Job>> {
         Err(Fault::usage("no prompt can be made"))
     }
 
-    fn ended(&self, _: &Record) -> Go {
-        Go::On
+    fn ended(&self, _: &Record) -> Control {
+        Control::Continue
     }
 }
 
@@ -438,7 +448,7 @@ fn a_request_that_cannot_be_made_ends_the_load() {
         .build()
         .unwrap();
     let fault = runtime
-        .block_on(drive(&server.url, closed(2), Arc::new(Failing)))
+        .block_on(run_load(&server.url, closed(2), Arc::new(Failing)))
         .unwrap_err();
     assert_eq!(fault.message, "no prompt can be made");
 }

@@ -87,7 +87,7 @@ fn search(map: &mut Boundary, truth: &Noisy) {
             Some(told) => Some(told.point),
             None => match map.refine(1, 0.95).unwrap().pop() {
                 Some(point) => Some(point),
-                None => map.looks(CONFIRM).unwrap().into_iter().next(),
+                None => map.verification_points(CONFIRM).unwrap().into_iter().next(),
             },
         };
         let Some(point) = next else { return };

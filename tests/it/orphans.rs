@@ -82,5 +82,5 @@ async fn what_a_live_run_uses_is_left_alone() {
     if container.is_some() {
         assert_ne!(containers_of(own.run.id()), "");
     }
-    own.services.end_all(Duration::from_millis(100)).await.unwrap();
+    own.services.stop_all(Duration::from_millis(100)).await.unwrap();
 }

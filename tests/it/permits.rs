@@ -316,7 +316,7 @@ fn token_and_cache_are_for_the_images_of_shipped_adapters() {
         if !given {
             let _ = outcome
                 .stderr("the Hugging Face token is not given")
-                .stderr("the model cache is not shown");
+                .stderr("the model cache is not mounted");
         }
     }
 }

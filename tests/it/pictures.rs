@@ -61,7 +61,7 @@ fn a_misspelt_key_is_told_with_the_nearest_one() {
     );
     said(
         r#"plot::bars(#{ title: "x", at: [1, 2], values: [1] })"#,
-        "places: 2, values: 1",
+        "entries: 2, values: 1",
     );
     said(r#"plot::line(#{ title: "x", series: #{}, x: 3 })"#, "a label such as");
     said(

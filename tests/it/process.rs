@@ -70,7 +70,7 @@ async fn files_lie_in_a_folder_of_the_process_and_go_with_it() {
         "{place}"
     );
     drop(service);
-    context.services.end_all(GRACE).await.unwrap();
+    context.services.stop_all(GRACE).await.unwrap();
     assert!(!std::path::Path::new(&place).exists());
 
     let launch = Launch {
@@ -131,7 +131,7 @@ async fn grace_is_given_and_cut_by_a_hurried_user() {
     .await;
     line(&stubborn, "ready").await;
     let services = context.services.clone();
-    let ending = tokio::spawn(async move { services.end_all(Duration::from_secs(60)).await });
+    let ending = tokio::spawn(async move { services.stop_all(Duration::from_secs(60)).await });
     let begun = Instant::now();
     context.services.kill_all();
     ending.await.unwrap().unwrap();

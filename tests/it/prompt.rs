@@ -5,7 +5,7 @@ pub mod families;
 use std::collections::HashSet;
 
 use profiler::fault::Kind;
-use profiler::prompt::{Ask, Content, Files, MAX_TOKENS, PromptForm, Prompts, Tokenizer};
+use profiler::prompt::{Content, Files, MAX_TOKENS, PromptForm, PromptSpec, Prompts, Tokenizer};
 use serde_json::{Value, json};
 
 use super::script::bench::Bench;
@@ -35,7 +35,7 @@ fn encoded(library: &tokenizers::Tokenizer, text: &str, special: bool) -> Vec<u3
 }
 
 #[track_caller]
-fn text(prompts: &Prompts, ask: Ask) -> String {
+fn text(prompts: &Prompts, ask: PromptSpec) -> String {
     match prompts.make(&ask).unwrap().content {
         Content::Text(text) => text,
         Content::Tokens(_) => panic!("ids instead of text"),
@@ -43,7 +43,7 @@ fn text(prompts: &Prompts, ask: Ask) -> String {
 }
 
 #[track_caller]
-fn ids(prompts: &Prompts, ask: Ask) -> Vec<u32> {
+fn ids(prompts: &Prompts, ask: PromptSpec) -> Vec<u32> {
     match prompts.make(&ask).unwrap().content {
         Content::Tokens(ids) => ids,
         Content::Text(_) => panic!("text instead of ids"),
@@ -57,7 +57,7 @@ fn text_re_encodes_to_exactly_n_with_every_family() {
         for seed in 0..3 {
             let prompts = prompts(&tokenizer, seed);
             for n in (10..60).chain([127, 500, 1001, 2048]) {
-                let text = text(&prompts, Ask::text(n));
+                let text = text(&prompts, PromptSpec::text(n));
                 assert_eq!(encoded(&library, &text, true).len(), n, "{family}, seed {seed}: {text}");
             }
         }
@@ -73,7 +73,7 @@ fn no_two_texts_begin_alike() {
         let mut firsts = HashSet::new();
         // As many as there are letters: families without words begin with those.
         for _ in 0..26 {
-            let ids = encoded(&library, &text(&prompts, Ask::text(40)), true);
+            let ids = encoded(&library, &text(&prompts, PromptSpec::text(40)), true);
             let first = ids.iter().find(|id| !specials.contains(id)).copied();
             assert!(firsts.insert(first), "{family}: {first:?} twice");
         }
@@ -86,9 +86,9 @@ fn texts_share_what_was_asked_and_no_more() {
     let library = library(&tokenizer);
     let prompts = prompts(&tokenizer, 1);
     for shared in [1, 2, 3, 17, 90] {
-        let ask = Ask {
+        let ask = PromptSpec {
             shared_prefix: shared,
-            ..Ask::text(100)
+            ..PromptSpec::text(100)
         };
         let one = encoded(&library, &text(&prompts, ask), true);
         let two = encoded(&library, &text(&prompts, ask), true);
@@ -109,9 +109,9 @@ fn a_chat_message_counts_with_its_template() {
         assert_eq!(prompts.chat_unknown(), None);
         let library = library(&tokenizer);
         for n in [60, 100, 777] {
-            let ask = Ask {
+            let ask = PromptSpec {
                 chat: true,
-                ..Ask::text(n)
+                ..PromptSpec::text(n)
             };
             let message = text(&prompts, ask);
             let bos = if special { "<s>" } else { "" };
@@ -153,7 +153,7 @@ fn ids_are_ordinary_and_differ_from_the_first_on() {
     let prompts = Prompts::new(Tokenizer::new(&files).unwrap(), 5).unwrap();
     let mut firsts = HashSet::new();
     for _ in 0..200 {
-        let ids = ids(&prompts, Ask::ids(64));
+        let ids = ids(&prompts, PromptSpec::ids(64));
         assert_eq!(ids.len(), 64);
         assert!(firsts.insert(ids[0]));
         for id in ids {
@@ -165,12 +165,12 @@ fn ids_are_ordinary_and_differ_from_the_first_on() {
 
 #[test]
 fn ids_share_what_was_asked_and_repeat_by_seed() {
-    let ask = Ask {
+    let ask = PromptSpec {
         shared_prefix: 30,
-        ..Ask::ids(100)
+        ..PromptSpec::ids(100)
     };
     let make = |seed| {
-        let prompts = Prompts::of_vocabulary(32_000, seed).unwrap();
+        let prompts = Prompts::from_vocabulary_size(32_000, seed).unwrap();
         [ids(&prompts, ask), ids(&prompts, ask)]
     };
     let [one, two] = make(1);
@@ -182,11 +182,11 @@ fn ids_share_what_was_asked_and_repeat_by_seed() {
 
 #[test]
 fn prompts_of_an_earlier_life_can_be_passed_over() {
-    let first = Prompts::of_vocabulary(32_000, 1).unwrap();
-    let sent: Vec<_> = (0..3).map(|_| ids(&first, Ask::ids(8))).collect();
-    let second = Prompts::of_vocabulary(32_000, 1).unwrap();
+    let first = Prompts::from_vocabulary_size(32_000, 1).unwrap();
+    let sent: Vec<_> = (0..3).map(|_| ids(&first, PromptSpec::ids(8))).collect();
+    let second = Prompts::from_vocabulary_size(32_000, 1).unwrap();
     second.skip(3);
-    assert!(!sent.contains(&ids(&second, Ask::ids(8))));
+    assert!(!sent.contains(&ids(&second, PromptSpec::ids(8))));
 }
 
 #[test]
@@ -198,34 +198,34 @@ fn too_few_tokens_are_refused_with_the_smallest_number() {
         .1;
     let prompts = prompts(&tokenizer, 0);
     for n in [1, 2] {
-        let fault = prompts.make(&Ask::text(n)).unwrap_err();
+        let fault = prompts.make(&PromptSpec::text(n)).unwrap_err();
         assert_eq!(fault.kind, Kind::Usage);
         assert_eq!(fault.hint.as_deref(), Some("ask for at least 3"), "{fault}");
     }
     assert_eq!(
-        encoded(&library(&tokenizer), &text(&prompts, Ask::text(3)), true).len(),
+        encoded(&library(&tokenizer), &text(&prompts, PromptSpec::text(3)), true).len(),
         3
     );
-    assert!(prompts.make(&Ask::text(0)).is_err());
-    assert!(prompts.make(&Ask::ids(0)).is_err());
+    assert!(prompts.make(&PromptSpec::text(0)).is_err());
+    assert!(prompts.make(&PromptSpec::ids(0)).is_err());
 }
 
 #[test]
 fn what_nobody_can_make_is_refused() {
-    let prompts = Prompts::of_vocabulary(1000, 0).unwrap();
-    let refused = |ask: Ask| prompts.make(&ask).unwrap_err().kind;
-    assert_eq!(refused(Ask::ids(MAX_TOKENS + 1)), Kind::Usage);
-    assert_eq!(refused(Ask::ids(usize::MAX)), Kind::Usage);
-    assert_eq!(refused(Ask::text(10)), Kind::Usage, "no tokenizer");
-    let shared = Ask {
+    let prompts = Prompts::from_vocabulary_size(1000, 0).unwrap();
+    let refused = |ask: PromptSpec| prompts.make(&ask).unwrap_err().kind;
+    assert_eq!(refused(PromptSpec::ids(MAX_TOKENS + 1)), Kind::Usage);
+    assert_eq!(refused(PromptSpec::ids(usize::MAX)), Kind::Usage);
+    assert_eq!(refused(PromptSpec::text(10)), Kind::Usage, "no tokenizer");
+    let shared = PromptSpec {
         shared_prefix: 10,
-        ..Ask::ids(10)
+        ..PromptSpec::ids(10)
     };
     assert_eq!(refused(shared), Kind::Usage, "nothing is left to differ");
-    let chat = Ask {
+    let chat = PromptSpec {
         chat: true,
         form: PromptForm::Tokens,
-        ..Ask::ids(10)
+        ..PromptSpec::ids(10)
     };
     assert_eq!(refused(chat), Kind::Usage);
 }
@@ -233,8 +233,8 @@ fn what_nobody_can_make_is_refused() {
 #[test]
 fn a_vocabulary_without_words_gives_ids_but_no_text() {
     let prompts = prompts(&families::digits(), 0);
-    assert_eq!(ids(&prompts, Ask::ids(20)).len(), 20);
-    let fault = prompts.make(&Ask::text(20)).unwrap_err();
+    assert_eq!(ids(&prompts, PromptSpec::ids(20)).len(), 20);
+    let fault = prompts.make(&PromptSpec::text(20)).unwrap_err();
     assert_eq!(fault.kind, Kind::Usage);
     assert!(fault.hint.unwrap().contains("tokens"));
 }
@@ -244,7 +244,7 @@ fn truncation_and_padding_of_the_file_are_not_the_engines() {
     let mut tokenizer = families::byte_level();
     tokenizer["truncation"] = json!({ "direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 0 });
     tokenizer["padding"] = json!({ "strategy": { "Fixed": 64 }, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0, "pad_token": "<unk>" });
-    let text = text(&prompts(&tokenizer, 0), Ask::text(300));
+    let text = text(&prompts(&tokenizer, 0), PromptSpec::text(300));
     assert_eq!(encoded(&library(&families::byte_level()), &text, true).len(), 300);
 }
 

@@ -311,7 +311,7 @@ fn ten_million_points_are_refused() {
     let _ = command
         .run()
         .code(1)
-        .stdout("399999 points are too many for one list")
+        .stdout("399999 points are too many for a list")
         .stderr("a boundary holds at most 1,000,000 points");
 }
 

@@ -53,7 +53,7 @@ impl Engine {
     /// Started, and serving or gone.
     async fn start(profile: &str, options: Value) -> Self {
         let engine = Self::begin(profile, options);
-        engine.handle.settled().await;
+        engine.handle.wait_started().await;
         engine
     }
 

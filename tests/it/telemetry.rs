@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use profiler::fault::{Fault, Kind};
 use profiler::telemetry::host::{Cgroup, Measure, Roots, Tree};
 use profiler::telemetry::{
-    Activity, Cards, Device, Phase, Polled, Reading, Record, Sampler, Source, Tenant, gpu_source, gpus, look,
+    Activity, AmdCards, Device, Phase, Polled, Reading, Recording, Sampler, Source, Tenant, gpu_source, gpus, read_gpus,
 };
 
 use super::support::temp;
@@ -76,7 +76,7 @@ fn peaks_are_told_by_phase_and_between_moments() {
     let total = |peak: Option<profiler::telemetry::Peak>| peak.map(|peak| peak.total);
     assert_eq!(total(sampler.peak_between(before, after)), Some(70));
     assert_eq!(total(sampler.between(before, after).peak()), Some(70));
-    let Record { series, health, .. } = sampler.stop();
+    let Recording { series, health, .. } = sampler.stop();
     let peaks: Vec<_> = series
         .peaks()
         .into_iter()
@@ -99,7 +99,11 @@ fn what_was_seen_before_stands_first() {
         .map(|row| (row.phase, row.total))
         .collect();
     assert_eq!(rows, [(Phase::Baseline, 3), (Phase::Loading, 7)]);
-    assert_eq!(sampler.crest().devices[0].used, 7, "the peak is since the start");
+    assert_eq!(
+        sampler.peak_snapshot().devices[0].used,
+        7,
+        "the peak is since the start"
+    );
 }
 
 #[test]
@@ -151,12 +155,12 @@ impl Source for Apart {
         })
     }
 
-    fn quick(&mut self) -> Result<Reading, Fault> {
+    fn read_memory(&mut self) -> Result<Reading, Fault> {
         self.quick.fetch_add(1, Ordering::SeqCst);
         Ok(reading(70))
     }
 
-    fn slow(&self) -> Option<Box<dyn Source>> {
+    fn slow_source(&self) -> Option<Box<dyn Source>> {
         Some(Box::new(Self {
             quick: Arc::clone(&self.quick),
             slow: true,
@@ -175,15 +179,15 @@ fn processes_and_power_are_looked_at_apart_and_keep_no_look_at_memory_waiting() 
     sampler.mark(Phase::Load);
     wait_until("four looks apart", || sampler.health().beside >= 4);
     assert_eq!(sampler.latest().activity[0].power_mw, Some(80_000));
-    assert_eq!(sampler.crest().beside.tenants[0].pid, 7);
+    assert_eq!(sampler.peak_snapshot().processes.tenants[0].pid, 7);
     let record = sampler.stop();
     assert!(record.health.taken >= 4 * 5, "{:?}", record.health);
     assert!(record.health.beside < record.health.taken / 2, "{:?}", record.health);
     let looks: u64 = record.series.rows().iter().map(|row| row.looks).sum();
     assert_eq!(looks, record.health.taken, "looks apart are no looks at memory");
-    let newest = record.beside.moments().last().unwrap();
-    assert_eq!((newest.phase, newest.doings[0].power_w), (Phase::Load, Some(80.0)));
-    assert_eq!(record.beside.holdings().len(), 1, "it held the same all the time");
+    let newest = record.slow.activity().last().unwrap();
+    assert_eq!((newest.phase, newest.devices[0].power_w), (Phase::Load, Some(80.0)));
+    assert_eq!(record.slow.processes().len(), 1, "it held the same all the time");
 }
 
 #[test]
@@ -199,7 +203,7 @@ fn failures_are_counted_and_the_first_is_told() {
     });
     let sampler = Sampler::start(Box::new(source), 1000.0).unwrap();
     wait_until("ten looks", || sampler.health().taken >= 10);
-    let Record { series, health, .. } = sampler.stop();
+    let Recording { series, health, .. } = sampler.stop();
     assert_eq!(health.errors, health.taken / 2);
     assert_eq!(health.last_error.as_deref(), Some("it broke"));
     assert_eq!(series.peak().unwrap().looks, health.taken - health.errors);
@@ -352,7 +356,7 @@ fn a_cgroup_that_cannot_be_seen_is_named() {
 }
 
 /// A machine with two AMD cards, one of which has a serial number, an output, and a card of somebody else.
-fn amd(folder: &Path) -> Cards {
+fn amd(folder: &Path) -> AmdCards {
     let card = |number: u32, file: &str, text: &str| {
         write(folder, &format!("sys/class/drm/card{number}/device/{file}"), text);
     };
@@ -381,7 +385,7 @@ fn amd(folder: &Path) -> Cards {
     write(folder, "proc/50/fdinfo/4", client(1, 1024));
     write(folder, "proc/50/fdinfo/5", client(2, 2048));
     write(folder, "proc/51/fdinfo/0", "pos:\t0\n");
-    Cards {
+    AmdCards {
         sys: folder.join("sys"),
         proc: folder.join("proc"),
     }
@@ -430,10 +434,10 @@ fn amd_cards_are_listed_and_read() {
         .map(|card| (card.power_mw, card.busy_percent))
         .collect();
     assert_eq!(activity, [(Some(31_500), None), (Some(253_000), Some(87))]);
-    let quick = source.quick().unwrap();
+    let quick = source.read_memory().unwrap();
     assert_eq!(quick.devices, reading.devices);
     assert!(quick.tenants.is_empty() && quick.activity.is_empty(), "memory alone");
-    assert_eq!(source.slow().unwrap().read().unwrap(), reading);
+    assert_eq!(source.slow_source().unwrap().read().unwrap(), reading);
 
     fs::remove_file(folder.path().join("sys/class/drm/card10/device/mem_info_vram_used")).unwrap();
     assert!(source.read().unwrap_err().message.contains("PCI-0000:10:00.0"));
@@ -443,7 +447,7 @@ fn amd_cards_are_listed_and_read() {
 #[test]
 fn a_machine_without_amd_cards_says_so() {
     let folder = temp();
-    let cards = Cards {
+    let cards = AmdCards {
         sys: folder.path().join("sys"),
         proc: folder.path().join("proc"),
     };
@@ -467,7 +471,7 @@ fn gpus_are_read_or_their_absence_has_a_name() {
                 (&reading.devices[0].id, reading.devices[0].total),
                 (&first.id, first.total)
             );
-            assert_eq!(look().unwrap().devices.len(), list.len());
+            assert_eq!(read_gpus().unwrap().devices.len(), list.len());
             let sampler = Sampler::start(source, 100.0).unwrap();
             wait_until("ten looks", || sampler.health().taken >= 10);
             assert_eq!(sampler.stop().health.errors, 0);
@@ -475,7 +479,7 @@ fn gpus_are_read_or_their_absence_has_a_name() {
         Err(absent) => {
             assert!(absent.why.contains("NVIDIA") && absent.why.contains("AMD"), "{absent}");
             assert!(!absent.remedy.is_empty());
-            let fault = look().unwrap_err();
+            let fault = read_gpus().unwrap_err();
             assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));
             assert_eq!(gpu_source(&["0".into()]).err().unwrap().kind, Kind::Missing);
         }

@@ -49,7 +49,7 @@ impl Tested {
             run: Arc::clone(&host.run),
             permits: Permits::parse(["process"]).unwrap(),
             services: Arc::clone(&host.services),
-            shelf: Arc::default(),
+            prompt_cache: Arc::default(),
             axes: Arc::new(|| None),
             gpus: Arc::new(move |names| {
                 assert_eq!(names, ["0"]);
@@ -157,7 +157,7 @@ fn memory_is_back_at_its_baseline_before_the_next_start() {
     assert!(
         fault
             .message
-            .contains("after 0.3 s, still in use beyond the baseline: 600 MiB of `GPU-1`"),
+            .contains("memory still above the baseline after 0.3 s: 600 MiB of `GPU-1`"),
         "{fault}"
     );
     assert!(fault.hint.unwrap().contains("settle_timeout"));

@@ -54,7 +54,7 @@ const MUTILATIONS: &[Mutilation] = &[
         "no manifest",
         |run| remove(run, "manifest.json"),
         &[
-            "manifest.json is not there: driver, ",
+            "manifest.json is not there; missing or reconstructed: driver, ",
             "seed",
             "of adaptive\ndone\nbegan 2026-11-21T07:29:10.400Z",
             ALL,
@@ -63,13 +63,13 @@ const MUTILATIONS: &[Mutilation] = &[
     (
         "an empty manifest",
         |run| cut(run, "manifest.json", 0.0),
-        &["manifest.json was cut off or damaged: ", ALL],
+        &["manifest.json was cut off or damaged; missing or reconstructed: ", ALL],
     ),
     (
         "half a manifest",
         |run| cut(run, "manifest.json", 0.5),
         &[
-            "manifest.json was cut off or damaged: ",
+            "manifest.json was cut off or damaged; missing or reconstructed: ",
             "run 2026-11-21T072910Z-adaptive-3a7926 of adaptive\ndone",
             ALL,
         ],
@@ -87,7 +87,7 @@ const MUTILATIONS: &[Mutilation] = &[
             })
         },
         &[
-            "manifest.json was changed or damaged: status, as far as",
+            "manifest.json was changed or damaged; missing or reconstructed: status",
             "of adaptive\ndone\n",
             ALL,
         ],
@@ -104,7 +104,7 @@ const MUTILATIONS: &[Mutilation] = &[
         "no journal",
         |run| remove(run, "journal.jsonl"),
         &[
-            "journal.jsonl is not there: points, loads, experiments and warnings are not told",
+            "journal.jsonl is not there: points, loads, experiments and warnings are missing",
             "result: {",
         ],
     ),
@@ -121,7 +121,7 @@ const MUTILATIONS: &[Mutilation] = &[
                 text
             })
         },
-        &["journal.jsonl: its last line is not whole", ALL],
+        &["journal.jsonl: its last line is incomplete", ALL],
     ),
     (
         "garbage in the middle",
@@ -131,7 +131,7 @@ const MUTILATIONS: &[Mutilation] = &[
     (
         "lines that are JSON and no events",
         |run| replace_lines(run, "\"event\":\"phase\"", "{\"a\":1}"),
-        &["cannot be read: what happened then", ALL],
+        &["cannot be read: these events are missing", ALL],
     ),
     (
         "a line that is no text",
@@ -166,7 +166,7 @@ const MUTILATIONS: &[Mutilation] = &[
                 text
             })
         },
-        &["points are damaged: they are not told", ALL],
+        &["points are damaged: skipped", ALL],
     ),
     (
         "a boundary of an impossible number",
@@ -176,18 +176,18 @@ const MUTILATIONS: &[Mutilation] = &[
                 text
             })
         },
-        &["cannot be read: what happened then", ALL],
+        &["cannot be read: these events are missing", ALL],
     ),
     (
         "half a journal",
         |run| cut(run, "journal.jsonl", 0.5),
-        &["its last line is not whole", "boundary over input, output"],
+        &["its last line is incomplete", "boundary over input, output"],
     ),
     (
         "half a usage",
         |run| cut(run, "memory/engine-2.usage.json", 0.5),
         &[
-            "memory/engine-2.usage.json is not whole: memory of engine-2 by stage is not told",
+            "memory/engine-2.usage.json is incomplete: memory of engine-2 by stage is missing",
             "engine-2, cut off",
             ALL,
         ],
@@ -322,7 +322,7 @@ fn a_journal_that_ends_early_is_told_to_and_the_result_completes_it() {
     });
     let _ = show(&out, &[])
         .success()
-        .stdout("result: it does not go with")
+        .stdout("result: it does not match")
         .nowhere("result: {");
 }
 
@@ -357,7 +357,7 @@ fn damaged_breakdowns_and_experiments_are_named() {
             .replace("\"comparisons\"", "\"compared\"")
             .into_bytes()
     });
-    let _ = show(&run, &[]).success().stdout("is damaged: it is not told");
+    let _ = show(&run, &[]).success().stdout("is damaged: skipped");
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn a_folder_of_another_version_is_not_guessed_at() {
     });
     let _ = show(&run, &[])
         .code(2)
-        .stderr("has schema 2, and this profiler knows 1");
+        .stderr("has schema 2; this profiler reads schema 1");
 }
 
 #[test]

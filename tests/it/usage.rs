@@ -41,7 +41,7 @@ impl Tested {
             run: Arc::clone(&host.run),
             permits: Permits::parse(["process"]).unwrap(),
             services: Arc::clone(&host.services),
-            shelf: Arc::default(),
+            prompt_cache: Arc::default(),
             axes: Arc::new(|| None),
             gpus: Arc::new(move |_| {
                 let look = looks[asked.fetch_add(1, Ordering::SeqCst).min(4)];
@@ -170,7 +170,7 @@ fn each_stage_is_a_look_of_its_own_and_the_other_tenant_is_never_ours() {
     tested
         .host
         .tasks
-        .finish(tested.host.services.end_all(Duration::ZERO))
+        .finish(tested.host.services.stop_all(Duration::ZERO))
         .unwrap();
 }
 

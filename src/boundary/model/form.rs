@@ -1,18 +1,18 @@
-//! The forms that a memory model may take, and which rows of a design follow from them.
+//! The forms of the memory model, and their design rows.
 //!
-//! Columns: 1 (weights and all that is always there), tokens held (KV cache), input (activations of the prefill), input squared (attention
-//! scores). An engine either adds the prefill's activations to what it holds in the end, or gives them back before it decodes, so that its peak is
-//! the larger one of two phases.
+//! Columns: 1 (weights and other constants), tokens held (KV cache), input tokens (prefill activations), squared
+//! input tokens (attention scores). An engine either keeps the activations of the prefill, or frees them before
+//! decoding, so that its peak is the larger of two phases.
 
-use super::nnls::{Row, dot};
+use super::nnls::{DesignRow, dot};
 use super::work::Work;
 
 /// How a peak comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// All at once: activations are kept while tokens are written.
+    /// Activations are kept while decoding.
     Sum,
-    /// The larger one of prefill and decode: activations are given back.
+    /// Activations are freed before decoding: the larger of prefill and decode.
     Phases,
 }
 
@@ -26,8 +26,8 @@ impl Form {
         }
     }
 
-    /// Which rows the peak is the largest of.
-    fn rows(self, work: &Work) -> Vec<Row> {
+    /// The peak is the maximum over these rows.
+    fn rows(self, work: &Work) -> Vec<DesignRow> {
         match self {
             Self::Sum => vec![[1.0, work.held, work.input, work.squared]],
             Self::Phases => vec![
@@ -38,7 +38,7 @@ impl Form {
     }
 
     /// The row that peaks under these coefficients, and its bytes.
-    pub(super) fn peak(self, work: &Work, coefficients: &Row) -> (Row, f64) {
+    pub(super) fn peak(self, work: &Work, coefficients: &DesignRow) -> (DesignRow, f64) {
         let rows = self.rows(work).into_iter();
         let bytes = rows.map(|row| (row, dot(&row, coefficients)));
         bytes
@@ -46,8 +46,9 @@ impl Form {
             .unwrap_or_default()
     }
 
-    /// Coefficients to begin with, from which the phases of the samples follow: that all peak in the decode, or all in the prefill, or each where it has more tokens.
-    pub(super) fn starts(self) -> &'static [Row] {
+    /// Starting coefficients for the alternating fit: all samples peak in decode, all in prefill, or each in the
+    /// phase with more tokens.
+    pub(super) fn starts(self) -> &'static [DesignRow] {
         match self {
             Self::Sum => &[[0.0; 4]],
             Self::Phases => &[[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0]],

@@ -1,7 +1,8 @@
-//! A model of the memory that a point takes, fitted to the peaks of points that fitted: a prediction with an interval, and never a proof.
+//! A model of the memory that a point takes, fitted to measured peaks: a prediction with an interval, never a proof.
 //!
-//! `work` counts what a point asks for, `form` says how that becomes a peak, `nnls` fits it, `fit` chooses among forms and says when nothing can be told.
-//! The architecture, where it is known, bounds it from below: weights are there, and tokens in flight are held.
+//! `work` counts the tokens of a point, `form` turns them into a peak, `nnls` solves the least squares, and `fit`
+//! selects the model or says why there is none. The architecture, if known, gives lower bounds: the weights, and the
+//! KV cache of tokens in flight.
 
 mod fit;
 mod form;
@@ -12,33 +13,33 @@ mod work;
 
 pub use form::Form;
 
-use self::nnls::{COLUMNS, Row, dot, times};
+use self::nnls::{COLUMNS, DesignRow, dot, times};
 use self::work::Work;
 use super::Point;
 
-/// A point that fitted, and the most memory that was in use while it ran.
+/// A point that fitted, and its peak memory.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The point, with any of `input`, `output` and `concurrency`.
     pub point: Point,
     /// Bytes in use at the peak.
     pub peak: f64,
-    /// Whether the peak is only known not to be higher, as memory that an earlier point took was still in use.
+    /// Whether the peak is only an upper bound, because memory of an earlier point was still in use.
     pub at_most: bool,
 }
 
-/// What is known before anything is measured. All of it may be 0, or 1 token a block.
+/// Lower bounds known before any measurement. All may be 0, and `block` 1.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct Prior {
     /// Bytes of the weights.
     pub weights: f64,
-    /// Bytes of KV cache that one token takes.
+    /// Bytes of KV cache per token.
     pub kv_bytes_per_token: f64,
-    /// Tokens of a block, in which the KV cache is handed out; 1 where it is not.
+    /// Tokens per block of the KV cache; 1 without blocks.
     pub block: f64,
 }
 
-impl Default for Known {
+impl Default for Prior {
     fn default() -> Self {
         Self {
             weights: 0.0,
@@ -48,36 +49,36 @@ impl Default for Known {
     }
 }
 
-/// Why no model can be had.
+/// Why no model can be fitted.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Untold {
-    /// There are fewer samples than it takes to fit a model and see how far it is off.
-    Few(usize),
-    /// Peaks do not grow with the points: the engine takes its memory beforehand.
-    Flat,
-    /// A sample is off by this many bytes where peaks differ by that many in all: something else takes memory.
-    Poor(f64, f64),
-    /// A sample has an axis that memory is not known to follow.
-    Axis(Point),
+pub enum FitError {
+    /// Fewer samples than needed to fit a model and estimate its error.
+    TooFewSamples(usize),
+    /// Peaks do not grow with the points: the engine preallocates memory.
+    ConstantPeaks,
+    /// The error in bytes, and the range of the peaks in bytes: something else takes memory.
+    PoorFit(f64, f64),
+    /// A sample has an axis that the model does not cover.
+    UnknownAxis(Point),
 }
 
-impl std::fmt::Display for Untold {
+impl std::fmt::Display for FitError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Few(samples) => write!(f, "{samples} samples are too few for a memory model"),
-            Self::Flat => write!(
+            Self::TooFewSamples(samples) => write!(f, "{samples} samples are too few for a memory model"),
+            Self::ConstantPeaks => write!(
                 f,
-                "peaks do not grow with the points: the engine takes its memory beforehand"
+                "peak memory does not grow with the points: the engine preallocates it"
             ),
-            Self::Poor(miss, spread) => write!(
+            Self::PoorFit(miss, spread) => write!(
                 f,
-                "no memory model follows the samples: it is off by {:.0} MiB, where they differ by {:.0} MiB",
+                "no memory model fits the samples: its error is {:.0} MiB, and peaks differ by only {:.0} MiB",
                 miss / 1_048_576.0,
                 spread / 1_048_576.0
             ),
-            Self::Axis(point) => write!(
+            Self::UnknownAxis(point) => write!(
                 f,
-                "memory is not modelled over other axes than `input`, `output` and `concurrency`: {point}"
+                "memory is modelled over `input`, `output` and `concurrency` only, not: {point}"
             ),
         }
     }
@@ -87,23 +88,23 @@ impl std::fmt::Display for Untold {
 #[derive(Clone, Debug)]
 pub struct MemoryModel {
     form: Form,
-    /// Tokens of a block.
+    /// Tokens per block.
     block: f64,
-    /// Bytes; per token held; per token of input; per token of input squared.
-    coefficients: Row,
+    /// Bytes; per token held; per input token; per squared input token.
+    coefficients: DesignRow,
     /// (XᵀX)⁻¹ of the samples.
-    inverse: [Row; COLUMNS],
-    /// Standard deviation of a sample around the model, in bytes.
+    inverse: [DesignRow; COLUMNS],
+    /// Residual standard deviation, in bytes.
     deviation: f64,
-    /// The quantile that 95 % of deviations stay within.
+    /// The t quantile of the 95 % interval.
     quantile: f64,
     samples: usize,
 }
 
-/// The peak that is expected at a point, in bytes, and between which bounds one measurement lies in 95 % of cases.
+/// The expected peak at a point in bytes, with a 95 % prediction interval for one measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peak {
-    /// What is expected. It never falls as a point grows.
+    /// The expectation. It never falls as a point grows.
     pub bytes: f64,
     /// The lower end of the interval.
     pub low: f64,
@@ -112,19 +113,20 @@ pub struct Peak {
 }
 
 impl MemoryModel {
-    /// Fits the model that tells samples best which it did not see.
+    /// Fits the model that predicts left-out samples best.
     ///
     /// # Errors
     ///
-    /// Why nothing can be told from these samples.
-    pub fn fit(samples: &[Sample], known: &Known) -> Result<Self, Untold> {
-        fit::fit(samples, known)
+    /// Why no model can be fitted to these samples.
+    pub fn fit(samples: &[Sample], prior: &Prior) -> Result<Self, FitError> {
+        fit::fit(samples, prior)
     }
 
-    /// The peak to expect, by the prediction interval of least squares: s·t·√(1 + xᵀ(XᵀX)⁻¹x). None for a point with another axis.
+    /// The expected peak, with the prediction interval of least squares: s·t·√(1 + xᵀ(XᵀX)⁻¹x). `None` for a point
+    /// with another axis.
     #[must_use]
     pub fn predict(&self, point: &Point) -> Option<Peak> {
-        let work = Work::of(point, self.block)?;
+        let work = Work::from_point(point, self.block)?;
         let (row, bytes) = self.form.peak(&work, &self.coefficients);
         let leverage = dot(&row, &times(&self.inverse, &row)).max(0.0);
         let reach = self.quantile * self.deviation * (1.0 + leverage).sqrt();
@@ -141,19 +143,19 @@ impl MemoryModel {
         self.form
     }
 
-    /// Bytes that are always there; for each token held; for each token of input; for each token of input squared.
+    /// Constant bytes; bytes per token held; per input token; per squared input token.
     #[must_use]
     pub fn coefficients(&self) -> [f64; 4] {
         self.coefficients
     }
 
-    /// The standard deviation of a sample around the model, bytes.
+    /// Residual standard deviation, in bytes.
     #[must_use]
     pub fn deviation(&self) -> f64 {
         self.deviation
     }
 
-    /// How many samples it was fitted to.
+    /// The number of samples used.
     #[must_use]
     pub fn samples(&self) -> usize {
         self.samples

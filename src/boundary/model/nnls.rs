@@ -1,27 +1,27 @@
-//! Least squares with no negative coefficient: the active-set method of Lawson and Hanson ("Solving Least Squares Problems", 1974, chapter 23), for
-//! the few columns of a memory model. Columns are scaled to a largest entry of 1 first, as bytes and tokens are far apart.
+//! Non-negative least squares for few columns: the active-set method of Lawson and Hanson ("Solving Least Squares
+//! Problems", 1974, chapter 23).
+//!
+//! Columns are scaled to a largest entry of 1 first, because bytes and tokens differ by orders of magnitude.
 
 #![allow(clippy::needless_range_loop, reason = "matrices are indexed by row and column")]
 
-/// Columns at most.
 pub(super) const COLUMNS: usize = 4;
 
-/// One row of a design: the features of one sample, zero for a column that is left out.
-pub(super) type Row = [f64; COLUMNS];
+/// The features of one sample; zero for a column that is left out.
+pub(super) type DesignRow = [f64; COLUMNS];
 
-/// What was found.
 #[derive(Clone, Debug)]
-pub(super) struct Solved {
-    /// A coefficient for each column, none below zero.
-    pub(super) coefficients: Row,
-    /// The inverse of XᵀX over the columns whose coefficient is not zero; zero elsewhere.
-    pub(super) inverse: [Row; COLUMNS],
-    /// How many columns that are.
+pub(super) struct Solution {
+    /// One per column, none below zero.
+    pub(super) coefficients: DesignRow,
+    /// The inverse of XᵀX over the columns with a non-zero coefficient; zero elsewhere.
+    pub(super) inverse: [DesignRow; COLUMNS],
+    /// The number of those columns.
     pub(super) active: usize,
 }
 
-/// The coefficients that come nearest to `values`, none of them negative. None when the rows cannot tell the columns apart.
-pub(super) fn solve(rows: &[Row], values: &[f64]) -> Option<Solved> {
+/// The non-negative coefficients with the least squared error. `None` if the rows cannot distinguish the columns.
+pub(super) fn solve(rows: &[DesignRow], values: &[f64]) -> Option<Solution> {
     let mut scale = [0.0_f64; COLUMNS];
     for row in rows {
         for (most, entry) in scale.iter_mut().zip(row) {
@@ -45,7 +45,7 @@ pub(super) fn solve(rows: &[Row], values: &[f64]) -> Option<Solved> {
             .iter()
             .copied()
             .fold(f64::MIN_POSITIVE, |most, entry| most.max(entry.abs()));
-    // Each round takes a column in; the method ends by itself, and the bound only guards against rounding.
+    // Each round activates a column. The method terminates by itself; the bound guards against rounding.
     for _ in 0..3 * COLUMNS {
         let gradient = |column: usize| right[column] - (0..COLUMNS).map(|j| gram[column][j] * found[j]).sum::<f64>();
         let next = (0..COLUMNS).filter(|&column| present[column] && !active[column] && gradient(column) > small);
@@ -59,7 +59,7 @@ pub(super) fn solve(rows: &[Row], values: &[f64]) -> Option<Solved> {
                 found = wanted;
                 break;
             }
-            // As far towards it as none gets negative; the column that stops it is let go.
+            // Move towards the solution until a coefficient reaches zero, and deactivate that column.
             let stops = (0..COLUMNS).filter(|&column| active[column] && wanted[column] <= 0.0);
             let share = |column: usize| found[column] / (found[column] - wanted[column]);
             let Some(first) = stops.min_by(|&a, &b| share(a).total_cmp(&share(b))) else {
@@ -80,26 +80,26 @@ pub(super) fn solve(rows: &[Row], values: &[f64]) -> Option<Solved> {
             inverse[i][j] /= scale[i] * scale[j];
         }
     }
-    Some(Solved {
+    Some(Solution {
         coefficients: found,
         inverse,
         active: active.iter().filter(|active| **active).count(),
     })
 }
 
-/// The product of a matrix and a column.
-pub(super) fn times(matrix: &[Row; COLUMNS], column: &Row) -> Row {
+/// The product of a matrix and a column vector.
+pub(super) fn times(matrix: &[DesignRow; COLUMNS], column: &DesignRow) -> DesignRow {
     matrix.map(|row| dot(&row, column))
 }
 
-/// The inner product.
-pub(super) fn dot(a: &Row, b: &Row) -> f64 {
+pub(super) fn dot(a: &DesignRow, b: &DesignRow) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The inverse of the part of a symmetric matrix that is active, by Gauss and Jordan; zero elsewhere. None where that part is singular.
-fn inverse(matrix: &[Row; COLUMNS], active: [bool; COLUMNS]) -> Option<[Row; COLUMNS]> {
-    /// A pivot below this share of its diagonal is rounding.
+/// The inverse of the active part of a symmetric matrix by Gauss-Jordan elimination; zero elsewhere. `None` if that
+/// part is singular.
+fn inverse(matrix: &[DesignRow; COLUMNS], active: [bool; COLUMNS]) -> Option<[DesignRow; COLUMNS]> {
+    /// A pivot below this share of its diagonal is rounding error.
     const SINGULAR: f64 = 1e-10;
     let (mut left, mut right) = (*matrix, [[0.0; COLUMNS]; COLUMNS]);
     for i in (0..COLUMNS).filter(|&i| active[i]) {
@@ -134,7 +134,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_the_values_were_made_of_is_found(truth in prop::array::uniform4(0.5_f64..1e3), seed in prop::collection::vec(prop::array::uniform3(1.0_f64..1e4), 8..30)) {
-            let rows: Vec<Row> = seed.iter().map(|[a, b, c]| [1.0, *a, *b, *c]).collect();
+            let rows: Vec<DesignRow> = seed.iter().map(|[a, b, c]| [1.0, *a, *b, *c]).collect();
             let values: Vec<f64> = rows.iter().map(|row| dot(row, &truth)).collect();
             let found = solve(&rows, &values).unwrap().coefficients;
             for (row, value) in rows.iter().zip(&values) {
@@ -144,7 +144,7 @@ mod tests {
 
         #[test]
         fn no_coefficient_is_negative_and_no_small_step_comes_nearer(rows in prop::collection::vec(prop::array::uniform4(0.1_f64..10.0), 6..20), values in prop::collection::vec(-10.0_f64..50.0, 20)) {
-            let miss = |found: &Row| rows.iter().zip(&values).map(|(row, value)| (dot(row, found) - value).powi(2)).sum::<f64>();
+            let miss = |found: &DesignRow| rows.iter().zip(&values).map(|(row, value)| (dot(row, found) - value).powi(2)).sum::<f64>();
             let found = solve(&rows, &values).unwrap().coefficients;
             prop_assert!(found.iter().all(|one| *one >= 0.0));
             for column in 0..COLUMNS {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_rows_cannot_tell_apart_are_not_told_apart() {
+    fn indistinguishable_columns_share_one_coefficient() {
         let rows = [[1.0, 2.0, 0.0, 0.0]; 3];
         let solved = solve(&rows, &[5.0; 3]).unwrap();
         assert_eq!(solved.active, 1, "one of the two explains it");

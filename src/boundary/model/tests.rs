@@ -1,11 +1,11 @@
-//! The model against engines whose memory is known, and against the rows measured on an H200.
+//! Tests of the memory model against engines with known memory, and against rows measured on an H200.
 
 #![allow(clippy::print_stderr, clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{Form, Known, MemoryModel, Sample, Untold};
+use super::{FitError, Form, MemoryModel, Prior, Sample};
 use crate::boundary::Point;
 
 const MIB: f64 = 1_048_576.0;
@@ -17,14 +17,14 @@ fn point(input: i64, output: i64, concurrency: i64) -> Point {
         .with("concurrency", concurrency)
 }
 
-/// The peak of an engine that gives activations back before it decodes.
+/// The peak of an engine that frees activations before it decodes.
 fn phases(point: &Point, base: f64, kv: f64, prefill: f64) -> f64 {
     let value = |axis| point.0[axis].as_f64();
     let (input, output, requests) = (value("input"), value("output"), value("concurrency"));
     base + requests * f64::max(kv * (input + output), (kv + prefill) * input)
 }
 
-/// Corners below, as a search asks them.
+/// Points as a search would probe them.
 fn corners(most: i64) -> Vec<Point> {
     let mut points = vec![point(128, 128, 1)];
     for share in [8, 4] {
@@ -50,13 +50,13 @@ proptest! {
 
     #[test]
     fn known_coefficients_are_found(base in 1e9_f64..2e10, kv in 2e4_f64..2e5, prefill in 2e4_f64..4e5) {
-        let model = MemoryModel::fit(&sampled(&corners(16_384), |at| phases(at, base, kv, prefill)), &Known::default()).unwrap();
+        let model = MemoryModel::fit(&sampled(&corners(16_384), |at| phases(at, base, kv, prefill)), &Prior::default()).unwrap();
         prop_assert_eq!(model.form(), Form::Phases);
         let [found_base, found_kv, found_prefill, squared] = model.coefficients();
         prop_assert!((found_base / base - 1.0).abs() < 1e-3, "{found_base} for {base}");
         prop_assert!((found_kv / kv - 1.0).abs() < 1e-3, "{found_kv} for {kv}");
         prop_assert!((found_prefill / prefill - 1.0).abs() < 1e-3 && squared * 16_384.0 < 1.0, "{found_prefill} for {prefill}");
-        // And so at a point far from all of them.
+        // The same for a point far from all samples.
         let far = point(60_000, 100, 3);
         let peak = model.predict(&far).unwrap();
         prop_assert!((peak.bytes / phases(&far, base, kv, prefill) - 1.0).abs() < 1e-3);
@@ -70,8 +70,8 @@ proptest! {
     ) {
         let mut samples = sampled(&corners(16_384), |at| phases(at, 4e9, kv, prefill));
         samples.iter_mut().zip(noise).for_each(|(sample, noise)| sample.peak += noise * MIB);
-        let known = Known { block: 16.0, ..Known::default() };
-        let Ok(model) = MemoryModel::fit(&samples, &known) else { return Ok(()) };
+        let prior = Prior { block: 16.0, ..Prior::default() };
+        let Ok(model) = MemoryModel::fit(&samples, &prior) else { return Ok(()) };
         let small = model.predict(&point(at.0, at.1, at.2)).unwrap();
         let large = model.predict(&point(at.0 + more.0, at.1 + more.1, at.2 + more.2)).unwrap();
         prop_assert!(small.bytes <= large.bytes);
@@ -86,7 +86,7 @@ fn the_interval_covers_what_was_not_seen() {
     let (mut covered, mut all) = (0, 0);
     for _ in 0..200 {
         let mut noisy = |at: &Point| {
-            // Twelve uniform draws less six are nearly normal.
+            // The sum of twelve uniform numbers minus six is nearly normal.
             let normal: f64 = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
             phases(at, 4e9, 65_536.0, 120_000.0) + 16.0 * MIB * normal
         };
@@ -98,7 +98,7 @@ fn the_interval_covers_what_was_not_seen() {
                 at_most: false,
             })
             .collect();
-        let model = MemoryModel::fit(&samples, &Known::default()).unwrap();
+        let model = MemoryModel::fit(&samples, &Prior::default()).unwrap();
         for far in [point(32_768, 512, 1), point(512, 32_768, 1), point(16_384, 8_192, 2)] {
             let (peak, seen) = (model.predict(&far).unwrap(), noisy(&far));
             covered += usize::from(peak.low <= seen && seen <= peak.high);
@@ -110,19 +110,19 @@ fn the_interval_covers_what_was_not_seen() {
 
 #[test]
 fn the_architecture_bounds_the_model_from_below() {
-    let known = Known {
+    let prior = Prior {
         weights: 2e9,
         kv_bytes_per_token: 32_768.0,
         block: 1.0,
     };
-    // No sample has an output that shows; the architecture knows what it takes.
+    // No sample shows the cost of output tokens; the architecture gives it.
     let points: Vec<Point> = (1..8).map(|step| point(step * 1000, 8, 1)).collect();
     let samples = sampled(&points, |at| phases(at, 3e9, 32_768.0, 80_000.0));
-    let model = MemoryModel::fit(&samples, &known).unwrap();
+    let model = MemoryModel::fit(&samples, &prior).unwrap();
     let long = point(128, 200_000, 1);
     assert!(model.predict(&long).unwrap().bytes >= 2e9 + 32_768.0 * 200_000.0);
     assert!(
-        MemoryModel::fit(&samples, &Known::default())
+        MemoryModel::fit(&samples, &Prior::default())
             .unwrap()
             .predict(&long)
             .is_some()
@@ -130,24 +130,30 @@ fn the_architecture_bounds_the_model_from_below() {
 }
 
 #[test]
-fn nothing_is_told_by_flat_few_or_lying_peaks() {
-    let fit = |samples: &[Sample]| MemoryModel::fit(samples, &Known::default());
-    assert_eq!(fit(&sampled(&corners(16_384), |_| 2e10)).unwrap_err(), Untold::Flat);
-    assert_eq!(fit(&[]).unwrap_err(), Untold::Few(0));
+fn constant_few_or_inconsistent_peaks_give_no_model() {
+    let fit = |samples: &[Sample]| MemoryModel::fit(samples, &Prior::default());
+    assert_eq!(
+        fit(&sampled(&corners(16_384), |_| 2e10)).unwrap_err(),
+        FitError::ConstantPeaks
+    );
+    assert_eq!(fit(&[]).unwrap_err(), FitError::TooFewSamples(0));
     let honest = sampled(&corners(16_384), |at| phases(at, 4e9, 65_536.0, 120_000.0));
-    assert_eq!(fit(&honest[..3]).unwrap_err(), Untold::Few(3));
+    assert_eq!(fit(&honest[..3]).unwrap_err(), FitError::TooFewSamples(3));
     let mut lying = honest;
     lying
         .iter_mut()
         .enumerate()
         .for_each(|(index, sample)| sample.peak = if index % 2 == 0 { 2e10 } else { 5e9 });
-    assert!(matches!(fit(&lying).unwrap_err(), Untold::Poor(..)));
+    assert!(matches!(fit(&lying).unwrap_err(), FitError::PoorFit(..)));
     let other = Point::default().with("rank", 8);
-    assert!(matches!(fit(&sampled(&[other], |_| 1e9)).unwrap_err(), Untold::Axis(_)));
+    assert!(matches!(
+        fit(&sampled(&[other], |_| 1e9)).unwrap_err(),
+        FitError::UnknownAxis(_)
+    ));
 }
 
 #[test]
-fn memory_that_was_in_use_before_only_bounds_a_peak() {
+fn memory_in_use_before_makes_a_peak_an_upper_bound() {
     let mut samples = sampled(&corners(16_384), |at| phases(at, 4e9, 65_536.0, 120_000.0));
     let most = samples.iter().map(|sample| sample.peak).fold(0.0, f64::max);
     samples.push(Sample {
@@ -155,7 +161,7 @@ fn memory_that_was_in_use_before_only_bounds_a_peak() {
         peak: most,
         at_most: true,
     });
-    let model = MemoryModel::fit(&samples, &Known::default()).unwrap();
+    let model = MemoryModel::fit(&samples, &Prior::default()).unwrap();
     let small = model.predict(&point(200, 200, 1)).unwrap();
     assert!(small.bytes < 4.2e9, "{small:?}");
 }
@@ -173,8 +179,8 @@ fn measured() -> Vec<(Point, f64, bool)> {
     .collect()
 }
 
-/// Fits the rows that `choose` takes, and holds the model against the others: each verdict, how many peaks lie in the interval, of how many, and the worst share by which
-/// one is off.
+/// Fits the rows that `choose` selects and tests the model on the others: asserts every verdict, and returns the
+/// number of fitted rows, how many peaks lie in the interval, of how many, and the largest relative error.
 fn held_out(choose: impl Fn(i64, i64, i64) -> bool) -> (usize, usize, usize, f64) {
     const CAP: f64 = 12_884_901_888.0;
     let of = |at: &Point, axis: &str| at.int(axis).unwrap();
@@ -187,20 +193,20 @@ fn held_out(choose: impl Fn(i64, i64, i64) -> bool) -> (usize, usize, usize, f64
         at_most: false,
     };
     let samples: Vec<Sample> = fitted.iter().map(sample).collect();
-    let known = Known {
+    let prior = Prior {
         weights: 2_208_436_224.0,
         kv_bytes_per_token: 32_768.0,
         block: 1.0,
     };
-    let model = MemoryModel::fit(&samples, &known).unwrap();
+    let model = MemoryModel::fit(&samples, &prior).unwrap();
     let (mut covered, mut fits, mut worst) = (0, 0, 0.0_f64);
     for (at, peak, ok) in &others {
-        let told = model.predict(at).unwrap();
-        assert_eq!(told.bytes <= CAP, *ok, "{at}: {told:?}");
+        let peak_at = model.predict(at).unwrap();
+        assert_eq!(peak_at.bytes <= CAP, *ok, "{at}: {peak_at:?}");
         if *ok {
             fits += 1;
-            covered += usize::from(told.low <= *peak && *peak <= told.high);
-            worst = worst.max((told.bytes / peak - 1.0).abs());
+            covered += usize::from(peak_at.low <= *peak && *peak <= peak_at.high);
+            worst = worst.max((peak_at.bytes / peak - 1.0).abs());
         }
     }
     eprintln!(
@@ -212,15 +218,16 @@ fn held_out(choose: impl Fn(i64, i64, i64) -> bool) -> (usize, usize, usize, f64
 }
 
 #[test]
-fn cheap_rows_of_an_h200_tell_which_of_the_others_fail() {
-    // Up to 8192 tokens, where a row that only just fits has 65,536: the allocator keeps other shares of large blocks, which no interval of small ones covers. A search fits anew
-    // when it has come nearer.
+fn cheap_rows_of_an_h200_predict_which_others_fail() {
+    // Up to 8,192 tokens, while a row that only just fits has 65,536: the allocator rounds large blocks differently,
+    // which no interval of small ones covers. A search refits when it has come nearer.
     let (rows, _, fits, worst) = held_out(|input, output, requests| {
         output < 256 && (requests == 1 && input <= 8192 || input == 512 && output == 8)
     });
     assert_eq!((rows, fits), (7, 20));
     assert!(worst < 0.09, "{worst}");
-    // Up to 32,768, half of what fits: those of few tokens and long outputs are off, as no fitted row has an output that shows.
+    // Up to 32,768, half of what fits: rows of few tokens and long outputs are off, because no fitted row shows the
+    // cost of output.
     let (rows, covered, fits, worst) =
         held_out(|input, output, requests| output < 256 && requests == 1 && input <= 32_768);
     assert_eq!((rows, fits), (10, 17));

@@ -1,4 +1,4 @@
-//! What a run is compared with: our estimate of its model, another run or file, figures given by hand.
+//! The value of `--with`: our estimate of the model, another run or file, or numbers given by hand.
 
 use std::path::Path;
 
@@ -7,38 +7,35 @@ use serde_json::Value;
 use crate::cli::program::Program;
 use crate::compare::{Case, ComparisonInput};
 use crate::fault::{Fault, Result};
-use crate::memory::compare::{Claim, Facts, Term};
-use crate::memory::{Component, Estimate, Known, Question, estimate};
-use crate::prompt::{Hub, known};
-use crate::report::partner;
+use crate::memory::compare::{ExternalEstimate, Facts, Term};
+use crate::memory::{Component, Estimate, EstimateRequest, ModelFiles, estimate};
+use crate::prompt::{Hub, read_model};
+use crate::report::matching_case;
 
-/// What to compare with, and how to learn of a model.
 pub(super) struct With<'a> {
-    what: What,
+    what: Reference,
     model: Option<&'a str>,
     program: &'a Program,
 }
 
-enum What {
-    /// Our estimate of the model.
+enum Reference {
     Estimate,
-    /// Another run or file.
-    ComparisonInput(Box<ComparisonInput>),
-    /// Figures given by hand.
-    Figures(Box<Claim>),
+    Input(Box<ComparisonInput>),
+    /// Numbers given by hand.
+    Figures(Box<ExternalEstimate>),
 }
 
 impl<'a> With<'a> {
-    /// Reads what `--with` says; `model` is what `--model` says.
+    /// Parses `--with`; `model` is the value of `--model`.
     pub(super) fn read(text: &str, model: Option<&'a str>, program: &'a Program) -> Result<Self> {
         let path = Path::new(text);
         let what = match text {
-            "estimate" => What::Estimate,
-            _ if path.exists() => What::ComparisonInput(Box::new(super::open(path)?)),
-            _ if text.contains('=') => What::Figures(Box::new(Claim::parse(text)?)),
+            "estimate" => Reference::Estimate,
+            _ if path.exists() => Reference::Input(Box::new(super::open(path)?)),
+            _ if text.contains('=') => Reference::Figures(Box::new(ExternalEstimate::parse(text)?)),
             _ => {
                 return Err(
-                    Fault::usage(format!("`{text}` is no file, and nothing else to compare with"))
+                    Fault::usage(format!("`{text}` is neither a file nor figures to compare with"))
                         .hint("write `--with estimate`, `--with FILE`, or figures: --with weights=13.5,kv=0.4"),
                 );
             }
@@ -46,36 +43,38 @@ impl<'a> With<'a> {
         Ok(Self { what, model, program })
     }
 
-    /// What is said of a case; none where nothing is.
-    pub(super) fn claim(&self, subject: &ComparisonInput, case: &Case) -> Result<Option<Claim>> {
-        let said = match &self.what {
-            What::Estimate => {
-                let model = self.model.or(subject.model.as_deref()).ok_or_else(|| {
-                    Fault::usage(format!("`{}` does not say which model it is of", subject.title))
-                        .hint("say it: --model, with a folder or a model of the hub")
+    /// The estimate to compare a case with, if there is one.
+    pub(super) fn claim(&self, input: &ComparisonInput, case: &Case) -> Result<Option<ExternalEstimate>> {
+        let claimed = match &self.what {
+            Reference::Estimate => {
+                let model = self.model.or(input.model.as_deref()).ok_or_else(|| {
+                    Fault::usage(format!("`{}` does not name its model", input.title))
+                        .hint("name it with --model: a folder, or a model of the hub")
                 })?;
                 let named = |fault| if self.model.is_some() { fault } else { elsewhere(fault) };
                 let known = self.known(model).map_err(named)?;
                 let estimate = estimate(&known, &question(&case.facts)).map_err(|fault| cannot(model, fault))?;
                 return Ok(Some(estimated(model, &known, &estimate, case)));
             }
-            What::Figures(claim) => Some(claim.as_ref().clone()),
-            What::ComparisonInput(other) => {
-                let said = partner(case, &subject.cases, &other.cases).map(|index| &other.cases[index]);
-                said.and_then(|said| of_case(other, said))
+            Reference::Figures(claim) => Some(claim.as_ref().clone()),
+            Reference::Input(other) => {
+                let claimed = matching_case(case, &input.cases, &other.cases).map(|index| &other.cases[index]);
+                claimed.and_then(|claimed| of_case(other, claimed))
             }
         };
-        let Some(mut claim) = said else { return Ok(None) };
+        let Some(mut claim) = claimed else { return Ok(None) };
         if let Some(model) = self.model {
             let known = self.known(model)?;
-            let whole = estimate(&known, &Question::default()).map_err(|fault| cannot(model, fault))?;
+            let whole = estimate(&known, &EstimateRequest::default()).map_err(|fault| cannot(model, fault))?;
             claim.facts = claim.facts.or(&architecture(&known, &whole));
         }
         Ok(Some(claim))
     }
 
-    fn known(&self, model: &str) -> Result<Known> {
-        self.program.tasks.wait(async { known(model, &Hub::from_env()?).await })
+    fn known(&self, model: &str) -> Result<ModelFiles> {
+        self.program
+            .tasks
+            .wait(async { read_model(model, &Hub::from_env()?).await })
     }
 }
 
@@ -83,7 +82,7 @@ fn cannot(model: &str, fault: Fault) -> Fault {
     fault.while_doing(format!("cannot estimate `{model}`"))
 }
 
-/// The model as the run names it cannot be read from here.
+/// Adds a hint for a model path of the run that cannot be read on this machine.
 fn elsewhere(fault: Fault) -> Fault {
     let hint = "or name another copy of it with --model: a folder with its `config.json`, or a model of the hub";
     match fault.hint.clone() {
@@ -92,21 +91,21 @@ fn elsewhere(fault: Fault) -> Fault {
     }
 }
 
-/// What a case of another run or file says.
-fn of_case(other: &ComparisonInput, said: &Case) -> Option<Claim> {
-    let by = format!("{} of {}", said.name, other.title);
-    let mut claim = Claim::of(by, said.breakdown.as_ref()?, said.facts.clone());
+/// A case of another run or file as an estimate.
+fn of_case(other: &ComparisonInput, claimed: &Case) -> Option<ExternalEstimate> {
+    let by = format!("{} of {}", claimed.name, other.title);
+    let mut claim = ExternalEstimate::from_breakdown(by, claimed.breakdown.as_ref()?, claimed.facts.clone());
     claim.notes.extend(other.notes.iter().cloned());
-    let implausible = said.implausible.iter();
+    let implausible = claimed.implausible.iter();
     let implausible = implausible.map(|found| format!("implausible: {}: {}", found.name, found.text));
     claim.notes.extend(implausible);
     Some(claim)
 }
 
-/// What the case was measured with, as far as it is known.
-fn question(facts: &Facts) -> Question {
-    let default = Question::default();
-    Question {
+/// The conditions under which the case was measured, as far as known.
+fn question(facts: &Facts) -> EstimateRequest {
+    let default = EstimateRequest::default();
+    EstimateRequest {
         input: facts.input.unwrap_or(default.input),
         output: facts.output.unwrap_or(default.output),
         concurrency: facts.concurrency.unwrap_or(default.concurrency),
@@ -119,8 +118,8 @@ fn question(facts: &Facts) -> Question {
     }
 }
 
-/// What a model's files say of it.
-fn architecture(known: &Known, estimate: &Estimate) -> Facts {
+/// Facts of the model's files.
+fn architecture(known: &ModelFiles, estimate: &Estimate) -> Facts {
     let config = known.config.get("text_config").unwrap_or(&known.config);
     let number = |key: &str| config.get(key).and_then(Value::as_u64);
     Facts {
@@ -134,8 +133,9 @@ fn architecture(known: &Known, estimate: &Estimate) -> Facts {
     }
 }
 
-/// An estimate as a claim: of all ranks, and of as many tokens of KV as the measured pool holds and has in use, where that is known.
-fn estimated(model: &str, known: &Known, estimate: &Estimate, case: &Case) -> Claim {
+/// Our estimate, of all ranks. KV is estimated for as many tokens as the measured pool holds and uses, if
+/// known.
+fn estimated(model: &str, known: &ModelFiles, estimate: &Estimate, case: &Case) -> ExternalEstimate {
     let question = &estimate.question;
     let facts = Facts {
         kv_dtype: Some(estimate.kv_cache_dtype.to_string()),
@@ -147,14 +147,15 @@ fn estimated(model: &str, known: &Known, estimate: &Estimate, case: &Case) -> Cl
         concurrency: Some(question.concurrency),
         ..architecture(known, estimate)
     };
-    let mut claim = Claim::of(format!("our estimate of {model}"), &estimate.total, facts.counted());
-    // The total is made of what is compared, which may be other tokens than were asked for.
+    let mut claim =
+        ExternalEstimate::from_breakdown(format!("our estimate of {model}"), &estimate.total, facts.counted());
+    // The total follows from the compared components, whose number of tokens may differ from the requested one.
     claim.figures.retain(|(term, _)| *term != Term::Total);
     claim.notes.extend(estimate.notes.iter().cloned());
     claim.notes.push(match question.prefill_chunk {
-        Some(chunk) => format!("activations are estimated for the full step of {chunk} tokens that the engine tells"),
+        Some(chunk) => format!("activations are estimated for a full step of {chunk} tokens, as the engine reports"),
         None => format!(
-            "activations are estimated for a step of all {} input tokens: the engine does not tell how many a full step has",
+            "activations are estimated for a step of all {} input tokens: the engine does not report the size of a full step",
             question.input
         ),
     });
@@ -167,27 +168,27 @@ fn estimated(model: &str, known: &Known, estimate: &Estimate, case: &Case) -> Cl
             .ok()
             .filter(|bytes| *bytes > 0)
     };
-    if let (Some(pool), Some(room)) = (part(Component::KvPool), case.facts.kv_tokens) {
+    if let (Some(pool), Some(capacity)) = (part(Component::KvPool), case.facts.kv_tokens) {
         claim.figures.retain(|(term, _)| *term != Term::KvUsed);
         let mut add = |term, tokens: u64| {
             let bytes = i64::try_from(each.saturating_mul(tokens)).unwrap_or(i64::MAX);
             claim.figures.push((term, bytes));
         };
-        add(Term::KvPool, room);
+        add(Term::KvPool, capacity);
         claim.facts.tokens = None;
         if let Some(used) = part(Component::KvUsed) {
-            // What the source says that was held; else what the share of the pool comes to.
-            let share = u128::from(used) * u128::from(room) / u128::from(pool);
-            let held = case.facts.tokens.or(u64::try_from(share).ok()).unwrap_or(u64::MAX);
-            add(Term::KvUsed, held);
-            claim.facts.tokens = Some(held);
+            // The number of tokens according to the source, else in proportion to the pool.
+            let share = u128::from(used) * u128::from(capacity) / u128::from(pool);
+            let used_tokens = case.facts.tokens.or(u64::try_from(share).ok()).unwrap_or(u64::MAX);
+            add(Term::KvUsed, used_tokens);
+            claim.facts.tokens = Some(used_tokens);
         }
         claim.notes.push(format!(
-            "KV is estimated for the tokens that the engine's pool holds ({room}), {each} bytes each on all ranks"
+            "KV is estimated for the tokens that the engine's pool holds ({capacity}), {each} bytes each on all ranks"
         ));
     } else {
         claim.notes.push(format!(
-            "estimated for {} at once of {} tokens in and {} out",
+            "estimated for {} concurrent requests of {} tokens in and {} out",
             question.concurrency, question.input, question.output
         ));
     }

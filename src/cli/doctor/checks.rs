@@ -1,4 +1,4 @@
-//! What is looked at: Docker, GPUs, the model cache, disks, ports.
+//! The checks: Docker, GPUs, model cache, disks, ports.
 
 use std::fs;
 use std::net::TcpListener;
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
 use crate::prompt::Hub;
-use crate::runtime::{self, Daemon};
+use crate::runtime::{self, DockerInfo};
 use crate::telemetry::{self, GpuInfo, Vendor};
 
-/// A disk with less room than this cannot take the image of one GPU engine (vLLM's takes about 30 GB unpacked).
-const ROOM: u64 = 40_000_000_000;
+/// Minimum free disk space for one GPU engine's image (vLLM's takes about 30 GB unpacked).
+const MIN_FREE: u64 = 40_000_000_000;
 
-/// Looks at everything but what dead runs left.
+/// All checks except for leftovers of dead runs.
 pub(super) async fn all() -> Vec<Finding> {
-    let daemon = runtime::look_at_docker().await;
+    let daemon = runtime::docker_info().await;
     let root = daemon.as_ref().ok().and_then(|daemon| daemon.root.clone());
     let gpus = telemetry::gpus();
     let mut findings = match &daemon {
         Ok(daemon) => vec![docker(daemon), limits(daemon)],
-        Err(fault) => vec![Finding::of("docker", fault.clone())],
+        Err(fault) => vec![Finding::from_fault("docker", fault.clone())],
     };
     match &gpus {
         Ok(gpus) => {
@@ -35,14 +35,14 @@ pub(super) async fn all() -> Vec<Finding> {
     findings
 }
 
-fn docker(daemon: &Daemon) -> Finding {
+fn docker(daemon: &DockerInfo) -> Finding {
     Finding::ok(
         "docker",
         format!("{} at {}, API {}", daemon.version, daemon.address, daemon.api),
     )
 }
 
-fn limits(daemon: &Daemon) -> Finding {
+fn limits(daemon: &DockerInfo) -> Finding {
     match (daemon.memory_limit, daemon.swap_limit) {
         (true, true) => Finding::ok("container limits", "memory and swap limits are kept"),
         (true, false) => Finding::attention(
@@ -73,8 +73,8 @@ fn gpu(gpu: &GpuInfo) -> String {
     )
 }
 
-/// Whether containers can be given the GPUs; nothing to tell where it needs no set-up.
-fn in_containers(gpus: &[GpuInfo], daemon: &Daemon) -> Option<Finding> {
+/// Whether Docker can pass the GPUs to containers; `None` if that needs no setup.
+fn in_containers(gpus: &[GpuInfo], daemon: &DockerInfo) -> Option<Finding> {
     const NAME: &str = "gpu in docker";
     let has = |vendor| gpus.iter().any(|gpu| gpu.vendor == vendor);
     if has(Vendor::Nvidia) {
@@ -105,7 +105,7 @@ fn model_cache() -> Finding {
     const NAME: &str = "model cache";
     let hub = match Hub::from_env() {
         Ok(hub) => hub,
-        Err(fault) => return Finding::of(NAME, fault),
+        Err(fault) => return Finding::from_fault(NAME, fault),
     };
     let shown = hub.cache.display();
     let offline = if hub.offline { ", offline (HF_HUB_OFFLINE)" } else { "" };
@@ -128,7 +128,7 @@ fn model_cache() -> Finding {
     }
 }
 
-/// Only whether there is one: the token itself is never shown.
+/// Only whether a token exists: the token itself is never printed.
 fn token() -> Finding {
     const NAME: &str = "hub token";
     match Hub::from_env() {
@@ -151,7 +151,7 @@ fn disk(name: &'static str, path: &Path) -> Finding {
         );
     };
     let detail = format!("{:.1} GB free at {}", free as f64 / 1e9, shown.display());
-    if free < ROOM {
+    if free < MIN_FREE {
         return Finding::attention(
             name,
             detail,

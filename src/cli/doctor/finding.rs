@@ -1,22 +1,19 @@
-//! One thing looked at: whether it works, and what to do if not.
+//! The result of one check: its state and a remedy.
 
 use serde::Serialize;
 
 use crate::fault::Fault;
 
-/// Whether something works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Health {
-    /// It works.
     Ok,
-    /// It is not there; runs that need it end with exit status 3.
+    /// Missing; runs that need it end with exit status 3.
     Absent,
-    /// It is there, and something about it deserves attention.
+    /// Present, but with a problem.
     Attention,
 }
 
-/// One thing looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     name: &'static str,
@@ -50,7 +47,7 @@ impl Finding {
         }
     }
 
-    pub(super) fn of(name: &'static str, fault: Fault) -> Self {
+    pub(super) fn from_fault(name: &'static str, fault: Fault) -> Self {
         Self {
             remedy: fault.hint,
             health: Health::Absent,

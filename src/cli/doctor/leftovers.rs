@@ -1,4 +1,4 @@
-//! What dead runs left: shown, and ended when asked.
+//! Containers and processes that dead runs left behind: listed, and ended on request.
 
 use super::finding::Finding;
 use crate::fault::Result;
@@ -6,7 +6,8 @@ use crate::runtime::orphans::{self, Orphan};
 
 const NAME: &str = "leftovers";
 
-/// Containers and processes with our mark whose host is dead. Without Docker, processes only.
+/// Looks for containers and processes with our mark whose host process is dead. Without Docker, for processes
+/// only.
 pub(super) async fn check(clean: bool) -> Finding {
     let mut found = orphans::processes();
     found.extend(orphans::containers().await.unwrap_or_default());
@@ -30,7 +31,7 @@ pub(super) async fn check(clean: bool) -> Finding {
     }
     match end(&dead).await {
         Ok(()) => Finding::ok(NAME, format!("ended: {}", names(&dead))),
-        Err(fault) => Finding::of(NAME, fault),
+        Err(fault) => Finding::from_fault(NAME, fault),
     }
 }
 

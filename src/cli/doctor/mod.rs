@@ -1,4 +1,4 @@
-//! `profiler doctor`: tells what works on this machine, and what to do about the rest.
+//! `profiler doctor`: reports what works on this machine, with remedies.
 
 mod checks;
 mod finding;
@@ -11,7 +11,7 @@ use super::program::Program;
 use crate::fault::{Fault, Result};
 use finding::Finding;
 
-/// The version of what `--json` prints.
+/// The version of the `--json` document.
 const SCHEMA: u32 = 1;
 
 /// Arguments.
@@ -25,7 +25,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Prints a line for each thing that a run may need. What is absent is no failure: not every run needs everything.
+/// Prints one line per check. A missing part is no error: not every run needs everything.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let findings = program.tasks.wait(async {
         let mut findings = checks::all().await;

@@ -1,4 +1,4 @@
-//! Where the lines of earlier sessions are kept: `profiler/history` in the state directory (`$XDG_STATE_HOME`).
+//! The input history: `profiler/history` in the state directory (`$XDG_STATE_HOME`).
 
 use std::path::PathBuf;
 
@@ -8,14 +8,15 @@ use rustyline::history::FileHistory;
 use crate::fault::{Fault, Result};
 use crate::script::repl::LineHelper;
 
-/// How many inputs are kept.
+/// Maximum number of inputs.
 pub(super) const LENGTH: usize = 10_000;
 
-/// The file of the history. Without a home there is none.
+/// The history file; `None` error a home directory.
 pub(super) struct HistoryFile(Option<PathBuf>);
 
 impl HistoryFile {
-    /// Finds the file and reads it into the editor; a file that cannot be used is a warning's worth, given back as a fault.
+    /// Opens the file and loads it into the editor. An unusable file is returned as a fault, to be shown as a
+    /// warning.
     pub(super) fn open(editor: &mut Editor<LineHelper, FileHistory>) -> (Self, Option<Fault>) {
         let Some(folder) = dirs::state_dir().map(|state| state.join("profiler")) else {
             return (Self(None), None);
@@ -35,7 +36,7 @@ impl HistoryFile {
         }
     }
 
-    /// Keeps an input for the next session at once, as a session may be killed.
+    /// Saves an input immediately, as the session may be killed.
     pub(super) fn add(&self, editor: &mut Editor<LineHelper, FileHistory>, input: &str) -> Result<()> {
         let added = editor.add_history_entry(input).and_then(|_| match &self.0 {
             Some(file) => editor.append_history(file),

@@ -1,9 +1,9 @@
-//! `profiler repl`: tries primitives by hand.
+//! `profiler repl`: an interactive session.
 //!
-//! The conversation has a thread of its own, since the interpreter needs a large stack and the editor blocks on the keyboard;
-//! here the process waits for its end, or for a signal that ends it from outside.
+//! The loop has its own thread, because the interpreter needs a large stack and the editor blocks on the
+//! keyboard. The main thread waits for it to end, or for a signal.
 
-mod conversation;
+mod editor_loop;
 mod history;
 mod keyboard;
 
@@ -19,17 +19,17 @@ use crate::fault::{Fault, Result};
 use crate::report::{Page, Terminal};
 use crate::run::{Event, Run, hide};
 use crate::script::{Host, Main, Settings};
-use conversation::{Conversation, Moment};
+use editor_loop::{EditorLoop, LoopState};
 
-/// What a shell reports for a process that a signal ended: 128 and the signal's number.
+/// Exit status after a signal: 128 and the signal's number.
 const HUNG_UP: Status = 129;
 const TERMINATED: Status = 143;
 
-/// How long what was started may take to end politely.
+/// Time for services to end in order.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long an interrupted input may take to notice before it is interrupted again.
-const AGAIN: Duration = Duration::from_millis(100);
+/// Delay before an interruption is repeated.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -45,34 +45,35 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let main = args.script.as_deref().map(Main::open).transpose()?;
     let host = host(args, program)?;
     host.run.listen(Box::new(show));
-    let moment = Arc::new(Moment::default());
-    let conversation = Conversation {
+    let state = Arc::new(LoopState::default());
+    let editor_loop = EditorLoop {
         host: Arc::clone(&host),
         signals: program.signals.clone(),
         main,
-        moment: Arc::clone(&moment),
+        state: Arc::clone(&state),
     };
-    let status = wait(program, conversation, &moment);
-    // A second signal from here on kills what does not end.
+    let status = wait(program, editor_loop, &state);
+    // From here on, a second signal kills what has not ended.
     program.signals.guard(&host.services);
     program.signals.script_ended();
     let ended = end_services(&host);
-    program.signals.stand_down();
+    program.signals.unguard();
     ended.and(status)
 }
 
-/// Waits for the conversation's end. Where a signal ends it while the keyboard is waited for, its thread stays behind.
-fn wait(program: &Program, conversation: Conversation, moment: &Moment) -> Result<Status> {
+/// Waits for the end of the loop. If a signal ends it while the editor waits for input, its thread is
+/// abandoned.
+fn wait(program: &Program, editor_loop: EditorLoop, state: &LoopState) -> Result<Status> {
     let keys = keyboard::Modes::current();
     let (done, mut ended) = tokio::sync::oneshot::channel();
     std::thread::Builder::new()
         .name("repl".into())
         .stack_size(crate::script::STACK)
-        .spawn(move || done.send(conversation.hold()))
+        .spawn(move || done.send(editor_loop.run()))
         .map_err(|error| Fault::internal(format!("cannot start a thread: {error}")))?;
-    let panicked = |_| Fault::internal("the conversation's thread panicked");
+    let panicked = |_| Fault::internal("the editor loop's thread panicked");
     let listen = |kind| signal(kind).map_err(|error| Fault::internal(format!("cannot listen for signals: {error}")));
-    // Not `finish`, which says that something is being cleaned up.
+    // Not `finish`, which would mark a cleanup as in progress.
     program.tasks.runtime().block_on(async {
         let mut terminate = listen(SignalKind::terminate())?;
         let mut hang_up = listen(SignalKind::hangup())?;
@@ -80,34 +81,34 @@ fn wait(program: &Program, conversation: Conversation, moment: &Moment) -> Resul
             result = &mut ended => return result.map_err(panicked)?,
             _ = terminate.recv() => TERMINATED,
             _ = hang_up.recv() => HUNG_UP,
-            never = forget_strays(program, moment) => match never {},
+            never = clear_stray_interrupts(program, state) => match never {},
         };
-        if !moment.is_running() {
+        if !state.is_running() {
             keys.restore();
             return Ok(status);
         }
-        // Interrupted, the running input ends by itself, and with it the conversation.
-        moment.leave();
+        // The interruption ends the running input, and then the loop.
+        state.end();
         loop {
             program.tasks.interrupt();
             tokio::select! {
                 result = &mut ended => return result.map_err(panicked)?.map(|_| status),
-                // An input that began at the same instant has forgotten the interruption.
-                () = tokio::time::sleep(AGAIN) => {}
+                // An input that began at the same instant has cleared the interruption.
+                () = tokio::time::sleep(RETRY_DELAY) => {}
             }
         }
     })
 }
 
-/// An interruption that comes while nothing runs asks for nothing: Ctrl-C in the instant before the editor has the keyboard.
-async fn forget_strays(program: &Program, moment: &Moment) -> Infallible {
+/// Clears interruptions while nothing runs: Ctrl-C just before the editor takes the keyboard.
+async fn clear_stray_interrupts(program: &Program, state: &LoopState) -> Infallible {
     loop {
         program.tasks.token().cancelled().await;
-        match moment.is_running() {
-            true => tokio::time::sleep(AGAIN).await,
+        match state.is_running() {
+            true => tokio::time::sleep(RETRY_DELAY).await,
             false => {
                 program.tasks.renew();
-                program.signals.forget();
+                program.signals.clear_interrupt();
             }
         }
     }
@@ -129,22 +130,22 @@ fn host(args: &Args, program: &Program) -> Result<Arc<Host>> {
     Ok(Arc::new(Host::new(tasks, run, permits, Arc::default(), settings)))
 }
 
-/// Ends everything that the session started.
+/// Ends all services of the session.
 fn end_services(host: &Host) -> Result<()> {
-    host.tasks.finish(host.services.end_all(GRACE))
+    host.tasks.finish(host.services.stop_all(GRACE))
 }
 
-/// What happens while an input runs. What a script prints and reports is a result; the rest is for the reader.
+/// Shows an event of the running input. Output of the script goes to stdout, the rest to stderr.
 fn show(event: &Event) {
     let terminal = Terminal::detect();
     match event {
-        // A reader that is gone is told of at the next result.
+        // A closed stdout is reported at the next result.
         Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => {
             drop(terminal.print(&hide(text)))
         }
-        Event::Warning { text } => terminal.say(&format!("warning: {}", hide(text))),
-        Event::Phase { phase, detail } => terminal.say(hide(&format!("{phase} {detail}")).trim_end()),
-        Event::Point { point, verdict, .. } => terminal.say(&format!("{point}: {verdict}")),
+        Event::Warning { text } => terminal.print_error(&format!("warning: {}", hide(text))),
+        Event::Phase { phase, detail } => terminal.print_error(hide(&format!("{phase} {detail}")).trim_end()),
+        Event::Point { point, verdict, .. } => terminal.print_error(&format!("{point}: {verdict}")),
         _ => {}
     }
 }

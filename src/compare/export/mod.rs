@@ -1,4 +1,5 @@
-//! What other programs read: what other tools write, written from our boundaries, the counterpart of `import`.
+//! Writes results in formats that other programs read: CSV tables, and the files of other tools (the
+//! counterpart of `import`).
 
 mod sheets;
 mod tgi_profiler;

@@ -1,4 +1,4 @@
-//! What a run found as tables for spreadsheets and other programs: points, loads, experiments, breakdowns, and those that the run itself left.
+//! A run's results as CSV tables: points, loads, experiments, breakdowns, and tables that the run wrote.
 
 use serde_json::{Map, Value, json};
 
@@ -7,26 +7,26 @@ use crate::csv;
 use crate::experiment::Experiment;
 use crate::fault::Fault;
 use crate::memory::{Breakdown, Footprint};
-use crate::run::{Folder, Found, FoundBoundary};
+use crate::run::{Folder, RecordedBoundary, RecordedRun};
 
-/// A table of a run.
+/// A CSV table of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sheet {
     /// `points`, `loads`, `experiments`, `breakdowns`, or `tables/NAME`.
     pub name: String,
-    /// As CSV, with headings.
+    /// CSV with a header.
     pub text: String,
 }
 
-/// What was asked of a load.
-const ASKED: [&str; 7] = ["concurrency", "rate", "requests", "duration", "input", "output", "seed"];
+/// Settings of a load.
+const LOAD_SETTINGS: [&str; 7] = ["concurrency", "rate", "requests", "duration", "input", "output", "seed"];
 
-/// What a probe's answer tells, beyond the verdict and its cause.
-const ANSWERED: [&str; 6] = ["peak", "ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "seconds"];
+/// Keys of a probe's answer beyond verdict and cause.
+const PROBE_RESULTS: [&str; 6] = ["peak", "ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "seconds"];
 
-/// The tables of a run that have a row, the main one first: points; else loads, experiments, breakdowns; then those below `tables/`.
-/// What cannot be read of these is added to `missing`.
-pub fn sheets(found: &Found, folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
+/// The non-empty tables of a run: points, loads, experiments, breakdowns, then those in `tables/`. Adds
+/// unreadable ones to `missing`.
+pub fn sheets(found: &RecordedRun, folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
     let own = [
         ("points", points(found)),
         ("loads", loads(found)),
@@ -40,21 +40,22 @@ pub fn sheets(found: &Found, folder: &Folder, missing: &mut Vec<String>) -> Vec<
             text: csv::write(&columns, &rows),
         })
         .collect();
-    sheets.append(&mut kept(folder, missing));
+    sheets.append(&mut stored_tables(folder, missing));
     sheets
 }
 
-/// Columns in their order, and rows.
+/// Column names in order, and rows.
 type Rows = (Vec<String>, Vec<Map<String, Value>>);
 
-fn owned(names: &[&str]) -> Vec<String> {
+fn strings(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// One row for each point, in the order of recording: coordinates, verdict, cause, what it says of the boundary, the line that shows it, figures, time.
-fn points(found: &Found) -> Rows {
+/// One row per point, in order of recording: coordinates, verdict, cause, effect on the boundary, evidence,
+/// measurements, time.
+fn points(found: &RecordedRun) -> Rows {
     let several = found.boundaries.len() > 1;
-    let mut columns = if several { owned(&["boundary"]) } else { Vec::new() };
+    let mut columns = if several { strings(&["boundary"]) } else { Vec::new() };
     for (point, _) in found.boundaries.iter().flat_map(|boundary| &boundary.points) {
         for axis in point
             .0
@@ -65,8 +66,8 @@ fn points(found: &Found) -> Rows {
             columns.push(axis.clone());
         }
     }
-    columns.extend(owned(&["verdict", "cause", "moves", "evidence"]));
-    columns.extend(owned(&ANSWERED));
+    columns.extend(strings(&["verdict", "cause", "moves", "evidence"]));
+    columns.extend(strings(&PROBE_RESULTS));
     columns.push("time".to_owned());
     let rows = found.boundaries.iter().enumerate().flat_map(|(index, boundary)| {
         let moves = moves(boundary);
@@ -80,13 +81,13 @@ fn points(found: &Found) -> Rows {
                     row.insert("boundary".to_owned(), (index + 1).into());
                 }
                 row.extend(point.0.iter().map(|(axis, value)| (axis.clone(), json!(value))));
-                // A script may give the bare verdict.
+                // A script may answer with the bare verdict.
                 let verdict = if answer.is_string() { answer } else { &answer["verdict"] };
                 row.insert("verdict".to_owned(), verdict.clone());
                 row.insert("cause".to_owned(), answer["cause"].clone());
                 row.insert("moves".to_owned(), moves.get(number).cloned().unwrap_or_default());
                 row.insert("evidence".to_owned(), evidence(answer));
-                row.extend(ANSWERED.map(|key| (key.to_owned(), answer[key].clone())));
+                row.extend(PROBE_RESULTS.map(|key| (key.to_owned(), answer[key].clone())));
                 row.insert("time".to_owned(), json!(boundary.times.get(number)));
                 row
             });
@@ -95,8 +96,8 @@ fn points(found: &Found) -> Rows {
     (columns, rows.collect())
 }
 
-/// What each point says about the boundary; nothing where its axes are lost.
-fn moves(boundary: &FoundBoundary) -> Vec<Value> {
+/// What each point proves about the boundary; empty if its axes are lost.
+fn moves(boundary: &RecordedBoundary) -> Vec<Value> {
     let rebuilt = boundary.rebuild().ok();
     let records = rebuilt.iter().flat_map(|rebuilt| {
         rebuilt
@@ -107,7 +108,7 @@ fn moves(boundary: &FoundBoundary) -> Vec<Value> {
     records.collect()
 }
 
-/// The line that shows the verdict.
+/// The first line of the evidence.
 fn evidence(answer: &Value) -> Value {
     let evidence = &answer["evidence"];
     let lines = [evidence, &evidence["message"], &evidence["log"][0]];
@@ -118,19 +119,19 @@ fn evidence(answer: &Value) -> Value {
     first.map_or(Value::Null, |line| line.trim().into())
 }
 
-/// One row for each load: what was asked, and its figures under the names of vLLM's bench.
-fn loads(found: &Found) -> Rows {
-    let mut columns = owned(&["load", "engine"]);
-    columns.extend(owned(&ASKED));
+/// One row per load: its settings, and its metrics under the names of vLLM's bench.
+fn loads(found: &RecordedRun) -> Rows {
+    let mut columns = strings(&["load", "engine"]);
+    columns.extend(strings(&LOAD_SETTINGS));
     let mut rows = Vec::new();
     for (number, (args, answer)) in found.loads.iter().enumerate() {
         let mut row = Map::new();
         row.insert("load".to_owned(), (number + 1).into());
         row.insert("engine".to_owned(), args["engine"].clone());
-        row.extend(ASKED.map(|key| (key.to_owned(), args["load"][key].clone())));
+        row.extend(LOAD_SETTINGS.map(|key| (key.to_owned(), args["load"][key].clone())));
         for figure in from_run::load(args, answer).figures {
-            // What was asked is not what came of it.
-            let name = if ASKED.contains(&figure.name.as_str()) {
+            // A setting and its measured counterpart need different names.
+            let name = if LOAD_SETTINGS.contains(&figure.name.as_str()) {
                 format!("measured_{}", figure.name)
             } else {
                 figure.name
@@ -145,7 +146,7 @@ fn loads(found: &Found) -> Rows {
     (columns, rows)
 }
 
-/// Whole numbers without a point.
+/// Integers without a decimal point.
 fn answer_number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
         return (value as i64).into();
@@ -153,8 +154,8 @@ fn answer_number(value: f64) -> Value {
     value.into()
 }
 
-/// One row for each setting and figure, those after the first against the first.
-fn experiments(found: &Found) -> Rows {
+/// One row per setting and metric; the later settings are compared with the first.
+fn experiments(found: &RecordedRun) -> Rows {
     let columns = [
         "experiment",
         "figure",
@@ -194,11 +195,11 @@ fn experiments(found: &Found) -> Rows {
             }
         }
     }
-    (owned(&columns), rows)
+    (strings(&columns), rows)
 }
 
-/// One row for each component of each device, and of all of them together.
-fn breakdowns(found: &Found) -> Rows {
+/// One row per component of each device, and of all devices together.
+fn breakdowns(found: &RecordedRun) -> Rows {
     let columns = [
         "breakdown",
         "device",
@@ -240,16 +241,19 @@ fn breakdowns(found: &Found) -> Rows {
             add(device.device.as_deref().unwrap_or("not named"), device);
         }
     }
-    (owned(&columns), rows)
+    (strings(&columns), rows)
 }
 
-/// The tables that the run left as CSV, by name.
-fn kept(folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
-    let mut told = |fault: Fault| missing.push(fault.message);
-    let files = folder.names("tables").map_err(&mut told).unwrap_or_default();
+/// The CSV tables in the run's folder.
+fn stored_tables(folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
+    let mut record_missing = |fault: Fault| missing.push(fault.message);
+    let files = folder.names("tables").map_err(&mut record_missing).unwrap_or_default();
     let sheets = files.iter().filter_map(|file| {
         let name = file.strip_suffix(".csv")?;
-        let bytes = folder.read(format!("tables/{file}")).map_err(&mut told).ok()??;
+        let bytes = folder
+            .read(format!("tables/{file}"))
+            .map_err(&mut record_missing)
+            .ok()??;
         Some(Sheet {
             name: format!("tables/{name}"),
             text: String::from_utf8_lossy(&bytes).into_owned(),

@@ -1,7 +1,8 @@
-//! tgi-profiler's `profile_res_*.json`, as its version 1.0.0 writes it: `config` with its twenty keys, `results[]` with its seven.
+//! Writes tgi-profiler's `profile_res_*.json` as its version 1.0.0 does: `config` with twenty keys, `results[]`
+//! with seven.
 //!
-//! What it has no word for is in its words for failures: the verdict is the `error_type`, its cause the `error_msg`, and the log lines
-//! of the evidence are the `container_logs`, which it always left empty.
+//! Verdicts go into the failure fields: the verdict is the `error_type`, its cause the `error_msg`, and the log
+//! lines of the evidence are the `container_logs`, which tgi-profiler always left empty.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -11,24 +12,24 @@ use jiff::Timestamp;
 use crate::boundary::{Boundary, Moves, Record, Scalar};
 use crate::fault::{Fault, Result};
 
-/// What a boundary does not hold of the `config`.
+/// The parts of `config` that a boundary does not hold.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TgiProfiler {
     /// The model's id.
     model: String,
-    /// The GPUs that were used; `[0]` where none are named.
+    /// GPU ids; `[0]` if none are given.
     gpus: Vec<Value>,
-    /// Options of the search by the names of that tool; others are let be.
+    /// Search options under that tool's names; unknown ones are ignored.
     search: Map<String, Value>,
 }
 
 impl TgiProfiler {
-    /// The document. It has one time for all results, that of writing.
+    /// The document. All results have the same time, that of writing.
     ///
     /// # Errors
     ///
-    /// `usage` for a boundary over anything but whole `input` and `output`.
+    /// `usage` for a boundary over anything but integer `input` and `output`.
     pub fn document(&self, boundary: &Boundary) -> Result<Value> {
         let lattice = boundary.lattice();
         if lattice.axis_names() != ["input", "output"] {
@@ -54,7 +55,7 @@ impl TgiProfiler {
             "config": {
                 "model_id": self.model,
                 "gpu_ids": if self.gpus.is_empty() { json!([0]) } else { json!(self.gpus) },
-                // No address is kept of an engine that was started and ended.
+                // The engine's address is not recorded.
                 "base_url": "",
                 "min_input_length": length(input.0)?,
                 "max_input_length": length(input.1)?,
@@ -62,7 +63,7 @@ impl TgiProfiler {
                 "max_output_length": length(output.1)?,
                 "grid_size": option("grid_size", json!(8)),
                 "refinement_rounds": option("refinement_rounds", json!(2)),
-                // Tokens are counted by the engine, exactly, and what they say does not matter.
+                // The engine counts tokens exactly, and ignores their content.
                 "output_tolerance_pct": 0.0,
                 "temp": 1.0,
                 "multimodal": false,
@@ -98,7 +99,7 @@ fn result(input: i64, output: i64, record: &Record, time: &str) -> Value {
     })
 }
 
-/// Now, UTC, as tgi-profiler writes a time, without a zone: `2026-11-21T03:30:00.123456`.
+/// The current time in UTC as tgi-profiler writes it, without a zone: `2026-11-21T03:30:00.123456`.
 fn zoneless() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
 }

@@ -1,54 +1,58 @@
-//! The result of a load in the layout of `vllm bench serve --save-result --save-detailed`, version 0.33.0 (`vllm/benchmarks/serve.py`),
-//! with `--percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99,99.9`: what reads those files reads this one. Pure.
+//! Writes a load's result in the layout of `vllm bench serve --save-result --save-detailed`, version 0.33.0
+//! (`vllm/benchmarks/serve.py`), with `--percentile-metrics ttft,tpot,itl,e2el --metric-percentiles
+//! 50,90,95,99,99.9`. Pure.
 //!
-//! The keys are vLLM's, and so are the formulas; the values differ in this:
-//! - What was not measured is `null`, where vLLM writes 0: latencies of nothing that completed, times and tokens of requests that failed,
-//!   `rtfx` (of speech only), percentiles that the sample cannot support.
-//! - A request completed when it has the tokens asked for. `failed` counts all others, those that were cut off too, of which vLLM has none.
-//! - `queue_times` are from when a request was due to when it was sent; in a closed loop it is due when a slot is free, where vLLM counts
-//!   from the beginning of the load.
-//! - `max_concurrent_requests` is the number of requests at once; vLLM 0.33.0 counts those that touch the same second, its later versions
-//!   count as here. In `max_output_tokens_per_s` an event of several tokens counts as so many, not as one.
+//! Keys and formulas are vLLM's; these values differ:
+//! - What was not measured is `null`, where vLLM writes 0: latencies if nothing completed, times and tokens of
+//!   failed requests, `rtfx` (speech only), percentiles that the sample cannot support.
+//! - A request is complete when it has the requested number of tokens. `failed` counts all others, including
+//!   requests cut off at the end, which vLLM does not have.
+//! - `queue_times` are from when a request was due until it was sent. In a closed loop it is due when a slot is
+//!   free; vLLM counts from the start of the load.
+//! - `max_concurrent_requests` is the number of concurrent requests; vLLM 0.33.0 counts requests within the
+//!   same second, later versions count as here. In `max_output_tokens_per_s`, an event with several tokens
+//!   counts each of them, not as one.
 
 use serde_json::{Map, Value, json};
 
 use crate::load::Record;
-use crate::load::figures::{Figures, Request, Settings, Summary, requests};
+use crate::load::stats::{LoadStats, RequestStats, Settings, Summary, request_stats};
 
-/// What the file tells of a load beside its figures. `None` where it is not known, or does not apply.
+/// Metadata of a load. `None`: unknown or not applicable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VllmBench {
-    /// When, as `20261121-033000`.
+    /// The date, as `20261121-033000`.
     pub date: String,
-    /// The engine, or the protocol that was spoken: vLLM's word for it is its backend.
+    /// The engine or its protocol, called backend in vLLM.
     pub backend: String,
     /// The model.
     pub model: Option<String>,
-    /// The tokenizer by which prompts were made.
+    /// The tokenizer of the prompts.
     pub tokenizer: Option<String>,
-    /// How requests arrived.
+    /// The arrival process.
     pub arrivals: Traffic,
-    /// Requests at once, at most.
+    /// Maximum number of concurrent requests.
     pub max_concurrency: Option<u64>,
 }
 
-/// How requests arrived, in vLLM's words.
+/// The arrival process, in vLLM's terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Traffic {
-    /// As soon as a slot was free: `request_rate` is `inf`.
+    /// Closed loop: `request_rate` is `inf`.
     #[default]
     Closed,
-    /// At a rate, requests a second, with gaps of a gamma distribution; burstiness 1 is Poisson, `None` is constant.
+    /// Requests per second with gamma-distributed inter-arrival times; burstiness 1 is Poisson, `None` is
+    /// constant.
     Rate(f64, Option<f64>),
-    /// By a trace or in steps: no rate.
+    /// A trace or rate steps: no single rate.
     Other,
 }
 
 impl VllmBench {
     /// The document of a load.
     #[must_use]
-    pub fn document(&self, records: &[Record], settings: &Settings, figures: &Figures) -> Value {
-        let measured = requests(records, settings);
+    pub fn document(&self, records: &[Record], settings: &Settings, figures: &LoadStats) -> Value {
+        let measured = request_stats(records, settings);
         let mut document = self.setup(figures);
         document.extend(totals(figures, &measured));
         document.extend(detailed(&measured));
@@ -73,11 +77,10 @@ impl VllmBench {
         Value::Object(document)
     }
 
-    /// What was asked for.
-    fn setup(&self, figures: &Figures) -> Map<String, Value> {
+    fn setup(&self, figures: &LoadStats) -> Map<String, Value> {
         let (rate, burstiness) = match self.arrivals {
             Traffic::Closed => (json!("inf"), Value::Null),
-            // Python's infinity is no JSON: a string, as for the rate.
+            // Python's infinity is not JSON: a string, as for the rate.
             Traffic::Rate(rate, burstiness) => (
                 json!(rate),
                 burstiness.map_or(json!("inf"), |burstiness| json!(burstiness)),
@@ -99,8 +102,7 @@ impl VllmBench {
     }
 }
 
-/// What the whole load came to.
-fn totals(figures: &Figures, measured: &[Request<'_>]) -> Map<String, Value> {
+fn totals(figures: &LoadStats, measured: &[RequestStats<'_>]) -> Map<String, Value> {
     let completed = || measured.iter().filter(|request| request.error.is_none());
     let input: u64 = completed().map(|request| request.input).sum();
     let output: u64 = completed().filter_map(|request| request.output).sum();
@@ -117,16 +119,16 @@ fn totals(figures: &Figures, measured: &[Request<'_>]) -> Map<String, Value> {
     }))
 }
 
-/// The lists of every request, times in seconds.
-fn detailed(measured: &[Request<'_>]) -> Map<String, Value> {
-    let list = |of: &dyn Fn(&Request<'_>) -> Value| Value::Array(measured.iter().map(of).collect());
+/// Lists with one entry per request, times in seconds.
+fn detailed(measured: &[RequestStats<'_>]) -> Map<String, Value> {
+    let list = |of: &dyn Fn(&RequestStats<'_>) -> Value| Value::Array(measured.iter().map(of).collect());
     let seconds = |milliseconds: Option<f64>| json!(milliseconds.map(|milliseconds| milliseconds / 1e3));
-    let completed = |request: &Request<'_>| request.error.is_none();
+    let completed = |request: &RequestStats<'_>| request.error.is_none();
     object(json!({
         "input_lens": list(&|request| json!(request.input)),
         "output_lens": list(&|request| json!(request.output.filter(|_| completed(request)))),
         "ttfts": list(&|request| seconds(request.ttft_ms)),
-        "itls": list(&|request| request.gaps_ms.iter().map(|gap| f64::from(*gap) / 1e3).collect()),
+        "itls": list(&|request| request.itl_ms.iter().map(|gap| f64::from(*gap) / 1e3).collect()),
         "latencies": list(&|request| seconds(request.e2el_ms.filter(|_| completed(request)))),
         "start_times": list(&|request| json!(request.sent)),
         "queue_times": list(&|request| json!(request.queued)),
@@ -135,7 +137,7 @@ fn detailed(measured: &[Request<'_>]) -> Map<String, Value> {
     }))
 }
 
-/// The figures of one latency under vLLM's names.
+/// The statistics of one latency under vLLM's names.
 fn latency(name: &str, summary: &Summary) -> Map<String, Value> {
     let figures = [
         ("mean", summary.mean),
@@ -164,7 +166,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::load::figures::{Held, Slo};
+    use crate::load::stats::{Slo, TargetConcurrency};
     use crate::load::{Counts, Failure, FailureForm, Outcome};
 
     /// The keys of a file that vLLM 0.33.0 wrote with these options and `--goodput`.
@@ -186,7 +188,7 @@ mod tests {
             first_token: Some(at(55)),
             last_token: Some(at(85)),
             ended: at(86),
-            gaps_ms: vec![10.0, 20.0],
+            itl_ms: vec![10.0, 20.0],
             events: 3,
             tokens_seen: None,
             counts: Counts {
@@ -201,7 +203,7 @@ mod tests {
 
     fn document(records: &[Record]) -> Value {
         let settings = Settings {
-            held: Held::Closed { concurrency: 1 },
+            target: TargetConcurrency::Closed { concurrency: 1 },
             slo: Some(Slo {
                 ttft_ms: Some(60.0),
                 ..Slo::default()
@@ -210,20 +212,20 @@ mod tests {
             full_output: true,
             ..Settings::default()
         };
-        let told = VllmBench {
+        let bench = VllmBench {
             date: "20261121-033000".to_owned(),
             backend: "vllm".to_owned(),
             model: Some("a/b".to_owned()),
             max_concurrency: Some(1),
             ..VllmBench::default()
         };
-        told.document(records, &settings, &Figures::of(records, &settings))
+        bench.document(records, &settings, &LoadStats::from_records(records, &settings))
     }
 
     fn load() -> Vec<Record> {
         let mut records: Vec<Record> = (0..10).map(record).collect();
         let refused = &mut records[8];
-        (refused.first_token, refused.last_token, refused.gaps_ms) = (None, None, Vec::new());
+        (refused.first_token, refused.last_token, refused.itl_ms) = (None, None, Vec::new());
         refused.counts = Counts::default();
         refused.outcome = Outcome::Failed(Failure {
             form: FailureForm::Status(429),
@@ -289,9 +291,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("load.json");
         std::fs::write(&path, document.to_string()).unwrap();
-        let subject = crate::compare::import::read(&path).unwrap();
-        assert_eq!((subject.format, subject.model.as_deref()), ("vllm bench", Some("a/b")));
-        let case = &subject.cases[0];
+        let input = crate::compare::import::read(&path).unwrap();
+        assert_eq!((input.format, input.model.as_deref()), ("vllm bench", Some("a/b")));
+        let case = &input.cases[0];
         assert_eq!(case.name, "concurrency=1");
         let figure = |name: &str| {
             let named = case.figures.iter().find(|figure| figure.name == name);
@@ -310,12 +312,12 @@ mod tests {
             assert!((got - written).abs() < 1e-9, "{name}: {got} is not {written}");
         }
         assert!(
-            subject
+            input
                 .notes
                 .iter()
                 .any(|note| note.contains("2 requests of a run failed")),
             "{:?}",
-            subject.notes
+            input.notes
         );
     }
 }

@@ -1,9 +1,8 @@
-//! The formats that can be read, and how each is told from the others.
+//! The known formats, and how to recognise them by content.
 
 use super::source::{Shape, Source};
 use crate::fault::{Fault, Result};
 
-/// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     TgiProfiler,
@@ -30,17 +29,17 @@ impl Format {
         Format::KvCache,
     ];
 
-    /// The format of what was opened, by its keys or columns.
+    /// Detects the format by keys or columns.
     ///
     /// # Errors
     ///
-    /// `usage` where it is none of them.
-    pub(super) fn of(source: &Source) -> Result<Self> {
+    /// `usage` for an unknown format.
+    pub(super) fn detect(source: &Source) -> Result<Self> {
         let known = Self::ALL.into_iter().find(|format| format.fits(&source.shape));
         known.ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|format| format.name()).collect();
             Fault::usage(format!(
-                "`{}` is of no format that is known: {}",
+                "the format of `{}` is unknown: {}",
                 source.path.display(),
                 source.shape
             ))
@@ -66,7 +65,7 @@ impl Format {
         }
     }
 
-    /// What such a file holds, for people.
+    /// A description for people.
     pub(super) fn holds(self) -> &'static str {
         match self {
             Format::TgiProfiler => {

@@ -1,10 +1,10 @@
-//! `kv_cache_data.json` of hpml-llama2-tgi: how full vLLM's KV cache was, ten times a second.
+//! Reads `kv_cache_data.json` of hpml-llama2-tgi: vLLM's KV cache usage, sampled ten times a second.
 
 use serde::Deserialize;
 
-use super::loose::Loose;
+use super::lenient::LenientNumber;
+use super::list_stats::ListStats;
 use super::source::Source;
-use super::spread::Spread;
 use crate::compare::ComparisonInput;
 use crate::compare::{Case, Unit};
 use crate::fault::Result;
@@ -12,19 +12,18 @@ use crate::fault::Result;
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct File {
-    peak_usage_percent: Loose,
-    history_times: Spread,
-    history_values: Spread,
+    peak_usage_percent: LenientNumber,
+    history_times: ListStats,
+    history_values: ListStats,
 }
 
-/// Reads it.
 pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let file: File = source.parse("hpml-llama2-tgi")?;
-    let mut case = Case::named("serving");
-    case.figure("peak_kv_usage", file.peak_usage_percent.0, Unit::Percent);
-    case.figure("mean_kv_usage", file.history_values.mean(), Unit::Percent);
-    case.figure("samples", Some(file.history_values.count as f64), Unit::Count);
-    case.figure("sampled_for", file.history_times.last, Unit::Seconds);
+    let mut case = Case::new("serving");
+    case.metric("peak_kv_usage", file.peak_usage_percent.0, Unit::Percent);
+    case.metric("mean_kv_usage", file.history_values.mean(), Unit::Percent);
+    case.metric("samples", Some(file.history_values.count as f64), Unit::Count);
+    case.metric("sampled_for", file.history_times.last, Unit::Seconds);
     let mut notes = vec![
         "the prompts of this tool are all the same: where prefix caching is on, they share their blocks, and usage is understated"
             .to_owned(),
@@ -34,7 +33,7 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     }
     if file.history_times.count != file.history_values.count {
         notes.push(format!(
-            "{} times stand beside {} values",
+            "there are {} times but {} values",
             file.history_times.count, file.history_values.count
         ));
     }

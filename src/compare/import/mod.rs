@@ -1,13 +1,14 @@
-//! Files that other tools left, read into one form: what people already have is shown and compared beside our own runs.
+//! Reads files of other tools into a [`ComparisonInput`], to show them and compare them with runs.
 //!
-//! A format is told by what a file holds, never by its name. `source` reads and recognises, `python`, `csv`, `loose` and
-//! `scalars` cope with how those tools write, and one file for each format says what its figures mean: which of them are bytes,
-//! MiB, GiB or 10^9 bytes, whatever they are called. What the source leaves in doubt becomes a note of the [`ComparisonInput`].
+//! A format is recognised by content, never by file name. `source` opens a file, `python`, `lenient` and
+//! `scalars` cope with lenient JSON, and each format has a file that knows the units: bytes, MiB, GiB or 10^9
+//! bytes, whatever the tool calls them. What remains uncertain becomes a note.
 
 mod format;
 mod gpu_memory;
 mod kv_cache;
-mod loose;
+mod lenient;
+mod list_stats;
 mod parts;
 mod python;
 mod scalars;
@@ -16,7 +17,6 @@ mod sizer_batch;
 mod sizer_first;
 mod sizer_profile;
 mod source;
-mod spread;
 mod tensorrt_graphs;
 mod tgi_profiler;
 mod units;
@@ -30,15 +30,15 @@ use crate::fault::Result;
 use format::Format;
 use source::Source;
 
-/// Reads a file that another tool left.
+/// Reads a file of another tool.
 ///
 /// # Errors
 ///
-/// `usage` where the file is none of the known formats, or is broken: the message names the place, the hint what to do.
+/// `usage` if the format is unknown or the file is broken; the message names the place.
 pub fn read(path: &Path) -> Result<ComparisonInput> {
     let source = Source::open(path)?;
-    let format = Format::of(&source)?;
-    let mut subject = match format {
+    let format = Format::detect(&source)?;
+    let mut input = match format {
         Format::TgiProfiler => tgi_profiler::read(&source),
         Format::Sizer => sizer::read(&source),
         Format::SizerFirst => sizer_first::read(&source),
@@ -49,13 +49,13 @@ pub fn read(path: &Path) -> Result<ComparisonInput> {
         Format::GpuMemory => gpu_memory::read(&source),
         Format::KvCache => kv_cache::read(&source),
     }?;
-    subject.title = path.display().to_string();
-    subject.format = format.name();
-    subject.holds = format.holds();
+    input.title = path.display().to_string();
+    input.format = format.name();
+    input.holds = format.holds();
     if source.repaired {
-        subject
+        input
             .notes
             .push("the file has NaN or Infinity, which JSON does not know: these values are left out".to_owned());
     }
-    Ok(subject)
+    Ok(input)
 }

@@ -1,14 +1,13 @@
-//! Parts of a foreign breakdown, put together as ours: what cannot be is left out and told, never bent.
+//! Builds a memory breakdown from another tool's figures. What does not fit together is left out and noted.
 
 use crate::fault::Result;
 use crate::memory::{Breakdown, Component, Part, Provenance};
 
-/// Parts as they are found.
 #[derive(Default)]
 pub(super) struct Parts(Vec<Part>);
 
 impl Parts {
-    /// Adds a part, where there is a figure; nothing is kept of a component that the source counts as zero and did not measure.
+    /// Adds a part, if the source has a value.
     pub(super) fn add(
         &mut self,
         component: Component,
@@ -27,7 +26,6 @@ impl Parts {
         }
     }
 
-    /// Bytes of a component.
     pub(super) fn bytes(&self, component: Component) -> Option<i64> {
         self.0
             .iter()
@@ -35,9 +33,8 @@ impl Parts {
             .map(|part| part.bytes)
     }
 
-    /// The breakdown of `total` bytes. KV in use lies within the pool where it fits in there.
-    ///
-    /// KV in use that is more than the pool is left out of the breakdown: it cannot lie within.
+    /// The breakdown of `total` bytes. KV in use becomes part of the pool; if it exceeds the pool, it is left
+    /// out.
     pub(super) fn breakdown(mut self, total: Option<i64>) -> Result<Option<Breakdown>> {
         let Some(total) = total.and_then(|total| u64::try_from(total).ok()) else {
             return Ok(None);

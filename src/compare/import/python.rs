@@ -1,10 +1,10 @@
-//! JSON as Python writes it: `NaN`, `Infinity` and `-Infinity` stand where numbers are, and no JSON parser takes them.
+//! Repairs JSON written by Python, which contains `NaN`, `Infinity` and `-Infinity`.
 
 use std::borrow::Cow;
 
 const WORDS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
 
-/// The text with `null` for each of those words; texts within quotes are left as they are.
+/// Replaces those words by `null`, except within strings.
 pub(super) fn repair(text: &str) -> Cow<'_, str> {
     if !text.contains("NaN") && !text.contains("Infinity") {
         return Cow::Borrowed(text);
@@ -34,7 +34,7 @@ pub(super) fn repair(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Bytes of the text in quotes that this begins with; all of it where the end is missing.
+/// Length of the string literal at the start of the text; everything if it is unterminated.
 fn quoted(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {

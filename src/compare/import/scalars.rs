@@ -1,4 +1,4 @@
-//! The numbers and short texts of an object, whatever they are called; arrays and objects in it pass by.
+//! Deserializes the numbers and short strings of an object by name, and skips nested values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,17 +6,16 @@ use std::fmt;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::loose::Loose;
+use super::lenient::LenientNumber;
 use crate::csv::Row;
 
-/// Bytes of a text that is kept: longer ones are logs and generated texts.
-const LONGEST: usize = 1024;
+/// Maximum bytes of a string: longer ones are logs and generated texts.
+const MAX_TEXT: usize = 1024;
 
-/// Numbers and short texts by name. What is null, empty or nested is not there.
+/// Numbers and short strings by name, without null, empty and nested values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Scalars(pub(super) BTreeMap<String, Scalar>);
 
-/// One of them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar {
     Number(f64),
@@ -24,35 +23,33 @@ pub(super) enum Scalar {
 }
 
 impl Scalars {
-    /// The cells of a row.
-    pub(super) fn of(row: Row) -> Self {
+    /// From the cells of a CSV row.
+    pub(super) fn from_row(row: Row) -> Self {
         let cells = row.into_iter().filter(|(_, cell)| !cell.trim().is_empty());
-        Self(cells.map(|(name, cell)| (name, Scalar::of(&cell))).collect())
+        Self(cells.map(|(name, cell)| (name, Scalar::from_text(&cell))).collect())
     }
 
-    /// The number of that name.
     pub(super) fn number(&self, name: &str) -> Option<f64> {
         match self.0.get(name)? {
             Scalar::Number(value) => Some(*value),
-            Scalar::Text(text) => Loose::parse(text).ok()?.0,
+            Scalar::Text(text) => LenientNumber::parse(text).ok()?.0,
         }
     }
 
-    /// The text of that name.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         self.0.get(name).map(ToString::to_string)
     }
 
-    /// The whole number of that name, not below zero.
+    /// The non-negative integer of that name.
     pub(super) fn count(&self, name: &str) -> Option<u64> {
-        Loose(self.number(name)).count()
+        LenientNumber(self.number(name)).count()
     }
 }
 
 impl Scalar {
-    fn of(text: &str) -> Self {
-        match Loose::parse(text) {
-            Ok(Loose(Some(value))) => Scalar::Number(value),
+    fn from_text(text: &str) -> Self {
+        match LenientNumber::parse(text) {
+            Ok(LenientNumber(Some(value))) => Scalar::Number(value),
             _ => Scalar::Text(text.to_owned()),
         }
     }
@@ -80,7 +77,7 @@ impl<'de> Deserialize<'de> for Scalars {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalars, A::Error> {
                 let mut scalars = Scalars::default();
                 while let Some(key) = map.next_key::<String>()? {
-                    if let Some(value) = map.next_value::<Kept>()?.0 {
+                    if let Some(value) = map.next_value::<OptionalScalar>()?.0 {
                         scalars.0.insert(key, value);
                     }
                 }
@@ -91,52 +88,51 @@ impl<'de> Deserialize<'de> for Scalars {
     }
 }
 
-/// A scalar, or nothing.
-struct Kept(Option<Scalar>);
+struct OptionalScalar(Option<Scalar>);
 
-impl<'de> Deserialize<'de> for Kept {
+impl<'de> Deserialize<'de> for OptionalScalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Any;
         impl<'de> Visitor<'de> for Any {
-            type Value = Kept;
+            type Value = OptionalScalar;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("anything")
             }
 
-            fn visit_bool<E>(self, value: bool) -> Result<Kept, E> {
-                Ok(Kept(Some(Scalar::Text(value.to_string()))))
+            fn visit_bool<E>(self, value: bool) -> Result<OptionalScalar, E> {
+                Ok(OptionalScalar(Some(Scalar::Text(value.to_string()))))
             }
 
-            fn visit_f64<E>(self, value: f64) -> Result<Kept, E> {
-                Ok(Kept(value.is_finite().then_some(Scalar::Number(value))))
+            fn visit_f64<E>(self, value: f64) -> Result<OptionalScalar, E> {
+                Ok(OptionalScalar(value.is_finite().then_some(Scalar::Number(value))))
             }
 
-            fn visit_i64<E>(self, value: i64) -> Result<Kept, E> {
-                Ok(Kept(Some(Scalar::Number(value as f64))))
+            fn visit_i64<E>(self, value: i64) -> Result<OptionalScalar, E> {
+                Ok(OptionalScalar(Some(Scalar::Number(value as f64))))
             }
 
-            fn visit_u64<E>(self, value: u64) -> Result<Kept, E> {
-                Ok(Kept(Some(Scalar::Number(value as f64))))
+            fn visit_u64<E>(self, value: u64) -> Result<OptionalScalar, E> {
+                Ok(OptionalScalar(Some(Scalar::Number(value as f64))))
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Kept, E> {
-                let kept = !text.is_empty() && text.len() <= LONGEST;
-                Ok(Kept(kept.then(|| Scalar::Text(text.to_owned()))))
+            fn visit_str<E>(self, text: &str) -> Result<OptionalScalar, E> {
+                let kept = !text.is_empty() && text.len() <= MAX_TEXT;
+                Ok(OptionalScalar(kept.then(|| Scalar::Text(text.to_owned()))))
             }
 
-            fn visit_unit<E>(self) -> Result<Kept, E> {
-                Ok(Kept(None))
+            fn visit_unit<E>(self) -> Result<OptionalScalar, E> {
+                Ok(OptionalScalar(None))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Kept, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OptionalScalar, A::Error> {
                 while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Kept(None))
+                Ok(OptionalScalar(None))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kept, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OptionalScalar, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Kept(None))
+                Ok(OptionalScalar(None))
             }
         }
         deserializer.deserialize_any(Any)
@@ -148,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_nested_passes_by() {
+    fn nested_values_are_skipped() {
         let scalars: Scalars =
             serde_json::from_str(r#"{"a": 1, "b": "x", "c": [1, {"d": 2}], "e": {}, "f": null, "g": "", "h": "2.5"}"#)
                 .unwrap();

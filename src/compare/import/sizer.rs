@@ -1,10 +1,11 @@
-//! LLM-sizer's profile of one `vllm bench latency`: schema 2 (`profile-vllm-bench-enhanced.py`) and 3 (`profile-vllm-bench-v3.py`).
+//! Reads LLM-sizer's profile of one `vllm bench latency`: schema 2 (`profile-vllm-bench-enhanced.py`) and 3
+//! (`profile-vllm-bench-v3.py`).
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::loose::Loose;
+use super::lenient::LenientNumber;
 use super::scalars::Scalars;
 use super::sizer_profile::{self, Profile, Reader, Schema};
 use super::source::Source;
@@ -32,7 +33,7 @@ struct File {
     engine_metadata: Option<Scalars>,
 }
 
-/// A version as a text or as a number.
+/// A version as string or number.
 #[derive(Deserialize, Default)]
 #[serde(untagged)]
 enum Version {
@@ -45,35 +46,35 @@ enum Version {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Latency {
-    avg_latency: Loose,
-    percentiles: BTreeMap<String, Loose>,
+    avg_latency: LenientNumber,
+    percentiles: BTreeMap<String, LenientNumber>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Breakdown {
-    total_measured_gb: Loose,
-    baseline_gb: Loose,
-    net_increase_gb: Loose,
-    model_weights_gb: Loose,
-    kv_cache_gb: Loose,
-    kv_cache_allocated_gb: Loose,
-    kv_cache_used_gb: Loose,
-    graph_capture_gb: Loose,
-    activations_gb: Loose,
-    framework_overhead_gb: Loose,
+    total_measured_gb: LenientNumber,
+    baseline_gb: LenientNumber,
+    net_increase_gb: LenientNumber,
+    model_weights_gb: LenientNumber,
+    kv_cache_gb: LenientNumber,
+    kv_cache_allocated_gb: LenientNumber,
+    kv_cache_used_gb: LenientNumber,
+    graph_capture_gb: LenientNumber,
+    activations_gb: LenientNumber,
+    framework_overhead_gb: LenientNumber,
     confidence_levels: Option<Scalars>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Timeline {
-    min_gb: Loose,
-    max_gb: Loose,
-    mean_gb: Loose,
-    median_gb: Loose,
-    p95_gb: Loose,
-    num_samples: Loose,
+    min_gb: LenientNumber,
+    max_gb: LenientNumber,
+    mean_gb: LenientNumber,
+    median_gb: LenientNumber,
+    p95_gb: LenientNumber,
+    num_samples: LenientNumber,
     extended: Option<Extended>,
 }
 
@@ -84,13 +85,12 @@ struct Extended {
     temperature: Option<Scalars>,
 }
 
-/// Reads it.
 pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let file: File = source.parse(TOOL)?;
     let schema = schema(source, &file.schema_version)?;
     let none = Scalars::default();
     let model = file.model_info.as_ref().unwrap_or(&none);
-    let asked = file.benchmark_parameters.as_ref().unwrap_or(&none);
+    let settings = file.benchmark_parameters.as_ref().unwrap_or(&none);
     let gpus = file.gpu_info.as_ref().unwrap_or(&none);
     let engine = file.engine_metadata.as_ref().unwrap_or(&none);
     let reader = match gpus.text("gpu_type").as_deref() {
@@ -98,13 +98,15 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
         Some("rocm") => Reader::RocmSmi,
         _ => Reader::Unknown,
     };
-    let ranks = asked.count("tensor_parallel_size").or_else(|| gpus.count("num_gpus"));
+    let ranks = settings
+        .count("tensor_parallel_size")
+        .or_else(|| gpus.count("num_gpus"));
     let part = &file.memory_breakdown;
-    let words = part.confidence_levels.as_ref().unwrap_or(&none);
+    let confidence = part.confidence_levels.as_ref().unwrap_or(&none);
     let profile = Profile {
         schema,
         reader,
-        name: name(asked),
+        name: name(settings),
         total: part.total_measured_gb.0,
         baseline: part.baseline_gb.0,
         increase: part.net_increase_gb.0,
@@ -114,9 +116,9 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
         graphs: part.graph_capture_gb.0,
         activations: part.activations_gb.0,
         overhead: part.framework_overhead_gb.0,
-        words: ["weights", "kv_cache", "activations"].map(|word| words.text(word)),
+        confidence: ["weights", "kv_cache", "activations"].map(|component| confidence.text(component)),
         ranks,
-        facts: facts(&file, model, asked, gpus, reader),
+        facts: facts(&file, model, settings, gpus, reader),
     };
     let mut notes = sizer_profile::notes(schema, reader, ranks);
     if gpus.count("system_gpus") > ranks && ranks.is_some() {
@@ -130,7 +132,7 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
         latencies(&mut case, latency.avg_latency, latency.percentiles.iter());
     }
     if let Some(tokens) = case.facts.kv_tokens {
-        case.figure("kv_tokens", Some(tokens as f64), Unit::Tokens);
+        case.metric("kv_tokens", Some(tokens as f64), Unit::Tokens);
     }
     if let Some(timeline) = &file.memory_timeline {
         for (name, value) in [
@@ -140,21 +142,21 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
             ("timeline_p95", timeline.p95_gb),
             ("timeline_max", timeline.max_gb),
         ] {
-            case.figure(name, value.0.map(|value| value * GIB), Unit::Bytes);
+            case.metric(name, value.0.map(|value| value * GIB), Unit::Bytes);
         }
-        case.figure("timeline_samples", timeline.num_samples.0, Unit::Count);
+        case.metric("timeline_samples", timeline.num_samples.0, Unit::Count);
         let extended = timeline.extended.as_ref();
         let of = |scalars: Option<&Scalars>, key: &str| scalars.and_then(|scalars| scalars.number(key));
         let power = extended.and_then(|extended| extended.power.as_ref());
         let heat = extended.and_then(|extended| extended.temperature.as_ref());
-        case.figure("power_mean", of(power, "mean_w"), Unit::Watts);
-        case.figure("power_max", of(power, "max_w"), Unit::Watts);
-        case.figure("temperature_mean", of(heat, "mean_c"), Unit::Celsius);
-        case.figure("temperature_max", of(heat, "max_c"), Unit::Celsius);
+        case.metric("power_mean", of(power, "mean_w"), Unit::Watts);
+        case.metric("power_max", of(power, "max_w"), Unit::Watts);
+        case.metric("temperature_mean", of(heat, "mean_c"), Unit::Celsius);
+        case.metric("temperature_max", of(heat, "max_c"), Unit::Celsius);
     }
     let version = engine.text("engine_version").filter(|version| version != "unknown");
     Ok(ComparisonInput {
-        model: model.text("name").or_else(|| asked.text("model")),
+        model: model.text("name").or_else(|| settings.text("model")),
         engine: Some(version.map_or_else(|| "vllm".to_owned(), |version| format!("vllm {version}"))),
         cases: vec![case],
         notes,
@@ -175,8 +177,8 @@ fn schema(source: &Source, version: &Version) -> Result<Schema> {
     }
 }
 
-fn name(asked: &Scalars) -> String {
-    let part = |key: &str, name: &str| asked.count(key).map(|value| format!("{name}={value}"));
+fn name(settings: &Scalars) -> String {
+    let part = |key: &str, name: &str| settings.count(key).map(|value| format!("{name}={value}"));
     let parts = [
         part("input_len", "input"),
         part("output_len", "output"),
@@ -190,11 +192,11 @@ fn name(asked: &Scalars) -> String {
     }
 }
 
-fn facts(file: &File, model: &Scalars, asked: &Scalars, gpus: &Scalars, reader: Reader) -> Facts {
+fn facts(file: &File, model: &Scalars, settings: &Scalars, gpus: &Scalars, reader: Reader) -> Facts {
     let none = Scalars::default();
     let types = file.dtype_metadata.as_ref().unwrap_or(&none);
-    let told = file.vllm_internal_metrics.as_ref().unwrap_or(&none);
-    // rocm-smi's total is a constant of the tool: it says nothing.
+    let internal = file.vllm_internal_metrics.as_ref().unwrap_or(&none);
+    // With rocm-smi the total is a constant of the tool, not a measurement.
     let capacity = gpus
         .number("total_gpu_memory_gb")
         .filter(|_| reader == Reader::NvidiaSmi);
@@ -207,10 +209,10 @@ fn facts(file: &File, model: &Scalars, asked: &Scalars, gpus: &Scalars, reader: 
         weight_dtype: types.text("weight_dtype").filter(|dtype| dtype != "auto"),
         kv_dtype: types.text("kv_cache_dtype").filter(|dtype| dtype != "auto"),
         quantization: model.text("quantization"),
-        input: asked.count("input_len"),
-        output: asked.count("output_len"),
-        concurrency: asked.count("batch_size"),
-        kv_tokens: told.count("total_gpu_kv_cache_tokens"),
+        input: settings.count("input_len"),
+        output: settings.count("output_len"),
+        concurrency: settings.count("batch_size"),
+        kv_tokens: internal.count("total_gpu_kv_cache_tokens"),
         capacity: bytes(capacity, GIB),
         ..Facts::default()
     }

@@ -1,7 +1,7 @@
-//! LLM-sizer's `batch-bench-results-*.csv`: 22 columns of schema 2, or 39 of schema 3.
+//! Reads LLM-sizer's `batch-bench-results-*.csv`: 22 columns (schema 2) or 39 (schema 3).
 //!
-//! A zero is an empty cell there, so an empty cell is not known rather than zero. What a figure is from, which GPUs were used and how
-//! many, the table does not tell.
+//! The tool writes zero as an empty cell, so an empty cell is unknown rather than zero. The table records
+//! neither the source of a figure nor the GPUs.
 
 use std::collections::BTreeSet;
 
@@ -16,9 +16,8 @@ use crate::memory::compare::Facts;
 
 const TOOL: &str = "LLM-sizer's batch driver";
 
-/// Reads it.
 pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
-    let rows: Vec<Scalars> = source.rows(TOOL)?.into_iter().map(Scalars::of).collect();
+    let rows: Vec<Scalars> = source.rows(TOOL)?.into_iter().map(Scalars::from_row).collect();
     let third = source.shape.has("kv_cache_allocated_gb");
     let schema = if third { Schema::Third } else { Schema::Second };
     let models: BTreeSet<String> = rows.iter().filter_map(|row| row.text("model_id")).collect();
@@ -36,7 +35,7 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
             cases.push(case(row, name, schema, &mut notes)?);
         } else {
             let error = row.text("error_message").unwrap_or_default();
-            // Whole standard error, of which Python puts what matters last.
+            // The message is all of stderr; Python's error is its last line.
             let error = error.lines().map(str::trim).rfind(|line| !line.is_empty());
             notes.push(format!("{name} failed: {}", error.unwrap_or("no message")));
         }
@@ -77,8 +76,8 @@ fn case(row: &Scalars, name: String, schema: Schema, notes: &mut Vec<String>) ->
         graphs: row.number("graph_capture_gb"),
         activations: row.number("activations_gb"),
         overhead: row.number("overhead_gb"),
-        // The overall word is that of the weights; schema 3 says "logs" where they are from there.
-        words: [row.text("estimation_confidence"), None, None],
+        // The overall confidence is that of the weights; in schema 3 it says "logs" if they come from there.
+        confidence: [row.text("estimation_confidence"), None, None],
         ranks: None,
         facts: Facts {
             weight_dtype: row.text("weight_dtype").filter(|dtype| dtype != "auto"),
@@ -98,7 +97,7 @@ fn case(row: &Scalars, name: String, schema: Schema, notes: &mut Vec<String>) ->
         ("memory_timeline_p95_gb", "timeline_p95"),
         ("memory_timeline_max_gb", "timeline_max"),
     ] {
-        case.figure(name, row.number(key).map(|value| value * GIB), Unit::Bytes);
+        case.metric(name, row.number(key).map(|value| value * GIB), Unit::Bytes);
     }
     for (key, name, unit) in [
         ("memory_timeline_samples", "timeline_samples", Unit::Count),
@@ -110,7 +109,7 @@ fn case(row: &Scalars, name: String, schema: Schema, notes: &mut Vec<String>) ->
         ("temp_mean_c", "temperature_mean", Unit::Celsius),
         ("temp_max_c", "temperature_max", Unit::Celsius),
     ] {
-        case.figure(name, row.number(key), unit);
+        case.metric(name, row.number(key), unit);
     }
     Ok(case)
 }

@@ -1,12 +1,13 @@
-//! LLM-sizer's profiles before its schema had a version: `profile-model-memory.py` (torch's counters around one `generate`) and
-//! `profile-vllm-model.py` (GPU memory before and after one request to a running vLLM).
+//! Reads LLM-sizer's profiles before its schema had a version: `profile-model-memory.py` (torch's counters
+//! around one `generate`) and `profile-vllm-model.py` (GPU memory before and after one request to a running
+//! vLLM).
 //!
-//! The first writes 10^9 bytes of torch's counters on one device. The second writes GiB on NVIDIA and 10^9 bytes with `rocm-smi`, and
-//! guesses everything but the total.
+//! The first writes torch's counters of one device in 10^9 bytes. The second writes GiB on NVIDIA and 10^9
+//! bytes with `rocm-smi`, and guesses everything but the total.
 
 use serde::Deserialize;
 
-use super::loose::Loose;
+use super::lenient::LenientNumber;
 use super::parts::Parts;
 use super::scalars::Scalars;
 use super::source::Source;
@@ -30,16 +31,15 @@ struct File {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Breakdown {
-    model_weights_gb: Loose,
-    kv_cache_gb: Loose,
-    activations_gb: Loose,
-    framework_overhead_gb: Loose,
-    multi_gpu_overhead_gb: Loose,
-    total_gb: Loose,
+    model_weights_gb: LenientNumber,
+    kv_cache_gb: LenientNumber,
+    activations_gb: LenientNumber,
+    framework_overhead_gb: LenientNumber,
+    multi_gpu_overhead_gb: LenientNumber,
+    total_gb: LenientNumber,
     estimation_method: Option<String>,
 }
 
-/// Reads it.
 pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let file: File = source.parse("LLM-sizer")?;
     let none = Scalars::default();
@@ -84,7 +84,7 @@ fn by_torch_counters(file: &File, gpus: &Scalars) -> Result<(Case, Vec<String>)>
     ] {
         parts.add(component, bytes(figure.0, GB), Provenance::Measured, how);
     }
-    let mut case = Case::named(name(&file.model_info));
+    let mut case = Case::new(name(&file.model_info));
     for (name, value) in [
         ("peak_memory", peak),
         ("model_weights", part.model_weights_gb.0),
@@ -95,7 +95,7 @@ fn by_torch_counters(file: &File, gpus: &Scalars) -> Result<(Case, Vec<String>)>
         ("total", part.total_gb.0),
         ("multi_gpu_overhead", gpus.number("multi_gpu_overhead_gb")),
     ] {
-        case.figure(name, value.map(|value| value * GB), Unit::Bytes);
+        case.metric(name, value.map(|value| value * GB), Unit::Bytes);
     }
     case.facts = facts(&file.model_info);
     case.breakdown = parts.breakdown(bytes(peak, GB))?;
@@ -156,8 +156,8 @@ fn by_difference(file: &File, gpus: &Scalars) -> Result<(Case, Vec<String>)> {
         Provenance::Assumed,
         "80 % of what the request added, or 0.5",
     );
-    let mut case = Case::named(name(&file.model_info));
-    case.figure("model_weights", weights.map(|weights| weights as f64), Unit::Bytes);
+    let mut case = Case::new(name(&file.model_info));
+    case.metric("model_weights", weights.map(|weights| weights as f64), Unit::Bytes);
     for (name, value) in [
         ("total", part.total_gb),
         ("kv_cache", part.kv_cache_gb),
@@ -165,11 +165,11 @@ fn by_difference(file: &File, gpus: &Scalars) -> Result<(Case, Vec<String>)> {
         ("framework_overhead", part.framework_overhead_gb),
         ("multi_gpu_overhead", part.multi_gpu_overhead_gb),
     ] {
-        case.figure(name, value.0.map(|value| value * unit), Unit::Bytes);
+        case.metric(name, value.0.map(|value| value * unit), Unit::Bytes);
     }
     if let Some(stats) = &file.inference_stats {
-        case.figure("duration", stats.number("inference_time_sec"), Unit::Seconds);
-        case.figure(
+        case.metric("duration", stats.number("inference_time_sec"), Unit::Seconds);
+        case.metric(
             "output_throughput",
             stats.number("tokens_per_second"),
             Unit::TokensPerSecond,

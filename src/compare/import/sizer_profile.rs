@@ -1,8 +1,9 @@
-//! One profile of LLM-sizer's vLLM profilers (schema 2 and 3), whichever file it stands in, as a case.
+//! Converts one profile of LLM-sizer's vLLM profilers (schema 2 and 3) into a case, from whichever file.
 //!
-//! Everything is called `gb` there. What was read from the device is GiB on NVIDIA (`nvidia-smi`, divided by 1024) and 10^9 bytes with
-//! `rocm-smi`; what follows from a formula is 10^9 bytes; what vLLM's log told is GiB. Weights and KV are of one rank, while the
-//! measured figures are the sum of all devices: they are multiplied back here.
+//! Everything is called `gb` there. Values read from the device are GiB on NVIDIA (`nvidia-smi`, divided by
+//! 1024) and 10^9 bytes with `rocm-smi`; values of formulas are 10^9 bytes; values of vLLM's log are GiB.
+//! Weights and KV are of one rank, while measured values are the sum over all devices; here weights and KV are
+//! multiplied by the ranks.
 
 use super::parts::Parts;
 use super::units::{GB, GIB, bytes};
@@ -11,17 +12,17 @@ use crate::fault::Result;
 use crate::memory::compare::{Facts, implausible};
 use crate::memory::{Component, Provenance};
 
-/// The version of the schema: they measure differently.
+/// The schema's version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Schema {
     /// The "peak" is read after the engine has exited.
     #[default]
     Second,
-    /// The peak is sampled while it runs, and vLLM's log is read.
+    /// The peak is sampled during the run, and vLLM's log is read.
     Third,
 }
 
-/// Who told what is used on the device.
+/// The program that read the device's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Reader {
     NvidiaSmi,
@@ -30,7 +31,7 @@ pub(super) enum Reader {
     Unknown,
 }
 
-/// A profile as it stands in a file: figures in what it calls `gb`.
+/// A profile's values in its own `gb`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Profile {
     pub(super) schema: Schema,
@@ -45,22 +46,22 @@ pub(super) struct Profile {
     pub(super) graphs: Option<f64>,
     pub(super) activations: Option<f64>,
     pub(super) overhead: Option<f64>,
-    /// Its words of confidence, which tell where a figure is from: of weights, KV, activations.
-    pub(super) words: [Option<String>; 3],
+    /// Confidence of weights, KV and activations, which tells where a value comes from.
+    pub(super) confidence: [Option<String>; 3],
     pub(super) ranks: Option<u64>,
     pub(super) facts: Facts,
 }
 
-/// Where a figure is from, in our words: its unit, its provenance, how it was got, and whether it is of one rank.
+/// Where a value comes from: unit, provenance, method, and whether it is of one rank.
 struct Origin {
     unit: f64,
     provenance: Provenance,
     how: &'static str,
-    of_rank: bool,
+    per_rank: bool,
 }
 
 impl Profile {
-    /// The unit of what was read from the device.
+    /// The unit of values read from the device.
     fn measured(&self) -> f64 {
         match (self.reader, self.schema) {
             (Reader::RocmSmi, Schema::Second) => GB,
@@ -68,7 +69,7 @@ impl Profile {
         }
     }
 
-    /// The profile as a case, and what must be known of it.
+    /// Converts the profile, and adds notes.
     pub(super) fn case(&self, notes: &mut Vec<String>) -> Result<Case> {
         let unit = self.measured();
         let ranks = self.ranks.unwrap_or(1).max(1);
@@ -80,7 +81,7 @@ impl Profile {
             "in use before the start",
         );
         let mut add = |component, figure: Option<f64>, origin: Origin| {
-            let times = if origin.of_rank { ranks as f64 } else { 1.0 };
+            let times = if origin.per_rank { ranks as f64 } else { 1.0 };
             let figure = bytes(figure.map(|figure| figure * times), origin.unit);
             parts.add(component, figure, origin.provenance, origin.how);
             figure.map(|figure| figure as f64)
@@ -89,17 +90,17 @@ impl Profile {
         let pool = add(
             Component::KvPool,
             self.kv_pool.filter(|pool| *pool > 0.0),
-            told("vLLM's log: available KV cache memory"),
+            engine_reported("vLLM's log: available KV cache memory"),
         );
         let used = add(Component::KvUsed, self.kv_used, self.origin_of_kv());
         let activations = add(Component::Activations, self.activations, self.origin_of_activations());
         let graphs = add(
             Component::CudaGraphs,
             self.graphs,
-            told("vLLM's log: graph capturing took"),
+            engine_reported("vLLM's log: graph capturing took"),
         );
 
-        let mut case = Case::named(&self.name);
+        let mut case = Case::new(&self.name);
         let measured = |figure: Option<f64>| figure.map(|figure| figure * unit);
         for (name, value) in [
             ("total_measured", measured(self.total)),
@@ -112,7 +113,7 @@ impl Profile {
             ("activations", activations),
             ("framework_overhead", measured(self.overhead)),
         ] {
-            case.figure(name, value, Unit::Bytes);
+            case.metric(name, value, Unit::Bytes);
         }
         if let (Some(pool), Some(used)) = (pool, used)
             && used > pool
@@ -133,54 +134,60 @@ impl Profile {
     }
 
     fn origin_of_weights(&self) -> Origin {
-        match self.word(0) {
-            word if word.starts_with("low") => self.share("65 % of the increase, whatever the model"),
-            word if word.contains("log") => told("vLLM's log: model loading took"),
+        match self.confidence(0) {
+            confidence if confidence.starts_with("low") => {
+                self.share_of_measured("65 % of the increase, whatever the model")
+            }
+            confidence if confidence.contains("log") => engine_reported("vLLM's log: model loading took"),
             _ => computed("parameters x bytes of the requested dtype"),
         }
     }
 
     fn origin_of_kv(&self) -> Origin {
-        match self.word(1) {
-            word if word.starts_with("low") => self.share("20 % of the increase, whatever the model"),
-            word if word.contains("log") => told("vLLM's log"),
+        match self.confidence(1) {
+            confidence if confidence.starts_with("low") => {
+                self.share_of_measured("20 % of the increase, whatever the model")
+            }
+            confidence if confidence.contains("log") => engine_reported("vLLM's log"),
             _ => computed("2 x layers x hidden size x tokens x bytes: as if every head had keys and values of its own"),
         }
     }
 
     fn origin_of_activations(&self) -> Origin {
-        match (self.word(2), self.schema) {
-            (word, _) if word.contains("log") => told("vLLM's log"),
-            (_, Schema::Third) => self.share("70 % of what the other parts leave"),
-            (word, Schema::Second) if word.starts_with("low") => self.share("12 % of the increase, whatever the model"),
+        match (self.confidence(2), self.schema) {
+            (confidence, _) if confidence.contains("log") => engine_reported("vLLM's log"),
+            (_, Schema::Third) => self.share_of_measured("70 % of what the other parts leave"),
+            (confidence, Schema::Second) if confidence.starts_with("low") => {
+                self.share_of_measured("12 % of the increase, whatever the model")
+            }
             _ => Origin {
-                of_rank: false,
+                per_rank: false,
                 ..computed("batch x tokens x hidden size x 8 x bytes")
             },
         }
     }
 
-    fn word(&self, index: usize) -> &str {
-        self.words[index].as_deref().unwrap_or_default()
+    fn confidence(&self, index: usize) -> &str {
+        self.confidence[index].as_deref().unwrap_or_default()
     }
 
-    /// A share of what was measured, which is of all devices.
-    fn share(&self, how: &'static str) -> Origin {
+    /// A share of a measured value, which is of all devices.
+    fn share_of_measured(&self, how: &'static str) -> Origin {
         Origin {
             unit: self.measured(),
             provenance: Provenance::Assumed,
             how,
-            of_rank: false,
+            per_rank: false,
         }
     }
 }
 
-fn told(how: &'static str) -> Origin {
+fn engine_reported(how: &'static str) -> Origin {
     Origin {
         unit: GIB,
         provenance: Provenance::EngineReported,
         how,
-        of_rank: true,
+        per_rank: true,
     }
 }
 
@@ -189,11 +196,11 @@ fn computed(how: &'static str) -> Origin {
         unit: GB,
         provenance: Provenance::Computed,
         how,
-        of_rank: true,
+        per_rank: true,
     }
 }
 
-/// What must be known of every profile of that kind.
+/// Notes on every profile of this kind.
 pub(super) fn notes(schema: Schema, reader: Reader, ranks: Option<u64>) -> Vec<String> {
     let mut notes = vec![
         match (reader, schema) {

@@ -1,4 +1,5 @@
-//! A foreign file, opened: its text, and enough of its shape to tell what it is. Nothing is held that a reader does not ask for.
+//! Opens a file of another tool and looks at its outermost keys, without holding values that no reader asks
+//! for.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,38 +14,36 @@ use super::python;
 use crate::csv;
 use crate::fault::{Fault, Result};
 
-/// Bytes of a file at most: no result of these tools comes near.
-const LARGEST: u64 = 256 << 20;
+/// Maximum bytes of a file; no result of these tools is nearly as large.
+const MAX_BYTES: u64 = 256 << 20;
 
-/// Keys that a message lists.
-const LISTED: usize = 8;
+/// Keys listed in a message.
+const MAX_LISTED: usize = 8;
 
-/// A file, and what it looks like.
 pub(super) struct Source {
-    /// As the user named it.
+    /// The path as the user gave it.
     pub(super) path: PathBuf,
-    /// What it looks like.
     pub(super) shape: Shape,
-    /// Whether what is no JSON, as Python writes it, was taken out.
+    /// Whether Python's `NaN` and `Infinity` were replaced.
     pub(super) repaired: bool,
     text: String,
 }
 
-/// What a file looks like.
+/// The outermost structure of a file.
 #[derive(Debug, PartialEq)]
 pub(super) enum Shape {
     /// A JSON object with these keys.
     Object(BTreeSet<String>),
     /// A JSON array whose first element is an object with these keys.
     Objects(BTreeSet<String>),
-    /// A table with these columns.
+    /// A CSV table with these columns.
     Table(Vec<String>),
-    /// Some other JSON.
+    /// Other JSON.
     Other(&'static str),
 }
 
 impl Source {
-    /// Reads a file and looks at its shape.
+    /// Reads a file and its shape.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let named = || format!("`{}`", path.display());
         let file = std::fs::File::open(path).map_err(|error| match error.kind() {
@@ -52,16 +51,16 @@ impl Source {
             _ => Fault::io(path, &error),
         })?;
         let mut bytes = Vec::new();
-        let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
+        let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
         read.map_err(|error| Fault::io(path, &error))?;
-        if bytes.len() as u64 > LARGEST {
+        if bytes.len() as u64 > MAX_BYTES {
             return Err(Fault::usage(format!("{} is larger than 256 MiB", named()))
                 .hint("no result of a tool that can be read is so large; give the summary that it wrote"));
         }
         let text = String::from_utf8(bytes).map_err(|_| {
             Fault::usage(format!("{} is not text", named())).hint("give a JSON or CSV file, or the folder of a run")
         })?;
-        // A byte order mark is what spreadsheets put in front.
+        // Spreadsheets write a byte order mark.
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
         if !text.trim_start().starts_with(['{', '[']) {
             let columns = csv::columns(&text).filter(|columns| columns.len() > 1);
@@ -92,11 +91,11 @@ impl Source {
         })
     }
 
-    /// The whole document as a type.
+    /// Deserializes the whole document.
     ///
     /// # Errors
     ///
-    /// `usage` with the path of the first value that is not what it must be.
+    /// `usage` with the path of the first wrong value.
     pub(super) fn parse<T: DeserializeOwned>(&self, tool: &str) -> Result<T> {
         let mut deserializer = serde_json::Deserializer::from_str(&self.text);
         serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
@@ -110,12 +109,12 @@ impl Source {
         })
     }
 
-    /// The rows of a table.
+    /// The rows of a CSV table.
     pub(super) fn rows(&self, tool: &str) -> Result<Vec<csv::Row>> {
         csv::rows(&self.text).map_err(|what| self.broken(tool, what))
     }
 
-    /// A file that is of a tool but holds something that the tool does not write.
+    /// An error for a file of a tool with content that the tool does not write.
     pub(super) fn broken(&self, tool: &str, what: impl fmt::Display) -> Fault {
         Fault::usage(format!(
             "`{}` looks like a file of {tool}, but {what}",
@@ -126,7 +125,6 @@ impl Source {
 }
 
 impl Shape {
-    /// Whether there is such a key or column.
     pub(super) fn has(&self, key: &str) -> bool {
         match self {
             Shape::Object(keys) | Shape::Objects(keys) => keys.contains(key),
@@ -139,8 +137,8 @@ impl Shape {
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let some = |names: &mut dyn Iterator<Item = &String>, count: usize| {
-            let names: Vec<_> = names.take(LISTED).map(|name| format!("`{name}`")).collect();
-            let more = if count > LISTED { ", …" } else { "" };
+            let names: Vec<_> = names.take(MAX_LISTED).map(|name| format!("`{name}`")).collect();
+            let more = if count > MAX_LISTED { ", …" } else { "" };
             format!("{}{more}", names.join(", "))
         };
         match self {
@@ -155,16 +153,16 @@ impl fmt::Display for Shape {
 
 impl<'de> Deserialize<'de> for Shape {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Looking { outermost: true })
+        deserializer.deserialize_any(ShapeVisitor { outermost: true })
     }
 }
 
-/// Takes the keys of an object, or of the first object of an array, and lets everything else pass by.
-struct Looking {
+/// Collects the keys of an object, or of the first object in an array, and skips all values.
+struct ShapeVisitor {
     outermost: bool,
 }
 
-impl<'de> Visitor<'de> for Looking {
+impl<'de> Visitor<'de> for ShapeVisitor {
     type Value = Shape;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -182,7 +180,7 @@ impl<'de> Visitor<'de> for Looking {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Shape, A::Error> {
         let first = if self.outermost {
-            seq.next_element_seed(Looking { outermost: false })?
+            seq.next_element_seed(ShapeVisitor { outermost: false })?
         } else {
             None
         };
@@ -219,7 +217,7 @@ impl<'de> Visitor<'de> for Looking {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Looking {
+impl<'de> DeserializeSeed<'de> for ShapeVisitor {
     type Value = Shape;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {

@@ -1,12 +1,14 @@
-//! TensorRT-LLM's CUDA graph memory: torch's counters before and after an engine was built, with and without graphs for requests that
-//! do not speculate. One file of a matrix (`experiments`, whose last element is the summary), or one file for each experiment.
+//! Reads TensorRT-LLM's CUDA graph memory: torch's counters before and after an engine was built, with and
+//! without graphs for requests without speculation. One file for a matrix (`experiments`, whose last element is
+//! the summary), or one file per experiment.
 //!
-//! Its megabytes are MiB. Torch sees neither what the driver keeps for instantiated graphs nor the KV pool, which is not torch's.
+//! Its megabytes are MiB. Torch sees neither the driver's memory for instantiated graphs nor the KV pool, which
+//! torch does not allocate.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::loose::{Loose, few};
+use super::lenient::{LenientNumber, bounded_list};
 use super::source::{Shape, Source};
 use super::units::MIB;
 use crate::compare::ComparisonInput;
@@ -19,7 +21,7 @@ const TOOL: &str = "the TensorRT-LLM graph profiler";
 #[serde(default)]
 struct Matrix {
     model_name: Option<String>,
-    #[serde(deserialize_with = "few")]
+    #[serde(deserialize_with = "bounded_list")]
     experiments: Vec<Experiment>,
     summary: Option<Summary>,
 }
@@ -29,41 +31,40 @@ struct Matrix {
 struct Experiment {
     model_name: Option<String>,
     experiment_name: Option<String>,
-    max_concurrency: Loose,
-    max_batch_size: Loose,
-    max_draft_len: Loose,
+    max_concurrency: LenientNumber,
+    max_batch_size: LenientNumber,
+    max_draft_len: LenientNumber,
     force_separate_pools: Option<bool>,
     memory_before: Counters,
     memory_after: Counters,
     memory_diff: Counters,
-    creation_time_seconds: Loose,
-    num_cuda_graphs: Loose,
+    creation_time_seconds: LenientNumber,
+    num_cuda_graphs: LenientNumber,
     error: Option<Value>,
-    /// The third element of a matrix is this alone.
+    /// Set only in the last element of a matrix.
     summary: Option<Summary>,
 }
 
-/// Torch's counters of the current device. The names without a unit stand where there was no CUDA.
+/// Torch's counters of the current device. Without CUDA the file has them under names without a unit.
 #[derive(Clone, Copy, Deserialize, Default)]
 #[serde(default)]
 struct Counters {
-    allocated_mb: Loose,
-    reserved_mb: Loose,
-    max_allocated_mb: Loose,
+    allocated_mb: LenientNumber,
+    reserved_mb: LenientNumber,
+    max_allocated_mb: LenientNumber,
 }
 
 #[derive(Clone, Copy, Deserialize, Default)]
 #[serde(default)]
 struct Summary {
-    allocated_overhead_mb: Loose,
-    allocated_overhead_pct: Loose,
-    reserved_overhead_mb: Loose,
-    reserved_overhead_pct: Loose,
-    additional_cuda_graphs: Loose,
-    reserved_memory_per_graph_mb: Loose,
+    allocated_overhead_mb: LenientNumber,
+    allocated_overhead_pct: LenientNumber,
+    reserved_overhead_mb: LenientNumber,
+    reserved_overhead_pct: LenientNumber,
+    additional_cuda_graphs: LenientNumber,
+    reserved_memory_per_graph_mb: LenientNumber,
 }
 
-/// Reads it.
 pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let matrix = matches!(&source.shape, Shape::Object(keys) if keys.contains("experiments"));
     let file = if matrix {
@@ -76,7 +77,7 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
             summary: None,
         }
     };
-    let mut subject = ComparisonInput {
+    let mut input = ComparisonInput {
         model: file.model_name,
         engine: Some("tensorrt_llm".to_owned()),
         notes: vec![
@@ -85,7 +86,7 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
         ..ComparisonInput::default()
     };
     if matrix && file.experiments.iter().filter(|one| one.summary.is_none()).count() > 1 {
-        subject.notes.push(
+        input.notes.push(
             "unless its experiments were isolated, both ran in one process: the second begins with what the first left"
                 .to_owned(),
         );
@@ -93,26 +94,26 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let mut summary = file.summary;
     for experiment in &file.experiments {
         if experiment.summary.is_some() {
-            // Repeated as the last experiment.
+            // The matrix repeats its summary as its last experiment.
             summary = summary.or(experiment.summary);
         } else if let Some(error) = &experiment.error {
             let name = experiment.experiment_name.as_deref().unwrap_or("an experiment");
-            subject.notes.push(format!("`{name}` failed: {error}"));
+            input.notes.push(format!("`{name}` failed: {error}"));
         } else {
-            subject.cases.push(case(experiment));
+            input.cases.push(case(experiment));
             if experiment.num_cuda_graphs.0 == Some(0.0) {
-                subject
+                input
                     .notes
                     .push("no CUDA graphs were counted: the tool says 0 also where it could not look".to_owned());
             }
         }
     }
-    subject.cases.extend(summary.as_ref().map(differences));
-    Ok(subject)
+    input.cases.extend(summary.as_ref().map(differences));
+    Ok(input)
 }
 
 fn case(experiment: &Experiment) -> Case {
-    let mut case = Case::named(name(experiment));
+    let mut case = Case::new(name(experiment));
     for (stage, counters) in [
         ("before", &experiment.memory_before),
         ("after", &experiment.memory_after),
@@ -123,19 +124,19 @@ fn case(experiment: &Experiment) -> Case {
             ("reserved", counters.reserved_mb),
             ("max_allocated", counters.max_allocated_mb),
         ] {
-            case.figure(
+            case.metric(
                 &format!("{counter}_{stage}"),
                 value.0.map(|value| value * MIB),
                 Unit::Bytes,
             );
         }
     }
-    case.figure("cuda_graphs", experiment.num_cuda_graphs.0, Unit::Count);
-    case.figure("start_time", experiment.creation_time_seconds.0, Unit::Seconds);
+    case.metric("cuda_graphs", experiment.num_cuda_graphs.0, Unit::Count);
+    case.metric("start_time", experiment.creation_time_seconds.0, Unit::Seconds);
     case
 }
 
-/// The settings that tell the experiments of all files apart.
+/// The settings that distinguish experiments across files.
 fn name(experiment: &Experiment) -> String {
     let mut parts = Vec::new();
     for (name, value) in [
@@ -156,30 +157,30 @@ fn name(experiment: &Experiment) -> String {
 }
 
 fn differences(summary: &Summary) -> Case {
-    let mut case = Case::named("summary");
-    let mebibytes = |figure: Loose| figure.0.map(|figure| figure * MIB);
-    case.figure(
+    let mut case = Case::new("summary");
+    let mebibytes = |figure: LenientNumber| figure.0.map(|figure| figure * MIB);
+    case.metric(
         "allocated_overhead",
         mebibytes(summary.allocated_overhead_mb),
         Unit::Bytes,
     );
-    case.figure(
+    case.metric(
         "allocated_overhead_share",
         summary.allocated_overhead_pct.0,
         Unit::Percent,
     );
-    case.figure(
+    case.metric(
         "reserved_overhead",
         mebibytes(summary.reserved_overhead_mb),
         Unit::Bytes,
     );
-    case.figure(
+    case.metric(
         "reserved_overhead_share",
         summary.reserved_overhead_pct.0,
         Unit::Percent,
     );
-    case.figure("additional_cuda_graphs", summary.additional_cuda_graphs.0, Unit::Count);
-    case.figure(
+    case.metric("additional_cuda_graphs", summary.additional_cuda_graphs.0, Unit::Count);
+    case.metric(
         "reserved_for_each_graph",
         mebibytes(summary.reserved_memory_per_graph_mb),
         Unit::Bytes,

@@ -1,45 +1,46 @@
-//! tgi-profiler's `profile_res_*.json`: `config` and `results[]` of input length, output length and success.
+//! Reads tgi-profiler's `profile_res_*.json`: `config` and `results[]` of input length, output length and
+//! success.
 //!
-//! Its search takes every failure as "does not fit", and stores why only as the name of a Python exception. Here a failure moves
-//! the boundary only where its own words say that memory ran out. A success stands under the lengths that the tool counted, a
-//! failure under those that it asked for. A file that we wrote (`run::export`) has our verdicts in place of the exceptions, and
-//! comes back as it was.
+//! Its search counts every failure as "does not fit" and records only the name of a Python exception. Here a
+//! failure moves the boundary only if its text says that memory ran out. A success has the lengths that the
+//! tool counted, a failure those that it requested. Files written by `compare::export` have verdicts in place
+//! of exceptions, and are read back unchanged.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::loose::{Loose, few};
+use super::lenient::{LenientNumber, bounded_list};
 use super::source::Source;
 use crate::boundary::{Point, Verdict};
 use crate::compare::ComparisonInput;
 use crate::compare::{Case, Unit};
 use crate::fault::Result;
 use crate::memory::compare::Facts;
-use crate::run::FoundBoundary;
+use crate::run::RecordedBoundary;
 
 const TOOL: &str = "tgi-profiler";
 
-/// What PyTorch says when a device is full.
+/// PyTorch's messages for a full device.
 const OUT_OF_MEMORY: [&str; 3] = ["CUDA out of memory", "HIP out of memory", "OutOfMemoryError"];
 
 #[derive(Deserialize)]
 struct File {
     config: Config,
-    #[serde(deserialize_with = "few")]
-    results: Vec<Tried>,
+    #[serde(deserialize_with = "bounded_list")]
+    results: Vec<TestResult>,
 }
 
 #[derive(Deserialize)]
 #[serde(default)]
 struct Config {
     model_id: Option<String>,
-    #[serde(deserialize_with = "few")]
+    #[serde(deserialize_with = "bounded_list")]
     gpu_ids: Vec<Value>,
-    min_input_length: Loose,
-    max_input_length: Loose,
-    min_output_length: Loose,
-    max_output_length: Loose,
-    output_tolerance_pct: Loose,
+    min_input_length: LenientNumber,
+    max_input_length: LenientNumber,
+    min_output_length: LenientNumber,
+    max_output_length: LenientNumber,
+    output_tolerance_pct: LenientNumber,
     multimodal: bool,
 }
 
@@ -48,21 +49,21 @@ impl Default for Config {
         Self {
             model_id: None,
             gpu_ids: Vec::new(),
-            min_input_length: Loose(None),
-            max_input_length: Loose(None),
-            min_output_length: Loose(None),
-            max_output_length: Loose(None),
-            // The constructor's own default.
-            output_tolerance_pct: Loose(Some(0.05)),
+            min_input_length: LenientNumber(None),
+            max_input_length: LenientNumber(None),
+            min_output_length: LenientNumber(None),
+            max_output_length: LenientNumber(None),
+            // The default of tgi-profiler's constructor.
+            output_tolerance_pct: LenientNumber(Some(0.05)),
             multimodal: false,
         }
     }
 }
 
 #[derive(Deserialize)]
-struct Tried {
-    input_length: Loose,
-    output_length: Loose,
+struct TestResult {
+    input_length: LenientNumber,
+    output_length: LenientNumber,
     success: bool,
     #[serde(default)]
     error_type: Option<String>,
@@ -72,29 +73,28 @@ struct Tried {
     container_logs: Option<String>,
 }
 
-/// Reads it.
 pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let file: File = source.parse(TOOL)?;
     let mut points = Vec::new();
     let (mut ok, mut unclear) = (Lengths::default(), Lengths::default());
-    for (index, tried) in file.results.iter().enumerate() {
-        let (Some(input), Some(output)) = (length(tried.input_length), length(tried.output_length)) else {
+    for (index, result) in file.results.iter().enumerate() {
+        let (Some(input), Some(output)) = (length(result.input_length), length(result.output_length)) else {
             return Err(source.broken(TOOL, format!("`results[{index}]` has no whole lengths")));
         };
-        let answer = answer(tried);
-        if tried.success {
+        let answer = answer(result);
+        if result.success {
             ok.add(input, output);
         } else {
             unclear.add(input, output);
         }
         points.push((Point::default().with("input", input).with("output", output), answer));
     }
-    let mut case = Case::named("lengths");
-    case.figure("points", Some(to_f64(points.len())), Unit::Count);
-    case.figure("succeeded", Some(to_f64(ok.count)), Unit::Count);
-    case.figure("not_succeeded", Some(to_f64(unclear.count)), Unit::Count);
-    case.figure("largest_total_that_succeeded", ok.largest, Unit::Tokens);
-    case.figure("smallest_total_that_failed", unclear.smallest, Unit::Tokens);
+    let mut case = Case::new("lengths");
+    case.metric("points", Some(to_f64(points.len())), Unit::Count);
+    case.metric("succeeded", Some(to_f64(ok.count)), Unit::Count);
+    case.metric("not_succeeded", Some(to_f64(unclear.count)), Unit::Count);
+    case.metric("largest_total_that_succeeded", ok.largest, Unit::Tokens);
+    case.metric("smallest_total_that_failed", unclear.smallest, Unit::Tokens);
     case.facts = Facts {
         tensor_parallel: u64::try_from(file.config.gpu_ids.len()).ok().filter(|gpus| *gpus > 0),
         ..Facts::default()
@@ -103,10 +103,10 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     Ok(ComparisonInput {
         model: file.config.model_id.clone(),
         engine: Some("tgi".to_owned()),
-        boundary: axes.map(|axes| FoundBoundary {
+        boundary: axes.map(|axes| RecordedBoundary {
             described: json!({ "axes": axes }),
             points,
-            ..FoundBoundary::default()
+            ..RecordedBoundary::default()
         }),
         cases: vec![case],
         notes: notes(&file),
@@ -114,20 +114,20 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     })
 }
 
-/// What a try says, in our words.
-fn answer(tried: &Tried) -> Value {
-    if tried.success {
+/// A result as an answer in our terms.
+fn answer(result: &TestResult) -> Value {
+    if result.success {
         return json!({ "verdict": "ok" });
     }
     let text = |text: &Option<String>| text.as_deref().unwrap_or_default().to_owned();
     let (kind, message, logs) = (
-        text(&tried.error_type),
-        text(&tried.error_msg),
-        text(&tried.container_logs),
+        text(&result.error_type),
+        text(&result.error_msg),
+        text(&result.container_logs),
     );
     let says = |word: &&str| message.contains(*word) || logs.contains(*word) || kind.contains(*word);
     if Verdict::from_name(&kind).is_some() {
-        return json!({ "verdict": kind, "cause": tried.error_msg, "evidence": { "log": logs.lines().collect::<Vec<_>>() } });
+        return json!({ "verdict": kind, "cause": result.error_msg, "evidence": { "log": logs.lines().collect::<Vec<_>>() } });
     }
     let (verdict, cause) = if OUT_OF_MEMORY.iter().any(says) {
         ("oom", Some("cuda"))
@@ -141,9 +141,9 @@ fn answer(tried: &Tried) -> Value {
     json!({ "verdict": verdict, "cause": cause, "evidence": { "error_type": kind, "error_msg": message } })
 }
 
-/// The box that was searched; without its bounds, that of the points.
+/// The search space; without bounds in the file, that of the points.
 fn axes(config: &Config, points: &[(Point, Value)]) -> Option<Value> {
-    let axis = |name: &str, low: Loose, high: Loose| {
+    let axis = |name: &str, low: LenientNumber, high: LenientNumber| {
         let values = || points.iter().filter_map(|(point, _)| point.int(name));
         let low = length(low).or_else(|| values().min())?;
         let high = length(high).or_else(|| values().max())?;
@@ -158,17 +158,17 @@ fn axes(config: &Config, points: &[(Point, Value)]) -> Option<Value> {
 fn notes(file: &File) -> Vec<String> {
     let mut notes = Vec::new();
     let failed = |kind: &str| {
-        let of_kind = |tried: &&Tried| !tried.success && tried.error_type.as_deref() == Some(kind);
+        let of_kind = |result: &&TestResult| !result.success && result.error_type.as_deref() == Some(kind);
         file.results.iter().filter(of_kind).count()
     };
     let (starts, lengths) = (failed("ContainerError"), failed("TokenGenerationError"));
-    let ours = |tried: &&Tried| tried.error_type.as_deref().and_then(Verdict::from_name).is_some();
-    let failures = || file.results.iter().filter(|tried| !tried.success);
+    let ours = |result: &&TestResult| result.error_type.as_deref().and_then(Verdict::from_name).is_some();
+    let failures = || file.results.iter().filter(|result| !result.success);
     let all = failures().count() - failures().filter(ours).count();
     if all > 0 {
         notes.push(format!(
             "tgi-profiler takes all {all} failures as lack of memory and keeps no container logs: {starts} are containers that did not start, for whatever \
-             reason, {lengths} are answers of another length than asked, {} something else; they are shown as undecided unless their \
+             reason, {lengths} are answers of another length than requested, {} something else; they are shown as undecided unless their \
              message says that memory ran out",
             all - starts - lengths
         ));
@@ -176,8 +176,8 @@ fn notes(file: &File) -> Vec<String> {
     let tolerance = 100.0 * file.config.output_tolerance_pct.0.unwrap_or(0.05);
     if tolerance > 0.0 {
         notes.push(format!(
-        "a success may be {tolerance:.0} % off the output length that was asked for, as its text was tokenized again"
-    ));
+            "a success may be {tolerance:.0} % off the requested output length, as its text was tokenized again"
+        ));
     }
     if file.config.multimodal {
         notes.push("the tokens of the image in each prompt are not in the input lengths".to_owned());
@@ -185,7 +185,7 @@ fn notes(file: &File) -> Vec<String> {
     notes
 }
 
-/// How often, and the totals that bound it.
+/// A count, and the smallest and largest totals.
 #[derive(Default)]
 struct Lengths {
     count: usize,
@@ -202,7 +202,7 @@ impl Lengths {
     }
 }
 
-fn length(value: Loose) -> Option<i64> {
+fn length(value: LenientNumber) -> Option<i64> {
     value.count().and_then(|count| i64::try_from(count).ok())
 }
 

@@ -1,11 +1,11 @@
-//! What `vllm bench` writes: `serve` (and each run of a sweep), `latency` and `throughput`.
+//! Reads the files of `vllm bench`: `serve` (and each run of a sweep), `latency` and `throughput`.
 //!
-//! The keys depend on version and options, so every number is taken under its own name and those that are known get a unit.
-//! Lists for each request (`ttfts`, `itls`, texts) pass by. Names are vLLM's, in milliseconds where they end so.
+//! The keys depend on version and options: known names have a unit here, names ending in `_ms` are
+//! milliseconds. Lists with one entry per request (`ttfts`, `itls`, texts) are skipped.
 
 use serde::Deserialize;
 
-use super::loose::Loose;
+use super::lenient::LenientNumber;
 use super::scalars::Scalars;
 use super::source::Source;
 use crate::compare::ComparisonInput;
@@ -13,10 +13,10 @@ use crate::compare::{Case, Unit};
 use crate::fault::Result;
 use crate::memory::compare::Facts;
 
-/// The tool, in messages.
+/// The tool's name in messages.
 pub(super) const TOOL: &str = "vllm bench";
 
-/// The figures of a run that have a unit of their own, in the order in which they are shown.
+/// Metrics with a unit, in display order.
 const FIGURES: [(&str, Unit); 15] = [
     ("request_throughput", Unit::RequestsPerSecond),
     ("request_goodput", Unit::RequestsPerSecond),
@@ -35,21 +35,20 @@ const FIGURES: [(&str, Unit); 15] = [
     ("total_output_tokens", Unit::Tokens),
 ];
 
-/// What a run is asked for rather than measured: it says which run this is.
-const ASKED: [&str; 3] = ["max_concurrency", "request_rate", "num_prompts"];
+/// Settings that identify a run.
+const SETTINGS: [&str; 3] = ["max_concurrency", "request_rate", "num_prompts"];
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Latency {
-    avg_latency: Loose,
-    percentiles: std::collections::BTreeMap<String, Loose>,
+    avg_latency: LenientNumber,
+    percentiles: std::collections::BTreeMap<String, LenientNumber>,
 }
 
-/// Reads a run.
 pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     if source.shape.has("avg_latency") {
         let latency: Latency = source.parse(TOOL)?;
-        let mut case = Case::named("latency");
+        let mut case = Case::new("latency");
         latencies(&mut case, latency.avg_latency, latency.percentiles.iter());
         return Ok(ComparisonInput {
             engine: Some("vllm".to_owned()),
@@ -58,29 +57,29 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
         });
     }
     let run: Scalars = source.parse(TOOL)?;
-    let mut subject = ComparisonInput {
+    let mut input = ComparisonInput {
         model: run.text("model_id"),
         engine: Some(run.text("backend").unwrap_or_else(|| "vllm".to_owned())),
         notes: notes(&run),
         ..ComparisonInput::default()
     };
-    subject.cases.push(case(&run));
-    Ok(subject)
+    input.cases.push(case(&run));
+    Ok(input)
 }
 
-/// One run, under the name of what it was asked for.
+/// One run as a case, named by its settings.
 pub(super) fn case(run: &Scalars) -> Case {
-    let mut case = Case::named(name(run));
+    let mut case = Case::new(name(run));
     for (name, unit) in FIGURES {
-        case.figure(name, run.number(name), unit);
+        case.metric(name, run.number(name), unit);
     }
     let timed = |name: &&String| name.ends_with("_ms");
     for name in run.0.keys().filter(timed) {
-        case.figure(name, run.number(name), Unit::Milliseconds);
+        case.metric(name, run.number(name), Unit::Milliseconds);
     }
     let spent = |name: &&String| name.starts_with("spec_decode_");
     for name in run.0.keys().filter(spent) {
-        case.figure(name, run.number(name), Unit::Count);
+        case.metric(name, run.number(name), Unit::Count);
     }
     case.facts = Facts {
         weight_dtype: run.text("dtype").filter(|dtype| dtype != "auto"),
@@ -91,7 +90,7 @@ pub(super) fn case(run: &Scalars) -> Case {
     case
 }
 
-/// What the reader must know of a run.
+/// Notes on one run.
 pub(super) fn notes(run: &Scalars) -> Vec<String> {
     let mut notes = Vec::new();
     if let (Some(concurrency), Some(prompts)) = (run.number("max_concurrency"), run.number("num_prompts"))
@@ -109,26 +108,30 @@ pub(super) fn notes(run: &Scalars) -> Vec<String> {
     notes
 }
 
-/// `vllm bench latency` tells seconds; here they are milliseconds, as every latency.
-pub(super) fn latencies<'a>(case: &mut Case, mean: Loose, percentiles: impl Iterator<Item = (&'a String, &'a Loose)>) {
-    let milliseconds = |seconds: Loose| seconds.0.map(|seconds| seconds * 1000.0);
-    case.figure("mean_latency_ms", milliseconds(mean), Unit::Milliseconds);
+/// `vllm bench latency` writes seconds; here they become milliseconds, like every latency.
+pub(super) fn latencies<'a>(
+    case: &mut Case,
+    mean: LenientNumber,
+    percentiles: impl Iterator<Item = (&'a String, &'a LenientNumber)>,
+) {
+    let milliseconds = |seconds: LenientNumber| seconds.0.map(|seconds| seconds * 1000.0);
+    case.metric("mean_latency_ms", milliseconds(mean), Unit::Milliseconds);
     for (percentile, value) in percentiles {
         let name = match percentile.as_str() {
             "50" => "median_latency_ms".to_owned(),
             percentile => format!("p{percentile}_latency_ms"),
         };
-        case.figure(&name, milliseconds(*value), Unit::Milliseconds);
+        case.metric(&name, milliseconds(*value), Unit::Milliseconds);
     }
 }
 
 fn name(run: &Scalars) -> String {
-    let parts = ASKED.iter().filter_map(|key| {
+    let parts = SETTINGS.iter().filter_map(|key| {
         let value = run.number(key)?;
         let name = if *key == "max_concurrency" { "concurrency" } else { key };
         Some(format!("{name}={value}"))
     });
-    // How many prompts were sent matters only where nothing else tells the runs apart.
+    // The number of prompts matters only if nothing else distinguishes the runs.
     let mut parts: Vec<String> = parts.collect();
     if parts.len() > 1 {
         parts.retain(|part| !part.starts_with("num_prompts"));

@@ -1,28 +1,28 @@
-//! `summary.json` and `summary.csv` of `vllm bench sweep`: many runs, of which those with equal settings are averaged.
+//! Reads `summary.json` and `summary.csv` of `vllm bench sweep`: many runs; those with equal settings are
+//! averaged.
 
 use std::collections::{BTreeSet, HashMap};
 
 use serde::Deserialize;
 
-use super::loose::few;
+use super::lenient::bounded_list;
 use super::scalars::{Scalar, Scalars};
 use super::source::{Shape, Source};
 use super::vllm_bench::{self, TOOL};
 use crate::compare::ComparisonInput;
-use crate::compare::{Case, Figure, Unit};
+use crate::compare::{Case, Metric, Unit};
 use crate::fault::Result;
 
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Runs(#[serde(deserialize_with = "few")] Vec<Scalars>);
+struct Runs(#[serde(deserialize_with = "bounded_list")] Vec<Scalars>);
 
-/// What every run tells anew: it does not tell settings apart.
+/// Keys that differ between runs with equal settings.
 const OF_EACH: [&str; 6] = ["date", "run_number", "label", "endpoint_type", "burstiness", ""];
 
-/// Reads a summary.
 pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     let runs = match &source.shape {
-        Shape::Table(_) => source.rows(TOOL)?.into_iter().map(Scalars::of).collect(),
+        Shape::Table(_) => source.rows(TOOL)?.into_iter().map(Scalars::from_row).collect(),
         _ => source.parse::<Runs>(TOOL)?.0,
     };
     let mut groups: Vec<(String, Vec<&Scalars>)> = Vec::new();
@@ -54,7 +54,7 @@ pub(super) fn read(source: &Source) -> Result<ComparisonInput> {
     })
 }
 
-/// The settings that differ from run to run, apart from the concurrency and the rate, which every name has.
+/// Settings that differ between the runs, except concurrency and rate, which every name has.
 fn swept(runs: &[Scalars]) -> BTreeSet<String> {
     let cases = runs.iter().map(vllm_bench::case);
     let measured: BTreeSet<String> = cases.flat_map(|case| case.figures).map(|figure| figure.name).collect();
@@ -84,23 +84,23 @@ fn name(run: &Scalars, swept: &BTreeSet<String>) -> String {
     name
 }
 
-/// The mean of every figure that all runs of a group have.
+/// The means of the metrics that all runs of a group have.
 fn mean(name: &str, group: &[&Scalars]) -> Case {
     let cases: Vec<Case> = group.iter().map(|run| vllm_bench::case(run)).collect();
-    let mut mean = Case::named(name);
+    let mut mean = Case::new(name);
     let Some(first) = cases.first() else { return mean };
     mean.facts = first.facts.clone();
     let count = cases.len() as f64;
     for figure in &first.figures {
         let values = cases.iter().map(|case| {
-            let same = |other: &&Figure| other.name == figure.name;
+            let same = |other: &&Metric| other.name == figure.name;
             case.figures.iter().find(same).map(|figure| figure.value)
         });
         let sum: Option<f64> = values.sum();
-        mean.figure(&figure.name, sum.map(|sum| sum / count), figure.unit);
+        mean.metric(&figure.name, sum.map(|sum| sum / count), figure.unit);
     }
     if cases.len() > 1 {
-        mean.figure("runs", Some(count), Unit::Count);
+        mean.metric("runs", Some(count), Unit::Count);
     }
     mean
 }

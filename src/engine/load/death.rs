@@ -1,75 +1,80 @@
-//! Whether the engine survived a load, and if not, what shows it.
+//! Determines whether the engine survived a load, and why not.
 
 use serde::Serialize;
 
 use crate::boundary::Verdict;
-use crate::engine::failure::{Exit, Signs};
+use crate::engine::failure::{Exit, Symptoms};
 use crate::engine::handle::Running;
-use crate::engine::start::{TAIL, plain};
+use crate::engine::start::{TAIL, strip_colours};
 use crate::engine::{Engine, RulePhase};
 use crate::fault::Result;
 use crate::load::{FailureForm, Outcome, Record};
 
-/// How an engine ended within a load.
+/// How an engine died during a load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Died {
-    /// What a probe would have been told.
+pub(super) struct EngineDeath {
+    /// The verdict that a probe would have.
     verdict: Verdict,
-    /// Why.
     cause: String,
-    /// For people.
+    /// One sentence for the user.
     message: String,
-    /// The line that says so, else the end of the log.
+    /// The decisive log line, or the end of the log.
     log: Vec<String>,
-    /// Exit status.
     exit_code: Option<i64>,
-    /// Whether the kernel killed it for its memory.
+    /// Whether the kernel's OOM killer ended the engine.
     oom_killed: bool,
     #[serde(skip)]
     exited: bool,
 }
 
-/// How an engine is after a load.
-pub(super) enum After {
-    /// Nothing speaks against it.
+/// State of an engine after a load.
+pub(super) enum AfterLoad {
+    /// No sign of damage.
     Well,
-    /// Requests failed, and it serves on.
+    /// Requests failed, but it still serves.
     Survived,
-    /// It does not serve any more.
-    Dead(Box<Died>),
+    /// It no longer serves.
+    Dead(Box<EngineDeath>),
 }
 
 impl Engine {
-    /// Looks at the engine after these requests, `cursor` being where its log was before them. `died`: it was seen dead already.
-    pub(super) fn look_after(&self, running: &Running, records: &[Record], died: bool, cursor: u64) -> Result<After> {
+    /// Checks the engine after these requests. `cursor` is the log position before them; `died` says that its death was
+    /// already noticed.
+    pub(super) fn check_after_load(
+        &self,
+        running: &Running,
+        records: &[Record],
+        died: bool,
+        cursor: u64,
+    ) -> Result<AfterLoad> {
         let failures = || {
             records.iter().filter_map(|record| match &record.outcome {
                 Outcome::Failed(failure) => Some(failure),
                 _ => None,
             })
         };
-        if !died && !failures().any(|failure| hurts(failure.form)) {
-            return Ok(After::Well);
+        if !died && !failures().any(|failure| may_damage(failure.form)) {
+            return Ok(AfterLoad::Well);
         }
         let broken =
             died || failures().any(|failure| matches!(failure.form, FailureForm::Broken | FailureForm::Unreachable));
         let exit = self.context.tasks.wait(running.server.ended(broken))?;
         if exit.is_none() && self.recovers(running)? {
-            return Ok(After::Survived);
+            return Ok(AfterLoad::Survived);
         }
-        // Engines report an error first and end a moment later.
+        // Engines report an error first and exit a moment later.
         let exit = match exit {
             Some(exit) => Some(exit),
             None => self.context.tasks.wait(running.server.exit())?,
         };
         let messages: Vec<String> = failures().map(|failure| failure.message.clone()).collect();
-        let log = plain(running.server.since(cursor));
-        let signs = Signs {
+        let log = strip_colours(running.server.since(cursor));
+        let symptoms = Symptoms {
             exit,
             messages: &messages,
             log: &log,
         };
-        let found = self.rules.failures.classify(RulePhase::Request, signs);
+        let found = self.rules.failures.classify(RulePhase::Request, symptoms);
         let (verdict, cause, line) = match found {
             Some(found) => (found.verdict, found.cause, found.line),
             None => (Verdict::Error, None, None),
@@ -77,19 +82,19 @@ impl Engine {
         let unexplained = if exit.is_some() { "died" } else { "dead" };
         let message = match (&line, exit) {
             (Some(line), _) => line.clone(),
-            (None, Some(exit)) if exit.oom_killed => "the kernel killed the engine for its memory".to_owned(),
+            (None, Some(exit)) if exit.oom_killed => "the OOM killer ended the engine".to_owned(),
             (None, Some(Exit { code: Some(code), .. })) => {
-                format!("status {code}, and its log does not say why")
+                format!("status {code}, and its log shows no reason")
             }
-            (None, Some(_)) => "its log does not say why".to_owned(),
-            (None, None) if running.server.ours() => "its process lives, but it serves no more".to_owned(),
-            (None, None) => "it does not answer any more".to_owned(),
+            (None, Some(_)) => "its log shows no reason".to_owned(),
+            (None, None) if running.server.ours() => "its process is alive but no longer serves".to_owned(),
+            (None, None) => "it no longer answers".to_owned(),
         };
-        Ok(After::Dead(Box::new(Died {
+        Ok(AfterLoad::Dead(Box::new(EngineDeath {
             verdict,
             cause: cause.unwrap_or_else(|| unexplained.to_owned()),
             message,
-            log: line.map_or_else(|| plain(running.server.last(TAIL)), |line| vec![line]),
+            log: line.map_or_else(|| strip_colours(running.server.last(TAIL)), |line| vec![line]),
             exit_code: exit.and_then(|exit| exit.code),
             oom_killed: exit.is_some_and(|exit| exit.oom_killed),
             exited: exit.is_some(),
@@ -97,22 +102,20 @@ impl Engine {
     }
 }
 
-impl Died {
-    /// Whether its process ended.
+impl EngineDeath {
     pub(super) fn exited(&self) -> bool {
         self.exited
     }
 
-    /// What happened, for a warning.
     pub(super) fn message(&self) -> &str {
         &self.message
     }
 }
 
-/// Whether a request that fails so may have hurt the engine.
-fn hurts(form: FailureForm) -> bool {
+/// Whether such a failure may have damaged the engine.
+fn may_damage(form: FailureForm) -> bool {
     match form {
-        // TGI says 424 where others say 500.
+        // TGI answers 424 where other engines answer 500.
         FailureForm::Status(status) => status >= 500 || status == 424,
         FailureForm::InStream | FailureForm::Broken | FailureForm::Unreachable | FailureForm::EndedEarly => true,
         FailureForm::Deadline | FailureForm::Malformed => false,

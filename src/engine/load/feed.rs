@@ -1,4 +1,4 @@
-//! What feeds the client: requests from the larder as long as the plan wants them, and an ear for what became of them.
+//! Supplies the load's client with requests while the plan wants more, and processes its finished records.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,40 +6,40 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::conduct::Signal;
-use super::keep::Keep;
-use super::larder::Larder;
+use super::client::Signal;
+use super::records::RecordWriter;
+use super::request_queue::RequestQueue;
 use crate::engine::protocol;
 use crate::fault::{Fault, Result};
-use crate::load::plan::Course;
-use crate::load::{FailureForm, Go, Job, Outcome, Record, Source};
+use crate::load::plan::LoadProgress;
+use crate::load::{Control, FailureForm, Job, Outcome, Record, RequestSource};
 
-/// So many requests in a row end a load that found nobody who listens, or that nobody answered in time while for two such times
-/// no other was.
-const DESERTED: u64 = 32;
+/// Ends a load after this many consecutive requests without an answer: immediately if the engine is unreachable; after
+/// timeouts only if nothing completed for two timeouts.
+const MAX_UNANSWERED: u64 = 32;
 
-/// So many requests in a row that failed, however they did, end a load: one that is turned away at once is followed by the next at once.
-const HOPELESS: u64 = 10_000;
+/// Ends a load after this many consecutive failures of any kind. Rejected requests are replaced immediately and could
+/// repeat without end.
+const MAX_CONSECUTIVE_FAILURES: u64 = 10_000;
 
-/// Feeds one load.
 pub(super) struct Feed {
-    pub(super) larder: Arc<Larder>,
-    course: Mutex<Course>,
-    keep: Mutex<Keep>,
+    pub(super) queue: Arc<RequestQueue>,
+    course: Mutex<LoadProgress>,
+    writer: Mutex<RecordWriter>,
     fault: Mutex<Option<Fault>>,
     signals: UnboundedSender<Signal>,
     timeout: Duration,
-    /// Up to which request the course need not be told that it is issued.
+    /// Requests below this index need no call to `Course::issued`.
     quiet_until: AtomicU64,
     issued: AtomicU64,
     ended: AtomicU64,
-    failing: Mutex<Failing>,
+    failing: Mutex<FailureStreak>,
     given_up: Mutex<Option<String>>,
 }
 
 /// Failures since a request last completed.
-struct Failing {
-    /// When that was, or the load was made ready.
+struct FailureStreak {
+    /// Time of the last completion, or of the load's preparation.
     completed: Instant,
     failed: u64,
     unanswered: u64,
@@ -47,23 +47,23 @@ struct Failing {
 
 impl Feed {
     pub(super) fn new(
-        larder: Arc<Larder>,
-        course: Course,
-        keep: Keep,
+        queue: Arc<RequestQueue>,
+        course: LoadProgress,
+        writer: RecordWriter,
         signals: UnboundedSender<Signal>,
         timeout: Duration,
     ) -> Self {
         Self {
-            larder,
+            queue,
             quiet_until: AtomicU64::new(course.quiet_until()),
             course: Mutex::new(course),
-            keep: Mutex::new(keep),
+            writer: Mutex::new(writer),
             fault: Mutex::default(),
             signals,
             timeout,
             issued: AtomicU64::new(0),
             ended: AtomicU64::new(0),
-            failing: Mutex::new(Failing {
+            failing: Mutex::new(FailureStreak {
                 completed: Instant::now(),
                 failed: 0,
                 unanswered: 0,
@@ -72,8 +72,7 @@ impl Feed {
         }
     }
 
-    /// The load as it went.
-    pub(super) fn course(&self) -> MutexGuard<'_, Course> {
+    pub(super) fn course(&self) -> MutexGuard<'_, LoadProgress> {
         lock(&self.course)
     }
 
@@ -82,35 +81,33 @@ impl Feed {
         (self.issued.load(Ordering::Relaxed), self.ended.load(Ordering::Relaxed))
     }
 
-    /// What keeping the records failed with, if it did: told once.
+    /// Takes the error of writing records, if there was one.
     pub(super) fn failed(&self) -> Option<Fault> {
         lock(&self.fault).take()
     }
 
-    /// Why the load was given up, if it was.
     pub(super) fn given_up(&self) -> Option<String> {
         lock(&self.given_up).clone()
     }
 
-    /// Gives the load up.
     pub(super) fn give_up(&self, why: String) {
         lock(&self.given_up).get_or_insert(why);
     }
 
     fn signal(&self, signal: Signal) {
-        // Nobody listens any more only when the load is over.
+        // The receiver is gone only when the load is over.
         let _ = self.signals.send(signal);
     }
 }
 
-impl Source for Feed {
+impl RequestSource for Feed {
     fn next(&self) -> Result<Option<Job>> {
-        let Some(ready) = self.larder.take()? else {
+        let Some(ready) = self.queue.take()? else {
             self.course().exhausted();
             return Ok(None);
         };
         let mut course = self.course();
-        if !course.wants(&ready.request) {
+        if !course.should_send(&ready.request) {
             return Ok(None);
         }
         self.quiet_until.store(course.quiet_until(), Ordering::Release);
@@ -121,33 +118,33 @@ impl Source for Feed {
             timeout: self.timeout,
             input: ready.request.input,
             output: ready.request.output,
-            // Marked when it has ended: which is the first to count may not be known yet.
+            // Set when the request has ended: the start of the measured part may not be known yet.
             warmup: false,
         }))
     }
 
-    fn issued(&self, index: u64, at: Duration) -> Go {
+    fn issued(&self, index: u64, at: Duration) -> Control {
         self.issued.fetch_add(1, Ordering::Relaxed);
         if index < self.quiet_until.load(Ordering::Acquire) {
-            return Go::On;
+            return Control::Continue;
         }
         let mut course = self.course();
         let (begins, go) = course.issued(index, at);
         self.quiet_until.store(course.quiet_until(), Ordering::Release);
         drop(course);
         if begins {
-            self.signal(Signal::HandedOver);
+            self.signal(Signal::MeasurementBegan);
         }
         go
     }
 
-    fn ended(&self, record: &Record) -> Go {
+    fn ended(&self, record: &Record) -> Control {
         self.ended.fetch_add(1, Ordering::Relaxed);
         let (go, warmup) = {
             let mut course = self.course();
             (course.ended(record), course.is_warmup(record.index))
         };
-        if let Err(fault) = lock(&self.keep).write(record, warmup) {
+        if let Err(fault) = lock(&self.writer).write(record, warmup) {
             lock(&self.fault).get_or_insert(fault);
         }
         let form = match &record.outcome {
@@ -155,19 +152,19 @@ impl Source for Feed {
             _ => None,
         };
         if matches!(form, Some(FailureForm::Broken | FailureForm::Unreachable)) {
-            self.signal(Signal::Suspect);
+            self.signal(Signal::ConnectionBroke);
         }
-        if let Some(why) = lock(&self.failing).see(&record.outcome, self.timeout) {
+        if let Some(why) = lock(&self.failing).add(&record.outcome, self.timeout) {
             self.give_up(why);
-            return Go::CutOff;
+            return Control::Abort;
         }
         go
     }
 }
 
-impl Failing {
-    /// Takes note of how a request ended; why the load is to be given up, if it is.
-    fn see(&mut self, outcome: &Outcome, timeout: Duration) -> Option<String> {
+impl FailureStreak {
+    /// Records the outcome of a request. Returns a reason if the load must be given up.
+    fn add(&mut self, outcome: &Outcome, timeout: Duration) -> Option<String> {
         let failure = match outcome {
             Outcome::Failed(failure) => failure,
             Outcome::Completed => {
@@ -187,9 +184,9 @@ impl Failing {
         } else {
             self.unanswered = 0;
         }
-        let what = if self.failed >= HOPELESS {
+        let what = if self.failed >= MAX_CONSECUTIVE_FAILURES {
             format!("{} requests in a row failed", self.failed)
-        } else if self.unanswered >= DESERTED && (unreachable || self.completed.elapsed() >= timeout * 2) {
+        } else if self.unanswered >= MAX_UNANSWERED && (unreachable || self.completed.elapsed() >= timeout * 2) {
             format!("{} requests in a row were not answered", self.unanswered)
         } else {
             return None;
@@ -209,8 +206,8 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(3600);
 
-    fn failing(seconds_ago: u64) -> Failing {
-        Failing {
+    fn failing(seconds_ago: u64) -> FailureStreak {
+        FailureStreak {
             completed: Instant::now().checked_sub(Duration::from_secs(seconds_ago)).unwrap(),
             failed: 0,
             unanswered: 0,
@@ -224,9 +221,9 @@ mod tests {
         })
     }
 
-    /// After how many such ends in a row a load is given up, of 20,000.
-    fn given_up(failing: &mut Failing, outcome: &Outcome, timeout: Duration) -> Option<usize> {
-        (1..=20_000).find(|_| failing.see(outcome, timeout).is_some())
+    /// After how many such failures in a row a load is given up, out of 20,000.
+    fn given_up(failing: &mut FailureStreak, outcome: &Outcome, timeout: Duration) -> Option<usize> {
+        (1..=20_000).find(|_| failing.add(outcome, timeout).is_some())
     }
 
     #[test]
@@ -236,9 +233,9 @@ mod tests {
         assert_eq!(given_up(&mut failing(0), &nobody, TIMEOUT), Some(32));
         let mut one = failing(0);
         for _ in 0..31 {
-            assert_eq!(one.see(&nobody, TIMEOUT), None);
+            assert_eq!(one.add(&nobody, TIMEOUT), None);
         }
-        assert_eq!(one.see(&Outcome::Completed, TIMEOUT), None);
+        assert_eq!(one.add(&Outcome::Completed, TIMEOUT), None);
         assert_eq!(given_up(&mut one, &nobody, TIMEOUT), Some(32));
         assert_eq!(given_up(&mut failing(0), &Outcome::CutOff, TIMEOUT), None);
     }
@@ -252,7 +249,7 @@ mod tests {
             "many that were sent at once are late at once"
         );
         assert_eq!(given_up(&mut failing(9), &late, Duration::from_secs(4)), Some(32));
-        let why = (0..32).find_map(|_| failing(9).see(&late, Duration::ZERO));
+        let why = (0..32).find_map(|_| failing(9).add(&late, Duration::ZERO));
         assert_eq!(why, None, "each is the first");
     }
 }

@@ -1,112 +1,114 @@
-//! Options of `engine.load`: what they must be, and the plan that follows from them.
+//! Options of `engine.load`: validation, and the parts of the plan that follow from them.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Result};
-use crate::load::figures::Slo;
 use crate::load::plan::{Arrivals, Length, Pattern, Precision, Profile, Stop, Trace, Warmup};
+use crate::load::stats::Slo;
 
-/// Requests at once that an engine is started for, where an open loop says nothing: the default of vLLM's `max_num_seqs` on most devices.
-const AT_ONCE: u64 = 256;
+/// Concurrency that an engine is started with for an open loop without `max_concurrency`; vLLM's default `max_num_seqs`
+/// on most GPUs.
+const DEFAULT_CONCURRENCY: u64 = 256;
 
-/// Seconds after which a load ends whose interval does not become narrow, where no other end is given.
-const CEILING: f64 = 600.0;
+/// Time limit in seconds of a load with `precision` but no other end.
+const PRECISION_TIME_LIMIT: f64 = 600.0;
 
-/// The most repeats.
-const REPEATS: u64 = 1000;
+const MAX_REPEATS: u64 = 1000;
 
-/// What `engine.load` is to do. Exactly one of `concurrency`, `rate`, `steps` and `trace` says when requests come.
+/// Options of `engine.load`. Exactly one of `concurrency`, `rate`, `steps` and `trace` determines when requests are
+/// sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadOptions {
-    /// Closed loop: requests at once.
+    /// Closed loop: concurrent requests.
     pub concurrency: Option<u64>,
-    /// Seconds over which the slots of a closed loop are opened, evenly; 0 without it.
+    /// Closed loop: seconds over which the slots are opened evenly. Default: 0.
     pub ramp: Option<f64>,
-    /// Open loop: requests a second.
+    /// Open loop: requests per second.
     pub rate: Option<f64>,
-    /// How the requests of an open loop follow each other; `poisson` without it, `gamma` where `burstiness` is given.
-    pub arrivals: Option<ArrivalWord>,
-    /// Shape of the gaps of `gamma`: 1 is a Poisson process, less comes in bursts.
+    /// Open loop: arrival process. Default: `poisson`, or `gamma` if `burstiness` is given.
+    pub arrivals: Option<ArrivalOption>,
+    /// Shape of the `gamma` arrivals: 1 is a Poisson process, less is burstier.
     pub burstiness: Option<f64>,
-    /// Open loop and trace: no more than so many at once; one that is due then waits.
+    /// Open loop and trace: maximum concurrent requests. Further requests wait.
     pub max_concurrency: Option<u64>,
     /// Rates or concurrencies, one after the other.
     pub steps: Option<Vec<StepOption>>,
-    /// A file of arrivals, with lengths.
+    /// File with arrival times and lengths.
     pub trace: Option<String>,
-    /// Tokens of each prompt; with `prompts`, of the longest one.
+    /// Input tokens per request. With `prompts`: tokens of the longest prompt.
     pub input: Option<Length>,
-    /// Tokens of each answer.
+    /// Output tokens per request.
     pub output: Option<Length>,
-    /// A file of prompts.
+    /// File with prompts.
     pub prompts: Option<String>,
-    /// Tokens at the start that all prompts share; 0 without it: no two begin alike.
+    /// Tokens at the start that all prompts share. Default: 0; then all prompts start differently.
     pub shared_prefix: Option<u64>,
-    /// Requests in all, the warm-up not counted.
+    /// Number of requests, excluding the warm-up.
     pub requests: Option<u64>,
-    /// Seconds after which what is unfinished is cut off, the warm-up not counted.
+    /// Duration in seconds, excluding the warm-up. Unfinished requests are cut off.
     pub duration: Option<f64>,
-    /// Ends once the interval of a latency is narrow enough.
+    /// Stops once the confidence interval of a latency is narrow enough.
     pub precision: Option<Precision>,
-    /// What comes first and is in no figure.
+    /// Initial phase that is excluded from the statistics.
     pub warmup: Option<WarmupOption>,
-    /// How often it is all done; 1 without it.
+    /// Number of repeats. Default: 1.
     pub repeats: Option<u64>,
-    /// Seconds that each request may take; without it ten times what such a request usually takes, at least a minute.
+    /// Timeout per request in seconds. Default: ten times the expected duration, at least a minute.
     pub timeout: Option<f64>,
-    /// Seconds after which a load is given up in which nothing runs and all that is unfinished waits, by the engine's metrics; 20 without it.
+    /// Seconds without running requests, while all unfinished requests are queued, after which the load is given up.
+    /// Default: 20.
     pub stall: Option<f64>,
-    /// Of arrivals and lengths; the run's own without it. Each repeat takes the next.
+    /// Seed of arrivals and lengths. Default: the run's seed. Each repeat uses the next number.
     pub seed: Option<u64>,
-    /// What a request must meet to be a good one.
+    /// Latency limits of a good request (goodput).
     pub slo: Option<Slo>,
-    /// What the devices cost, in dollars an hour, all together.
+    /// Price of all devices together, in dollars per hour.
     pub price_per_hour: Option<f64>,
-    /// Looks at the engine's metrics a second; 10 without it.
+    /// Polls of the engine's metrics per second. Default: 10.
     pub metrics_hz: Option<f64>,
 }
 
-/// How the requests of an open loop follow each other.
+/// Arrival process of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ArrivalWord {
-    /// Evenly.
+pub enum ArrivalOption {
+    /// Evenly spaced.
     Constant,
-    /// Independently.
+    /// Poisson process.
     Poisson,
-    /// By `burstiness`.
+    /// Gamma-distributed intervals with the shape `burstiness`.
     Gamma,
 }
 
-/// One step: either a rate or a concurrency.
+/// A step with either a rate or a concurrency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepOption {
-    /// Requests a second.
+    /// Requests per second.
     #[serde(default)]
     pub rate: Option<f64>,
-    /// Requests at once.
+    /// Concurrent requests.
     #[serde(default)]
     pub concurrency: Option<u64>,
-    /// How long it lasts.
+    /// Duration of the step.
     pub seconds: f64,
 }
 
-/// How long the warm-up is: either.
+/// Length of the warm-up: requests or seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WarmupOption {
-    /// So many requests.
+    /// Number of requests.
     pub requests: Option<u64>,
-    /// What is issued in so many seconds.
+    /// Seconds; every request sent within them belongs to the warm-up.
     pub seconds: Option<f64>,
 }
 
 impl LoadOptions {
-    /// Refuses what cannot be, before any file is read or anything is started.
+    /// Validates the options before any file is read or anything is started.
     ///
     /// # Errors
     ///
@@ -115,7 +117,7 @@ impl LoadOptions {
         self.check_arrivals()?;
         self.check_lengths()?;
         self.warmup()?;
-        self.ceiling(None)?;
+        self.implied_limit(None)?;
         for (name, given) in [
             ("timeout", self.timeout),
             ("duration", self.duration),
@@ -138,9 +140,9 @@ impl LoadOptions {
                 );
             }
         }
-        if self.repeats() > REPEATS {
+        if self.repeats() > MAX_REPEATS {
             return Err(
-                Fault::usage(format!("option `repeats` is {}", self.repeats())).hint(format!("at most {REPEATS}"))
+                Fault::usage(format!("option `repeats` is {}", self.repeats())).hint(format!("at most {MAX_REPEATS}"))
             );
         }
         if let Some(price) = self
@@ -154,11 +156,11 @@ impl LoadOptions {
         self.precision.map_or(Ok(()), |precision| precision.check())
     }
 
-    /// When requests come. `trace` is what the file has that the option names.
+    /// The arrivals. `trace` is the content of the file that the option names.
     ///
     /// # Errors
     ///
-    /// `usage` for what cannot be.
+    /// `usage` for invalid options.
     pub fn arrivals(&self, trace: Option<Trace>) -> Result<Arrivals> {
         if let Some(trace) = trace {
             return Ok(Arrivals::Replay(trace));
@@ -179,11 +181,11 @@ impl LoadOptions {
         Ok(Arrivals::Open { profile, pattern })
     }
 
-    /// What is in no figure.
+    /// The warm-up.
     ///
     /// # Errors
     ///
-    /// `usage` where both of its forms are given, or none.
+    /// `usage` unless exactly one of its forms is given.
     pub fn warmup(&self) -> Result<Warmup> {
         match self.warmup {
             None => Ok(Warmup::None),
@@ -207,7 +209,7 @@ impl LoadOptions {
         }
     }
 
-    /// When it is over. `prompts` is how many the file has that the option names: without another end, each is sent once.
+    /// The stop condition. `prompts` is the number of prompts in the file; without another end, each is sent once.
     ///
     /// # Errors
     ///
@@ -215,35 +217,38 @@ impl LoadOptions {
     pub fn stop(&self, prompts: Option<u64>) -> Result<Stop> {
         let duration = match self.duration {
             Some(seconds) => Some(time("duration", seconds)?),
-            None => self.ceiling(prompts)?,
+            None => self.implied_limit(prompts)?,
         };
-        let bounded = duration.is_some() || self.endless() || self.precision.is_some();
+        let explain_by_bound = duration.is_some() || self.ends_by_itself() || self.precision.is_some();
         Ok(Stop {
-            requests: self.requests.or(prompts.filter(|_| !bounded)),
+            requests: self.requests.or(prompts.filter(|_| !explain_by_bound)),
             duration,
             precision: self.precision,
         })
     }
 
-    /// How often it is all done.
+    /// Number of repeats.
     #[must_use]
     pub fn repeats(&self) -> u64 {
         self.repeats.unwrap_or(1)
     }
 
-    /// The most that are to be under way at once, as far as an engine must be started for it.
+    /// The concurrency that an engine must be started with.
     #[must_use]
-    pub fn at_once(&self, arrivals: &Arrivals) -> u64 {
-        arrivals.at_once().or(self.max_concurrency).unwrap_or(AT_ONCE)
+    pub fn planned_concurrency(&self, arrivals: &Arrivals) -> u64 {
+        arrivals
+            .max_concurrency()
+            .or(self.max_concurrency)
+            .unwrap_or(DEFAULT_CONCURRENCY)
     }
 
-    /// The end of a load that is given none of its own; none where one is given.
-    fn ceiling(&self, prompts: Option<u64>) -> Result<Option<Duration>> {
-        if self.requests.is_some() || self.duration.is_some() || self.endless() {
+    /// The implied time limit of a load without an explicit end; `None` if it needs none.
+    fn implied_limit(&self, prompts: Option<u64>) -> Result<Option<Duration>> {
+        if self.requests.is_some() || self.duration.is_some() || self.ends_by_itself() {
             return Ok(None);
         }
         if self.precision.is_some() {
-            return Ok(Some(Duration::from_secs_f64(CEILING)));
+            return Ok(Some(Duration::from_secs_f64(PRECISION_TIME_LIMIT)));
         }
         if prompts.is_some() || self.prompts.is_some() {
             return Ok(None);
@@ -251,8 +256,8 @@ impl LoadOptions {
         Err(Fault::usage("the load has no end").hint("give `requests`, `duration` (seconds) or `precision`"))
     }
 
-    /// Whether the arrivals come to an end by themselves.
-    fn endless(&self) -> bool {
+    /// Whether the arrivals end by themselves.
+    fn ends_by_itself(&self) -> bool {
         self.steps.is_some() || self.trace.is_some()
     }
 
@@ -275,8 +280,9 @@ impl LoadOptions {
             }
         }
         if self.concurrency == Some(0) {
-            return Err(Fault::usage("option `concurrency` is 0")
-                .hint("give the requests that shall be under way at once, from 1 up"));
+            return Err(
+                Fault::usage("option `concurrency` is 0").hint("give the number of concurrent requests, from 1 up")
+            );
         }
         let rates = self.rate.is_some() || self.steps.iter().flatten().any(|step| step.rate.is_some());
         for (name, given, fits, of) in [
@@ -306,7 +312,7 @@ impl LoadOptions {
                 );
             }
         }
-        // What a file says is not needed to see whether the rest is right.
+        // The trace file is not needed to validate the other options.
         if self.trace.is_none() {
             self.arrivals(None)?;
         }
@@ -327,7 +333,7 @@ impl LoadOptions {
                 }
             }
         }
-        if let (Some(_), Some(Length::Drawn(_))) = (&self.prompts, self.input) {
+        if let (Some(_), Some(Length::Random(_))) = (&self.prompts, self.input) {
             return wrong(
                 "option `input` cannot be drawn where `prompts` are given".to_owned(),
                 "with `prompts`, it is the tokens of the longest prompt, for a model whose tokenizer is not known",
@@ -336,7 +342,7 @@ impl LoadOptions {
         if self.prompts.is_some() && self.shared_prefix.is_some_and(|tokens| tokens > 0) {
             return wrong(
                 "options `shared_prefix` and `prompts` exclude each other".to_owned(),
-                "prompts of a file are sent as they are",
+                "prompts of a file are sent unchanged",
             );
         }
         for (name, given, needed) in [
@@ -357,12 +363,12 @@ impl LoadOptions {
 
     fn pattern(&self) -> Result<Pattern> {
         match (self.arrivals, self.burstiness) {
-            (Some(ArrivalWord::Constant), None) => Ok(Pattern::Constant),
-            (Some(ArrivalWord::Poisson) | None, None) => Ok(Pattern::POISSON),
-            (Some(ArrivalWord::Gamma) | None, Some(burstiness)) => Pattern::gamma(burstiness),
-            (Some(ArrivalWord::Gamma), None) => Err(Fault::usage("option `burstiness` is missing")
+            (Some(ArrivalOption::Constant), None) => Ok(Pattern::Constant),
+            (Some(ArrivalOption::Poisson) | None, None) => Ok(Pattern::POISSON),
+            (Some(ArrivalOption::Gamma) | None, Some(burstiness)) => Pattern::gamma(burstiness),
+            (Some(ArrivalOption::Gamma), None) => Err(Fault::usage("option `burstiness` is missing")
                 .hint("it is the shape of `gamma`: 1 is a Poisson process")),
-            (Some(ArrivalWord::Constant | ArrivalWord::Poisson), Some(_)) => {
+            (Some(ArrivalOption::Constant | ArrivalOption::Poisson), Some(_)) => {
                 Err(Fault::usage("option `burstiness` belongs to `arrivals: \"gamma\"`")
                     .hint("leave one of the two out"))
             }
@@ -375,7 +381,6 @@ enum Steps {
     Concurrencies(Vec<(u64, Duration)>),
 }
 
-/// The steps as either of their forms.
 fn stepped(steps: &[StepOption]) -> Result<Steps> {
     let wrong = |index: usize, why: &str| {
         Fault::usage(format!("option `steps[{index}]` {why}"))
@@ -383,14 +388,14 @@ fn stepped(steps: &[StepOption]) -> Result<Steps> {
     };
     let (mut rates, mut concurrencies) = (Vec::new(), Vec::new());
     for (index, step) in steps.iter().enumerate() {
-        let lasts = time(&format!("steps[{index}].seconds"), step.seconds)?;
-        if lasts.is_zero() {
+        let is_permanent = time(&format!("steps[{index}].seconds"), step.seconds)?;
+        if is_permanent.is_zero() {
             return Err(wrong(index, "lasts 0 seconds"));
         }
         match (step.rate, step.concurrency) {
-            (Some(rate), None) => rates.push((rate, lasts)),
+            (Some(rate), None) => rates.push((rate, is_permanent)),
             (None, Some(0)) => return Err(wrong(index, "has no concurrency")),
-            (None, Some(concurrency)) => concurrencies.push((concurrency, lasts)),
+            (None, Some(concurrency)) => concurrencies.push((concurrency, is_permanent)),
             _ => return Err(wrong(index, "needs either `rate` or `concurrency`")),
         }
     }
@@ -407,7 +412,7 @@ fn no_arrivals() -> Fault {
         .hint("give one of `concurrency`, `rate` (requests a second), `steps` and `trace` (a file)")
 }
 
-/// A time that is not negative and has an end.
+/// Converts seconds from 0 to 10^7.
 pub(super) fn time(name: &str, seconds: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(seconds)
         .ok()
@@ -525,8 +530,8 @@ mod tests {
             (unbounded.requests, unbounded.duration),
             (None, Some(Duration::from_secs(600)))
         );
-        let bounded = stop(json!({ "concurrency": 1, "requests": 9, "precision": within }));
-        assert_eq!((bounded.requests, bounded.duration), (Some(9), None));
+        let explain_by_bound = stop(json!({ "concurrency": 1, "requests": 9, "precision": within }));
+        assert_eq!((explain_by_bound.requests, explain_by_bound.duration), (Some(9), None));
         let prompts = read(json!({ "concurrency": 1, "prompts": "p" })).stop(Some(7)).unwrap();
         assert_eq!((prompts.requests, prompts.duration), (Some(7), None));
     }

@@ -1,13 +1,14 @@
-//! Several repeats of a load as one: their measured parts, one after the other.
+//! Combines several repeats of a load into one: their measured parts, one after the other.
 
 use std::time::Duration;
 
 use super::session::Repeat;
 use crate::load::Record;
-use crate::load::joined::Seen;
-use crate::load::plan::End;
+use crate::load::engine_side::Observations;
+use crate::load::plan::EndReason;
 
-/// The measured parts of these repeats on one clock that does not run in between. What was warm-up, or seen outside of them, is left out.
+/// Joins the measured parts on one clock, without the time between them. Drops the warm-up and samples outside the
+/// measured parts.
 pub(super) fn pool(repeats: Vec<Repeat>) -> Repeat {
     let mut whole = Repeat {
         pooled: true,
@@ -40,13 +41,13 @@ pub(super) fn pool(repeats: Vec<Repeat>) -> Repeat {
         if first == 0 {
             whole.seed = repeat.seed;
         }
-        // Repeats end alike, unless the engine died in the last one.
+        // All repeats end the same way, unless the engine died in the last one.
         whole.end = repeat.end;
         whole.width = [whole.width, repeat.width].into_iter().flatten().reduce(f64::max);
         whole.died |= repeat.died;
     }
     if whole.died {
-        whole.end = End::Died;
+        whole.end = EndReason::Died;
     }
     whole
 }
@@ -63,25 +64,33 @@ fn moved(record: Record, to: impl Fn(Duration) -> Duration) -> Record {
     }
 }
 
-fn add(whole: &mut Seen, part: Seen, (from, to): (f64, f64), shift: f64) {
+fn add(whole: &mut Observations, part: Observations, (from, to): (f64, f64), shift: f64) {
     let inside = |at: f64| at >= from && at <= to;
-    let looks = part.looks.into_iter().filter(|look| inside(look.at)).map(|mut look| {
-        look.asked += shift;
-        look.at += shift;
-        look
-    });
-    whole.looks.extend(looks);
+    let looks = part
+        .samples
+        .into_iter()
+        .filter(|sample| inside(sample.at))
+        .map(|mut sample| {
+            sample.requested_at += shift;
+            sample.at += shift;
+            sample
+        });
+    whole.samples.extend(looks);
     let memory = part.memory.into_iter().filter(|used| inside(used.to)).map(|mut used| {
         used.from = used.from.max(from) + shift;
         used.to += shift;
         used
     });
     whole.memory.extend(memory);
-    let power = part.power.into_iter().filter(|look| inside(look.to)).map(|mut look| {
-        look.from = look.from.max(from) + shift;
-        look.to += shift;
-        look
-    });
+    let power = part
+        .power
+        .into_iter()
+        .filter(|sample| inside(sample.to))
+        .map(|mut sample| {
+            sample.from = sample.from.max(from) + shift;
+            sample.to += shift;
+            sample
+        });
     whole.power.extend(power);
     whole.hz = part.hz;
     whole.source = part.source;

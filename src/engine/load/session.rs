@@ -1,4 +1,4 @@
-//! One load made ready, and each time that it is done.
+//! A load that is ready to run, and one run of it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,40 +8,40 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use super::beside::METRICS_HZ;
-use super::conduct::{Conducted, Orders, Signal};
+use super::client::{ClientResult, LoadJob, Signal};
 use super::feed::Feed;
-use super::keep::Keep;
-use super::larder::{Cook, Larder};
-use super::material::Material;
+use super::inputs::LoadInputs;
+use super::monitor::METRICS_HZ;
 use super::options::{LoadOptions, time};
-use crate::engine::fire::STALL;
+use super::records::RecordWriter;
+use super::request_queue::{BodyBuilder, RequestQueue};
+use crate::engine::batch::STALL;
 use crate::engine::handle::{Live, Running};
 use crate::engine::{Engine, Limits, RequestForm, Wire, protocol};
 use crate::fault::{Fault, Result};
-use crate::load::joined::Seen;
-use crate::load::plan::{Arrivals, Corpus, Course, End, Plan, Schedule, Warmup};
-use crate::load::{Drive, Record, Slots, Step, Watch};
+use crate::load::engine_side::Observations;
+use crate::load::plan::{Arrivals, Corpus, EndReason, LoadProgress, Plan, Schedule, Warmup};
+use crate::load::{ClientHealth, LoadConfig, Record, Slots, Step};
 use crate::prompt::Prompts;
 
-/// Adapter's forms that are remembered, by their lengths.
+/// Maximum cached request forms.
 const FORMS: usize = 4096;
 
-/// Tokens of answers up to which their texts are kept, to be counted by the tokenizer: some 20 MB.
-const MOST_TEXT: u64 = 4 << 20;
+/// Maximum output tokens for which response texts are kept for counting; about 20 MB.
+const MAX_COUNTED_TOKENS: u64 = 4 << 20;
 
-/// A load made ready.
+/// A load that is ready to run.
 pub(super) struct Session {
     pub(super) plan: Arc<Plan>,
-    /// The load of the run that it is, from 1.
+    /// Number of the load within the run, from 1.
     pub(super) number: u64,
     pub(super) seed: u64,
     url: String,
     form: RequestForm,
     pub(super) model: Option<String>,
     pub(super) corpus: Option<Arc<Corpus>>,
-    make: Arc<dyn Fn(u64) -> Result<Wire> + Send + Sync>,
-    /// The tokenizer that answers are counted with, where they are.
+    make_prompt: Arc<dyn Fn(u64) -> Result<Wire> + Send + Sync>,
+    /// The tokenizer for counting responses, if they are counted.
     prompts: Option<Arc<Prompts>>,
     timeout: Duration,
     stall: Duration,
@@ -49,46 +49,46 @@ pub(super) struct Session {
     pub(super) max_concurrency: Option<u64>,
 }
 
-/// A load that was done once.
+/// The results of one repeat.
 #[derive(Default)]
 pub(super) struct Repeat {
-    /// Which time it was, from 1.
+    /// Number of the repeat, from 1.
     pub(super) number: u64,
     pub(super) seed: u64,
-    /// When the load's clock began.
+    /// Start of the load's clock.
     pub(super) began: Option<SystemTime>,
     pub(super) records: Vec<Record>,
-    /// Where they are kept.
+    /// The file with the records.
     pub(super) file: Option<PathBuf>,
-    /// Tokens of answers by the tokenizer, by the index of the request.
+    /// Output tokens as counted by the tokenizer, by request index.
     pub(super) tokenized: HashMap<u64, u64>,
-    /// When the measured part began; none where the load ended within its warm-up.
+    /// Start of the measured part; `None` if the load ended during its warm-up.
     pub(super) from: Option<Duration>,
-    /// When it was over.
+    /// End of the load.
     pub(super) to: Duration,
-    /// How the client fared; of several put together, none.
-    pub(super) watch: Option<Watch>,
-    pub(super) seen: Seen,
-    pub(super) end: End,
-    /// Half the width of the interval that `precision` watches, at the last look.
+    /// Health of the client; `None` for combined repeats.
+    pub(super) watch: Option<ClientHealth>,
+    pub(super) seen: Observations,
+    pub(super) end: EndReason,
+    /// Relative half-width of the interval that `precision` watches, as last computed.
     pub(super) width: Option<f64>,
-    /// The engine was seen to be dead.
+    /// Whether the engine died.
     pub(super) died: bool,
-    /// Why it was given up, if it was.
+    /// Why the load was given up, if it was.
     pub(super) given_up: Option<String>,
-    /// It is several, put together.
+    /// Whether this combines several repeats.
     pub(super) pooled: bool,
 }
 
 impl Engine {
-    /// Makes a load ready for an engine that runs.
+    /// Prepares a load for a running engine.
     pub(super) fn session(
         &self,
         live: &Live,
         options: &LoadOptions,
-        material: &Material,
+        material: &LoadInputs,
         form: RequestForm,
-        asked: Limits,
+        requested: Limits,
         number: u64,
     ) -> Result<Session> {
         let (Some(running), Some(prompting)) = (&live.running, &live.prompting) else {
@@ -99,23 +99,26 @@ impl Engine {
         let shortest = plan.sizes.shortest(&plan.arrivals);
         if shared_prefix > 0 && shared_prefix >= shortest {
             return Err(Fault::usage(format!(
-                "`shared_prefix` of {shared_prefix} tokens leaves nothing of a prompt of {shortest} to differ"
+                "`shared_prefix` of {shared_prefix} tokens leaves nothing unique in a prompt of {shortest} to differ"
             ))
             .hint(format!("at most {}", shortest.saturating_sub(1))));
         }
-        let answers = plan.stop.requests.map(|requests| requests.saturating_mul(asked.output));
-        let counted = prompting.prompts().has_tokenizer() && answers.is_some_and(|tokens| tokens <= MOST_TEXT);
+        let answers = plan
+            .stop
+            .requests
+            .map(|requests| requests.saturating_mul(requested.output));
+        let counted = prompting.prompts().has_tokenizer() && answers.is_some_and(|tokens| tokens <= MAX_COUNTED_TOKENS);
         Ok(Session {
             number,
             seed: options.seed.unwrap_or(self.context.seed),
             url: running.server.url(&form.path)?,
             model: running.info.model.clone(),
             corpus: material.corpus.clone(),
-            make: Arc::new(prompting.maker(&form, shared_prefix)),
-            prompts: counted.then(|| prompting.shared()),
+            make_prompt: Arc::new(prompting.maker(&form, shared_prefix)),
+            prompts: counted.then(|| prompting.shared_prompts()),
             timeout: match options.timeout {
                 Some(seconds) => time("timeout", seconds)?,
-                None => live.pace.timeout(&asked),
+                None => live.speed.timeout(&requested),
             },
             stall: options.stall.map_or(Ok(STALL), |seconds| time("stall", seconds))?,
             metrics_hz: options.metrics_hz.unwrap_or(METRICS_HZ),
@@ -125,33 +128,39 @@ impl Engine {
         })
     }
 
-    /// Does it once. Of written prompts, number `offset` comes first.
-    pub(super) fn once(&self, running: &Running, session: &Session, repeat: u64, offset: usize) -> Result<Repeat> {
+    /// Runs one repeat. `offset` is the number of the first prompt to send from a prompt file.
+    pub(super) fn run_repeat(
+        &self,
+        running: &Running,
+        session: &Session,
+        repeat: u64,
+        offset: usize,
+    ) -> Result<Repeat> {
         let plan = &session.plan;
         let seed = session.seed.wrapping_add(repeat - 1);
         let (signal, signals) = unbounded_channel();
         let name = format!("{}.jsonl", session.number);
-        let kept = self.context.run.append("loads", &name)?;
-        let path = kept.as_ref().map(|(path, _)| path.clone());
-        let keep = Keep::new(kept, repeat);
-        let beside = self.look_beside(running, session.metrics_hz)?;
-        let course = Course::new(Arc::clone(plan));
-        let larder = Larder::open(
+        let file = self.context.run.append("loads", &name)?;
+        let path = file.as_ref().map(|(path, _)| path.clone());
+        let writer = RecordWriter::new(file, repeat);
+        let monitor = self.start_monitor(running, session.metrics_hz)?;
+        let course = LoadProgress::new(Arc::clone(plan));
+        let queue = RequestQueue::open(
             Schedule::new(Arc::clone(plan), seed, offset),
-            &session.cook(signal.clone()),
+            &session.body_builder(signal.clone()),
         );
-        let feed = Arc::new(Feed::new(larder, course, keep, signal, session.timeout));
-        let (drive, lasts) = session.drive();
+        let feed = Arc::new(Feed::new(queue, course, writer, signal, session.timeout));
+        let (drive, is_permanent) = session.drive();
         let limit = drive.limit;
-        let Conducted { driven, died } = self.conduct(
+        let ClientResult { driven, died } = self.run_client(
             running,
-            &beside,
-            Orders {
+            &monitor,
+            LoadJob {
                 url: session.url.clone(),
                 drive,
                 feed: Arc::clone(&feed),
                 signals,
-                lasts,
+                is_permanent,
                 expected: session.expected(),
                 stall: session.stall,
             },
@@ -159,7 +168,7 @@ impl Engine {
         if let Some(fault) = feed.failed() {
             return Err(fault);
         }
-        let seen = self.seen_beside(beside, running, driven.clock.began)?;
+        let seen = self.finish_monitor(monitor, running, driven.clock.began)?;
         let course = feed.course();
         let mut records = driven.records;
         for record in &mut records {
@@ -168,12 +177,12 @@ impl Engine {
         let tokenized = session.tokenized(&mut records)?;
         let given_up = feed.given_up();
         let end = if died {
-            End::Died
+            EndReason::Died
         } else if given_up.is_some() {
-            End::GivenUp
+            EndReason::GivenUp
         } else {
             match course.end(records.len() as u64) {
-                End::Duration if session.ends_with_steps(limit) => End::Arrivals,
+                EndReason::Duration if session.ends_with_steps(limit) => EndReason::Arrivals,
                 end => end,
             }
         };
@@ -183,9 +192,9 @@ impl Engine {
             began: Some(driven.clock.unix),
             file: path,
             tokenized,
-            from: course.handed_over(),
+            from: course.measurement_start(),
             to: driven.duration,
-            watch: Some(driven.watch),
+            watch: Some(driven.health),
             seen,
             end,
             width: course.width(),
@@ -198,8 +207,8 @@ impl Engine {
 }
 
 impl Session {
-    /// How the client is to go about it, and how long after the hand-over it ends, where that moment is not known beforehand.
-    fn drive(&self) -> (Drive, Option<Duration>) {
+    /// The client's settings. Also the duration of the measured part, if its start is not known in advance.
+    fn drive(&self) -> (LoadConfig, Option<Duration>) {
         let Plan {
             arrivals, warmup, stop, ..
         } = &*self.plan;
@@ -210,43 +219,46 @@ impl Session {
             },
             Arrivals::ClosedSteps(steps) => {
                 let mut begins = Duration::ZERO;
-                let steps = steps.iter().map(|(concurrency, lasts)| {
+                let steps = steps.iter().map(|(concurrency, is_permanent)| {
                     let step = Step {
                         begins,
                         concurrency: *concurrency,
                     };
-                    begins += *lasts;
+                    begins += *is_permanent;
                     step
                 });
                 Slots::Steps(steps.collect())
             }
             Arrivals::Open { .. } | Arrivals::Replay(_) => Slots::Open {
-                at_most: self.max_concurrency,
+                max_concurrency: self.max_concurrency,
                 expected: self.max_concurrency.unwrap_or(u64::MAX).min(arrivals.expected()),
             },
         };
         let begins = match warmup {
             Warmup::None => Some(Duration::ZERO),
-            Warmup::Time(time) if arrivals.by_clock() => Some(*time),
+            Warmup::Time(time) if arrivals.is_open_loop() => Some(*time),
             Warmup::Requests(_) | Warmup::Time(_) => None,
         };
-        let cut = stop.duration.zip(begins).map(|(lasts, begins)| begins + lasts);
+        let cut = stop
+            .duration
+            .zip(begins)
+            .map(|(is_permanent, begins)| begins + is_permanent);
         let steps = match arrivals {
             Arrivals::ClosedSteps(_) => arrivals.length(),
             _ => None,
         };
-        // At the end of steps what is under way ends; at the end of the duration it is cut off.
+        // At the end of the steps, unfinished requests may complete; at the end of the duration they are cut off.
         let (limit, grace) = match (steps, cut) {
             (Some(steps), Some(cut)) if steps < cut => (Some(steps), cut - steps),
             (Some(steps), None) => (Some(steps), self.timeout),
             (_, cut) => (cut, Duration::ZERO),
         };
-        let drive = Drive {
+        let drive = LoadConfig {
             slots,
             limit,
             grace,
             keep_text: self.prompts.is_some(),
-            cut: CancellationToken::new(),
+            cancel: CancellationToken::new(),
         };
         (drive, stop.duration.filter(|_| begins.is_none()))
     }
@@ -255,7 +267,7 @@ impl Session {
         matches!(self.plan.arrivals, Arrivals::ClosedSteps(_)) && limit == self.plan.arrivals.length()
     }
 
-    /// Requests in all, where that is known beforehand.
+    /// Total number of requests, if known.
     fn expected(&self) -> Option<u64> {
         let warmup = match self.plan.warmup {
             Warmup::None => 0,
@@ -269,25 +281,25 @@ impl Session {
         }
     }
 
-    /// Makes bodies, asking the script's thread for forms that are not known yet.
-    fn cook(&self, signal: UnboundedSender<Signal>) -> Cook {
+    /// Returns a function that builds request bodies. It asks the script's thread for request forms not cached yet.
+    fn body_builder(&self, signal: UnboundedSender<Signal>) -> BodyBuilder {
         let forms = Mutex::new(HashMap::new());
-        let (make, corpus, model) = (Arc::clone(&self.make), self.corpus.clone(), self.model.clone());
+        let (make_prompt, corpus, model) = (Arc::clone(&self.make_prompt), self.corpus.clone(), self.model.clone());
         let path = self.form.path.clone();
         Arc::new(move |request| {
             let lengths = (request.input, request.output);
             let locked = || forms.lock().unwrap_or_else(PoisonError::into_inner);
-            let known: Option<Arc<RequestForm>> = locked().get(&lengths).cloned();
-            let form = match known {
+            let cached: Option<Arc<RequestForm>> = locked().get(&lengths).cloned();
+            let form = match cached {
                 Some(form) => form,
                 None => {
-                    let form = Arc::new(ask_form(&signal, lengths)?);
+                    let form = Arc::new(fetch_form(&signal, lengths)?);
                     if form.path != path {
                         return Err(Fault::usage(format!(
                             "`request(point)` of the adapter gives the path `{}` for one length and `{path}` for another",
                             form.path
                         ))
-                        .hint("a load has one address"));
+                        .hint("a load uses a single path"));
                     }
                     let mut forms = locked();
                     if forms.len() >= FORMS {
@@ -297,16 +309,16 @@ impl Session {
                     form
                 }
             };
-            let written = request.written.zip(corpus.as_ref());
+            let written = request.file_prompt.zip(corpus.as_ref());
             let prompt = match written.and_then(|(number, corpus)| corpus.prompts().get(number)) {
                 Some(written) => Wire::Text(written.prompt.clone()),
-                None => make(request.input)?,
+                None => make_prompt(request.input)?,
             };
             Ok((protocol::body(&form, &prompt, model.as_deref())?, form.protocol))
         })
     }
 
-    /// Counts the texts of answers, and lets go of them.
+    /// Counts the tokens of the responses and drops their texts.
     fn tokenized(&self, records: &mut [Record]) -> Result<HashMap<u64, u64>> {
         let mut tokenized = HashMap::new();
         let Some(prompts) = &self.prompts else {
@@ -322,8 +334,8 @@ impl Session {
     }
 }
 
-/// Asks the script's thread.
-fn ask_form(signal: &UnboundedSender<Signal>, (input, output): (u64, u64)) -> Result<RequestForm> {
+/// Asks the script's thread for a request form.
+fn fetch_form(signal: &UnboundedSender<Signal>, (input, output): (u64, u64)) -> Result<RequestForm> {
     let (reply, answer) = std::sync::mpsc::sync_channel(1);
     let gone = || Fault::interrupted();
     signal.send(Signal::Form(input, output, reply)).map_err(|_| gone())?;

@@ -1,23 +1,21 @@
-//! Whether an engine under load has stalled: by its own word nothing runs and all that is unfinished waits, for too long. Pure.
+//! Detects a stalled engine: its metrics report no running requests while all unfinished ones are queued for too long.
 //!
-//! As probes see it. An engine whose metrics page tells nothing of its queue, or is not answered, is judged by the deadlines of its requests.
+//! Engines whose metrics page is missing or does not answer are judged by request timeouts instead.
 
 use std::time::{Duration, Instant};
 
-use crate::load::joined::State;
+use crate::load::engine_side::EngineMetrics;
 
-/// Looks at a load, joined.
-pub(super) struct Stall {
+pub(super) struct StallDetector {
     longest: Duration,
-    /// Since when nothing has moved.
+    /// Time of the last progress.
     since: Option<Instant>,
-    /// Requests that had ended, and those that were unfinished, at the last look.
+    /// Ended and unfinished requests at the last poll.
     ended: u64,
     unfinished: u64,
 }
 
-impl Stall {
-    /// Nothing may move for so long.
+impl StallDetector {
     pub(super) fn new(longest: Duration) -> Self {
         Self {
             longest,
@@ -27,13 +25,19 @@ impl Stall {
         }
     }
 
-    /// Takes a look: requests issued and ended, and what the engine told last. Why the load is to be given up, if it is.
+    /// Processes a poll: requests issued and ended, and the engine's newest snapshot. Returns a reason if the load must
+    /// be given up.
     ///
-    /// The engine told that a moment ago: it cannot have known of requests issued since the last look. SGLang and TGI count one whose prompt
-    /// is being read neither as running nor as waiting, so that all must wait.
-    pub(super) fn sees(&mut self, (issued, ended): (u64, u64), told: Option<State>, now: Instant) -> Option<String> {
-        let waits = |state: State| state.running == Some(0) && state.waiting >= Some(self.unfinished);
-        let idle = self.unfinished > 0 && ended == self.ended && told.is_some_and(waits);
+    /// The snapshot is older than the requests issued since the last poll, so those are not expected in it. SGLang and
+    /// TGI count a request in prefill neither as running nor as queued; therefore all must be queued.
+    pub(super) fn update(
+        &mut self,
+        (issued, ended): (u64, u64),
+        state: Option<EngineMetrics>,
+        now: Instant,
+    ) -> Option<String> {
+        let all_queued = |state: EngineMetrics| state.running == Some(0) && state.waiting >= Some(self.unfinished);
+        let idle = self.unfinished > 0 && ended == self.ended && state.is_some_and(all_queued);
         let unfinished = self.unfinished;
         self.ended = ended;
         self.unfinished = issued.saturating_sub(ended);
@@ -41,11 +45,11 @@ impl Stall {
             self.since = None;
             return None;
         }
-        let stood = now.duration_since(*self.since.get_or_insert(now));
-        (stood >= self.longest).then(|| {
+        let stalled_for = now.duration_since(*self.since.get_or_insert(now));
+        (stalled_for >= self.longest).then(|| {
             format!(
-                "the engine stalled: by its metrics nothing ran and {unfinished} requests waited for {:.1} s",
-                stood.as_secs_f64()
+                "the engine stalled: its metrics showed nothing running and {unfinished} requests queued for {:.1} s",
+                stalled_for.as_secs_f64()
             )
         })
     }
@@ -55,35 +59,39 @@ impl Stall {
 mod tests {
     use super::*;
 
-    fn state(running: u64, waiting: u64) -> Option<State> {
-        Some(State {
+    fn state(running: u64, waiting: u64) -> Option<EngineMetrics> {
+        Some(EngineMetrics {
             running: Some(running),
             waiting: Some(waiting),
-            ..State::default()
+            ..EngineMetrics::default()
         })
     }
 
-    /// At which of these looks, a second apart, a load is given up that may stand for two seconds.
-    fn stalls(looks: &[(u64, u64, Option<State>)]) -> Option<usize> {
-        let (mut stall, began) = (Stall::new(Duration::from_secs(2)), Instant::now());
-        looks.iter().enumerate().position(|(second, (issued, ended, told))| {
+    /// The index of the poll at which a load is given up. Polls are a second apart; two seconds without progress are
+    /// allowed.
+    fn stalls(polls: &[(u64, u64, Option<EngineMetrics>)]) -> Option<usize> {
+        let (mut stall, began) = (StallDetector::new(Duration::from_secs(2)), Instant::now());
+        polls.iter().enumerate().position(|(second, (issued, ended, state))| {
             let now = began + Duration::from_secs(second as u64);
-            stall.sees((*issued, *ended), told.clone(), now).is_some()
+            stall.update((*issued, *ended), state.clone(), now).is_some()
         })
     }
 
     #[test]
-    fn all_that_waits_while_nothing_runs_is_stalled() {
-        let waits = (4, 0, state(0, 4));
-        assert_eq!(stalls(&[waits.clone(), waits.clone(), waits.clone(), waits]), Some(3));
+    fn queued_requests_with_none_running_are_a_stall() {
+        let all_queued = (4, 0, state(0, 4));
+        assert_eq!(
+            stalls(&[all_queued.clone(), all_queued.clone(), all_queued.clone(), all_queued]),
+            Some(3)
+        );
         let more_come = [4, 6, 8, 10].map(|issued| (issued, 0, state(0, issued)));
         assert_eq!(stalls(&more_come), Some(3));
     }
 
     #[test]
-    fn what_moves_runs_or_is_not_told_is_not() {
-        for told in [state(1, 3), state(0, 3), None, Some(State::default())] {
-            assert_eq!(stalls(&vec![(4, 0, told.clone()); 9]), None, "{told:?}");
+    fn progress_running_requests_or_missing_metrics_are_no_stall() {
+        for state in [state(1, 3), state(0, 3), None, Some(EngineMetrics::default())] {
+            assert_eq!(stalls(&vec![(4, 0, state.clone()); 9]), None, "{state:?}");
         }
         let ends: Vec<_> = (0..9).map(|ended| (ended + 4, ended, state(0, 4))).collect();
         assert_eq!(stalls(&ends), None);

@@ -25,7 +25,7 @@ fn a_named_tokenizer_comes_first() {
 }
 
 #[test]
-fn ids_need_the_models_tokenizer_only_where_nobody_else_tells_the_vocabulary() {
+fn ids_need_the_models_tokenizer_only_if_the_vocabulary_size_is_unknown() {
     let options = LaunchOptions {
         model: Some("m".into()),
         ..LaunchOptions::default()

@@ -1,4 +1,4 @@
-//! Fields of streamed events, read without copying what they hold: thousands of streams are decoded at once.
+//! JSON fields of streamed events, read without copying: thousands of streams are decoded concurrently.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// A string field. Anything else (`null`, a number) counts as empty.
+/// A string field. Any other value (`null`, a number) counts as empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
@@ -15,7 +15,7 @@ impl Text<'_> {
         !self.0.is_empty()
     }
 
-    /// Adds it to the text of the answer, where that is kept.
+    /// Appends it to the response text, if that is kept.
     pub(super) fn add_to(&self, text: Option<&mut String>) {
         if let Some(text) = text {
             text.push_str(&self.0);
@@ -23,7 +23,7 @@ impl Text<'_> {
     }
 }
 
-/// How many items an array field has; `None` where it is no array.
+/// The number of items of an array field; `None` for other values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Items(pub(super) Option<u64>);
 
@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for Items {
     }
 }
 
-/// Reads any JSON value and keeps only a string, which is borrowed where it has no escapes, or the number of items.
+/// Reads any JSON value; keeps only a string (borrowed if it has no escapes) or the number of items.
 #[derive(Default)]
 struct Shape<'a> {
     text: Cow<'a, str>,
@@ -102,7 +102,7 @@ impl<'de> Visitor<'de> for Shape<'de> {
     }
 }
 
-/// The text of an `error` field: a string, or an object with a `message`; else the value as JSON.
+/// The text of an `error` field: a string, the `message` of an object, or the value as JSON.
 pub(super) fn error_text(error: &Value) -> String {
     match error {
         Value::String(text) => text.clone(),
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_are_told_without_their_content() {
+    fn strings_and_item_counts_are_read() {
         let text = |json: &str| serde_json::from_str::<Text<'_>>(json).unwrap().0.into_owned();
         assert_eq!((text("\"a\\n\""), text("\"b\"")), ("a\n".into(), "b".into()));
         for empty in ["\"\"", "null", "3", "{\"a\":[1]}"] {

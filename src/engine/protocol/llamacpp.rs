@@ -1,12 +1,12 @@
-//! The events of llama.cpp's `POST /completion`: partial ones with `content` and `tokens`, a last one with `stop: true`. There is no `[DONE]`.
+//! Decodes llama.cpp's `POST /completion`: partial events with `content` and `tokens`, then one with `stop: true`.
+//! There is no `[DONE]`.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::fields::{Items, Text, error_text};
-use crate::load::{Counts, Decode, Framing, Piece};
+use crate::load::{Counts, Decode, Framing, StreamEvent};
 
-/// Decodes `POST /completion`.
 #[derive(Debug, Default)]
 pub(super) struct LlamaCpp;
 
@@ -35,20 +35,20 @@ impl Decode for LlamaCpp {
         Framing::Sse
     }
 
-    fn event(&mut self, _: &str, data: &str, text: Option<&mut String>) -> Piece {
+    fn event(&mut self, _: &str, data: &str, text: Option<&mut String>) -> StreamEvent {
         let event = match serde_json::from_str::<Event<'_>>(data) {
             Ok(event) => event,
-            Err(error) => return Piece::error(format!("an event that is no llama.cpp event: {error}")),
+            Err(error) => return StreamEvent::error(format!("not a llama.cpp event: {error}")),
         };
         if let Some(error) = event.error {
-            return Piece::error(error_text(&error));
+            return StreamEvent::error(error_text(&error));
         }
         let ids = event.tokens.0.filter(|ids| *ids > 0);
         let content = !event.stop && (event.content.filled() || ids.is_some());
         if content {
             event.content.add_to(text);
         }
-        Piece {
+        StreamEvent {
             content,
             tokens: ids.filter(|_| content),
             last: event.stop,
@@ -56,7 +56,7 @@ impl Decode for LlamaCpp {
                 input: event.tokens_evaluated.filter(|_| event.stop),
                 output: event.tokens_predicted.filter(|_| event.stop),
             },
-            // `truncated` is a limit too: the context was full before the asked length.
+            // `truncated` is a limit too: the context was full before the requested length.
             finish: event.stop.then(|| match event.stop_type.as_deref() {
                 Some("limit") | None => "length".to_owned(),
                 Some(_) if event.truncated => "length".to_owned(),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_text_and_errors_are_told_apart() {
+    fn the_end_of_text_and_errors_are_distinguished() {
         let eos = LlamaCpp.event(
             "",
             r#"{"content":"","stop":true,"stop_type":"eos","tokens_predicted":3,"tokens_evaluated":4}"#,

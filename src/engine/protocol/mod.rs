@@ -1,4 +1,4 @@
-//! The wire protocols: how a prompt enters a request's body, and how the events of the answer are decoded.
+//! The wire protocols: inserting a prompt into a request body, and decoding the response.
 
 mod fields;
 mod llamacpp;
@@ -13,7 +13,7 @@ use super::{Protocol, RequestForm};
 use crate::fault::{Fault, Result};
 use crate::load::Decode;
 
-/// A prompt as it travels.
+/// A prompt as it is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wire {
     /// Token ids.
@@ -22,7 +22,7 @@ pub enum Wire {
     Text(String),
 }
 
-/// A decoder for one answer.
+/// A decoder for one response.
 #[must_use]
 pub fn decoder(protocol: Protocol) -> Box<dyn Decode> {
     match protocol {
@@ -33,7 +33,7 @@ pub fn decoder(protocol: Protocol) -> Box<dyn Decode> {
     }
 }
 
-/// The body of a request with its prompt. Protocols that name the model get `model` where the adapter's body has none.
+/// The request body with its prompt. Adds `model` for protocols that need it, if the adapter's body has none.
 pub(super) fn body(form: &RequestForm, prompt: &Wire, model: Option<&str>) -> Result<Bytes> {
     let Value::Object(mut body) = form.body.clone() else {
         return Err(Fault::usage(

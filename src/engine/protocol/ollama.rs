@@ -1,12 +1,11 @@
-//! The lines of Ollama's `POST /api/generate`: one JSON object a line, `done: true` in the last.
+//! Decodes Ollama's `POST /api/generate`: one JSON object per line, the last one with `done: true`.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::fields::{Text, error_text};
-use crate::load::{Counts, Decode, Framing, Piece};
+use crate::load::{Counts, Decode, Framing, StreamEvent};
 
-/// Decodes `POST /api/generate`.
 #[derive(Debug, Default)]
 pub(super) struct Ollama;
 
@@ -33,17 +32,17 @@ impl Decode for Ollama {
         Framing::Ndjson
     }
 
-    fn event(&mut self, _: &str, data: &str, mut text: Option<&mut String>) -> Piece {
+    fn event(&mut self, _: &str, data: &str, mut text: Option<&mut String>) -> StreamEvent {
         let line = match serde_json::from_str::<Line<'_>>(data) {
             Ok(line) => line,
-            Err(error) => return Piece::error(format!("a line that is no Ollama answer: {error}")),
+            Err(error) => return StreamEvent::error(format!("not an Ollama response: {error}")),
         };
         if let Some(error) = line.error {
-            return Piece::error(error_text(&error));
+            return StreamEvent::error(error_text(&error));
         }
         line.thinking.add_to(text.as_deref_mut());
         line.response.add_to(text);
-        Piece {
+        StreamEvent {
             content: line.response.filled() || line.thinking.filled(),
             tokens: None,
             last: line.done,

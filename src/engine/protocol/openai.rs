@@ -1,4 +1,4 @@
-//! The events of the OpenAI protocols, completions and chat: `choices`, `usage`, and an `error` within a stream of status 200.
+//! Decodes the OpenAI protocols, completions and chat: `choices`, `usage`, and errors within a stream of status 200.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::fields::{Items, Text, error_text};
-use crate::load::{Counts, Decode, Framing, Piece};
+use crate::load::{Counts, Decode, Framing, StreamEvent};
 
-/// Decodes `POST /v1/completions` and `POST /v1/chat/completions`.
 #[derive(Debug, Default)]
 pub(super) struct OpenAi {
-    // Counts of the newest event that told them (`continuous_usage_stats`): the difference is what an event carries.
+    // Output tokens of the newest event that reported them (`continuous_usage_stats`). The difference is the event's
+    // token count.
     counted: u64,
 }
 
@@ -30,7 +30,7 @@ struct Event<'a> {
     message: Option<Value>,
 }
 
-/// The items of `choices`: one, unless several answers were asked for. The first needs no allocation.
+/// The items of `choices`, usually one. The first needs no allocation.
 #[derive(Default)]
 struct Choices<'a> {
     first: Option<Choice<'a>>,
@@ -100,38 +100,38 @@ impl Decode for OpenAi {
         Framing::Sse
     }
 
-    fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> Piece {
+    fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> StreamEvent {
         if data.trim() == "[DONE]" {
-            return Piece {
+            return StreamEvent {
                 last: true,
-                ..Piece::default()
+                ..StreamEvent::default()
             };
         }
         if name == "error" {
-            return Piece::error(
+            return StreamEvent::error(
                 serde_json::from_str(data).map_or_else(|_| data.to_owned(), |error| error_text(&error)),
             );
         }
         match serde_json::from_str::<Event<'_>>(data) {
             Ok(event) => self.piece(event, text),
-            // transformers writes its error without JSON escapes.
+            // transformers writes its errors without JSON escapes.
             Err(_) => match data.trim_start().strip_prefix("{\"error\":") {
-                Some(rest) => Piece::error(rest.trim_matches(|c: char| c.is_whitespace() || "\"}".contains(c))),
-                None => Piece::error(format!("an event that is no JSON: {}", head(data))),
+                Some(rest) => StreamEvent::error(rest.trim_matches(|c: char| c.is_whitespace() || "\"}".contains(c))),
+                None => StreamEvent::error(format!("event is not JSON: {}", head(data))),
             },
         }
     }
 }
 
 impl OpenAi {
-    fn piece(&mut self, event: Event<'_>, mut text: Option<&mut String>) -> Piece {
+    fn piece(&mut self, event: Event<'_>, mut text: Option<&mut String>) -> StreamEvent {
         if let Some(error) = event.error.filter(|error| !error.is_null()) {
-            return Piece::error(error_text(&error));
+            return StreamEvent::error(error_text(&error));
         }
         if event.object.0 == "error" {
-            return Piece::error(event.message.as_ref().map_or_else(|| "error".to_owned(), error_text));
+            return StreamEvent::error(event.message.as_ref().map_or_else(|| "error".to_owned(), error_text));
         }
-        let mut piece = Piece::default();
+        let mut piece = StreamEvent::default();
         let mut ids = None;
         let of_a_choice = event.choices.first.is_some();
         for choice in event.choices.first.into_iter().chain(event.choices.others) {
@@ -144,7 +144,7 @@ impl OpenAi {
             ids = choice.token_ids.0.or(ids);
             piece.finish = choice.finish_reason.or(piece.finish);
         }
-        // A token whose text is not complete yet (half of a UTF-8 character) has an id and no text.
+        // A token with incomplete text (half a UTF-8 character) has an id but no text.
         piece.content |= ids.is_some_and(|ids| ids > 0);
         if let Some(usage) = event.usage {
             piece.counts = Counts {
@@ -157,14 +157,13 @@ impl OpenAi {
             self.counted = output;
             more
         });
-        // So has one that only the counts tell of.
+        // A token may also be visible only in the counts.
         piece.content |= of_a_choice && counted.is_some_and(|counted| counted > 0);
         piece.tokens = ids.or(counted).filter(|_| piece.content);
         piece
     }
 }
 
-/// The beginning of what could not be read.
 fn head(data: &str) -> String {
     data.chars().take(200).collect()
 }
@@ -173,12 +172,12 @@ fn head(data: &str) -> String {
 mod tests {
     use super::*;
 
-    fn piece(data: &str) -> Piece {
+    fn piece(data: &str) -> StreamEvent {
         OpenAi::default().event("", data, None)
     }
 
     #[test]
-    fn completions_tell_text_ids_finish_and_usage() {
+    fn completions_have_text_ids_finish_and_usage() {
         let mut decoder = OpenAi::default();
         let first = decoder.event(
             "",
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn continuous_usage_tells_how_many_tokens_an_event_carries() {
+    fn continuous_usage_gives_the_tokens_of_an_event() {
         let mut decoder = OpenAi::default();
         let tokens = |decoder: &mut OpenAi, total: u64| {
             let data = format!(r#"{{"choices":[{{"text":"x"}}],"usage":{{"completion_tokens":{total}}}}}"#);
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_in_every_form() {
+    fn errors_are_read_in_every_form() {
         let error = |data: &str| piece(data).error.unwrap();
         assert_eq!(
             error(r#"{"error":{"message":"out of memory","code":500}}"#),
@@ -237,7 +236,7 @@ mod tests {
         assert_eq!(error(r#"{"object":"error","message":"bad"}"#), "bad");
         assert_eq!(error("{\"error\": \"CUDA \"oom\" at\nline\"}"), "CUDA \"oom\" at\nline");
         assert_eq!(OpenAi::default().event("error", "down", None).error.unwrap(), "down");
-        assert!(error("<html>").contains("no JSON"));
+        assert!(error("<html>").contains("not JSON"));
     }
 
     #[test]

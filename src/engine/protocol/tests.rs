@@ -28,7 +28,7 @@ fn each_protocol_has_its_place_for_the_prompt() {
 }
 
 #[test]
-fn ids_are_refused_where_they_cannot_travel() {
+fn ids_are_refused_by_text_protocols() {
     let form = RequestForm {
         protocol: Protocol::Tgi,
         path: "/x".into(),

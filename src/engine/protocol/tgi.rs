@@ -1,12 +1,11 @@
-//! The events of TGI's `POST /generate_stream`: a token each, and `details` in the last. There is no `[DONE]`.
+//! Decodes TGI's `POST /generate_stream`: one token per event, `details` in the last one. There is no `[DONE]`.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::fields::{Text, error_text};
-use crate::load::{Counts, Decode, Framing, Piece};
+use crate::load::{Counts, Decode, Framing, StreamEvent};
 
-/// Decodes `POST /generate_stream`.
 #[derive(Debug, Default)]
 pub(super) struct Tgi;
 
@@ -41,19 +40,19 @@ impl Decode for Tgi {
         Framing::Sse
     }
 
-    fn event(&mut self, _: &str, data: &str, text: Option<&mut String>) -> Piece {
+    fn event(&mut self, _: &str, data: &str, text: Option<&mut String>) -> StreamEvent {
         let event = match serde_json::from_str::<Event<'_>>(data) {
             Ok(event) => event,
-            Err(error) => return Piece::error(format!("an event that is no TGI event: {error}")),
+            Err(error) => return StreamEvent::error(format!("not a TGI event: {error}")),
         };
         if let Some(error) = event.error {
-            return Piece::error(error_text(&error));
+            return StreamEvent::error(error_text(&error));
         }
         if let Some(token) = &event.token {
             token.text.add_to(text);
         }
         let details = event.details;
-        Piece {
+        StreamEvent {
             content: event.token.is_some(),
             tokens: event.token.map(|_| 1),
             last: details.is_some(),

@@ -1,7 +1,7 @@
-//! Memory of an engine by the stages of its life, taken while it runs: what `engine.usage()` tells.
+//! Memory by the stages of an engine's life, for `engine.usage()`.
 //!
-//! Each stage is taken at the moment that ends it, by a look of its own: before the start, ready, after the first answer that was
-//! whole, after the end. The peak is whatever the sampler saw since the start. Here is when stages are taken; `stage` says what one is.
+//! Each stage is read once at the moment it ends: before the start, ready, after the first complete response, after the
+//! stop. The peak comes from the sampler. This file decides when stages are read; `stage` defines one.
 
 mod stage;
 #[cfg(test)]
@@ -12,55 +12,55 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-pub use stage::{Holder, OverTime, Share, Stage};
+pub use stage::{DeviceUsage, OverTime, ProcessUsage, Stage};
 
 use super::Engine;
 use super::handle::{Live, Running};
 use super::server::Server;
 use crate::fault::Result;
 use crate::telemetry::{Phase, Reading, Sampler, Source};
-use stage::Parties;
+use stage::Ownership;
 
-/// What `engine.usage()` tells: each stage of the newest start, none until it is reached.
+/// Result of `engine.usage()`: the stages of the newest start; `None` for those not reached yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
-    /// `nvml`, `amd`, `host` or `sim`: what is looked at.
+    /// The source: `nvml`, `amd`, `host` or `sim`.
     pub source: Option<String>,
-    /// Seconds from the launch until it was ready; none for an engine that ran already.
+    /// Seconds from launch to ready; `None` for an attached engine.
     pub start_seconds: Option<f64>,
-    /// Before the start; none for an engine that ran already.
+    /// Before the start; `None` for an attached engine.
     pub baseline: Option<Stage>,
-    /// Ready, and idle until the first request.
+    /// Ready and idle, before the first request.
     pub loaded: Option<Stage>,
-    /// When the first request was answered whole; over the time from the first request on.
+    /// After the first complete response; `over_time` begins with the first request.
     pub warmed: Option<Stage>,
-    /// The most since the start.
+    /// The peak since the start.
     pub peak: Option<Stage>,
-    /// After the end, once memory has come back or was waited for; none for an engine that was attached to and goes on.
+    /// After the stop, once memory was released or the wait timed out; `None` for an attached engine.
     pub after: Option<Stage>,
 }
 
-/// What is remembered of one start, or of its try.
+/// The memory stages of one start so far.
 #[derive(Default)]
-pub(super) struct Life {
+pub(super) struct MemoryStages {
     /// Before the start.
     before: Option<Reading>,
-    /// Every process that was ever seen to be the engine's.
+    /// Every process id that ever belonged to the engine.
     ours: BTreeSet<u32>,
-    /// Nobody else can be on these devices: the memory of a process tree or a cgroup.
+    /// Whether nobody else can use these devices: the memory of a process tree or a cgroup.
     alone: bool,
-    /// It was attached to.
-    joined: bool,
-    /// When it began, was ready, and got its first request.
+    /// Whether the engine was attached to.
+    attached: bool,
+    /// Times of the launch, of readiness and of the first request.
     began: Option<Instant>,
     ready: Option<Instant>,
     first: Option<Instant>,
     usage: Usage,
 }
 
-impl Life {
-    fn parties(&self, started: bool) -> Parties<'_> {
-        Parties {
+impl MemoryStages {
+    fn ownership(&self, started: bool) -> Ownership<'_> {
+        Ownership {
             ours: &self.ours,
             started,
             alone: self.alone,
@@ -70,28 +70,28 @@ impl Life {
     }
 
     fn stage(&self, reading: &Reading) -> Stage {
-        Stage::at(reading, &self.parties(true))
+        Stage::at(reading, &self.ownership(true))
     }
 
-    /// An engine that ran already: nobody knows what was there before it.
-    pub(super) fn joined() -> Self {
+    /// An attached engine; the memory before its start is unknown.
+    pub(super) fn attached() -> Self {
         Self {
-            joined: true,
+            attached: true,
             began: Some(Instant::now()),
             ..Self::default()
         }
     }
 
-    /// Memory before the start, where it is known.
+    /// Memory before the start, if known.
     pub(super) fn before(&self) -> Option<&Reading> {
         self.before.as_ref()
     }
 
-    /// This is what is looked at from here on. Where only the engine's own processes count, nothing was there before them.
+    /// Sets the memory source. If only the engine's own processes count, nothing was in use before them.
     pub(super) fn watch(&mut self, server: &Server, source: &mut dyn Source) -> Result<()> {
         self.usage.source = Some(source.name().to_owned());
         self.alone = source.name() == "host";
-        if self.joined {
+        if self.attached {
             return Ok(());
         }
         if self.alone {
@@ -102,17 +102,16 @@ impl Life {
         self.usage.baseline = self
             .before
             .as_ref()
-            .map(|before| Stage::at(before, &self.parties(false)));
+            .map(|before| Stage::at(before, &self.ownership(false)));
         Ok(())
     }
 
-    /// What is known by now.
     pub(super) fn usage(&self) -> &Usage {
         &self.usage
     }
 
-    pub(super) fn see_peak(&mut self, sampler: &Sampler) {
-        let mut peak = Stage::at_crest(&sampler.crest(), &self.parties(true));
+    pub(super) fn record_peak(&mut self, sampler: &Sampler) {
+        let mut peak = Stage::at_peak(&sampler.peak_snapshot(), &self.ownership(true));
         peak.over_time = over(sampler, &Phase::ALL, self.began, Instant::now());
         self.usage.peak = Some(peak);
     }
@@ -123,76 +122,76 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// What asking the runtime for the engine's processes fails with.
+    /// Errors of listing the engine's processes.
     pub fn usage(&self) -> Result<Usage> {
         let mut live = self.lock();
-        let Live { running, life, .. } = &mut *live;
+        let Live { running, stages, .. } = &mut *live;
         if let Some(running) = running {
-            self.learn_processes(life, &running.server)?;
-            if life.first.is_none() {
-                self.take_loaded(life, running)?;
+            self.record_processes(stages, &running.server)?;
+            if stages.first.is_none() {
+                self.record_loaded(stages, running)?;
             }
             if let Some(sampler) = &running.sampler {
-                life.see_peak(sampler);
+                stages.record_peak(sampler);
             }
         }
-        Ok(life.usage.clone())
+        Ok(stages.usage.clone())
     }
 
-    /// A start begins: what was known of the one before is forgotten, and the GPUs are looked at.
-    pub(super) fn begin_life(&self, life: &mut Life) -> Result<()> {
-        *life = Life {
+    /// Begins a start: forgets the previous one and reads the GPUs.
+    pub(super) fn begin_stages(&self, stages: &mut MemoryStages) -> Result<()> {
+        *stages = MemoryStages {
             before: self.gpus()?.map(|mut source| source.read()).transpose()?,
             began: Some(Instant::now()),
-            ..Life::default()
+            ..MemoryStages::default()
         };
         Ok(())
     }
 
-    /// The engine is ready.
-    pub(super) fn ready_life(&self, life: &mut Life, server: &Server) -> Result<()> {
-        self.learn_processes(life, server)?;
-        life.ready = Some(Instant::now());
-        if !life.joined {
-            life.usage.start_seconds = life.began.map(|began| began.elapsed().as_secs_f64());
+    /// Records that the engine is ready.
+    pub(super) fn record_ready(&self, stages: &mut MemoryStages, server: &Server) -> Result<()> {
+        self.record_processes(stages, server)?;
+        stages.ready = Some(Instant::now());
+        if !stages.attached {
+            stages.usage.start_seconds = stages.began.map(|began| began.elapsed().as_secs_f64());
         }
         Ok(())
     }
 
-    /// Remembers which processes are the engine's: those that end are forgotten by everybody else.
-    pub(super) fn learn_processes(&self, life: &mut Life, server: &Server) -> Result<()> {
-        life.ours.extend(self.context.tasks.wait(server.pids())?);
+    /// Remembers the engine's process ids, because exited processes are no longer listed anywhere.
+    pub(super) fn record_processes(&self, stages: &mut MemoryStages, server: &Server) -> Result<()> {
+        stages.ours.extend(self.context.tasks.wait(server.pids())?);
         Ok(())
     }
 
-    /// Requests begin: the first ones end the stage `loaded`.
+    /// Requests begin. The first one ends the stage `loaded`.
     pub(super) fn begin_requests(&self, live: &mut Live) -> Result<()> {
-        let Live { running, life, .. } = live;
+        let Live { running, stages, .. } = live;
         let Some(running) = running else { return Ok(()) };
-        if life.first.is_none() {
-            self.learn_processes(life, &running.server)?;
-            self.take_loaded(life, running)?;
-            life.first = Some(Instant::now());
+        if stages.first.is_none() {
+            self.record_processes(stages, &running.server)?;
+            self.record_loaded(stages, running)?;
+            stages.first = Some(Instant::now());
         }
         if let Some(sampler) = &running.sampler {
-            let warm = life.usage.warmed.is_some();
+            let warm = stages.usage.warmed.is_some();
             sampler.mark(if warm { Phase::Load } else { Phase::WarmUp });
         }
         Ok(())
     }
 
-    /// Requests have ended, `whole` when one of them was answered as it should: the first such ends the warm-up.
+    /// Requests have ended; `whole` if one completed. The first completion ends the warm-up.
     pub(super) fn end_requests(&self, live: &mut Live, whole: bool) -> Result<()> {
-        let Live { running, life, .. } = live;
+        let Live { running, stages, .. } = live;
         let Some(running) = running else { return Ok(()) };
         let Some(sampler) = &running.sampler else { return Ok(()) };
-        if whole && life.usage.warmed.is_none() {
-            self.learn_processes(life, &running.server)?;
-            if let Some(reading) = self.look_once(&running.server)? {
+        if whole && stages.usage.warmed.is_none() {
+            self.record_processes(stages, &running.server)?;
+            if let Some(reading) = self.read_memory(&running.server)? {
                 sampler.add(&reading);
-                life.usage.warmed = Some(Stage {
-                    over_time: over(sampler, &[Phase::WarmUp], life.first, Instant::now()),
-                    ..life.stage(&reading)
+                stages.usage.warmed = Some(Stage {
+                    over_time: over(sampler, &[Phase::WarmUp], stages.first, Instant::now()),
+                    ..stages.stage(&reading)
                 });
             }
         }
@@ -200,54 +199,64 @@ impl Engine {
         Ok(())
     }
 
-    /// The engine is about to be ended.
-    pub(super) fn close_life(&self, life: &mut Life, server: &Server, sampler: Option<&Sampler>) -> Result<()> {
-        // Not interruptible: whatever it was that ends the engine, it is ended next.
-        life.ours.extend(self.context.tasks.finish(server.pids())?);
+    /// The engine is about to be stopped.
+    pub(super) fn record_stopping(
+        &self,
+        stages: &mut MemoryStages,
+        server: &Server,
+        sampler: Option<&Sampler>,
+    ) -> Result<()> {
+        // Not interruptible, because the engine is stopped next in any case.
+        stages.ours.extend(self.context.tasks.finish(server.pids())?);
         if let Some(sampler) = sampler {
-            life.see_peak(sampler);
-            if !life.joined {
+            stages.record_peak(sampler);
+            if !stages.attached {
                 sampler.mark(Phase::After);
             }
         }
         Ok(())
     }
 
-    /// The engine has ended: memory is waited for, and looked at for the last time.
-    pub(super) fn end_life(&self, life: &mut Life, server: &Server, sampler: Option<&Sampler>) -> Result<()> {
+    /// The engine was stopped: waits for memory to be released and reads it a last time.
+    pub(super) fn record_after_stop(
+        &self,
+        stages: &mut MemoryStages,
+        server: &Server,
+        sampler: Option<&Sampler>,
+    ) -> Result<()> {
         let Some(sampler) = sampler else { return Ok(()) };
-        life.see_peak(sampler);
-        // What was attached to goes on.
-        if life.joined {
+        stages.record_peak(sampler);
+        // An attached engine keeps running.
+        if stages.attached {
             return Ok(());
         }
-        let reading = if life.alone {
+        let reading = if stages.alone {
             // Its processes are gone, and their memory with them.
             Some(emptied(sampler.latest()))
         } else {
-            self.look_settled(life.before.as_ref(), server)?
+            self.read_settled_memory(stages.before.as_ref(), server)?
         };
         if let Some(reading) = reading {
             sampler.add(&reading);
-            life.usage.after = Some(life.stage(&reading));
+            stages.usage.after = Some(stages.stage(&reading));
         }
         Ok(())
     }
 
-    fn take_loaded(&self, life: &mut Life, running: &Running) -> Result<()> {
+    fn record_loaded(&self, stages: &mut MemoryStages, running: &Running) -> Result<()> {
         let Some(sampler) = &running.sampler else { return Ok(()) };
-        if let Some(reading) = self.look_once(&running.server)? {
+        if let Some(reading) = self.read_memory(&running.server)? {
             sampler.add(&reading);
-            life.usage.loaded = Some(Stage {
-                over_time: over(sampler, &[Phase::Ready], life.ready, Instant::now()),
-                ..life.stage(&reading)
+            stages.usage.loaded = Some(Stage {
+                over_time: over(sampler, &[Phase::Ready], stages.ready, Instant::now()),
+                ..stages.stage(&reading)
             });
         }
         Ok(())
     }
 }
 
-/// The same devices with nothing on them.
+/// The same devices with nothing in use.
 fn emptied(mut reading: Reading) -> Reading {
     reading.tenants.clear();
     reading.devices.iter_mut().for_each(|device| device.used = 0);
@@ -262,7 +271,7 @@ fn over(sampler: &Sampler, phases: &[Phase], from: Option<Instant>, to: Instant)
     })
 }
 
-/// The name of a process that can be seen from here.
+/// The name of a process that is visible from here.
 fn command(pid: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim_end().to_owned())

@@ -1,119 +1,121 @@
-//! Memory at one stage of an engine's life: per GPU and per process, ours apart from everybody else's.
+//! Memory at one stage of an engine's life, per GPU and per process, split into ours and others'.
 //!
-//! Pure. A process is ours when the runtime says so. Where the driver does not tell what our processes hold (in a container it often
-//! names none, or numbers them as the host does), ours is what came on top of the baseline, and is called computed.
+//! A process is ours if the runtime says so. The driver may hide the memory of our processes (in a container it often
+//! lists none, or uses the host's ids). Then ours is the increase over the baseline, and its provenance is `computed`.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use crate::memory::Provenance;
-use crate::telemetry::{Crest, Device, Reading, Spread, Tenant};
+use crate::telemetry::{Device, PeakSnapshot, Reading, Spread, Tenant};
 
 /// Memory at one stage, in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stage {
-    /// In use on all devices together, by everybody.
+    /// In use on all devices, by any process.
     pub sum: u64,
     /// In use on the fullest device.
     pub max: u64,
     /// Mean over the devices.
     pub mean: f64,
-    /// Standard deviation over the devices, of all of them: 0 for a single one.
+    /// Population standard deviation over the devices; 0 for a single one.
     pub std: f64,
-    /// Held by the engine on all devices together; none where that is unknown.
+    /// Used by the engine on all devices; `None` if unknown.
     pub ours: Option<u64>,
-    /// Held by other processes on all devices together; none where that is unknown.
+    /// Used by other processes on all devices; `None` if unknown.
     pub others: Option<u64>,
     /// Each device.
-    pub per_gpu: Vec<Share>,
-    /// Each process on them, where the driver tells.
-    pub processes: Vec<Holder>,
-    /// All devices together over the whole stage, where it is a stretch of time.
+    pub per_gpu: Vec<DeviceUsage>,
+    /// Each process on them, if the driver lists any.
+    pub processes: Vec<ProcessUsage>,
+    /// All devices over the duration of the stage, if it has one.
     pub over_time: Option<OverTime>,
 }
 
-/// How one device is shared, in bytes: `ours`, `others` and `unattributed` add up to `used`, unless the driver tells of processes
-/// that hold more than is in use.
+/// Memory of one device, in bytes. `ours`, `others` and `unattributed` add up to `used`, unless the driver attributes
+/// more to processes than is in use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Share {
-    /// UUID of a GPU; `host`, or a cgroup's path, for host memory; `sim0` for the simulated engine.
+pub struct DeviceUsage {
+    /// GPU UUID; `host` or a cgroup path for host memory; `sim0` for the simulated engine.
     pub id: String,
-    /// For people: `NVIDIA H200`.
+    /// Product name, such as `NVIDIA H200`.
     pub name: String,
-    /// In use by anybody.
+    /// In use by any process.
     pub used: u64,
-    /// What is there.
+    /// Capacity.
     pub total: u64,
-    /// Held by the engine; none where that is unknown.
+    /// Used by the engine; `None` if unknown.
     pub ours: Option<u64>,
-    /// Held by other processes; none where that is unknown.
+    /// Used by other processes; `None` if unknown.
     pub others: Option<u64>,
-    /// Held by no process that the driver tells of; none where that is unknown.
+    /// Attributed to no process by the driver; `None` if unknown.
     pub unattributed: Option<u64>,
-    /// Measured: by process. Computed: what came on top of the baseline, or of the processes nearest in time.
+    /// Measured: per process. Computed: from the increase over the baseline, or from the process list nearest in time.
     pub provenance: Option<Provenance>,
 }
 
-/// What one process holds on one device.
+/// Memory of one process on one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Holder {
-    /// The process, as the driver numbers it.
+pub struct ProcessUsage {
+    /// Process id, as the driver numbers it.
     pub pid: u32,
-    /// Its name, where it can be seen from here.
+    /// Its name, if visible from here.
     pub name: Option<String>,
     /// The device's id.
     pub device: String,
-    /// Bytes, where the driver says.
+    /// Bytes, if the driver reports them.
     pub used: Option<u64>,
-    /// Whether it is of the engine; none where that cannot be known.
+    /// Whether it belongs to the engine; `None` if unknown.
     pub ours: Option<bool>,
 }
 
-/// Memory of all devices together over a stretch of time, in bytes.
+/// Memory of all devices over a period, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OverTime {
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
-    /// Lowest, mean, deviation, highest, and the number of looks.
+    /// Lowest, mean, standard deviation, highest, and the number of samples.
     #[serde(flatten)]
     pub spread: Spread,
 }
 
-/// What is known of processes when memory is shared out.
-pub(super) struct Parties<'a> {
+/// What is known about processes when memory is attributed.
+pub(super) struct Ownership<'a> {
     /// The engine's own processes.
     pub(super) ours: &'a BTreeSet<u32>,
-    /// Whether the engine was started: before that, nothing is ours whatever the driver tells.
+    /// Whether the engine was started; before that, nothing is ours.
     pub(super) started: bool,
-    /// Nobody else can be on these devices: the memory of a process tree or a cgroup.
+    /// Whether nobody else can use these devices: the memory of a process tree or a cgroup.
     pub(super) alone: bool,
-    /// Before the start; none for an engine that ran already.
+    /// Memory before the start; `None` for an attached engine.
     pub(super) before: Option<&'a Reading>,
-    /// The name of a process that can be seen from here.
+    /// The name of a process that is visible from here.
     pub(super) name: &'a dyn Fn(u32) -> Option<String>,
 }
 
 impl Stage {
-    /// Memory at the moment of a look.
-    pub(super) fn at(reading: &Reading, parties: &Parties<'_>) -> Self {
-        Self::of(&reading.devices, reading, parties)
+    pub(super) fn at(reading: &Reading, ownership: &Ownership<'_>) -> Self {
+        Self::of(&reading.devices, reading, ownership)
     }
 
-    /// Memory at its highest; the processes were looked at a little before or after.
-    pub(super) fn at_crest(crest: &Crest, parties: &Parties<'_>) -> Self {
-        Self::of(&crest.devices, &crest.beside, parties)
+    /// Memory at its peak; the process list was read slightly before or after it.
+    pub(super) fn at_peak(crest: &PeakSnapshot, ownership: &Ownership<'_>) -> Self {
+        Self::of(&crest.devices, &crest.processes, ownership)
     }
 
-    fn of(devices: &[Device], beside: &Reading, parties: &Parties<'_>) -> Self {
-        let per_gpu: Vec<Share> = devices.iter().map(|device| share(device, beside, parties)).collect();
-        let spread = Spread::of(devices.iter().map(|device| (device.used, 1)));
-        let holder = |tenant: &Tenant| Holder {
+    fn of(devices: &[Device], processes: &Reading, ownership: &Ownership<'_>) -> Self {
+        let per_gpu: Vec<DeviceUsage> = devices
+            .iter()
+            .map(|device| share(device, processes, ownership))
+            .collect();
+        let spread = Spread::from_weighted(devices.iter().map(|device| (device.used, 1)));
+        let holder = |tenant: &Tenant| ProcessUsage {
             pid: tenant.pid,
-            name: (parties.name)(tenant.pid),
+            name: (ownership.name)(tenant.pid),
             device: tenant.device.clone(),
             used: tenant.used,
-            ours: parties.is_ours(tenant),
+            ours: ownership.is_ours(tenant),
         };
         Self {
             sum: devices.iter().map(|device| device.used).sum(),
@@ -123,14 +125,15 @@ impl Stage {
             ours: per_gpu.iter().map(|share| share.ours).sum(),
             others: per_gpu.iter().map(|share| share.others).sum(),
             per_gpu,
-            processes: beside.tenants.iter().map(holder).collect(),
+            processes: processes.tenants.iter().map(holder).collect(),
             over_time: None,
         }
     }
 }
 
-impl Parties<'_> {
-    /// None for a process that cannot be seen from here and was not there before the start: ours under another number, or not.
+impl Ownership<'_> {
+    /// `None` for a process that is not visible from here and did not exist before the start: it may be ours under
+    /// another id.
     fn is_ours(&self, tenant: &Tenant) -> Option<bool> {
         if self.alone || self.ours.contains(&tenant.pid) {
             return Some(true);
@@ -141,9 +144,9 @@ impl Parties<'_> {
     }
 }
 
-/// Shares one device out. `beside` is the look at the processes, at the same moment or near it.
-fn share(device: &Device, beside: &Reading, parties: &Parties<'_>) -> Share {
-    let share = |ours: Option<u64>, others: Option<u64>, provenance| Share {
+/// Attributes one device's memory. `beside` holds the process list, read at or near the same time.
+fn share(device: &Device, processes: &Reading, ownership: &Ownership<'_>) -> DeviceUsage {
+    let share = |ours: Option<u64>, others: Option<u64>, provenance| DeviceUsage {
         id: device.id.clone(),
         name: device.name.clone(),
         used: device.used,
@@ -155,50 +158,50 @@ fn share(device: &Device, beside: &Reading, parties: &Parties<'_>) -> Share {
             .map(|(ours, others)| device.used.saturating_sub(ours).saturating_sub(others)),
         provenance,
     };
-    if parties.alone {
+    if ownership.alone {
         return share(Some(device.used), Some(0), Some(Provenance::Measured));
     }
     let here = |reading: &Reading| -> Vec<Tenant> {
         let tenants = reading.tenants.iter().filter(|tenant| tenant.device == device.id);
         tenants.cloned().collect()
     };
-    let tenants = here(beside);
+    let tenants = here(processes);
     let (ours, rest): (Vec<Tenant>, Vec<Tenant>) = tenants
         .into_iter()
-        .partition(|tenant| parties.is_ours(tenant) == Some(true));
-    let seen = used_on(beside, &device.id).unwrap_or(device.used);
-    if !parties.started {
-        return share(Some(0), told(&rest), Some(Provenance::Measured));
+        .partition(|tenant| ownership.is_ours(tenant) == Some(true));
+    let seen = used_on(processes, &device.id).unwrap_or(device.used);
+    if !ownership.started {
+        return share(Some(0), total_used(&rest), Some(Provenance::Measured));
     }
     if !ours.is_empty()
-        && let (Some(held), Some(others)) = (told(&ours), told(&rest))
+        && let (Some(held), Some(others)) = (total_used(&ours), total_used(&rest))
     {
         return if seen == device.used {
             share(Some(held), Some(others), Some(Provenance::Measured))
         } else {
-            // What changed since the processes were looked at is ours: that is what this program makes happen.
-            let nobodys = seen.saturating_sub(held).saturating_sub(others);
-            let ours = device.used.saturating_sub(others).saturating_sub(nobodys);
+            // Changes since the process list was read are ours, because this program caused them.
+            let unattributed = seen.saturating_sub(held).saturating_sub(others);
+            let ours = device.used.saturating_sub(others).saturating_sub(unattributed);
             share(Some(ours), Some(others), Some(Provenance::Computed))
         };
     }
-    let Some(before) = parties.before else {
+    let Some(before) = ownership.before else {
         return share(None, None, None);
     };
     let foreign: Vec<Tenant> = rest
         .into_iter()
-        .filter(|tenant| parties.is_ours(tenant) == Some(false))
+        .filter(|tenant| ownership.is_ours(tenant) == Some(false))
         .collect();
-    // One whose bytes are hidden holds what nobody was seen to hold before the start.
+    // A process with hidden memory accounts for what no process accounted for before the start.
     let others: u64 = foreign.iter().filter_map(|tenant| tenant.used).sum();
     let earlier: u64 = here(before).iter().filter_map(|tenant| tenant.used).sum();
-    let nobodys = used_on(before, &device.id).unwrap_or(0).saturating_sub(earlier);
-    let ours = device.used.saturating_sub(others).saturating_sub(nobodys);
+    let unattributed = used_on(before, &device.id).unwrap_or(0).saturating_sub(earlier);
+    let ours = device.used.saturating_sub(others).saturating_sub(unattributed);
     share(Some(ours), Some(others.min(device.used)), Some(Provenance::Computed))
 }
 
-/// What all of them hold; none where the driver hides it of one.
-fn told(tenants: &[Tenant]) -> Option<u64> {
+/// The sum; `None` if the driver hides one of them.
+fn total_used(tenants: &[Tenant]) -> Option<u64> {
     tenants.iter().map(|tenant| tenant.used).sum()
 }
 

@@ -1,17 +1,17 @@
-//! How memory is shared out, on made-up GPUs and on series that were recorded on an H200.
+//! Attribution of memory, with made-up GPUs and with series recorded on an H200.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::stage::{Parties, Stage};
+use super::stage::{Ownership, Stage};
 use crate::memory::Provenance;
-use crate::telemetry::{Crest, Device, Phase, Reading, Series, Tenant};
+use crate::telemetry::{Device, PeakSnapshot, Phase, Reading, Series, Tenant};
 
 const MIB: u64 = 1 << 20;
 
-fn look(used: &[u64], tenants: &[(u32, usize, Option<u64>)]) -> Reading {
+fn reading(used: &[u64], tenants: &[(u32, usize, Option<u64>)]) -> Reading {
     let device = |(index, used): (usize, &u64)| Device {
         id: format!("GPU-{index}"),
         name: "made up".into(),
@@ -30,13 +30,13 @@ fn look(used: &[u64], tenants: &[(u32, usize, Option<u64>)]) -> Reading {
     }
 }
 
-/// Processes below 100 can be seen from here.
+/// Processes below 100 are visible from here.
 fn name(pid: u32) -> Option<String> {
     (pid < 100).then(|| format!("p{pid}"))
 }
 
-fn parties<'a>(ours: &'a BTreeSet<u32>, before: Option<&'a Reading>) -> Parties<'a> {
-    Parties {
+fn ownership<'a>(ours: &'a BTreeSet<u32>, before: Option<&'a Reading>) -> Ownership<'a> {
+    Ownership {
         ours,
         started: true,
         alone: false,
@@ -45,17 +45,17 @@ fn parties<'a>(ours: &'a BTreeSet<u32>, before: Option<&'a Reading>) -> Parties<
     }
 }
 
-/// Ours, others, unattributed, and where that comes from, of the one GPU.
+/// Ours, others, unattributed and the provenance, for the first GPU.
 fn shares(stage: &Stage) -> (Option<u64>, Option<u64>, Option<u64>, Option<Provenance>) {
     let share = &stage.per_gpu[0];
     (share.ours, share.others, share.unattributed, share.provenance)
 }
 
 #[test]
-fn what_the_driver_tells_by_process_is_measured() {
-    let (ours, before) = (BTreeSet::from([7, 8]), look(&[20], &[(3, 0, Some(15))]));
-    let now = look(&[200], &[(3, 0, Some(15)), (7, 0, Some(120)), (8, 0, Some(50))]);
-    let stage = Stage::at(&now, &parties(&ours, Some(&before)));
+fn memory_by_process_is_measured() {
+    let (ours, before) = (BTreeSet::from([7, 8]), reading(&[20], &[(3, 0, Some(15))]));
+    let now = reading(&[200], &[(3, 0, Some(15)), (7, 0, Some(120)), (8, 0, Some(50))]);
+    let stage = Stage::at(&now, &ownership(&ours, Some(&before)));
     assert_eq!(
         shares(&stage),
         (Some(170), Some(15), Some(15), Some(Provenance::Measured))
@@ -77,38 +77,41 @@ fn what_the_driver_tells_by_process_is_measured() {
 }
 
 #[test]
-fn where_the_driver_names_no_process_ours_is_what_came_on_top_and_called_computed() {
-    let (ours, before) = (BTreeSet::from([7]), look(&[20], &[]));
-    let hidden = Stage::at(&look(&[200], &[]), &parties(&ours, Some(&before)));
+fn without_process_memory_ours_is_computed_from_the_increase() {
+    let (ours, before) = (BTreeSet::from([7]), reading(&[20], &[]));
+    let hidden = Stage::at(&reading(&[200], &[]), &ownership(&ours, Some(&before)));
     assert_eq!(
         shares(&hidden),
         (Some(180), Some(0), Some(20), Some(Provenance::Computed))
     );
-    let silent = Stage::at(&look(&[200], &[(7, 0, None)]), &parties(&ours, Some(&before)));
+    let silent = Stage::at(&reading(&[200], &[(7, 0, None)]), &ownership(&ours, Some(&before)));
     assert_eq!(
         shares(&silent),
         (Some(180), Some(0), Some(20), Some(Provenance::Computed))
     );
-    // As the host numbers it: it may be ours, and nobody here can know.
-    let renamed = Stage::at(&look(&[200], &[(4711, 0, Some(175))]), &parties(&ours, Some(&before)));
+    // A process id of the host: it may be ours.
+    let renamed = Stage::at(
+        &reading(&[200], &[(4711, 0, Some(175))]),
+        &ownership(&ours, Some(&before)),
+    );
     assert_eq!(
         shares(&renamed),
         (Some(180), Some(0), Some(20), Some(Provenance::Computed))
     );
     assert_eq!(renamed.processes[0].ours, None);
-    let less = Stage::at(&look(&[5], &[]), &parties(&ours, Some(&before)));
+    let less = Stage::at(&reading(&[5], &[]), &ownership(&ours, Some(&before)));
     assert_eq!(shares(&less).0, Some(0), "never below zero");
 }
 
 #[test]
-fn other_tenants_are_never_ours_though_they_grow_after_the_baseline() {
-    let (ours, before) = (BTreeSet::from([7]), look(&[1020], &[(4711, 0, Some(1000))]));
-    // One that was there before and one that can be seen grow; ours is not told.
-    let now = look(
+fn other_processes_are_never_ours_even_if_they_grow() {
+    let (ours, before) = (BTreeSet::from([7]), reading(&[1020], &[(4711, 0, Some(1000))]));
+    // An earlier and a visible process grow; ours is not listed.
+    let now = reading(
         &[6020],
         &[(4711, 0, Some(2000)), (5, 0, Some(500)), (4712, 0, Some(3400))],
     );
-    let stage = Stage::at(&now, &parties(&ours, Some(&before)));
+    let stage = Stage::at(&now, &ownership(&ours, Some(&before)));
     assert_eq!(
         shares(&stage),
         (Some(3500), Some(2500), Some(20), Some(Provenance::Computed))
@@ -118,37 +121,37 @@ fn other_tenants_are_never_ours_though_they_grow_after_the_baseline() {
 #[test]
 fn before_the_start_nothing_is_ours_and_without_a_baseline_nothing_is_guessed() {
     let none = BTreeSet::new();
-    let look = look(&[600], &[(3, 0, Some(500))]);
+    let reading = reading(&[600], &[(3, 0, Some(500))]);
     let baseline = Stage::at(
-        &look,
-        &Parties {
+        &reading,
+        &Ownership {
             started: false,
-            ..parties(&none, Some(&look))
+            ..ownership(&none, Some(&reading))
         },
     );
     assert_eq!(
         shares(&baseline),
         (Some(0), Some(500), Some(100), Some(Provenance::Measured))
     );
-    let attached = Stage::at(&look, &parties(&none, None));
+    let attached = Stage::at(&reading, &ownership(&none, None));
     assert_eq!(shares(&attached), (None, None, None, None));
     assert_eq!((attached.ours, attached.sum), (None, 600));
 }
 
 #[test]
-fn at_the_peak_what_changed_since_the_processes_were_looked_at_is_ours_and_called_computed() {
-    let (ours, before) = (BTreeSet::from([7]), look(&[20], &[]));
-    let mut crest = Crest {
-        devices: look(&[250], &[]).devices,
-        beside: look(&[200], &[(7, 0, Some(150)), (3, 0, Some(30))]),
+fn at_the_peak_changes_since_the_process_list_are_ours_and_computed() {
+    let (ours, before) = (BTreeSet::from([7]), reading(&[20], &[]));
+    let mut crest = PeakSnapshot {
+        devices: reading(&[250], &[]).devices,
+        processes: reading(&[200], &[(7, 0, Some(150)), (3, 0, Some(30))]),
     };
-    let stage = Stage::at_crest(&crest, &parties(&ours, Some(&before)));
+    let stage = Stage::at_peak(&crest, &ownership(&ours, Some(&before)));
     assert_eq!(
         shares(&stage),
         (Some(200), Some(30), Some(20), Some(Provenance::Computed))
     );
-    crest.beside.devices = crest.devices.clone();
-    let exact = Stage::at_crest(&crest, &parties(&ours, Some(&before)));
+    crest.processes.devices = crest.devices.clone();
+    let exact = Stage::at_peak(&crest, &ownership(&ours, Some(&before)));
     assert_eq!(
         shares(&exact),
         (Some(150), Some(30), Some(70), Some(Provenance::Measured))
@@ -156,14 +159,14 @@ fn at_the_peak_what_changed_since_the_processes_were_looked_at_is_ours_and_calle
 }
 
 #[test]
-fn figures_over_gpus_are_those_of_all_of_them() {
-    let stage = Stage::at(&look(&[10, 20, 30, 40], &[]), &parties(&BTreeSet::new(), None));
+fn statistics_cover_all_gpus() {
+    let stage = Stage::at(&reading(&[10, 20, 30, 40], &[]), &ownership(&BTreeSet::new(), None));
     assert_eq!((stage.sum, stage.max), (100, 40));
     assert!((stage.mean - 25.0).abs() < 1e-9 && (stage.std - 125_f64.sqrt()).abs() < 1e-9);
 }
 
 proptest! {
-    /// Whatever the driver tells or hides: the shares add up, and no byte of a process that is known to be foreign is ours.
+    /// Whatever the driver hides, the parts add up, and no byte of a foreign process is ours.
     #[test]
     fn shares_add_up_and_foreign_bytes_are_never_ours(
         held in prop::collection::vec((0_u32..6, 0_usize..2, prop::option::weighted(0.8, 0_u64..1000)), 0..10),
@@ -176,10 +179,10 @@ proptest! {
         held.sort_unstable();
         held.dedup_by_key(|(pid, gpu, _)| (*pid, *gpu));
         let on = |gpu: usize| held.iter().filter(|tenant| tenant.1 == gpu).filter_map(|tenant| tenant.2).sum::<u64>() + nobodys;
-        let before = look(&[idle, idle], &[]);
-        let beside = look(&[on(0), on(1)], &held);
-        let crest = Crest { devices: look(&[on(0) + spike, on(1)], &[]).devices, beside };
-        let stage = Stage::at_crest(&crest, &parties(&ours, Some(&before)));
+        let before = reading(&[idle, idle], &[]);
+        let beside = reading(&[on(0), on(1)], &held);
+        let crest = PeakSnapshot { devices: reading(&[on(0) + spike, on(1)], &[]).devices, processes: beside };
+        let stage = Stage::at_peak(&crest, &ownership(&ours, Some(&before)));
         for (gpu, share) in stage.per_gpu.iter().enumerate() {
             let foreign = held.iter().filter(|(pid, at, _)| *at == gpu && !ours.contains(pid)).filter_map(|tenant| tenant.2).sum::<u64>();
             let (mine, others, rest) = (share.ours.unwrap(), share.others.unwrap(), share.unattributed.unwrap());
@@ -190,11 +193,11 @@ proptest! {
     }
 }
 
-/// A series of `seconds,used_mib,…` as it was recorded, with a phase from each of these seconds on; and its looks.
+/// A recorded series of `seconds,used_mib,…` with phases beginning at these seconds, and its readings.
 fn recorded(file: &str, phases: &[(f64, Phase)]) -> (Series, Vec<(f64, Reading)>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file);
     let text = std::fs::read_to_string(path).unwrap();
-    let (mut series, mut looks) = (Series::default(), Vec::new());
+    let (mut series, mut readings) = (Series::default(), Vec::new());
     let mut phases = phases.iter().peekable();
     for line in text.lines().skip(1) {
         let mut fields = line.split(',');
@@ -203,25 +206,25 @@ fn recorded(file: &str, phases: &[(f64, Phase)]) -> (Series, Vec<(f64, Reading)>
         while let Some((_, phase)) = phases.next_if(|(from, _)| *from <= seconds) {
             series.mark(*phase);
         }
-        let reading = look(&[used * MIB], &[]);
+        let reading = reading(&[used * MIB], &[]);
         series.push((seconds * 1e6) as u64, &reading);
-        looks.push((seconds, reading));
+        readings.push((seconds, reading));
     }
-    (series, looks)
+    (series, readings)
 }
 
-/// The stages of a recorded start, in MiB: baseline, loaded, peak, each by everybody and ours.
+/// Baseline, loaded and peak of a recorded start, in MiB: total and ours.
 fn stages(file: &str, starts: f64, ready: f64, ends: f64) -> [(u64, Option<u64>); 3] {
     let phases = [(starts, Phase::Loading), (ready, Phase::Ready), (ends, Phase::After)];
-    let (series, looks) = recorded(file, &phases);
-    let at = |moment: f64| &looks.iter().rfind(|(seconds, _)| *seconds <= moment).unwrap().1;
+    let (series, readings) = recorded(file, &phases);
+    let at = |moment: f64| &readings.iter().rfind(|(seconds, _)| *seconds <= moment).unwrap().1;
     let (before, none) = (at(starts), BTreeSet::new());
-    let here = parties(&none, Some(before));
+    let here = ownership(&none, Some(before));
     let baseline = Stage::at(
         before,
-        &Parties {
+        &Ownership {
             started: false,
-            ..parties(&none, Some(before))
+            ..ownership(&none, Some(before))
         },
     );
     let loaded = Stage::at(at(ready), &here);
@@ -231,16 +234,16 @@ fn stages(file: &str, starts: f64, ready: f64, ends: f64) -> [(u64, Option<u64>)
         .filter(|(phase, _)| *phase != Phase::After)
         .map(|(_, peak)| peak.total)
         .max();
-    let crest = Crest {
-        devices: look(&[peak.unwrap()], &[]).devices,
-        beside: Reading::default(),
+    let crest = PeakSnapshot {
+        devices: reading(&[peak.unwrap()], &[]).devices,
+        processes: Reading::default(),
     };
-    [baseline, loaded, Stage::at_crest(&crest, &here)].map(|stage| (stage.sum / MIB, stage.ours.map(|ours| ours / MIB)))
+    [baseline, loaded, Stage::at_peak(&crest, &here)].map(|stage| (stage.sum / MIB, stage.ours.map(|ours| ours / MIB)))
 }
 
-/// What was seen at the time: 130,073 MiB in use by vLLM when ready, beyond the driver's 614 or 615 MiB.
+/// Measured at the time: 130,073 MiB in use by vLLM when ready, plus the driver's 614 or 615 MiB.
 #[test]
-fn recorded_starts_have_the_stages_that_were_seen_at_the_time() {
+fn recorded_starts_have_the_stages_measured_at_the_time() {
     let vllm = stages("vllm-0.24.0-h200/default.memory.csv", 20.0, 81.0, 81.5);
     assert_eq!(
         vllm,
@@ -255,18 +258,17 @@ fn recorded_starts_have_the_stages_that_were_seen_at_the_time() {
     );
 }
 
-/// The stretch between two phases spreads as its looks do.
 #[test]
-fn a_recorded_stretch_spreads_as_its_looks_do() {
-    let (series, looks) = recorded(
+fn the_spread_of_a_recorded_period_matches_its_samples() {
+    let (series, readings) = recorded(
         "vllm-0.24.0-h200/small.memory.csv",
         &[(29.0, Phase::Ready), (30.7, Phase::Load), (60.0, Phase::After)],
     );
     let spread = series.spread(&[Phase::Load], 30_700_000, 60_000_000).unwrap();
-    let seen: Vec<u64> = looks
+    let seen: Vec<u64> = readings
         .iter()
         .filter(|(at, _)| (30.7..60.0).contains(at))
-        .map(|(_, look)| look.used())
+        .map(|(_, reading)| reading.used())
         .collect();
     assert_eq!(
         (spread.looks, spread.lowest, spread.highest),

@@ -1,45 +1,45 @@
-//! When requests come: as others end, by a rate, or as they once came.
+//! The arrival process: closed loop, open loop at a rate, or replay of a trace.
 
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 
-use super::stream::{Purpose, stream};
+use super::rng::{Purpose, rng};
 use super::{Pattern, Profile, Trace};
 
-/// When requests come.
+/// When requests arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// So many at once, each followed by the next as soon as it has ended.
+    /// Closed loop with constant concurrency: each request is followed by the next as soon as it has ended.
     Closed {
-        /// Requests at once.
+        /// Concurrent requests.
         concurrency: u64,
-        /// The time over which the slots are opened, evenly.
+        /// Time over which the slots open, evenly.
         ramp: Duration,
     },
-    /// So many at once, changing over time.
+    /// Closed loop with changing concurrency: steps of (concurrency, duration).
     ClosedSteps(Vec<(u64, Duration)>),
-    /// By a rate, whether others have ended or not.
+    /// Open loop: at a rate, independent of responses.
     Open {
-        /// Requests a second over time.
+        /// Requests per second over time.
         profile: Profile,
-        /// How they follow each other.
+        /// Distribution of the inter-arrival times.
         pattern: Pattern,
     },
-    /// As they once came.
+    /// At the times of a trace.
     Replay(Trace),
 }
 
 impl Arrivals {
-    /// Whether requests come by the clock, whether others have ended or not.
+    /// Whether requests arrive at fixed times (open loop), independent of responses.
     #[must_use]
-    pub fn by_clock(&self) -> bool {
+    pub fn is_open_loop(&self) -> bool {
         matches!(self, Self::Open { .. } | Self::Replay(_))
     }
 
-    /// The most that can be under way at once, where the arrivals say so.
+    /// The maximum concurrency, if the arrivals determine it.
     #[must_use]
-    pub fn at_once(&self) -> Option<u64> {
+    pub fn max_concurrency(&self) -> Option<u64> {
         match self {
             Self::Closed { concurrency, .. } => Some(*concurrency),
             Self::ClosedSteps(steps) => steps.iter().map(|(concurrency, _)| *concurrency).max(),
@@ -47,12 +47,12 @@ impl Arrivals {
         }
     }
 
-    /// Requests that come in two seconds, at the most or so: for how many connections are opened beforehand.
+    /// The number of connections to open beforehand. In an open loop, about the number of requests in two seconds.
     #[must_use]
     pub fn expected(&self) -> u64 {
         const SECONDS: f64 = 2.0;
         let rate = match self {
-            Self::Closed { .. } | Self::ClosedSteps(_) => return self.at_once().unwrap_or(1),
+            Self::Closed { .. } | Self::ClosedSteps(_) => return self.max_concurrency().unwrap_or(1),
             Self::Open { profile, .. } => profile.peak(),
             Self::Replay(trace) => {
                 let arrivals = trace.arrivals();
@@ -63,7 +63,7 @@ impl Arrivals {
         (rate * SECONDS).ceil().clamp(1.0, 512.0) as u64
     }
 
-    /// When no more come, where that is known beforehand.
+    /// When the last request arrives, if known beforehand.
     #[must_use]
     pub fn length(&self) -> Option<Duration> {
         match self {
@@ -75,37 +75,36 @@ impl Arrivals {
     }
 }
 
-/// When requests are due, one after the other.
+/// Generates the due times of consecutive requests.
 pub(super) struct ArrivalClock {
-    numbers: ChaCha8Rng,
-    /// The gaps so far, in units of the mean gap.
+    rng: ChaCha8Rng,
+    /// Sum of the inter-arrival times so far, in units of the mean.
     units: f64,
-    given: usize,
+    planned: usize,
 }
 
 impl ArrivalClock {
-    /// The times that follow from this seed.
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            numbers: stream(seed, Purpose::Arrivals),
+            rng: rng(seed, Purpose::Arrivals),
             units: 0.0,
-            given: 0,
+            planned: 0,
         }
     }
 
-    /// When the next request is due: `Some(None)` where that is when a slot is free; `None` where no more come.
+    /// When the next request is due: `Some(None)` as soon as a slot is free; `None` if there are no more.
     pub(super) fn next(&mut self, arrivals: &Arrivals) -> Option<Option<Duration>> {
         let due = match arrivals {
             Arrivals::Closed { .. } | Arrivals::ClosedSteps(_) => None,
             Arrivals::Open { profile, pattern } => {
-                // The process runs in units of its own, in which its rate is 1, and the rates say how fast these pass. So a Poisson process stays
-                // one over a change of the rate.
-                self.units += pattern.gap(self.given == 0, &mut self.numbers);
-                Some(profile.moment(self.units)?)
+                // The process runs in its own time with rate 1, and the profile maps that to real time. So a Poisson
+                // process remains one when the rate changes.
+                self.units += pattern.gap(self.planned == 0, &mut self.rng);
+                Some(profile.time_of(self.units)?)
             }
-            Arrivals::Replay(trace) => Some(trace.arrivals().get(self.given)?.at),
+            Arrivals::Replay(trace) => Some(trace.arrivals().get(self.planned)?.at),
         };
-        self.given += 1;
+        self.planned += 1;
         Some(due)
     }
 }

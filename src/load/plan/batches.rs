@@ -1,17 +1,19 @@
-//! The interval of a statistic of values that depend on their neighbours, by the method of batch means.
+//! Confidence intervals for correlated values by the method of batch means.
 
-/// How many batches a series is cut into. Between 10 and 30 hardly matters (Schmeiser, "Batch size effects in the analysis of simulation output", 1982).
+/// Number of batches. Between 10 and 30 it hardly matters (Schmeiser, "Batch size effects in the analysis of simulation
+/// output", 1982).
 pub(super) const BATCHES: usize = 20;
 
-/// The two-sided 95 % quantile of Student's t for one degree of freedom fewer than there are batches.
+/// Two-sided 95 % quantile of Student's t for `BATCHES` − 1 degrees of freedom.
 const STUDENT: f64 = 2.093_024;
 
-/// The statistic of a series, and half the width of its 95 % interval.
+/// The statistic of a series, and half the width of its 95 % confidence interval.
 ///
-/// Latencies of neighbouring requests are alike, as they share the engine's state, so that an interval that takes them as independent is too
-/// narrow. The series is cut into batches in its order, and the statistics of the batches are nearly independent. What is left over at the end
-/// (fewer values than there are batches) is left out. None for fewer values than two a batch.
-pub(super) fn estimate(values: &[f64], statistic: impl Fn(&[f64]) -> Option<f64>) -> Option<(f64, f64)> {
+/// Latencies of neighbouring requests are correlated, because they share the engine's state; an interval that treats
+/// them as independent is too narrow. The series is split into consecutive batches, whose statistics are nearly
+/// independent. The remainder at the end (fewer values than batches) is ignored. `None` with fewer than two values per
+/// batch.
+pub(super) fn batch_means(values: &[f64], statistic: impl Fn(&[f64]) -> Option<f64>) -> Option<(f64, f64)> {
     let size = values.len() / BATCHES;
     if size < 2 {
         return None;
@@ -31,7 +33,7 @@ pub(super) fn estimate(values: &[f64], statistic: impl Fn(&[f64]) -> Option<f64>
 mod tests {
     use rand::Rng;
 
-    use super::super::stream::{Purpose, stream};
+    use super::super::rng::{Purpose, rng};
     use super::*;
 
     fn mean(values: &[f64]) -> Option<f64> {
@@ -39,18 +41,18 @@ mod tests {
     }
 
     #[test]
-    fn too_few_values_say_nothing() {
-        assert_eq!(estimate(&[1.0; 39], mean), None);
-        assert_eq!(estimate(&[1.0; 40], mean), Some((1.0, 0.0)));
+    fn too_few_values_give_none() {
+        assert_eq!(batch_means(&[1.0; 39], mean), None);
+        assert_eq!(batch_means(&[1.0; 40], mean), Some((1.0, 0.0)));
     }
 
     #[test]
-    fn the_interval_holds_the_truth_as_often_as_it_says_though_neighbours_are_alike() {
-        let mut numbers = stream(5, Purpose::Arrivals);
-        let mut uniform = || f64::from(numbers.next_u32()) / f64::from(u32::MAX) - 0.5;
+    fn interval_coverage_with_correlated_values() {
+        let mut rng = rng(5, Purpose::Arrivals);
+        let mut uniform = || f64::from(rng.next_u32()) / f64::from(u32::MAX) - 0.5;
         let mut held = 0;
         for _ in 0..400 {
-            // An autoregressive series around 0: each value keeps 0.7 of the one before.
+            // An autoregressive series around 0 with coefficient 0.7.
             let mut value = 0.0;
             let series: Vec<f64> = (0..2000)
                 .map(|_| {
@@ -58,7 +60,7 @@ mod tests {
                     value
                 })
                 .collect();
-            let (middle, half) = estimate(&series, mean).unwrap();
+            let (middle, half) = batch_means(&series, mean).unwrap();
             held += usize::from(middle.abs() <= half);
         }
         assert!((368..=392).contains(&held), "{held} of 400");

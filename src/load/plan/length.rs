@@ -1,9 +1,9 @@
-//! How long prompts and answers are, in tokens: always the same, or drawn.
+//! Lengths of prompts and answers in tokens: fixed or random.
 
 use std::fmt;
 
 use rand::Rng;
-use rand_distr::{Distribution, LogNormal, Normal, Uniform};
+use rand_distr::{Distribution as _, LogNormal, Normal, Uniform};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,26 +11,26 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::fault::{Fault, Result};
 use crate::prompt::MAX_TOKENS;
 
-/// How often a length beyond its bounds is drawn anew before the nearest bound is taken.
-const DRAWS: usize = 100;
+/// How often an out-of-bounds length is redrawn before it is clamped.
+const MAX_DRAWS: usize = 100;
 
-/// The normal quantile of 99.9 %: where a distribution ends that was given no `max`.
-const FAR: f64 = 3.090_232;
+/// The 99.9 % quantile of the normal distribution: the default `max` of a distribution.
+const Z_99_9: f64 = 3.090_232;
 
-/// How long something is, in tokens.
+/// A length in tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
-    /// Always the same.
+    /// Constant.
     Fixed(u64),
-    /// Drawn.
-    Drawn(Spread),
+    /// Random.
+    Random(Distribution),
 }
 
-/// A distribution of lengths. One that falls out of its bounds is drawn anew.
+/// A distribution of lengths. Values out of bounds are redrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Spread {
-    /// Each from the lowest to the highest as often as any other.
+pub enum Distribution {
+    /// Uniform from the lowest to the highest, inclusive.
     Uniform(u64, u64),
     /// Normal distribution, rounded.
     Normal(NormalLength),
@@ -42,14 +42,14 @@ pub enum Spread {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NormalLength {
-    /// The mean before bounds.
+    /// Mean without bounds.
     pub mean: f64,
-    /// The standard deviation before bounds.
+    /// Standard deviation without bounds.
     pub std: f64,
-    /// The shortest; 1 without it.
+    /// Minimum; default 1.
     #[serde(default)]
     pub min: Option<u64>,
-    /// The longest; without it the length that one of a thousand exceeds.
+    /// Maximum; default: the 99.9th percentile.
     #[serde(default)]
     pub max: Option<u64>,
 }
@@ -58,115 +58,114 @@ pub struct NormalLength {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LognormalLength {
-    /// The median before bounds.
+    /// Median without bounds.
     pub median: f64,
-    /// The standard deviation of the natural logarithm.
+    /// Standard deviation of the natural logarithm.
     pub sigma: f64,
-    /// The shortest; 1 without it.
+    /// Minimum; default 1.
     #[serde(default)]
     pub min: Option<u64>,
-    /// The longest; without it the length that one of a thousand exceeds.
+    /// Maximum; default: the 99.9th percentile.
     #[serde(default)]
     pub max: Option<u64>,
 }
 
 impl Length {
-    /// The shortest and the longest that can be drawn.
+    /// Minimum and maximum possible length.
     #[must_use]
     pub fn bounds(&self) -> (u64, u64) {
         match self {
             Self::Fixed(tokens) => (*tokens, *tokens),
-            Self::Drawn(Spread::Uniform(low, high)) => (*low, *high),
-            Self::Drawn(Spread::Normal(normal)) => (
+            Self::Random(Distribution::Uniform(low, high)) => (*low, *high),
+            Self::Random(Distribution::Normal(normal)) => (
                 normal.min.unwrap_or(1),
-                normal.max.unwrap_or_else(|| whole(normal.mean + FAR * normal.std)),
+                normal.max.unwrap_or_else(|| whole(normal.mean + Z_99_9 * normal.std)),
             ),
-            Self::Drawn(Spread::Lognormal(normal)) => (
+            Self::Random(Distribution::Lognormal(normal)) => (
                 normal.min.unwrap_or(1),
                 normal
                     .max
-                    .unwrap_or_else(|| whole(normal.median * (FAR * normal.sigma).exp())),
+                    .unwrap_or_else(|| whole(normal.median * (Z_99_9 * normal.sigma).exp())),
             ),
         }
     }
 
-    /// Refuses what no length can be. `name` is the option's.
+    /// Checks the parameters. `name` is the option's name.
     ///
     /// # Errors
     ///
-    /// `usage`, with what to give instead.
+    /// `usage` with a hint if they are invalid.
     pub fn check(&self, name: &str) -> Result<()> {
-        let refuse = |why: String, hint: &str| Err(Fault::usage(format!("option `{name}` {why}")).hint(hint));
-        if let Self::Drawn(spread) = self
-            && let Some((what, middle, width)) = spread.parameters()
+        let invalid = |why: String, hint: &str| Err(Fault::usage(format!("option `{name}` {why}")).hint(hint));
+        if let Self::Random(distribution) = self
+            && let Some((what, middle, width)) = distribution.parameters()
             && !(middle.is_finite() && middle >= 1.0 && width.is_finite() && width >= 0.0)
         {
-            return refuse(
+            return invalid(
                 format!("has {what} of {middle} and {width}"),
                 "give tokens from 1 up, and a spread from 0 up",
             );
         }
         let (low, high) = self.bounds();
         if low == 0 || high > MAX_TOKENS as u64 {
-            return refuse(
+            return invalid(
                 format!("reaches from {low} to {high} tokens"),
                 &format!("lengths are from 1 to {MAX_TOKENS} tokens; give `min` and `max`"),
             );
         }
         if low > high {
-            return refuse(
-                format!("has its shortest, {low}, above its longest, {high}"),
-                "give the smaller one first",
+            return invalid(
+                format!("has its minimum {low} above its maximum {high}"),
+                "give the minimum first",
             );
         }
-        if let Self::Drawn(spread) = self
-            && let Some((_, middle, _)) = spread.parameters()
+        if let Self::Random(distribution) = self
+            && let Some((_, middle, _)) = distribution.parameters()
             && !(low as f64 <= middle && middle <= high as f64)
         {
-            return refuse(
-                format!("has its middle, {middle}, outside of {low} to {high}"),
-                "let `min` and `max` lie around it",
+            return invalid(
+                format!("has its center {middle} outside of {low} to {high}"),
+                "choose `min` and `max` around it",
             );
         }
         Ok(())
     }
 
-    /// The next one.
-    pub(super) fn draw(&self, numbers: &mut impl Rng) -> u64 {
+    pub(super) fn draw(&self, rng: &mut impl Rng) -> u64 {
         let (low, high) = self.bounds();
-        // What no distribution can be made of was refused by `check`: its middle stands in for it.
+        // `check` has rejected invalid distributions; fall back to the median.
         match self {
             Self::Fixed(tokens) => *tokens,
-            Self::Drawn(Spread::Uniform(..)) => {
-                Uniform::new_inclusive(low, high).map_or(low, |uniform| uniform.sample(numbers))
+            Self::Random(Distribution::Uniform(..)) => {
+                Uniform::new_inclusive(low, high).map_or(low, |uniform| uniform.sample(rng))
             }
-            Self::Drawn(Spread::Normal(given)) => match Normal::new(given.mean, given.std) {
-                Ok(normal) => within(low, high, || normal.sample(numbers)),
-                Err(_) => whole(given.mean),
+            Self::Random(Distribution::Normal(params)) => match Normal::new(params.mean, params.std) {
+                Ok(normal) => within(low, high, || normal.sample(rng)),
+                Err(_) => whole(params.mean),
             },
-            Self::Drawn(Spread::Lognormal(given)) => match LogNormal::new(given.median.ln(), given.sigma) {
-                Ok(normal) => within(low, high, || normal.sample(numbers)),
-                Err(_) => whole(given.median),
+            Self::Random(Distribution::Lognormal(params)) => match LogNormal::new(params.median.ln(), params.sigma) {
+                Ok(normal) => within(low, high, || normal.sample(rng)),
+                Err(_) => whole(params.median),
             },
         }
     }
 }
 
-impl Spread {
-    /// What its parameters are called, and both, where it has a middle and a width.
+impl Distribution {
+    /// Names and values of location and scale, for distributions that have them.
     fn parameters(&self) -> Option<(&'static str, f64, f64)> {
         match self {
             Self::Uniform(..) => None,
-            Self::Normal(given) => Some(("a mean and a deviation", given.mean, given.std)),
-            Self::Lognormal(given) => Some(("a median and a sigma", given.median, given.sigma)),
+            Self::Normal(params) => Some(("a mean and a deviation", params.mean, params.std)),
+            Self::Lognormal(params) => Some(("a median and a sigma", params.median, params.sigma)),
         }
     }
 }
 
-/// The next that falls within the bounds.
+/// Draws until a value is within the bounds.
 fn within(low: u64, high: u64, mut draw: impl FnMut() -> f64) -> u64 {
     let mut last = low;
-    for _ in 0..DRAWS {
+    for _ in 0..MAX_DRAWS {
         last = whole(draw());
         if (low..=high).contains(&last) {
             break;
@@ -175,7 +174,7 @@ fn within(low: u64, high: u64, mut draw: impl FnMut() -> f64) -> u64 {
     last.clamp(low, high)
 }
 
-/// A number of tokens; one below 0 is 0, and what is no number too.
+/// Rounds to tokens; negative and NaN become 0.
 fn whole(tokens: f64) -> u64 {
     tokens.round() as u64
 }
@@ -184,7 +183,7 @@ impl Serialize for Length {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match self {
             Self::Fixed(tokens) => tokens.serialize(serializer),
-            Self::Drawn(spread) => spread.serialize(serializer),
+            Self::Random(distribution) => distribution.serialize(serializer),
         }
     }
 }
@@ -206,7 +205,7 @@ impl<'de> Deserialize<'de> for Length {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<Length, A::Error> {
-                Spread::deserialize(MapAccessDeserializer::new(map)).map(Length::Drawn)
+                Distribution::deserialize(MapAccessDeserializer::new(map)).map(Length::Random)
             }
         }
         deserializer.deserialize_any(Either)
@@ -217,7 +216,7 @@ impl<'de> Deserialize<'de> for Length {
 mod tests {
     use serde_json::json;
 
-    use super::super::stream::{Purpose, stream};
+    use super::super::rng::{Purpose, rng};
     use super::*;
 
     fn read(value: serde_json::Value) -> Length {
@@ -225,8 +224,8 @@ mod tests {
     }
 
     fn drawn(length: Length, count: usize) -> Vec<u64> {
-        let mut numbers = stream(7, Purpose::Inputs);
-        (0..count).map(|_| length.draw(&mut numbers)).collect()
+        let mut rng = rng(7, Purpose::Inputs);
+        (0..count).map(|_| length.draw(&mut rng)).collect()
     }
 
     fn mean(lengths: &[u64]) -> f64 {
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_read_written_and_bounded() {
+    fn all_forms_serialize_and_have_bounds() {
         for (value, bounds) in [
             (json!(512), (512, 512)),
             (json!({ "uniform": [10, 20] }), (10, 20)),
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_length_can_be_is_refused() {
+    fn invalid_lengths_are_errors() {
         for value in [
             json!(0),
             json!({ "uniform": [20, 10] }),
@@ -273,8 +272,8 @@ mod tests {
     }
 
     #[test]
-    fn lengths_follow_their_distribution_and_stay_in_bounds() {
-        let uniform = drawn(Length::Drawn(Spread::Uniform(10, 13)), 4000);
+    fn lengths_follow_their_distribution_within_bounds() {
+        let uniform = drawn(Length::Random(Distribution::Uniform(10, 13)), 4000);
         for length in 10..=13 {
             let share = uniform.iter().filter(|drawn| **drawn == length).count();
             assert!((900..1100).contains(&share), "{length}: {share}");

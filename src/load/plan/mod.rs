@@ -1,44 +1,45 @@
-//! What a load is to do, before anything is sent: when requests are due, how long they are, when it has said enough. Pure.
+//! The plan of a load: when requests are due, how long they are, and when to stop. Pure.
 //!
-//! [`Arrivals`] says when, [`Length`] how long, [`Warmup`] what is not counted, [`Stop`] when it is over. [`Schedule`] puts the first two
-//! together into [`Request`]s, one after the other; [`Course`] follows a load as it goes and says what comes next. The same seed gives
-//! the same requests on every machine. Nothing here knows of sockets, clocks or engines.
+//! [`Arrivals`] determines the due times, [`Length`] the lengths, [`Warmup`] what is not measured, [`Stop`] the end.
+//! [`Schedule`] combines the first two into a sequence of [`Request`]s; [`LoadProgress`] tracks a running load and
+//! decides what comes next. The same seed gives the same requests on every machine. Nothing here depends on sockets,
+//! clocks or engines.
 
 mod arrivals;
 mod batches;
 mod corpus;
-mod course;
 mod length;
 mod pattern;
 mod precision;
 mod profile;
+mod progress;
+mod rng;
 mod schedule;
 mod stop;
-mod stream;
 mod trace;
 mod warmup;
 
 pub use arrivals::Arrivals;
-pub use corpus::{Corpus, Written};
-pub use course::{Course, End};
-pub use length::{Length, LognormalLength, NormalLength, Spread};
+pub use corpus::{Corpus, FilePrompt};
+pub use length::{Distribution, Length, LognormalLength, NormalLength};
 pub use pattern::Pattern;
 pub use precision::{Metric, Precision, Statistic};
 pub use profile::Profile;
+pub use progress::{EndReason, LoadProgress};
 pub use schedule::{Request, Schedule, Sizes};
 pub use stop::Stop;
 pub use trace::{Arrival, Trace};
 pub use warmup::Warmup;
 
-/// A load as it is meant to be.
+/// The plan of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// When requests come.
+    /// When requests arrive.
     pub arrivals: Arrivals,
-    /// How long they are.
+    /// Lengths of prompts and answers.
     pub sizes: Sizes,
-    /// What of it is in no figure.
+    /// Which requests are not measured.
     pub warmup: Warmup,
-    /// When it is over.
+    /// When the load ends.
     pub stop: Stop,
 }

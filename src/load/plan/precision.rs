@@ -1,31 +1,31 @@
-//! Measuring until a figure is known well enough.
+//! Stopping rule: measure until a confidence interval is narrow enough.
 
 use serde::{Deserialize, Serialize};
 
-use super::batches::{BATCHES, estimate};
+use super::batches::{BATCHES, batch_means};
 use crate::fault::{Fault, Result};
 use crate::load::{Outcome, Record};
 
-/// By how much a series must have grown since the last look. Each look is a chance to stop by luck; so there are few: 10,000 requests
-/// are looked at 20 times.
+/// Growth of the sample between two checks. Every check can stop too early by chance, so there are few: 20 for 10,000
+/// requests.
 const GROWTH: f64 = 1.25;
 
-/// Values in each batch of the first look, for a mean.
-const LEAST: usize = 5;
+/// Minimum values per batch at the first check.
+const MIN_BATCH: usize = 5;
 
-/// Until when a load goes on.
+/// The precision at which a load stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Precision {
-    /// Of which latency.
+    /// The latency metric.
     pub metric: Metric,
-    /// Which of its statistics.
+    /// The statistic of it.
     pub statistic: Statistic,
-    /// Half the width of its 95 % interval as a share of it: 0.05 is ±5 %.
+    /// Half the width of its 95 % confidence interval as a share of its value: 0.05 is ±5 %.
     pub within: f64,
 }
 
-/// A latency of a request. Of the gaps between tokens the mean of each request is taken.
+/// A latency metric with one value per request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -33,9 +33,9 @@ pub enum Metric {
     TtftMs,
     /// Time per output token after the first.
     TpotMs,
-    /// Mean gap between events that carry tokens.
+    /// Mean inter-token latency of a request.
     ItlMs,
-    /// To the last token.
+    /// E2E latency.
     E2elMs,
 }
 
@@ -58,11 +58,11 @@ pub enum Statistic {
 }
 
 impl Precision {
-    /// Refuses what cannot be reached.
+    /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// `usage`, with what to give instead.
+    /// `usage` with a hint if they are invalid.
     pub fn check(&self) -> Result<()> {
         if self.within > 0.0 && self.within < 1.0 {
             return Ok(());
@@ -71,21 +71,21 @@ impl Precision {
             .hint("give the share that the interval may reach to either side, such as 0.05 for ±5 %"))
     }
 
-    /// Completed requests before the first look: of each batch enough for its statistic.
+    /// Completed requests before the first check: enough per batch for the statistic.
     #[must_use]
-    pub fn first_look(&self) -> usize {
+    pub fn first_check(&self) -> usize {
         let share = self.statistic.share();
         // A percentile needs a value beyond it in each batch.
         let needed = share.map_or(0.0, |share| (1.0 / (1.0 - share)).ceil());
         let needed = needed as usize;
-        BATCHES * needed.max(LEAST)
+        BATCHES * needed.max(MIN_BATCH)
     }
 }
 
 impl Metric {
-    /// Of a completed request, in milliseconds.
+    /// The metric of a completed request, in milliseconds.
     #[must_use]
-    pub fn of(self, record: &Record) -> Option<f64> {
+    pub fn value(self, record: &Record) -> Option<f64> {
         if record.outcome != Outcome::Completed {
             return None;
         }
@@ -99,7 +99,7 @@ impl Metric {
                 (tokens > 1).then(|| since(first, last) / (tokens - 1) as f64)
             }
             Self::ItlMs => {
-                let gaps = &record.gaps_ms;
+                let gaps = &record.itl_ms;
                 (!gaps.is_empty()).then(|| gaps.iter().map(|gap| f64::from(*gap)).sum::<f64>() / gaps.len() as f64)
             }
         }
@@ -107,7 +107,7 @@ impl Metric {
 }
 
 impl Statistic {
-    /// The share of the sample below it; none for the mean.
+    /// The percentile as a share; `None` for the mean.
     fn share(self) -> Option<f64> {
         match self {
             Self::Mean => None,
@@ -118,8 +118,8 @@ impl Statistic {
         }
     }
 
-    /// Of values in any order.
-    fn of(self, values: &[f64]) -> Option<f64> {
+    /// Computes the statistic of values in any order.
+    fn compute(self, values: &[f64]) -> Option<f64> {
         let Some(share) = self.share() else {
             return (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         };
@@ -131,41 +131,40 @@ impl Statistic {
     }
 }
 
-/// What was seen so far of the metric, and whether that is enough.
+/// Collects the metric's values and checks the stopping rule.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Watcher {
+pub(super) struct PrecisionMonitor {
     precision: Precision,
     values: Vec<f64>,
-    next_look: usize,
+    next_check: usize,
     width: Option<f64>,
 }
 
-impl Watcher {
-    /// Nothing seen.
+impl PrecisionMonitor {
     pub(super) fn new(precision: Precision) -> Self {
         Self {
-            next_look: precision.first_look(),
+            next_check: precision.first_check(),
             precision,
             values: Vec::new(),
             width: None,
         }
     }
 
-    /// Takes the next request that ended; true once the interval is narrow enough.
-    pub(super) fn see(&mut self, record: &Record) -> bool {
-        self.values.extend(self.precision.metric.of(record));
-        if self.values.len() < self.next_look {
+    /// Adds an ended request. Returns whether the interval is narrow enough.
+    pub(super) fn add(&mut self, record: &Record) -> bool {
+        self.values.extend(self.precision.metric.value(record));
+        if self.values.len() < self.next_check {
             return false;
         }
         let grown = (self.values.len() as f64 * GROWTH).ceil() as usize;
-        self.next_look = grown;
-        self.width = estimate(&self.values, |values| self.precision.statistic.of(values))
+        self.next_check = grown;
+        self.width = batch_means(&self.values, |values| self.precision.statistic.compute(values))
             .filter(|(middle, _)| *middle > 0.0)
             .map(|(middle, half)| half / middle);
         self.width.is_some_and(|width| width <= self.precision.within)
     }
 
-    /// Half the width of the interval as a share of the figure, at the last look.
+    /// Half the relative width of the interval at the last check.
     pub(super) fn width(&self) -> Option<f64> {
         self.width
     }
@@ -177,7 +176,7 @@ mod tests {
 
     use rand::Rng;
 
-    use super::super::stream::{Purpose, stream};
+    use super::super::rng::{Purpose, rng};
     use super::*;
     use crate::load::Counts;
 
@@ -194,7 +193,7 @@ mod tests {
             first_token: Some(at(5.0 + ttft_ms)),
             last_token: Some(at(25.0 + ttft_ms)),
             ended: at(26.0 + ttft_ms),
-            gaps_ms: vec![8.0, 12.0],
+            itl_ms: vec![8.0, 12.0],
             events: 3,
             tokens_seen: None,
             counts: Counts {
@@ -215,21 +214,17 @@ mod tests {
         }
     }
 
-    /// After how many requests of a latency around 100 ms it is enough.
-    fn enough(precision: Precision, most: usize) -> Option<usize> {
-        let mut watcher = Watcher::new(precision);
-        let mut numbers = stream(3, Purpose::Arrivals);
-        (1..=most).find(|_| {
-            watcher.see(&record(
-                50.0 + 100.0 * f64::from(numbers.next_u32()) / f64::from(u32::MAX),
-            ))
-        })
+    /// The number of requests after which the load stops, with latencies around 100 ms.
+    fn requests_needed(precision: Precision, most: usize) -> Option<usize> {
+        let mut monitor = PrecisionMonitor::new(precision);
+        let mut rng = rng(3, Purpose::Arrivals);
+        (1..=most).find(|_| monitor.add(&record(50.0 + 100.0 * f64::from(rng.next_u32()) / f64::from(u32::MAX))))
     }
 
     #[test]
-    fn metrics_follow_the_definitions_of_the_bench() {
+    fn metrics_match_vllm_bench() {
         let record = record(100.0);
-        let near = |metric: Metric, want: f64| assert!((metric.of(&record).unwrap() - want).abs() < 1e-6);
+        let near = |metric: Metric, want: f64| assert!((metric.value(&record).unwrap() - want).abs() < 1e-6);
         near(Metric::TtftMs, 100.0);
         near(Metric::E2elMs, 120.0);
         near(Metric::TpotMs, 10.0);
@@ -238,27 +233,27 @@ mod tests {
             outcome: Outcome::CutOff,
             ..record
         };
-        assert_eq!(Metric::TtftMs.of(&failed), None);
+        assert_eq!(Metric::TtftMs.value(&failed), None);
     }
 
     #[test]
-    fn a_narrower_interval_takes_more_requests() {
-        let wide = enough(precision(Statistic::Mean, 0.10), 100_000).unwrap();
-        let narrow = enough(precision(Statistic::Mean, 0.01), 100_000).unwrap();
-        // A uniform latency of 100 ± 50 has a deviation of 29: ±1 % of the mean needs 3200 of them.
-        assert!(wide < 300 && (1500..8000).contains(&narrow), "{wide} {narrow}");
-        assert_eq!(enough(precision(Statistic::Mean, 0.001), 5000), None);
+    fn narrower_interval_needs_more_requests() {
+        let wide = requests_needed(precision(Statistic::Mean, 0.10), 100_000).unwrap();
+        let precise = requests_needed(precision(Statistic::Mean, 0.01), 100_000).unwrap();
+        // A uniform latency of 100 ± 50 has a standard deviation of 29: ±1 % of the mean needs 3200 requests.
+        assert!(wide < 300 && (1500..8000).contains(&precise), "{wide} {precise}");
+        assert_eq!(requests_needed(precision(Statistic::Mean, 0.001), 5000), None);
     }
 
     #[test]
-    fn a_far_percentile_needs_more_before_the_first_look() {
-        assert_eq!(precision(Statistic::Mean, 0.1).first_look(), 100);
-        assert_eq!(precision(Statistic::P99, 0.1).first_look(), 2000);
-        assert!(enough(precision(Statistic::P99, 0.05), 10_000).unwrap() >= 2000);
+    fn extreme_percentile_needs_more_values_before_the_first_check() {
+        assert_eq!(precision(Statistic::Mean, 0.1).first_check(), 100);
+        assert_eq!(precision(Statistic::P99, 0.1).first_check(), 2000);
+        assert!(requests_needed(precision(Statistic::P99, 0.05), 10_000).unwrap() >= 2000);
     }
 
     #[test]
-    fn what_cannot_be_reached_is_refused() {
+    fn invalid_precision_is_an_error() {
         for within in [0.0, 1.0, -0.1, f64::NAN] {
             assert!(precision(Statistic::Mean, within).check().is_err(), "{within}");
         }

@@ -1,13 +1,13 @@
-//! How many requests a second are to come, as it changes over time.
+//! The request rate of an open loop over time.
 
 use std::time::Duration;
 
 use crate::fault::{Fault, Result};
 
-/// The least and the most requests a second that mean something: one in eleven days, and more than any client sends.
-const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+/// Allowed rates in requests per second: one in eleven days, and more than any client sends.
+const RATE_RANGE: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
-/// A rate for ever, or rates one after the other.
+/// A constant rate, or a sequence of rates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     steps: Vec<Step>,
@@ -15,18 +15,18 @@ pub struct Profile {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Step {
-    /// Requests a second.
+    /// Requests per second.
     rate: f64,
-    /// How long; for ever in the last step of an endless profile.
+    /// Duration; infinite in the last step of an endless profile.
     seconds: f64,
 }
 
 impl Profile {
-    /// This rate, for ever.
+    /// A constant rate without end.
     ///
     /// # Errors
     ///
-    /// `usage` for what is no rate.
+    /// `usage` for an invalid rate.
     pub fn constant(rate: f64) -> Result<Self> {
         let steps = vec![Step {
             rate: checked("rate", rate)?,
@@ -35,13 +35,13 @@ impl Profile {
         Ok(Self { steps })
     }
 
-    /// These rates, each for so many seconds. A rate of 0 is a pause.
+    /// A sequence of (rate, duration). A rate of 0 is a pause.
     ///
     /// # Errors
     ///
-    /// `usage` for what is no rate, and where none is above 0.
-    pub fn steps(given: impl IntoIterator<Item = (f64, Duration)>) -> Result<Self> {
-        let steps = given.into_iter().enumerate().map(|(index, (rate, time))| {
+    /// `usage` for an invalid rate, or if all are 0.
+    pub fn steps(steps_given: impl IntoIterator<Item = (f64, Duration)>) -> Result<Self> {
+        let steps = steps_given.into_iter().enumerate().map(|(index, (rate, time))| {
             let rate = match rate {
                 0.0 => 0.0,
                 rate => checked(&format!("steps[{index}].rate"), rate)?,
@@ -56,13 +56,12 @@ impl Profile {
         Ok(Self { steps })
     }
 
-    /// When so many requests are due by now, of a process that brings one in each unit: the time at which the rates add up to `units`. None
-    /// when they never do.
-    pub(super) fn moment(&self, units: f64) -> Option<Duration> {
+    /// The time at which the integral of the rate reaches `units`; `None` if it never does.
+    pub(super) fn time_of(&self, units: f64) -> Option<Duration> {
         let (mut left, mut passed) = (units, 0.0);
         for step in &self.steps {
             let whole = step.rate * step.seconds;
-            // What is due when a step ends belongs to the next one; the product is NaN for no rate for ever, which is not made.
+            // An arrival exactly at the end of a step belongs to the next one.
             if left < whole {
                 return Duration::try_from_secs_f64(passed + left / step.rate).ok();
             }
@@ -77,7 +76,7 @@ impl Profile {
         self.steps.iter().map(|step| step.rate).fold(0.0, f64::max)
     }
 
-    /// How long it all takes, where it has an end.
+    /// Total duration, if finite.
     #[must_use]
     pub fn length(&self) -> Option<Duration> {
         let seconds: f64 = self.steps.iter().map(|step| step.seconds).sum();
@@ -86,7 +85,7 @@ impl Profile {
 }
 
 fn checked(name: &str, rate: f64) -> Result<f64> {
-    if RATES.contains(&rate) {
+    if RATE_RANGE.contains(&rate) {
         return Ok(rate);
     }
     Err(Fault::usage(format!("option `{name}` is {rate}")).hint("give requests a second, from 0.000001 to 1000000"))

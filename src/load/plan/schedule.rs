@@ -1,4 +1,4 @@
-//! The requests of a load, one after the other.
+//! The sequence of a load's requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,52 +6,52 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 
 use super::arrivals::ArrivalClock;
-use super::stream::{Purpose, stream};
+use super::rng::{Purpose, rng};
 use super::{Arrivals, Length, Plan};
 
-/// How long the requests of a load are.
+/// Lengths of a load's requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
-    /// Both drawn, each for itself.
-    Drawn {
-        /// Of prompts.
+    /// Random, prompts and answers independently.
+    Random {
+        /// Prompt length.
         input: Length,
-        /// Of answers.
+        /// Answer length.
         output: Length,
     },
-    /// As the trace has them, which the arrivals are.
-    Traced,
-    /// Of written prompts, taken in turn: the tokens of each prompt (0 where nobody has counted them), and of its answer where the file says so; else they
-    /// are drawn.
-    Written {
+    /// From the trace that also gives the arrivals.
+    FromTrace,
+    /// From a prompt file, in turn: each prompt's tokens (0 if not counted), and the answer's length if the file states
+    /// it.
+    FromFile {
         /// Tokens of each prompt, and of its answer.
         prompts: Vec<(u64, Option<u64>)>,
-        /// Of answers for which the file has no length.
+        /// Answer length if the file states none.
         output: Length,
     },
 }
 
 impl Sizes {
-    /// The longest input, output, and sum of both that can come.
+    /// The maximum possible input, output, and sum of both.
     #[must_use]
     pub fn largest(&self, arrivals: &Arrivals) -> (u64, u64, u64) {
-        let join = |pairs: &mut dyn Iterator<Item = (u64, u64)>| {
+        let maxima = |pairs: &mut dyn Iterator<Item = (u64, u64)>| {
             pairs.fold((0, 0, 0), |(input, output, total), (i, o)| {
                 (input.max(i), output.max(o), total.max(i.saturating_add(o)))
             })
         };
         match (self, arrivals) {
-            (Self::Drawn { input, output }, _) => {
+            (Self::Random { input, output }, _) => {
                 let (input, output) = (input.bounds().1, output.bounds().1);
                 (input, output, input.saturating_add(output))
             }
-            (Self::Traced, Arrivals::Replay(trace)) => {
-                join(&mut trace.arrivals().iter().map(|arrival| (arrival.input, arrival.output)))
+            (Self::FromTrace, Arrivals::Replay(trace)) => {
+                maxima(&mut trace.arrivals().iter().map(|arrival| (arrival.input, arrival.output)))
             }
-            (Self::Traced, _) => (0, 0, 0),
-            (Self::Written { prompts, output }, _) => {
+            (Self::FromTrace, _) => (0, 0, 0),
+            (Self::FromFile { prompts, output }, _) => {
                 let longest = output.bounds().1;
-                join(
+                maxima(
                     &mut prompts
                         .iter()
                         .map(|(input, output)| (*input, output.unwrap_or(longest))),
@@ -62,53 +62,53 @@ impl Sizes {
 }
 
 impl Sizes {
-    /// The shortest input that can come.
+    /// The minimum possible input.
     #[must_use]
     pub fn shortest(&self, arrivals: &Arrivals) -> u64 {
         let shortest = match (self, arrivals) {
-            (Self::Drawn { input, .. }, _) => Some(input.bounds().0),
-            (Self::Traced, Arrivals::Replay(trace)) => trace.arrivals().iter().map(|arrival| arrival.input).min(),
-            (Self::Traced, _) => None,
-            (Self::Written { prompts, .. }, _) => prompts.iter().map(|(input, _)| *input).min(),
+            (Self::Random { input, .. }, _) => Some(input.bounds().0),
+            (Self::FromTrace, Arrivals::Replay(trace)) => trace.arrivals().iter().map(|arrival| arrival.input).min(),
+            (Self::FromTrace, _) => None,
+            (Self::FromFile { prompts, .. }, _) => prompts.iter().map(|(input, _)| *input).min(),
         };
         shortest.unwrap_or(0)
     }
 }
 
-/// One request that is to come.
+/// One planned request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its number, from 0.
+    /// Index from 0.
     pub index: u64,
     /// When it is due; `None`: as soon as a slot is free.
     pub due: Option<Duration>,
-    /// Tokens of its prompt.
+    /// Prompt tokens.
     pub input: u64,
-    /// Tokens of its answer.
+    /// Requested output tokens.
     pub output: u64,
-    /// Which of the written prompts it is.
-    pub written: Option<usize>,
+    /// Index of its prompt in the prompt file.
+    pub file_prompt: Option<usize>,
 }
 
-/// The requests of a load, one after the other: for ever, unless the arrivals end.
+/// Iterates over the requests of a load; endless unless the arrivals end.
 pub struct Schedule {
     plan: Arc<Plan>,
     clock: ArrivalClock,
     inputs: ChaCha8Rng,
     outputs: ChaCha8Rng,
-    /// Which of the written prompts comes first.
+    /// Index of the first prompt of the prompt file to use.
     offset: usize,
     next: u64,
 }
 
 impl Schedule {
-    /// The requests of a plan that follow from this seed. Of written prompts, number `offset` comes first.
+    /// Creates the requests of a plan for a seed, starting with prompt number `offset` of the prompt file.
     #[must_use]
     pub fn new(plan: Arc<Plan>, seed: u64, offset: usize) -> Self {
         Self {
             clock: ArrivalClock::new(seed),
-            inputs: stream(seed, Purpose::Inputs),
-            outputs: stream(seed, Purpose::Outputs),
+            inputs: rng(seed, Purpose::Inputs),
+            outputs: rng(seed, Purpose::Outputs),
             plan,
             offset,
             next: 0,
@@ -125,14 +125,14 @@ impl Iterator for Schedule {
         let index = self.next;
         let place = usize::try_from(index).ok()?;
         self.next += 1;
-        let (input, output, written) = match &self.plan.sizes {
-            Sizes::Drawn { input, output } => (input.draw(&mut self.inputs), output.draw(&mut self.outputs), None),
-            Sizes::Traced => {
+        let (input, output, file_prompt) = match &self.plan.sizes {
+            Sizes::Random { input, output } => (input.draw(&mut self.inputs), output.draw(&mut self.outputs), None),
+            Sizes::FromTrace => {
                 let Arrivals::Replay(trace) = arrivals else { return None };
                 let arrival = trace.arrivals().get(place)?;
                 (arrival.input, arrival.output, None)
             }
-            Sizes::Written { prompts, output } => {
+            Sizes::FromFile { prompts, output } => {
                 let number = (self.offset + place).checked_rem(prompts.len())?;
                 let (tokens, wanted) = prompts[number];
                 let drawn = output.draw(&mut self.outputs);
@@ -144,7 +144,7 @@ impl Iterator for Schedule {
             due,
             input,
             output,
-            written,
+            file_prompt,
         })
     }
 }
@@ -154,7 +154,7 @@ mod tests {
     use super::super::{Pattern, Profile, Trace};
     use super::*;
 
-    const FIXED: Sizes = Sizes::Drawn {
+    const FIXED: Sizes = Sizes::Random {
         input: Length::Fixed(10),
         output: Length::Fixed(2),
     };
@@ -181,7 +181,7 @@ mod tests {
         requests.map(|request| request.due.unwrap().as_secs_f64()).collect()
     }
 
-    /// The largest distance between the share of gaps up to a length and what it should be (Kolmogorov's statistic).
+    /// Kolmogorov's statistic: the largest difference between the empirical and the expected distribution.
     fn distance(mut gaps: Vec<f64>, share: impl Fn(f64) -> f64) -> f64 {
         gaps.sort_unstable_by(f64::total_cmp);
         let count = gaps.len() as f64;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_rate_is_even_from_the_start() {
+    fn constant_rate_is_even_from_the_start() {
         assert_eq!(due(&open(4.0, Pattern::Constant), 1, 4), [0.0, 0.25, 0.5, 0.75]);
     }
 
@@ -214,13 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn burstiness_is_the_shape_of_the_gaps_and_leaves_their_mean() {
+    fn burstiness_is_the_shape_and_keeps_the_mean() {
         for (burstiness, seed) in [(0.5, 1), (4.0, 2)] {
             let gaps = gaps(&due(&open(10.0, Pattern::gamma(burstiness).unwrap()), seed, 20_001));
             let count = gaps.len() as f64;
             let mean = gaps.iter().sum::<f64>() / count;
             let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / count;
-            // Of a gamma distribution, mean² / variance is the shape.
+            // The shape of a gamma distribution is mean² / variance.
             assert!((0.097..0.103).contains(&mean), "{burstiness}: mean {mean}");
             let shape = mean * mean / variance;
             assert!((0.94..1.06).contains(&(shape / burstiness)), "{burstiness}: {shape}");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_a_rate_have_as_many_arrivals_as_they_say() {
+    fn rate_steps_have_the_expected_number_of_arrivals() {
         let time = Duration::from_secs(100);
         let arrivals = Arrivals::Open {
             profile: Profile::steps([(10.0, time), (0.0, time), (40.0, time)]).unwrap(),
@@ -247,12 +247,12 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_and_nothing_else() {
+    fn only_the_seed_matters() {
         let arrivals = open(5.0, Pattern::POISSON);
         assert_eq!(due(&arrivals, 1, 50), due(&arrivals, 1, 50));
         assert_ne!(due(&arrivals, 1, 50), due(&arrivals, 2, 50));
-        let sizes = Sizes::Drawn {
-            input: Length::Drawn(super::super::Spread::Uniform(1, 1000)),
+        let sizes = Sizes::Random {
+            input: Length::Random(super::super::Distribution::Uniform(1, 1000)),
             output: Length::Fixed(3),
         };
         let inputs = |arrivals: &Arrivals| -> Vec<u64> {
@@ -264,18 +264,18 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_replayed_and_ends() {
+    fn trace_is_replayed_and_ends() {
         let text = "{\"at\": 1, \"input\": 7, \"output\": 3}\n{\"at\": 3, \"input\": 9, \"output\": 1}";
         let arrivals = Arrivals::Replay(Trace::read(text).unwrap());
-        let requests: Vec<_> = schedule(&arrivals, &Sizes::Traced, 1, 0).collect();
+        let requests: Vec<_> = schedule(&arrivals, &Sizes::FromTrace, 1, 0).collect();
         let plain = |request: &Request| (request.due.unwrap().as_secs(), request.input, request.output);
         assert_eq!(requests.iter().map(plain).collect::<Vec<_>>(), [(0, 7, 3), (2, 9, 1)]);
-        assert_eq!(Sizes::Traced.largest(&arrivals), (9, 3, 10));
+        assert_eq!(Sizes::FromTrace.largest(&arrivals), (9, 3, 10));
     }
 
     #[test]
-    fn written_prompts_come_in_turn() {
-        let sizes = Sizes::Written {
+    fn file_prompts_are_used_in_turn() {
+        let sizes = Sizes::FromFile {
             prompts: vec![(5, None), (6, Some(2)), (7, None)],
             output: Length::Fixed(9),
         };
@@ -285,7 +285,7 @@ mod tests {
         };
         let requests = schedule(&arrivals, &sizes, 1, 2).take(4);
         let got: Vec<_> = requests
-            .map(|request| (request.written.unwrap(), request.input, request.output))
+            .map(|request| (request.file_prompt.unwrap(), request.input, request.output))
             .collect();
         assert_eq!(got, [(2, 7, 9), (0, 5, 9), (1, 6, 2), (2, 7, 9)]);
     }

@@ -1,16 +1,16 @@
-//! When a load is over.
+//! Stop conditions of a load.
 
 use std::time::Duration;
 
 use super::Precision;
 
-/// When a load is over: whichever comes first. Counted from the hand-over of the warm-up.
+/// Stop conditions, counted from the end of the warm-up. The first one met ends the load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stop {
-    /// No more are issued after so many, and those under way end.
+    /// Number of requests; those in flight may finish.
     pub requests: Option<u64>,
-    /// What is unfinished after this time is cut off.
+    /// Duration; unfinished requests are cut off.
     pub duration: Option<Duration>,
-    /// No more are issued once the interval of a metric is narrow enough, and those under way end.
+    /// Precision of a metric; requests in flight may finish.
     pub precision: Option<Precision>,
 }

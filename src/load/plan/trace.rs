@@ -1,8 +1,9 @@
-//! Arrivals as they once came, read from a file.
+//! Reads arrival traces from files.
 //!
-//! One JSON object a line. Three forms are known, by the names of their fields: ours (`at` in seconds, `input`, `output`), that of Mooncake's traces
-//! (`timestamp` in milliseconds, `input_length`, `output_length`; `hash_ids` is not used), and that of BurstGPT (`Timestamp` in
-//! seconds, `Request tokens`, `Response tokens`), as JSON or as the CSV file that it is published as. Times are taken from the first one on.
+//! One JSON object per line, in one of three formats, recognized by their field names: ours (`at` in seconds, `input`,
+//! `output`), Mooncake (`timestamp` in milliseconds, `input_length`, `output_length`; `hash_ids` is ignored), and
+//! BurstGPT (`Timestamp` in seconds, `Request tokens`, `Response tokens`), as JSON or as the published CSV. Times are
+//! relative to the first request.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::fault::{Fault, Result};
 use crate::prompt::MAX_TOKENS;
 
-/// The names of time, input and output in each form, and what a second is in its unit of time.
+/// Field names of time, input and output in each format, and the number of time units per second.
 const FORMS: [([&str; 3], f64); 3] = [
     (["at", "input", "output"], 1.0),
     (["timestamp", "input_length", "output_length"], 1000.0),
@@ -21,24 +22,24 @@ const FORMS: [([&str; 3], f64); 3] = [
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, since the first one.
+    /// Time since the first request.
     pub at: Duration,
-    /// Tokens of its prompt.
+    /// Prompt tokens.
     pub input: u64,
-    /// Tokens of its answer.
+    /// Output tokens.
     pub output: u64,
 }
 
-/// Requests as they once came, in the order of their times.
+/// Requests of a trace, in order of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace(Vec<Arrival>);
 
 impl Trace {
-    /// Reads the text of a file. Blank lines are left out.
+    /// Parses the text of a file. Blank lines are skipped.
     ///
     /// # Errors
     ///
-    /// `usage` with the number of the line for one that is no arrival, or comes before the one above it.
+    /// `usage` with the line number if a line is invalid or out of order.
     pub fn read(text: &str) -> Result<Self> {
         let mut lines = text
             .lines()
@@ -52,21 +53,23 @@ impl Trace {
         let mut arrivals: Vec<Arrival> = Vec::new();
         let mut first = None;
         for (number, line) in lines {
-            let wrong = |why: String| {
+            let invalid = |why: String| {
                 Fault::usage(format!("line {number} of the trace {why}")).hint(
                     "a line is a JSON object with `at` (seconds), `input` and `output`, or with the names of a Mooncake or BurstGPT trace",
                 )
             };
             let fields = match &columns {
                 Some(columns) => row(columns, line),
-                None => serde_json::from_str(line).map_err(|error| wrong(format!("is no JSON object: {error}")))?,
+                None => {
+                    serde_json::from_str(line).map_err(|error| invalid(format!("is not a JSON object: {error}")))?
+                }
             };
-            let (seconds, input, output) = arrival(&fields).map_err(wrong)?;
+            let (seconds, input, output) = arrival(&fields).map_err(invalid)?;
             let since = seconds - *first.get_or_insert(seconds);
             let at = Duration::try_from_secs_f64(since)
                 .ok()
                 .filter(|at| arrivals.last().is_none_or(|last| last.at <= *at))
-                .ok_or_else(|| wrong("comes before the line above it".to_owned()))?;
+                .ok_or_else(|| invalid("comes before the line above it".to_owned()))?;
             arrivals.push(Arrival { at, input, output });
         }
         if arrivals.is_empty() {
@@ -82,16 +85,16 @@ impl Trace {
     }
 }
 
-/// Seconds, input and output of a line; else what is wrong with it.
+/// Seconds, input and output of a line; the error says what is wrong with it.
 fn arrival(fields: &Map<String, Value>) -> std::result::Result<(f64, u64, u64), String> {
-    let known = FORMS.iter().find(|([time, ..], _)| fields.contains_key(*time));
-    let Some(([time, input, output], second)) = known else {
+    let format = FORMS.iter().find(|([time, ..], _)| fields.contains_key(*time));
+    let Some(([time, input, output], second)) = format else {
         return Err("has no time: none of `at`, `timestamp` and `Timestamp`".to_owned());
     };
     let number = |name: &str| {
         let value = fields.get(name).ok_or_else(|| format!("has no `{name}`"))?;
         let read = value.as_f64().filter(|number| number.is_finite() && *number >= 0.0);
-        read.ok_or_else(|| format!("has `{name}` {value}, which is no number from 0 up"))
+        read.ok_or_else(|| format!("has `{name}` {value}, which is not a number of at least 0"))
     };
     let tokens = |name: &str| {
         let given = number(name)?;
@@ -99,13 +102,13 @@ fn arrival(fields: &Map<String, Value>) -> std::result::Result<(f64, u64, u64), 
             return Ok(given as u64);
         }
         Err(format!(
-            "has `{name}` {given}, which is no number of tokens from 1 to {MAX_TOKENS}"
+            "has `{name}` {given}, which is not a number of tokens from 1 to {MAX_TOKENS}"
         ))
     };
     Ok((number(time)? / second, tokens(input)?, tokens(output)?))
 }
 
-/// The cells of a line of CSV. The published files quote nothing.
+/// Splits a CSV line. The published files contain no quotes.
 fn cells(line: &str) -> impl Iterator<Item = &str> {
     line.split(',').map(str::trim)
 }
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_is_read_and_begins_at_its_first_request() {
+    fn parses_all_formats_relative_to_the_first_request() {
         let ours = "{\"at\": 0, \"input\": 10, \"output\": 2}\n\n{\"at\": 0.25, \"input\": 5, \"output\": 1}\n";
         assert_eq!(read(ours), [(0, 10, 2), (250, 5, 1)]);
         let mooncake = "{\"timestamp\": 27000, \"input_length\": 6955, \"output_length\": 52, \"hash_ids\": [46, 47]}\n\
@@ -143,11 +146,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named() {
+    fn invalid_line_is_reported_with_its_number() {
         for (text, part) in [
             (
                 "{\"at\": 0, \"input\": 1, \"output\": 1}\nnonsense",
-                "line 2 of the trace is no JSON object",
+                "line 2 of the trace is not a JSON object",
             ),
             ("{\"when\": 0}", "line 1 of the trace has no time"),
             ("{\"at\": 0, \"input\": 1}", "has no `output`"),

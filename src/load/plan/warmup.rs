@@ -1,23 +1,23 @@
-//! The part of a load before anything counts.
+//! The warm-up of a load.
 
 use std::time::Duration;
 
-/// What is sent before the measured part begins. Nothing is drained between the two: requests go on over the hand-over, and those that
-/// were issued before it are in no figure, whenever they end.
+/// The warm-up before the measured part. Nothing is drained between the two: requests run across the boundary, and
+/// those issued before it are not measured, whenever they end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Warmup {
     /// None.
     #[default]
     None,
-    /// The first so many requests.
+    /// The first requests, by number.
     Requests(u64),
-    /// What is issued within the first so long.
+    /// Requests issued within this time.
     Time(Duration),
 }
 
 impl Warmup {
-    /// Whether a request that is due (or issued, where it is due when a slot is free) at this time is part of the warm-up, after so many
-    /// that were.
+    /// Whether the request after `before` others belongs to the warm-up. `at` is when it is due, or when it was issued
+    /// if it was due as soon as a slot was free.
     #[must_use]
     pub fn covers(&self, before: u64, at: Duration) -> bool {
         match self {

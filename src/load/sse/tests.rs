@@ -26,7 +26,7 @@ fn reads_every_line_end() {
 }
 
 #[test]
-fn takes_a_value_with_and_without_a_blank() {
+fn accepts_values_with_and_without_leading_space() {
     assert_eq!(
         data("data:{\"a\":1}\n\ndata:  two blanks\n\n"),
         ["{\"a\":1}", " two blanks"]
@@ -52,7 +52,7 @@ fn an_empty_data_line_is_an_event_and_a_blank_line_is_not() {
 }
 
 #[test]
-fn gives_the_event_that_the_end_cut() {
+fn returns_the_event_cut_off_by_the_end() {
     assert_eq!(data("data: a\n\ndata: b"), ["a", "b"]);
     assert_eq!(data("data: a\n\ndata: b\n"), ["a", "b"]);
 }
@@ -91,7 +91,7 @@ fn bounds_an_event_of_many_lines() {
 
 proptest! {
     #[test]
-    fn splits_do_not_matter(
+    fn splitting_does_not_matter(
         parts in prop::collection::vec(
             prop::sample::select(vec!["data: a", "data:b", "data", ":c", "event: error", "é\u{1f980}", "\n", "\r", "\r\n", "\n\n", "\r\n\r\n"]),
             0..40,

@@ -1,8 +1,8 @@
-//! What is known beside the parts: it explains differences.
+//! Facts about model and settings that explain differences.
 
 use serde::Serialize;
 
-/// What is known of the model and the setting. Whatever is not known is none, and then nothing is said of it.
+/// What is known about the model and the settings. `None` means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
     /// Parameters of the model.
@@ -11,40 +11,40 @@ pub struct Facts {
     pub layers: Option<u64>,
     /// Query heads.
     pub heads: Option<u64>,
-    /// Heads that have keys and values of their own.
+    /// Key/value heads.
     pub kv_heads: Option<u64>,
-    /// Elements of a head.
+    /// Elements per head.
     pub head_dim: Option<u64>,
     /// Elements of a hidden state.
     pub hidden_size: Option<u64>,
-    /// Type of the weights, as the source names it.
+    /// Data type of the weights, as the source names it.
     pub weight_dtype: Option<String>,
-    /// Type of the KV cache, as the source names it.
+    /// Data type of the KV cache, as the source names it.
     pub kv_dtype: Option<String>,
     /// Quantization of the weights, as the source names it.
     pub quantization: Option<String>,
-    /// Ranks that the weights are divided among.
+    /// Tensor-parallel size.
     pub tensor_parallel: Option<u64>,
-    /// Input tokens of each sequence.
+    /// Input tokens per sequence.
     pub input: Option<u64>,
-    /// Output tokens of each sequence.
+    /// Output tokens per sequence.
     pub output: Option<u64>,
-    /// Sequences at once.
+    /// Concurrent sequences.
     pub concurrency: Option<u64>,
-    /// Tokens that one step of the prefill takes.
+    /// Tokens of one prefill step.
     pub prefill_chunk: Option<u64>,
-    /// Tokens that the KV in use stands for: of all sequences, input and output.
+    /// Tokens that the KV cache in use holds: input and output of all sequences.
     pub tokens: Option<u64>,
-    /// Tokens that the KV pool holds.
+    /// Tokens that the KV pool can hold.
     pub kv_tokens: Option<u64>,
-    /// Bytes that the devices have.
+    /// Bytes of the devices.
     pub capacity: Option<i64>,
-    /// Whether what is called the peak was read when the engine had exited.
+    /// Whether the peak was read after the engine had exited.
     pub read_after_exit: bool,
 }
 
 impl Facts {
-    /// The same facts, and where they lack something, that of `other`.
+    /// These facts, completed by those of `other`.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         let (this, that) = (self.clone(), other.clone());
@@ -70,7 +70,7 @@ impl Facts {
         }
     }
 
-    /// The same facts with the tokens of all sequences, where their lengths are known.
+    /// These facts with `tokens` computed, if the lengths are known.
     #[must_use]
     pub fn counted(mut self) -> Self {
         if let (None, Some(input), Some(output)) = (self.tokens, self.input, self.output) {

@@ -1,11 +1,10 @@
-//! Bytes as people read them here: always GiB, so that columns and differences compare; and as they write them: with any unit.
+//! Formatting of bytes as GiB, always the same unit so that columns compare; and parsing of sizes with any unit.
 
 use std::fmt;
 
-/// Bytes in a GiB.
 pub(super) const GIB: f64 = 1_073_741_824.0;
 
-/// Bytes, signed: `13.50 GiB`, `-0.02 GiB`; with more digits where two would hide what is there: `0.0049 GiB`.
+/// Signed bytes as `13.50 GiB` or `-0.02 GiB`; with more digits if two would hide the value: `0.0049 GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gib(pub i64);
 
@@ -33,7 +32,8 @@ const UNITS: [(&str, f64); 8] = [
     ("B", 1.0),
 ];
 
-/// A size as people write it (`13.5GB`, `600 MiB`, `80`): the number, and bytes of its unit where one follows; none for what is no number.
+/// Parses a size (`13.5GB`, `600 MiB`, `80`): the number, and the bytes of its unit if there is one. `None` for
+/// anything else.
 #[must_use]
 pub fn size(text: &str) -> Option<(f64, Option<f64>)> {
     let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));

@@ -1,19 +1,21 @@
-//! What was measured beside what somebody said: differences on one scale, what cannot be, and which assumption explains a difference.
+//! Compares measured memory with estimates from elsewhere: differences, implausible figures, and the assumptions that
+//! explain a difference.
 //!
-//! A [`Claim`] is what an estimate, another tool or another run says; [`Comparison`] sets it beside a measured breakdown. The scale is
-//! the same everywhere: said less measured, relative to the measured, so that too high is above zero.
+//! An [`ExternalEstimate`] comes from a calculator, another tool or another run; [`Comparison`] compares it with a
+//! measured breakdown. Differences are estimate minus measured, relative to the measured value, so that an estimate
+//! that is too high is positive.
 
-mod claim;
 mod comparison;
 mod explain;
+mod external_estimate;
 mod facts;
 mod gib;
 mod plausible;
 mod term;
 
-pub use claim::Claim;
-pub use comparison::{Comparison, Row};
+pub use comparison::{Comparison, TermComparison};
 pub use explain::Explanation;
+pub use external_estimate::ExternalEstimate;
 pub use facts::Facts;
 pub use gib::{Gib, size};
 pub use plausible::{Implausible, implausible};

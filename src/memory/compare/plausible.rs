@@ -1,26 +1,28 @@
-//! What cannot be: a gate that figures pass before anybody draws conclusions from them.
+//! Detects figures that cannot be right, before anything is concluded from them.
 
 use serde::Serialize;
 
 use super::{Facts, Gib};
 use crate::memory::{Breakdown, Component};
 
-/// More than this in use before the start, and the growth says little of the engine: bytes. LLM-sizer's own validation fails there.
+/// Bytes. With more in use before the start, the growth says little about the engine. LLM-sizer's own validation
+/// fails there too.
 const FULL_BASELINE: i64 = 5_000_000_000;
 
-/// The share of the whole by which parts may exceed it: figures of two decimals, and two readings at two instants.
+/// The share of the total by which parts may exceed it: figures have two decimals, and readings differ in time.
 const SLACK: f64 = 0.02;
 
-/// Something that cannot be as it is said.
+/// An implausible figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Implausible {
-    /// `weights_above_peak`, `baseline_full`, `parts_exceed_whole`, `peak_after_exit`, `above_capacity`, `nothing_measured`.
+    /// `weights_above_peak`, `baseline_full`, `parts_exceed_whole`, `peak_after_exit`, `above_capacity`,
+    /// `nothing_measured`.
     pub name: &'static str,
-    /// What is said, with its figures, and why that cannot be.
+    /// The figures, and why they cannot be right.
     pub text: String,
 }
 
-/// What cannot be in a breakdown.
+/// What is implausible in a breakdown.
 #[must_use]
 pub fn implausible(breakdown: Option<&Breakdown>, facts: &Facts) -> Vec<Implausible> {
     let mut found = Vec::new();
@@ -33,7 +35,7 @@ pub fn implausible(breakdown: Option<&Breakdown>, facts: &Facts) -> Vec<Implausi
         say(
             "peak_after_exit",
             format!(
-                "what is called the peak, {}, was read after the engine had exited: nothing of the engine is in it",
+                "the peak, {}, was read after the engine had exited: it does not contain the engine",
                 Gib(peak)
             ),
         );
@@ -52,7 +54,7 @@ pub fn implausible(breakdown: Option<&Breakdown>, facts: &Facts) -> Vec<Implausi
         say(
             "baseline_full",
             format!(
-                "{} were in use by others before the start: what the engine took cannot be told from what they did meanwhile",
+                "{} were in use by other processes before the start: the engine's memory cannot be separated from theirs",
                 Gib(baseline)
             ),
         );
@@ -71,11 +73,7 @@ pub fn implausible(breakdown: Option<&Breakdown>, facts: &Facts) -> Vec<Implausi
     if let Some(capacity) = facts.capacity.filter(|capacity| peak > *capacity && *capacity > 0) {
         say(
             "above_capacity",
-            format!(
-                "{} in use are more than the {} that are there",
-                Gib(peak),
-                Gib(capacity)
-            ),
+            format!("{} in use are more than the device's {}", Gib(peak), Gib(capacity)),
         );
     }
     if peak == 0 {

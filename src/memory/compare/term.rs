@@ -1,19 +1,19 @@
-//! What calculators speak of: our components, and coarser words.
+//! The terms of memory calculators: our components, and coarser ones.
 
 use serde::{Serialize, Serializer};
 
 use crate::memory::{Breakdown, Component};
 
-/// What a figure of a claim is of.
+/// What a figure of an estimate stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Term {
     /// The model's parameters.
     Weights,
-    /// KV cache, without saying whether taken or in use: it is compared with what is in use, where that is known, else with the pool.
+    /// KV cache without further detail. Compared with the KV cache in use if that is known, else with the pool.
     Kv,
-    /// KV cache that is set aside.
+    /// The reserved KV cache.
     KvPool,
-    /// KV cache in use.
+    /// The KV cache in use.
     KvUsed,
     /// What a forward pass needs beyond weights and KV cache.
     Activations,
@@ -21,14 +21,14 @@ pub enum Term {
     CudaGraphs,
     /// CUDA context, libraries, communication buffers.
     RuntimeContext,
-    /// Whatever is neither weights, KV cache nor activations: CUDA graphs, runtime context, and what is unexplained.
+    /// Everything but weights, KV cache and activations: CUDA graphs, runtime context, and what is unexplained.
     Overhead,
-    /// All that the engine takes.
+    /// All memory of the engine.
     Total,
 }
 
 impl Term {
-    /// Every term, in the order in which it is shown.
+    /// Every term, in display order.
     pub const ALL: [Term; 9] = [
         Term::Weights,
         Term::Kv,
@@ -57,9 +57,9 @@ impl Term {
         }
     }
 
-    /// The term of a component; none for what is not the engine's, and for what is left.
+    /// The term of a component; `None` for other tenants and for what is unexplained.
     #[must_use]
-    pub fn of(component: Component) -> Option<Self> {
+    pub fn from_component(component: Component) -> Option<Self> {
         Some(match component {
             Component::Weights => Term::Weights,
             Component::KvPool => Term::KvPool,
@@ -71,8 +71,9 @@ impl Term {
         })
     }
 
-    /// What a breakdown has of this, and what of it that is, for people. `apart` are the terms that stand for themselves.
-    pub(super) fn measured(self, breakdown: &Breakdown, apart: &[Term]) -> Option<(i64, String)> {
+    /// The bytes of this term in a breakdown, and what they cover, for people. `listed` are the terms with figures of
+    /// their own.
+    pub(super) fn measured(self, breakdown: &Breakdown, listed: &[Term]) -> Option<(i64, String)> {
         let part = |component: Component| {
             let part = breakdown.part(component)?;
             Some((part.bytes, part.provenance.to_string()))
@@ -92,7 +93,7 @@ impl Term {
             Term::Overhead => {
                 let parts = [Component::CudaGraphs, Component::RuntimeContext, Component::Unexplained];
                 let counted = parts.into_iter().filter(|component| {
-                    Term::of(*component).is_none_or(|term| !apart.contains(&term))
+                    Term::from_component(*component).is_none_or(|term| !listed.contains(&term))
                         && breakdown.part(*component).is_some()
                 });
                 let counted: Vec<Component> = counted.collect();

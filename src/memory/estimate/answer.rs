@@ -1,4 +1,4 @@
-//! The estimate itself.
+//! The result of an estimate.
 
 use serde::Serialize;
 
@@ -6,113 +6,116 @@ use super::fits::Fits;
 use super::kv::Kv;
 use super::model::Model;
 use super::weights::{Weights, weights};
-use super::{Known, Question};
+use super::{EstimateRequest, ModelFiles};
 use crate::fault::{Fault, Result};
 use crate::memory::Breakdown;
 use crate::memory::shape::{Config, Dtype, Shape};
 
-/// Layers that keep the same.
+/// Layers that keep the same state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LayerKind {
-    /// How many there are.
+    /// The number of these layers.
     pub count: u64,
-    /// Bytes that one keeps of each token; 0 for a recurrent layer.
+    /// Bytes per token of one layer; 0 for a recurrent layer.
     pub kv_bytes_per_token: u64,
-    /// Most recent tokens that one keeps; all where absent.
+    /// Most recent tokens that a layer keeps; `None` for all.
     pub window: Option<u64>,
-    /// Bytes that one keeps of each sequence, whatever its length.
+    /// Bytes per sequence of one layer, whatever its length.
     pub state_bytes: u64,
 }
 
-/// What a model needs. Bytes; of the whole model where not said otherwise.
+/// The memory that a model needs, in bytes; of the whole model unless noted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The model's family.
     pub family: String,
-    /// Parameters, a tied output matrix counted once.
+    /// Parameters; a tied output matrix counts once.
     pub parameters: u64,
-    /// Positions that the model was made for.
+    /// The model's maximum positions.
     pub positions: Option<u64>,
-    /// Bytes of all weights, replicated ones counted once.
+    /// Bytes of all weights; replicated ones count once.
     pub weight_bytes: u64,
-    /// Type of the weights that are not quantized.
+    /// Data type of the weights that are not quantized.
     pub dtype: Dtype,
-    /// Format of the others.
+    /// Format of the quantized weights.
     pub quantization: Option<String>,
-    /// Type of the KV cache.
+    /// Data type of the KV cache.
     pub kv_cache_dtype: Dtype,
-    /// Bytes of KV cache for each token of a sequence shorter than every window, replicated heads counted once.
+    /// Bytes of KV cache per token of a sequence shorter than every window; replicated heads count once.
     pub kv_bytes_per_token: u64,
     /// The same on one rank.
     pub kv_bytes_per_token_per_rank: u64,
-    /// Bytes of each sequence that do not depend on its length.
+    /// Bytes per sequence that do not depend on its length.
     pub state_bytes_per_sequence: u64,
-    /// What the layers keep, kind by kind.
+    /// The state that the layers keep, by kind.
     pub layers: Vec<LayerKind>,
-    /// What is needed on all ranks together.
+    /// The memory of all ranks together.
     pub total: Breakdown,
-    /// What is needed on each rank.
+    /// The memory of each rank.
     pub ranks: Vec<Breakdown>,
-    /// What fits, where a GPU's memory was given.
+    /// What fits, if a GPU's memory was given.
     pub fits: Option<Fits>,
-    /// What is not in the figures, for people.
+    /// What the figures do not include, for people.
     pub notes: Vec<String>,
-    /// What was asked for.
-    pub question: Question,
+    /// The request.
+    pub question: EstimateRequest,
 }
 
-/// What a model needs for what is asked for.
+/// Estimates the memory that a model needs.
 ///
 /// # Errors
 ///
-/// `usage` when the question makes no sense, when the model's files do not say enough (the hint tells what would), and when ranks
+/// `usage` if the request is invalid, if the model's files do not say enough (the hint names what would), or if ranks
 /// cannot share the model's heads.
-pub fn estimate(known: &Known, question: &Question) -> Result<Estimate> {
-    question.check()?;
-    let config = Config::new(&known.config)?;
-    let shape = Shape::read(&config, known.headers.as_ref())?;
-    told_enough(&shape, question)?;
-    shared_out(&shape, question.tensor_parallel)?;
-    let weights = weights(&shape, &config, known, question)?;
+pub fn estimate(files: &ModelFiles, request: &EstimateRequest) -> Result<Estimate> {
+    request.check()?;
+    let config = Config::new(&files.config)?;
+    let shape = Shape::read(&config, files.headers.as_ref())?;
+    check_headers_suffice(&shape, request)?;
+    check_heads_divide(&shape, request.tensor_parallel)?;
+    let weights = weights(&shape, &config, files, request)?;
     let model = Model {
-        kv: kv(&weights, question)?,
+        kv: kv(&weights, request)?,
         shape,
         weights,
     };
-    model.answer(known, question)
+    model.answer(files, request)
 }
 
-/// Refuses what the headers of a model of an unknown family do not tell.
-fn told_enough(shape: &Shape, question: &Question) -> Result<()> {
-    let asked = [
+/// Rejects options that need more than the headers of an unknown family.
+fn check_headers_suffice(shape: &Shape, request: &EstimateRequest) -> Result<()> {
+    let requested = [
         (
             "tensor_parallel",
-            question.tensor_parallel > 1,
+            request.tensor_parallel > 1,
             "how ranks share its tensors",
         ),
         (
             "quantization",
-            question.quantization.is_some(),
+            request.quantization.is_some(),
             "which of its tensors are quantized",
         ),
         (
             "dtype",
-            question.dtype.is_some() && shape.dtype.is_some(),
+            request.dtype.is_some() && shape.dtype.is_some(),
             "which of its tensors have another type",
         ),
     ];
-    match asked.into_iter().find(|(_, asked, _)| *asked && shape.by_headers) {
+    match requested
+        .into_iter()
+        .find(|(_, requested, _)| *requested && shape.by_headers)
+    {
         None => Ok(()),
         Some((name, _, what)) => Err(Fault::usage(format!(
-            "the family `{}` is not known: {what} cannot be told",
+            "the family `{}` is not known: {what} cannot be determined",
             shape.family
         ))
         .hint(format!("leave out `{name}`"))),
     }
 }
 
-/// Refuses ranks that the model's heads cannot be shared out to, as every engine does.
-fn shared_out(shape: &Shape, ranks: u64) -> Result<()> {
+/// Rejects ranks that cannot share the model's heads, as every engine does.
+fn check_heads_divide(shape: &Shape, ranks: u64) -> Result<()> {
     if shape.heads.is_multiple_of(ranks) {
         return Ok(());
     }
@@ -123,11 +126,11 @@ fn shared_out(shape: &Shape, ranks: u64) -> Result<()> {
     .hint("choose a `tensor_parallel` that divides them"))
 }
 
-fn kv(weights: &Weights, question: &Question) -> Result<Kv> {
-    let own = question.kv_cache_dtype.as_deref().filter(|name| *name != "auto");
+fn kv(weights: &Weights, request: &EstimateRequest) -> Result<Kv> {
+    let stored = request.kv_cache_dtype.as_deref().filter(|name| *name != "auto");
     Ok(Kv {
-        dtype: own.map_or(Ok(weights.dtype), str::parse)?,
+        dtype: stored.map_or(Ok(weights.dtype), str::parse)?,
         state: weights.dtype,
-        ranks: question.tensor_parallel,
+        ranks: request.tensor_parallel,
     })
 }

@@ -2,24 +2,24 @@
 
 use serde::Serialize;
 
-/// What fits into each GPU, with what is asked for otherwise.
+/// What fits into each GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fits {
-    /// Bytes of each GPU that may be used.
+    /// Usable bytes of each GPU.
     pub budget: u64,
-    /// Bytes left for the KV cache beside weights, activations and context; 0 where these alone are too much.
+    /// Bytes left for the KV cache after weights, activations and context; 0 if those alone exceed the budget.
     pub kv_bytes: u64,
-    /// Tokens that so many bytes hold, of sequences shorter than every window; none where a token takes nothing.
+    /// Tokens that these bytes hold, of sequences shorter than every window; `None` if tokens take nothing.
     pub tokens: Option<u64>,
-    /// Sequences of the length asked for that fit at once.
+    /// Concurrent sequences of the requested length that fit.
     pub sequences: u64,
-    /// Tokens of the longest single sequence that fits, at most the positions that the model was made for.
+    /// Tokens of the longest single sequence that fits, at most the model's positions.
     pub longest: u64,
-    /// Whether what is asked for fits.
+    /// Whether the request fits.
     pub fits: bool,
 }
 
-/// The largest number up to `most` for which `holds`, which holds for every smaller one too; 0 where it holds for none.
+/// The largest number up to `most` for which `holds`, by bisection; 0 if there is none.
 pub(super) fn largest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, most);
     while low < high {

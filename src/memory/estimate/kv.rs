@@ -1,20 +1,19 @@
-//! Bytes that are kept of tokens and of sequences.
+//! Bytes that layers keep per token and per sequence.
 
 use crate::memory::shape::{Dtype, Layer, Shape};
 
-/// How the cache is kept.
+/// How the cache is stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kv {
-    /// The type of keys and values.
     pub(super) dtype: Dtype,
-    /// The type of a recurrent layer's state, where the model does not say another.
+    /// The type of a recurrent layer's state, unless the model says another.
     pub(super) state: Dtype,
     /// Ranks that share it.
     pub(super) ranks: u64,
 }
 
 impl Kv {
-    /// Bytes that one layer of this kind adds for each token, on one rank, until its window is full.
+    /// Bytes per token of one layer, on one rank, until its window is full.
     pub(super) fn token_of(self, layer: &Layer) -> u64 {
         layer
             .per_token
@@ -34,17 +33,17 @@ impl Kv {
         })
     }
 
-    /// Bytes of each further token of a sequence shorter than every window, on one rank.
+    /// Bytes per further token of a sequence shorter than every window, on one rank.
     pub(super) fn token(self, shape: &Shape) -> u64 {
         sum(shape, |layer| self.token_of(layer))
     }
 
-    /// Bytes of a sequence that do not depend on its length, on one rank.
+    /// Bytes per sequence that do not depend on its length, on one rank.
     pub(super) fn state(self, shape: &Shape) -> u64 {
         sum(shape, |layer| self.state_of(layer))
     }
 
-    /// Bytes of a sequence of so many tokens, on one rank.
+    /// Bytes of a sequence of this many tokens, on one rank.
     pub(super) fn sequence(self, shape: &Shape, tokens: u64) -> u64 {
         sum(shape, |layer| {
             let kept = layer.per_token.as_ref().map_or(0, |kept| kept.kept(tokens));

@@ -1,24 +1,22 @@
-//! One model under one question: its parts, what fits, what is left out.
+//! One model under one request: its parts, what fits, what is left out.
 
 use super::activations::activations;
 use super::answer::{Estimate, LayerKind};
 use super::fits::{Fits, largest};
 use super::kv::Kv;
 use super::weights::Weights;
-use super::{Known, Question};
+use super::{EstimateRequest, ModelFiles};
 use crate::fault::{Fault, Result};
 use crate::memory::shape::{Dtype, Shape};
 use crate::memory::{Breakdown, Component, Part, Provenance};
 
-/// CUDA context, libraries and the framework's own, before the first weight: 15,333 MiB in use after vLLM 0.24 had loaded 13.54 GiB on an
-/// H200, less 615 MiB in use before (`tests/data/vllm-starts.csv`).
+/// CUDA context, libraries and the framework before the first weight: 15,333 MiB in use after vLLM 0.24 had loaded
+/// 13.54 GiB on an H200, minus 615 MiB in use before (`tests/data/vllm-starts.csv`).
 const CONTEXT: u64 = 853 << 20;
-/// Longer than any sequence, where the model does not say how many positions it has.
+/// Longer than any sequence, if the model does not state its positions.
 const LONGEST: u64 = 1 << 32;
-/// More sequences than any engine holds.
 const MOST_SEQUENCES: u64 = 1 << 32;
 
-/// A model as one estimate sees it.
 pub(super) struct Model {
     pub(super) shape: Shape,
     pub(super) weights: Weights,
@@ -26,10 +24,9 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// The whole estimate.
-    pub(super) fn answer(self, known: &Known, question: &Question) -> Result<Estimate> {
-        let ranks = question.tensor_parallel;
-        let parts = self.parts(question)?;
+    pub(super) fn answer(self, files: &ModelFiles, request: &EstimateRequest) -> Result<Estimate> {
+        let ranks = request.tensor_parallel;
+        let parts = self.parts(request)?;
         let rank = |number: u64| Breakdown::new(Some(format!("rank {number}")), total(&parts), parts.clone());
         let all: Vec<Part> = parts
             .iter()
@@ -62,7 +59,7 @@ impl Model {
         }
         Ok(Estimate {
             parameters: self.shape.parameters(),
-            positions: self.shape.longest,
+            positions: self.shape.max_positions,
             weight_bytes: self.weights.bytes,
             dtype: self.weights.dtype,
             quantization: self.weights.quantization.clone(),
@@ -73,17 +70,17 @@ impl Model {
             layers,
             total: Breakdown::new(None, total(&all), all)?,
             ranks: (0..ranks).map(rank).collect::<Result<_>>()?,
-            fits: question.gpu_memory.map(|memory| self.fits(memory, question)),
-            notes: self.notes(known, question),
-            question: question.clone(),
+            fits: request.gpu_memory.map(|memory| self.fits(memory, request)),
+            notes: self.notes(files, request),
+            question: request.clone(),
             family: self.shape.family,
         })
     }
 
-    /// The parts of what one rank needs.
-    fn parts(&self, question: &Question) -> Result<Vec<Part>> {
-        let activations = activations(&self.shape, question, self.weights.dtype);
-        let kv = self.kv_bytes(question);
+    /// The parts of one rank.
+    fn parts(&self, request: &EstimateRequest) -> Result<Vec<Part>> {
+        let activations = activations(&self.shape, request, self.weights.dtype);
+        let kv = self.kv_bytes(request);
         let part = |component, bytes: u64, provenance, source: String| {
             Ok(Part {
                 component,
@@ -100,7 +97,7 @@ impl Model {
                 Provenance::Computed,
                 self.weights.source.clone(),
             )?,
-            part(Component::KvUsed, kv, Provenance::Computed, self.kv_source(question))?,
+            part(Component::KvUsed, kv, Provenance::Computed, self.kv_source(request))?,
             part(
                 Component::Activations,
                 activations.bytes,
@@ -116,8 +113,8 @@ impl Model {
         ])
     }
 
-    fn kv_source(&self, question: &Question) -> String {
-        let sequences = match question.concurrency {
+    fn kv_source(&self, request: &EstimateRequest) -> String {
+        let sequences = match request.concurrency {
             1 => "1 sequence".to_owned(),
             several => format!("{several} sequences"),
         };
@@ -127,85 +124,87 @@ impl Model {
         };
         format!(
             "{sequences} of {} tokens; {} bytes of each token in {}{state}",
-            question.tokens(),
+            request.tokens(),
             self.kv.token(&self.shape),
             self.kv.dtype,
         )
     }
 
-    fn kv_bytes(&self, question: &Question) -> u64 {
+    fn kv_bytes(&self, request: &EstimateRequest) -> u64 {
         self.kv
-            .sequence(&self.shape, question.tokens())
-            .saturating_mul(question.concurrency)
+            .sequence(&self.shape, request.tokens())
+            .saturating_mul(request.concurrency)
     }
 
-    /// Bytes that one rank needs beside the KV cache.
-    fn beside(&self, question: &Question) -> u64 {
-        let activations = activations(&self.shape, question, self.weights.dtype).bytes;
+    /// Bytes on one rank besides the KV cache.
+    fn non_kv_bytes(&self, request: &EstimateRequest) -> u64 {
+        let activations = activations(&self.shape, request, self.weights.dtype).bytes;
         self.weights.on_rank.saturating_add(activations).saturating_add(CONTEXT)
     }
 
-    fn fits(&self, memory: u64, question: &Question) -> Fits {
-        let budget = (memory as f64 * question.memory_fraction) as u64;
-        let need = |question: &Question| self.beside(question).saturating_add(self.kv_bytes(question));
-        let kv_bytes = budget.saturating_sub(self.beside(question));
-        let longest = self.shape.longest.unwrap_or(LONGEST);
+    fn fits(&self, memory: u64, request: &EstimateRequest) -> Fits {
+        let budget = (memory as f64 * request.memory_fraction) as u64;
+        let need = |request: &EstimateRequest| self.non_kv_bytes(request).saturating_add(self.kv_bytes(request));
+        let kv_bytes = budget.saturating_sub(self.non_kv_bytes(request));
+        let longest = self.shape.max_positions.unwrap_or(LONGEST);
         Fits {
             budget,
             kv_bytes,
             tokens: kv_bytes.checked_div(self.kv.token(&self.shape)),
             sequences: largest(MOST_SEQUENCES, |concurrency| {
-                need(&Question {
+                need(&EstimateRequest {
                     concurrency,
-                    ..question.clone()
+                    ..request.clone()
                 }) <= budget
             }),
             longest: largest(longest, |input| {
-                need(&Question {
+                need(&EstimateRequest {
                     input,
                     output: 0,
                     concurrency: 1,
-                    ..question.clone()
+                    ..request.clone()
                 }) <= budget
             }),
-            fits: need(question) <= budget,
+            fits: need(request) <= budget,
         }
     }
 
-    fn notes(&self, known: &Known, question: &Question) -> Vec<String> {
-        let mut notes = known.notes.clone();
+    fn notes(&self, files: &ModelFiles, request: &EstimateRequest) -> Vec<String> {
+        let mut notes = files.notes.clone();
         notes.extend(
             self.shape
                 .left_out
                 .clone()
-                .filter(|_| self.shape.by_headers || (known.headers.is_none() && known.indexed.is_none())),
+                .filter(|_| self.shape.by_headers || (files.headers.is_none() && files.indexed.is_none())),
         );
-        notes.extend(beyond(self, known));
-        if self.weights.dtype == Dtype::Float32 && question.dtype.is_none() {
+        notes.extend(extra_parameters_note(self, files));
+        if self.weights.dtype == Dtype::Float32 && request.dtype.is_none() {
             notes.push(
-                "the weights are float32: an engine that loads them as 16 bits needs half; give that as `dtype`"
+                "the weights are float32: an engine that loads them as 16-bit needs half; set `dtype` for that"
                     .to_owned(),
             );
         }
-        if let Some(positions) = self.shape.longest.filter(|&positions| positions < question.tokens()) {
+        if let Some(positions) = self
+            .shape
+            .max_positions
+            .filter(|&positions| positions < request.tokens())
+        {
             notes.push(format!(
                 "the model was made for {positions} positions, fewer than the {} tokens asked for",
-                question.tokens()
+                request.tokens()
             ));
         }
-        if question.tensor_parallel > 1 {
-            notes.push(
-                "buffers of communication between ranks are not in it: they are measured, not computed".to_owned(),
-            );
+        if request.tensor_parallel > 1 {
+            notes.push("communication buffers of the ranks are not included: they must be measured".to_owned());
         }
-        notes.push("CUDA graphs, workspaces of libraries and what the allocator cannot reuse are not in it".to_owned());
+        notes.push("CUDA graphs, library workspaces and memory fragmentation are not included".to_owned());
         notes
     }
 }
 
-/// What the files hold beyond the language model, where their numbers are not packed.
-fn beyond(model: &Model, known: &Known) -> Option<String> {
-    let headers = known
+/// A note on parameters in the files beyond the language model, unless weights are packed.
+fn extra_parameters_note(model: &Model, files: &ModelFiles) -> Option<String> {
+    let headers = files
         .headers
         .as_ref()
         .filter(|_| model.weights.quantization.is_none())?;
@@ -214,7 +213,7 @@ fn beyond(model: &Model, known: &Known) -> Option<String> {
         .checked_sub(model.shape.parameters())
         .filter(|more| *more > 0)?;
     Some(format!(
-        "the files hold {more} parameters more than the language model has: a vision tower, heads that predict further tokens, or an output \
+        "the files hold {more} parameters more than the language model has: a vision tower, multi-token prediction heads, or an output \
          matrix that is also the embedding; engines may leave them out"
     ))
 }
@@ -225,5 +224,5 @@ fn total(parts: &[Part]) -> u64 {
 }
 
 fn too_large() -> Fault {
-    Fault::usage("the estimate is more bytes than any device has")
+    Fault::usage("the estimate is more than any device has")
 }

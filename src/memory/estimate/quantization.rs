@@ -1,8 +1,8 @@
-//! Formats of quantized weights: what a matrix takes, scales and zero points included.
+//! Formats of quantized weights: bytes of a matrix including scales and zero points.
 
 mod named;
 mod scheme;
 mod stated;
 
 pub(in crate::memory) use scheme::Scheme;
-pub(super) use scheme::{Scales, Touches};
+pub(super) use scheme::{Scales, Targets};

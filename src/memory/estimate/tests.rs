@@ -25,15 +25,15 @@ fn shapes() -> BTreeMap<String, Value> {
     named.collect()
 }
 
-fn of(config: &Value) -> Known {
-    Known {
+fn files(config: &Value) -> ModelFiles {
+    ModelFiles {
         config: config.clone(),
-        ..Known::default()
+        ..ModelFiles::default()
     }
 }
 
-fn shape(name: &str) -> Known {
-    of(&shapes()[name])
+fn shape(name: &str) -> ModelFiles {
+    files(&shapes()[name])
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn parameters_are_as_many_as_transformers_counts() {
     assert_eq!(counts.len(), shapes.len(), "run tests/data/shapes/count.py");
     let mut families = std::collections::BTreeSet::new();
     for (name, config) in &shapes {
-        let found = estimate(&of(config), &Question::default()).unwrap();
+        let found = estimate(&files(config), &EstimateRequest::default()).unwrap();
         assert_eq!(Some(found.parameters), counts[name].as_u64(), "{name}");
         families.insert(found.family);
     }
@@ -64,13 +64,11 @@ fn kv_of_a_token_is_what_vllm_had() {
         }
         let log = std::fs::read_to_string(&path).unwrap();
         let kv_cache_dtype = log.contains("kv_cache_dtype': 'fp8").then(|| "fp8".to_owned());
-        let question = Question {
+        let request = EstimateRequest {
             kv_cache_dtype,
-            ..Question::default()
+            ..EstimateRequest::default()
         };
-        let per_token = estimate(&shape("llama-8b-shape"), &question)
-            .unwrap()
-            .kv_bytes_per_token;
+        let per_token = estimate(&shape("llama-8b-shape"), &request).unwrap().kv_bytes_per_token;
         let tokens = size.captures(&log).map(|found| found[1].replace(',', ""));
         let pairs = tokens
             .zip(memory.captures(&log).map(|found| found[1].to_owned()))
@@ -81,11 +79,11 @@ fn kv_of_a_token_is_what_vllm_had() {
                     .map(|found| (found[1].to_owned(), found[2].to_owned())),
             );
         for (tokens, gib) in pairs {
-            let told = tokens.parse::<f64>().unwrap() * per_token as f64 / f64::from(1 << 30);
+            let bytes = tokens.parse::<f64>().unwrap() * per_token as f64 / f64::from(1 << 30);
             // As many digits as the log has, and the blocks that were rounded away.
             assert!(
-                (told - gib.parse::<f64>().unwrap()).abs() < 0.0075,
-                "{path:?}: {told} and {gib}"
+                (bytes - gib.parse::<f64>().unwrap()).abs() < 0.0075,
+                "{path:?}: {bytes} and {gib}"
             );
             compared += 1;
         }
@@ -107,12 +105,12 @@ fn the_slope_of_a_real_prefill_is_kv_and_activations() {
     let slope = (peak(65_536) - peak(32_768)) / 32_768;
 
     let parts = |input| {
-        let question = Question {
+        let request = EstimateRequest {
             input,
             output: 0,
-            ..Question::default()
+            ..EstimateRequest::default()
         };
-        let all = estimate(&shape("llama-1b-shape"), &question).unwrap().total;
+        let all = estimate(&shape("llama-1b-shape"), &request).unwrap().total;
         let bytes = |component| u64::try_from(all.part(component).unwrap().bytes).unwrap();
         (bytes(Component::KvUsed), bytes(Component::Activations))
     };
@@ -125,12 +123,12 @@ fn the_slope_of_a_real_prefill_is_kv_and_activations() {
 }
 
 #[test]
-fn provenance_is_told_and_parts_add_up() {
-    let question = Question {
+fn provenance_is_stated_and_parts_add_up() {
+    let request = EstimateRequest {
         tensor_parallel: 2,
-        ..Question::default()
+        ..EstimateRequest::default()
     };
-    let found = estimate(&shape("llama-3.1-8b"), &question).unwrap();
+    let found = estimate(&shape("llama-3.1-8b"), &request).unwrap();
     for rank in found.ranks.iter().chain([&found.total]) {
         assert_eq!(rank.unexplained(), 0);
         for part in &rank.parts {
@@ -143,11 +141,11 @@ fn provenance_is_told_and_parts_add_up() {
 #[test]
 fn ranks_replicate_what_cannot_be_shared() {
     let on = |name: &str, ranks| {
-        let question = Question {
+        let request = EstimateRequest {
             tensor_parallel: ranks,
-            ..Question::default()
+            ..EstimateRequest::default()
         };
-        estimate(&shape(name), &question).unwrap()
+        estimate(&shape(name), &request).unwrap()
     };
     // 8 KV heads on 16 ranks: every rank holds one.
     assert_eq!(on("llama-3.1-8b", 16).kv_bytes_per_token_per_rank, 32 * 2 * 128 * 2);
@@ -155,9 +153,9 @@ fn ranks_replicate_what_cannot_be_shared() {
     let latent = on("deepseek-v3", 8);
     assert_eq!(latent.kv_bytes_per_token_per_rank, latent.kv_bytes_per_token);
     assert_eq!(latent.kv_bytes_per_token, 61 * (512 + 64) * 2);
-    let refused = Question {
+    let refused = EstimateRequest {
         tensor_parallel: 3,
-        ..Question::default()
+        ..EstimateRequest::default()
     };
     assert!(
         estimate(&shape("llama-3.1-8b"), &refused)
@@ -170,12 +168,12 @@ fn ranks_replicate_what_cannot_be_shared() {
 #[test]
 fn windows_and_states_do_not_grow() {
     let kv = |name: &str, input| {
-        let question = Question {
+        let request = EstimateRequest {
             input,
             output: 0,
-            ..Question::default()
+            ..EstimateRequest::default()
         };
-        let all = estimate(&shape(name), &question).unwrap().total;
+        let all = estimate(&shape(name), &request).unwrap().total;
         all.part(Component::KvUsed).unwrap().bytes
     };
     // Every layer of Mistral 7B v0.1 has a window of 4,096.
@@ -193,11 +191,11 @@ fn windows_and_states_do_not_grow() {
 #[test]
 fn quantized_weights_have_their_published_size() {
     let bytes = |name: &str, quantization: &str| {
-        let question = Question {
+        let request = EstimateRequest {
             quantization: Some(quantization.to_owned()),
-            ..Question::default()
+            ..EstimateRequest::default()
         };
-        estimate(&shape(name), &question).unwrap().weight_bytes
+        estimate(&shape(name), &request).unwrap().weight_bytes
     };
     // `total_size` in the index of the published gpt-oss-20b: MXFP4 experts, everything else bfloat16.
     assert_eq!(bytes("gpt-oss-20b", "mxfp4"), 13_761_264_768);
@@ -205,28 +203,28 @@ fn quantized_weights_have_their_published_size() {
 
 #[test]
 fn files_decide_as_long_as_they_are_loaded_as_they_are() {
-    let known = Known {
+    let known = ModelFiles {
         indexed: Some(1_000_000),
         ..shape("llama-biased-small")
     };
-    let bytes = |question: &Question| estimate(&known, question).unwrap().weight_bytes;
-    assert_eq!(bytes(&Question::default()), 1_000_000);
-    let float = Question {
+    let bytes = |request: &EstimateRequest| estimate(&known, request).unwrap().weight_bytes;
+    assert_eq!(bytes(&EstimateRequest::default()), 1_000_000);
+    let float = EstimateRequest {
         dtype: Some("float32".into()),
-        ..Question::default()
+        ..EstimateRequest::default()
     };
     assert_eq!(bytes(&float), 478_704 * 4);
-    let two = Question {
+    let two = EstimateRequest {
         tensor_parallel: 2,
-        ..Question::default()
+        ..EstimateRequest::default()
     };
     let on_two = estimate(&known, &two).unwrap().total;
     assert!(on_two.part(Component::Weights).unwrap().bytes >= 1_000_000);
 }
 
 #[test]
-fn what_is_not_known_is_refused_and_never_guessed() {
-    let refused = |config: Value| estimate(&of(&config), &Question::default()).unwrap_err();
+fn unknown_values_are_refused_and_never_guessed() {
+    let refused = |config: Value| estimate(&files(&config), &EstimateRequest::default()).unwrap_err();
     let family = refused(json!({"model_type": "brand_new", "hidden_size": 8}));
     assert!(family.message.contains("`brand_new` is not known"), "{family}");
     assert!(family.hint.unwrap().contains("safetensors"));
@@ -251,22 +249,22 @@ fn absurd_configs_do_not_overflow() {
             }
         }
         // Whatever it says, it says it without a panic.
-        let _answer = estimate(&of(&config), &Question::default());
+        let _answer = estimate(&files(&config), &EstimateRequest::default());
     }
 }
 
-fn questions() -> impl Strategy<Value = Question> {
+fn questions() -> impl Strategy<Value = EstimateRequest> {
     let ranks = prop::sample::select(vec![1_u64, 2, 4]);
     let chunk = prop::option::of(1..10_000_u64);
     (0..50_000_u64, 1..5000_u64, 1..100_u64, ranks, chunk).prop_map(
-        |(input, output, concurrency, tensor_parallel, prefill_chunk)| Question {
+        |(input, output, concurrency, tensor_parallel, prefill_chunk)| EstimateRequest {
             input,
             output,
             concurrency,
             tensor_parallel,
             prefill_chunk,
             gpu_memory: Some(80 << 30),
-            ..Question::default()
+            ..EstimateRequest::default()
         },
     )
 }
@@ -274,16 +272,16 @@ fn questions() -> impl Strategy<Value = Question> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn more_is_never_less(question in questions(), more in 1..5000_u64) {
+    fn more_is_never_less(request in questions(), more in 1..5000_u64) {
         for (name, config) in shapes() {
-            let known = of(&config);
-            let Ok(found) = estimate(&known, &question) else {
+            let known = files(&config);
+            let Ok(found) = estimate(&known, &request) else {
                 continue;
             };
             let larger = [
-                Question { input: question.input + more, ..question.clone() },
-                Question { output: question.output + more, ..question.clone() },
-                Question { concurrency: question.concurrency + more, ..question.clone() },
+                EstimateRequest { input: request.input + more, ..request.clone() },
+                EstimateRequest { output: request.output + more, ..request.clone() },
+                EstimateRequest { concurrency: request.concurrency + more, ..request.clone() },
             ];
             for larger in larger {
                 let needs = estimate(&known, &larger).unwrap();
@@ -291,11 +289,11 @@ proptest! {
                 let (before, after) = (found.fits.as_ref().unwrap(), needs.fits.as_ref().unwrap());
                 prop_assert!(before.fits || !after.fits, "{}", name);
             }
-            let single = estimate(&known, &Question { tensor_parallel: 1, ..question.clone() }).unwrap();
+            let single = estimate(&known, &EstimateRequest { tensor_parallel: 1, ..request.clone() }).unwrap();
             prop_assert!(found.total.total >= single.total.total, "{}", name);
             prop_assert!(found.ranks[0].total <= single.total.total, "{}", name);
             let fits = found.fits.unwrap();
-            prop_assert_eq!(fits.fits, fits.sequences >= question.concurrency, "{}", name);
+            prop_assert_eq!(fits.fits, fits.sequences >= request.concurrency, "{}", name);
         }
     }
 }

@@ -1,28 +1,29 @@
-//! Bytes of the weights: of the files where they are known, else of each tensor in its type or format.
+//! Bytes of the weights: from the files if known, else from each tensor's type or format.
 
 use super::quantization::Scheme;
-use super::{Known, Question};
+use super::{EstimateRequest, ModelFiles};
 use crate::fault::{Fault, Result};
 use crate::memory::shape::{Config, Dtype, Shape};
 
-/// What the weights take, and how that is known.
 pub(super) struct Weights {
     /// All of them, once.
     pub(super) bytes: u64,
-    /// What one rank holds.
     pub(super) on_rank: u64,
-    /// Numbers that are not quantized, and of the KV cache unless it has a type of its own.
+    /// The type of weights that are not quantized, and the default of the KV cache.
     pub(super) dtype: Dtype,
-    /// The format, where there is one.
     pub(super) quantization: Option<String>,
-    /// How the figure was got.
+    /// How the figure was derived, for people.
     pub(super) source: String,
 }
 
-/// The weights on `ranks` ranks.
-pub(super) fn weights(shape: &Shape, config: &Config, known: &Known, question: &Question) -> Result<Weights> {
+pub(super) fn weights(
+    shape: &Shape,
+    config: &Config,
+    files: &ModelFiles,
+    request: &EstimateRequest,
+) -> Result<Weights> {
     let stated = config.get(&["quantization_config"]).is_some();
-    let scheme = match question.quantization.as_deref() {
+    let scheme = match request.quantization.as_deref() {
         None => None,
         Some("none") if !stated => None,
         Some("none") => {
@@ -30,33 +31,33 @@ pub(super) fn weights(shape: &Shape, config: &Config, known: &Known, question: &
                 "the model's own files are quantized: `quantization` cannot be `none`",
             ));
         }
-        Some(name) => Some(Scheme::named(name)?),
+        Some(name) => Some(Scheme::from_name(name)?),
     };
-    let own = shape.dtype.or_else(|| known.headers.as_ref()?.float());
-    let asked = question.dtype.as_deref().filter(|name| *name != "auto");
-    let asked = asked.map(str::parse::<Dtype>).transpose()?;
-    let dtype = asked.or(own).ok_or_else(|| {
+    let stored = shape.dtype.or_else(|| files.headers.as_ref()?.float());
+    let requested = request.dtype.as_deref().filter(|name| *name != "auto");
+    let requested = requested.map(str::parse::<Dtype>).transpose()?;
+    let dtype = requested.or(stored).ok_or_else(|| {
         Fault::usage("`config.json` does not say the type of the weights (`dtype`)")
             .hint("give it as `dtype`: `bfloat16`, for example")
     })?;
-    // The files tell it only as long as they are loaded as they are.
-    let as_stored = scheme.is_none() && (asked.is_none() || asked == own);
-    if let Some((bytes, source)) = known.stored().filter(|_| as_stored) {
-        // The format is named where it is known; the bytes do not depend on it.
+    // The file sizes apply only if the weights are loaded as stored.
+    let as_stored = scheme.is_none() && (requested.is_none() || requested == stored);
+    if let Some((bytes, source)) = files.stored().filter(|_| as_stored) {
+        // Only for display; the bytes do not depend on it.
         let quantization = config
             .get(&["quantization_config"])
             .and_then(|stated| stated["quant_method"].as_str());
         let computed = |ranks| sum(shape, None, dtype, ranks);
         return Ok(Weights {
             bytes,
-            on_rank: share(bytes, computed(question.tensor_parallel), computed(1)),
+            on_rank: share(bytes, computed(request.tensor_parallel), computed(1)),
             dtype,
             quantization: quantization.map(str::to_owned),
             source,
         });
     }
     let scheme = match scheme {
-        None => Scheme::stated(config)?,
+        None => Scheme::from_config(config)?,
         some => some,
     };
     let name = scheme.as_ref().map(|scheme| scheme.name.clone());
@@ -69,15 +70,15 @@ pub(super) fn weights(shape: &Shape, config: &Config, known: &Known, question: &
     };
     Ok(Weights {
         bytes: sum(shape, scheme.as_ref(), dtype, 1),
-        on_rank: sum(shape, scheme.as_ref(), dtype, question.tensor_parallel),
+        on_rank: sum(shape, scheme.as_ref(), dtype, request.tensor_parallel),
         dtype,
         quantization: name,
         source,
     })
 }
 
-impl Known {
-    /// Bytes of the files' tensors and how they are known.
+impl ModelFiles {
+    /// Bytes of the tensors in the files, and their source.
     fn stored(&self) -> Option<(u64, String)> {
         if let Some(headers) = &self.headers {
             let types = headers.by_dtype();
@@ -94,7 +95,7 @@ impl Known {
     }
 }
 
-/// Bytes that one of `ranks` holds.
+/// Bytes on one of `ranks`.
 fn sum(shape: &Shape, scheme: Option<&Scheme>, dtype: Dtype, ranks: u64) -> u64 {
     shape.tensors().fold(0, |sum: u64, (count, tensor)| {
         let share = tensor.on_rank(ranks);
@@ -103,7 +104,7 @@ fn sum(shape: &Shape, scheme: Option<&Scheme>, dtype: Dtype, ranks: u64) -> u64 
     })
 }
 
-/// A rank's share of `bytes` as `part` is of `whole`, rounded up.
+/// A rank's share of `bytes` in proportion `part` to `whole`, rounded up.
 fn share(bytes: u64, part: u64, whole: u64) -> u64 {
     let scaled = (u128::from(bytes) * u128::from(part)).div_ceil(u128::from(whole.max(1)));
     u64::try_from(scaled).unwrap_or(u64::MAX)

@@ -1,20 +1,19 @@
-//! `config.json` read with care: a value that is missing or absurd is a fault that names it.
+//! Reads `config.json` defensively: a missing or absurd value is an error that names it.
 
 use serde_json::{Map, Value};
 
 use super::Dtype;
 use crate::fault::{Fault, Result};
 
-/// Larger than any dimension of any model; smaller than what would overflow when two are multiplied.
+/// Larger than any dimension of any model; small enough that products of two do not overflow.
 const LARGEST: u64 = 1 << 26;
-/// More layers than any model has.
 const MOST_LAYERS: u64 = 4096;
 
 /// The part of a `config.json` that describes the language model.
 #[derive(Clone, Debug)]
 pub(in crate::memory) struct Config {
     values: Map<String, Value>,
-    /// The whole file describes more than text: images, sound.
+    /// The file describes more than text: images, audio.
     multimodal: bool,
 }
 
@@ -23,7 +22,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// `usage` when it is no object.
+    /// `usage` if it is not an object.
     pub(in crate::memory) fn new(json: &Value) -> Result<Self> {
         let Value::Object(outer) = json else {
             return Err(Fault::usage("`config.json` is not an object"));
@@ -38,7 +37,7 @@ impl Config {
             });
         };
         let mut values = inner.clone();
-        // Said once for the whole file.
+        // Stated once for the whole file.
         for key in ["dtype", "torch_dtype", "quantization_config", "tie_word_embeddings"] {
             if let Some(value) = outer.get(key).filter(|_| !values.contains_key(key)) {
                 values.insert(key.to_owned(), value.clone());
@@ -50,7 +49,6 @@ impl Config {
         })
     }
 
-    /// Whether the model reads more than text.
     #[must_use]
     pub(in crate::memory) fn is_multimodal(&self) -> bool {
         self.multimodal
@@ -59,17 +57,17 @@ impl Config {
     /// `model_type`: the family.
     pub(in crate::memory) fn family(&self) -> Result<&str> {
         let name = self.get(&["model_type"]).and_then(Value::as_str);
-        name.ok_or_else(|| unknown("model_type", "it does not say which family the model is of"))
+        name.ok_or_else(|| unknown("model_type", "it names the model's family"))
     }
 
-    /// A value under the first of these names that has one; null counts as none.
+    /// The value of the first of these keys that has one; null counts as missing.
     pub(in crate::memory) fn get(&self, names: &[&str]) -> Option<&Value> {
         names
             .iter()
             .find_map(|name| self.values.get(*name).filter(|value| !value.is_null()))
     }
 
-    /// A whole number above zero, under the first of these names that has one.
+    /// A positive integer, under the first of these keys that has a value.
     pub(in crate::memory) fn optional(&self, names: &[&str]) -> Result<Option<u64>> {
         let Some(value) = self.get(names) else {
             return Ok(None);
@@ -84,13 +82,13 @@ impl Config {
             })
     }
 
-    /// As [`Config::optional`], and it must be there.
+    /// Like [`Config::optional`], but required.
     pub(in crate::memory) fn number(&self, names: &[&str]) -> Result<u64> {
         self.optional(names)?
             .ok_or_else(|| unknown(names[0], "without it the model's size is not known"))
     }
 
-    /// As [`Config::optional`], but 0 is allowed and is the default.
+    /// Like [`Config::optional`], but 0 is allowed and is the default.
     pub(in crate::memory) fn number_or_zero(&self, name: &str) -> Result<u64> {
         match self.get(&[name]).and_then(Value::as_u64) {
             Some(0) => Ok(0),
@@ -98,7 +96,7 @@ impl Config {
         }
     }
 
-    /// True or false, with the family's default.
+    /// A boolean, with the family's default.
     pub(in crate::memory) fn flag(&self, name: &str, default: bool) -> Result<bool> {
         match self.get(&[name]) {
             None => Ok(default),
@@ -111,7 +109,7 @@ impl Config {
         }
     }
 
-    /// How many layers there are.
+    /// The number of layers.
     pub(in crate::memory) fn layers(&self) -> Result<u64> {
         let layers = self.number(&["num_hidden_layers", "n_layer"])?;
         if layers > MOST_LAYERS {
@@ -122,19 +120,19 @@ impl Config {
         Ok(layers)
     }
 
-    /// A list of names, one a layer: `layer_types`.
+    /// A list of names, one per layer: `layer_types`.
     pub(in crate::memory) fn names(&self, name: &str) -> Option<Vec<&str>> {
         let list = self.get(&[name])?.as_array()?;
         list.iter().map(Value::as_str).collect()
     }
 
-    /// A list of whole numbers: `mlp_only_layers`.
+    /// A list of integers: `mlp_only_layers`.
     pub(in crate::memory) fn numbers(&self, name: &str) -> Option<Vec<u64>> {
         let list = self.get(&[name])?.as_array()?;
         list.iter().map(Value::as_u64).collect()
     }
 
-    /// The type of the weights, where the file says one.
+    /// The data type of the weights, if stated.
     pub(in crate::memory) fn dtype(&self) -> Result<Option<Dtype>> {
         match self.get(&["dtype", "torch_dtype"]).and_then(Value::as_str) {
             None | Some("auto") => Ok(None),
@@ -143,7 +141,7 @@ impl Config {
     }
 }
 
-/// What `config.json` does not say, and what would.
+/// A missing value, and what would replace it.
 pub(super) fn unknown(name: &str, why: &str) -> Fault {
     Fault::usage(format!("`config.json` has no `{name}`: {why}"))
         .hint("the headers of its safetensors files would decide it: give a folder that has them")

@@ -1,4 +1,4 @@
-//! Types of numbers.
+//! Data types.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Result};
 
-/// The type of stored numbers, by how much they take. Some pack numbers in blocks with a scale (llama.cpp's).
+/// The data type of stored elements, by size. Some pack elements in blocks with a scale (llama.cpp).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dtype {
@@ -17,14 +17,14 @@ pub enum Dtype {
     Float16,
     /// 2 bytes.
     Bfloat16,
-    /// 1 byte, whichever variant.
+    /// 1 byte, any variant.
     Fp8,
     /// 1 byte.
     Int8,
-    /// llama.cpp's blocks of 32 numbers with a 2-byte scale: 34 bytes.
+    /// llama.cpp: blocks of 32 elements with a 2-byte scale, 34 bytes.
     #[serde(rename = "q8_0")]
     Q8_0,
-    /// llama.cpp's blocks of 32 numbers in 4 bits with a 2-byte scale: 18 bytes.
+    /// llama.cpp: blocks of 32 elements in 4 bits with a 2-byte scale, 18 bytes.
     #[serde(rename = "q4_0")]
     Q4_0,
 }
@@ -50,7 +50,7 @@ impl Dtype {
         (Dtype::Q4_0, &["q4_0"]),
     ];
 
-    /// Bytes that so many numbers take; blocks are filled up.
+    /// Bytes of this many elements, rounded up to full blocks.
     #[must_use]
     pub fn bytes(self, numbers: u64) -> u64 {
         match self {
@@ -71,8 +71,7 @@ impl FromStr for Dtype {
         let known = Self::ALL.iter().find(|(_, names)| names.contains(&wanted.as_str()));
         known.map(|(dtype, _)| *dtype).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|(_, names)| format!("`{}`", names[0])).collect();
-            Fault::usage(format!("`{text}` is no type of numbers that is known here"))
-                .hint(format!("one of {}", names.join(", ")))
+            Fault::usage(format!("`{text}` is not a known data type")).hint(format!("one of {}", names.join(", ")))
         })
     }
 }

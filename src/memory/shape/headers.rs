@@ -1,7 +1,7 @@
-//! Headers of safetensors files: which tensors they hold, of which type and size. Only the header is read, never a weight.
+//! Headers of safetensors files: the name, type and size of their tensors. Only the header is read, never a weight.
 //!
-//! Format: 8 bytes with the header's length (little endian), then JSON that maps each tensor's name to its `dtype`, `shape` and
-//! `data_offsets` (safetensors documentation, "Format").
+//! Format: 8 bytes with the header's length (little endian), then JSON that maps each tensor's name to its `dtype`,
+//! `shape` and `data_offsets` (safetensors documentation, "Format").
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use crate::fault::{Fault, Result};
 
 /// The longest header that the format allows.
 const LONGEST: u64 = 100_000_000;
-/// Bytes that hold the header's length.
+/// Bytes of the header's length.
 const PREFIX: usize = 8;
 
-/// One tensor as a file holds it.
+/// One tensor of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// Its name: `model.layers.0.self_attn.k_proj.weight`.
+pub struct StoredTensor {
+    /// The name: `model.layers.0.self_attn.k_proj.weight`.
     pub name: String,
-    /// Its type as safetensors names it: `BF16`, `F8_E4M3`, `I32`.
+    /// The type as safetensors names it: `BF16`, `F8_E4M3`, `I32`.
     pub dtype: String,
-    /// Its dimensions; for a matrix outputs and inputs.
+    /// The dimensions; for a matrix outputs and inputs.
     pub dims: Vec<u64>,
-    /// Its bytes.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
@@ -33,11 +33,10 @@ pub struct Stored {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
     /// In the order of the files.
-    pub tensors: Vec<Stored>,
+    pub tensors: Vec<StoredTensor>,
 }
 
-impl Stored {
-    /// Numbers that it holds.
+impl StoredTensor {
     fn numbers(&self) -> u64 {
         self.dims.iter().copied().fold(1, u64::saturating_mul)
     }
@@ -51,24 +50,24 @@ struct Entry {
 }
 
 impl Headers {
-    /// How many bytes from a file's start the header ends, by the first 8.
+    /// The offset at which the header ends, from the first 8 bytes of a file.
     ///
     /// # Errors
     ///
-    /// `usage` when this is no safetensors file.
+    /// `usage` if this is not a safetensors file.
     pub fn end(start: &[u8]) -> Result<u64> {
         let prefix: Option<[u8; PREFIX]> = start.get(..PREFIX).and_then(|bytes| bytes.try_into().ok());
         let length = prefix.map(u64::from_le_bytes).filter(|length| *length <= LONGEST);
         length
             .map(|length| length + PREFIX as u64)
-            .ok_or_else(|| unusable("its first 8 bytes are no length of a header"))
+            .ok_or_else(|| unusable("its first 8 bytes are not the length of a header"))
     }
 
-    /// Adds the tensors of a file that begins with `start`, which reaches to [`Headers::end`] or further.
+    /// Adds the tensors of a file that begins with `start`, which extends to [`Headers::end`] or further.
     ///
     /// # Errors
     ///
-    /// `usage` when the header cannot be understood.
+    /// `usage` if the header cannot be parsed.
     pub fn add(&mut self, start: &[u8]) -> Result<()> {
         let end = usize::try_from(Self::end(start)?).unwrap_or(usize::MAX);
         let text = start
@@ -86,7 +85,7 @@ impl Headers {
             let bytes = to
                 .checked_sub(from)
                 .ok_or_else(|| unusable(&format!("its tensor `{name}` ends before it begins")))?;
-            self.tensors.push(Stored {
+            self.tensors.push(StoredTensor {
                 name,
                 dtype: entry.dtype,
                 dims: entry.shape,
@@ -104,13 +103,16 @@ impl Headers {
             .fold(0, |sum: u64, tensor| sum.saturating_add(tensor.bytes))
     }
 
-    /// Numbers in all tensors; quantized ones may be packed, several in one.
+    /// Elements of all tensors. Quantized weights may be packed, several in one element.
     #[must_use]
     pub fn numbers(&self) -> u64 {
-        self.tensors.iter().map(Stored::numbers).fold(0, u64::saturating_add)
+        self.tensors
+            .iter()
+            .map(StoredTensor::numbers)
+            .fold(0, u64::saturating_add)
     }
 
-    /// The type of most numbers that are not quantized.
+    /// The most common type among those that are not quantized.
     #[must_use]
     pub fn float(&self) -> Option<Dtype> {
         let types = [
@@ -138,7 +140,7 @@ impl Headers {
 }
 
 fn unusable(why: &str) -> Fault {
-    Fault::usage(format!("not a safetensors file that can be used: {why}")).hint("check that the download is whole")
+    Fault::usage(format!("not a usable safetensors file: {why}")).hint("check that the download is complete")
 }
 
 #[cfg(test)]
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_told_by_type() {
+    fn bytes_are_counted_by_type() {
         let mut headers = Headers::default();
         headers
             .add(&file(&json!({

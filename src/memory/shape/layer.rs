@@ -1,24 +1,24 @@
-//! A layer: its tensors, what it keeps, what it holds at once.
+//! A layer: its tensors, what it keeps, and what a pass through it holds.
 
 use super::{PerSequence, PerToken, Phase, Tensor};
 
 /// Layers of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::memory) struct Layer {
-    /// How many there are.
+    /// The number of these layers.
     pub count: u64,
     /// The parameters of one.
     pub tensors: Vec<Tensor>,
-    /// What one keeps of each token; none for a recurrent layer.
+    /// The KV cache per token; `None` for a recurrent layer.
     pub per_token: Option<PerToken>,
-    /// What one keeps of each sequence.
+    /// The state per sequence.
     pub per_sequence: Option<PerSequence>,
-    /// What a pass through one holds, phase after phase.
+    /// What a pass through one holds, phase by phase.
     pub phases: Vec<Phase>,
 }
 
 impl Layer {
-    /// Adds the tensors of `other`, what it keeps and its phases.
+    /// Adds the tensors, state and phases of `other`.
     pub(super) fn with(mut self, other: Layer) -> Self {
         self.tensors.extend(other.tensors);
         self.per_token = self.per_token.or(other.per_token);
@@ -28,8 +28,8 @@ impl Layer {
     }
 }
 
-/// Counts equal layers, in the order in which their kinds first come.
-pub(super) fn counted(layers: impl IntoIterator<Item = Layer>) -> Vec<Layer> {
+/// Groups equal layers, in the order of their first occurrence.
+pub(super) fn group_equal(layers: impl IntoIterator<Item = Layer>) -> Vec<Layer> {
     let mut kinds: Vec<Layer> = Vec::new();
     for layer in layers {
         let layer = Layer { count: 0, ..layer };

@@ -1,8 +1,8 @@
-//! A model's shape: which tensors it has, and what it keeps of each token and of each sequence.
+//! A model's shape: its tensors, and what it keeps per token and per sequence.
 //!
-//! It is read from `config.json`; where safetensors headers are at hand, the bytes of the weights come from those. A family of
-//! models is data: which parts a layer consists of ([`family`]); a part says which tensors it has ([`parts`]). A family that is
-//! not known is refused: nothing here guesses.
+//! It is read from `config.json`; if safetensors headers are available, the bytes of the weights come from those. A
+//! family of models is data: the parts that its layers consist of ([`family`]). A part knows its tensors ([`parts`]).
+//! Unknown families are refused rather than guessed.
 
 mod cache;
 mod config;

@@ -4,40 +4,38 @@ use super::config::Config;
 use super::{Dtype, Headers, Layer, Tensor, family, stored};
 use crate::fault::Result;
 
-/// What a model consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::memory) struct Shape {
-    /// `model_type`: the family, as `config.json` names it.
+    /// `model_type`, as `config.json` names it.
     pub family: String,
-    /// Numbers in a hidden state.
+    /// Elements of a hidden state.
     pub hidden: u64,
-    /// Rows of the embedding: ids that the model knows.
+    /// Rows of the embedding.
     pub vocabulary: u64,
-    /// Query heads: what ranks share.
+    /// Query heads, which ranks share.
     pub heads: u64,
-    /// Positions that it was made for, where `config.json` says.
-    pub longest: Option<u64>,
-    /// The type of the weights, where `config.json` says.
+    /// Maximum positions, if `config.json` states them.
+    pub max_positions: Option<u64>,
+    /// The data type of the weights, if `config.json` states it.
     pub dtype: Option<Dtype>,
     /// Whether the embedding is also the output matrix.
     pub tied: bool,
-    /// Tensors outside the layers: embeddings, the last norm, the output matrix where it is not the embedding.
+    /// Tensors outside the layers: embeddings, the last norm, and the output matrix unless it is tied.
     pub ends: Vec<Tensor>,
-    /// The layers, equal ones counted.
+    /// The layers, equal ones grouped.
     pub layers: Vec<Layer>,
-    /// Parts of the model that are not counted, for people: a vision tower.
+    /// A note for people on parts of the model that are not counted, such as a vision tower.
     pub left_out: Option<String>,
-    /// The family is not known: only bytes and what is kept are told, by the headers of the files.
+    /// The family is unknown: only bytes and what is kept are known, from the headers of the files.
     pub by_headers: bool,
 }
 
 impl Shape {
-    /// The shape that a `config.json` describes, or, for a family that is not known, what the headers of its files tell.
+    /// The shape that a `config.json` describes, or for an unknown family what the headers of its files say.
     ///
     /// # Errors
     ///
-    /// `usage` for a family that is not known and headers that are absent or do not tell enough, and for a value that is missing or
-    /// absurd.
+    /// `usage` for an unknown family without sufficient headers, and for a missing or absurd value.
     pub(in crate::memory) fn read(config: &Config, headers: Option<&Headers>) -> Result<Self> {
         match headers {
             Some(headers) if !family::is_known(config) => stored::read(config, headers),
@@ -53,7 +51,7 @@ impl Shape {
         })
     }
 
-    /// Every tensor with how often it comes.
+    /// Every tensor with its number of occurrences.
     pub(in crate::memory) fn tensors(&self) -> impl Iterator<Item = (u64, &Tensor)> {
         let ends = self.ends.iter().map(|tensor| (1, tensor));
         let layers = self.layers.iter();

@@ -1,19 +1,19 @@
-//! The shape of a model whose family is not known, as far as the headers of its files tell it.
+//! The shape of a model of an unknown family, as far as the headers of its files tell.
 //!
-//! They name every tensor, so that bytes are exact. Keys and values have as many numbers as the matrices that make them have outputs.
-//! What the headers do not tell stays unknown and is named: windows, the states of other layers, what a pass holds, how ranks share.
+//! The headers list every tensor, so bytes are exact. Keys and values have as many elements as the matrices that
+//! produce them have outputs. What the headers do not tell is named in a note: windows, states of other layers,
+//! activations, and how ranks share the tensors.
 
 use std::collections::BTreeMap;
 
 use super::config::Config;
-use super::headers::Stored;
+use super::headers::StoredTensor;
 use super::{Headers, Layer, PerToken, Shape, Split, Tensor};
 use crate::fault::{Fault, Result};
 
 /// Names under which layers are numbered.
 const LAYERS: [&str; 3] = ["layers", "h", "blocks"];
 
-/// The shape that `headers` tell.
 pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
     let family = config.family()?;
     let embedding = headers
@@ -22,7 +22,7 @@ pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
         .find(|tensor| ends(tensor, &["embed_tokens", "wte", "embed_in", "word_embeddings"]))
         .and_then(|tensor| Some((*tensor.dims.first()?, *tensor.dims.get(1)?)));
     let (vocabulary, hidden) =
-        embedding.ok_or_else(|| unclear(family, "no tensor is named as an embedding of tokens"))?;
+        embedding.ok_or_else(|| unclear(family, "no tensor has the name of a token embedding"))?;
     let mut kept: BTreeMap<u64, u64> = BTreeMap::new();
     for tensor in &headers.tensors {
         let Some(layer) = layer(&tensor.name) else {
@@ -34,11 +34,11 @@ pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
         }
     }
     if kept.values().all(|numbers| *numbers == 0) {
-        return Err(unclear(family, "no matrix is named as one that makes keys or values"));
+        return Err(unclear(family, "no matrix has a name that makes keys or values"));
     }
     let silent = kept.values().filter(|numbers| **numbers == 0).count();
     let mut left_out = format!(
-        "the family `{family}` is not known: bytes of weights, keys and values are told by the headers; every token is taken to be kept in \
+        "the family `{family}` is not known: weights, keys and values are read from the headers; every token is assumed to be kept in \
          every layer; of activations only the logits are counted"
     );
     if silent > 0 {
@@ -59,18 +59,18 @@ pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
         hidden,
         vocabulary,
         heads: 1,
-        longest: config.optional(&["max_position_embeddings"])?,
+        max_positions: config.optional(&["max_position_embeddings"])?,
         dtype: config.dtype()?,
         tied: false,
-        ends: vec![Tensor::vector("everything", headers.numbers(), Split::Whole)],
-        layers: super::layer::counted(layers),
+        ends: vec![Tensor::vector("everything", headers.numbers(), Split::Replicated)],
+        layers: super::layer::group_equal(layers),
         left_out: Some(left_out),
         by_headers: true,
     })
 }
 
-/// Whether this is the weight of a module of one of these names.
-fn ends(tensor: &Stored, modules: &[&str]) -> bool {
+/// Whether this is the weight of a module with one of these names.
+fn ends(tensor: &StoredTensor, modules: &[&str]) -> bool {
     let mut steps = tensor.name.rsplit('.');
     steps.next() == Some("weight") && steps.next().is_some_and(|module| modules.contains(&module))
 }
@@ -84,7 +84,7 @@ fn layer(name: &str) -> Option<u64> {
 
 fn unclear(family: &str, why: &str) -> Fault {
     Fault::usage(format!(
-        "the family `{family}` is not known, and the headers of its files do not tell what it keeps of each token: {why}"
+        "the family `{family}` is not known, and the headers of its files do not give its KV cache per token: {why}"
     ))
     .hint("start an engine with it: `profiler run memory_breakdown` measures what it needs")
 }

@@ -1,9 +1,9 @@
-//! A tensor of parameters, what it is for, and what a rank of tensor parallelism holds of it.
+//! A tensor of parameters: its role, and the share of a tensor-parallel rank.
 
-/// Rows that vocabularies are padded to a multiple of before ranks share them (vLLM's and SGLang's `VocabParallelEmbedding`).
+/// vLLM's and SGLang's `VocabParallelEmbedding` pad vocabularies to a multiple of this before ranks share them.
 const VOCABULARY_MULTIPLE: u64 = 64;
 
-/// What a tensor is for; it decides whether a quantization touches it.
+/// What a tensor is for, which decides whether it is quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memory) enum Role {
     /// A matrix of a layer.
@@ -24,36 +24,34 @@ pub(in crate::memory) enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memory) enum Split {
     /// Each rank has all of it.
-    Whole,
-    /// Each rank has its share of the rows: outputs.
+    Replicated,
+    /// Each rank has a share of the rows (outputs).
     Rows,
-    /// Each rank has its share of the columns: inputs.
+    /// Each rank has a share of the columns (inputs).
     Columns,
-    /// Each rank has its share of so many heads of equal rows, and at least one: KV heads are replicated when they are fewer than ranks.
+    /// Each rank has a share of this many heads of equal rows, at least one: KV heads are replicated if there are
+    /// fewer than ranks.
     Heads(u64),
-    /// Each rank has its share of the vocabulary, padded.
+    /// Each rank has a share of the padded vocabulary.
     Vocabulary,
 }
 
 /// `copies` equal matrices of `rows` outputs and `columns` inputs; a vector has one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::memory) struct Tensor {
-    /// What it is called, for people.
+    /// For people.
     pub name: &'static str,
     /// Outputs.
     pub rows: u64,
     /// Inputs.
     pub columns: u64,
-    /// How many there are: one for each expert.
+    /// The number of copies: one per expert.
     pub copies: u64,
-    /// What it is for.
     pub role: Role,
-    /// How ranks share it.
     pub split: Split,
 }
 
 impl Tensor {
-    /// A matrix of a layer.
     pub(super) fn linear(name: &'static str, rows: u64, columns: u64, split: Split) -> Self {
         Self {
             name,
@@ -73,23 +71,20 @@ impl Tensor {
         }
     }
 
-    /// The same with another role.
     pub(super) fn with_role(self, role: Role) -> Self {
         Self { role, ..self }
     }
 
-    /// So many of it.
     pub(super) fn times(self, copies: u64) -> Self {
         Self { copies, ..self }
     }
 
-    /// Parameters.
     #[must_use]
     pub(in crate::memory) fn parameters(&self) -> u64 {
         self.rows.saturating_mul(self.columns).saturating_mul(self.copies)
     }
 
-    /// What one of `ranks` holds. The shares are rounded up, as every engine's are.
+    /// The share of one of `ranks`. Shares are rounded up, as in every engine.
     #[must_use]
     pub(in crate::memory) fn on_rank(&self, ranks: u64) -> Self {
         let mut share = self.clone();
@@ -97,7 +92,7 @@ impl Tensor {
             return share;
         }
         match self.split {
-            Split::Whole => {}
+            Split::Replicated => {}
             Split::Rows => share.rows = self.rows.div_ceil(ranks),
             Split::Columns => share.columns = self.columns.div_ceil(ranks),
             Split::Heads(heads) => {
@@ -131,7 +126,7 @@ mod tests {
     proptest! {
         #[test]
         fn ranks_hold_all_of_it(rows in 1..5000_u64, columns in 1..500_u64, heads in 1..64_u64, ranks in 1..16_u64, kind in 0..5) {
-            let split = [Split::Whole, Split::Rows, Split::Columns, Split::Heads(heads), Split::Vocabulary][kind as usize];
+            let split = [Split::Replicated, Split::Rows, Split::Columns, Split::Heads(heads), Split::Vocabulary][kind as usize];
             let rows = if let Split::Heads(heads) = split { rows * heads } else { rows };
             let tensor = Tensor::linear("t", rows, columns, split);
             prop_assert!(tensor.on_rank(ranks).parameters() * ranks >= tensor.parameters());

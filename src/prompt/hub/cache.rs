@@ -1,13 +1,7 @@
-//! The cache's folders, as the hub's Python library lays them out:
+//! The layout of the hub's cache folder, as in its Python library: `models--org--name/refs/main` names the commit of
+//! `main`, `snapshots/COMMIT/FILE` is a link to `../../blobs/ETAG`, and `blobs/ETAG` is the content.
 //!
-//! ```text
-//! models--org--name/
-//!   refs/main                     the commit that `main` was at
-//!   snapshots/COMMIT/FILE         a link to ../../blobs/ETAG
-//!   blobs/ETAG                    the content
-//! ```
-//!
-//! Each file appears at once and whole: it is written beside its place and moved there.
+//! Files appear atomically: they are written under a temporary name and renamed.
 
 use std::fs;
 use std::io::Write;
@@ -35,33 +29,33 @@ impl Entry {
         }
     }
 
-    /// The folder of the model's files at its revision, where it holds `file`.
+    /// The snapshot folder of the revision, if it contains `file`.
     pub(super) fn snapshot_with(&self, file: &str) -> Option<PathBuf> {
         let commit = self.commit();
         let snapshot = self.snapshot(commit.as_deref().unwrap_or(&self.revision));
         snapshot.join(file).is_file().then_some(snapshot)
     }
 
-    /// The commit that the cache has the revision at.
+    /// The cached commit of the revision.
     pub(super) fn commit(&self) -> Option<String> {
         let commit = fs::read_to_string(self.reference()).ok()?;
         Some(commit.trim().to_owned()).filter(|commit| is_commit(commit))
     }
 
-    /// The folder of the model's files at a commit.
+    /// The folder of a commit's files.
     pub(super) fn snapshot(&self, commit: &str) -> PathBuf {
         self.folder.join("snapshots").join(commit)
     }
 
-    /// A file to write content to, on the file system where [`Entry::keep`] moves it.
-    pub(super) fn scratch(&self) -> Result<NamedTempFile> {
+    /// A temporary file on the file system of [`Entry::store`]'s destination.
+    pub(super) fn temp_file(&self) -> Result<NamedTempFile> {
         let blobs = self.folder.join("blobs");
         make_folder(&blobs)?;
         NamedTempFile::new_in(&blobs).map_err(|error| Fault::io(&blobs, &error))
     }
 
-    /// Keeps a content that was written whole as `file` of this commit.
-    pub(super) fn keep(&self, content: NamedTempFile, etag: &str, commit: &str, file: &str) -> Result<()> {
+    /// Stores completely written content as `file` of this commit.
+    pub(super) fn store(&self, content: NamedTempFile, etag: &str, commit: &str, file: &str) -> Result<()> {
         let blob = self.folder.join("blobs").join(etag);
         content.persist(&blob).map_err(|error| Fault::io(&blob, &error.error))?;
         readable_by_all(&blob)?;
@@ -69,13 +63,13 @@ impl Entry {
         let snapshot = self.snapshot(commit);
         make_folder(&snapshot)?;
         let link = snapshot.join(file);
-        let beside = snapshot.join(format!(".{file}.{}", std::process::id()));
-        let _left_by_a_killed_run = fs::remove_file(&beside);
-        symlink(Path::new("../../blobs").join(etag), &beside).map_err(|error| Fault::io(&beside, &error))?;
-        fs::rename(&beside, &link).map_err(|error| Fault::io(&link, &error))
+        let temporary = snapshot.join(format!(".{file}.{}", std::process::id()));
+        let _left_by_a_killed_run = fs::remove_file(&temporary);
+        symlink(Path::new("../../blobs").join(etag), &temporary).map_err(|error| Fault::io(&temporary, &error))?;
+        fs::rename(&temporary, &link).map_err(|error| Fault::io(&link, &error))
     }
 
-    /// Remembers the commit that the revision is at.
+    /// Records the commit of the revision.
     pub(super) fn point_at(&self, commit: &str) -> Result<()> {
         if commit == self.revision {
             return Ok(());
@@ -98,7 +92,7 @@ impl Entry {
     }
 }
 
-/// A commit's hash. Nothing else that a server says becomes the name of a folder.
+/// Whether this is a commit hash. Nothing else from a server becomes a folder name.
 pub(super) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -113,7 +107,7 @@ fn make_folder(path: &Path) -> Result<()> {
     })
 }
 
-/// Temporary files are made for their owner alone; the cache is shared with containers that run as somebody else.
+/// Temporary files are private to their owner, but containers with other users share the cache.
 fn readable_by_all(path: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o644)).map_err(|error| Fault::io(path, &error))

@@ -1,7 +1,7 @@
-//! Single files fetched from the hub into its cache.
+//! Downloads single files from the hub into its cache.
 //!
-//! Redirects are followed here rather than by the client: the commit and the content's name stand in the first answer, and
-//! the token must not go to the host that the content really comes from.
+//! Redirects are followed here rather than by the client: the first response has the commit and the content's hash, and
+//! the token must not be sent to the content's host.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,27 +16,28 @@ use url::{Host, Url};
 use crate::fault::{Fault, Kind, Result};
 use crate::http;
 
-use super::answer::{About, error_code, pause, redirected};
 use super::cache::Entry;
+use super::headers::{FileMetadata, error_code, pause, redirect_target};
 use super::purpose::Purpose;
 use super::{Hub, ModelId};
 
-/// How often a request is made before it has failed.
-const TRIES: u32 = 4;
-/// The longest pause between two tries, whatever the server asks for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-const MOST_REDIRECTS: u32 = 10;
-/// Larger than any tokenizer there is; weights are not fetched here.
-const LARGEST_FILE: u64 = 256 << 20;
+/// Attempts per request.
+const MAX_ATTEMPTS: u32 = 4;
+/// Maximum pause between attempts, whatever the server requests.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+const MAX_REDIRECTS: u32 = 10;
+/// Larger than any tokenizer; weights are not downloaded.
+const MAX_FILE_SIZE: u64 = 256 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Hub {
-    /// The folder of a model's files that holds `needed`, from the cache or else fetched, with those of `wanted` that there are.
+    /// The folder of a model's files with `needed`, from the cache or downloaded together with those of `wanted` that
+    /// exist.
     ///
     /// # Errors
     ///
-    /// `missing` with the remedy when it is in neither: offline, unreachable, gated, private, or without such a file.
+    /// `missing` with a remedy if it is in neither: offline, unreachable, gated, private, or no such file.
     pub async fn folder(&self, model: &ModelId, needed: &str, wanted: &[&str]) -> Result<PathBuf> {
         let entry = Entry::new(&self.cache, model);
         if let Some(folder) = entry.snapshot_with(needed) {
@@ -53,16 +54,16 @@ impl Hub {
         for file in wanted {
             fetch.file(&commit, file).await?;
         }
-        // Last, so that a fetch cut short is begun again instead of being taken for whole.
+        // Last, so that an interrupted download starts over instead of counting as complete.
         entry.point_at(&commit)?;
         Ok(entry.snapshot(&commit))
     }
 
-    /// What to say where a file is needed and only the cache may be used.
+    /// The error for a file that is not cached when the hub must not be used.
     pub(super) fn not_cached(&self, model: &ModelId, file: &str, purpose: Purpose) -> Fault {
         Fault::missing(
             format!(
-                "`{file}` of `{model}` is not in the cache `{}`, and the hub is not asked (HF_HUB_OFFLINE, or `offline`)",
+                "`{file}` of `{model}` is not in the cache `{}`, and the hub may not be used (HF_HUB_OFFLINE, or `offline`)",
                 self.cache.display()
             ),
             purpose.while_offline(),
@@ -70,7 +71,7 @@ impl Hub {
     }
 }
 
-/// Fetching files of one model.
+/// Downloads files of one model.
 pub(super) struct Fetch<'a> {
     hub: &'a Hub,
     model: &'a ModelId,
@@ -79,16 +80,16 @@ pub(super) struct Fetch<'a> {
     client: Client,
 }
 
-/// Whether a failure may pass.
+/// Whether a failure is worth a retry.
 pub(super) enum Failure {
-    /// Trying again may help, after this pause where the server asks for one.
-    Passing(Fault, Option<Duration>),
-    Final(Fault),
+    /// Retry after this pause, if the server requested one.
+    Transient(Fault, Option<Duration>),
+    Permanent(Fault),
 }
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
-        Failure::Final(fault)
+        Failure::Permanent(fault)
     }
 }
 
@@ -98,7 +99,7 @@ impl<'a> Fetch<'a> {
         let builder = if is_loopback(&hub.endpoint) {
             http::direct()
         } else {
-            http::world()
+            http::external()
         };
         let builder = builder
             .redirect(redirect::Policy::none())
@@ -113,64 +114,69 @@ impl<'a> Fetch<'a> {
         })
     }
 
-    /// Fetches one file, and gives the commit that it is of; none when the model has no such file.
+    /// Downloads one file and returns its commit; `None` if the model has no such file.
     pub(super) async fn file(&self, revision: &str, file: &str) -> Result<Option<String>> {
-        self.patiently(async || self.attempt(revision, file).await).await
+        self.with_retries(async || self.attempt(revision, file).await).await
     }
 
-    /// Does it again while its failure may pass.
-    pub(super) async fn patiently<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T> {
-        let mut pause = self.hub.patience;
-        for _ in 1..TRIES {
+    /// Retries transient failures.
+    pub(super) async fn with_retries<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T> {
+        let mut pause = self.hub.retry_pause;
+        for _ in 1..MAX_ATTEMPTS {
             match attempt().await {
                 Ok(done) => return Ok(done),
-                Err(Failure::Final(fault)) => return Err(fault),
-                Err(Failure::Passing(_, asked)) => {
-                    tokio::time::sleep(asked.unwrap_or(pause).min(LONGEST_PAUSE)).await;
+                Err(Failure::Permanent(fault)) => return Err(fault),
+                Err(Failure::Transient(_, requested)) => {
+                    tokio::time::sleep(requested.unwrap_or(pause).min(MAX_PAUSE)).await;
                     pause *= 2;
                 }
             }
         }
         attempt().await.map_err(|failure| match failure {
-            Failure::Passing(fault, _) | Failure::Final(fault) => fault,
+            Failure::Transient(fault, _) | Failure::Permanent(fault) => fault,
         })
     }
 
     async fn attempt(&self, revision: &str, file: &str) -> Result<Option<String>, Failure> {
-        let Some((response, about)) = self.open(revision, file, None).await? else {
+        let Some((response, metadata)) = self.open(revision, file, None).await? else {
             return Ok(None);
         };
-        let about = about.ok_or_else(|| {
+        let metadata = metadata.ok_or_else(|| {
             Fault::new(
                 Kind::Http,
-                "HF_ENDPOINT does not answer as a Hugging Face hub: no `x-repo-commit` in its answer",
+                "HF_ENDPOINT is not a Hugging Face hub: no `x-repo-commit` in its response",
             )
             .hint("check HF_ENDPOINT")
         })?;
         let (content, digest) = self.body(response).await?;
-        self.entry
-            .keep(content, about.etag.as_deref().unwrap_or(&digest), &about.commit, file)?;
-        Ok(Some(about.commit))
+        self.entry.store(
+            content,
+            metadata.etag.as_deref().unwrap_or(&digest),
+            &metadata.commit,
+            file,
+        )?;
+        Ok(Some(metadata.commit))
     }
 
-    /// The answer that has the file's content, or its first `bytes` where it can be asked for no more; none when there is no such file.
+    /// The response with the file's content, or with its first `bytes` if the server supports ranges; `None` if there
+    /// is no such file.
     pub(super) async fn open(
         &self,
         revision: &str,
         file: &str,
         bytes: Option<u64>,
-    ) -> Result<Option<(Response, Option<About>)>, Failure> {
+    ) -> Result<Option<(Response, Option<FileMetadata>)>, Failure> {
         let mut url = self.address(revision, file)?;
-        let mut about: Option<About> = None;
-        for _ in 0..=MOST_REDIRECTS {
+        let mut metadata: Option<FileMetadata> = None;
+        for _ in 0..=MAX_REDIRECTS {
             let response = self.send(&url, bytes).await?;
             let status = response.status();
             if status.is_redirection() || status.is_success() {
-                // Only the hub itself knows the commit; the first of its answers that tells it counts.
-                about = about.or_else(|| About::of(response.headers()));
+                // Only the hub itself knows the commit, so its first response that has it counts.
+                metadata = metadata.or_else(|| FileMetadata::from_headers(response.headers()));
             }
             if status.is_redirection() {
-                url = redirected(&url, response.headers())?;
+                url = redirect_target(&url, response.headers())?;
                 continue;
             }
             if status == StatusCode::NOT_FOUND && error_code(response.headers()) == "EntryNotFound" {
@@ -179,9 +185,9 @@ impl<'a> Fetch<'a> {
             if !status.is_success() {
                 return Err(self.refused(&response, file));
             }
-            return Ok(Some((response, about)));
+            return Ok(Some((response, metadata)));
         }
-        Err(Fault::new(Kind::Http, "the hub redirects without end").into())
+        Err(Fault::new(Kind::Http, "the hub redirects too often").into())
     }
 
     /// `ENDPOINT/org/name/resolve/REVISION/FILE`.
@@ -190,7 +196,7 @@ impl<'a> Fetch<'a> {
         let mut segments = url
             .path_segments_mut()
             .map_err(|()| Fault::usage("HF_ENDPOINT is not an HTTP address"))?;
-        // A branch's slashes are escaped, as otherwise the file's name could not be told from it.
+        // Slashes in a branch name are escaped to separate it from the file name.
         segments
             .pop_if_empty()
             .extend(self.model.name.split('/'))
@@ -216,15 +222,15 @@ impl<'a> Fetch<'a> {
     }
 
     async fn body(&self, mut response: Response) -> Result<(NamedTempFile, String), Failure> {
-        let mut content = self.entry.scratch()?;
+        let mut content = self.entry.temp_file()?;
         let mut digest = Sha256::new();
         let mut size = 0;
         while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
             size += chunk.len() as u64;
-            if size > LARGEST_FILE {
+            if size > MAX_FILE_SIZE {
                 return Err(Fault::new(
                     Kind::Http,
-                    format!("a file of `{}` is larger than {} MiB", self.model, LARGEST_FILE >> 20),
+                    format!("a file of `{}` is larger than {} MiB", self.model, MAX_FILE_SIZE >> 20),
                 )
                 .into());
             }
@@ -240,9 +246,9 @@ impl<'a> Fetch<'a> {
     fn refused(&self, response: &Response, file: &str) -> Failure {
         let (status, code, model) = (response.status(), error_code(response.headers()), self.model);
         if response.url().origin() != self.hub.endpoint.origin() {
-            // Where the content lies, refusals have nothing to do with the model.
+            // A refusal by the content's host does not concern the model.
             let fault = self.no_answer(&format!("the host that it redirects to answers {}", status.as_u16()));
-            return Failure::Passing(fault, pause(response.headers()));
+            return Failure::Transient(fault, pause(response.headers()));
         }
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND if code == "GatedRepo" => {
@@ -257,7 +263,7 @@ impl<'a> Fetch<'a> {
                 "check the revision",
             )
             .into(),
-            // The hub answers 401, not 404, to those who may not even know whether a model exists.
+            // The hub answers 401 instead of 404 to users who may not know whether a model exists.
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Fault::missing(
                 format!(
                     "there is no model `{model}` on the hub, or it is private ({})",
@@ -272,7 +278,7 @@ impl<'a> Fetch<'a> {
             .into(),
             _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
                 let fault = self.no_answer(&format!("it answers {}", status.as_u16()));
-                Failure::Passing(fault, pause(response.headers()))
+                Failure::Transient(fault, pause(response.headers()))
             }
             _ => Fault::new(
                 Kind::Http,
@@ -283,7 +289,7 @@ impl<'a> Fetch<'a> {
     }
 
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        Failure::Passing(self.no_answer(&http::root(error)), None)
+        Failure::Transient(self.no_answer(&http::root(error)), None)
     }
 
     fn no_answer(&self, why: &str) -> Fault {

@@ -1,10 +1,9 @@
-//! The Hugging Face hub and its cache on this machine, as its own Python library uses them: the same environment variables, the
-//! same folders, so that a model fetched by either is found by the other. Only single small files are fetched, never weights: of those
-//! at most the headers.
+//! The Hugging Face hub and its local cache, compatible with its Python library: same environment variables and
+//! folders, so that each finds the other's downloads. Downloads only single small files, and the headers of weights.
 
-mod answer;
 mod cache;
 mod fetch;
+mod headers;
 mod model;
 mod part;
 mod purpose;
@@ -22,35 +21,35 @@ pub use secret::Secret;
 
 /// The public hub.
 const ENDPOINT: &str = "https://huggingface.co";
-/// The first pause before a request is repeated; each further one is twice as long.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Pause before the first retry; it doubles for each further one.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Where models come from.
+/// The Hugging Face hub and its cache.
 #[derive(Clone, Debug)]
 pub struct Hub {
-    /// `HF_ENDPOINT`: the hub, or a mirror of it.
+    /// `HF_ENDPOINT`: the hub or a mirror.
     pub endpoint: Url,
-    /// `HF_HUB_CACHE`, or `hub` in `HF_HOME`: the cache's folder.
+    /// `HF_HUB_CACHE`, or `hub` in `HF_HOME`: the cache folder.
     pub cache: PathBuf,
     /// `HF_TOKEN`, or the file `token` in `HF_HOME`.
     pub token: Option<Secret>,
-    /// `HF_HUB_OFFLINE`: only the cache may be used.
+    /// `HF_HUB_OFFLINE`: use only the cache.
     pub offline: bool,
-    /// The first pause before a failed request is repeated.
-    pub patience: Duration,
+    /// Pause before the first retry of a failed request.
+    pub retry_pause: Duration,
 }
 
 impl Hub {
-    /// As the environment has it.
+    /// The settings from the environment.
     ///
     /// # Errors
     ///
-    /// `usage` when `HF_ENDPOINT` is no HTTP address; `missing` when there is no home folder to keep a cache in.
+    /// `usage` if `HF_ENDPOINT` is no HTTP URL; `missing` if there is no folder for the cache.
     pub fn from_env() -> Result<Self> {
         Self::from_variables(|name| std::env::var(name).ok(), dirs::cache_dir())
     }
 
-    /// As these variables have it; `caches` is the user's folder for caches.
+    /// The settings from these variables; `caches` is the user's cache folder.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>, caches: Option<PathBuf>) -> Result<Self> {
         let first = |names: &[&str]| {
             let mut values = names.iter().filter_map(|name| variable(name));
@@ -69,14 +68,14 @@ impl Hub {
             cache: first(&["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"]).map_or_else(|| home.join("hub"), PathBuf::from),
             token: token.and_then(Secret::new),
             offline: first(&["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]).is_some_and(|value| is_true(&value)),
-            patience: PATIENCE,
+            retry_pause: RETRY_PAUSE,
         })
     }
 }
 
 fn endpoint(text: Option<&str>) -> Result<Url> {
     let text = text.unwrap_or(ENDPOINT);
-    // The address may carry a password, so it is not repeated.
+    // The URL may contain a password, so it is not printed.
     Url::parse(text)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())

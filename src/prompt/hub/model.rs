@@ -1,19 +1,19 @@
-//! The name of a model on the hub: `org/name`, or `org/name@revision`.
+//! Parses a model id: `org/name`, or `org/name@revision`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::fault::{Fault, Result};
 
-/// The longest name, as the hub allows it.
+/// Maximum length of a name on the hub.
 const LONGEST: usize = 96;
 
-/// A model of the hub, at one revision.
+/// A model on the hub, at one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelId {
     /// `org/name`; old models have no `org`.
     pub name: String,
-    /// A branch, a tag, or a commit.
+    /// A branch, a tag or a commit.
     pub revision: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for ModelId {
     }
 }
 
-/// Letters, digits, `-`, `_` and `.`, without what would lead out of a folder or be ambiguous in the cache.
+/// Letters, digits, `-`, `_` and `.`, without anything that leaves a folder or is ambiguous in the cache.
 fn is_part(part: &str) -> bool {
     !part.is_empty()
         && part
@@ -68,7 +68,7 @@ fn is_part(part: &str) -> bool {
         && !part.contains("--")
 }
 
-/// Branches may have slashes: `refs/pr/1`.
+/// Branches may contain slashes: `refs/pr/1`.
 fn is_revision(revision: &str) -> bool {
     revision.len() <= LONGEST && revision.split('/').all(is_part)
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_hub_are_told_from_paths() {
+    fn model_ids_are_distinguished_from_paths() {
         let id: ModelId = "meta-llama/Llama-3.1-8B-Instruct".parse().unwrap();
         assert_eq!(id.folder(), "models--meta-llama--Llama-3.1-8B-Instruct");
         assert_eq!(id.to_string(), "meta-llama/Llama-3.1-8B-Instruct");

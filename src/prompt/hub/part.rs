@@ -1,4 +1,4 @@
-//! Single files that may be absent, and the first bytes of files that are too large to fetch: headers of weights.
+//! Downloads optional files, and the first bytes of files that are too large (headers of weights).
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use super::{Hub, ModelId};
 use crate::fault::Result;
 
 impl Hub {
-    /// A file that says how large a model is, from the cache or else fetched.
+    /// A file that describes the model's shape, from the cache or downloaded.
     ///
     /// # Errors
     ///
-    /// `missing` with the remedy when it is in neither: offline, unreachable, gated, private, or without such a file.
+    /// `missing` with a remedy if it is in neither: offline, unreachable, gated, private, or no such file.
     pub async fn file(&self, model: &ModelId, file: &str) -> Result<PathBuf> {
         match self.optional(model, file).await? {
             Some(path) => Ok(path),
@@ -22,11 +22,11 @@ impl Hub {
         }
     }
 
-    /// The same for a file that need not be there; none, too, where only the cache may be used and does not hold it.
+    /// The same for an optional file. Also `None` if it is not cached and only the cache may be used.
     ///
     /// # Errors
     ///
-    /// `missing` with the remedy when the hub cannot be asked, or refuses.
+    /// `missing` with a remedy if the hub cannot be reached or refuses.
     pub async fn optional(&self, model: &ModelId, file: &str) -> Result<Option<PathBuf>> {
         if let Some(path) = self.cached(model, file) {
             return Ok(Some(path));
@@ -36,38 +36,38 @@ impl Hub {
         }
         let entry = Entry::new(&self.cache, model);
         let fetch = Fetch::new(self, model, &entry, Purpose::Shape)?;
-        // Of the same commit as what the cache holds already.
-        let known = entry.commit();
-        let revision = known.as_deref().unwrap_or(&model.revision);
+        // Use the commit of the files that are already cached.
+        let cached_commit = entry.commit();
+        let revision = cached_commit.as_deref().unwrap_or(&model.revision);
         let Some(commit) = fetch.file(revision, file).await? else {
             return Ok(None);
         };
-        if known.is_none() {
+        if cached_commit.is_none() {
             entry.point_at(&commit)?;
         }
         Ok(Some(entry.snapshot(&commit).join(file)))
     }
 
-    /// A file where the cache holds it; nobody is asked.
+    /// The path of a cached file; never contacts the hub.
     #[must_use]
     pub fn cached(&self, model: &ModelId, file: &str) -> Option<PathBuf> {
         let folder = Entry::new(&self.cache, model).snapshot_with(file)?;
         Some(folder.join(file))
     }
 
-    /// The first `bytes` of a file, or all of it where it is shorter; from the hub even where the cache holds it, and never kept. None when
-    /// there is no such file.
+    /// The first `bytes` of a file, or all of a shorter one. Always from the hub and never cached. `None` if there is
+    /// no such file.
     ///
     /// # Errors
     ///
-    /// `missing` with the remedy when the hub cannot be asked, or refuses.
+    /// `missing` with a remedy if the hub cannot be reached or refuses.
     pub async fn start(&self, model: &ModelId, file: &str, bytes: u64) -> Result<Option<Vec<u8>>> {
         let entry = Entry::new(&self.cache, model);
         let fetch = Fetch::new(self, model, &entry, Purpose::Shape)?;
-        let known = entry.commit();
-        let revision = known.as_deref().unwrap_or(&model.revision);
+        let cached_commit = entry.commit();
+        let revision = cached_commit.as_deref().unwrap_or(&model.revision);
         fetch
-            .patiently(async || fetch.beginning(revision, file, bytes).await)
+            .with_retries(async || fetch.beginning(revision, file, bytes).await)
             .await
     }
 }
@@ -79,7 +79,7 @@ impl Fetch<'_> {
         };
         let most = usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut start = Vec::new();
-        // A server that knows no ranges sends the whole file: what is not needed is left where it is.
+        // A server without range support sends the whole file; the rest is not read.
         while start.len() < most {
             let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? else {
                 break;

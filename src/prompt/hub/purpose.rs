@@ -1,19 +1,18 @@
-//! What files of the hub are fetched for: it decides what is said when they cannot be had, and what to do instead.
+//! What a file is downloaded for, which determines the error messages and remedies.
 
 use super::ModelId;
 use crate::fault::Fault;
 
-/// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Counting tokens.
+    /// To count tokens.
     Tokenizer,
-    /// Telling how much memory a model needs.
+    /// To compute a model's memory.
     Shape,
 }
 
 impl Purpose {
-    /// The remedy where only the cache may be used.
+    /// The remedy if only the cache may be used.
     pub(super) fn while_offline(self) -> &'static str {
         match self {
             Purpose::Tokenizer => "fetch it once while online, or give a folder with the file as `tokenizer`",
@@ -21,7 +20,7 @@ impl Purpose {
         }
     }
 
-    /// The hub is there for nobody.
+    /// The error if the hub cannot be reached.
     pub(super) fn no_answer(self, host: &str, model: &ModelId, why: &str) -> Fault {
         let (what, instead) = match self {
             Purpose::Tokenizer => ("tokenizer", "a folder with `tokenizer.json` as `tokenizer`"),
@@ -33,7 +32,7 @@ impl Purpose {
         )
     }
 
-    /// The model has no such file.
+    /// The error if the model has no such file.
     pub(super) fn no_such_file(self, model: &ModelId, file: &str) -> Fault {
         Fault::missing(
             format!("`{model}` has no `{file}`"),

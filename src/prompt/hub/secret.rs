@@ -1,4 +1,4 @@
-//! A value that is never shown.
+//! A string that is never displayed.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// A secret without the white space around it; none when nothing is left.
+    /// A secret without surrounding white space; `None` if nothing is left.
     #[must_use]
     pub fn new(text: impl AsRef<str>) -> Option<Self> {
         let text = text.as_ref().trim();
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// The value itself, for sending it.
+    /// The value, for sending it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

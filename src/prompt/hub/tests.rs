@@ -4,8 +4,8 @@ use super::*;
 
 fn hub(variables: &[(&str, &str)]) -> Result<Hub> {
     let find = |name: &str| {
-        let known = variables.iter().find(|(known, _)| *known == name);
-        known.map(|(_, value)| (*value).to_owned())
+        let entry = variables.iter().find(|(entry, _)| *entry == name);
+        entry.map(|(_, value)| (*value).to_owned())
     };
     Hub::from_variables(find, Some("/caches".into()))
 }

@@ -1,7 +1,7 @@
-//! Memory by component as a table: GiB throughout, a column for each device, and below it where every figure comes from. Where an
-//! estimate was kept, it stands beside what was found.
+//! Memory by component as a table in GiB: a column per device, the estimate if there is one, and below the
+//! source of each number.
 
-mod expected;
+mod estimate_columns;
 
 use serde_json::Value;
 
@@ -9,10 +9,9 @@ use super::table::{table, wrapped};
 use super::{Page, SIMULATED};
 use crate::memory::{Breakdown, Component, Footprint, Part};
 
-/// Blanks between columns, and before the first.
 const GAP: usize = 2;
 
-/// A breakdown, named `name`, as people read it.
+/// Formats the breakdown called `name`.
 #[must_use]
 pub fn breakdown(name: &str, footprint: &Footprint, simulated: bool, page: Page) -> String {
     let mut parts = Vec::new();
@@ -21,7 +20,7 @@ pub fn breakdown(name: &str, footprint: &Footprint, simulated: bool, page: Page)
     }
     parts.push(format!(
         "memory of {name}, GiB\n{}",
-        Figures::of(footprint, page).table(page)
+        DeviceTable::new(footprint, page).table(page)
     ));
     parts.push(sources(footprint, page));
     if let Some(devices) = devices(footprint) {
@@ -33,33 +32,32 @@ pub fn breakdown(name: &str, footprint: &Footprint, simulated: bool, page: Page)
     parts.join("\n\n")
 }
 
-/// The table before it is text: columns of figures, and what each row ends in.
-struct Figures<'a> {
+/// The table before formatting: a set of devices per column.
+struct DeviceTable<'a> {
     footprint: &'a Footprint,
     columns: Vec<(String, Vec<&'a Breakdown>)>,
-    /// What was expected of all devices together.
+    /// The estimate for all devices together.
     estimate: Option<Breakdown>,
     decimals: usize,
 }
 
-/// The width of a figure, such as `-128.00`.
 const FIGURE: usize = 8;
-/// The width of a component, of a provenance, and of a share with their gaps.
+/// Width of the component, provenance and share columns with their gaps.
 const REST: usize = 22 + 17 + 9;
 
-impl<'a> Figures<'a> {
-    fn of(footprint: &'a Footprint, page: Page) -> Self {
+impl<'a> DeviceTable<'a> {
+    fn new(footprint: &'a Footprint, page: Page) -> Self {
         let devices = &footprint.per_gpu;
         let estimate = footprint.estimate();
         let mut columns = vec![("all".to_owned(), vec![&footprint.all])];
         if devices.len() > 1 {
             let others = 1 + if estimate.is_some() {
-                expected::HEADINGS.len()
+                estimate_columns::HEADINGS.len()
             } else {
                 0
             };
-            let room = page.width.saturating_sub(REST + others * (FIGURE + GAP)) / (FIGURE + GAP);
-            if devices.len() <= room {
+            let space = page.width.saturating_sub(REST + others * (FIGURE + GAP)) / (FIGURE + GAP);
+            if devices.len() <= space {
                 let each = devices.iter().enumerate();
                 columns.extend(each.map(|(index, device)| (format!("[{index}]"), vec![device])));
             } else {
@@ -67,7 +65,7 @@ impl<'a> Figures<'a> {
                 columns.push(("highest".to_owned(), devices.iter().collect()));
             }
         }
-        // Small engines, such as a llama.cpp on the CPU, need more digits to tell their parts apart.
+        // Small engines, such as llama.cpp on the CPU, need more digits.
         let decimals = match footprint.all.total >> 30 {
             0 => 4,
             1..16 => 3,
@@ -84,24 +82,24 @@ impl<'a> Figures<'a> {
     fn table(&self, page: Page) -> String {
         let rows = self.rows();
         if REST + rows[0].figures.len() * (FIGURE + GAP) <= page.width {
-            return rows.iter().map(Line::wide).collect::<Vec<_>>().join("\n");
+            return rows.iter().map(Row::wide).collect::<Vec<_>>().join("\n");
         }
-        let cells: Vec<Vec<String>> = rows.iter().map(Line::cells).collect();
+        let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
         let headings: Vec<&str> = cells[0].iter().map(String::as_str).collect();
         table(&headings, &cells[1..], page)
     }
 
-    /// The headings, and a row for each component, for all that is there, and for what tensor parallel costs.
-    fn rows(&self) -> Vec<Line> {
+    /// The headings, then a row for each component, the total, and the overhead of tensor parallelism.
+    fn rows(&self) -> Vec<Row> {
         let all = &self.footprint.all;
         let mut headings: Vec<String> = self.columns.iter().map(|(heading, _)| heading.clone()).collect();
         if self.estimate.is_some() {
-            headings.extend(expected::HEADINGS.map(str::to_owned));
+            headings.extend(estimate_columns::HEADINGS.map(str::to_owned));
         }
-        let mut rows = vec![Line::of("", headings, "share", "provenance")];
+        let mut rows = vec![Row::new("", headings, "share", "provenance")];
         for component in Component::ALL {
             let Some(part) = all.part(component) else {
-                rows.extend(self.only_expected(component));
+                rows.extend(self.estimate_only_row(component));
                 continue;
             };
             let title = part.component.title();
@@ -110,23 +108,25 @@ impl<'a> Figures<'a> {
             } else {
                 title.to_owned()
             };
-            let mut figures = self.of_devices(|device| device.part(component).map(|part| part.bytes));
-            figures.extend(self.beside(component, Some(part.bytes)));
+            let mut figures = self.device_cells(|device| device.part(component).map(|part| part.bytes));
+            figures.extend(self.estimate_cells(component, Some(part.bytes)));
             let share = match part.within {
                 None => self.share(part.bytes),
                 Some(_) => String::new(),
             };
-            rows.push(Line::of(&title, figures, &share, &part.provenance.to_string()));
+            rows.push(Row::new(&title, figures, &share, &part.provenance.to_string()));
         }
-        let mut totals = self.of_devices(|device| Some(i64::try_from(device.total).unwrap_or(i64::MAX)));
+        let mut totals = self.device_cells(|device| Some(i64::try_from(device.total).unwrap_or(i64::MAX)));
         let expected = self.estimate.iter();
-        totals.extend(expected.flat_map(|estimate| expected::total(estimate, all.total, |bytes| self.gib(bytes))));
-        rows.push(Line::of("physical", totals, "100.0 %", "measured"));
+        totals.extend(
+            expected.flat_map(|estimate| estimate_columns::total(estimate, all.total, |bytes| self.gib(bytes))),
+        );
+        rows.push(Row::new("physical", totals, "100.0 %", "measured"));
         if let Some(overhead) = &self.footprint.overhead {
             let mut figures = vec![String::new(); rows[0].figures.len()];
             figures[0] = self.gib(overhead.bytes);
             let provenance = overhead.provenance.to_string();
-            rows.push(Line::of(
+            rows.push(Row::new(
                 overhead.title(),
                 figures,
                 &self.share(overhead.bytes),
@@ -137,17 +137,17 @@ impl<'a> Figures<'a> {
     }
 
     /// The row of a component that only the estimate has.
-    fn only_expected(&self, component: Component) -> Option<Line> {
+    fn estimate_only_row(&self, component: Component) -> Option<Row> {
         let estimate = self.estimate.as_ref()?;
-        expected::has(estimate, component).then(|| {
-            let mut figures = self.of_devices(|_| None);
-            figures.extend(self.beside(component, None));
-            Line::of(component.title(), figures, "", "")
+        estimate_columns::has(estimate, component).then(|| {
+            let mut figures = self.device_cells(|_| None);
+            figures.extend(self.estimate_cells(component, None));
+            Row::new(component.title(), figures, "", "")
         })
     }
 
-    /// A figure of each column of devices; a dash where there is none.
-    fn of_devices(&self, bytes: impl Fn(&Breakdown) -> Option<i64>) -> Vec<String> {
+    /// One cell per column of devices; a dash if unknown.
+    fn device_cells(&self, bytes: impl Fn(&Breakdown) -> Option<i64>) -> Vec<String> {
         let figure = |(heading, devices): &(String, Vec<&Breakdown>)| {
             let bytes = devices.iter().filter_map(|device| bytes(device));
             let bytes = if heading == "lowest" { bytes.min() } else { bytes.max() };
@@ -156,10 +156,11 @@ impl<'a> Figures<'a> {
         self.columns.iter().map(figure).collect()
     }
 
-    /// The columns of the estimate; none without one.
-    fn beside(&self, component: Component, bytes: Option<i64>) -> impl Iterator<Item = String> + use<> {
+    /// The cells of the estimate; none without one.
+    fn estimate_cells(&self, component: Component, bytes: Option<i64>) -> impl Iterator<Item = String> + use<> {
         let estimate = self.estimate.as_ref();
-        let pair = estimate.map(|estimate| expected::component(estimate, component, bytes, |bytes| self.gib(bytes)));
+        let pair =
+            estimate.map(|estimate| estimate_columns::component(estimate, component, bytes, |bytes| self.gib(bytes)));
         pair.into_iter().flatten()
     }
 
@@ -174,7 +175,7 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// What rounds to nothing has no sign.
+/// A value that rounds to zero has no sign.
 fn unsigned_zero(text: String) -> String {
     match text.trim_start_matches(['-', '0', '.']) {
         "" => text.trim_start_matches('-').to_owned(),
@@ -183,15 +184,15 @@ fn unsigned_zero(text: String) -> String {
 }
 
 /// A row of the table, or its headings.
-struct Line {
+struct Row {
     title: String,
     figures: Vec<String>,
     share: String,
     provenance: String,
 }
 
-impl Line {
-    fn of(title: &str, figures: Vec<String>, share: &str, provenance: &str) -> Self {
+impl Row {
+    fn new(title: &str, figures: Vec<String>, share: &str, provenance: &str) -> Self {
         Self {
             title: title.to_owned(),
             figures,
@@ -200,7 +201,7 @@ impl Line {
         }
     }
 
-    /// Beside each other, where the page has the room.
+    /// One aligned line, for pages wide enough.
     fn wide(&self) -> String {
         let figures: String = self
             .figures
@@ -211,7 +212,7 @@ impl Line {
         line.trim_end().to_owned()
     }
 
-    /// For a table that puts columns below each other.
+    /// Cells for a table that wraps its columns.
     fn cells(&self) -> Vec<String> {
         let title = format!("{:<17}", self.title);
         let rest = [self.share.clone(), format!("{:<15}", self.provenance)];
@@ -222,7 +223,6 @@ impl Line {
     }
 }
 
-/// Where every figure comes from.
 fn sources(footprint: &Footprint, page: Page) -> String {
     let row = |part: &Part| format!("{}: {}", part.component.title(), part.source);
     let explained = footprint
@@ -239,7 +239,7 @@ fn sources(footprint: &Footprint, page: Page) -> String {
     format!("where the figures come from\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Which column is which device, where there are several.
+/// Maps column numbers to device ids, if there are several.
 fn devices(footprint: &Footprint) -> Option<String> {
     let several = footprint.per_gpu.len() > 1;
     let name = |(index, device): (usize, &Breakdown)| {
@@ -257,38 +257,38 @@ fn devices(footprint: &Footprint) -> Option<String> {
     })
 }
 
-/// The details that are texts, or maps of them, which scripts write for people, each as `name: text`; figures are in the JSON.
-pub(super) fn said(details: &Value) -> Vec<String> {
+/// The details that are strings or maps of strings, which scripts write for people, each as `name: text`.
+/// Numbers are in the JSON only.
+pub(super) fn detail_lines(details: &Value) -> Vec<String> {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Object(parts) => {
             let parts = parts
                 .iter()
-                .filter_map(|(name, value)| Some(format!("{} {}", plain(name), value.as_str()?)));
+                .filter_map(|(name, value)| Some(format!("{} {}", with_blanks(name), value.as_str()?)));
             Some(parts.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
         }
         _ => None,
     };
     let details = details.as_object().into_iter().flatten();
-    let named = details.filter_map(|(name, value)| Some(format!("{}: {}", plain(name), text(value)?)));
+    let named = details.filter_map(|(name, value)| Some(format!("{}: {}", with_blanks(name), text(value)?)));
     named.collect()
 }
 
 fn details(details: &Value, page: Page) -> Option<String> {
-    let lines = said(details).into_iter().map(|line| wrapped(&line, page.width));
+    let lines = detail_lines(details).into_iter().map(|line| wrapped(&line, page.width));
     let lines: Vec<String> = lines.collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// A key as people read it: `kv_cache` as `kv cache`.
-fn plain(name: &str) -> String {
+fn with_blanks(name: &str) -> String {
     name.replace('_', " ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{Alone, Provenance};
+    use crate::memory::{BaselineMemory, Provenance};
 
     const GIB: i64 = 1 << 30;
 
@@ -312,9 +312,9 @@ mod tests {
             Breakdown::new(Some(format!("GPU-{index}")), 31 << 30, parts).unwrap()
         };
         let copy = part(Component::Weights, 18 * GIB, None);
-        Footprint::of(
+        Footprint::new(
             (0..devices).map(device).collect(),
-            Some(Alone::Weights(&copy)),
+            Some(BaselineMemory::Weights(&copy)),
             serde_json::json!({"engine": "vllm", "n": 3}),
         )
         .unwrap()
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_expected_stands_beside_what_was_found() {
+    fn the_estimate_is_shown_next_to_the_measurement() {
         let mut footprint = footprint(1);
         let expected = vec![
             part(Component::Weights, 10 * GIB, None),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn several_devices_have_a_column_each_while_there_is_room() {
+    fn each_device_has_a_column_while_there_is_space() {
         let text = breakdown("vllm", &footprint(2), false, Page::default());
         assert!(
             text.contains("  weights                  21.00     10.50     10.50   33.9 %  engine-reported"),

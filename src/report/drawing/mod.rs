@@ -1,21 +1,20 @@
-//! What a script draws of its own figures: a table, and pictures that are data for the report and a text for the terminal. Pure: each text fits a page.
+//! Tables and plots that scripts draw: plots as data for the report, and both as text that fits the page.
 //!
-//! `given` is what scripts may write, `lines`, `columns` and `heat` make pictures of it, `bars`, `curve`, `dots` and `sheet` texts. A text is kept in the
-//! run's journal as it was drawn, so that it has no colours.
+//! Pure. A text is kept in the run's journal as it was printed, so it has no colours.
 
-mod bars;
-mod cells;
-mod columns;
-mod curve;
-mod dots;
-mod given;
-mod heat;
-mod kept;
-mod lines;
-mod sheet;
+mod bar_chart;
+mod format;
+mod heat_map;
+mod line_chart;
+mod output;
+mod spec;
+mod text_bars;
+mod text_curve;
+mod text_scatter;
+mod text_table;
 
-pub use columns::Columns;
-pub use heat::Heat;
-pub use kept::Drawn;
-pub use lines::Lines;
-pub use sheet::sheet;
+pub use bar_chart::BarChart;
+pub use heat_map::HeatMap;
+pub use line_chart::LineChart;
+pub use output::ScriptPlot;
+pub use text_table::text_table;

@@ -1,4 +1,5 @@
-//! What the script needs of a figure: columns of numbers and words, each kept once however many uses it, words as numbers of a list.
+//! The data of a figure for the page's script: columns of numbers and strings, each stored once and referred to
+//! by index. String columns hold indices into a list of distinct strings.
 
 use std::collections::HashMap;
 
@@ -8,39 +9,39 @@ use serde_json::{Value, json};
 use super::table::digits;
 use crate::report::plot::{Entry, Panel, Sheet};
 
-/// Columns by their number.
+/// Distinct columns.
 #[derive(Default)]
 pub(super) struct Columns {
-    kept: Vec<Value>,
-    known: HashMap<String, usize>,
+    columns: Vec<Value>,
+    index: HashMap<String, usize>,
 }
 
-/// What is told of the places of a panel: `count` places from row `from` of the columns.
+/// The tooltip points of a panel: `count` rows of the columns, starting at row `from`.
 #[derive(Serialize)]
-pub(super) struct Places {
+pub(super) struct PanelPoints {
     from: usize,
     count: usize,
-    /// The columns of their x and y.
+    /// Columns of the x and y values.
     at: [usize; 2],
-    /// Names and columns of what is told.
+    /// Names and columns of the tooltip entries.
     names: Vec<String>,
     told: Vec<usize>,
 }
 
 impl Columns {
-    /// Every column, in the order of their numbers.
+    /// All columns in index order.
     pub(super) fn into_values(self) -> Vec<Value> {
-        self.kept
+        self.columns
     }
 
-    /// The rows of a table.
+    /// Column indices of a table.
     pub(super) fn sheet(&mut self, sheet: &Sheet) -> Vec<usize> {
         let column = |at: usize| sheet.rows.iter().map(move |row| row.get(at).unwrap_or(&Entry::None));
         (0..sheet.columns.len()).map(|at| self.entries(column(at))).collect()
     }
 
-    /// The places of every panel. Panels that tell the same of theirs share columns, as their table does.
-    pub(super) fn places(&mut self, panels: &[Panel]) -> Vec<Places> {
+    /// The points of every panel. Panels with equal tooltip entries share columns, as their table does.
+    pub(super) fn places(&mut self, panels: &[Panel]) -> Vec<PanelPoints> {
         let same = panels
             .windows(2)
             .all(|pair| pair[0].spots.columns == pair[1].spots.columns);
@@ -48,7 +49,7 @@ impl Columns {
         groups.into_iter().flat_map(|group| self.group(group)).collect()
     }
 
-    fn group(&mut self, panels: &[Panel]) -> Vec<Places> {
+    fn group(&mut self, panels: &[Panel]) -> Vec<PanelPoints> {
         let Some(first) = panels.first() else { return Vec::new() };
         let spots = || panels.iter().flat_map(|panel| &panel.spots.spots);
         let names = &first.spots.columns;
@@ -63,7 +64,7 @@ impl Columns {
         let mut places = Vec::new();
         for panel in panels {
             let count = panel.spots.spots.len();
-            places.push(Places {
+            places.push(PanelPoints {
                 from,
                 count,
                 at,
@@ -79,7 +80,7 @@ impl Columns {
         self.keep(Value::Array(values.map(number).collect()))
     }
 
-    /// Numbers as they are; where any is a text, `{ w: words, i: numbers of words }`, -1 for none.
+    /// Numbers as they are. If any entry is text: `{ w: strings, i: indices }`, with -1 for none.
     fn entries<'a>(&mut self, entries: impl Iterator<Item = &'a Entry> + Clone) -> usize {
         if !entries.clone().any(|entry| matches!(entry, Entry::Text(_))) {
             let values = entries.map(|entry| match entry {
@@ -108,16 +109,16 @@ impl Columns {
 
     fn keep(&mut self, column: Value) -> usize {
         let text = column.to_string();
-        if let Some(known) = self.known.get(&text) {
-            return *known;
+        if let Some(index) = self.index.get(&text) {
+            return *index;
         }
-        self.known.insert(text, self.kept.len());
-        self.kept.push(column);
-        self.kept.len() - 1
+        self.index.insert(text, self.columns.len());
+        self.columns.push(column);
+        self.columns.len() - 1
     }
 }
 
-/// A number as JSON has it, whole ones without a point; none for what JSON cannot say.
+/// A JSON number, integers without a decimal point; null for NaN and infinities.
 pub(super) fn number(value: f64) -> Value {
     let value = digits(value);
     match value {
@@ -129,16 +130,16 @@ pub(super) fn number(value: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::plot::{Spot, Spots};
+    use crate::report::plot::{TooltipPoint, Tooltips};
 
     #[test]
     fn a_column_is_kept_once_and_words_are_numbers() {
-        let spot = |x: f64, word: &str| Spot {
+        let spot = |x: f64, word: &str| TooltipPoint {
             at: (x, 1.5),
             entries: vec![x.into(), word.into(), Entry::None],
         };
-        let panel = |spots: Vec<Spot>| Panel {
-            spots: Spots {
+        let panel = |spots: Vec<TooltipPoint>| Panel {
+            spots: Tooltips {
                 columns: ["input", "verdict", "peak"].map(str::to_owned).to_vec(),
                 spots,
             },

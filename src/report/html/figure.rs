@@ -1,4 +1,4 @@
-//! A picture on the page: drawn wide and narrow, said in words, as a table, and as data for the script.
+//! A figure on the page: drawn wide and narrow, described in words, as a table, and as data for the script.
 
 use minijinja::Value;
 use serde::Serialize;
@@ -6,48 +6,47 @@ use serde_json::json;
 
 use super::columns::{Columns, number};
 use super::table::Table;
-use crate::report::plot::{Axis, Corner, Drawing, Ground, Plot, Scale, Width, panel, svg};
+use crate::report::plot::{Axis, Drawing, Plot, ProvenPoint, ProvenRegions, Scale, Width, panel, svg};
 use crate::run::hide;
 
-/// From which share of its two ends on an axis is worth seeing on the other scale too.
-const SPREAD: f64 = 4.0;
+/// Minimum ratio of an axis's ends for which the other scale is switchable offering.
+const MIN_RATIO: f64 = 4.0;
 
-/// A figure.
 #[derive(Serialize)]
 pub(super) struct Figure {
     id: String,
     title: String,
-    /// Whether the heading of its part says the same already: then it is only read aloud.
+    /// Whether the section's heading equals the title; then the title is only for screen readers.
     pub(super) titled_above: bool,
     words: String,
     caption: String,
     slider: Option<String>,
     panels: Vec<String>,
     views: Vec<View>,
-    /// What the other scale is called, where there is one.
+    /// Name of the other scale, if it is offered.
     other: Option<&'static str>,
     table: Option<Table>,
-    /// JSON within a script element.
+    /// JSON for a script element.
     data: Value,
 }
 
-/// The whole picture, or one of its panels, on one of two scales.
+/// The whole figure, or one of its panels, on one of two scales.
 #[derive(Serialize)]
 struct View {
-    /// The panel that the slider must be at; none for the whole picture.
+    /// The slider position that shows this panel; `None` for the whole figure.
     panel: Option<usize>,
-    /// 0 as it was made, 1 on the other scale.
+    /// 0: original scale; 1: other scale.
     scale: usize,
     wide: Value,
     narrow: Value,
-    /// Where its panels are, for the script.
+    /// Positions of the panels, for the script.
     #[serde(skip)]
     frames: serde_json::Value,
 }
 
 impl Figure {
-    /// `heading` is that of its part.
-    pub(super) fn of(plot: &Plot, id: &str, heading: &str) -> Self {
+    /// `heading` is the heading of the figure's section.
+    pub(super) fn new(plot: &Plot, id: &str, heading: &str) -> Self {
         let slider = plot.slider.clone().filter(|_| plot.panels.len() > 1);
         let named = |plot: &Plot, name: String| Plot { name, ..plot.clone() };
         let mut views = views(&named(plot, id.to_owned()), 0, slider.is_some());
@@ -72,7 +71,7 @@ impl Figure {
     }
 }
 
-/// The whole picture, and with a slider each of its panels.
+/// The whole figure, and with a slider also each of its panels.
 fn views(plot: &Plot, scale: usize, each: bool) -> Vec<View> {
     let all = if plot.panels.is_empty() { 0 } else { 1 };
     let whole = std::iter::repeat_n(None, all);
@@ -89,49 +88,54 @@ fn views(plot: &Plot, scale: usize, each: bool) -> Vec<View> {
             panel: at,
             scale,
             frames: json!({ "panels": panels, "wide": place(&wide), "narrow": place(&narrow) }),
-            wide: safe(&wide.svg),
-            narrow: safe(&narrow.svg),
+            wide: safe_svg(&wide.svg),
+            narrow: safe_svg(&narrow.svg),
         }
     };
     whole.chain(panels).map(view).collect()
 }
 
-/// A drawing escapes what it is given; what must be hidden is hidden here.
-fn safe(svg: &str) -> Value {
+/// The drawing is escaped already; secrets are hidden here.
+fn safe_svg(svg: &str) -> Value {
     Value::from_safe_string(hide(svg).into_owned())
 }
 
-/// A boundary with its axes on the other scale, and what that is called; none where an axis reaches 0, or is too short to be worth it.
+/// A boundary with its axes on the other scale, and that scale's name. `None` if no axis is positive and long
+/// enough.
 fn other_scale(plot: &Plot) -> Option<(Plot, &'static str)> {
     let bounded = |panel: &crate::report::plot::Panel| panel.ground.is_some();
     if !plot.panels.iter().any(bounded) {
         return None;
     }
-    let worth =
-        |axis: &Axis| axis.names.is_empty() && axis.range.is_some_and(|(low, high)| low > 0.0 && high / low >= SPREAD);
+    let switchable = |axis: &Axis| {
+        axis.names.is_empty()
+            && axis
+                .range
+                .is_some_and(|(low, high)| low > 0.0 && high / low >= MIN_RATIO)
+    };
     let mut other = plot.clone();
-    let mut turned = None;
+    let mut name = None;
     for axis in other
         .panels
         .iter_mut()
         .flat_map(|panel| [&mut panel.x, &mut panel.y])
-        .filter(|axis| worth(axis))
+        .filter(|axis| switchable(axis))
     {
         axis.scale = match axis.scale {
             Scale::Linear => Scale::Log,
             Scale::Log => Scale::Linear,
         };
-        turned = Some(if axis.scale == Scale::Log {
+        name = Some(if axis.scale == Scale::Log {
             "Logarithmic axes"
         } else {
             "Linear axes"
         });
     }
-    Some((other, turned?))
+    Some((other, name?))
 }
 
-/// What the script reads: `columns` of everything, `panels` with their places and what proves what lies between, the `table` and its rows, and
-/// where each of the `views` has its panels.
+/// Data for the script: `columns` of everything, `panels` with their points and proven regions, the `table` and
+/// its rows, and the panel positions of each of the `views`.
 fn data(plot: &Plot, views: &[View]) -> String {
     let mut columns = Columns::default();
     let places = columns.places(&plot.panels);
@@ -150,13 +154,13 @@ fn data(plot: &Plot, views: &[View]) -> String {
     let table = if long { columns.sheet(&plot.sheet) } else { Vec::new() };
     let frames: Vec<_> = views.iter().map(|view| &view.frames).collect();
     let data = json!({ "panels": panels, "views": frames, "table": table, "rows": plot.sheet.rows.len(), "columns": columns.into_values() });
-    // The only letter that could end the element that it stands in.
+    // `<` is the only character that could end the script element.
     hide(&data.to_string()).replace('<', "\\u003c")
 }
 
-fn ground(ground: &Ground) -> serde_json::Value {
-    let corners = |corners: &[Corner]| -> Vec<_> {
-        let corner = |corner: &Corner| json!([number(corner.at.0), number(corner.at.1), corner.words]);
+fn ground(ground: &ProvenRegions) -> serde_json::Value {
+    let corners = |corners: &[ProvenPoint]| -> Vec<_> {
+        let corner = |corner: &ProvenPoint| json!([number(corner.at.0), number(corner.at.1), corner.words]);
         corners.iter().map(corner).collect()
     };
     let lines = |lines: &[Vec<(f64, f64)>]| -> Vec<Vec<_>> {

@@ -1,8 +1,8 @@
-//! The report as one HTML file: no network, no framework, nothing beside it. Everything that can be read is in it without the script; the script
-//! adds what is told of the place under the mouse, keys, sliders, copying.
+//! Renders a report as one self-contained HTML file without network access or frameworks. Everything is
+//! readable without the script, which adds tooltips, keyboard navigation, sliders and copying.
 //!
-//! `page.html` is the template, `style.css` and `script.js` stand in it; `view` is what the template fills in, `figure` makes it of a picture,
-//! `columns` is the data that the script needs, each column once.
+//! `page.html` is the template; it includes `style.css` and `script.js`. `view` holds the template's data,
+//! `figure` renders a figure, `columns` is the data for the script.
 
 mod columns;
 mod figure;

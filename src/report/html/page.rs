@@ -1,4 +1,4 @@
-//! From stories to the text of a page: what comes from a run is hidden where it is secret, then escaped.
+//! Renders the page's template. Text from a run is stripped of secrets, then escaped.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use minijinja::{AutoEscape, Environment, Value, context, escape_formatter};
 
 use super::view::View;
 use crate::fault::{Fault, Result};
-use crate::report::story::{Part, Story};
+use crate::report::sections::{Document, Section};
 use crate::report::{SIMULATED, plot};
 use crate::run::hide;
 
@@ -16,7 +16,7 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, minijinja::
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.set_formatter(|out, state, value| match value.as_str() {
-        // Escaping would hide a secret from the one who hides it.
+        // Secrets must be hidden before escaping, which would disguise them.
         Some(text) if !value.is_safe() => escape_formatter(out, state, &Value::from(hide(text).as_ref())),
         _ => escape_formatter(out, state, value),
     });
@@ -26,13 +26,13 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, minijinja::
     Ok(environment)
 });
 
-/// The page of one run, or of several with what they come to together first.
+/// The page of one run, or of several runs with their common sections first.
 ///
 /// # Errors
 ///
-/// `internal` where the template does not fit what it is given.
-pub fn page(stories: &[Story], together: &[Part]) -> Result<String> {
-    let view = View::of(stories, together);
+/// `internal` if the template does not match its data.
+pub fn page(stories: &[Document], together: &[Section]) -> Result<String> {
+    let view = View::new(stories, together);
     let broken = |error: &minijinja::Error| Fault::internal(format!("the page cannot be made: {error:#}"));
     let environment = TEMPLATES.as_ref().map_err(broken)?;
     let template = environment.get_template("page.html").map_err(|error| broken(&error))?;
@@ -49,11 +49,11 @@ pub fn page(stories: &[Story], together: &[Part]) -> Result<String> {
         .map_err(|error| broken(&error))
 }
 
-/// A sentence, with what stands between backticks as code: hidden, escaped.
+/// Escapes a sentence without secrets; text between backticks becomes code.
 fn prose(text: &str) -> String {
     let text = hide(text);
     let parts: Vec<&str> = text.split('`').collect();
-    // A last backtick without a partner is one.
+    // An unpaired last backtick stays a backtick.
     let pairs = (parts.len() - 1) / 2;
     let mut html = String::new();
     for (index, part) in parts.iter().enumerate() {
@@ -87,7 +87,7 @@ fn escaped(text: &str) -> String {
     text.chars().fold(String::new(), entity)
 }
 
-/// A name as an anchor or a file: `a-z`, `0-9`, `_` and `-`.
+/// A name as an anchor or file name: `a-z`, `0-9`, `_` and `-`.
 #[must_use]
 pub fn slug(name: &str) -> String {
     let plain = |letter: char| {
@@ -111,7 +111,7 @@ mod tests {
     use super::{prose, slug};
 
     #[test]
-    fn what_is_typed_stands_out_and_nothing_is_markup() {
+    fn code_is_marked_and_markup_is_escaped() {
         for (text, html) in [
             (
                 "give `--html <FILE>` & wait",

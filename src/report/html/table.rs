@@ -1,63 +1,68 @@
-//! Tables: as many rows as can be read without the script; of longer ones, the script makes the rest from the figure's data.
+//! Tables. The first rows of a long table are in the HTML; the script adds the rest from the figure's data.
 
 use serde::Serialize;
 
 use crate::report::plot::{Entry, Sheet};
 
-/// Rows up to which a table is whole without the script.
-pub(super) const WHOLE: usize = 200;
+/// Tables up to this length are complete without the script.
+pub(super) const MAX_COMPLETE: usize = 200;
 
-/// Rows of a longer one that are.
-pub(super) const FIRST: usize = 50;
+/// Rows of a longer table in the HTML.
+pub(super) const FIRST_ROWS: usize = 50;
 
-/// Columns that stand beside each other without being too many.
-const BESIDE: usize = 12;
+/// Wider tables may be transposed.
+const MAX_COLUMNS: usize = 12;
 
-/// A table.
 #[derive(Serialize)]
 pub(super) struct Table {
     title: String,
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
-    /// Rows in all.
+    /// Total number of rows.
     all: usize,
-    /// Whether rows are left to the script.
+    /// Whether the script adds rows.
     rest: bool,
 }
 
 #[derive(Serialize)]
 struct Column {
     name: String,
-    /// Whether it holds numbers: they stand to the right.
+    /// Numeric columns are aligned right.
     numbers: bool,
 }
 
 impl Table {
-    /// A table of its own, whole.
-    pub(super) fn of(sheet: &Sheet) -> Self {
-        Self::with(sheet, sheet.rows.len())
+    /// A complete table that belongs to no figure.
+    pub(super) fn complete(sheet: &Sheet) -> Self {
+        Self::with_rows(sheet, sheet.rows.len())
     }
 
-    /// The table of a figure, of which the script has the rest.
+    /// The table of a figure; the script adds rows beyond the limit.
     pub(super) fn of_figure(sheet: &Sheet) -> Self {
-        Self::with(sheet, if sheet.rows.len() > WHOLE { FIRST } else { WHOLE })
+        Self::with_rows(
+            sheet,
+            if sheet.rows.len() > MAX_COMPLETE {
+                FIRST_ROWS
+            } else {
+                MAX_COMPLETE
+            },
+        )
     }
 
-    /// Whether rows are left to the script.
     pub(super) fn is_long(&self) -> bool {
         self.rest
     }
 
-    fn with(sheet: &Sheet, most: usize) -> Self {
-        // Many columns and few rows are read better the other way round.
-        if sheet.columns.len() > BESIDE.max(sheet.rows.len()) && !sheet.rows.is_empty() {
-            return Self::upright(&sheet.turned(), usize::MAX);
+    fn with_rows(sheet: &Sheet, most: usize) -> Self {
+        // A wide table with few rows is easier to read transposed.
+        if sheet.columns.len() > MAX_COLUMNS.max(sheet.rows.len()) && !sheet.rows.is_empty() {
+            return Self::as_given(&sheet.transposed(), usize::MAX);
         }
-        Self::upright(sheet, most)
+        Self::as_given(sheet, most)
     }
 
-    fn upright(sheet: &Sheet, most: usize) -> Self {
-        // Of a turned table, most rows are numbers and a few are texts.
+    fn as_given(sheet: &Sheet, most: usize) -> Self {
+        // A transposed column mixes numbers with a few texts.
         let numbers = |at: usize| {
             let count = |is: fn(&Entry) -> bool| {
                 sheet
@@ -89,7 +94,7 @@ impl Table {
     }
 }
 
-/// An entry as people read it; what is not known is empty here and a dash on the page.
+/// An entry as text. Unknown values are empty here and a dash on the page.
 pub(super) fn text(entry: &Entry) -> String {
     match entry {
         Entry::Number(number) => digits(*number).to_string(),
@@ -98,12 +103,12 @@ pub(super) fn text(entry: &Entry) -> String {
     }
 }
 
-/// A number with as many digits as say something: whole ones as they are, others six.
+/// Rounds to six significant digits; integers stay.
 pub(super) fn digits(number: f64) -> f64 {
     if number.fract() == 0.0 || !number.is_finite() {
         return number;
     }
-    // More digits than these are noise, and the page carries each of them.
+    // More digits are noise and would enlarge the page.
     format!("{number:.5e}").parse().unwrap_or(number)
 }
 
@@ -112,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_of_many_columns_and_few_rows_is_turned() {
+    fn a_wide_table_with_few_rows_is_transposed() {
         let sheet = |columns: usize, rows: usize| Sheet {
             title: String::new(),
             columns: (0..columns).map(|at| format!("figure {at}")).collect(),
@@ -125,21 +130,21 @@ mod tests {
         assert!(!turned.columns[0].numbers && turned.columns[3].numbers);
         assert_eq!(turned.rows[0], ["figure 1", "1", "11", "21"]);
         for (columns, rows) in [(20, 20), (8, 2), (20, 0)] {
-            let kept = Table::of(&sheet(columns, rows));
+            let kept = Table::complete(&sheet(columns, rows));
             assert_eq!((kept.columns.len(), kept.rows.len()), (columns, rows));
         }
     }
 
     #[test]
-    fn numbers_have_as_many_digits_as_say_something() {
-        for (number, told) in [
+    fn numbers_are_rounded_to_six_digits() {
+        for (number, text_of_number) in [
             (63_265.0, "63265"),
             (2.345_678_91, "2.34568"),
             (0.000_123_456_78, "0.000123457"),
             (1_234.567_89, "1234.57"),
             (-0.5, "-0.5"),
         ] {
-            assert_eq!(text(&Entry::Number(number)), told);
+            assert_eq!(text(&Entry::Number(number)), text_of_number);
         }
         assert_eq!(text(&Entry::None), "");
     }

@@ -1,4 +1,4 @@
-//! What the template fills in: stories with their anchors, their figures drawn, their tables as cells.
+//! The template's data: runs and sections with their anchors, rendered figures, and tables.
 
 use std::collections::HashSet;
 
@@ -9,24 +9,21 @@ use super::slug;
 use super::table::Table;
 use crate::report::Count;
 use crate::report::plot::Plot;
-use crate::report::story::{Fact, Part, Story};
+use crate::report::sections::{self, Document, Fact};
 
-/// A page.
 #[derive(Serialize)]
 pub(super) struct View {
-    /// Its heading, and its title.
+    /// The title and main heading.
     pub(super) title: String,
-    /// Whether anything on it was simulated.
+    /// Whether anything was simulated.
     pub(super) simulated: bool,
-    /// Whether it is of several runs.
+    /// Whether the page shows several runs.
     pub(super) several: bool,
-    /// What several runs come to together.
+    /// Common sections of several runs.
     pub(super) together: Vec<Section>,
-    /// The runs.
     pub(super) runs: Vec<RunView>,
 }
 
-/// A run.
 #[derive(Serialize)]
 pub(super) struct RunView {
     id: String,
@@ -36,19 +33,19 @@ pub(super) struct RunView {
     status: String,
     done: bool,
     simulated: bool,
-    answers: Vec<Told>,
+    answers: Vec<FactView>,
     caveats: Vec<String>,
     missing: Vec<String>,
-    facts: Vec<Told>,
+    facts: Vec<FactView>,
     details: Vec<Table>,
     parts: Vec<Section>,
 }
 
-/// A term and what is told under it.
+/// A term and its values.
 #[derive(Serialize)]
-pub(super) struct Told {
+pub(super) struct FactView {
     term: String,
-    told: Vec<Line>,
+    lines: Vec<Line>,
 }
 
 #[derive(Serialize)]
@@ -57,12 +54,11 @@ struct Line {
     paste: bool,
 }
 
-/// A part.
 #[derive(Serialize)]
 pub(super) struct Section {
     id: String,
     title: String,
-    /// Whether its heading is also the title of a figure.
+    /// Whether the heading is also the title of a figure.
     titles_figure: bool,
     paragraphs: Vec<String>,
     figures: Vec<Figure>,
@@ -70,12 +66,12 @@ pub(super) struct Section {
     texts: Vec<String>,
 }
 
-/// Anchors, or names of files, that are given out.
+/// Hands out unique anchors and file names.
 #[derive(Debug, Default)]
 pub struct Anchors(HashSet<String>);
 
 impl Anchors {
-    /// One of that name that nothing else has.
+    /// A unique slug for the name.
     #[must_use]
     pub fn give(&mut self, name: &str) -> String {
         let slug = slug(name);
@@ -90,9 +86,9 @@ impl Anchors {
 }
 
 impl View {
-    pub(super) fn of(stories: &[Story], together: &[Part]) -> Self {
+    pub(super) fn new(stories: &[Document], together: &[sections::Section]) -> Self {
         let mut anchors = Anchors::default();
-        // What the page itself calls so.
+        // Anchors of the page itself.
         for own in ["main", "top", "together", "contents"] {
             let _ = anchors.give(own);
         }
@@ -103,15 +99,15 @@ impl View {
         };
         let together = together
             .iter()
-            .map(|part| Section::of(part, "together", &mut anchors))
+            .map(|part| Section::new(part, "together", &mut anchors))
             .collect();
         let runs = stories.iter().enumerate().map(|(index, story)| {
-            let room = if several {
+            let prefix = if several {
                 format!("run-{}", index + 1)
             } else {
                 String::new()
             };
-            RunView::of(story, &room, &mut anchors)
+            RunView::new(story, &prefix, &mut anchors)
         });
         Self {
             title,
@@ -124,42 +120,42 @@ impl View {
 }
 
 impl RunView {
-    fn of(story: &Story, room: &str, anchors: &mut Anchors) -> Self {
+    fn new(story: &Document, prefix: &str, anchors: &mut Anchors) -> Self {
         Self {
-            id: anchors.give(if room.is_empty() { "run" } else { room }),
+            id: anchors.give(if prefix.is_empty() { "run" } else { prefix }),
             headline: story.headline.clone(),
             run: story.run.clone(),
             script: story.script.clone(),
             status: story.status.clone(),
             done: story.status == "done",
             simulated: story.simulated,
-            answers: told(&story.answers),
+            answers: grouped(&story.answers),
             caveats: story.caveats.clone(),
             missing: story.missing.clone(),
-            facts: told(&story.facts),
-            details: story.details.iter().map(Table::of).collect(),
+            facts: grouped(&story.facts),
+            details: story.details.iter().map(Table::complete).collect(),
             parts: story
-                .parts
+                .sections
                 .iter()
-                .map(|part| Section::of(part, room, anchors))
+                .map(|part| Section::new(part, prefix, anchors))
                 .collect(),
         }
     }
 }
 
-/// Facts by their terms: what follows under the same term stands with it.
-fn told(facts: &[Fact]) -> Vec<Told> {
-    let mut all: Vec<Told> = Vec::new();
+/// Groups consecutive facts with the same term.
+fn grouped(facts: &[Fact]) -> Vec<FactView> {
+    let mut all: Vec<FactView> = Vec::new();
     for fact in facts {
         let line = Line {
             text: fact.text.clone(),
             paste: fact.paste,
         };
         match all.last_mut() {
-            Some(last) if last.term == fact.term => last.told.push(line),
-            _ => all.push(Told {
+            Some(last) if last.term == fact.term => last.lines.push(line),
+            _ => all.push(FactView {
                 term: fact.term.clone(),
-                told: vec![line],
+                lines: vec![line],
             }),
         }
     }
@@ -167,11 +163,11 @@ fn told(facts: &[Fact]) -> Vec<Told> {
 }
 
 impl Section {
-    fn of(part: &Part, room: &str, anchors: &mut Anchors) -> Self {
-        let id = anchors.give(&format!("{room} {}", part.name));
+    fn new(part: &sections::Section, prefix: &str, anchors: &mut Anchors) -> Self {
+        let id = anchors.give(&format!("{prefix} {}", part.name));
         let mut figure = |plot: &Plot| {
-            let id = anchors.give(&format!("{room} figure {}", plot.name));
-            Figure::of(plot, &id, &part.title)
+            let id = anchors.give(&format!("{prefix} figure {}", plot.name));
+            Figure::new(plot, &id, &part.title)
         };
         let figures: Vec<Figure> = part.plots.iter().map(&mut figure).collect();
         Self {
@@ -180,7 +176,7 @@ impl Section {
             titles_figure: figures.iter().any(|figure| figure.titled_above),
             paragraphs: part.paragraphs.clone(),
             figures,
-            tables: part.sheets.iter().map(Table::of).collect(),
+            tables: part.sheets.iter().map(Table::complete).collect(),
             texts: part.texts.clone(),
         }
     }

@@ -1,13 +1,13 @@
-//! What people see while a run goes on, all of it from the run's events: drawn in place on a terminal, calm lines elsewhere.
+//! The live view of a run, driven by its events: redrawn in place on a terminal, one line per event elsewhere.
 //!
-//! `state` knows how far the run is, `plain` and `screen` show it; `seen` takes secrets out of what they are given. What a script prints and reports goes to standard output,
-//! unless that is kept for one JSON document.
+//! `state` tracks the progress, `plain` and `screen` show it, `redact` removes secrets from events. Script
+//! output goes to stdout, unless stdout is reserved for one JSON document.
 
-mod best;
+mod largest;
 mod plain;
 mod recent;
+mod redact;
 mod screen;
-mod seen;
 mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,14 +15,14 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::terminal::fold;
+use super::terminal::wrap_lines;
 use super::{Page, SIMULATED, Terminal, breakdown, experiment};
 use crate::run::{Event, Run, hide};
 use plain::Plain;
 use screen::{Screen, TICK};
 use state::State;
 
-/// The view of a run under way.
+/// The live view of a run.
 #[derive(Clone)]
 pub struct Live(Arc<Mutex<View>>);
 
@@ -31,7 +31,7 @@ struct View {
     begun: Instant,
     shown: Shown,
     run: Weak<Run>,
-    /// Whether standard output is kept for one document.
+    /// Whether stdout is reserved for one JSON document.
     json: bool,
     colour: bool,
     page: Page,
@@ -45,7 +45,7 @@ enum Shown {
 }
 
 impl Live {
-    /// Watches `run` from now on. With `json`, standard output is left alone.
+    /// Shows `run` from now on. With `json`, nothing is printed to stdout.
     pub fn watch(run: &Arc<Run>, json: bool) -> Self {
         let terminal = Terminal::detect();
         let colour = terminal.error_colour;
@@ -66,12 +66,12 @@ impl Live {
             reported: Vec::new(),
         })));
         let listener = live.clone();
-        run.listen(Box::new(move |event| listener.lock().show(&seen::seen(event))));
+        run.listen(Box::new(move |event| listener.lock().show(&redact::redacted(event))));
         live.keep_time();
         live
     }
 
-    /// Shows that time passes when nothing else happens, until the view is closed.
+    /// Redraws periodically until the view is closed, so that elapsed time is visible without events.
     fn keep_time(&self) {
         let view = Arc::downgrade(&self.0);
         std::thread::spawn(move || {
@@ -87,13 +87,13 @@ impl Live {
         });
     }
 
-    /// Takes the view off the terminal; what happens from here on is not shown.
+    /// Removes the view from the terminal; later events are not shown.
     pub fn close(&self) {
         let mut view = self.lock();
         match std::mem::replace(&mut view.shown, Shown::Nothing) {
             Shown::Plain(mut plain, terminal) => {
-                if let Some(line) = plain.rest() {
-                    terminal.say(&line);
+                if let Some(line) = plain.hidden_points() {
+                    terminal.print_error(&line);
                 }
             }
             Shown::Screen(mut screen) => screen.clear(),
@@ -101,7 +101,7 @@ impl Live {
         }
     }
 
-    /// Whether a report, or a breakdown of memory, has shown this very value.
+    /// Whether this value was shown as a report, breakdown, experiment or text of the script.
     #[must_use]
     pub fn has_shown(&self, value: &Value) -> bool {
         self.lock().reported.contains(value)
@@ -112,9 +112,9 @@ impl Live {
     }
 }
 
-/// A result in the script's own words, which know nothing of whether it was simulated.
+/// A text written by the script, with the simulation notice added if needed.
 #[must_use]
-pub fn own_words(text: &str, simulated: bool) -> String {
+pub fn script_text(text: &str, simulated: bool) -> String {
     match simulated {
         true => format!("{SIMULATED}\n\n{text}"),
         false => text.to_owned(),
@@ -124,8 +124,8 @@ pub fn own_words(text: &str, simulated: bool) -> String {
 impl View {
     fn show(&mut self, event: &Event) {
         let elapsed = self.begun.elapsed();
-        self.state.learn(event, elapsed);
-        if self.run.upgrade().is_some_and(|run| run.simulated()) && self.state.turned_simulated() {
+        self.state.update(event, elapsed);
+        if self.run.upgrade().is_some_and(|run| run.simulated()) && self.state.mark_simulated() {
             self.aside(SIMULATED);
         }
         match event {
@@ -139,7 +139,7 @@ impl View {
                 self.reported.push(value.clone());
                 if !self.json {
                     let simulated = self.run.upgrade().is_some_and(|run| run.simulated());
-                    self.result(&own_words(text, simulated));
+                    self.result(&script_text(text, simulated));
                 }
             }
             Event::Experiment { value, .. } => {
@@ -169,38 +169,41 @@ impl View {
             _ => {}
         }
         match &mut self.shown {
-            Shown::Plain(plain, terminal) => plain.lines(event, elapsed).iter().for_each(|line| terminal.say(line)),
+            Shown::Plain(plain, terminal) => plain
+                .lines(event, elapsed)
+                .iter()
+                .for_each(|line| terminal.print_error(line)),
             Shown::Screen(screen) => screen.draw(&self.state, elapsed),
             Shown::Nothing => {}
         }
     }
 
-    /// Time has passed.
+    /// Redraws after time has passed without an event.
     fn tick(&mut self) {
         let elapsed = self.begun.elapsed();
         match &mut self.shown {
             Shown::Plain(plain, terminal) => {
                 let (doing, since) = self.state.doing(elapsed);
                 plain
-                    .still(&doing, since, elapsed)
+                    .still_running(&doing, since, elapsed)
                     .iter()
-                    .for_each(|line| terminal.say(line));
+                    .for_each(|line| terminal.print_error(line));
             }
             Shown::Screen(screen) => screen.draw(&self.state, elapsed),
             Shown::Nothing => {}
         }
     }
 
-    /// A reader of results that went away is no error; any other failure comes up when the final result is printed.
+    /// Errors of stdout are ignored here; they are reported when the final result is printed.
     fn result(&mut self, text: &str) {
-        self.above(|terminal| drop(terminal.tell(&hide(text))));
+        self.above(|terminal| drop(terminal.print_wrapped(&hide(text))));
     }
 
     fn aside(&mut self, text: &str) {
         let drawn = matches!(self.shown, Shown::Screen(_));
         self.above(|terminal| match drawn {
-            true => terminal.say(&fold(text, terminal.width)),
-            false => terminal.say(text),
+            true => terminal.print_error(&wrap_lines(text, terminal.width)),
+            false => terminal.print_error(text),
         });
     }
 

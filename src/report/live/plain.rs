@@ -1,60 +1,62 @@
-//! The run as lines for a stream that is no terminal: one for each phase and point, none of them ever changed again.
+//! Progress as append-only lines for streams that are no terminal.
 
 use std::time::Duration;
 
 use crate::report::{Clock, Count};
 use crate::run::Event;
 
-/// Points shown within a second; more of them are only counted, as nobody reads on at that pace.
+/// Points shown per second; the rest is only counted.
 const PER_SECOND: u32 = 10;
 
-/// Seconds between two lines that tell how much is left.
-const BETWEEN: u64 = 30;
+/// Seconds between two lines with the remaining time.
+const ESTIMATE_INTERVAL: u64 = 30;
 
-/// How long nothing may be said.
-const SILENT: Duration = Duration::from_secs(60);
+/// Maximum silence before a line says that the run is still working.
+const MAX_SILENCE: Duration = Duration::from_secs(60);
 
-/// Phases that are not worth a line: what follows says the same.
-const UNSAID: [&str; 4] = ["loading", "probing", "stopping", "stopped"];
+/// Phases without a line of their own: the next event says the same.
+const SKIPPED_PHASES: [&str; 4] = ["loading", "probing", "stopping", "stopped"];
 
-/// The lines of a run.
 #[derive(Debug, Default)]
 pub(super) struct Plain {
     second: u64,
     shown: u32,
     hidden: usize,
-    /// When it was last told how much is left.
-    told: Duration,
-    /// When the last line was.
+    /// When the remaining time was last printed.
+    last_estimate: Duration,
+    /// When the last line was printed.
     last: Duration,
 }
 
 impl Plain {
-    /// The lines that an event is worth, `elapsed` after the start.
+    /// The lines to print for an event, `elapsed` after the start.
     pub(super) fn lines(&mut self, event: &Event, elapsed: Duration) -> Vec<String> {
-        let lines = self.worth(event, elapsed);
+        let lines = self.lines_of(event, elapsed);
         if !lines.is_empty() {
             self.last = elapsed;
         }
         lines
     }
 
-    /// Nothing has happened for long: whoever reads must not think that it hangs.
-    pub(super) fn still(&mut self, doing: &str, since: Duration, elapsed: Duration) -> Option<String> {
-        if elapsed < self.last + SILENT {
+    /// A sign of life after a long silence.
+    pub(super) fn still_running(&mut self, doing: &str, since: Duration, elapsed: Duration) -> Option<String> {
+        if elapsed < self.last + MAX_SILENCE {
             return None;
         }
         self.last = elapsed;
         Some(format!("[{}] still {doing}, for {}", Clock(elapsed), Clock(since)))
     }
 
-    fn worth(&mut self, event: &Event, elapsed: Duration) -> Vec<String> {
+    fn lines_of(&mut self, event: &Event, elapsed: Duration) -> Vec<String> {
         let at = Clock(elapsed);
         match event {
-            Event::Phase { phase, .. } if UNSAID.contains(&phase.as_str()) => Vec::new(),
+            Event::Phase { phase, .. } if SKIPPED_PHASES.contains(&phase.as_str()) => Vec::new(),
             Event::Phase { phase, detail } => {
                 let line = format!("[{at}] {phase} {detail}");
-                self.rest().into_iter().chain([line.trim_end().to_owned()]).collect()
+                self.hidden_points()
+                    .into_iter()
+                    .chain([line.trim_end().to_owned()])
+                    .collect()
             }
             Event::Resumed { answers, points } => vec![format!(
                 "[{at}] resumed: {} and {} are taken from the journal",
@@ -64,43 +66,43 @@ impl Plain {
             Event::Point {
                 point, verdict, cause, ..
             } => {
-                if !self.room(elapsed) {
+                if !self.may_show_point(elapsed) {
                     self.hidden += 1;
                     return Vec::new();
                 }
                 let cause = cause.as_ref().map_or_else(String::new, |cause| format!(" ({cause})"));
                 let line = format!("[{at}] {point}: {verdict}{cause}");
-                self.rest().into_iter().chain([line]).collect()
+                self.hidden_points().into_iter().chain([line]).collect()
             }
             Event::Progress {
                 done,
                 expected,
                 coverage,
                 seconds_left: Some(left),
-            } if elapsed >= self.told + Duration::from_secs(BETWEEN) => {
+            } if elapsed >= self.last_estimate + Duration::from_secs(ESTIMATE_INTERVAL) => {
                 let Ok(left) = Duration::try_from_secs_f64(*left) else {
                     return Vec::new();
                 };
-                self.told = elapsed;
+                self.last_estimate = elapsed;
                 let of = expected.map_or_else(String::new, |expected| format!(" of about {expected}"));
                 let line = format!(
                     "[{at}] {done}{of} probes; {:.0} % proven; about {} left",
                     100.0 * coverage,
                     Clock(left)
                 );
-                self.rest().into_iter().chain([line]).collect()
+                self.hidden_points().into_iter().chain([line]).collect()
             }
             _ => Vec::new(),
         }
     }
 
-    /// How many points were not shown since the last line.
-    pub(super) fn rest(&mut self) -> Option<String> {
+    /// A line with the number of points that were not shown.
+    pub(super) fn hidden_points(&mut self) -> Option<String> {
         let hidden = std::mem::take(&mut self.hidden);
         (hidden > 0).then(|| format!("... {} more", Count(hidden, "point")))
     }
 
-    fn room(&mut self, elapsed: Duration) -> bool {
+    fn may_show_point(&mut self, elapsed: Duration) -> bool {
         if self.second != elapsed.as_secs() {
             self.second = elapsed.as_secs();
             self.shown = 0;
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn many_points_at_once_are_counted() {
+    fn many_points_within_a_second_are_counted() {
         let mut plain = Plain::default();
         let second = Duration::from_secs(1);
         assert_eq!(plain.lines(&point(7), second), ["[0:01] input=7: refused (kv_cache)"]);
@@ -137,11 +139,11 @@ mod tests {
             plain.lines(&point(8), 2 * second),
             ["... 90 points more", "[0:02] input=8: refused (kv_cache)"]
         );
-        assert_eq!(plain.rest(), None);
+        assert_eq!(plain.hidden_points(), None);
     }
 
     #[test]
-    fn what_is_left_is_told_now_and_then() {
+    fn the_time_left_is_shown_periodically() {
         let left = |seconds_left| Event::Progress {
             done: 7,
             expected: Some(20),
@@ -161,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_silence_is_broken_once_a_minute() {
+    fn a_sign_of_life_is_shown_once_a_minute() {
         let mut plain = Plain::default();
         let second = Duration::from_secs(1);
         assert_eq!(plain.lines(&point(7), 10 * second).len(), 1);
-        assert_eq!(plain.still("loading vllm", 9 * second, 69 * second), None);
-        let line = plain.still("loading vllm", 61 * second, 70 * second);
+        assert_eq!(plain.still_running("loading vllm", 9 * second, 69 * second), None);
+        let line = plain.still_running("loading vllm", 61 * second, 70 * second);
         assert_eq!(line.as_deref(), Some("[1:10] still loading vllm, for 1:01"));
-        assert_eq!(plain.still("loading vllm", 62 * second, 71 * second), None);
+        assert_eq!(plain.still_running("loading vllm", 62 * second, 71 * second), None);
     }
 
     #[test]

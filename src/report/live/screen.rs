@@ -1,7 +1,7 @@
-//! The run as a few lines at the foot of a terminal, drawn over in place.
+//! Redraws the progress in place at the bottom of a terminal.
 //!
-//! indicatif draws such lines too; it does not know that a terminal which becomes narrower breaks those that stand there, and leaves pieces of
-//! them behind. Here a frame is one write that begins by going up as many rows as the lines before take now.
+//! indicatif does this too, but when the terminal becomes narrower and wraps the old lines, it leaves parts of
+//! them behind. Here each frame is one write that first moves up by the rows that the old lines occupy now.
 
 use std::io::{Write as _, stderr};
 use std::time::Duration;
@@ -11,22 +11,21 @@ use console::{Term, measure_text_width};
 use super::state::State;
 use crate::report::{Page, Terminal};
 
-/// How often the clock is drawn when nothing happens.
+/// Redraw interval without events.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 
-/// Frames closer than this are not drawn: what happened is in the next one.
-const SHORTEST: Duration = Duration::from_millis(50);
+/// Minimum time between frames; skipped changes appear in the next frame.
+const MIN_FRAME_TIME: Duration = Duration::from_millis(50);
 
-/// Columns left free at the right, for the `^C` of the terminal.
+/// Free columns at the right, for the `^C` that the terminal echoes.
 const MARGIN: usize = 3;
 
-/// Of a terminal that does not tell its size.
-const SIZE: (u16, u16) = (24, 80);
+/// Rows and columns if the terminal does not report its size.
+const DEFAULT_SIZE: (u16, u16) = (24, 80);
 
-/// The lines at the foot of a terminal.
 pub(super) struct Screen {
     terminal: Terminal,
-    /// The widths of the lines that stand there.
+    /// Widths of the lines on the terminal.
     drawn: Vec<usize>,
     last: Option<Duration>,
 }
@@ -40,13 +39,13 @@ impl Screen {
         }
     }
 
-    /// Shows how far the run is, `elapsed` after its start.
+    /// Draws the state, `elapsed` after the start of the run.
     pub(super) fn draw(&mut self, state: &State, elapsed: Duration) {
-        if !self.drawn.is_empty() && self.last.is_some_and(|last| elapsed < last + SHORTEST) {
+        if !self.drawn.is_empty() && self.last.is_some_and(|last| elapsed < last + MIN_FRAME_TIME) {
             return;
         }
         self.last = Some(elapsed);
-        let (rows, columns) = Term::stderr().size_checked().unwrap_or(SIZE);
+        let (rows, columns) = Term::stderr().size_checked().unwrap_or(DEFAULT_SIZE);
         let (rows, columns) = (usize::from(rows), usize::from(columns));
         let page = Page {
             width: columns.saturating_sub(MARGIN).max(1),
@@ -58,7 +57,7 @@ impl Screen {
         let mut text = up(&self.drawn, columns);
         for (index, line) in lines.iter().enumerate() {
             text.push_str(if index == 0 { "" } else { "\r\n" });
-            // The whole row is emptied: what it held before must not count when the terminal breaks its rows anew.
+            // Clears the whole row, so that old content does not count if the terminal rewraps.
             text.push_str("\x1b[2K");
             text.push_str(line);
         }
@@ -67,25 +66,27 @@ impl Screen {
         write(&text);
     }
 
-    /// Prints above the lines, which are drawn again below.
+    /// Prints above the lines; the next frame draws them again below.
     pub(super) fn above(&mut self, print: impl FnOnce(&Terminal)) {
         self.clear();
         print(&self.terminal);
     }
 
-    /// Takes the lines away.
+    /// Removes the lines.
     pub(super) fn clear(&mut self) {
         if self.drawn.is_empty() {
             return;
         }
-        let columns = Term::stderr().size_checked().map_or(SIZE.1, |(_, columns)| columns);
+        let columns = Term::stderr()
+            .size_checked()
+            .map_or(DEFAULT_SIZE.1, |(_, columns)| columns);
         let up = up(&self.drawn, usize::from(columns));
         self.drawn.clear();
         write(&format!("{up}\x1b[J"));
     }
 }
 
-/// From the end of the last line to the beginning of the first, on a terminal that is so wide now.
+/// Moves from the end of the last line to the start of the first, at the terminal's current width.
 fn up(drawn: &[usize], columns: usize) -> String {
     let rows: usize = drawn.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
     match rows.saturating_sub(1) {
@@ -94,7 +95,7 @@ fn up(drawn: &[usize], columns: usize) -> String {
     }
 }
 
-/// Nobody to look on is no reason to stop.
+/// A failure to show progress must not stop the run.
 fn write(text: &str) {
     let mut out = stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -105,7 +106,7 @@ mod tests {
     use super::up;
 
     #[test]
-    fn lines_that_a_narrower_terminal_broke_are_gone_over_whole() {
+    fn lines_wrapped_by_a_narrower_terminal_are_cleared() {
         assert_eq!(up(&[], 80), "\r");
         assert_eq!(up(&[70, 60, 10], 80), "\r\u{1b}[2A");
         assert_eq!(up(&[70, 60, 10], 40), "\r\u{1b}[4A");

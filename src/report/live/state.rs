@@ -1,38 +1,36 @@
-//! How far a run is, as lines of text that fit a terminal.
+//! The progress of a run, formatted as lines that fit the terminal.
 
 use std::time::Duration;
 
 use console::{measure_text_width, truncate_str};
 use serde_json::Value;
 
-use super::best::Best;
+use super::largest::LargestFitting;
 use super::recent::Recent;
 use super::screen::TICK;
 use crate::boundary::{Moves, Point};
-use crate::report::spark::{bar, spark};
+use crate::report::spark::{bar, sparkline};
 use crate::report::{Bytes, Clock, Count, Page};
 use crate::run::Event;
 
-/// Columns of the memory bar, and of the curve beside it, at most.
-const BAR: usize = 20;
-const CURVE: usize = 30;
+/// Maximum columns of the memory bar and of the sparkline next to it.
+const MAX_BAR: usize = 20;
+const MAX_CURVE: usize = 30;
 
-/// A phase that began less long ago is not timed.
-const NEW: Duration = Duration::from_secs(2);
+/// Shorter phases show no duration.
+const MIN_TIMED: Duration = Duration::from_secs(2);
 
-/// How far a run is.
 #[derive(Debug, Default)]
 pub(super) struct State {
     phase: String,
     detail: String,
-    /// When the phase began.
     since: Duration,
-    /// The point under way, and since when.
-    asked: Option<(String, Duration)>,
+    /// The point being tested, and since when.
+    current: Option<(String, Duration)>,
     points: usize,
     fits: usize,
     fails: usize,
-    best: Best,
+    largest: LargestFitting,
     progress: Option<Progress>,
     memory: Option<(u64, u64)>,
     recent: Recent,
@@ -42,7 +40,7 @@ pub(super) struct State {
     simulated: bool,
 }
 
-/// What a strategy told last, and when it first told anything in this life of the run.
+/// The strategy's latest progress report, and its first one since this process started.
 #[derive(Debug)]
 struct Progress {
     done: u64,
@@ -50,13 +48,13 @@ struct Progress {
     coverage: f64,
     first: (u64, Duration),
     at: Duration,
-    /// The strategy's own estimate of what was left then.
+    /// The strategy's estimate of the time left at that moment.
     left: Option<Duration>,
 }
 
 impl State {
-    /// Takes in one more event, `elapsed` after the start.
-    pub(super) fn learn(&mut self, event: &Event, elapsed: Duration) {
+    /// Updates the state with an event, `elapsed` after the start.
+    pub(super) fn update(&mut self, event: &Event, elapsed: Duration) {
         match event {
             Event::Phase { phase, detail } => {
                 self.phase.clone_from(phase);
@@ -66,10 +64,10 @@ impl State {
             }
             Event::Began { kind, args } if kind == "probe" => {
                 let point = serde_json::from_value::<Point>(args["point"].clone());
-                self.asked = point.ok().map(|point| (point.to_string(), elapsed));
+                self.current = point.ok().map(|point| (point.to_string(), elapsed));
             }
-            Event::Done { kind, .. } if kind == "probe" => self.asked = None,
-            Event::Boundary { axes, .. } => self.best.over(axes),
+            Event::Done { kind, .. } if kind == "probe" => self.current = None,
+            Event::Boundary { axes, .. } => self.largest.start_boundary(axes),
             Event::Loading {
                 done,
                 issued,
@@ -87,7 +85,7 @@ impl State {
                 match moves {
                     Moves::Fits => {
                         self.fits += 1;
-                        self.best.fits(point);
+                        self.largest.add(point);
                     }
                     Moves::Fails => self.fails += 1,
                     Moves::None => {}
@@ -117,7 +115,7 @@ impl State {
                 self.recent.push(elapsed, *used);
             }
             Event::Engine { info } => {
-                // Of an engine whose memory was not seen yet, at least how much there is.
+                // Until memory is sampled, at least the total is known.
                 let total = info.get("memory_total").and_then(Value::as_u64);
                 self.memory = self.memory.or_else(|| total.map(|total| (0, total)));
             }
@@ -129,12 +127,12 @@ impl State {
         }
     }
 
-    /// The run is simulated; whether that is news.
-    pub(super) fn turned_simulated(&mut self) -> bool {
+    /// Marks the run as simulated; returns whether that is new.
+    pub(super) fn mark_simulated(&mut self) -> bool {
         !std::mem::replace(&mut self.simulated, true)
     }
 
-    /// What the run is doing, and since when.
+    /// The current phase and its duration.
     pub(super) fn doing(&self, elapsed: Duration) -> (String, Duration) {
         let doing = match self.phase.as_str() {
             "" => "running the script".to_owned(),
@@ -143,10 +141,10 @@ impl State {
         (doing, elapsed.saturating_sub(self.since))
     }
 
-    /// Everything, in lines that fit the page.
+    /// All lines, fitted to the page's width.
     pub(super) fn lines(&self, elapsed: Duration, page: Page) -> Vec<String> {
         let mut lines = self.head(elapsed, page);
-        if let Some((point, since)) = &self.asked
+        if let Some((point, since)) = &self.current
             && !self.detail.contains(point.as_str())
         {
             lines.extend(flow(
@@ -164,8 +162,8 @@ impl State {
         if self.points > 0 || self.progress.is_some() {
             lines.extend(flow(&self.found(elapsed), page));
         }
-        if let Some(best) = self.best.told() {
-            lines.extend(flow(&[format!("largest that fits: {best}")], page));
+        if let Some(largest) = self.largest.text() {
+            lines.extend(flow(&[format!("largest that fits: {largest}")], page));
         }
         lines.extend(self.memory(elapsed, page));
         if self.warnings > 0 {
@@ -175,7 +173,7 @@ impl State {
         lines
     }
 
-    /// The clock and what the run is doing, in two lines where one is too short.
+    /// The clock and the current phase, in two lines if one is too short.
     fn head(&self, elapsed: Duration, page: Page) -> Vec<String> {
         let spinner: Vec<char> = page.pick("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\").chars().collect();
         let turn = usize::try_from(elapsed.as_millis() / TICK.as_millis()).unwrap_or_default();
@@ -183,7 +181,7 @@ impl State {
         let (doing, since) = self.doing(elapsed);
         let clock = format!("{} {} {mark}", spinner[turn % spinner.len()], Clock(elapsed));
         let lasts = match since {
-            since if since < NEW || self.phase.is_empty() => String::new(),
+            since if since < MIN_TIMED || self.phase.is_empty() => String::new(),
             since => format!(", for {}", Clock(since)),
         };
         let whole = format!("{clock}{doing}{lasts}");
@@ -197,7 +195,7 @@ impl State {
         ]
     }
 
-    /// Points, verdicts, what is proven, time left.
+    /// Points, verdicts, coverage, time left.
     fn found(&self, elapsed: Duration) -> Vec<String> {
         let expected = self.progress.as_ref().and_then(|progress| progress.expected);
         let mut parts = vec![match expected {
@@ -222,27 +220,28 @@ impl State {
         parts
     }
 
-    /// Memory in use, as a bar up to what there is, and how it was just now.
+    /// A bar of the memory in use, and a sparkline of its recent course.
     fn memory(&self, elapsed: Duration, page: Page) -> Vec<String> {
         let Some((used, total)) = self.memory.filter(|(_, total)| *total > 0) else {
             return Vec::new();
         };
         let share = used as f64 / total as f64;
-        let said = format!("  memory {} of {}", Bytes(used), Bytes(total));
-        let room = page.width.saturating_sub(measure_text_width(&said) + 2);
-        if room < 6 {
-            return vec![cut(&said, page.width, page)];
+        let text = format!("  memory {} of {}", Bytes(used), Bytes(total));
+        let space = page.width.saturating_sub(measure_text_width(&text) + 2);
+        if space < 6 {
+            return vec![cut(&text, page.width, page)];
         }
-        let bar = bar(share, room.min(BAR), page);
-        let room = (room - measure_text_width(&bar)).saturating_sub(2);
-        let curve = match room {
+        let bar = bar(share, space.min(MAX_BAR), page);
+        let space = (space - measure_text_width(&bar)).saturating_sub(2);
+        let curve = match space {
             0..6 => String::new(),
-            room => spark(&self.recent.heights(elapsed, total, room.min(CURVE)), page),
+            space => sparkline(&self.recent.heights(elapsed, total, space.min(MAX_CURVE)), page),
         };
-        vec![format!("{said}  {bar}  {curve}").trim_end().to_owned()]
+        vec![format!("{text}  {bar}  {curve}").trim_end().to_owned()]
     }
 
-    /// What the strategy expects, else the probes that are left, at the pace of those since it first told; what an earlier life did is no pace.
+    /// The time left: the strategy's estimate, else the remaining probes at the pace since the first progress
+    /// report. What ran before a resume does not count.
     fn left(&self, elapsed: Duration) -> Option<Duration> {
         let progress = self.progress.as_ref()?;
         let passed = elapsed.saturating_sub(progress.at);
@@ -257,7 +256,7 @@ impl State {
     }
 }
 
-/// Parts in one line, or in as many as the page makes of them; only a part that is wider than a line is cut.
+/// Joins parts with `; `, wrapped at the page's width. Only a part wider than a line is cut.
 fn flow(parts: &[String], page: Page) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
@@ -272,7 +271,7 @@ fn flow(parts: &[String], page: Page) -> Vec<String> {
     lines
 }
 
-/// One line of a text, no wider than this.
+/// One line of a text, cut at `most` columns.
 fn cut(text: &str, most: usize, page: Page) -> String {
     let plain: String = text
         .chars()

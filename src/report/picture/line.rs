@@ -1,7 +1,7 @@
-//! One axis as a line: its cells, its probes above them, its values below.
+//! A map of one axis as a line: probes above the cells, values below.
 
 use super::ticks::ruler;
-use super::{WIDEST, cells, fill, mark};
+use super::{WIDEST, cells, fill, probe_marker};
 use crate::boundary::{Axis, Boundary, Point};
 use crate::fault::Result;
 use crate::report::Page;
@@ -9,7 +9,6 @@ use crate::report::Page;
 /// Columns before the first cell.
 const LEFT: usize = 1;
 
-/// Draws the only axis.
 pub(super) fn draw(boundary: &Boundary, axis: &Axis, page: Page) -> Result<Vec<String>> {
     let columns = cells::count(axis, page.width.min(WIDEST).saturating_sub(2 * LEFT).max(8));
     let probes = cells::probes(boundary, |point| {
@@ -21,7 +20,7 @@ pub(super) fn draw(boundary: &Boundary, axis: &Axis, page: Page) -> Result<Vec<S
         marks.push_str(
             &probes
                 .get(&column)
-                .map_or_else(|| " ".to_owned(), |said| mark(*said, page)),
+                .map_or_else(|| " ".to_owned(), |class| probe_marker(*class, page)),
         );
         let point = Point([(axis.name().to_owned(), cells::middle(axis, column, columns))].into());
         line.push_str(&fill(cells::shade(boundary, &point)?, page));

@@ -1,11 +1,11 @@
-//! The boundary as a picture in the terminal: one axis as a line, two as a map, more as slices of maps.
+//! Boundary maps in the terminal: one axis as a line, two as a map, more as slices.
 //!
-//! Every cell shows what is known of its middle, so that a picture never claims more than the boundary does; probes are
-//! drawn over it. What is only predicted has a shade of its own, and so have contradictory answers.
+//! Every cell shows the class of its middle, so that a map never claims more than the boundary does. Probes are drawn
+//! on top. Predicted and contradictory cells have their own characters.
 
 mod cells;
-mod flat;
 mod line;
+mod map;
 mod slices;
 mod ticks;
 
@@ -15,33 +15,30 @@ use crate::boundary::{Boundary, Class};
 use crate::fault::Result;
 use crate::report::Page;
 
-/// Columns of a picture at most: wider ones are harder to read.
+/// Maximum width in columns: wider maps are harder to read.
 const WIDEST: usize = 72;
 
-/// What a cell shows of its middle.
+/// What a cell shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shade {
-    /// Proven to fit.
     Fits,
-    /// Open, and predicted to fit.
+    /// Unknown, but predicted to fit.
     Likely,
-    /// Open.
     Open,
-    /// Answers contradict each other: not safe.
+    /// Results contradict each other: not safe.
     Band,
-    /// Proven to fail.
     Fails,
 }
 
-/// The shades that are always explained, and those that are where they are drawn.
-const ALWAYS: [(Shade, &str); 3] = [(Shade::Fits, "fits"), (Shade::Open, "unknown"), (Shade::Fails, "fails")];
-const RARELY: [(Shade, &str); 2] = [(Shade::Likely, "predicted to fit"), (Shade::Band, "contradictory")];
+/// Shades that the legend always explains, and those that it explains if they are drawn.
+const ALWAYS_IN_LEGEND: [(Shade, &str); 3] = [(Shade::Fits, "fits"), (Shade::Open, "unknown"), (Shade::Fails, "fails")];
+const IN_LEGEND_IF_DRAWN: [(Shade, &str); 2] = [(Shade::Likely, "predicted to fit"), (Shade::Band, "contradictory")];
 
 /// Draws a boundary; the text has no line end after its last line.
 pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
     let mut lines = match boundary.lattice().axes() {
         [axis] => line::draw(boundary, axis, page)?,
-        [x, y] => flat::draw(boundary, x, y, &boundary.smallest(), page)?,
+        [x, y] => map::draw(boundary, x, y, &boundary.smallest(), page)?,
         [x, y, rest @ ..] => slices::draw(boundary, x, y, rest, page)?,
         [] => Vec::new(),
     };
@@ -49,7 +46,7 @@ pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// The character of a shade; nothing else in a picture has those that are not always there.
+/// The character of a shade. Those of rare shades appear nowhere else in a map.
 fn character(shade: Shade, page: Page) -> &'static str {
     match shade {
         Shade::Fits => page.pick("█", "#"),
@@ -60,11 +57,10 @@ fn character(shade: Shade, page: Page) -> &'static str {
     }
 }
 
-/// What a cell is filled with.
 fn fill(shade: Shade, page: Page) -> String {
     let style = match shade {
         Shade::Fits => Style::new().green(),
-        // Yellow vanishes on white, and blue on black.
+        // Yellow is invisible on white, and blue on black.
         Shade::Likely => Style::new().cyan(),
         Shade::Open => Style::new().dim(),
         Shade::Band => Style::new().magenta(),
@@ -73,8 +69,8 @@ fn fill(shade: Shade, page: Page) -> String {
     page.paint(character(shade, page), style)
 }
 
-/// What a probe is drawn as, by what it said.
-fn mark(class: Class, page: Page) -> String {
+/// The marker of a probe.
+fn probe_marker(class: Class, page: Page) -> String {
     let (character, style) = match class {
         Class::Fits => ("o", Style::new().green().bold()),
         Class::Unknown => ("?", Style::new().bold()),
@@ -83,18 +79,18 @@ fn mark(class: Class, page: Page) -> String {
     page.paint(character, style)
 }
 
-/// Says what the characters mean, in as few lines as fit.
+/// Explains the characters in as few lines as fit.
 fn legend(drawn: &[String], page: Page) -> String {
     let entry = |(shade, name): &(Shade, &str)| format!("{} {name}", fill(*shade, page));
     let shown = |(shade, _): &&(Shade, &str)| drawn.iter().any(|line| line.contains(character(*shade, page)));
     let probes = format!(
         "probes: {} fitted  {} failed  {} undecided",
-        mark(Class::Fits, page),
-        mark(Class::Fails, page),
-        mark(Class::Unknown, page)
+        probe_marker(Class::Fits, page),
+        probe_marker(Class::Fails, page),
+        probe_marker(Class::Unknown, page)
     );
-    let cells = ALWAYS.iter().map(entry).collect::<Vec<_>>().join("  ");
-    let rare: Vec<String> = RARELY.iter().filter(shown).map(entry).collect();
+    let cells = ALWAYS_IN_LEGEND.iter().map(entry).collect::<Vec<_>>().join("  ");
+    let rare: Vec<String> = IN_LEGEND_IF_DRAWN.iter().filter(shown).map(entry).collect();
     let mut lines = vec![cells];
     for (part, between) in [(rare.join("  "), "  "), (probes, "   ")] {
         let last = lines.last().map_or("", String::as_str);

@@ -1,17 +1,16 @@
-//! Three axes and more as slices: maps of the first two at a few values of the third, the others at their easiest.
+//! Three and more axes as slices: maps of the first two at some values of the third, the others at their easiest.
 
 use std::collections::BTreeMap;
 
-use super::ticks::text;
-use super::{cells, flat};
+use super::ticks::format_value;
+use super::{cells, map};
 use crate::boundary::{Axis, Boundary, Scalar};
 use crate::fault::Result;
 use crate::report::Page;
 
-/// Slices at most.
-const MOST: usize = 3;
+/// Maximum number of slices.
+const MAX_SLICES: usize = 3;
 
-/// Draws slices through the third axis.
 pub(super) fn draw(boundary: &Boundary, x: &Axis, y: &Axis, rest: &[Axis], page: Page) -> Result<Vec<String>> {
     let Some((third, others)) = rest.split_first() else {
         return Ok(Vec::new());
@@ -22,20 +21,20 @@ pub(super) fn draw(boundary: &Boundary, x: &Axis, y: &Axis, rest: &[Axis], page:
         through.0.insert(third.name().to_owned(), value);
         let fixed = others
             .iter()
-            .map(|axis| format!(", {}={}", axis.name(), text(cells::easiest(axis))));
+            .map(|axis| format!(", {}={}", axis.name(), format_value(cells::easiest(axis))));
         lines.push(format!(
             "slice at {}={}{}",
             third.name(),
-            text(value),
+            format_value(value),
             fixed.collect::<String>()
         ));
-        lines.extend(flat::draw(boundary, x, y, &through, page)?);
+        lines.extend(map::draw(boundary, x, y, &through, page)?);
         lines.push(String::new());
     }
     Ok(lines)
 }
 
-/// The values that were probed most, and where fewer were, the ends of the axis.
+/// The values that were probed most; if there are fewer, also the ends of the axis.
 fn values(boundary: &Boundary, axis: &Axis) -> Vec<Scalar> {
     let mut probed: BTreeMap<String, (usize, Scalar)> = BTreeMap::new();
     for (point, _) in boundary.records() {
@@ -46,9 +45,9 @@ fn values(boundary: &Boundary, axis: &Axis) -> Vec<Scalar> {
     let mut probed: Vec<(usize, Scalar)> = probed.into_values().collect();
     probed.sort_by(|(a, _), (b, _)| b.cmp(a));
     let (low, high) = axis.range();
-    let mut values: Vec<Scalar> = probed.into_iter().map(|(_, value)| value).take(MOST).collect();
+    let mut values: Vec<Scalar> = probed.into_iter().map(|(_, value)| value).take(MAX_SLICES).collect();
     for end in [low, high] {
-        if values.len() < MOST && !values.contains(&end) {
+        if values.len() < MAX_SLICES && !values.contains(&end) {
             values.push(end);
         }
     }

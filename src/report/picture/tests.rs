@@ -1,4 +1,4 @@
-//! Pictures of small boundaries, as they are drawn.
+//! Maps of small boundaries, compared as text.
 
 use serde_json::{Value, json};
 

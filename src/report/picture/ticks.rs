@@ -1,9 +1,9 @@
-//! The values written along an axis.
+//! Tick labels of a terminal map.
 
 use super::cells::middle;
 use crate::boundary::{Axis, Scalar};
 
-/// The values of a few cells of `count`, the first and the last among them: index and text.
+/// Index and label of a few of `count` cells, the first and the last included.
 pub(super) fn ticks(axis: &Axis, count: usize, most: usize) -> Vec<(usize, String)> {
     let most = most.clamp(2, count.max(2));
     let mut ticks: Vec<(usize, String)> = (0..most)
@@ -14,20 +14,19 @@ pub(super) fn ticks(axis: &Axis, count: usize, most: usize) -> Vec<(usize, Strin
     ticks
 }
 
-/// The ends of an axis are written as they are, what is between as the middle of its cell.
+/// The first and last cell show the ends of the axis, others their middle.
 fn label(axis: &Axis, index: usize, count: usize) -> String {
     let (low, high) = axis.range();
     if index == 0 {
-        text(low)
+        format_value(low)
     } else if index + 1 == count {
-        text(high)
+        format_value(high)
     } else {
-        text(middle(axis, index, count))
+        format_value(middle(axis, index, count))
     }
 }
 
-/// A value, short.
-pub(super) fn text(value: Scalar) -> String {
+pub(super) fn format_value(value: Scalar) -> String {
     match value {
         Scalar::Int(value) => value.to_string(),
         Scalar::Float(value) => {
@@ -37,7 +36,7 @@ pub(super) fn text(value: Scalar) -> String {
     }
 }
 
-/// A line with every tick under its cell, as far as they do not touch; the first cell is at column `left`.
+/// A line with each label below its cell, as far as they do not touch; the first cell is at column `left`.
 pub(super) fn ruler(axis: &Axis, count: usize, left: usize) -> String {
     let mut line = " ".repeat(left);
     let widest = ticks(axis, count, 2)
@@ -48,7 +47,7 @@ pub(super) fn ruler(axis: &Axis, count: usize, left: usize) -> String {
     let ticks = ticks(axis, count, (count / (widest + 3)).clamp(2, 6));
     let last = ticks.len() - 1;
     for (number, (index, text)) in ticks.into_iter().enumerate() {
-        // The last text ends under the last cell, so that the line is no wider than the picture.
+        // The last label ends below the last cell, so that the line is no wider than the map.
         let start = if number == last {
             (left + index + 1).saturating_sub(text.len())
         } else {

@@ -1,37 +1,37 @@
-//! Axes: what a picture is measured along.
+//! Axes of a plot.
 
 use serde::{Deserialize, Serialize};
 
 use crate::unit::Unit;
 
-/// An axis. Its values are in `unit`; ticks are written as people read them (bytes as GiB).
+/// An axis. Values are in `unit`; ticks are shown in a readable multiple (bytes as GiB).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// What is measured: `output length`. The unit is added from `unit`.
+    /// The quantity: `output length`. The unit is added from `unit`.
     pub label: String,
-    /// In what the values are.
+    /// The unit of the values.
     #[serde(default)]
     pub unit: Unit,
-    /// How they are spread.
+    /// Linear or logarithmic.
     #[serde(default)]
     pub scale: Scale,
-    /// From where to where; what the layers need without it.
+    /// First and last value; by default what the layers need.
     #[serde(default)]
     pub range: Option<(f64, f64)>,
-    /// Whether both ends of the range are named: those of a box that was searched.
+    /// Whether both ends of the range get a tick: those of a search range.
     #[serde(default)]
     pub ends: bool,
-    /// Names of the places 0, 1, 2, … of an axis of categories; empty for one of numbers.
+    /// Names of the positions 0, 1, 2, … of an axis of categories; empty for a numeric axis.
     #[serde(default)]
     pub names: Vec<String>,
 }
 
-/// How values are spread over an axis.
+/// How values are mapped to positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Evenly.
+    /// Linearly.
     #[default]
     Linear,
     /// By their logarithm: all values must be above 0.

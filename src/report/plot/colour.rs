@@ -1,8 +1,8 @@
-//! What a colour says; which one that is, the theme knows.
+//! Colours by meaning; the theme knows the values.
 
 use serde::{Deserialize, Serialize};
 
-/// The role of a colour. Roles are told apart by shape, dash, pattern or label too, never by hue alone.
+/// The role of a colour. Roles also differ by shape, dash, pattern or label, never by hue alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Colour {
@@ -10,19 +10,19 @@ pub enum Colour {
     Fits,
     /// Proven to fail.
     Fails,
-    /// Not known.
+    /// Unknown.
     Open,
     /// Predicted to fit, not proven.
     Predicted,
-    /// Answers contradict each other.
+    /// Results contradict each other.
     Band,
-    /// What should be run.
+    /// The recommended point.
     Recommended,
-    /// A limit that must not be passed; deaths.
+    /// A limit that must not be exceeded; deaths.
     Limit,
-    /// What stands back: phases, grids, what is only estimated.
+    /// Background information: phases, grids, estimates.
     #[default]
     Quiet,
-    /// The n-th of several things of one kind, from 0: eight are told apart, then they repeat with another dash.
+    /// One of several series, from 0. Eight have a colour of their own, then colours repeat with another dash.
     Series(u8),
 }

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Colour;
 
-/// One thing drawn. A `name` stands in the legend; empty names do not. `right` reads the values on the second scale.
+/// One kind of marks. `name` appears in the legend unless it is empty. `right` reads values on the second y axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Layer {
     /// A line through points, x rising; interrupted where y is none.
     Line {
-        /// Its name.
+        /// Legend name.
         #[serde(default)]
         name: String,
         /// The points.
@@ -18,22 +18,22 @@ pub enum Layer {
         /// Its colour.
         #[serde(default)]
         colour: Colour,
-        /// Whether it is broken: what is estimated or asked for, beside what was measured.
+        /// Dashed: estimates and targets, in contrast to measurements.
         #[serde(default)]
         dashed: bool,
-        /// Whether a value holds until the next x.
+        /// Step line: a value holds until the next x.
         #[serde(default)]
         steps: bool,
-        /// Whether its points are marked.
+        /// Whether its points have markers.
         #[serde(default)]
         dots: bool,
-        /// Whether it is read on the second scale.
+        /// Whether it is read on the second y axis.
         #[serde(default)]
         right: bool,
     },
-    /// What lies between two lines: percentiles, intervals, a component of a stack. `(x, low, high)`, x rising.
+    /// The area between two lines: percentiles, intervals, a component of a stack. `(x, low, high)`, x rising.
     Ribbon {
-        /// Its name.
+        /// Legend name.
         #[serde(default)]
         name: String,
         /// The points.
@@ -41,19 +41,19 @@ pub enum Layer {
         /// Its colour.
         #[serde(default)]
         colour: Colour,
-        /// Whether it is opaque: a component of a stack.
+        /// Opaque: a component of a stack.
         #[serde(default)]
         solid: bool,
         /// Whether values hold until the next x.
         #[serde(default)]
         steps: bool,
-        /// Whether it is read on the second scale.
+        /// Whether it is read on the second y axis.
         #[serde(default)]
         right: bool,
     },
-    /// Single points.
+    /// Scatter points.
     Dots {
-        /// Their name.
+        /// Legend name.
         #[serde(default)]
         name: String,
         /// The points.
@@ -61,58 +61,58 @@ pub enum Layer {
         /// Their colour.
         #[serde(default)]
         colour: Colour,
-        /// What each is drawn as.
+        /// Their marker.
         #[serde(default)]
         shape: Shape,
     },
-    /// Filled regions, each bounded by a closed line.
+    /// Filled regions with closed outlines.
     Area {
-        /// Its name.
+        /// Legend name.
         #[serde(default)]
         name: String,
-        /// The outlines; holes are outlines that run the other way.
+        /// The outlines; holes run in the opposite direction.
         outlines: Vec<Vec<(f64, f64)>>,
         /// Its colour.
         colour: Colour,
-        /// Whether it is hatched: what is predicted or contradictory.
+        /// Hatched: predicted or contradictory.
         #[serde(default)]
         hatched: bool,
     },
-    /// Stretches of the x axis over the whole height, named at their top: phases.
+    /// Intervals of the x axis over the whole height, named at the top: phases.
     Spans {
-        /// The stretches.
+        /// The intervals.
         spans: Vec<Span>,
     },
-    /// A straight line over the whole panel: a limit, a knee.
+    /// A straight line across the panel: a limit, a saturation point.
     Rule {
-        /// Its name, written beside it.
+        /// Its label.
         name: String,
-        /// Where it crosses its axis.
+        /// Position on its axis.
         at: f64,
-        /// Whether it is upright, at an x; level, at a y, otherwise.
+        /// Vertical at an x; otherwise horizontal at a y.
         #[serde(default)]
         upright: bool,
         /// Its colour.
         #[serde(default)]
         colour: Colour,
-        /// Whether it is broken.
+        /// Whether it is dashed.
         #[serde(default)]
         dashed: bool,
-        /// Whether a level one is read on the second scale.
+        /// Whether a horizontal rule is read on the second y axis.
         #[serde(default)]
         right: bool,
     },
-    /// Moments on the x axis, each with an upright line and its text: deaths, starts.
+    /// Events on the x axis, each with a vertical line and a label: deaths, starts.
     Moments {
-        /// The moments.
+        /// The events.
         moments: Vec<Moment>,
         /// Their colour.
         #[serde(default)]
         colour: Colour,
     },
-    /// A bar for each place of the x axis. Several layers of bars stand beside each other, unless `base` stacks them.
+    /// A bar at each position of the x axis. Several layers stand side by side unless `base` stacks them.
     Bars {
-        /// Their name.
+        /// Legend name.
         #[serde(default)]
         name: String,
         /// The bars.
@@ -120,11 +120,11 @@ pub enum Layer {
         /// Their colour.
         #[serde(default)]
         colour: Colour,
-        /// Whether they are hatched: what is estimated, beside what was measured.
+        /// Hatched: estimated, in contrast to measured.
         #[serde(default)]
         hatched: bool,
     },
-    /// A heat map: rectangles coloured by their value, with a scale beside the panel.
+    /// A heat map: rectangles coloured by value, with a colour scale in the legend.
     Cells {
         /// What the values are, with their unit.
         name: String,
@@ -133,7 +133,7 @@ pub enum Layer {
     },
 }
 
-/// What a point is drawn as.
+/// Shape of a marker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
@@ -142,35 +142,35 @@ pub enum Shape {
     Circle,
     /// A cross.
     Cross,
-    /// An upright square on its corner.
+    /// A diamond.
     Diamond,
     /// A ring.
     Ring,
     /// A star, larger than the others.
     Star,
-    /// A triangle that points to the left: what lies beyond that edge.
+    /// A triangle that points left: a value beyond the left edge.
     Before,
-    /// A triangle that points to the right: what lies beyond that edge.
+    /// A triangle that points right: a value beyond the right edge.
     Beyond,
 }
 
-/// A stretch of the x axis.
+/// An interval of the x axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Span {
-    /// Where it begins.
+    /// Its start.
     pub from: f64,
-    /// Where it ends.
+    /// Its end.
     pub to: f64,
-    /// What it is.
+    /// Its name.
     pub label: String,
 }
 
-/// A moment of the x axis.
+/// An event on the x axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Moment {
-    /// When.
+    /// Its x value.
     pub at: f64,
     /// What happened.
     pub label: String,
@@ -180,25 +180,25 @@ pub struct Moment {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bar {
-    /// Its place on the x axis.
+    /// Position on the x axis.
     pub at: f64,
-    /// How high it is.
+    /// Its top.
     pub value: f64,
-    /// From where it rises: 0, or the top of the bar below it.
+    /// Where it starts: 0, or the top of the bar below it.
     #[serde(default)]
     pub base: f64,
-    /// The interval of the value, drawn as a whisker.
+    /// Interval of the value, drawn as an error bar.
     #[serde(default)]
     pub interval: Option<(f64, f64)>,
 }
 
-/// A rectangle of a heat map.
+/// A cell of a heat map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
-    /// From left to right.
+    /// Left and right edge.
     pub x: (f64, f64),
-    /// From below upwards.
+    /// Lower and upper edge.
     pub y: (f64, f64),
     /// Its value.
     pub value: f64,

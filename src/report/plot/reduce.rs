@@ -1,7 +1,7 @@
-//! Fewer points where more could not be told apart: of each column of a picture the first, the lowest, the highest and the last. No peak is lost, and
-//! no gap. (M4: Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation", VLDB 2014.)
+//! Downsamples a line without losing a peak or a gap: each column keeps its first, lowest, highest and last point.
+//! (M4: Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation", VLDB 2014.)
 
-/// A line's points, x rising, of which at most `columns` columns of equal width keep their extremes. A gap (y is none) stays one.
+/// Keeps the extremes of each of `columns` columns of equal width; x must not fall. A gap (y is none) stays a gap.
 #[must_use]
 pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Option<f64>)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
@@ -17,7 +17,7 @@ pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Optio
     while from < points.len() {
         let end = first.0 + f64::from(column) * width;
         let to = from + points[from..].partition_point(|point| point.0 < end);
-        // What lies at the very end belongs to the last column.
+        // Points at the very end belong to the last column.
         let to = if column as usize >= columns { points.len() } else { to };
         keep(&points[from..to], &mut kept);
         from = to;
@@ -26,7 +26,7 @@ pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Optio
     kept
 }
 
-/// The points of one column that must be seen.
+/// Appends the points of one column that must be kept.
 fn keep(points: &[(f64, Option<f64>)], kept: &mut Vec<(f64, Option<f64>)>) {
     if points.is_empty() {
         return;
@@ -81,7 +81,7 @@ mod tests {
             prop_assert_eq!((kept.first(), kept.last()), (points.first(), points.last()));
             let width = f64::from(at) - points[0].0;
             let width = width / columns as f64;
-            // By the same edges, which are rounded.
+            // Uses the same rounded column edges.
             let column = |x: f64| (1..columns).filter(|&edge| x >= points[0].0 + edge as f64 * width).count();
             let extremes = |points: &[(f64, Option<f64>)], index: usize| {
                 let of = || points.iter().filter(|point| column(point.0) == index);

@@ -1,12 +1,12 @@
-//! A table: what every picture is too, for whoever cannot see it or wants the numbers.
+//! The data of a plot as a table.
 
 use serde::{Deserialize, Serialize};
 
-/// Rows below their headings.
+/// A table: headings and rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sheet {
-    /// What it is of; empty where the picture beside it says so.
+    /// Its title; empty if the plot beside it has one.
     #[serde(default)]
     pub title: String,
     /// The headings, with units.
@@ -16,19 +16,23 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// The same with a row for each column. Its headings are the first entries where they tell the rows apart, or numbers of rows.
+    /// Swaps rows and columns. The new headings are the first entries if these are unique, otherwise row numbers.
     #[must_use]
-    pub fn turned(&self) -> Self {
-        let mut heads: Vec<String> = self.rows.iter().filter_map(|row| Some(row.first()?.told())).collect();
-        let mut once = heads.clone();
-        once.sort_unstable();
-        once.dedup();
-        let named = once.len() == self.rows.len();
-        if !named {
+    pub fn transposed(&self) -> Self {
+        let mut heads: Vec<String> = self
+            .rows
+            .iter()
+            .filter_map(|row| Some(row.first()?.as_text()))
+            .collect();
+        let mut unique = heads.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        let unique_heads = unique.len() == self.rows.len();
+        if !unique_heads {
             heads = (1..=self.rows.len()).map(|number| format!("row {number}")).collect();
         }
         let (corner, first) = match self.columns.first() {
-            Some(name) if named => (name.clone(), 1),
+            Some(name) if unique_heads => (name.clone(), 1),
             _ => (String::new(), 0),
         };
         let row = |(at, name): (usize, &String)| {
@@ -50,16 +54,16 @@ impl Sheet {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Entry {
-    /// A number, right-aligned, as many digits as say something.
+    /// A number, right-aligned.
     Number(f64),
     /// A text.
     Text(String),
-    /// Not known, or not measured: a dash.
+    /// Unknown or not measured: shown as a dash.
     None,
 }
 
 impl Entry {
-    fn told(&self) -> String {
+    fn as_text(&self) -> String {
         match self {
             Self::Number(number) => number.to_string(),
             Self::Text(text) => text.clone(),
@@ -87,8 +91,8 @@ impl From<f64> for Entry {
 }
 
 impl<T: Into<Entry>> From<Option<T>> for Entry {
-    fn from(known: Option<T>) -> Self {
-        known.map_or(Self::None, Into::into)
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::None, Into::into)
     }
 }
 
@@ -97,17 +101,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turned_table_has_a_row_for_each_column() {
+    fn a_transposed_table_has_a_row_for_each_column() {
         let sheet = |levels: [f64; 2]| Sheet {
             title: "x".to_owned(),
             columns: vec!["level".to_owned(), "speed".to_owned()],
             rows: vec![vec![levels[0].into(), 5.5.into()], vec![levels[1].into(), Entry::None]],
         };
-        let turned = sheet([1.0, 8.0]).turned();
-        assert_eq!(turned.columns, ["level", "1", "8"]);
-        assert_eq!(turned.rows, [["speed".into(), 5.5.into(), Entry::None]]);
-        let turned = sheet([1.0, 1.0]).turned();
-        assert_eq!(turned.columns, ["", "row 1", "row 2"]);
-        assert_eq!(turned.rows[0], ["level".into(), 1.0.into(), 1.0.into()]);
+        let transposed = sheet([1.0, 8.0]).transposed();
+        assert_eq!(transposed.columns, ["level", "1", "8"]);
+        assert_eq!(transposed.rows, [["speed".into(), 5.5.into(), Entry::None]]);
+        let transposed = sheet([1.0, 1.0]).transposed();
+        assert_eq!(transposed.columns, ["", "row 1", "row 2"]);
+        assert_eq!(transposed.rows[0], ["level".into(), 1.0.into(), 1.0.into()]);
     }
 }

@@ -1,4 +1,4 @@
-//! Reaching the daemon that `DOCKER_HOST` names, or the usual one.
+//! Connects to the Docker daemon given by `DOCKER_HOST`, or to the default one.
 
 use std::net::IpAddr;
 
@@ -7,17 +7,17 @@ use bollard::Docker;
 use super::fault;
 use crate::fault::{Fault, Result};
 
-/// The client's version, before it has heard the daemon's.
+/// Used until the version is negotiated.
 const VERSION: &bollard::ClientVersion = bollard::API_DEFAULT_VERSION;
-/// Seconds that the daemon may take for the head of an answer: removing a large container is slow.
-const PATIENCE: u64 = 120;
-const USUAL: &str = "unix:///var/run/docker.sock";
+/// Timeout for an answer's headers; removing a large container is slow.
+const TIMEOUT_SECONDS: u64 = 120;
+const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 
-/// A client that speaks the daemon's version.
+/// Connects and negotiates the API version.
 ///
 /// # Errors
 ///
-/// `missing`: no daemon, no permission for its socket, a remote daemon; each with its remedy.
+/// `missing`, with a remedy: no daemon, no permission for its socket, or a remote daemon.
 pub(in crate::runtime) async fn connect() -> Result<Docker> {
     let host = address();
     let client = open(&host)?;
@@ -31,13 +31,13 @@ fn address() -> String {
     std::env::var("DOCKER_HOST")
         .ok()
         .filter(|host| !host.is_empty())
-        .unwrap_or_else(|| USUAL.to_owned())
+        .unwrap_or_else(|| DEFAULT_HOST.to_owned())
 }
 
 fn open(host: &str) -> Result<Docker> {
     let opened = match host.split_once("://") {
-        Some(("unix" | "npipe", _)) => Docker::connect_with_local(host, PATIENCE, VERSION),
-        Some(("tcp" | "http", _)) if is_loopback(host) => Docker::connect_with_http(host, PATIENCE, VERSION),
+        Some(("unix" | "npipe", _)) => Docker::connect_with_local(host, TIMEOUT_SECONDS, VERSION),
+        Some(("tcp" | "http", _)) if is_loopback(host) => Docker::connect_with_http(host, TIMEOUT_SECONDS, VERSION),
         _ => return Err(remote(host)),
     };
     opened.map_err(|error| fault::unreachable(host, &error))
@@ -62,33 +62,33 @@ fn remote(host: &str) -> Fault {
     )
 }
 
-/// What `doctor` shows of the daemon.
+/// Facts about the daemon, for `doctor`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Daemon {
-    /// Where it listens.
+pub struct DockerInfo {
+    /// Address it listens on.
     pub address: String,
-    /// Its version.
+    /// Docker version.
     pub version: String,
-    /// The version of its interface that is spoken.
+    /// Negotiated API version.
     pub api: String,
-    /// The names of its runtimes: `nvidia` among them where the NVIDIA toolkit is set up.
+    /// Names of its runtimes; includes `nvidia` if the NVIDIA container toolkit is set up.
     pub runtimes: Vec<String>,
-    /// Whether memory limits are kept.
+    /// Whether memory limits are supported.
     pub memory_limit: bool,
-    /// Whether swap limits are kept: without them a container may swap beyond its memory limit.
+    /// Whether swap limits are supported. Without them a container may swap beyond its memory limit.
     pub swap_limit: bool,
-    /// Where its images lie.
+    /// Folder where images are stored.
     pub root: Option<String>,
 }
 
-/// Asks the daemon about itself.
-pub async fn look() -> Result<Daemon> {
+/// Asks the daemon for its facts.
+pub async fn info() -> Result<DockerInfo> {
     let docker = connect().await?;
     let version = docker.version().await.map_err(|error| fault::explain(&error))?;
     let info = docker.info().await.map_err(|error| fault::explain(&error))?;
     let mut runtimes: Vec<String> = info.runtimes.unwrap_or_default().into_keys().collect();
     runtimes.sort();
-    Ok(Daemon {
+    Ok(DockerInfo {
         address: address(),
         version: version.version.unwrap_or_default(),
         api: docker.client_version().to_string(),

@@ -1,4 +1,4 @@
-//! Files and folders into a container and out of it, as the daemon takes and gives them: tar archives.
+//! Copies files and folders into and out of a container, as tar archives.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -9,41 +9,41 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::io::AsyncReadExt;
 
-use super::{Inside, fault};
+use super::{ContainerClient, fault};
 use crate::fault::{Fault, Result};
 
-const PIECE: usize = 256 * 1024;
+const CHUNK_BYTES: usize = 256 * 1024;
 
-impl Inside {
-    /// Copies `from` of the host into the folder `to` of the container, which exists.
+impl ContainerClient {
+    /// Copies `from` of the host into the existing folder `to` of the container.
     pub(in crate::runtime) async fn copy_in(&self, from: &Path, to: &str) -> Result<()> {
         let source = from.to_owned();
         let archive = blocking(move || pack(&source))
             .await
             .map_err(|error| Fault::io(from, &error))?;
         let file = tokio::fs::File::from_std(archive);
-        let pieces = stream::try_unfold(file, |mut file| async move {
-            let mut piece = vec![0; PIECE];
-            let count = file.read(&mut piece).await?;
-            piece.truncate(count);
-            Ok::<_, io::Error>((count > 0).then(|| (Bytes::from(piece), file)))
+        let chunks = stream::try_unfold(file, |mut file| async move {
+            let mut chunk = vec![0; CHUNK_BYTES];
+            let count = file.read(&mut chunk).await?;
+            chunk.truncate(count);
+            Ok::<_, io::Error>((count > 0).then(|| (Bytes::from(chunk), file)))
         });
         let options = UploadToContainerOptionsBuilder::default().path(to).build();
         self.docker
-            .upload_to_container(&self.id, Some(options), bollard::body_try_stream(pieces))
+            .upload_to_container(&self.id, Some(options), bollard::body_try_stream(chunks))
             .await
             .map_err(|error| fault::explain(&error).while_doing(format!("cannot copy to `{to}`")))
     }
 
-    /// Copies `from` of the container into the folder `to` of the host, which exists.
+    /// Copies `from` of the container into the existing folder `to` of the host.
     pub(in crate::runtime) async fn copy_out(&self, from: &str, to: &Path) -> Result<()> {
         let options = DownloadFromContainerOptionsBuilder::default().path(from).build();
-        let pieces = self.docker.download_from_container(&self.id, Some(options));
-        let mut pieces = std::pin::pin!(pieces.map_err(|error| fault::explain(&error)));
+        let chunks = self.docker.download_from_container(&self.id, Some(options));
+        let mut chunks = std::pin::pin!(chunks.map_err(|error| fault::explain(&error)));
         let mut archive = tempfile::tempfile().map_err(|error| Fault::io(to, &error))?;
-        while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|fault| fault.while_doing(format!("cannot copy `{from}`")))?;
-            archive.write_all(&piece).map_err(|error| Fault::io(to, &error))?;
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|fault| fault.while_doing(format!("cannot copy `{from}`")))?;
+            archive.write_all(&chunk).map_err(|error| Fault::io(to, &error))?;
         }
         let target = to.to_owned();
         blocking(move || unpack(archive, &target))
@@ -56,7 +56,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// Links are packed as links: what they lead to may lie outside what the user allowed.
+/// Links are packed as links, because their targets may lie outside what the user allowed.
 fn pack(from: &Path) -> io::Result<File> {
     let name = from.file_name().ok_or_else(|| io::Error::other("it has no name"))?;
     let mut archive = tar::Builder::new(tempfile::tempfile()?);
@@ -71,7 +71,7 @@ fn pack(from: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Only files and folders leave a container: a link could lead whoever reads it here somewhere else.
+/// Extracts only files and folders: a link could lead a reader on the host somewhere else.
 fn unpack(mut archive: File, to: &Path) -> io::Result<()> {
     archive.rewind()?;
     let mut archive = tar::Archive::new(archive);
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_is_unpacked_without_links() {
+    fn links_are_not_unpacked() {
         let folder = tempfile::tempdir().unwrap();
         let from = folder.path().join("model");
         fs::create_dir(&from).unwrap();
@@ -107,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_cannot_write_beside_its_folder() {
+    fn an_archive_cannot_write_outside_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("out");
         fs::create_dir(&to).unwrap();
         let mut header = tar::Header::new_gnu();
         header.set_size(1);
         header.set_mode(0o644);
-        // `set_path` refuses such a name; a hostile container would not.
+        // `set_path` refuses such a name; a malicious container would not.
         header.as_old_mut().name[..9].copy_from_slice(b"../escape");
         header.set_cksum();
         let mut file = tempfile::tempfile().unwrap();

@@ -1,4 +1,4 @@
-//! A launch as the daemon takes it. Pure: what is granted and found goes in, the request comes out.
+//! Builds the request that creates a container from launch, permissions and the machine's facts. Pure.
 
 use std::collections::HashMap;
 
@@ -7,70 +7,68 @@ use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType, PortBin
 use super::gpu::{self, Gpus};
 use crate::runtime::{Grant, Launch};
 
-/// What the launch itself does not say.
-pub(super) struct Found {
+/// Inputs that are not part of the launch.
+pub(super) struct CreateParams {
     pub(super) image: String,
-    /// The loopback port to publish on.
+    /// Loopback port to publish on.
     pub(super) host_port: u16,
     pub(super) labels: HashMap<String, String>,
-    /// How the GPUs of the launch get in, where it asks for any.
     pub(super) gpus: Option<Gpus>,
-    /// The host's model cache, where it is to be seen.
+    /// The host's model cache, if it is to be mounted.
     pub(super) cache: Option<String>,
-    /// The variables with the token.
+    /// Environment variables with the token.
     pub(super) token: Vec<(&'static str, String)>,
 }
 
-/// The request that creates the container.
-pub(super) fn body(launch: &Launch, grant: &Grant, found: Found) -> ContainerCreateBody {
+pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> ContainerCreateBody {
     let mut env: Vec<String> = launch
         .env
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
-    env.extend(found.token.iter().map(|(name, value)| format!("{name}={value}")));
+    env.extend(params.token.iter().map(|(name, value)| format!("{name}={value}")));
     let mut mounts: Vec<Mount> = grant
         .mounts
         .iter()
-        .map(|given| bind(&given.host, &given.container, given.writable))
+        .map(|mount| bind(&mount.host, &mount.container, mount.writable))
         .collect();
-    if let (Some(host), Some(inside)) = (&found.cache, &launch.cache) {
+    if let (Some(host), Some(inside)) = (&params.cache, &launch.cache) {
         mounts.push(bind(host, inside, false));
     }
-    let limit = launch.memory_limit.map(as_i64);
+    let limit = launch.memory_limit.map(to_i64);
     let mut host = HostConfig {
         mounts: Some(mounts),
-        shm_size: launch.shm_size.map(as_i64),
+        shm_size: launch.shm_size.map(to_i64),
         memory: limit,
-        // Equal to the memory limit: no swap beyond it.
+        // Equal to the memory limit, so no swap is allowed.
         memory_swap: limit,
         ulimits: (!launch.ulimits.is_empty()).then(|| launch.ulimits.iter().map(ulimit).collect()),
-        // Reaps what the engine's workers leave, and passes signals on.
+        // Init process: reaps zombies of the engine's workers and forwards signals.
         init: Some(true),
         network_mode: Some("bridge".to_owned()),
         privileged: Some(false),
-        // A setuid program in the image gains nothing.
+        // No privilege escalation by setuid programs of the image.
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         ..HostConfig::default()
     };
-    if let Some(gpus) = &found.gpus {
-        gpu::give(gpus, &mut host, &mut env);
+    if let Some(gpus) = &params.gpus {
+        gpu::add_to(gpus, &mut host, &mut env);
     }
     let port = format!("{}/tcp", launch.port);
     if launch.port != 0 {
         let binding = PortBinding {
             host_ip: Some("127.0.0.1".to_owned()),
-            host_port: Some(found.host_port.to_string()),
+            host_port: Some(params.host_port.to_string()),
         };
         host.port_bindings = Some([(port.clone(), Some(vec![binding]))].into());
     }
     ContainerCreateBody {
-        image: Some(found.image),
+        image: Some(params.image),
         entrypoint: (!launch.entrypoint.is_empty()).then(|| launch.entrypoint.clone()),
         cmd: (!launch.args.is_empty()).then(|| launch.args.clone()),
         env: Some(env),
         exposed_ports: (launch.port != 0).then(|| vec![port]),
-        labels: Some(found.labels),
+        labels: Some(params.labels),
         host_config: Some(host),
         ..ContainerCreateBody::default()
     }
@@ -94,7 +92,7 @@ fn ulimit((name, limit): (&String, &i64)) -> ResourcesUlimits {
     }
 }
 
-fn as_i64(bytes: u64) -> i64 {
+fn to_i64(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
@@ -104,10 +102,10 @@ mod tests {
 
     use super::*;
     use crate::runtime;
-    use crate::telemetry::Cards;
+    use crate::telemetry::AmdCards;
 
-    fn made(launch: &Launch, grant: &Grant) -> ContainerCreateBody {
-        let found = Found {
+    fn created(launch: &Launch, grant: &Grant) -> ContainerCreateBody {
+        let params = CreateParams {
             image: "engine:1".into(),
             host_port: 4711,
             labels: HashMap::new(),
@@ -115,12 +113,12 @@ mod tests {
             cache: Some("/home/me/hub".into()),
             token: vec![("HF_TOKEN", "hf_secret".into())],
         };
-        body(launch, grant, found)
+        request(launch, grant, params)
     }
 
     #[test]
-    fn nothing_is_given_that_was_not_asked_for() {
-        let body = made(&Launch::default(), &Grant::default());
+    fn defaults_grant_nothing() {
+        let body = created(&Launch::default(), &Grant::default());
         let host = body.host_config.unwrap();
         assert_eq!(host.privileged, Some(false));
         assert_eq!(host.network_mode.as_deref(), Some("bridge"));
@@ -140,16 +138,16 @@ mod tests {
             memory_limit: Some(1 << 30),
             ..Launch::default()
         };
-        let host = made(&launch, &Grant::default()).host_config.unwrap();
+        let host = created(&launch, &Grant::default()).host_config.unwrap();
         let bindings = host.port_bindings.unwrap().remove("8000/tcp").unwrap().unwrap();
         assert_eq!(bindings[0].host_ip.as_deref(), Some("127.0.0.1"));
         assert_eq!(bindings[0].host_port.as_deref(), Some("4711"));
         assert_eq!((host.memory, host.memory_swap), (Some(1 << 30), Some(1 << 30)));
     }
 
-    /// Two cards of a made-up machine, as the kernel's driver shows them.
+    /// Simulates three GPUs in sysfs.
     #[test]
-    fn amd_cards_get_their_own_files_and_groups_and_no_privilege() {
+    fn amd_gpus_get_their_own_device_files_and_groups_and_no_privilege() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
@@ -164,21 +162,21 @@ mod tests {
             write(&format!("{device}/drm/card{card}/dev"), "226:1");
             write(&format!("{device}/drm/renderD{render}/dev"), "226:128");
         }
-        let cards = Cards {
+        let cards = AmdCards {
             sys: folder.path().join("sys"),
             proc: folder.path().join("proc"),
         };
-        // The first and the third of three.
+        // First and third GPU.
         let chosen: Vec<_> = cards.list().unwrap().into_iter().step_by(2).collect();
-        let found = Found {
+        let params = CreateParams {
             image: "vllm/vllm-openai-rocm:v1".into(),
             host_port: 1,
             labels: HashMap::new(),
-            gpus: Some(Gpus::Amd(gpu::Amd::of(&chosen, Path::new("/dev")))),
+            gpus: Some(Gpus::Amd(gpu::Amd::new(&chosen, Path::new("/dev")))),
             cache: None,
             token: Vec::new(),
         };
-        let body = body(&Launch::default(), &Grant::default(), found);
+        let body = request(&Launch::default(), &Grant::default(), params);
         let host = body.host_config.unwrap();
         let devices: Vec<_> = host
             .devices
@@ -217,11 +215,11 @@ mod tests {
             }],
             ..Grant::default()
         };
-        let mounts = made(&launch, &grant).host_config.unwrap().mounts.unwrap();
-        let seen: Vec<_> = mounts
+        let mounts = created(&launch, &grant).host_config.unwrap().mounts.unwrap();
+        let bound: Vec<_> = mounts
             .iter()
             .map(|mount| (mount.source.as_deref().unwrap(), mount.read_only))
             .collect();
-        assert_eq!(seen, [("/models", Some(false)), ("/home/me/hub", Some(true))]);
+        assert_eq!(bound, [("/models", Some(false)), ("/home/me/hub", Some(true))]);
     }
 }

@@ -1,4 +1,4 @@
-//! A command inside a container, and files for it.
+//! Runs commands inside a container, and puts files there for them.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use bollard::query_parameters::UploadToContainerOptionsBuilder;
 use futures_util::StreamExt;
 
-use super::{Inside, fault};
+use super::{ContainerClient, fault};
 use crate::fault::Result;
-use crate::runtime::exec_output::Collected;
+use crate::runtime::exec_output::OutputBuffer;
 use crate::runtime::{Captured, ExecOutput, files};
 
-impl Inside {
-    /// Runs a command to its end, with the rights of the container and no more.
+impl ContainerClient {
+    /// Runs a command until it exits.
     pub(in crate::runtime) async fn exec(&self, command: &[String]) -> Result<ExecOutput> {
         let options = CreateExecOptions {
             attach_stdout: Some(true),
@@ -21,17 +21,18 @@ impl Inside {
             cmd: Some(command.to_vec()),
             ..CreateExecOptions::default()
         };
-        let (id, started) = self.begin(options).await?;
-        let mut collected = Collected::default();
+        let (id, started) = self.start_exec(options).await?;
+        let mut buffer = OutputBuffer::default();
         if let StartExecResults::Attached { mut output, .. } = started {
-            while let Some(piece) = output.next().await {
-                collected.push(piece.map_err(|error| fault::explain(&error))?.as_ref());
+            while let Some(chunk) = output.next().await {
+                buffer.push(chunk.map_err(|error| fault::explain(&error))?.as_ref());
             }
         }
-        Ok(collected.output(self.status(&id).await?))
+        Ok(buffer.finish(self.exit_code(&id).await?))
     }
 
-    /// Runs a command to its end, its streams apart. Its standard input ends when nobody waits any more.
+    /// Runs a command until it exits, with separate output streams. Its standard input closes when the caller is
+    /// gone.
     pub(in crate::runtime) async fn capture(
         &self,
         command: &[String],
@@ -45,23 +46,23 @@ impl Inside {
             cmd: Some(command.to_vec()),
             ..CreateExecOptions::default()
         };
-        let (id, started) = self.begin(options).await?;
+        let (id, started) = self.start_exec(options).await?;
         let mut captured = Captured::default();
         if let StartExecResults::Attached { mut output, input } = started {
-            while let Some(piece) = output.next().await {
-                match piece.map_err(|error| fault::explain(&error))? {
-                    LogOutput::StdErr { message } => captured.err(&message),
-                    other => captured.out(other.as_ref()),
+            while let Some(chunk) = output.next().await {
+                match chunk.map_err(|error| fault::explain(&error))? {
+                    LogOutput::StdErr { message } => captured.push_stderr(&message),
+                    other => captured.push_stdout(other.as_ref()),
                 }
             }
             drop(input);
         }
-        captured.code = self.status(&id).await?;
+        captured.code = self.exit_code(&id).await?;
         Ok(captured)
     }
 
-    /// Begins a command; gives its id, and its streams.
-    async fn begin(&self, options: CreateExecOptions<String>) -> Result<(String, StartExecResults)> {
+    /// Starts a command; returns its id and streams.
+    async fn start_exec(&self, options: CreateExecOptions<String>) -> Result<(String, StartExecResults)> {
         let created = self
             .docker
             .create_exec(&self.id, options)
@@ -75,14 +76,18 @@ impl Inside {
         Ok((created.id, started))
     }
 
-    /// The exit status of a command that ended, where the daemon tells one.
-    async fn status(&self, id: &str) -> Result<Option<i64>> {
+    /// Exit code of a finished command, if the daemon reports one.
+    async fn exit_code(&self, id: &str) -> Result<Option<i64>> {
         let ended = self.docker.inspect_exec(id).await;
         Ok(ended.map_err(|error| fault::explain(&error))?.exit_code)
     }
 
-    /// Puts files into a new folder of the container's root, and gives its path.
-    pub(in crate::runtime) async fn place(&self, folder: &str, texts: &BTreeMap<String, String>) -> Result<String> {
+    /// Puts files into a new folder below `/`, and returns its path.
+    pub(in crate::runtime) async fn upload_files(
+        &self,
+        folder: &str,
+        texts: &BTreeMap<String, String>,
+    ) -> Result<String> {
         let options = UploadToContainerOptionsBuilder::default().path("/").build();
         let archive = bollard::body_full(files::archive(folder, texts)?);
         self.docker

@@ -1,4 +1,4 @@
-//! What the daemon's errors mean, and what to do about each.
+//! Translates errors of the Docker daemon into faults with a remedy.
 
 use std::error::Error as _;
 use std::io;
@@ -7,7 +7,7 @@ use bollard::errors::Error;
 
 use crate::fault::{Fault, Kind};
 
-/// The daemon could not be asked at all.
+/// The daemon could not be reached.
 pub(super) fn unreachable(host: &str, error: &Error) -> Fault {
     let socket = host.strip_prefix("unix://").unwrap_or(host);
     match io_kind(error) {
@@ -23,7 +23,7 @@ pub(super) fn unreachable(host: &str, error: &Error) -> Fault {
         _ if matches!(error, Error::SocketNotFoundError(_)) => absent(socket),
         _ => Fault::missing(
             format!(
-                "the Docker daemon on `{socket}` does not answer as one: {}",
+                "what listens on `{socket}` does not answer like a Docker daemon: {}",
                 chain(error)
             ),
             "see `docker version`, or set DOCKER_HOST to where the daemon listens",
@@ -33,34 +33,34 @@ pub(super) fn unreachable(host: &str, error: &Error) -> Fault {
 
 fn absent(socket: &str) -> Fault {
     Fault::missing(
-        format!("there is no Docker daemon: `{socket}` is not there"),
+        format!("there is no Docker daemon: `{socket}` does not exist"),
         "install Docker and start it, or set DOCKER_HOST to where it listens; `--set engine=sim` needs none",
     )
 }
 
-/// The daemon answered, and what it answered is a failure.
+/// The daemon answered with an error.
 pub(in crate::runtime) fn explain(error: &Error) -> Fault {
     let text = match error {
         Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
         Error::DockerStreamError { error } => error.trim().to_owned(),
         _ if io_kind(error).is_some() => {
             return Fault::missing(
-                format!("the Docker daemon does not answer any more: {}", chain(error)),
-                "see whether it still runs: `systemctl status docker`",
+                format!("the Docker daemon no longer answers: {}", chain(error)),
+                "check whether it is running: `systemctl status docker`",
             );
         }
         other => return Fault::new(Kind::Io, format!("Docker: {}", chain(other))),
     };
-    let says = |words: &[&str]| words.iter().any(|word| text.to_ascii_lowercase().contains(word));
+    let contains_any = |words: &[&str]| words.iter().any(|word| text.to_ascii_lowercase().contains(word));
     let message = format!("Docker: {text}");
-    if says(&["no space left on device", "not enough space", "disk quota exceeded"]) {
+    if contains_any(&["no space left on device", "not enough space", "disk quota exceeded"]) {
         Fault::missing(
             message,
             "free disk space where Docker keeps its images (`docker system df`, `docker system prune`)",
         )
-    } else if says(&["port is already allocated", "address already in use"]) {
+    } else if contains_any(&["port is already allocated", "address already in use"]) {
         Fault::missing(message, "end what listens on that port, or leave `port` to profiler")
-    } else if says(&[
+    } else if contains_any(&[
         "could not select device driver",
         "nvidia-container",
         "unresolvable cdi",
@@ -70,12 +70,12 @@ pub(in crate::runtime) fn explain(error: &Error) -> Fault {
             message,
             "install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker",
         )
-    } else if says(&["executable file not found", "no such file or directory: unknown"]) {
+    } else if contains_any(&["executable file not found", "no such file or directory: unknown"]) {
         Fault::missing(
             message,
-            "the image does not hold this program: see `entrypoint` and `args`",
+            "the image does not contain this program: check `entrypoint` and `args`",
         )
-    } else if says(&["permission denied while trying to connect"]) {
+    } else if contains_any(&["permission denied while trying to connect"]) {
         Fault::missing(message, "add yourself to the group `docker`")
     } else if matches!(error, Error::DockerResponseServerError { status_code: 404, .. }) {
         Fault::missing(message, "see `docker ps --all` and `docker images`")
@@ -86,7 +86,7 @@ pub(in crate::runtime) fn explain(error: &Error) -> Fault {
     }
 }
 
-/// Whether the daemon found the published port taken.
+/// Whether the published port was already in use.
 pub(super) fn is_port_conflict(fault: &Fault) -> bool {
     fault.message.contains("port is already allocated") || fault.message.contains("address already in use")
 }
@@ -98,14 +98,14 @@ pub(super) fn status(error: &Error) -> Option<u16> {
     }
 }
 
-/// The operating system's error behind it, however deep.
+/// The underlying I/O error, at any depth.
 fn io_kind(error: &Error) -> Option<io::ErrorKind> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(io) = error.downcast_ref::<io::Error>() {
             return Some(io.kind());
         }
-        // A transparent wrapper shows its inner error's source instead of the inner error.
+        // A transparent wrapper exposes its inner error's source instead of the inner error.
         if let Some(Error::IOError { err }) = error.downcast_ref::<Error>() {
             return Some(err.kind());
         }
@@ -118,7 +118,7 @@ fn io_kind(error: &Error) -> Option<io::ErrorKind> {
     None
 }
 
-/// An error and what caused it, in one line.
+/// The error and its causes on one line.
 fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_exit_3_with_a_remedy() {
+    fn missing_things_are_reported_with_a_remedy() {
         for (message, remedy) in [
             ("write /x: no space left on device", "free disk space"),
             (

@@ -1,7 +1,7 @@
-//! How a container gets its GPUs: NVIDIA's by a device request, AMD's by their device files.
+//! Gives a container its GPUs: NVIDIA by device request, AMD by device files.
 //!
-//! AMD's own instructions also lift the seccomp filter (`seccomp=unconfined`) and share the host's IPC namespace. The first only lets
-//! processes bind memory to NUMA nodes, the second only replaces a small `/dev/shm`; a stranger's script gets neither.
+//! AMD's instructions also disable seccomp (`seccomp=unconfined`) and share the host's IPC namespace. The first only
+//! allows binding memory to NUMA nodes, the second only replaces a small `/dev/shm`; scripts get neither.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -13,37 +13,36 @@ use super::fault;
 use crate::fault::{Fault, Result};
 use crate::telemetry::{self, GpuInfo, Vendor};
 
-/// The GPUs of a launch, as containers reach them.
+/// How containers get the GPUs of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Gpus {
-    /// By index or UUID.
+    /// Index or UUID.
     Nvidia(Vec<String>),
-    /// The same under podman, which knows devices by their CDI names only.
+    /// For podman, which uses CDI device names.
     NvidiaCdi(Vec<String>),
-    /// By device files.
+    /// Device files.
     Amd(Amd),
 }
 
-/// AMD's GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amd {
-    /// Their files, and the driver's.
+    /// Device files of the GPUs and the driver.
     devices: Vec<String>,
-    /// Who may open them: `video`, and the groups that own the files on this host (`render` has another number on each).
+    /// Groups allowed to open them: `video`, and the owning groups on this host (`render` has no fixed number).
     groups: Vec<String>,
-    /// What makes the runtime see these and no others.
+    /// Environment variables that restrict the runtime to these GPUs.
     env: Vec<String>,
 }
 
-/// How the GPUs of these names, at least one, get into a container.
-pub(super) async fn find(docker: &Docker, names: &[String]) -> Result<Gpus> {
+/// Determines how to give the GPUs with these names (at least one) to a container.
+pub(super) async fn resolve(docker: &Docker, names: &[String]) -> Result<Gpus> {
     let amd_alone = Path::new("/dev/kfd").exists() && !Path::new("/dev/nvidiactl").exists();
     match telemetry::select(names) {
         Ok(gpus) if gpus.first().is_some_and(|gpu| gpu.vendor == Vendor::Amd) => {
-            return Ok(Gpus::Amd(Amd::of(&gpus, Path::new("/dev"))));
+            return Ok(Gpus::Amd(Amd::new(&gpus, Path::new("/dev"))));
         }
         Err(fault) if amd_alone => return Err(fault),
-        // NVIDIA's toolkit knows names that NVML does not list: parts of a GPU.
+        // The NVIDIA toolkit accepts names that NVML does not list, such as MIG instances.
         Ok(_) | Err(_) => {}
     }
     let version = docker.version().await.map_err(|error| fault::explain(&error))?;
@@ -56,25 +55,25 @@ pub(super) async fn find(docker: &Docker, names: &[String]) -> Result<Gpus> {
         return Ok(Gpus::NvidiaCdi(names.to_vec()));
     }
     let info = docker.info().await.map_err(|error| fault::explain(&error))?;
-    let toolkit = info.runtimes.unwrap_or_default().contains_key("nvidia");
-    if toolkit || Path::new("/dev/nvidiactl").exists() {
+    let has_toolkit = info.runtimes.unwrap_or_default().contains_key("nvidia");
+    if has_toolkit || Path::new("/dev/nvidiactl").exists() {
         return Ok(Gpus::Nvidia(names.to_vec()));
     }
     Err(Fault::missing(
-        "this machine shows no GPU that a container could use",
+        "this machine has no GPU that a container could use",
         "see `profiler doctor`; for NVIDIA install the driver and the container toolkit, for AMD the amdgpu driver; `gpus: []` starts without",
     ))
 }
 
 impl Amd {
-    /// These cards, whose files lie below `dev`.
-    pub(super) fn of(gpus: &[GpuInfo], dev: &Path) -> Self {
+    /// `dev` is the folder of the device files.
+    pub(super) fn new(gpus: &[GpuInfo], dev: &Path) -> Self {
         let all_known = gpus.iter().all(|gpu| !gpu.nodes.is_empty());
         let (files, env) = if all_known {
             let files = gpus.iter().flat_map(|gpu| &gpu.nodes).map(|node| format!("dri/{node}"));
-            // Only these can be opened: the runtime numbers them anew.
-            let seen: Vec<String> = (0..gpus.len()).map(|index| index.to_string()).collect();
-            (files.collect(), format!("HIP_VISIBLE_DEVICES={}", seen.join(",")))
+            // Only these can be opened, so the runtime numbers them from 0.
+            let indices: Vec<String> = (0..gpus.len()).map(|index| index.to_string()).collect();
+            (files.collect(), format!("HIP_VISIBLE_DEVICES={}", indices.join(",")))
         } else {
             let indices: Vec<String> = gpus.iter().map(|gpu| gpu.index.to_string()).collect();
             (
@@ -86,7 +85,10 @@ impl Amd {
             .chain(files)
             .map(|file| dev.join(file).display().to_string())
             .collect();
-        let mut groups: Vec<String> = devices.iter().filter_map(|file| owner(Path::new(file))).collect();
+        let mut groups: Vec<String> = devices
+            .iter()
+            .filter_map(|file| owning_group(Path::new(file)))
+            .collect();
         groups.push("video".to_owned());
         groups.sort();
         groups.dedup();
@@ -98,17 +100,16 @@ impl Amd {
     }
 }
 
-/// The group of a device file, by its number; none where it is root's.
-fn owner(file: &Path) -> Option<String> {
+/// Gid of a device file; none for root's group.
+fn owning_group(file: &Path) -> Option<String> {
     let group = file.metadata().ok()?.gid();
     (group != 0).then(|| group.to_string())
 }
 
-/// Enters the GPUs in the container's configuration.
-pub(super) fn give(gpus: &Gpus, host: &mut HostConfig, env: &mut Vec<String>) {
+pub(super) fn add_to(gpus: &Gpus, host: &mut HostConfig, env: &mut Vec<String>) {
     let request = |driver: Option<&str>, ids: Vec<String>| DeviceRequest {
         driver: driver.map(str::to_owned),
-        // Never a count as well: the daemon refuses both together.
+        // The daemon refuses a count together with ids.
         count: None,
         device_ids: Some(ids),
         capabilities: Some(vec![vec!["gpu".to_owned()]]),
@@ -137,20 +138,23 @@ pub(super) fn give(gpus: &Gpus, host: &mut HostConfig, env: &mut Vec<String>) {
 mod tests {
     use super::*;
 
-    fn given(gpus: &Gpus) -> HostConfig {
+    fn host_config(gpus: &Gpus) -> HostConfig {
         let (mut host, mut env) = (HostConfig::default(), Vec::new());
-        give(gpus, &mut host, &mut env);
+        add_to(gpus, &mut host, &mut env);
         host
     }
 
     #[test]
     fn nvidia_gpus_are_named_and_never_counted() {
         let names = vec!["0".to_owned(), "GPU-ab".to_owned()];
-        let request = given(&Gpus::Nvidia(names.clone())).device_requests.unwrap().remove(0);
+        let request = host_config(&Gpus::Nvidia(names.clone()))
+            .device_requests
+            .unwrap()
+            .remove(0);
         assert_eq!(request.device_ids.unwrap(), ["0", "GPU-ab"]);
         assert_eq!(request.count, None);
         assert_eq!(request.capabilities.unwrap(), [["gpu"]]);
-        let request = given(&Gpus::NvidiaCdi(names)).device_requests.unwrap().remove(0);
+        let request = host_config(&Gpus::NvidiaCdi(names)).device_requests.unwrap().remove(0);
         assert_eq!(
             request.device_ids.unwrap(),
             ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-ab"]
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_whose_files_nobody_tells_are_narrowed_by_the_runtime() {
+    fn amd_gpus_with_unknown_device_files_are_selected_by_environment() {
         let gpu = |index, nodes: &[&str]| GpuInfo {
             index,
             id: format!("PCI-{index}"),
@@ -169,7 +173,7 @@ mod tests {
             driver: None,
             nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
         };
-        let amd = Amd::of(&[gpu(1, &["renderD129"]), gpu(3, &[])], Path::new("/nowhere"));
+        let amd = Amd::new(&[gpu(1, &["renderD129"]), gpu(3, &[])], Path::new("/nowhere"));
         assert_eq!(amd.devices, ["/nowhere/kfd", "/nowhere/dri"]);
         assert_eq!(amd.env, ["ROCR_VISIBLE_DEVICES=1,3"]);
         assert_eq!(amd.groups, ["video"]);

@@ -1,4 +1,4 @@
-//! Whether an image is here, and getting it when it is not.
+//! Checks whether an image is present, and pulls it if not.
 
 use bollard::Docker;
 
@@ -6,17 +6,16 @@ use super::{fault, names, pull};
 use crate::fault::{Fault, Kind, Result};
 use crate::runtime::StartContext;
 
-/// An image that is here.
 pub(super) struct Image {
-    /// The reference to start it by.
+    /// Reference to start it by.
     pub(super) reference: String,
-    /// The digest of its registry where it has one, else its id: what tells it from another of the same name.
+    /// Registry digest, else the image id; identifies it among images of the same name.
     pub(super) digest: String,
-    /// Its environment: `NAME=value`.
+    /// Environment: `NAME=value`.
     pub(super) env: Vec<String>,
 }
 
-/// The image, pulled if it is not here.
+/// The image; pulls it if it is not present.
 pub(super) async fn ensure(docker: &Docker, image: &str, context: &StartContext) -> Result<Image> {
     names::check_image(image)?;
     let reference = names::with_tag(image);
@@ -27,17 +26,17 @@ pub(super) async fn ensure(docker: &Docker, image: &str, context: &StartContext)
     inspect(docker, &reference).await?.ok_or_else(|| {
         Fault::new(
             Kind::Engine,
-            format!("the image `{reference}` was pulled and is not here"),
+            format!("the image `{reference}` is missing although it was pulled"),
         )
     })
 }
 
-/// Whether an image is here, so that a start pulls nothing.
+/// Whether an image is present, so that a start does not pull.
 ///
 /// # Errors
 ///
-/// `missing` without a Docker daemon that answers; `usage` for what is no image reference.
-pub async fn is_here(image: &str) -> Result<bool> {
+/// `missing` without a Docker daemon; `usage` for an invalid image reference.
+pub async fn is_present(image: &str) -> Result<bool> {
     names::check_image(image)?;
     let docker = super::connect().await?;
     Ok(inspect(&docker, &names::with_tag(image)).await?.is_some())

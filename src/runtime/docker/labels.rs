@@ -1,19 +1,20 @@
-//! The labels by which containers of this program, and of which run of it, are known.
+//! Labels that identify this program's containers and their run.
 
 use std::collections::HashMap;
 
-use crate::runtime::Identity;
+use crate::runtime::ProcessIdentity;
 
-/// The run's id.
+/// Run id.
 pub(super) const RUN: &str = "profiler.run";
-/// The host process as one word: see `Identity::mark`.
+/// Host process; see `ProcessIdentity::encode`.
 pub(in crate::runtime) const HOST: &str = "profiler.host";
 
-/// What a container of this run carries. Pid, start time and boot id are there also one by one, for people and other tools.
-pub(super) fn of(run: &str, host: &Identity) -> HashMap<String, String> {
+/// Labels of a container of this run. Pid, start time and boot id are also separate labels, for people and other
+/// tools.
+pub(super) fn labels(run: &str, host: &ProcessIdentity) -> HashMap<String, String> {
     [
         (RUN, run.to_owned()),
-        (HOST, host.mark()),
+        (HOST, host.encode()),
         ("profiler.pid", host.pid.to_string()),
         ("profiler.start-time", host.start_time.to_string()),
         ("profiler.boot-id", host.boot_id.clone()),

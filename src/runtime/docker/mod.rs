@@ -1,4 +1,4 @@
-//! Containers: one file for each thing asked of the daemon. Only what carries this run's label is ever stopped or removed.
+//! Docker containers. Only containers with our labels are stopped or removed.
 
 mod connect;
 mod container;
@@ -12,17 +12,17 @@ mod labels;
 mod logs;
 mod model_path;
 mod names;
+mod oom_event;
 mod orphans;
 mod pull;
 mod remove;
 mod start;
-mod word;
 
 pub(super) use connect::connect;
-pub use connect::{Daemon, look};
-pub(super) use container::{Container, Inside};
+pub use connect::{DockerInfo, info};
+pub(super) use container::{Container, ContainerClient};
 pub(super) use fault::explain;
-pub use image::is_here;
+pub use image::is_present;
 pub(super) use logs::follow;
 pub(super) use model_path::model;
 pub(super) use names::check_container as check_name;

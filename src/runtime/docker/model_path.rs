@@ -1,8 +1,8 @@
-//! Which model a container serves, and where it lies: from its command line, its environment and its mounts. Pure.
+//! Finds the model that a container serves, and its path, from command line, environment and mounts. Pure.
 
 use serde::Serialize;
 
-/// Options that name the model, over all engines.
+/// Options that name the model, for all engines.
 const OPTIONS: [&str; 6] = [
     "--model",
     "--model-path",
@@ -11,7 +11,7 @@ const OPTIONS: [&str; 6] = [
     "--hf-repo",
     "-m",
 ];
-/// Commands whose next word is the model.
+/// Commands followed by the model.
 const COMMANDS: [&str; 2] = ["serve", "trtllm-serve"];
 /// Variables that name the model.
 const VARIABLES: [&str; 5] = [
@@ -21,24 +21,23 @@ const VARIABLES: [&str; 5] = [
     "LLAMA_ARG_MODEL",
     "LLAMA_ARG_HF_REPO",
 ];
-/// Where images keep their hub cache when no variable says so.
+/// Hub cache folders that images use by default.
 const CACHES: [&str; 3] = ["/root/.cache/huggingface/hub", "/data", "/root/.ollama/models"];
 
-/// A model as a container serves it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(in crate::runtime) struct Model {
-    /// As the command line names it: an id, or a path inside the container.
+    /// As in the command line: a hub id, or a path inside the container.
     pub(in crate::runtime) name: String,
-    /// The places inside the container where it may lie, likeliest first.
+    /// Paths inside the container where it may be stored, most likely first.
     pub(in crate::runtime) paths: Vec<String>,
-    /// The same place on the host, where a mount shows it.
+    /// The corresponding path on the host, if it is mounted.
     pub(in crate::runtime) host_path: Option<String>,
 }
 
-/// Finds the model. `env`: `NAME=value`; `mounts`: (host, container).
-pub(in crate::runtime) fn model(words: &[String], env: &[String], mounts: &[(String, String)]) -> Option<Model> {
+/// `env` has `NAME=value` entries; `mounts` are (host, container) paths.
+pub(in crate::runtime) fn model(command: &[String], env: &[String], mounts: &[(String, String)]) -> Option<Model> {
     let variable = |name: &str| env.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
-    let name = named(words)
+    let name = model_name(command)
         .or_else(|| VARIABLES.iter().find_map(|name| variable(name)))?
         .to_owned();
     let paths = if name.starts_with('/') {
@@ -59,23 +58,23 @@ pub(in crate::runtime) fn model(words: &[String], env: &[String], mounts: &[(Str
     Some(Model { name, paths, host_path })
 }
 
-fn named(words: &[String]) -> Option<&str> {
-    // Long options first: `python -m` names a module, not a model.
+fn model_name(command: &[String]) -> Option<&str> {
+    // Long options first: in `python -m`, `-m` names a module.
     let option = OPTIONS.iter().find_map(|&option| {
-        words
+        command
             .iter()
             .enumerate()
             .find_map(|(at, word)| match word.split_once('=') {
                 Some((name, value)) if name == option => Some(value),
-                _ if word == option => words.get(at + 1).map(String::as_str),
+                _ if word == option => command.get(at + 1).map(String::as_str),
                 _ => None,
             })
     });
     let positional = || {
-        let at = words
+        let at = command
             .iter()
             .position(|word| COMMANDS.contains(&word.rsplit('/').next().unwrap_or(word)))?;
-        words[at + 1..]
+        command[at + 1..]
             .iter()
             .find(|word| !word.starts_with('-'))
             .map(String::as_str)
@@ -83,7 +82,7 @@ fn named(words: &[String]) -> Option<&str> {
     option.or_else(positional).filter(|name| !name.is_empty())
 }
 
-/// The deepest mount that holds the path.
+/// Uses the deepest mount that contains the path.
 fn on_host(path: &str, mounts: &[(String, String)]) -> Option<String> {
     mounts
         .iter()
@@ -100,7 +99,7 @@ fn on_host(path: &str, mounts: &[(String, String)]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Vec<String> {
+    fn command(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn every_engine_names_its_model_somewhere() {
+    fn the_model_of_every_engine_is_found() {
         for (line, env, name) in [
             (
                 "vllm serve meta-llama/Llama-3.1-8B --port 80",
@@ -125,29 +124,29 @@ mod tests {
                 "/models/tiny.gguf",
             ),
         ] {
-            let found = model(&words(line), &[env.to_owned()], &[]).unwrap();
+            let found = model(&command(line), &[env.to_owned()], &[]).unwrap();
             assert_eq!(found.name, name, "{line}");
         }
-        assert_eq!(model(&words("nginx -g daemon"), &[], &[]), None);
+        assert_eq!(model(&command("nginx -g daemon"), &[], &[]), None);
     }
 
     #[test]
-    fn a_path_is_found_on_the_host_through_its_mount() {
+    fn a_mounted_path_is_mapped_to_the_host() {
         let found = model(
-            &words("--model /models/a/b.gguf"),
+            &command("--model /models/a/b.gguf"),
             &[],
             &mounted("/srv/models/", "/models"),
         )
         .unwrap();
         assert_eq!(found.host_path.as_deref(), Some("/srv/models/a/b.gguf"));
-        let beside = model(&words("--model /models2/b"), &[], &mounted("/srv", "/models")).unwrap();
-        assert_eq!(beside.host_path, None);
+        let outside = model(&command("--model /models2/b"), &[], &mounted("/srv", "/models")).unwrap();
+        assert_eq!(outside.host_path, None);
     }
 
     #[test]
     fn an_id_is_looked_for_in_the_cache() {
         let env = ["HF_HOME=/cache".to_owned()];
-        let found = model(&words("--model org/m"), &env, &mounted("/home/me/hub", "/cache/hub")).unwrap();
+        let found = model(&command("--model org/m"), &env, &mounted("/home/me/hub", "/cache/hub")).unwrap();
         assert_eq!(found.paths[0], "/cache/hub/models--org--m");
         assert_eq!(found.host_path.as_deref(), Some("/home/me/hub/models--org--m"));
     }

@@ -1,27 +1,28 @@
-//! Names that go into the paths of the daemon's interface. A script chooses them: one with `/../` in it would ask for something else.
+//! Validates names used in paths of Docker's API. They come from scripts; a name with `/../` would address something
+//! else.
 
 use crate::fault::{Fault, Result};
 
-/// A container's name or id.
+/// A container name or id.
 pub(in crate::runtime) fn check_container(name: &str) -> Result<()> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    if name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(plain) {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    if name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(allowed) {
         return Ok(());
     }
-    Err(Fault::usage(format!("`{name}` is no name of a container")))
+    Err(Fault::usage(format!("`{name}` is not a valid container name")))
 }
 
 /// An image reference: `ghcr.io/me/engine:1`, `engine@sha256:…`.
 pub(super) fn check_image(image: &str) -> Result<()> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ':' | '@');
-    let whole = image.starts_with(|c: char| c.is_ascii_alphanumeric()) && image.chars().all(plain);
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ':' | '@');
+    let whole = image.starts_with(|c: char| c.is_ascii_alphanumeric()) && image.chars().all(allowed);
     if whole && !image.contains("..") && !image.contains("//") {
         return Ok(());
     }
-    Err(Fault::usage(format!("`{image}` is no image reference")))
+    Err(Fault::usage(format!("`{image}` is not a valid image reference")))
 }
 
-/// The same reference with the tag that is meant when none is written; without it a pull would fetch every tag.
+/// Adds the default tag `latest`; without a tag, a pull would fetch every tag.
 pub(super) fn with_tag(image: &str) -> String {
     let name = image.rsplit('/').next().unwrap_or(image);
     if name.contains([':', '@']) {
@@ -36,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_lead_elsewhere() {
+    fn names_cannot_address_another_route() {
         for bad in ["", "../images", "a/b", "a?x=1", "a#b", "-a", "a b", "a%2f"] {
             assert!(check_container(bad).is_err(), "{bad}");
         }

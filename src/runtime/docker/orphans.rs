@@ -1,4 +1,4 @@
-//! Containers with our label, and whose they are.
+//! Finds and removes containers with our labels.
 
 use std::collections::HashMap;
 
@@ -8,16 +8,15 @@ use bollard::query_parameters::ListContainersOptionsBuilder;
 use super::{connect, fault, labels, remove};
 use crate::fault::Result;
 
-/// A container with our label.
-pub(in crate::runtime) struct Labelled {
+pub(in crate::runtime) struct LabelledContainer {
     pub(in crate::runtime) id: String,
     pub(in crate::runtime) name: String,
     pub(in crate::runtime) run: String,
     pub(in crate::runtime) host: String,
 }
 
-/// Every container that carries our label, running or not.
-pub(in crate::runtime) async fn find() -> Result<(Docker, Vec<Labelled>)> {
+/// All containers with our labels, running or not.
+pub(in crate::runtime) async fn find() -> Result<(Docker, Vec<LabelledContainer>)> {
     let docker = connect().await?;
     let filters: HashMap<&str, Vec<&str>> = [("label", vec![labels::RUN, labels::HOST])].into();
     let options = ListContainersOptionsBuilder::default()
@@ -30,7 +29,7 @@ pub(in crate::runtime) async fn find() -> Result<(Docker, Vec<Labelled>)> {
         .map_err(|error| fault::explain(&error))?;
     let labelled = found.into_iter().filter_map(|container| {
         let mut marks = container.labels?;
-        Some(Labelled {
+        Some(LabelledContainer {
             id: container.id?,
             name: container.names?.first()?.trim_start_matches('/').to_owned(),
             run: marks.remove(labels::RUN)?,
@@ -41,7 +40,6 @@ pub(in crate::runtime) async fn find() -> Result<(Docker, Vec<Labelled>)> {
     Ok((docker, labelled))
 }
 
-/// Removes one by force.
 pub(in crate::runtime) async fn remove(docker: &Docker, id: &str) -> Result<()> {
     remove::remove(docker, id).await
 }

@@ -1,4 +1,4 @@
-//! Pulling an image: room on the disk first, then progress as it comes.
+//! Pulls an image: checks disk space and reports progress.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,43 +12,43 @@ use futures_util::StreamExt;
 use super::fault;
 use crate::fault::{Fault, Kind, Result};
 use crate::runtime::start::phase;
-use crate::runtime::{StartContext, disk};
+use crate::runtime::{StartContext, disk_free};
 
-/// Less room than this does not hold the smallest engine image (llama.cpp's server for CPUs, unpacked).
-const LEAST: u64 = 256 << 20;
-/// Progress is told at most this often.
-const EVERY: Duration = Duration::from_secs(2);
+/// Less than this cannot hold even the smallest engine image (llama.cpp's CPU server, unpacked).
+const MIN_FREE_BYTES: u64 = 256 << 20;
+/// Progress is reported at most this often.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) async fn pull(docker: &Docker, reference: &str, context: &StartContext) -> Result<()> {
     let info = docker.info().await.map_err(|error| fault::explain(&error))?;
     let root = info.docker_root_dir.unwrap_or_default();
-    let room = Room { root: &root, reference };
-    room.check(LEAST)?;
+    let disk = DiskCheck { root: &root, reference };
+    disk.check(MIN_FREE_BYTES)?;
     phase(context, "pulling", reference)?;
     let options = CreateImageOptionsBuilder::default().from_image(reference).build();
     let mut answers = std::pin::pin!(docker.create_image(Some(options), None, None));
     let mut layers = Layers::default();
-    let mut told = Instant::now();
+    let mut last_report = Instant::now();
     while let Some(answer) = answers.next().await {
         let info = answer.map_err(|error| cannot_pull(reference, &fault::explain(&error)))?;
-        layers.note(&info);
-        room.check(layers.left())?;
-        if told.elapsed() >= EVERY {
-            told = Instant::now();
-            phase(context, "pulling", &format!("{reference}: {}", layers.told()))?;
+        layers.update(&info);
+        disk.check(layers.remaining_bytes())?;
+        if last_report.elapsed() >= PROGRESS_INTERVAL {
+            last_report = Instant::now();
+            phase(context, "pulling", &format!("{reference}: {}", layers.progress()))?;
         }
     }
     Ok(())
 }
 
-/// What is known of a pull under way, in compressed bytes by layer.
+/// Compressed bytes (downloaded, total) by layer.
 #[derive(Default)]
 struct Layers {
     sizes: HashMap<String, (u64, u64)>,
 }
 
 impl Layers {
-    fn note(&mut self, info: &CreateImageInfo) {
+    fn update(&mut self, info: &CreateImageInfo) {
         let (Some(id), Some("Downloading" | "Download complete")) = (&info.id, info.status.as_deref()) else {
             return;
         };
@@ -62,30 +62,30 @@ impl Layers {
         }
     }
 
-    /// Bytes still to come. They will be larger once unpacked: a disk without this much room is certain to fill.
-    fn left(&self) -> u64 {
+    /// Bytes left to download. Unpacked they are larger, so with less free space the disk will certainly fill up.
+    fn remaining_bytes(&self) -> u64 {
         self.sizes
             .values()
             .map(|(done, total)| total.saturating_sub(*done))
             .sum()
     }
 
-    fn told(&self) -> String {
+    fn progress(&self) -> String {
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let total = self.sizes.values().map(|(_, total)| total).sum();
-        format!("{:.2} of {:.2} GiB", gib(total - self.left()), gib(total))
+        format!("{:.2} of {:.2} GiB", gib(total - self.remaining_bytes()), gib(total))
     }
 }
 
-/// Room on the disk that holds the images, where it can be seen from here.
-struct Room<'a> {
+/// Checks free space where images are stored, if that is visible from here.
+struct DiskCheck<'a> {
     root: &'a str,
     reference: &'a str,
 }
 
-impl Room<'_> {
+impl DiskCheck<'_> {
     fn check(&self, needed: u64) -> Result<()> {
-        match disk::free(Path::new(self.root)) {
+        match disk_free(Path::new(self.root)) {
             Some(free) if free < needed => Err(Fault::missing(
                 format!(
                     "the disk of `{}` has {} MiB left; the image `{}` needs at least {} MiB",
@@ -101,14 +101,14 @@ impl Room<'_> {
     }
 }
 
-/// A full disk stays what it is; anything else means that the image is not to be had.
+/// A full disk is reported as such; any other failure as an unavailable image.
 fn cannot_pull(reference: &str, cause: &Fault) -> Fault {
     if cause.kind == Kind::Missing && cause.hint.as_deref().is_some_and(|hint| hint.contains("disk space")) {
         return cause.clone().while_doing(format!("cannot pull `{reference}`"));
     }
     Fault::missing(
         format!(
-            "the image `{reference}` is not here and cannot be pulled: {}",
+            "the image `{reference}` is not present and cannot be pulled: {}",
             cause.message
         ),
         format!(
@@ -135,17 +135,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_counts_downloads_only() {
+    fn remaining_bytes_count_downloads_only() {
         let mut layers = Layers::default();
-        layers.note(&info("a", "Downloading", 10, 100));
-        layers.note(&info("b", "Downloading", 0, 50));
-        layers.note(&info("b", "Extracting", 10, 900));
-        assert_eq!(layers.left(), 140);
-        layers.note(&CreateImageInfo {
+        layers.update(&info("a", "Downloading", 10, 100));
+        layers.update(&info("b", "Downloading", 0, 50));
+        layers.update(&info("b", "Extracting", 10, 900));
+        assert_eq!(layers.remaining_bytes(), 140);
+        layers.update(&CreateImageInfo {
             id: Some("a".into()),
             status: Some("Download complete".into()),
             ..CreateImageInfo::default()
         });
-        assert_eq!(layers.left(), 50);
+        assert_eq!(layers.remaining_bytes(), 50);
     }
 }

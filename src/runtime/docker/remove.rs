@@ -1,4 +1,4 @@
-//! Removing containers of ours, with the anonymous volumes that they made.
+//! Removes our containers with their anonymous volumes.
 
 use bollard::Docker;
 use bollard::query_parameters::RemoveContainerOptionsBuilder;
@@ -6,7 +6,7 @@ use bollard::query_parameters::RemoveContainerOptionsBuilder;
 use super::{connect, fault};
 use crate::fault::Result;
 
-/// Removes a container by force. One that is gone, or going, is no failure.
+/// Removes a container by force. One that is already gone is not an error.
 pub(super) async fn remove(docker: &Docker, id: &str) -> Result<()> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
     match docker.remove_container(id, Some(options)).await {
@@ -16,8 +16,8 @@ pub(super) async fn remove(docker: &Docker, id: &str) -> Result<()> {
     }
 }
 
-/// The last resort: with a runtime and a connection of its own, as the program's may be gone. Nobody is left to tell of a failure;
-/// the labels let the next start find what remains.
+/// Last resort, with its own async runtime and connection, as the program's may be gone. Failures are ignored; the
+/// next start finds what remains by its labels.
 pub(in crate::runtime) fn remove_blocking(ids: &[String]) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return;

@@ -1,4 +1,4 @@
-//! From a launch to a running container.
+//! Starts a container.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use bollard::query_parameters::{
 };
 use serde_json::json;
 
-use super::create::{self, Found};
+use super::create::{self, CreateParams};
 use super::{Container, connect, fault, gpu, image, labels, logs, names, remove};
 use crate::fault::{Fault, Kind, Result};
-use crate::runtime::service::{Body, Service};
+use crate::runtime::service::{Backend, Service};
 use crate::runtime::start::phase;
-use crate::runtime::{Grant, Identity, Launch, LogBook, StartContext, credentials, files, hook, redact};
+use crate::runtime::{Grant, Launch, ProcessIdentity, ServerLog, StartContext, credentials, files, hook, redact};
 
-/// How often another port is tried when somebody took the one that the kernel gave.
+/// Attempts with another port if the chosen one was taken meanwhile.
 const ATTEMPTS: usize = 3;
 
 /// Starts the container that `launch` describes.
@@ -25,36 +25,36 @@ pub(in crate::runtime) async fn start(
     launch: &Launch,
     grant: &Grant,
     name: &str,
-    logs: LogBook,
+    logs: ServerLog,
     context: &StartContext,
 ) -> Result<Arc<Service>> {
-    let wanted = launch
+    let image = launch
         .image
         .as_deref()
         .ok_or_else(|| Fault::usage("`image` is missing: a container needs one"))?;
     let docker = connect().await?;
-    let image = image::ensure(&docker, wanted, context).await?;
+    let image = image::ensure(&docker, image, context).await?;
     let gpus = match launch.gpus.is_empty() {
         true => None,
-        false => Some(gpu::find(&docker, &launch.gpus).await?),
+        false => Some(gpu::resolve(&docker, &launch.gpus).await?),
     };
-    let cache = grant.cache.then(|| credentials::cache_for(launch)).flatten();
+    let cache = grant.cache.then(|| credentials::cache_with_model(launch)).flatten();
     if grant.cache && cache.is_none() && grant.mounts.is_empty() {
-        context.run.warn(
-            "no model that the launch names is in the model cache of this machine: the container fetches it, at every start",
-        )?;
+        context
+            .run
+            .warn("the model is not in this machine's model cache: the container downloads it at every start")?;
     }
     phase(
         context,
         "starting",
-        &format!("{} {}", image.reference, redact::words(&launch.args).join(" ")),
+        &format!("{} {}", image.reference, redact::command_line(&launch.args).join(" ")),
     )?;
 
     let path = image.env.iter().find_map(|entry| entry.strip_prefix("PYTHONPATH="));
-    let launch = hook::hooked(launch, path.map(str::to_owned), name);
-    let starter = Starter {
+    let launch = hook::add_hook(launch, path.map(str::to_owned), name);
+    let start = ContainerStart {
         docker,
-        launch: files::placed(&launch, &files::inside()),
+        launch: files::with_folder(&launch, &files::container_path()),
         grant: grant.clone(),
         image,
         gpus,
@@ -65,12 +65,15 @@ pub(in crate::runtime) async fn start(
         context: context.clone(),
         grace: launch.grace()?,
     };
-    // From the first request on until the container is entered: an interruption in between would lose it.
-    context.services.undivided(async move { starter.run().await }).await
+    // Uninterruptible from the first request until registration; otherwise the container would be lost.
+    context
+        .services
+        .run_to_completion(async move { start.run().await })
+        .await
 }
 
-/// Everything that the start needs, so that it can go on by itself.
-struct Starter {
+/// All inputs, owned, so that the start can continue in its own task.
+struct ContainerStart {
     docker: Docker,
     launch: Launch,
     grant: Grant,
@@ -79,12 +82,12 @@ struct Starter {
     cache: Option<String>,
     container: String,
     name: String,
-    logs: LogBook,
+    logs: ServerLog,
     context: StartContext,
     grace: Option<Duration>,
 }
 
-impl Starter {
+impl ContainerStart {
     async fn run(self) -> Result<Arc<Service>> {
         let mut attempt = 1;
         let (id, port) = loop {
@@ -99,25 +102,25 @@ impl Starter {
         let base_url = (self.launch.port != 0).then(|| format!("http://127.0.0.1:{port}"));
         let info = self.info(&id);
         let container = Container::new(self.docker, id, self.container, &self.context.services);
-        let service = Service::new(&self.name, base_url, self.logs, info, Body::Container(container));
-        Ok(self.context.services.enter(service.with_grace(self.grace)))
+        let service = Service::new(&self.name, base_url, self.logs, info, Backend::Container(container));
+        Ok(self.context.services.register(service.with_stop_grace(self.grace)))
     }
 
     async fn create_and_start(&self, port: u16) -> Result<String> {
-        self.context.services.claims().add(&self.container);
-        let found = Found {
+        self.context.services.container_names().add(&self.container);
+        let params = CreateParams {
             image: self.image.reference.clone(),
             host_port: port,
-            labels: labels::of(self.context.run.id(), &Identity::own()),
+            labels: labels::labels(self.context.run.id(), &ProcessIdentity::current()),
             gpus: self.gpus.clone(),
             cache: self.cache.clone(),
             token: if self.grant.token {
-                credentials::token_environment()
+                credentials::token_env()
             } else {
                 Vec::new()
             },
         };
-        let body = create::body(&self.launch, &self.grant, found);
+        let body = create::request(&self.launch, &self.grant, params);
         let options = CreateContainerOptionsBuilder::default().name(&self.container).build();
         let created = self
             .docker
@@ -127,23 +130,23 @@ impl Starter {
         match self.fill_and_start(&created.id).await {
             Ok(()) => Ok(created.id),
             Err(fault) => {
-                // Created and not started: it is ours, and of no use.
+                // Created but not started: useless.
                 remove::remove(&self.docker, &created.id).await?;
-                self.context.services.claims().drop(&self.container);
+                self.context.services.container_names().remove(&self.container);
                 Err(fault)
             }
         }
     }
 
-    /// Gives the container its files, then starts it: the engine finds them from its first moment on.
+    /// Adds the files before starting, so that the engine finds them.
     async fn fill_and_start(&self, id: &str) -> Result<()> {
         if !self.launch.files.is_empty() {
             let options = UploadToContainerOptionsBuilder::default().path("/").build();
-            let archive = bollard::body_full(files::archive(files::INSIDE, &self.launch.files)?);
+            let archive = bollard::body_full(files::archive(files::CONTAINER_FOLDER, &self.launch.files)?);
             self.docker
                 .upload_to_container(id, Some(options), archive)
                 .await
-                .map_err(|error| fault::explain(&error).while_doing("cannot give the container its files"))?;
+                .map_err(|error| fault::explain(&error).while_doing("cannot copy the files into the container"))?;
         }
         self.docker
             .start_container(id, None::<StartContainerOptions>)
@@ -164,7 +167,7 @@ impl Starter {
             "image": self.image.reference,
             "digest": self.image.digest,
             "entrypoint": self.launch.entrypoint,
-            "args": redact::words(&self.launch.args),
+            "args": redact::command_line(&self.launch.args),
             "env": env.collect::<std::collections::BTreeMap<_, _>>(),
             "files": self.launch.files,
             "gpus": self.launch.gpus,
@@ -176,7 +179,7 @@ impl Starter {
     }
 }
 
-/// Unique on this machine, and telling: `profiler-<run>-<pid>-engine-1`.
+/// Unique on this machine: `profiler-<run>-<pid>-engine-1`.
 fn container_name(run: &str, name: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-') {
@@ -191,7 +194,7 @@ fn container_name(run: &str, name: &str) -> String {
     name
 }
 
-/// Chosen by the kernel, on loopback. It is free again until the daemon takes it: see [`ATTEMPTS`].
+/// A free loopback port. Somebody may take it before the daemon does; see [`ATTEMPTS`].
 fn free_port() -> Result<u16> {
     TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())

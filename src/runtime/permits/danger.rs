@@ -1,4 +1,4 @@
-//! What no container gets, whatever the user allowed: the sockets that command the machine, and the kernel's own folders.
+//! Mounts that are never allowed: container daemon sockets and kernel folders.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fault::{Fault, Result};
 
-/// Sockets behind which a daemon would give anybody the machine.
+/// Sockets that give full control of the machine.
 const SOCKETS: [&str; 8] = [
     "/var/run/docker.sock",
     "/run/docker.sock",
@@ -18,34 +18,34 @@ const SOCKETS: [&str; 8] = [
     "/var/snap/docker/common/run/docker.sock",
 ];
 
-/// Folders in which the kernel shows and takes what commands the machine.
+/// Kernel folders that give control of the machine.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Refuses a mount of `real` (canonical) that would hand over the machine.
+/// Refuses a mount of the canonical path `real` that would give control of the machine.
 pub(super) fn check_mount(real: &Path) -> Result<()> {
     if let Some(socket) = sockets().into_iter().find(|socket| reaches(real, socket)) {
-        return Err(never(
+        return Err(forbidden(
             real,
             &format!("it holds the Docker socket `{}`", socket.display()),
         ));
     }
     if fs::metadata(real).is_ok_and(|data| data.file_type().is_socket()) {
-        return Err(never(real, "it is a socket"));
+        return Err(forbidden(real, "it is a socket"));
     }
     if let Some(folder) = KERNEL.iter().find(|folder| real.starts_with(folder)) {
-        return Err(never(real, &format!("it is below `{folder}`")));
+        return Err(forbidden(real, &format!("it is below `{folder}`")));
     }
     Ok(())
 }
 
-fn never(real: &Path, why: &str) -> Fault {
+fn forbidden(real: &Path, why: &str) -> Fault {
     Fault::not_allowed(
         format!("mounting `{}` is never allowed: {why}", real.display()),
         "mount a folder that holds only what the engine needs",
     )
 }
 
-/// Every socket that may be one, as the daemon's address and the user's own folders name more.
+/// All candidate sockets, including those of `DOCKER_HOST` and the user's own folders.
 fn sockets() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = SOCKETS.iter().map(PathBuf::from).collect();
     if let Some(host) = std::env::var("DOCKER_HOST")
@@ -64,13 +64,13 @@ fn sockets() -> Vec<PathBuf> {
             home.join(".docker/desktop/docker.sock"),
         ]);
     }
-    // Where `/var/run` is a link to `/run`, both names are met.
+    // Resolved as well: `/var/run` may be a link to `/run`.
     let real: Vec<_> = all.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
     all.extend(real);
     all
 }
 
-/// Whether `folder` is the socket or holds it, also under another name of the same folder (a bind mount).
+/// Whether `folder` is the socket or contains it, also through another name of the same folder (bind mount).
 fn reaches(folder: &Path, socket: &Path) -> bool {
     let same = |other: &Path| match (fs::metadata(folder), fs::metadata(other)) {
         (Ok(one), Ok(two)) => one.dev() == two.dev() && one.ino() == two.ino(),

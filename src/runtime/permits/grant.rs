@@ -1,4 +1,4 @@
-//! What one launch gets, after everything it asks for was held against what the user allowed.
+//! What one launch gets after the permission check.
 
 use std::path::{Path, PathBuf};
 
@@ -9,26 +9,26 @@ use crate::runtime::{Launch, Mount, RuntimeKind};
 /// What one launch gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// Whether the Hugging Face token goes into its environment.
+    /// Whether the Hugging Face token is put into its environment.
     pub token: bool,
-    /// Whether it sees the model cache, read-only.
+    /// Whether the model cache is mounted, read-only.
     pub cache: bool,
-    /// The mounts, with real paths of the host.
+    /// Mounts with canonical host paths.
     pub mounts: Vec<Mount>,
-    /// What was asked for and not given, and how to allow it: the launch goes on without it.
+    /// Requests that were denied without failing the launch, and how to allow them.
     pub withheld: Vec<String>,
 }
 
 impl Permits {
-    /// Holds a launch against what the user allowed. `shipped`: an adapter that ships with the program chose the image by itself,
-    /// without a script's or a user's option.
+    /// Checks a launch against the permissions. `shipped`: a shipped adapter chose the image itself, without an
+    /// option of a script or user.
     ///
     /// # Errors
     ///
-    /// `not_allowed`, naming what was asked for, and the exact `--allow` where there is one.
+    /// `not_allowed`, with the requested thing and the exact `--allow` if there is one.
     pub fn check_launch(&self, kind: RuntimeKind, launch: &Launch, shipped: bool) -> Result<Grant> {
-        never(launch)?;
-        if !self.code && asks_for_code(launch) {
+        check_forbidden(launch)?;
+        if !self.code && enables_remote_code_anywhere(launch) {
             return Err(Fault::not_allowed(
                 "`trust_remote_code` would run code that comes with the model",
                 "allow it with `--allow code`",
@@ -56,7 +56,7 @@ impl Permits {
         grant.cache = launch.cache.is_some() && trusted;
         if launch.cache.is_some() && !trusted {
             grant.withheld.push(format!(
-                "the model cache is not shown to the image `{image}`, which no shipped adapter names (allow it with `--allow image={image}`)"
+                "the model cache is not mounted for the image `{image}`, which no shipped adapter uses (allow it with `--allow image={image}`)"
             ));
         }
         self.give_token(RuntimeKind::Docker, launch, trusted, &mut grant);
@@ -77,17 +77,18 @@ impl Permits {
         })
     }
 
-    /// Without the user's word only to a trusted image, and only where the environment does not turn its requests or its code elsewhere.
+    /// Without `--allow token`, only for a trusted image, and only if the environment does not redirect its requests
+    /// or code.
     fn give_token(&self, kind: RuntimeKind, launch: &Launch, trusted: bool, grant: &mut Grant) {
-        let diverting = launch.env.keys().find(|name| diverts(name));
-        grant.token = launch.token && (self.token || (trusted && diverting.is_none()));
+        let redirecting = launch.env.keys().find(|name| redirects_traffic(name));
+        grant.token = launch.token && (self.token || (trusted && redirecting.is_none()));
         if launch.token && !grant.token {
-            let why = match (diverting, launch.image.as_deref()) {
+            let why = match (redirecting, launch.image.as_deref()) {
                 (Some(name), _) => format!("the environment sets `{name}`, which could send it elsewhere"),
                 (None, Some(image)) if kind == RuntimeKind::Docker => {
-                    format!("no shipped adapter names the image `{image}`")
+                    format!("no shipped adapter uses the image `{image}`")
                 }
-                (None, _) => "no shipped adapter names the program".to_owned(),
+                (None, _) => "no shipped adapter uses the program".to_owned(),
             };
             grant.withheld.push(format!(
                 "the Hugging Face token is not given: {why} (allow it with `--allow token`)"
@@ -96,12 +97,12 @@ impl Permits {
     }
 }
 
-/// What nothing gets.
-fn never(launch: &Launch) -> Result<()> {
+/// Refuses what is never granted.
+fn check_forbidden(launch: &Launch) -> Result<()> {
     let refuse = |what: String| {
         Err(Fault::not_allowed(
             format!("{what}: no container gets this"),
-            "leave the option out, or start the container yourself and attach to it",
+            "remove the option, or start the container yourself and attach to it",
         ))
     };
     if launch.privileged {
@@ -122,7 +123,7 @@ fn never(launch: &Launch) -> Result<()> {
     if let Some(capability) = launch.capabilities.first() {
         return refuse(format!("`capabilities: [\"{capability}\"]`"));
     }
-    // What is locked or stacked counts as memory all the same; no other limit has to do with it.
+    // Locked memory and stacks count as memory anyway; other limits are not needed.
     if let Some(name) = launch
         .ulimits
         .keys()
@@ -136,18 +137,19 @@ fn never(launch: &Launch) -> Result<()> {
     Ok(())
 }
 
-/// Whether an image is the one named, or below the name: `ghcr.io/me` covers `ghcr.io/me/engine:1`, not `ghcr.io/mean/engine`.
+/// Whether the image equals the prefix or lies below it: `ghcr.io/me` covers `ghcr.io/me/engine:1`, not
+/// `ghcr.io/mean/engine`.
 fn matches(image: &str, prefix: &str) -> bool {
     image
         .strip_prefix(prefix)
         .is_some_and(|rest| rest.is_empty() || prefix.ends_with(['/', ':', '@']) || rest.starts_with(['/', ':', '@']))
 }
 
-/// Environment variables that turn requests, or the code that sends them, elsewhere.
-fn diverts(name: &str) -> bool {
+/// Environment variables that redirect requests, or replace the code that sends them.
+fn redirects_traffic(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     name.contains("PROXY")
-        // `…_HEALTH_ENDPOINT_…` is about a page of the engine's own.
+        // `…_HEALTH_ENDPOINT_…` concerns the engine's own routes.
         || name.replace("HEALTH_ENDPOINT", "").contains("ENDPOINT")
         || name.contains("CA_BUNDLE")
         || ["LD_", "PYTHON", "SSL_", "PATH", "BASH_ENV", "ENV"]
@@ -155,19 +157,19 @@ fn diverts(name: &str) -> bool {
             .any(|start| name.starts_with(start))
 }
 
-/// Whether an argument or variable asks for code from the model's repository, also abbreviated as Python's argparse takes it,
-/// inside a shell's command line, or as JSON.
-fn asks_for_code(launch: &Launch) -> bool {
+/// Whether an argument, file or variable enables code from the model's repository; also abbreviated as Python's
+/// argparse allows, inside a shell command, or as JSON.
+fn enables_remote_code_anywhere(launch: &Launch) -> bool {
     let words = launch.entrypoint.iter().chain(&launch.args).chain(&launch.command);
     let variables = launch.env.iter().map(|(name, value)| format!("{name}={value}"));
     words
         .chain(launch.files.values())
         .cloned()
         .chain(variables)
-        .any(|text| trusts(&text))
+        .any(|text| enables_remote_code(&text))
 }
 
-fn trusts(text: &str) -> bool {
+fn enables_remote_code(text: &str) -> bool {
     let plain = text.to_ascii_lowercase().replace('_', "-");
     let abbreviated = plain
         .split_whitespace()

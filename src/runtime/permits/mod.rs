@@ -1,6 +1,6 @@
-//! What the user allowed: `--allow`, and the things that the user named on the command line.
+//! The user's permissions: `--allow`, and what the user named on the command line.
 //!
-//! A script is a stranger's code: whatever reaches beyond its container is asked here first, by name, before anything starts.
+//! Scripts are untrusted: whatever reaches beyond a container is checked here by name before anything starts.
 
 mod danger;
 mod grant;
@@ -13,13 +13,13 @@ use url::{Host, Url};
 
 use crate::fault::{Fault, Kind, Result};
 
-/// The words that `--allow` knows, as its help shows them.
-const WORDS: [&str; 7] = ["token", "process", "exec", "code", "image", "mount", "net"];
+/// Keywords of `--allow`.
+const KEYWORDS: [&str; 7] = ["token", "process", "exec", "code", "image", "mount", "net"];
 
-/// The largest file that is read for a script, in bytes.
+/// Largest file read for a script, in bytes.
 const LARGEST_FILE: u64 = 256 << 20;
 
-/// What the user allowed.
+/// The user's permissions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permits {
     token: bool,
@@ -27,7 +27,7 @@ pub struct Permits {
     exec: bool,
     code: bool,
     images: Vec<String>,
-    // Canonical folders; writable where `--allow mount=` named them.
+    // Canonical folders; writable if given by `--allow mount=`.
     mounts: Vec<(PathBuf, Access)>,
     hosts: Vec<String>,
     containers: Vec<String>,
@@ -42,12 +42,12 @@ enum Access {
 }
 
 impl Permits {
-    /// The values of every `--allow`: each a comma-separated list of `token`, `process`, `exec`, `code`, `image=PREFIX`,
-    /// `mount=DIR` and `net=HOST`.
+    /// Parses the values of all `--allow` options: comma-separated lists of `token`, `process`, `exec`, `code`,
+    /// `image=PREFIX`, `mount=DIR` and `net=HOST`.
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown word, a word without the value it needs or with one it does not take, and a folder that is not there.
+    /// `usage` for an unknown keyword, a missing or unexpected value, or a folder that does not exist.
     pub fn parse<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> Result<Self> {
         let mut permits = Self::default();
         for value in values {
@@ -79,7 +79,7 @@ impl Permits {
                     Fault::usage(format!("`--allow {name}` needs a value")).hint(format!("write `--allow {name}=…`"))
                 );
             }
-            (known, Some(_)) if WORDS.contains(&known) => {
+            (known, Some(_)) if KEYWORDS.contains(&known) => {
                 return Err(Fault::usage(format!("`--allow {known}` takes no value")));
             }
             _ => return Err(unknown(name)),
@@ -87,18 +87,18 @@ impl Permits {
         Ok(())
     }
 
-    /// Counts a container named on the command line as allowed for attaching.
+    /// Allows attaching to a container named on the command line.
     pub fn name_container(&mut self, name: &str) {
         self.containers.push(name.to_owned());
     }
 
-    /// Counts the host of a URL named on the command line as allowed.
+    /// Allows the host of a URL named on the command line.
     pub fn name_url(&mut self, url: &Url) {
         self.hosts.extend(url.host().map(|host| address(&host, url.port())));
     }
 
-    /// Counts a model named on the command line, a folder or a file in one, as allowed for reading with all that lies beside it: a
-    /// model has many files. False when there is no such folder.
+    /// Allows reading a model named on the command line: its folder, or the folder of the given file, since a model
+    /// has many files. False if there is no such folder.
     pub fn name_model(&mut self, model: &Path) -> bool {
         let Ok(mut folder) = canonical(model) else {
             return false;
@@ -110,14 +110,14 @@ impl Permits {
         true
     }
 
-    /// Counts a file named on the command line as allowed for reading, alone. False when there is no such file.
+    /// Allows reading a single file named on the command line. False if there is no such file.
     pub fn name_file(&mut self, file: &Path) -> bool {
         let found = canonical(file).ok().filter(|file| file.is_file());
         self.files.extend(found.iter().cloned());
         found.is_some()
     }
 
-    /// Whether requests may go to this address: loopback, or what the user allowed or named.
+    /// Checks an address: loopback, or allowed or named by the user.
     pub fn check_url(&self, url: &Url) -> Result<()> {
         let Some(host) = url.host() else {
             return Err(Fault::usage(format!("`{}` names no host", super::redact::url(url))));
@@ -137,7 +137,7 @@ impl Permits {
         ))
     }
 
-    /// Whether a container that this run did not start may be attached to: its log, its environment and its addresses are read.
+    /// Checks attaching to a container that this run did not start: its log, environment and addresses are read.
     pub fn check_attach(&self, container: &str) -> Result<()> {
         if self.exec || self.containers.iter().any(|name| name == container) {
             return Ok(());
@@ -148,7 +148,7 @@ impl Permits {
         ))
     }
 
-    /// Whether commands may run in a container that this run did not start, and files be copied out of it or into it.
+    /// Checks running commands in, or copying files from or to, a container that this run did not start.
     pub fn check_exec(&self, container: &str) -> Result<()> {
         if self.exec {
             return Ok(());
@@ -159,18 +159,19 @@ impl Permits {
         ))
     }
 
-    /// Whether code or environment that a script brings may run in the container of an engine, which may have the token and the model cache.
+    /// Checks running a script's code, or setting its environment, in an engine's container, which may have the token
+    /// and the model cache.
     pub fn check_program(&self, what: &str) -> Result<()> {
         if self.exec {
             return Ok(());
         }
         Err(Fault::not_allowed(
-            format!("{what}, which the script brings, in the container of an engine"),
+            format!("{what}, which the script brings, would run in the container of an engine"),
             "allow it with `--allow exec`",
         ))
     }
 
-    /// Whether native processes may be started.
+    /// Checks whether native processes may be started.
     pub fn check_process(&self) -> Result<()> {
         if self.process {
             return Ok(());
@@ -181,17 +182,18 @@ impl Permits {
         ))
     }
 
-    /// The real path of a file or folder of the host that a script may read.
+    /// Canonical path of a host file or folder that a script may read.
     pub fn check_read(&self, path: &Path) -> Result<PathBuf> {
         self.check_path(path, Access::Read)
     }
 
-    /// The real path of a file that a script names and may read: a trace, prompts, results of another tool. `option` is the parameter by which
-    /// a user would name it.
+    /// Canonical path of a file that a script may read: a trace, prompts, results of another tool. `option` is the
+    /// parameter by which a user would name it.
     ///
     /// # Errors
     ///
-    /// `usage` when it is not there; `not_allowed`, unless the user named it on the command line, in whatever parameter, or allowed its folder.
+    /// `usage` if it does not exist; `not_allowed` unless the user named it on the command line in any parameter, or
+    /// allowed its folder.
     pub fn check_file(&self, file: &Path, option: &str) -> Result<PathBuf> {
         let real = canonical(file)?;
         if self.files.contains(&real) {
@@ -206,11 +208,11 @@ impl Permits {
         })
     }
 
-    /// The text of a file that [`Permits::check_file`] allows, up to 256 MiB of UTF-8.
+    /// Text of a file that [`Permits::check_file`] allows, up to 256 MiB of UTF-8.
     ///
     /// # Errors
     ///
-    /// As there; `limit` for a larger file; `usage` for one that is not text.
+    /// As above; `limit` for a larger file; `usage` if it is not text.
     pub fn read_file(&self, file: &Path, option: &str) -> Result<String> {
         let real = self.check_file(file, option)?;
         let size = std::fs::metadata(&real)
@@ -229,14 +231,15 @@ impl Permits {
             .map_err(|_| Fault::usage(format!("`{}` is not text", file.display())).hint("give a file of UTF-8 text"))
     }
 
-    /// A model or tokenizer as a script names it. What is there, beside the script in `home` or where the program was started, must lie
-    /// below `home` or where the user allowed reading, and is given by its real path; any other name is left to the hub.
+    /// Resolves a model or tokenizer named by a script. A path that exists, relative to the script's folder `home` or
+    /// the current folder, must lie below `home` or in an allowed folder, and is returned canonically. Any other name
+    /// is a hub id.
     ///
     /// # Errors
     ///
-    /// `not_allowed`, with the `--allow` that it needs.
+    /// `not_allowed`, with the `--allow` needed.
     pub fn check_model(&self, name: &str, home: &Path) -> Result<String> {
-        // A script in the current folder has a folder without a name.
+        // A script in the current folder has an empty folder path.
         let home = Path::new(".").join(home);
         let Some(real) = [home.join(name), PathBuf::from(name)]
             .iter()
@@ -252,11 +255,11 @@ impl Permits {
 
     fn check_path(&self, path: &Path, access: Access) -> Result<PathBuf> {
         let real = canonical(path)?;
-        let wide_enough = |(_, allowed): &&(PathBuf, Access)| access == Access::Read || *allowed == Access::Write;
+        let allows_access = |(_, allowed): &&(PathBuf, Access)| access == Access::Read || *allowed == Access::Write;
         if self
             .mounts
             .iter()
-            .filter(wide_enough)
+            .filter(allows_access)
             .any(|(folder, _)| real.starts_with(folder))
         {
             return Ok(real);
@@ -272,7 +275,7 @@ impl Permits {
     }
 }
 
-/// `host` or `host:port`, as `--allow net=` writes them.
+/// `host` or `host:port`, as in `--allow net=`.
 fn address(host: &Host<impl AsRef<str> + std::fmt::Display>, port: Option<u16>) -> String {
     match port {
         Some(port) => format!("{host}:{port}"),
@@ -285,7 +288,7 @@ fn canonical(path: &Path) -> Result<PathBuf> {
 }
 
 fn unknown(word: &str) -> Fault {
-    let nearest = WORDS
+    let nearest = KEYWORDS
         .iter()
         .map(|known| (strsim::damerau_levenshtein(word, known), known))
         .min()

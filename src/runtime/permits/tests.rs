@@ -31,7 +31,7 @@ fn mount(host: &Path, writable: bool) -> Launch {
 }
 
 #[test]
-fn unknown_words_name_the_nearest() {
+fn unknown_keywords_suggest_the_nearest() {
     let fault = Permits::parse(["token,proces"]).unwrap_err();
     assert_eq!(fault.kind, Kind::Usage);
     assert_eq!(fault.message, "`--allow` does not know `proces`");
@@ -50,7 +50,7 @@ fn unknown_words_name_the_nearest() {
 }
 
 #[test]
-fn what_no_container_gets_is_refused_by_name_whatever_is_allowed() {
+fn forbidden_options_are_refused_by_name_whatever_is_allowed() {
     type Ask = fn(&mut Launch);
     let asks: [(&str, Ask); 8] = [
         ("privileged", |launch| launch.privileged = true),
@@ -79,7 +79,7 @@ fn what_no_container_gets_is_refused_by_name_whatever_is_allowed() {
 }
 
 #[test]
-fn the_docker_socket_is_reached_by_no_way() {
+fn the_docker_socket_can_never_be_mounted() {
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("innocent");
     std::os::unix::fs::symlink("/var/run", &link).unwrap();
@@ -105,7 +105,7 @@ fn any_socket_is_refused() {
 }
 
 #[test]
-fn mounts_need_the_users_word() {
+fn mounts_need_permission() {
     let folder = tempfile::tempdir().unwrap();
     let inside = folder.path().join("inside");
     std::fs::create_dir(&inside).unwrap();
@@ -123,13 +123,13 @@ fn mounts_need_the_users_word() {
     let grant = allow(folder.path()).check_launch(RuntimeKind::Docker, &mount(&inside, true), false);
     assert_eq!(grant.unwrap().mounts[0].host, real.to_str().unwrap());
 
-    // A link is followed once, here: what it leads to later is not mounted.
+    // A link is resolved once, here; a later change of its target has no effect.
     let name = folder.path().join("name");
     std::os::unix::fs::symlink(&inside, &name).unwrap();
     let grant = allow(folder.path()).check_launch(RuntimeKind::Docker, &mount(&name, false), false);
     assert_eq!(grant.unwrap().mounts[0].host, real.to_str().unwrap());
 
-    // A sibling whose name begins alike, and a link that leads out.
+    // A sibling with the same prefix, and a link that leads out.
     refused(&allow(&inside), &mount(folder.path(), false));
     let link = inside.join("out");
     std::os::unix::fs::symlink("/etc", &link).unwrap();
@@ -159,7 +159,7 @@ fn a_named_model_folder_may_be_read_not_written() {
 }
 
 #[test]
-fn native_processes_need_the_users_word() {
+fn native_processes_need_permission() {
     let launch = Launch::default();
     let fault = none().check_launch(RuntimeKind::Process, &launch, true).unwrap_err();
     assert_eq!(
@@ -171,7 +171,7 @@ fn native_processes_need_the_users_word() {
 }
 
 #[test]
-fn foreign_addresses_need_the_users_word() {
+fn foreign_addresses_need_permission() {
     let check = |permits: &Permits, url: &str| permits.check_url(&Url::parse(url).unwrap());
     for own in [
         "http://localhost:1",
@@ -206,7 +206,7 @@ fn foreign_addresses_need_the_users_word() {
 }
 
 #[test]
-fn foreign_containers_need_the_users_word() {
+fn foreign_containers_need_permission() {
     let mut permits = none();
     assert!(permits.check_attach("db").unwrap_err().message.contains("`db`"));
     permits.name_container("db");
@@ -223,7 +223,7 @@ fn foreign_containers_need_the_users_word() {
 }
 
 #[test]
-fn code_from_the_model_needs_the_users_word() {
+fn code_from_the_model_needs_permission() {
     let with = |args: &[&str], env: &[(&str, &str)]| Launch {
         args: args.iter().map(|&arg| arg.into()).collect(),
         env: env.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
@@ -264,7 +264,7 @@ fn cache_and_token_are_for_shipped_images_and_allowed_ones() {
     let check = |allow: &str, shipped| {
         let permits = Permits::parse([allow]).unwrap();
         let grant = permits.check_launch(RuntimeKind::Docker, &launch, shipped).unwrap();
-        // Nothing is withheld in silence.
+        // Every denial is reported.
         assert_eq!(
             grant.withheld.len(),
             usize::from(!grant.cache) + usize::from(!grant.token)
@@ -280,7 +280,7 @@ fn cache_and_token_are_for_shipped_images_and_allowed_ones() {
 }
 
 #[test]
-fn the_token_does_not_go_where_the_script_turns_it() {
+fn the_token_is_withheld_when_the_environment_redirects_traffic() {
     let mut launch = Launch {
         image: Some("x".into()),
         token: true,

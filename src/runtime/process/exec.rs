@@ -1,4 +1,4 @@
-//! A second program beside a native server: with its environment and its mark, so that it ends with it.
+//! Runs another program next to a native server, with the same environment, so that it is stopped together with it.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use super::{Process, spawn, tree};
 use crate::fault::{Fault, Kind, Result};
-use crate::runtime::exec_output::Collected;
+use crate::runtime::exec_output::OutputBuffer;
 use crate::runtime::{Captured, ExecOutput};
 
 impl Process {
@@ -17,7 +17,7 @@ impl Process {
         let (program, args) = command
             .split_first()
             .ok_or_else(|| Fault::usage("`exec` needs a command"))?;
-        let (reader, writer) = std::io::pipe().map_err(|error| spawn::no_pipe(&error))?;
+        let (reader, writer) = std::io::pipe().map_err(|error| spawn::pipe_error(&error))?;
         let mut child = Command::new(program);
         child
             .args(args)
@@ -29,24 +29,25 @@ impl Process {
             child.env_remove(name);
         }
         child
-            .stderr(writer.try_clone().map_err(|error| spawn::no_pipe(&error))?)
+            .stderr(writer.try_clone().map_err(|error| spawn::pipe_error(&error))?)
             .stdout(writer);
-        let mut running = child.spawn().map_err(|error| spawn::cannot_spawn(program, &error))?;
-        // Our copies of the pipe's end would keep it open for ever.
+        let mut running = child.spawn().map_err(|error| spawn::spawn_error(program, &error))?;
+        // Our copy of the pipe's write end would keep it open.
         drop(child);
-        let mut reader = pipe::Receiver::from_owned_fd(reader.into()).map_err(|error| spawn::no_pipe(&error))?;
-        let mut collected = Collected::default();
+        let mut reader = pipe::Receiver::from_owned_fd(reader.into()).map_err(|error| spawn::pipe_error(&error))?;
+        let mut output = OutputBuffer::default();
         let mut buffer = vec![0; 16 * 1024];
         while let Ok(count @ 1..) = reader.read(&mut buffer).await {
-            collected.push(&buffer[..count]);
+            output.push(&buffer[..count]);
         }
         let status = running
             .wait()
             .await
             .map_err(|error| Fault::new(Kind::Io, format!("`{program}`: {error}")))?;
-        Ok(collected.output(spawn::code(status)))
+        Ok(output.finish(spawn::exit_code(status)))
     }
-    /// Runs a command to its end, its streams apart. Its standard input ends when nobody waits any more.
+    /// Runs a command until it exits, with separate output streams. Its standard input closes when the caller is
+    /// gone.
     pub(in crate::runtime) async fn capture(
         &self,
         command: &[String],
@@ -67,35 +68,35 @@ impl Process {
         for name in crate::runtime::credentials::TOKEN_VARIABLES {
             child.env_remove(name);
         }
-        let mut running = child.spawn().map_err(|error| spawn::cannot_spawn(program, &error))?;
-        let held = running.stdin.take();
+        let mut running = child.spawn().map_err(|error| spawn::spawn_error(program, &error))?;
+        let stdin = running.stdin.take();
         let (out, err) = (running.stdout.take(), running.stderr.take());
         let (mut first, mut second) = (Captured::default(), Captured::default());
         tokio::join!(
-            pump(out, |bytes| first.out(bytes)),
-            pump(err, |bytes| second.err(bytes))
+            read_stream(out, |bytes| first.push_stdout(bytes)),
+            read_stream(err, |bytes| second.push_stderr(bytes))
         );
         let status = running
             .wait()
             .await
             .map_err(|error| Fault::new(Kind::Io, format!("`{program}`: {error}")))?;
-        drop(held);
+        drop(stdin);
         Ok(Captured {
-            code: spawn::code(status),
+            code: spawn::exit_code(status),
             stderr: second.stderr,
             ..first
         })
     }
 
-    /// The interpreter that the server runs in, as it was called (a virtual environment is found by that name), if it is a Python.
+    /// The Python interpreter of the server as it was called (a virtual environment is found by that name), if any.
     pub(in crate::runtime) fn python(&self) -> Option<String> {
-        let program = tree::command(self.root.pid)?.into_iter().next()?;
+        let program = tree::command_line(self.root.pid)?.into_iter().next()?;
         let name = program.rsplit('/').next().unwrap_or(&program);
         name.starts_with("python").then_some(program)
     }
 }
 
-async fn pump(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {
+async fn read_stream(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {
     let Some(mut stream) = stream else { return };
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {

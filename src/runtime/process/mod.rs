@@ -1,10 +1,10 @@
-//! Native processes: in a group of their own, marked in their environment, ended with all their descendants.
+//! Native processes: started in their own process group with an environment variable, stopped with all descendants.
 
 mod exec;
-mod kernel;
+mod oom_watch;
 mod spawn;
 pub(super) mod tree;
-mod visible;
+mod visible_devices;
 
 pub(super) use spawn::start;
 
@@ -19,27 +19,26 @@ use tokio_util::sync::CancellationToken;
 use super::state::{Exit, State};
 use crate::fault::{Fault, Result};
 
-/// Names the run in the environment of everything it starts.
-pub(super) const RUN: &str = "PROFILER_RUN";
-/// Names the host process: see `Identity::mark`.
-pub(super) const HOST: &str = "PROFILER_HOST";
-/// Names one server of one host process.
-pub(super) const SERVICE: &str = "PROFILER_SERVICE";
+/// Id of the run, in the environment of everything it starts.
+pub(super) const RUN_VARIABLE: &str = "PROFILER_RUN";
+/// Owner of the process; see `ProcessIdentity::encode`.
+pub(super) const HOST_VARIABLE: &str = "PROFILER_HOST";
+/// One server of one host process.
+pub(super) const SERVICE_VARIABLE: &str = "PROFILER_SERVICE";
 
-/// How often what is dying is looked at: descendants are not our children, so that nothing tells of their end.
-const GLANCE: Duration = Duration::from_millis(10);
-/// How long the kernel may take to end a killed process (it may be writing a core, or wait for a disk).
-const AFTER_KILL: Duration = Duration::from_secs(10);
+/// Descendants are not our children, so their exit has to be polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Time for the kernel to end a killed process (it may be writing a core dump or waiting for a disk).
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A process that this run started.
 #[derive(Debug)]
 pub(super) struct Process {
-    mark: String,
+    service_id: String,
     root: tree::Root,
     env: BTreeMap<String, String>,
     exit: watch::Receiver<Option<Exit>>,
-    hurry: CancellationToken,
-    // Removed with the process.
+    force_kill: CancellationToken,
+    // Temporary folder, removed with the process.
     _files: Option<tempfile::TempDir>,
 }
 
@@ -57,37 +56,39 @@ impl Process {
     }
 
     pub(super) fn pids(&self) -> Vec<u32> {
-        tree::members(&self.mark, self.root)
+        tree::members(&self.service_id, self.root)
     }
 
-    /// Ends the whole tree: politely first, by force after `grace` or when the user is in a hurry.
+    /// Stops the whole process tree: SIGTERM, then SIGKILL after `grace` or when stopping is forced.
     pub(super) async fn stop(&self, grace: Duration) -> Result<()> {
         tree::signal(&self.pids(), Signal::SIGTERM);
         tokio::select! {
-            () = self.gone() => {}
+            () = self.all_exited() => {}
             () = tokio::time::sleep(grace) => {}
-            () = self.hurry.cancelled() => {}
+            () = self.force_kill.cancelled() => {}
         }
-        let deadline = Instant::now() + AFTER_KILL;
+        let deadline = Instant::now() + KILL_TIMEOUT;
         loop {
-            // Looked for again each time: a dying tree may still fork.
-            let left = self.pids();
-            if left.is_empty() {
+            // Listed again each time: a dying tree may still fork.
+            let remaining = self.pids();
+            if remaining.is_empty() {
                 break;
             }
             if Instant::now() > deadline {
-                return Err(Fault::internal(format!("processes {left:?} do not end")));
+                return Err(Fault::internal(format!(
+                    "processes {remaining:?} do not exit after SIGKILL"
+                )));
             }
-            tree::signal(&left, Signal::SIGKILL);
-            tokio::time::sleep(GLANCE).await;
+            tree::signal(&remaining, Signal::SIGKILL);
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         self.wait().await;
         Ok(())
     }
 
-    async fn gone(&self) {
+    async fn all_exited(&self) {
         while !self.pids().is_empty() {
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The processes of one server: by its group, by its descendants, and by the mark in their environment, which also those carry
-//! that left the group and lost their parent.
+//! Finds the processes of one server: by process group, by descent, and by an environment variable, which also finds
+//! processes that left the group and lost their parent.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,40 +7,40 @@ use std::fs;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::SERVICE;
+use super::SERVICE_VARIABLE;
 use crate::runtime::identity;
 
-struct Seen {
+struct Stat {
     pid: u32,
     parent: u32,
     group: u32,
 }
 
-/// The process that a server began with.
+/// First process of a server.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct Root {
     pub(in crate::runtime) pid: u32,
     pub(in crate::runtime) start: Option<u64>,
 }
 
-/// The living processes that carry the mark, are in the group of the root, or descend from one of these: the root first, where it lives.
-/// Never this process.
-pub(in crate::runtime) fn members(mark: &str, root: Root) -> Vec<u32> {
-    let all = living();
-    let wanted = format!("{SERVICE}={mark}");
-    // A number that somebody else has by now names a group of theirs.
+/// Running processes that have the service id, are in the root's group, or descend from one of these. The root comes
+/// first if it is alive. Never includes this process.
+pub(in crate::runtime) fn members(service_id: &str, root: Root) -> Vec<u32> {
+    let all = list();
+    let wanted = format!("{SERVICE_VARIABLE}={service_id}");
+    // A reused pid would name somebody else's group.
     let ours = identity::start_time(root.pid).is_none_or(|start| Some(start) == root.start);
-    let grouped = |seen: &Seen| ours && (seen.pid == root.pid || seen.group == root.pid);
+    let grouped = |stat: &Stat| ours && (stat.pid == root.pid || stat.group == root.pid);
     let mut found: HashSet<u32> = all
         .iter()
-        .filter(|seen| grouped(seen) || carries(seen.pid, &wanted))
-        .map(|seen| seen.pid)
+        .filter(|stat| grouped(stat) || has_entry(stat.pid, &wanted))
+        .map(|stat| stat.pid)
         .collect();
-    // Descendants of descendants: until a pass finds none.
+    // Add descendants until nothing changes.
     loop {
         let before = found.len();
-        let children = all.iter().filter(|seen| found.contains(&seen.parent));
-        let children: Vec<u32> = children.map(|seen| seen.pid).collect();
+        let children = all.iter().filter(|stat| found.contains(&stat.parent));
+        let children: Vec<u32> = children.map(|stat| stat.pid).collect();
         found.extend(children);
         if found.len() == before {
             break;
@@ -52,7 +52,7 @@ pub(in crate::runtime) fn members(mark: &str, root: Root) -> Vec<u32> {
     found
 }
 
-/// Sends a signal to each; one that is gone already is no failure.
+/// Sends a signal to each; processes that have exited are ignored.
 pub(in crate::runtime) fn signal(pids: &[u32], signal: Signal) {
     for &pid in pids {
         if let Ok(pid) = i32::try_from(pid) {
@@ -61,8 +61,8 @@ pub(in crate::runtime) fn signal(pids: &[u32], signal: Signal) {
     }
 }
 
-/// The value of a variable in the environment that a process was started with.
-pub(in crate::runtime) fn variable(pid: u32, name: &str) -> Option<String> {
+/// A variable of the environment that a process was started with.
+pub(in crate::runtime) fn env_variable(pid: u32, name: &str) -> Option<String> {
     let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
     environ
         .split(|&byte| byte == 0)
@@ -71,40 +71,39 @@ pub(in crate::runtime) fn variable(pid: u32, name: &str) -> Option<String> {
         .map(|(_, value)| value.to_owned())
 }
 
-/// The words that a process was called with.
-pub(in crate::runtime) fn command(pid: u32) -> Option<Vec<String>> {
+pub(in crate::runtime) fn command_line(pid: u32) -> Option<Vec<String>> {
     let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words = words.split(|&byte| byte == 0).filter(|word| !word.is_empty());
     Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
 }
 
-/// The numbers of all living processes.
-pub(in crate::runtime) fn all() -> Vec<u32> {
-    living().into_iter().map(|seen| seen.pid).collect()
+/// Pids of all running processes.
+pub(in crate::runtime) fn pids() -> Vec<u32> {
+    list().into_iter().map(|stat| stat.pid).collect()
 }
 
-fn carries(pid: u32, wanted: &str) -> bool {
+fn has_entry(pid: u32, wanted: &str) -> bool {
     let wanted = wanted.as_bytes();
     fs::read(format!("/proc/{pid}/environ"))
         .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(|entry| entry == wanted))
 }
 
-fn living() -> Vec<Seen> {
+fn list() -> Vec<Stat> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
     entries
         .flatten()
-        .filter_map(|entry| seen(entry.file_name().to_str()?.parse().ok()?))
+        .filter_map(|entry| stat(entry.file_name().to_str()?.parse().ok()?))
         .collect()
 }
 
-fn seen(pid: u32) -> Option<Seen> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    // A zombie is dead: only its parent can remove it.
+fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    // Zombies count as dead; only their parent can remove them.
     (!matches!(fields.next()?, "Z" | "X")).then_some(())?;
-    Some(Seen {
+    Some(Stat {
         pid,
         parent: fields.next()?.parse().ok()?,
         group: fields.next()?.parse().ok()?,

@@ -1,18 +1,18 @@
-//! Conditions that a script relies on.
+//! Assertions.
 
 use rhai::plugin::*;
 
 use crate::fault::{Fault, Kind};
 use crate::script::Caught;
 
-/// Conditions that a script relies on.
+/// Assertions.
 #[export_module]
 pub mod assert {
-    /// Ends the script with an error unless the condition holds.
+    /// Ends the script with an error unless the condition is true.
     ///
     /// # Errors
     ///
-    /// `script` when it does not hold.
+    /// `script` if it is false.
     ///
     /// # Example
     ///
@@ -21,14 +21,14 @@ pub mod assert {
     /// ```
     #[rhai_fn(name = "assert", return_raw, volatile)]
     pub fn plain(condition: bool) -> Caught<()> {
-        explained(condition, "a condition that the script asserts does not hold")
+        explained(condition, "an assertion of the script failed")
     }
 
-    /// Ends the script with an error that says `message` unless the condition holds.
+    /// Ends the script with the error `message` unless the condition is true.
     ///
     /// # Errors
     ///
-    /// `script` when it does not hold.
+    /// `script` if it is false.
     ///
     /// # Example
     ///

@@ -1,9 +1,9 @@
-//! The boundary as scripts see it: a shared handle with methods.
+//! Script API of boundaries: a shared handle with methods.
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
 
-use crate::boundary::{Axis, Nearness, Point, Scalar};
+use crate::boundary::{Axis, PairingOptions, Point, Scalar};
 use crate::fault::{Fault, Result};
 use crate::script::boundary::BoundaryHandle;
 use crate::script::{Caught, from_script, host, options, to_script};
@@ -15,7 +15,7 @@ pub(super) fn to_point(map: &Map) -> Result<Point> {
             (_, Ok(real)) => Scalar::Float(real),
             _ => {
                 return Err(Fault::usage(format!(
-                    "the coordinate `{name}` of a point is a number, not a value of type `{}`",
+                    "the coordinate `{name}` of a point must be a number, not a value of type `{}`",
                     value.type_name()
                 )));
             }
@@ -54,29 +54,29 @@ fn from_axis(axis: &Axis) -> Map {
     ])
 }
 
-/// What scripts count with; a volume beyond is as good as the largest number.
+/// Clamps a volume to a script's int.
 pub(super) fn count(volume: u128) -> i64 {
     i64::try_from(volume).unwrap_or(i64::MAX)
 }
 
-pub(super) fn maybe<T>(value: Option<T>, turn: impl Fn(T) -> Dynamic) -> Dynamic {
-    value.map_or(Dynamic::UNIT, turn)
+pub(super) fn maybe<T>(value: Option<T>, convert: impl Fn(T) -> Dynamic) -> Dynamic {
+    value.map_or(Dynamic::UNIT, convert)
 }
 
 fn points_of(list: Array) -> Result<Vec<Point>> {
     list.into_iter()
         .map(|point| match point.try_cast::<Map>() {
             Some(map) => to_point(&map),
-            None => Err(Fault::usage("a list of points holds something that is no map")),
+            None => Err(Fault::usage("a list of points contains something that is not a map")),
         })
         .collect()
 }
 
 pub(super) fn size(count: i64, what: &str) -> Result<usize> {
-    usize::try_from(count).map_err(|_| Fault::usage(format!("`{what}` takes a number from 0, not {count}")))
+    usize::try_from(count).map_err(|_| Fault::usage(format!("`{what}` takes a non-negative number, not {count}")))
 }
 
-/// Options of `pairs`, by the names that tgi-profiler gives them.
+/// Options of `pairs`, named as in tgi-profiler.
 #[derive(serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct PairOptions {
@@ -99,14 +99,14 @@ impl Default for PairOptions {
     }
 }
 
-fn nearness(given: Map) -> Result<Nearness> {
+fn nearness(given: Map) -> Result<PairingOptions> {
     let given = options::<PairOptions>(given)?;
     if !(given.distance_scale > 0.0 && given.consistency_radius >= 0.0) {
         return Err(Fault::usage(
-            "`distance_scale` is above 0, and `consistency_radius` not below",
+            "`distance_scale` must be positive, and `consistency_radius` not negative",
         ));
     }
-    Ok(Nearness {
+    Ok(PairingOptions {
         nearest: given.k_neighbors,
         far: given.m_random,
         seed: given.seed.cast_unsigned(),
@@ -115,24 +115,25 @@ fn nearness(given: Map) -> Result<Nearness> {
     })
 }
 
-/// What is known of where points stop fitting, and what to probe next.
+/// Which points fit and which fail, and what to probe next.
 #[export_module]
 pub mod boundary {
-    /// Makes a boundary over a box of axes, of which nothing is known yet.
+    /// Creates a boundary over the given axes, without any points.
     ///
-    /// An axis is `[lowest, highest]` or `#{ range: [lowest, highest], scale: "linear"|"log", easier: "down"|"up", tolerance }`.
-    /// A range of two integers has integer values; any other has steps of `tolerance`, or a thousand equal ones. `easier` tells which end fits more
-    /// easily. A `tolerance`, in the axis' own unit, must hold on nine rays from the smallest corner before the search is done.
+    /// An axis is `[lowest, highest]` or `#{ range: [lowest, highest], scale: "linear"|"log", easier: "down"|"up",
+    /// tolerance }`. A range of two integers has integer values; any other range has steps of `tolerance`, or a
+    /// thousand equal steps. `easier` is the direction in which points fit more easily. The search must meet a
+    /// `tolerance`, in the axis' own unit, on nine rays from the smallest corner.
     ///
-    /// Options: `coverage` (0.95), the share of the fitting volume to prove; `overload` (`"fails"`), what a point that was only
-    /// served by preempting or queueing counts as.
+    /// Options: `coverage` (0.95), the share of the fitting volume to prove; `overload` (`"fails"`), what a point
+    /// counts as that was served only with preemption or queueing.
     ///
-    /// The value is a shared handle: copies see the same points. After a resume the n-th boundary of a script holds the points
-    /// that the n-th held.
+    /// The value is a shared handle: copies see the same points. After a resume, the n-th boundary of a script has the
+    /// points of the n-th boundary before.
     ///
     /// # Errors
     ///
-    /// `usage` when an axis or option is not of this form.
+    /// `usage` if an axis or option has another form.
     ///
     /// # Example
     ///
@@ -145,13 +146,14 @@ pub mod boundary {
         Ok(BoundaryHandle::new(&host(&context), axes, options)?)
     }
 
-    /// Records what a probe of `point` answered, and tells what that says of the point: `"fits"`, `"fails"` or `"none"`.
+    /// Records the answer of a probe of `point`. Returns what it means for the point: `"fits"`, `"fails"` or `"none"`.
     ///
-    /// A point may be recorded again: all its answers are kept, and one that failed makes it unsafe, however often it fitted besides
-    /// (see `map.band()`).
+    /// A point may be recorded several times: all answers are kept, and one failure makes the point unsafe, however
+    /// often it fits (see `map.band()`).
     ///
-    /// `answer` is a verdict (`"ok"`, `"oom"`, `"refused"`, `"preempted"`, `"queued"`, `"start_failed"`, `"timeout"`, `"short_output"`,
-    /// `"error"`), or a map with `verdict` and perhaps `cause`, `output` (tokens produced) and `evidence`: a probe's result as it is.
+    /// `answer` is a verdict (`"ok"`, `"oom"`, `"refused"`, `"preempted"`, `"queued"`, `"start_failed"`, `"timeout"`,
+    /// `"short_output"`, `"error"`), or a map with `verdict` and optionally `cause`, `output` (tokens produced) and
+    /// `evidence`, such as the result of a probe.
     ///
     /// # Errors
     ///
@@ -173,12 +175,12 @@ pub mod boundary {
             .to_owned())
     }
 
-    /// Every recorded point in recording order: `#{ point, verdict, cause, moves: "fits"|"fails"|"none", evidence }`, with
-    /// `()` for a cause or evidence that was not given.
+    /// All recorded points in order: `#{ point, verdict, cause, moves: "fits"|"fails"|"none", evidence }`, with `()`
+    /// for a missing cause or evidence.
     ///
     /// # Errors
     ///
-    /// `limit` when there are more than a list may hold: some 285,000 over two axes.
+    /// `limit` if there are more than a list can hold: about 285,000 over two axes.
     ///
     /// # Example
     ///
@@ -189,7 +191,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn points(map: &mut BoundaryHandle) -> Caught<Array> {
-        map.listable()?;
+        map.check_listable()?;
         let map = map.lock();
         let row = |(point, record): (Point, &crate::boundary::Record)| -> Caught<Dynamic> {
             let mut row = Map::new();
@@ -212,7 +214,7 @@ pub mod boundary {
         map.records().map(row).collect()
     }
 
-    /// How many points the boundary held when it was made: those that it had before a resume, otherwise none.
+    /// The number of points that the boundary had when it was created: those recorded before a resume, otherwise 0.
     ///
     /// # Example
     ///
@@ -225,7 +227,7 @@ pub mod boundary {
         count(map.resumed().len() as u128)
     }
 
-    /// The largest points of the box that are known to fit, as bare points, sorted.
+    /// The largest points that are proven to fit, as bare points, sorted.
     ///
     /// # Example
     ///
@@ -240,7 +242,7 @@ pub mod boundary {
         Ok(from_points(&map.lock().frontier()?))
     }
 
-    /// The smallest points of the box that are known to fail, as bare points, sorted.
+    /// The smallest points that are proven to fail, as bare points, sorted.
     ///
     /// # Example
     ///
@@ -254,7 +256,7 @@ pub mod boundary {
         Ok(from_points(&map.lock().failing()?))
     }
 
-    /// The smallest points that a length limit keeps out of reach: they are proposed no more, and never called failing.
+    /// The smallest points that exceed a length limit: they are not proposed again, and do not count as failing.
     ///
     /// # Example
     ///
@@ -268,8 +270,8 @@ pub mod boundary {
         from_points(&map.lock().clipped())
     }
 
-    /// What is proven of a point: `"fits"` when it, or a harder one, was seen to fit; `"fails"` when it, or an easier one,
-    /// was seen to fail, if only once of several times; `"unknown"` otherwise. `predict` tells what to expect then.
+    /// What is proven about a point: `"fits"` if it or a harder point fitted; `"fails"` if it or an easier point
+    /// failed, even once; `"unknown"` otherwise. `predict` returns what to expect then.
     ///
     /// # Example
     ///
@@ -284,7 +286,7 @@ pub mod boundary {
         Ok(class.name().to_owned())
     }
 
-    /// Whether this very point was recorded, whatever the answer.
+    /// Whether exactly this point was recorded, with any answer.
     ///
     /// # Example
     ///
@@ -298,9 +300,10 @@ pub mod boundary {
         Ok(map.lock().recorded(&to_point(&point)?)?)
     }
 
-    /// What is known on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the hardest
-    /// value proven to fit, `fails` the easiest proven not to, `middle` the unrecorded value nearest to the middle of what is
-    /// open, each `()` where there is none; `width` is how wide the open stretch is. The point's own coordinate on that axis does not matter.
+    /// What is known on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the
+    /// hardest value proven to fit, `fails` the easiest value proven to fail, `middle` the unrecorded value closest to
+    /// the middle of the open interval, each `()` if there is none; `width` is the width of the open interval. The
+    /// point's own coordinate on that axis does not matter.
     ///
     /// # Example
     ///
@@ -321,8 +324,7 @@ pub mod boundary {
         ]))
     }
 
-    /// By axis: how wide the open region is at its widest, from the last value that is proven to the next, in the axis' own
-    /// unit; 0 when nothing is open.
+    /// The widest open interval along each axis, in the axis' own unit; 0 if nothing is open.
     ///
     /// # Example
     ///
@@ -341,8 +343,8 @@ pub mod boundary {
             .collect())
     }
 
-    /// How the lattice points of the box divide: `#{ fits, fails, clipped, open, total }`. `clipped` lies beyond a length
-    /// limit; `open` is neither proven nor clipped.
+    /// The numbers of lattice points: `#{ fits, fails, clipped, open, total }`. `clipped` points exceed a length limit;
+    /// `open` points are neither proven nor clipped.
     ///
     /// # Example
     ///
@@ -369,8 +371,8 @@ pub mod boundary {
 
     /// The share of the fitting volume that is proven to fit, 0 to 1.
     ///
-    /// How much of the open volume fits is not known: it counts with the upper end of what is likely (95 %) if the boundary is
-    /// anywhere in each open pocket with equal chance. `volume()` has the figures that are certain.
+    /// How much of the open volume fits is unknown. It is estimated by the upper end of a 95 % interval, with the
+    /// boundary equally likely anywhere in each open region. `volume()` returns certain numbers.
     ///
     /// # Example
     ///
@@ -384,9 +386,9 @@ pub mod boundary {
         Ok(map.lock().coverage()?)
     }
 
-    /// Up to `n` points to probe next, best first: those whose answer settles most of the open volume, whatever it is. None is
-    /// settled or recorded, and no answer to one settles another. `[]` when the boundary's `coverage` is reached and its
-    /// tolerances hold, or when every open pocket was asked in vain.
+    /// Up to `n` points to probe next, best first: those whose answer is expected to decide most of the open volume.
+    /// None of them is decided or recorded, and no answer to one decides another. `[]` if the boundary's `coverage` and
+    /// tolerances are reached, or if probes in every open region were inconclusive.
     ///
     /// # Example
     ///
@@ -400,7 +402,7 @@ pub mod boundary {
         refine_to(map, n, coverage)
     }
 
-    /// Up to `n` points to probe next, for another `coverage` than the boundary's own.
+    /// Up to `n` points to probe next, for another `coverage` than that of the boundary.
     ///
     /// # Example
     ///
@@ -414,7 +416,7 @@ pub mod boundary {
         Ok(from_points(&map.lock().refine(size(n, "refine")?, coverage)?))
     }
 
-    /// Whether `coverage` of the fitting volume is proven and the tolerances hold.
+    /// Whether `coverage` of the fitting volume is proven and the tolerances are met.
     ///
     /// # Example
     ///
@@ -428,7 +430,7 @@ pub mod boundary {
         Ok(map.lock().done(coverage)?)
     }
 
-    /// The one of a list of points whose answer settles most, whatever it is; `()` when all are known or recorded.
+    /// The point of a list whose answer is expected to decide most; `()` if all are decided or recorded.
     ///
     /// # Example
     ///
@@ -442,11 +444,11 @@ pub mod boundary {
         Ok(maybe(best, |point| from_point(&point)))
     }
 
-    /// All combinations of `size` values on every axis, spread evenly in its scale from end to end.
+    /// All combinations of `size` values per axis, evenly spaced on its scale, including both ends.
     ///
     /// # Errors
     ///
-    /// `limit` beyond 100,000 points.
+    /// `limit` for more than 100,000 points.
     ///
     /// # Example
     ///
@@ -459,13 +461,14 @@ pub mod boundary {
         Ok(from_points(&map.lock().grid(super::size(size, "grid")?)?))
     }
 
-    /// Pairs of neighbours among `points` of which one is proven to fit and one to fail: `#{ fits, fails, distance, middle,
-    /// consistency, crowding }`. Distances are Euclidean, in the axes' own units.
+    /// Pairs of neighbours among `points`, one proven to fit and one proven to fail:
+    /// `#{ fits, fails, distance, middle, consistency, crowding }`. Distances are Euclidean, in the axes' own units.
     ///
-    /// Neighbours are the `k_neighbors` (5) nearest points of each and `m_random` (3) far ones, drawn with `seed` (0) in proportion
-    /// to their distance. `middle` is the point between the two, none of `points`. `consistency` is the share of the other points
-    /// within `consistency_radius` (1000) of the fitting one that are as the pair has it (nearer to the one of their own kind), 0.5
-    /// where there is none; `crowding` is the sum of exp(-distance / `distance_scale` (1000)) from the middle to every point.
+    /// Neighbours of a point are its `k_neighbors` (5) nearest points and `m_random` (3) distant ones, drawn with
+    /// `seed` (0) in proportion to their distance. `middle` is the point between the two and not one of `points`.
+    /// `consistency` is the share of the other points within `consistency_radius` (1000) of the fitting one that agree
+    /// with the pair (are closer to the one of their own class), or 0.5 without such points. `crowding` is the sum of
+    /// exp(-distance / `distance_scale` (1000)) from the middle to every point.
     ///
     /// # Errors
     ///
@@ -483,7 +486,7 @@ pub mod boundary {
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn pairs(map: &mut BoundaryHandle, points: Array, options: Map) -> Caught<Array> {
         let pairs = map.lock().pairs(&points_of(points)?, nearness(options)?)?;
-        let row = |pair: &crate::boundary::Pair| -> Dynamic {
+        let row = |pair: &crate::boundary::OpposingPair| -> Dynamic {
             Map::from([
                 ("fits".into(), from_point(&pair.fits)),
                 ("fails".into(), from_point(&pair.fails)),
@@ -497,7 +500,7 @@ pub mod boundary {
         Ok(pairs.iter().map(row).collect())
     }
 
-    /// The point of the box that is easiest on every axis.
+    /// The easiest point: easiest on every axis.
     ///
     /// # Example
     ///
@@ -510,7 +513,7 @@ pub mod boundary {
         from_point(&map.lock().smallest())
     }
 
-    /// The point of the box that is hardest on every axis.
+    /// The hardest point: hardest on every axis.
     ///
     /// # Example
     ///
@@ -523,7 +526,7 @@ pub mod boundary {
         from_point(&map.lock().largest())
     }
 
-    /// The axes by name: `#{ range: [lowest, highest], scale, easier, tolerance }`, with `()` for a tolerance that was not given.
+    /// The axes by name: `#{ range: [lowest, highest], scale, easier, tolerance }`, with `()` for a missing tolerance.
     ///
     /// # Example
     ///
@@ -538,7 +541,7 @@ pub mod boundary {
         axes.map(|axis| (axis.name().into(), from_axis(axis).into())).collect()
     }
 
-    /// A boundary in one line.
+    /// A one-line description.
     ///
     /// # Example
     ///

@@ -1,4 +1,4 @@
-//! Containers by hand.
+//! Containers started by a script.
 
 use rhai::Map;
 use rhai::plugin::*;
@@ -7,25 +7,27 @@ use crate::runtime::RuntimeKind;
 use crate::script::service::Service;
 use crate::script::{Caught, host};
 
-/// Containers by hand. Engines are started by `engines::launch`; this is for everything beside them.
+/// Containers started by a script. Engines are started by `engines::launch`; this is for anything else.
 #[export_module]
 pub mod docker {
-    /// Starts a container and gives it as a service. It ends with the run at the latest.
+    /// Starts a container and returns it as a service. It is stopped at the end of the run at the latest.
     ///
-    /// Options: `image`; `entrypoint`, `args` (arrays of strings); `env` (a map of strings); `port` (the one inside; it is published on a
-    /// free port of 127.0.0.1, see `url`); `mounts` (`#{ host, container, writable }` each); `gpus` (indices or UUIDs); `shm_size`,
-    /// `memory_limit` (bytes; there is no swap beyond it); `ulimits` (a map of `memlock` and `stack`, bytes; -1: none); `files` (a map from plain names to texts, which lie in the folder that
-    /// `{files}` in `args` and `env` stands for); `stop_grace` (seconds); `cache` (where the image keeps its hub cache) and
-    /// `token` (true: it needs the Hugging Face token).
+    /// Options: `image`; `entrypoint`, `args` (arrays of strings); `env` (a map of strings); `port` (inside the
+    /// container; published on a free port of 127.0.0.1, see `url`); `mounts` (`#{ host, container, writable }` each);
+    /// `gpus` (indices or UUIDs); `shm_size`, `memory_limit` (bytes, without swap); `ulimits` (a map of `memlock` and
+    /// `stack` in bytes; -1 means unlimited); `files` (a map from file names to texts; `{files}` in `args` and `env`
+    /// stands for their folder); `stop_grace` (seconds); `cache` (the path of the hub cache in the image) and `token`
+    /// (true: the Hugging Face token is needed).
     ///
-    /// Mounts need `--allow mount=DIR`. The model cache (`cache`, read-only) is shown only with `--allow image=PREFIX`, the token given only
-    /// with `--allow token`: without them the container starts with neither, and a warning says so. `privileged`, `network: "host"`,
-    /// `pid`, `ipc`, `devices`, `capabilities`, `security` and the Docker socket are always refused.
+    /// Mounts need `--allow mount=DIR`. The model cache (`cache`, read-only) is mounted only with
+    /// `--allow image=PREFIX`, and the token passed only with `--allow token`; otherwise the container starts without
+    /// them, and a warning says so. `privileged`, `network: "host"`, `pid`, `ipc`, `devices`, `capabilities`,
+    /// `security` and the Docker socket are always refused.
     ///
     /// # Errors
     ///
-    /// `not_allowed`, before anything starts, naming what the user did not allow; `missing` when there is no Docker daemon, no permission for
-    /// its socket, no such image, no GPU or no room on the disk; `usage` for an option that does not fit.
+    /// `not_allowed`, before anything starts, with the permission that is missing; `missing` if there is no Docker
+    /// daemon, no permission for its socket, no such image, no GPU or no disk space; `usage` for an invalid option.
     ///
     /// # Example
     ///

@@ -1,20 +1,20 @@
-//! `draw::…`: figures of a script as text that fits the page.
+//! `draw::…`: a script's data as text.
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
 
-use crate::report::sheet;
+use crate::report::text_table;
 use crate::script::{Caught, host, options};
 
-/// A script's own figures as text that fits the page of the run: for `print`, or for `show` with the result that they show. Pictures are `plot::…`.
+/// A script's data as text that fits the terminal, for `print` or `show`. Charts are in `plot::…`.
 #[export_module]
 pub mod draw {
-    /// A table: rows of values below their headings. Numbers of one column have as many decimals as the smallest of them needs; `()` is `-`. What
-    /// is too wide for the page goes on below, under the first column again.
+    /// A table with headings. All numbers of a column have the same number of decimals, as many as its smallest number
+    /// needs; `()` is shown as `-`. Columns that do not fit continue below, after the first column again.
     ///
     /// # Errors
     ///
-    /// `usage` when a row is no array, or a heading no string.
+    /// `usage` if a row is not an array, or a heading not a string.
     ///
     /// # Example
     ///
@@ -27,11 +27,10 @@ pub mod draw {
         let page = host(&context).settings.page;
         let map = Map::from([("headings".into(), headings.into()), ("rows".into(), rows.into())]);
         let Table { headings, rows } = options(map)?;
-        Ok(sheet(&headings, &rows, page))
+        Ok(text_table(&headings, &rows, page))
     }
 }
 
-/// What `table` takes.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {

@@ -1,4 +1,4 @@
-//! What a search over a boundary spent, what the next point settles, and how much is left.
+//! The cost of a search, the value of the next point, and the expected remaining effort.
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
@@ -6,10 +6,9 @@ use rhai::{Array, Map};
 use super::boundary::{count, from_point, maybe, size, to_point};
 use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
-use crate::script::{Caught, Spent, host, to_script};
+use crate::script::{Caught, PointCost, host, to_script};
 
-/// Notes how far a search is.
-fn tell(
+fn report_progress(
     context: &NativeCallContext,
     map: &BoundaryHandle,
     probes: i64,
@@ -29,16 +28,18 @@ fn tell(
     })?)
 }
 
-/// What a search over a boundary spends and expects.
+/// The cost and progress of a search.
 #[export_module]
 pub mod effort {
-    /// What the points that the boundary held before a resume had cost, in recording order: `#{ point, verdict, probes, starts, seconds,
-    /// gpu_seconds, report, peak }`, retries included; `report` is what the engine reported of its bounds, and `peak` the most memory that was in use, in bytes, `()` where nothing. A search adds `spent: #{ probes, starts, seconds, gpu_seconds }` to the answers that it records; from others it is
-    /// read as far as they tell it themselves.
+    /// The cost of the points that the boundary had before a resume, in recording order: `#{ point, verdict, probes,
+    /// starts, seconds, gpu_seconds, report, peak }`, including retries. `report` is what the engine reported about its
+    /// limits, `peak` the peak memory in bytes; both may be `()`. A search records
+    /// `spent: #{ probes, starts, seconds, gpu_seconds }` in the answers that it adds; without it, the values are taken
+    /// from the answer itself where possible.
     ///
     /// # Errors
     ///
-    /// `limit` when there are more than a list may hold: some 285,000 over two axes.
+    /// `limit` if there are more than a list can hold: about 285,000 over two axes.
     ///
     /// # Example
     ///
@@ -48,8 +49,8 @@ pub mod effort {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn spent(map: &mut BoundaryHandle) -> Caught<Array> {
-        map.listable()?;
-        let row = |spent: &Spent| -> Caught<Dynamic> {
+        map.check_listable()?;
+        let row = |spent: &PointCost| -> Caught<Dynamic> {
             let report = spent.report.as_ref().map(to_script).transpose()?;
             Ok(Map::from([
                 ("point".into(), from_point(&spent.point)),
@@ -66,28 +67,28 @@ pub mod effort {
         map.resumed().iter().map(row).collect()
     }
 
-    /// What asking a point settles, in lattice points of the box: `#{ fits, fails, chance }`, the volume proven to fit if it fits, that proven to fail if it fails,
-    /// and how likely it fits, 0 to 1. All are guesses for choosing; nothing is proven by them.
+    /// The expected value of probing a point, in lattice points: `#{ fits, fails, chance }`. `fits` is the volume
+    /// proven to fit if it fits, `fails` the volume proven to fail if it fails, `chance` the probability that it fits,
+    /// 0 to 1. These are estimates for choosing points; they prove nothing.
     ///
     /// # Example
     ///
     /// ```rhai
     /// let map = boundary(#{ input: [1, 100] }, #{});
-    /// let told = map.settles(#{ input: 50 });
-    /// assert(told.fits == 50.0 && told.fails == 51.0 && told.chance > 0.5);
+    /// let gain = map.settles(#{ input: 50 });
+    /// assert(gain.fits == 50.0 && gain.fails == 51.0 && gain.chance > 0.5);
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn settles(map: &mut BoundaryHandle, point: Map) -> Caught<Map> {
-        let told = map.lock().settles(&to_point(&point)?)?;
+        let gain = map.lock().expected_gain(&to_point(&point)?)?;
         Ok(Map::from([
-            ("fits".into(), told.fits.into()),
-            ("fails".into(), told.fails.into()),
-            ("chance".into(), told.chance.into()),
+            ("fits".into(), gain.fits.into()),
+            ("fails".into(), gain.fails.into()),
+            ("chance".into(), gain.chance.into()),
         ]))
     }
 
-    /// Shows the reader of the run how far a search is: how many probes were made, about how many there will be in all, and
-    /// the coverage so far.
+    /// Reports the progress of a search to the user: probes made, estimated total, and coverage so far.
     ///
     /// # Example
     ///
@@ -98,10 +99,10 @@ pub mod effort {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn progress(context: NativeCallContext, map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<()> {
-        tell(&context, map, probes, coverage, None)
+        report_progress(&context, map, probes, coverage, None)
     }
 
-    /// The same with an estimate of the seconds that are left, `()` where there is none.
+    /// Reports progress with an estimate of the remaining seconds, or `()`.
     ///
     /// # Example
     ///
@@ -118,11 +119,11 @@ pub mod effort {
         coverage: f64,
         seconds_left: Dynamic,
     ) -> Caught<()> {
-        tell(&context, map, probes, coverage, seconds_left.as_float().ok())
+        report_progress(&context, map, probes, coverage, seconds_left.as_float().ok())
     }
 
-    /// About how many probes there will be in all once `coverage` is reached, when `probes` were made: if the open volume goes on shrinking as it
-    /// does for smooth boundaries. `()` while too little is known.
+    /// The estimated total number of probes until `coverage` is reached, after `probes` probes, if the open volume
+    /// keeps shrinking as it does for smooth boundaries. `()` while too little is known.
     ///
     /// # Example
     ///

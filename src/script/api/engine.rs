@@ -1,4 +1,4 @@
-//! Engines under test: describe, probe, watch, stop. `std/engines` is the usual way to them.
+//! Engines under test: describe, probe, monitor, stop. Scripts usually use `std/engines`.
 
 use rhai::Map;
 use rhai::plugin::*;
@@ -8,16 +8,17 @@ use crate::fault::{Fault, Result};
 use crate::script::engine_handle::{EngineHandle, point};
 use crate::script::{Caught, host, options, to_script};
 
-/// Engines by their adapters.
+/// Engines and their adapters.
 #[export_module]
 pub mod engine {
-    /// Describes an engine by its adapter's name, or the path of your own adapter, and starts nothing. `std/engines` is built on it.
+    /// Describes an engine by its adapter's name or the path of a user's adapter, without starting it. Used by
+    /// `std/engines`.
     ///
     /// Options: see `engines::launch`.
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown adapter, an unknown or wrong option, or an adapter that does not keep its contract.
+    /// `usage` for an unknown adapter, an unknown or wrong option, or an adapter that violates its contract.
     ///
     /// # Example
     ///
@@ -30,7 +31,7 @@ pub mod engine {
         Ok(EngineHandle::describe(&host(&context), name, options)?)
     }
 
-    /// Whether a GPU is there that an engine can use: what `auto` asks.
+    /// Whether there is a GPU that an engine can use; `auto` checks this.
     ///
     /// # Example
     ///
@@ -44,15 +45,15 @@ pub mod engine {
     }
 }
 
-/// What scripts do with an engine.
+/// Methods of engines.
 #[export_module]
 pub mod methods {
-    /// Starts the engine, unless it runs, with limits that cover the whole box of the newest boundary where memory allows.
-    /// True when it had to be started. The first probe does the same.
+    /// Starts the engine unless it is running. The start limits cover the range of the latest boundary if memory
+    /// allows. Returns whether it had to be started. The first probe does the same.
     ///
     /// # Errors
     ///
-    /// `engine` when it does not become ready; `missing` when Docker, an image, a GPU or an address that was named is not there.
+    /// `engine` if it does not become ready; `missing` if Docker, an image, a GPU or a given address is not available.
     ///
     /// # Example
     ///
@@ -68,7 +69,7 @@ pub mod methods {
         Ok(engine.0.start()?)
     }
 
-    /// Ends the engine, unless it was attached to. The next probe starts it again.
+    /// Stops the engine, unless it was attached to. The next probe starts it again.
     ///
     /// # Example
     ///
@@ -84,30 +85,34 @@ pub mod methods {
         Ok(engine.0.stop()?)
     }
 
-    /// Puts one point to the engine, which is started where needed, and tells what became of it.
+    /// Tests one point on the engine, which is started if necessary, and returns the result.
     ///
-    /// A point is `#{ input, output, concurrency }`, in tokens and requests at once (1 without it). The answer is `#{ point, verdict,
-    /// cause, moves, evidence, input, output, ttft_ms, tpot_ms, itl_ms, e2el_ms, peak, series, started, starts, seconds, gpus, report }`: `verdict` is one
-    /// of `ok`, `oom`, `refused`, `preempted`, `queued`, `start_failed`, `timeout`, `short_output`, `error`; `moves` is `fits`, `fails` or `none`;
-    /// `input` and `output` are the engine's own counts; `peak` is memory in bytes; `series` is `[seconds, bytes]` pairs; `starts` counts those that
-    /// were tried for it, `seconds` is what it all took, `gpus` how many the engine holds; `report` is what the engine itself says of its bounds, which proves nothing: `#{
-    /// tokens (of its KV cache), block (tokens of a block), longest (input and output), longest_input }`; what is
-    /// unknown is `()`. What the engine does is never an error but a verdict.
+    /// A point is `#{ input, output, concurrency }`, in tokens and concurrent requests (default 1). The answer is `#{
+    /// point, verdict, cause, moves, evidence, input, output, ttft_ms, tpot_ms, itl_ms, e2el_ms, peak, series, started,
+    /// starts, seconds, gpus, report }`. `verdict` is one of `ok`, `oom`, `refused`, `preempted`, `queued`,
+    /// `start_failed`, `timeout`, `short_output`, `error`; `moves` is `fits`, `fails` or `none`; `input` and `output`
+    /// are the engine's own token counts; `peak` is memory in bytes; `series` is `[seconds, bytes]` pairs; `starts` is
+    /// the number of attempted starts, `seconds` the total time, `gpus` the number of GPUs of the engine; `report` is
+    /// what the engine reports about its limits, which proves nothing: `#{ tokens (of its KV cache), block (tokens of a
+    /// block), longest (input and output), longest_input }`. Unknown values are `()`. Failures of the engine are
+    /// verdicts, not errors.
     ///
-    /// `cause` says why: of `oom` `cuda`, `host` (the kernel's word), `allocator`; of `refused` `kv_cache`, `memory`, `length_limit`; of `start_failed`
-    /// `memory`, `port`, `model`, `exited`, …; of `short_output` `end_of_text` or `clipped` (cut, and no bound that the engine reports explains it);
-    /// of `error` `died`, `dead` (its process lives and serves no more), `overloaded`, …
+    /// `cause` is the reason: of `oom` `cuda`, `host` (reported by the kernel), `allocator`; of `refused` `kv_cache`,
+    /// `memory`, `length_limit`; of `start_failed` `memory`, `port`, `model`, `exited`, …; of `short_output`
+    /// `end_of_text` or `clipped` (cut off, without a reported limit that explains it); of `error` `died`, `dead` (its
+    /// process runs but does not respond), `overloaded`, …
     ///
-    /// `evidence` shows it: `message` (one sentence), `log` (the line that says so, else the end of the log), `phase` (how far the engine was: `weights`,
-    /// `profiling`, `kv_cache`, `graph_capture`, `warm_up` of a start, else `request`), `allocations` (of each GPU the last allocation that failed, where its
-    /// allocator gave figures: `#{ gpu, tried, total, free, process, allowed, allocated, reserved }`, bytes), `survived` (whether the engine served again
-    /// without a start), `exit_code`, `oom_killed` (by the kernel), `http_status`, `finish`, `excess` (tokens beyond the output asked), `completed`, `issued` and
-    /// `attempts`, `queue` (the fullest that its metrics showed: `#{ running, waiting, kv_usage, preemptions }`), `memory` (bytes when it was over), `limits` (of
-    /// the start).
+    /// `evidence` has the details: `message` (one sentence), `log` (the relevant line, or the end of the log), `phase`
+    /// (of a start: `weights`, `profiling`, `kv_cache`, `graph_capture`, `warm_up`; otherwise `request`), `allocations`
+    /// (the last failed allocation of each GPU, if its allocator reported numbers:
+    /// `#{ gpu, tried, total, free, process, allowed, allocated, reserved }`, bytes), `survived` (whether the engine
+    /// served again without a restart), `exit_code`, `oom_killed` (by the kernel), `http_status`, `finish`, `excess`
+    /// (tokens beyond the requested output), `completed`, `issued` and `attempts`, `queue` (the fullest state in its
+    /// metrics: `#{ running, waiting, kv_usage, preemptions }`), `memory` (bytes at the end), `limits` (of the start).
     ///
     /// # Errors
     ///
-    /// `usage` for a wrong point; `missing` when something that the engine needs is not there.
+    /// `usage` for an invalid point; `missing` if something that the engine needs is not available.
     ///
     /// # Example
     ///
@@ -122,15 +127,15 @@ pub mod methods {
         ask(&context, engine, point, ProbeOptions::default())
     }
 
-    /// Puts one point to the engine, with options: `timeout` (seconds that each request may take; without it ten times what such
-    /// a request usually takes, at least a minute), `stall` (20 seconds: how long the engine may run nothing while every unfinished request
-    /// waits, by its own metrics; then they are given up), `retries` (3: of a text that ended early, or an overloaded engine),
-    /// `output_tolerance` (0: tokens that may be missing from an `ok`), `overload` (`fails`: whether `preempted` and `queued` count as
-    /// fitting in `moves`).
+    /// Tests one point on the engine, with options: `timeout` (seconds per request; by default ten times the usual
+    /// duration, at least a minute), `stall` (20: seconds without a running request, by the engine's metrics, after
+    /// which all waiting requests are given up), `retries` (3: after an output that ended early, or if the engine is
+    /// overloaded), `output_tolerance` (0: tokens that may be missing from an `ok`), `overload` (`fails`: whether
+    /// `preempted` and `queued` count as fitting in `moves`).
     ///
     /// # Errors
     ///
-    /// `usage` for a wrong point or option; `missing` when something that the engine needs is not there.
+    /// `usage` for an invalid point or option; `missing` if something that the engine needs is not available.
     ///
     /// # Example
     ///
@@ -151,12 +156,13 @@ pub mod methods {
         ask(&context, engine, point, options)
     }
 
-    /// Sends one prompt, a text or an array of token ids, and tells what came back: `#{ complete, input, output, finish, error, http_status,
-    /// ttft_ms, tpot_ms, e2el_ms }`. 16 tokens are generated. The engine is started where needed.
+    /// Sends one prompt, a text or an array of token ids, and returns the response: `#{ complete, input, output,
+    /// finish, error, http_status, ttft_ms, tpot_ms, e2el_ms }`. 16 tokens are generated. The engine is started if
+    /// necessary.
     ///
     /// # Errors
     ///
-    /// `usage` for ids where the engine takes none; `engine` when no start serves the request.
+    /// `usage` for token ids if the engine accepts none; `engine` if no start can serve the request.
     ///
     /// # Example
     ///
@@ -170,11 +176,12 @@ pub mod methods {
         deliver(&context, engine, &prompt, SendOptions::default())
     }
 
-    /// Sends one prompt with options: `output` (16: tokens to generate), `timeout` (600: seconds).
+    /// Sends one prompt, with options: `output` (16: tokens to generate), `timeout` (600: seconds).
     ///
     /// # Errors
     ///
-    /// `usage` for ids where the engine takes none, or a wrong option; `engine` when no start serves the request.
+    /// `usage` for token ids if the engine accepts none, or an invalid option; `engine` if no start can serve the
+    /// request.
     ///
     /// # Example
     ///
@@ -194,15 +201,16 @@ pub mod methods {
         deliver(&context, engine, &prompt, options)
     }
 
-    /// What a start would need, and whether it is here; starts nothing and pulls nothing. An engine that was attached to is asked whether it is ready.
+    /// What a start would need, and whether it is available. Starts and pulls nothing; checks whether an attached
+    /// engine is ready.
     ///
-    /// The answer is `#{ runtime, simulated, image, image_here, command, devices, missing, withheld }`: `image` would be pulled where `image_here` is false, and both are
-    /// `()` without Docker; `command` is that of a process; `devices` are its GPUs, `#{ id, name, total }` each, in bytes, `[]` where none is seen; `missing` lists what keeps
-    /// it from starting, `#{ kind, message, hint }` each, what the user did not allow included; `withheld` what it would start without.
-    ///
+    /// The answer is `#{ runtime, simulated, image, image_here, command, devices, missing, withheld }`. `image` would
+    /// be pulled if `image_here` is false; both are `()` without Docker. `command` is that of a process. `devices` are
+    /// the GPUs, `#{ id, name, total }` each, in bytes, `[]` if there are none. `missing` lists what prevents a start,
+    /// including permissions, `#{ kind, message, hint }` each; `withheld` lists what it would start without.
     /// # Errors
     ///
-    /// None for what is missing.
+    /// None for something missing.
     ///
     /// # Example
     ///
@@ -219,8 +227,8 @@ pub mod methods {
         Ok(to_script(&engine.0.needs()?)?)
     }
 
-    /// Memory in use now: `#{ used, total, source, per_gpu, processes }` in bytes; `source` is `nvml`, `amd`, `host` or `sim`; `()` where
-    /// the engine does not run, or nothing of it can be seen from here.
+    /// Current memory use in bytes: `#{ used, total, source, per_gpu, processes }`. `source` is `nvml`, `amd`, `host`
+    /// or `sim`. `()` if the engine is not running, or cannot be observed from here.
     ///
     /// # Example
     ///
@@ -236,27 +244,30 @@ pub mod methods {
         Ok(to_script(&engine.0.memory())?)
     }
 
-    /// Memory by the stages of the engine's newest start, measured while it runs: `#{ source, baseline, loaded, warmed, peak, after }`,
-    /// each stage `()` until it is reached.
+    /// Memory by stage of the engine's latest start, measured while it runs:
+    /// `#{ source, baseline, loaded, warmed, peak, after }`. A stage is `()` until it is reached.
     ///
-    /// `baseline` is before the start; `loaded` ready and idle, before the first request; `warmed` when the first request was answered
-    /// whole (the first `ok` probe, or `load` or `send` with a complete answer, ends the warm-up); `peak` the most since the start; `after`
-    /// after the stop, once memory has come back (5 seconds at most). An engine that was attached to has neither `baseline` nor `after`; a probe that a resumed
-    /// run finds in its journal starts no engine, and so has no stages.
+    /// `baseline` is before the start; `loaded` is ready and idle, before the first request; `warmed` is after the
+    /// first complete response (the first `ok` probe, or a complete answer of `load` or `send`, ends the warm-up);
+    /// `peak` is the maximum since the start; `after` is after the stop, when memory has been freed (at most 5
+    /// seconds). An attached engine has neither `baseline` nor `after`. A probe that a resumed run replays from its
+    /// journal starts no engine, so there are no stages.
     ///
-    /// A stage is `#{ sum, max, mean, std, ours, others, per_gpu, processes, over_time }` in bytes: `sum`, `max`, `mean` and `std` (of all of
-    /// them, not of a sample) are over the GPUs of the engine, by everybody. `per_gpu` lists `#{ id, name, used, total, ours, others,
-    /// unattributed, provenance }`: what the engine's own processes hold, what others hold (never counted as ours), and what no process
-    /// accounts for. `provenance` is `"measured"` where the driver tells by process, and `"computed"` where `ours` is what came on top of the
-    /// baseline (in a container the driver often names no process) or what changed since the processes were looked at, ten times a second.
-    /// `processes` lists `#{ pid, name, device, used, ours }`. `over_time` is `#{ seconds, looks, lowest, mean, std, highest }` of the sum, for
-    /// `loaded` while idle, for `warmed` from the first request on, for `peak` since the start; `()` for a single moment. What is unknown is `()`.
+    /// A stage is `#{ sum, max, mean, std, ours, others, per_gpu, processes, over_time }` in bytes. `sum`, `max`,
+    /// `mean` and `std` (population) are over the GPUs of the engine, for all processes. `per_gpu` lists
+    /// `#{ id, name, used, total, ours, others, unattributed, provenance }`: memory of the engine's own processes, of
+    /// other processes, and memory that belongs to no known process. `provenance` is `"measured"` if the driver reports
+    /// memory per process, and `"computed"` if `ours` is the increase over the baseline (in a container the driver
+    /// often reports no process) or the change since processes were last sampled, ten times a second. `processes` lists
+    /// `#{ pid, name, device, used, ours }`. `over_time` is `#{ seconds, looks, lowest, mean, std, highest }` of the
+    /// sum (`looks` is the number of samples), for `loaded` while idle, for `warmed` from the first request on, for
+    /// `peak` since the start; `()` for a single moment. Unknown values are `()`.
     ///
-    /// The same is in `memory/` of the run's folder as JSON, beside the series of memory, power and processes.
+    /// The same data is in `memory/` of the run's folder as JSON, with the series of memory, power and processes.
     ///
     /// # Errors
     ///
-    /// `missing` when Docker does not answer any more.
+    /// `missing` if the Docker daemon does not respond.
     ///
     /// # Example
     ///
@@ -277,9 +288,10 @@ pub mod methods {
         Ok(to_script(&engine.0.usage()?)?)
     }
 
-    /// The state of the engine's queue now, and what it counted since its start: `#{ running, waiting, kv_usage, preemptions, prefix_queries,
-    /// prefix_hits, prompt_tokens, generated_tokens, finished }`, `kv_usage` from 0 to 1, `()` where it is unknown. What was looked up in the
-    /// prefix cache and found there is in tokens, of TensorRT-LLM in blocks; `finished` counts requests by how they ended.
+    /// The current state of the engine's queue, and its counters since the start: `#{ running, waiting, kv_usage,
+    /// preemptions, prefix_queries, prefix_hits, prompt_tokens, generated_tokens, finished
+    /// }`. `kv_usage` is 0 to 1. Unknown values are `()`. Prefix cache queries and hits are in tokens, for TensorRT-LLM
+    /// in blocks; `finished` counts requests by finish reason.
     ///
     /// # Example
     ///
@@ -295,8 +307,8 @@ pub mod methods {
         Ok(to_script(&engine.0.metrics()?)?)
     }
 
-    /// What is known of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`, lengths in tokens; `()` where it does
-    /// not tell, or does not run yet.
+    /// Properties of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`, lengths in tokens;
+    /// `()` if the engine does not report them, or is not running yet.
     ///
     /// # Example
     ///
@@ -312,14 +324,14 @@ pub mod methods {
         Ok(to_script(&engine.0.info())?)
     }
 
-    /// Every fact that the running engine told of itself, by name, sizes in bytes: `#{ kv_bytes: [#{ value, origin, text, line, rank, device,
-    /// before, after }], … }`, in the order in which they were told; `#{}` where it does not run.
+    /// All facts that the running engine reported, by name, sizes in bytes: `#{ kv_bytes: [#{ value, origin, text,
+    /// line, rank, device, before, after }], … }`, in order; `#{}` if it is not running.
     ///
-    /// Each is told with its place: `origin` is `log` or the path of a page; `text` is the log line, the line of the metrics page, or the pointer
-    /// into the information page; `line` is the number of the log line, `rank` the tensor-parallel rank that wrote it, and `device` the
-    /// device that it names, each `()` where there is none. `before` and `after` are bytes in use by device id in the last look before the line came
-    /// and in the first one after it, `()` where memory was not watched then: that is how memory can be told apart by what the
-    /// engine did. What the adapter's `facts()` names is what there is.
+    /// `origin` is `log` or the path of a page; `text` is the log line, the line of the metrics page, or the pointer
+    /// into the information page; `line` is the number of the log line, `rank` the tensor-parallel rank that wrote it,
+    /// and `device` the device that it names; these may be `()`. `before` and `after` are bytes in use by device id in
+    /// the last memory sample before the line and the first one after it, `()` if memory was not sampled then; they
+    /// show what memory the engine used for. The names are those of the adapter's `facts()`.
     ///
     /// # Example
     ///
@@ -336,7 +348,7 @@ pub mod methods {
         Ok(to_script(&engine.0.facts())?)
     }
 
-    /// The newest 200 lines that the running engine wrote, oldest first. The whole log is in the run's folder.
+    /// The latest 200 log lines of the running engine, oldest first. The whole log is in the run's folder.
     ///
     /// # Example
     ///
@@ -348,10 +360,10 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn logs(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        newest(&context, engine, Last::default())
+        newest(&context, engine, LogOptions::default())
     }
 
-    /// The newest lines that the running engine wrote, `last` of them (200), oldest first.
+    /// The latest log lines of the running engine, oldest first; `last` (200) is their number.
     ///
     /// # Example
     ///
@@ -367,11 +379,11 @@ pub mod methods {
         newest(&context, engine, options)
     }
 
-    /// The flags to paste into a production command line, for the limits that the engine runs with.
+    /// The command line flags for production, for the limits that the engine runs with.
     ///
     /// # Errors
     ///
-    /// `usage` when it does not run, and no limits were given to `launch`.
+    /// `usage` if it is not running and no limits were given to `launch`.
     ///
     /// # Example
     ///
@@ -386,8 +398,8 @@ pub mod methods {
         Ok(to_script(&engine.0.flags(None)?)?)
     }
 
-    /// The flags to paste into a production command line, for `#{ input, output, total, concurrency }` in tokens and sequences;
-    /// `total` is input + output without it, `concurrency` 1.
+    /// The command line flags for production, for `#{ input, output, total, concurrency }` in tokens and sequences. The
+    /// default of `total` is input + output, that of `concurrency` is 1.
     ///
     /// # Example
     ///
@@ -429,20 +441,20 @@ fn wire(prompt: &Dynamic) -> Result<Wire> {
     ids.iter().map(id).collect::<Result<_>>().map(Wire::Tokens)
 }
 
-/// How many lines.
+/// Options of `logs`.
 #[derive(serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Last {
+struct LogOptions {
     last: usize,
 }
 
-impl Default for Last {
+impl Default for LogOptions {
     fn default() -> Self {
         Self { last: 200 }
     }
 }
 
-fn newest(context: &NativeCallContext, engine: &EngineHandle, options: Last) -> Caught<Dynamic> {
+fn newest(context: &NativeCallContext, engine: &EngineHandle, options: LogOptions) -> Caught<Dynamic> {
     host(context).meter.reset();
     Ok(to_script(&engine.0.logs(options.last))?)
 }

@@ -1,25 +1,25 @@
-//! Experiments: settings of one knob against each other. `std/experiment` is the usual way to them.
+//! Experiments: comparisons of settings. Scripts usually use `std/experiment`.
 
 use rhai::plugin::*;
 use rhai::{Array, FnPtr, Map};
 use serde_json::Value;
 
-use crate::experiment::{Experiment, Measured};
+use crate::experiment::{Experiment, Measurements};
 use crate::fault::Fault;
 use crate::run::Event;
 use crate::script::engine_handle::EngineHandle;
 use crate::script::{Caught, from_script, host, options, to_script};
 
-/// Experiments: settings of one knob against each other.
+/// Experiments: comparisons of settings.
 #[export_module]
 pub mod experiment {
-    /// Measures one start of an experiment, or takes what an earlier life of the run measured: `measure` is called with the engine and returns a
-    /// value that can be kept, `what` tells this start from the others of the same engine. Loads and probes within it belong to it: a
-    /// run that is killed there measures it anew as a whole. In a dry run nothing is called, and the answer is `()`.
+    /// Measures one start of an experiment, or replays it: `measure` is called with the engine and returns a value that
+    /// can be recorded; `what` distinguishes this start from others of the same engine. Loads and probes inside belong
+    /// to it: after a kill, the whole start is measured again. In a dry run nothing is called, and the answer is `()`.
     ///
     /// # Errors
     ///
-    /// What `measure` throws; `usage` when it returns a function, a handle or a number that is not finite.
+    /// What `measure` throws; `usage` if it returns a function, a handle or a non-finite number.
     ///
     /// # Example
     ///
@@ -42,12 +42,12 @@ pub mod experiment {
         Ok(to_script(&answer)?)
     }
 
-    /// The setting of each start of an experiment, by its index: every setting `repeats` times, in rounds of all of them, each round in an order
-    /// of its own that follows from the run's seed.
+    /// The order of an experiment's starts, as indices of settings: `repeats` rounds of all settings, each in its own
+    /// random order that depends on the run's seed.
     ///
     /// # Errors
     ///
-    /// `usage` for numbers below zero, or more than 1000 settings or repeats.
+    /// `usage` for negative numbers, or more than 1000 settings or repeats.
     ///
     /// # Example
     ///
@@ -59,7 +59,7 @@ pub mod experiment {
     pub fn trial_order(context: NativeCallContext, settings: i64, repeats: i64) -> Caught<Array> {
         let count = |name: &str, count: i64| {
             let small = usize::try_from(count).ok().filter(|count| *count <= 1000);
-            small.ok_or_else(|| Fault::usage(format!("`{name}` is {count}, not a number from 0 to 1000")))
+            small.ok_or_else(|| Fault::usage(format!("`{name}` must be from 0 to 1000, but is {count}")))
         };
         let (settings, repeats) = (count("settings", settings)?, count("repeats", repeats)?);
         let order = crate::experiment::order(settings, repeats, host(&context).settings.seed);
@@ -67,19 +67,21 @@ pub mod experiment {
         Ok(order.into_iter().map(index).collect())
     }
 
-    /// Holds settings against the first of them, by every figure that was measured: `measured` with `comparisons` in it, and empty `further` and
-    /// `conclusions`, which may be filled before it is shown.
+    /// Compares settings with the first one, by every metric. Returns `measured` with `comparisons`, and empty
+    /// `further` and `conclusions`, which may be filled in before it is shown.
     ///
-    /// `measured` is `#{ name, asked, settings, order, metrics, trials }`: `settings` are `#{ name, options }`, `order` what `trial_order` gave, `metrics`
-    /// `#{ name, unit, resolution }` (what the figure is rounded to where it comes from; 0) with the unit `bytes`, `tokens`, `tokens/s`, `requests/s`, `s`, `ms`, `%` or `count`, and `trials` `#{ setting, figures, failed,
-    /// details }`: the setting's index, numbers by metric, and `()` or why it failed. A comparison is `#{ name, unit, values, means, noise, contrasts }`:
-    /// by setting the value of each start, and their mean; what equal settings differ by, `#{ std, largest }`; and for each further setting `#{ setting, difference,
-    /// percent, interval, verdict }`. The interval is Welch's at 95 %, and the verdict `more`, `less`, `no difference seen`, `too few
-    /// starts` or `not measured`.
+    /// `measured` is `#{ name, asked, settings, order, metrics, trials }`. `settings` are `#{ name, options }`, `order`
+    /// is the result of `trial_order`, `metrics` are `#{ name, unit, resolution }` (`resolution`: what its source
+    /// rounds to, default 0) with the unit `bytes`, `tokens`, `tokens/s`, `requests/s`, `s`, `ms`, `%` or `count`, and
+    /// `trials` are `#{ setting, figures, failed, details }`: the setting's index, numbers by metric, and `()` or why
+    /// it failed. A comparison is `#{ name, unit, values, means, noise, contrasts }`: the value of each start and the
+    /// mean, by setting; the difference between equal settings, `#{ std, largest }`; and for each further setting
+    /// `#{ setting, difference, percent, interval, verdict }`. The interval is Welch's at 95 %, and the verdict is
+    /// `more`, `less`, `no difference seen`, `too few starts` or `not measured`.
     ///
     /// # Errors
     ///
-    /// `usage` for fewer than two settings, or two of one name.
+    /// `usage` for fewer than two settings, or two with the same name.
     ///
     /// # Example
     ///
@@ -93,16 +95,16 @@ pub mod experiment {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn hold_settings(measured: Map) -> Caught<Dynamic> {
-        let measured: Measured = options(measured)?;
-        Ok(to_script(&Experiment::of(measured)?)?)
+        let measured: Measurements = options(measured)?;
+        Ok(to_script(&Experiment::new(measured)?)?)
     }
 
-    /// Shows and keeps an experiment: what `hold_settings` gave, with `further` figures (`#{ name, unit, value }`) and `conclusions` (sentences) where
-    /// there are any.
+    /// Shows and records an experiment: the result of `hold_settings`, optionally with `further` values
+    /// (`#{ name, unit, value }`) and `conclusions` (sentences).
     ///
     /// # Errors
     ///
-    /// `usage` for something else.
+    /// `usage` for anything else.
     ///
     /// # Example
     ///
@@ -116,7 +118,7 @@ pub mod experiment {
     pub fn note_experiment(context: NativeCallContext, found: Map) -> Caught<Dynamic> {
         let host = host(&context);
         let found: Experiment = serde_json::from_value(from_script(&Dynamic::from(found))?).map_err(|error| {
-            Fault::usage(format!("this is no experiment: {error}")).hint("give what `hold_settings` gave")
+            Fault::usage(format!("this is not an experiment: {error}")).hint("give the result of `hold_settings`")
         })?;
         let value = serde_json::to_value(&found).map_err(|error| Fault::internal(error.to_string()))?;
         host.run.note(Event::Experiment {

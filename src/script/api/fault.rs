@@ -1,18 +1,17 @@
-//! Faults in scripts: what a script sees of one that it caught, and those that it throws.
+//! Faults in scripts: caught ones, and those that scripts throw.
 
 use rhai::plugin::*;
 
 use crate::fault::{Fault, Kind};
 use crate::script::Caught;
 
-/// Kinds that a script may throw.
 const THROWN: [Kind; 4] = [Kind::Missing, Kind::Script, Kind::Threshold, Kind::Usage];
 
-/// What a script sees of a fault that it caught.
+/// Faults that a script caught or throws.
 #[export_module]
 pub mod fault {
-    /// A fault to throw. Where nobody catches it, the run ends with the status of its kind: `usage` 2, `missing` 3, `threshold` 4,
-    /// `script` 1, as with any other value that is thrown. `hint` is the remedy.
+    /// A fault to throw. If it is not caught, the run ends with the exit status of its kind: `usage` 2, `missing` 3,
+    /// `threshold` 4, `script` 1 (as for any other thrown value). `hint` is the remedy.
     ///
     /// # Errors
     ///
@@ -27,15 +26,15 @@ pub mod fault {
     pub fn thrown(kind: &str, message: &str, hint: &str) -> Caught<Fault> {
         let Some(kind) = THROWN.into_iter().find(|known| known.name() == kind) else {
             let names = THROWN.map(|kind| format!("`{}`", kind.name())).join(", ");
-            return Err(Fault::usage(format!("a script throws no fault of the kind `{kind}`"))
+            return Err(Fault::usage(format!("a script cannot throw a fault of kind `{kind}`"))
                 .hint(format!("the kinds are {names}"))
                 .into());
         };
         Ok(Fault::new(kind, message).hint(hint))
     }
 
-    /// What kind of thing went wrong, a stable name to compare with: `usage`, `missing`, `not_allowed`, `timeout`, `limit`,
-    /// `http`, `engine`, `io`, `script`, `threshold`, `compile` or `internal`.
+    /// The kind of the fault, a stable name: `usage`, `missing`, `not_allowed`, `timeout`, `limit`, `http`, `engine`,
+    /// `io`, `script`, `threshold`, `compile` or `internal`.
     ///
     /// # Example
     ///
@@ -47,7 +46,7 @@ pub mod fault {
         fault.kind.name().to_owned()
     }
 
-    /// One sentence that says what went wrong.
+    /// One sentence about what went wrong.
     ///
     /// # Example
     ///
@@ -59,7 +58,7 @@ pub mod fault {
         fault.message.clone()
     }
 
-    /// What to do about it, or `()` where nothing is known.
+    /// What to do about it, or `()`.
     ///
     /// # Example
     ///
@@ -71,7 +70,7 @@ pub mod fault {
         fault.hint.clone().map_or(Dynamic::UNIT, Dynamic::from)
     }
 
-    /// The fault's message, so that `print(e)` and `` `${e}` `` show it.
+    /// The fault's message, for `print(e)` and `` `${e}` ``.
     ///
     /// # Example
     ///

@@ -1,18 +1,20 @@
-//! Files: those that the user named, and those that a run leaves.
+//! Files that the user permitted, and files of the run's folder.
 
 use rhai::plugin::*;
 
-use crate::script::files::{Way, parsed, read, write};
+use crate::script::files::{WriteMode, parse, read, write};
 use crate::script::{Caught, host, to_script};
 
-/// Files that the user named on the command line, in any parameter, or that lie in a folder of `--allow mount=DIR`; and those that a run leaves.
+/// Reads files that are named on the command line (in any parameter) or in a folder of `--allow mount=DIR`, and writes
+/// files into the run's folder.
 #[export_module]
 pub mod files {
-    /// The text of a file, up to 4 MiB. A resumed run gets what it got before.
+    /// The text of a file, up to 4 MiB. A resumed run replays the earlier text.
     ///
     /// # Errors
     ///
-    /// `not_allowed` for a file that the user did not name; `usage` where there is none, or it is not text; `limit` for a larger one.
+    /// `not_allowed` for a file that the user did not permit; `usage` if it does not exist or is not text; `limit` if
+    /// it is larger.
     ///
     /// # Example
     ///
@@ -25,7 +27,7 @@ pub mod files {
         Ok(read(&host(&context), path)?)
     }
 
-    /// The lines of a file without their ends, blank ones too.
+    /// The lines of a file without line ends, including blank lines.
     ///
     /// # Errors
     ///
@@ -43,11 +45,11 @@ pub mod files {
         Ok(text.lines().map(|line| Dynamic::from(line.to_owned())).collect())
     }
 
-    /// What a file of YAML holds: maps, arrays, strings, numbers, booleans, `()`.
+    /// The content of a YAML file: maps, arrays, strings, numbers, booleans, `()`.
     ///
     /// # Errors
     ///
-    /// As `files::text`; `usage` with line and column for what is no YAML.
+    /// As `files::text`; `usage` with line and column for invalid YAML.
     ///
     /// # Example
     ///
@@ -57,14 +59,14 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn yaml(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
-        Ok(to_script(&parsed(&host(&context), path, "YAML")?)?)
+        Ok(to_script(&parse(&host(&context), path, "YAML")?)?)
     }
 
-    /// What a file of JSON holds.
+    /// The content of a JSON file.
     ///
     /// # Errors
     ///
-    /// As `files::text`; `usage` with line and column for what is no JSON.
+    /// As `files::text`; `usage` with line and column for invalid JSON.
     ///
     /// # Example
     ///
@@ -74,15 +76,15 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn json(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
-        Ok(to_script(&parsed(&host(&context), path, "JSON")?)?)
+        Ok(to_script(&parse(&host(&context), path, "JSON")?)?)
     }
 
-    /// Writes a text into the run's folder as `files/NAME`, in the place of what was written there; gives its path, `()` where the run leaves no folder. A
-    /// reader sees all of before or all of now.
+    /// Writes a text to `files/NAME` in the run's folder, atomically replacing an existing file. Returns its path, `()`
+    /// if the run has no folder.
     ///
     /// # Errors
     ///
-    /// `usage` for a name that leads elsewhere; `io` when it cannot be written.
+    /// `usage` for a name that leads elsewhere; `io` if it cannot be written.
     ///
     /// # Example
     ///
@@ -91,15 +93,15 @@ pub mod files {
     /// ```
     #[rhai_fn(name = "write", return_raw, volatile)]
     pub fn put(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
-        write(&host(&context), name, text, Way::Replace)
+        write(&host(&context), name, text, WriteMode::Replace)
     }
 
-    /// Adds a text to the end of `files/NAME` in the run's folder, which begins anew in each life of a run: a resumed script says again what it said.
-    /// Gives its path, `()` where the run leaves no folder.
+    /// Appends a text to `files/NAME` in the run's folder. The first call in each execution of a run truncates the
+    /// file, because a resumed script repeats its calls. Returns its path, `()` if the run has no folder.
     ///
     /// # Errors
     ///
-    /// `usage` for a name that leads elsewhere; `io` when it cannot be written.
+    /// `usage` for a name that leads elsewhere; `io` if it cannot be written.
     ///
     /// # Example
     ///
@@ -109,6 +111,6 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn append(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
-        write(&host(&context), name, text, Way::Append)
+        write(&host(&context), name, text, WriteMode::Append)
     }
 }

@@ -10,8 +10,9 @@ use crate::telemetry;
 /// The GPUs of this machine.
 #[export_module]
 pub mod gpu {
-    /// The GPUs of this machine, as maps of `index`, `id` (the UUID), `name`, `vendor` (`"nvidia"` or `"amd"`), `used` and `total`
-    /// (bytes), and `driver` (its version, or `()`). Empty where there are none: `gpu::absent()` says why.
+    /// The GPUs of this machine, as maps of `index`, `id` (the UUID), `name`, `vendor` (`"nvidia"` or `"amd"`), `used`
+    /// and `total` (bytes), and `driver` (its version, or `()`). Empty if there are none: `gpu::absent()` returns the
+    /// reason.
     ///
     /// # Example
     ///
@@ -25,7 +26,7 @@ pub mod gpu {
         Ok(gpus.iter().map(to_script).collect::<Result<_>>()?)
     }
 
-    /// Why there is no GPU, or `()` where there is one.
+    /// Why there is no GPU, or `()` if there is one.
     ///
     /// # Example
     ///
@@ -38,14 +39,15 @@ pub mod gpu {
         telemetry::gpus().map_or_else(|absent| absent.why.into(), |_| Dynamic::UNIT)
     }
 
-    /// One look at every GPU: a map of `devices` (maps of `id`, `name`, `used` and `total`, in bytes), `tenants` (the processes on them:
-    /// maps of `pid`, `device`, and `used` in bytes, or `()` where the driver does not tell) and `activity` (maps of `device`, `power_mw` in
-    /// milliwatts and `busy_percent`, `()` where the driver does not tell). `total` is what programs can have: without what the driver keeps
-    /// for itself. A GPU that MIG divides is listed as its instances.
+    /// One sample of every GPU: a map of `devices` (maps of `id`, `name`, `used` and `total`, in bytes), `tenants`
+    /// (processes on them: maps of `pid`, `device`, and `used` in bytes, or `()` if the driver does not report it) and
+    /// `activity` (maps of `device`, `power_mw` in milliwatts and `busy_percent`, `()` if the driver does not report
+    /// it). `total` is what programs can use, without what the driver reserves. A GPU that is divided by MIG is listed
+    /// as its instances.
     ///
     /// # Errors
     ///
-    /// `missing` when there is no GPU, or its driver cannot be asked.
+    /// `missing` if there is no GPU, or its driver does not respond.
     ///
     /// # Example
     ///
@@ -55,6 +57,6 @@ pub mod gpu {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn sample() -> Caught<Dynamic> {
-        Ok(to_script(&telemetry::look()?)?)
+        Ok(to_script(&telemetry::read_gpus()?)?)
     }
 }

@@ -1,4 +1,4 @@
-//! What several loads say together: the knee, where preemption and queues begin, and what tokens cost.
+//! Analysis of several loads: knee, start of preemption and queueing, and token cost.
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
@@ -6,11 +6,11 @@ use rhai::{Array, Map};
 use crate::script::sweep::{KneeOptions, Produced};
 use crate::script::{Caught, options, sweep};
 
-/// What loads say together. A row is any map with the level that was set and figures of `engine.load`.
+/// Analysis of several loads. A row is any map with the level that was set and results of `engine.load`.
 #[export_module]
 pub mod load {
-    /// The knee of figure `y` over level `x`, both keys of the rows (dots reach into maps): `#{ x, y, low, high, distance }`, or `()` where the curve has
-    /// none. As `load::knee(rows, x, y, #{})`.
+    /// The knee of metric `y` over level `x`, both keys of the rows (dots reach into maps):
+    /// `#{ x, y, low, high, distance }`, or `()` if the curve has none. Same as `load::knee(rows, x, y, #{})`.
     ///
     /// # Errors
     ///
@@ -28,18 +28,21 @@ pub mod load {
         Ok(sweep::knee(&rows, x, y, KneeOptions::default())?)
     }
 
-    /// The knee of figure `y` over level `x`: with both axes scaled to the curve, the point farthest from the straight line between its ends
-    /// (Satopää et al. 2011, "Finding a 'Kneedle' in a Haystack"). `low` and `high` are the smallest and largest level that cannot be told from it; `distance`
-    /// is how far it stands out, as a share of the range of `y`.
+    /// The knee of metric `y` over level `x`: with both axes scaled to the curve, the point farthest from the straight
+    /// line between its ends (Satopää et al. 2011, "Finding a 'Kneedle' in a Haystack"). `low` and `high` are the
+    /// smallest and largest levels that are indistinguishable from it; `distance` is how far it stands out, as a share
+    /// of the range of `y`.
     ///
-    /// `()` where the curve has no knee: fewer than three levels, flat, straight, or bent no further than noise may bend a straight line. Several rows of one
-    /// level count by their mean; rows where a figure is `()` are left out. The knee is that of the levels tried: choose them from far below to beyond it.
+    /// `()` if the curve has no knee: fewer than three levels, flat, straight, or bent no more than noise can explain.
+    /// Rows of the same level are averaged; rows in which a value is `()` are skipped. Choose levels from far below to
+    /// beyond the knee.
     ///
-    /// Options: `noise` (0.02: how wrong a figure may be, as a share of the highest), `bend` (`flattens`: as throughput does; `steepens`: as latency does).
+    /// Options: `noise` (0.02: possible error of a value, as a share of the highest), `bend` (`flattens`: like
+    /// throughput; `steepens`: like latency).
     ///
     /// # Errors
     ///
-    /// `usage` for a row without these keys, or a wrong option.
+    /// `usage` for a row without these keys, or an invalid option.
     ///
     /// # Example
     ///
@@ -53,8 +56,9 @@ pub mod load {
         Ok(sweep::knee(&rows, x, y, options(given)?)?)
     }
 
-    /// The level at which preemption starts, of rows with the level `x` and `preemptions`: `#{ last_without, first_with, contradicting }`, or `()` where no level
-    /// had any. It begins between `last_without` (`()` where the smallest level had some) and `first_with`; `contradicting` lists larger levels without any.
+    /// The level at which preemption starts, from rows with the level `x` and `preemptions`:
+    /// `#{ last_without, first_with, contradicting }`, or `()` if no level has any. It starts between `last_without`
+    /// (`()` if the smallest level has some) and `first_with`; `contradicting` lists larger levels without any.
     ///
     /// # Errors
     ///
@@ -72,8 +76,9 @@ pub mod load {
         Ok(sweep::onset(&rows, x, &["preemptions"])?)
     }
 
-    /// The level from which on more arrives than is served, of rows with the level `x` and the results of `engine.load`: requests under way, or waiting in the
-    /// engine, grow over the whole window (`in_flight.grows`, `waiting.grows`). As `load::preemption_start`. In a closed loop neither can grow.
+    /// The level from which on requests arrive faster than they are served, from rows with the level `x` and results of
+    /// `engine.load`: requests in flight, or waiting in the engine, grow over the whole window (`in_flight.grows`,
+    /// `waiting.grows`). Same form as `load::preemption_start`. In a closed loop neither can grow.
     ///
     /// # Errors
     ///
@@ -91,16 +96,17 @@ pub mod load {
         Ok(sweep::onset(&rows, x, &["in_flight.grows", "waiting.grows"])?)
     }
 
-    /// What a million tokens cost: `#{ price_per_hour, per_million_input, per_million_output, per_million_total, wh_per_million_input, wh_per_million_output,
-    /// wh_per_million_total }`, `()` where something for it is missing. Price / 3600 / rate · 10⁶, of the rate of all requests together; the whole price is laid
-    /// on input, on output, and on both in turn.
+    /// The cost of a million tokens: `#{ price_per_hour, per_million_input, per_million_output, per_million_total,
+    /// wh_per_million_input, wh_per_million_output, wh_per_million_total }`, `()` if an input is missing. Computed as
+    /// price / 3600 / rate · 10⁶ with the rate of all requests together; the whole price is assigned to input, to
+    /// output, and to both in turn.
     ///
-    /// Takes `price_per_hour` (of all GPUs used together), `input_throughput` and `output_throughput` (tokens a second, of all requests together), and for
-    /// energy `energy_wh` (of all GPUs together) with `duration` (seconds).
+    /// Takes `price_per_hour` (of all GPUs together), `input_throughput` and `output_throughput` (tokens per second, of
+    /// all requests together), and for energy `energy_wh` (of all GPUs together) with `duration` (seconds).
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown key, or a price that is none.
+    /// `usage` for an unknown key, or an invalid price.
     ///
     /// # Example
     ///

@@ -1,4 +1,4 @@
-//! Memory by component: what a script found out, made into figures that add up.
+//! Memory by component: checks a script's findings and makes them add up.
 
 use rhai::Map;
 use rhai::plugin::*;
@@ -6,27 +6,30 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::fault::{Fault, Result};
-use crate::memory::{Alone, Breakdown, Component, Footprint, Part};
+use crate::memory::{BaselineMemory, Breakdown, Component, Footprint, Part};
 use crate::run::Event;
 use crate::script::{Caught, host, options, to_script};
 
 /// Memory by component.
 #[export_module]
 pub mod memory {
-    /// Shows and keeps where the memory of an engine goes, and gives it as `#{ all, per_gpu, overhead, details }`. `memory::breakdown` of
-    /// `std/memory` decides what the parts are; this makes them add up.
+    /// Shows and records how the memory of an engine is used, and returns it as `#{ all, per_gpu, overhead, details }`.
+    /// `memory::breakdown` of `std/memory` determines the parts; this makes them add up.
     ///
-    /// `given` is `#{ devices, weights, one_gpu, details }`. `devices` are `#{ device, total, parts }`: an id, or `()` where there is only one; the physical bytes; and
-    /// the parts `#{ component, bytes, provenance, source, within }`. A component is one of `weights`, `kv_pool`, `kv_used`, `activations`,
-    /// `cuda_graphs`, `runtime_context`, `other_tenants`; a provenance one of `measured`, `engine_reported`, `computed`, `assumed`; `source`
-    /// says for people how the figure was got; `within` names the component that a part lies in and does not add to. What the parts leave of
-    /// the total becomes `unexplained`, below zero where they say more than is there. What tensor parallel costs follows from `one_gpu`, the
-    /// same engine's breakdown on one GPU (`#{ total, parts }`), or else from `weights`, the part of one copy of the weights; `()` where neither is
-    /// known. `details` is shown and kept beside it.
+    /// `given` is `#{ devices, weights, one_gpu, details }`. `devices` are `#{ device, total, parts }`: an id, or `()`
+    /// if there is only one; the physical bytes; and the parts `#{ component, bytes, provenance, source, within }`. A
+    /// component is one of `weights`, `kv_pool`, `kv_used`, `activations`, `cuda_graphs`, `runtime_context`,
+    /// `other_tenants`; a provenance one of `measured`, `engine_reported`, `computed`, `assumed`; `source` describes
+    /// how the value was obtained; `within` names the component that contains a part, which is then not added. The
+    /// difference between the total and the parts becomes `unexplained`; it is negative if the parts exceed the total.
+    /// The overhead of tensor parallelism follows from `one_gpu`, the same engine's breakdown on one GPU
+    /// (`#{ total, parts }`), or else from `weights`, the part of one copy of the weights; `()` if neither is given.
+    /// `details` is shown and recorded with it.
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown component or provenance, a part that comes twice, is below zero or is larger than what it lies within.
+    /// `usage` for an unknown component or provenance, or a part that is duplicate, negative, or larger than its
+    /// container.
     ///
     /// # Example
     ///
@@ -41,10 +44,10 @@ pub mod memory {
         let devices = given.devices.into_iter().map(GivenDevice::breakdown);
         let one_gpu = given.one_gpu.map(GivenDevice::breakdown).transpose()?;
         let alone = match (&one_gpu, &given.weights) {
-            (Some(one), _) => Some(Alone::Gpu(one)),
-            (None, weights) => weights.as_ref().map(Alone::Weights),
+            (Some(one), _) => Some(BaselineMemory::OneGpu(one)),
+            (None, weights) => weights.as_ref().map(BaselineMemory::Weights),
         };
-        let footprint = Footprint::of(devices.collect::<Result<_, Fault>>()?, alone, given.details)?;
+        let footprint = Footprint::new(devices.collect::<Result<_, Fault>>()?, alone, given.details)?;
         let value = serde_json::to_value(&footprint).map_err(|error| Fault::internal(error.to_string()))?;
         let name = name.to_owned();
         host(&context).run.note(Event::Breakdown { name, value })?;
@@ -52,7 +55,6 @@ pub mod memory {
     }
 }
 
-/// What a script found out.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Given {
@@ -75,10 +77,10 @@ struct GivenDevice {
 }
 
 impl GivenDevice {
-    /// A breakdown that was made already may be given again: what was unexplained follows anew.
+    /// An existing breakdown may be passed in again: `unexplained` is recomputed.
     fn breakdown(self) -> Result<Breakdown, Fault> {
         let parts = self.parts.into_iter();
-        let told = parts.filter(|part| part.component != Component::Unexplained);
-        Breakdown::new(self.device, self.total, told.collect())
+        let known = parts.filter(|part| part.component != Component::Unexplained);
+        Breakdown::new(self.device, self.total, known.collect())
     }
 }

@@ -1,4 +1,4 @@
-//! What a point takes of memory, predicted from what others took.
+//! Predicts the memory of points from measured peaks.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use rhai::plugin::*;
 use rhai::{Array, Map};
 
 use super::boundary::to_point;
-use crate::boundary::model::{Known, MemoryModel, Peak, Sample};
+use crate::boundary::model::{MemoryModel, Peak, Prior, Sample};
 use crate::fault::{Fault, Kind, Result};
-use crate::script::memory_model::{Architecture, Given, ModelHandle};
+use crate::script::memory_model::{Architecture, ModelHandle, SampleOptions};
 use crate::script::{Caught, options};
 
 fn sample(given: Dynamic) -> Result<Sample> {
@@ -18,9 +18,9 @@ fn sample(given: Dynamic) -> Result<Sample> {
             "a sample is a map with `point` and `peak`, not a value of type `{kind}`"
         ))
     })?;
-    let sample: Sample = options::<Given>(given)?.into();
+    let sample: Sample = options::<SampleOptions>(given)?.into();
     if !(sample.peak.is_finite() && sample.peak >= 0.0) {
-        return Err(Fault::usage(format!("`peak` is bytes, not {}", sample.peak)));
+        return Err(Fault::usage(format!("`peak` must be bytes, not {}", sample.peak)));
     }
     Ok(sample)
 }
@@ -33,20 +33,23 @@ fn peak(model: &ModelHandle, point: &Map) -> Result<Peak> {
     })
 }
 
-/// What a point takes of memory, predicted from what others took.
+/// Predicts the memory of points from measured peaks.
 #[export_module]
 pub mod memory_model {
-    /// Fits a memory model to points that fitted and their peaks: weights, KV cache for each token in flight (in whole blocks), activations for
-    /// each token of a prefill, and attention scores where they show. It is a prediction, and proves nothing.
+    /// Fits a memory model to points that fitted and their peaks: weights, KV cache per token in flight (in whole
+    /// blocks), activations per token of a prefill, and attention scores if they are visible. It is a prediction and
+    /// proves nothing.
     ///
-    /// `samples` are maps of `point` (any of `input`, `output`, `concurrency`), `peak` in bytes, and perhaps `at_most: true` where the peak is only
-    /// known not to be higher, as memory of an earlier point was still in use. `architecture` has what is known beforehand, each of it left out or `()` where
-    /// it is not: `weight_bytes` and `kv_bytes_per_token` (as `estimate` has them), below which no model goes, and `block`, tokens in which KV cache is handed out.
+    /// `samples` are maps of `point` (any of `input`, `output`, `concurrency`), `peak` in bytes, and optionally
+    /// `at_most: true` if the peak is only an upper limit, because memory of an earlier point was still in use.
+    /// `architecture` contains what is known in advance, `()` or left out if unknown: `weight_bytes` and
+    /// `kv_bytes_per_token` (as in `estimate`), which are lower limits, and `block`, the tokens of a KV cache block.
     ///
     /// # Errors
     ///
-    /// `missing` where nothing can be told: fewer than four samples, peaks that do not grow (an engine that takes its memory beforehand), or
-    /// peaks that no such model follows. `usage` for what is no sample, or another axis.
+    /// `missing` if no model can be fitted: fewer than four samples, peaks that do not grow (an engine that allocates
+    /// its memory in advance), or peaks that do not follow such a model. `usage` for an invalid sample, or another
+    /// axis.
     ///
     /// # Example
     ///
@@ -54,8 +57,8 @@ pub mod memory_model {
     /// let samples = [[128, 128], [128, 4096], [4096, 128], [4096, 4096], [8192, 128], [128, 8192]]
     ///     .map(|at| #{ point: #{ input: at[0], output: at[1] }, peak: 2e9 + 100000.0 * (at[0] + at[1]) });
     /// let model = memory_model(samples, #{});
-    /// let told = model.predict(#{ input: 20000, output: 10000 });
-    /// assert(told.low < 5e9 && told.high > 5e9 && told.high - told.low < 1e8);
+    /// let peak = model.predict(#{ input: 20000, output: 10000 });
+    /// assert(peak.low < 5e9 && peak.high > 5e9 && peak.high - peak.low < 1e8);
     /// try {
     ///     memory_model(samples.extract(0, 2), #{});
     /// } catch (e) {
@@ -65,22 +68,22 @@ pub mod memory_model {
     #[rhai_fn(name = "memory_model", return_raw, volatile)]
     pub fn make(samples: Array, architecture: Map) -> Caught<ModelHandle> {
         let samples = samples.into_iter().map(sample).collect::<Result<Vec<_>>>()?;
-        let known: Known = options::<Architecture>(architecture)?.into();
-        let least = [known.weights, known.kv_bytes_per_token, known.block - 1.0];
-        if !least.iter().all(|value| value.is_finite() && *value >= 0.0) {
+        let known: Prior = options::<Architecture>(architecture)?.into();
+        let minima = [known.weights, known.kv_bytes_per_token, known.block - 1.0];
+        if !minima.iter().all(|value| value.is_finite() && *value >= 0.0) {
             return Err(Fault::usage(
-                "`weight_bytes` and `kv_bytes_per_token` are 0 or more, and `block` is 1 or more",
+                "`weight_bytes` and `kv_bytes_per_token` must be at least 0, and `block` at least 1",
             )
             .into());
         }
         let model = MemoryModel::fit(&samples, &known);
-        Ok(ModelHandle(Arc::new(model.map_err(|untold| {
-            Fault::new(Kind::Missing, untold.to_string()).hint("search without a model: dominance needs none")
+        Ok(ModelHandle(Arc::new(model.map_err(|error| {
+            Fault::new(Kind::Missing, error.to_string()).hint("search without a model; the boundary's proofs need none")
         })?)))
     }
 
-    /// The peak that is expected at a point: `#{ bytes, low, high }`. One measurement lies between `low` and `high` in 95 % of cases, if memory goes on as the samples
-    /// have it. `bytes` never falls as a point grows.
+    /// The expected peak at a point: `#{ bytes, low, high }`. A measurement lies between `low` and `high` in 95 % of
+    /// cases, if memory continues to follow the samples. `bytes` never decreases as a point grows.
     ///
     /// # Errors
     ///
@@ -90,8 +93,8 @@ pub mod memory_model {
     ///
     /// ```rhai
     /// let samples = [1000, 2000, 3000, 4000, 5000].map(|tokens| #{ point: #{ input: tokens }, peak: 1e9 + 1e5 * tokens });
-    /// let told = memory_model(samples, #{}).predict(#{ input: 9000 });
-    /// assert(told.low < told.bytes && told.bytes < told.high);
+    /// let peak = memory_model(samples, #{}).predict(#{ input: 9000 });
+    /// assert(peak.low < peak.bytes && peak.bytes < peak.high);
     /// ```
     #[rhai_fn(name = "predict", return_raw, pure)]
     pub fn predict_memory(model: &mut ModelHandle, point: Map) -> Caught<Map> {
@@ -103,11 +106,12 @@ pub mod memory_model {
         ]))
     }
 
-    /// Whether a point is expected to take at most so many bytes. A prediction: `map.classify` tells what is proven.
+    /// Whether a point is expected to take at most `limit` bytes. A prediction: `map.classify` returns what is proven.
     ///
     /// # Errors
     ///
-    /// `usage` for a point with an axis other than `input`, `output` and `concurrency`, and for a limit that is no number.
+    /// `usage` for a point with an axis other than `input`, `output` and `concurrency`, and for a limit that is not a
+    /// number.
     ///
     /// # Example
     ///
@@ -119,14 +123,15 @@ pub mod memory_model {
     #[rhai_fn(return_raw, pure)]
     pub fn fits(model: &mut ModelHandle, point: Map, limit: Dynamic) -> Caught<bool> {
         let bytes = limit.as_float().or_else(|_| limit.as_int().map(|whole| whole as f64));
-        let bytes =
-            bytes.map_err(|kind| Fault::usage(format!("a limit of memory is bytes, not a value of type `{kind}`")))?;
+        let bytes = bytes
+            .map_err(|kind| Fault::usage(format!("a memory limit must be bytes, not a value of type `{kind}`")))?;
         Ok(peak(model, &point)?.bytes <= bytes)
     }
 
-    /// What the model is made of: `#{ form, base_bytes, bytes_per_token_held, bytes_per_token_of_input, bytes_per_token_of_input_squared, deviation, samples }`. `form` is
-    /// `"sum"`, where activations are kept while tokens are written, or `"phases"`, where a peak is the larger one of prefill and decode; `deviation` is by how much
-    /// samples are off, in bytes, as a standard deviation; `samples` is how many it was fitted to.
+    /// The model's parameters: `#{ form, base_bytes, bytes_per_token_held, bytes_per_token_of_input,
+    /// bytes_per_token_of_input_squared, deviation, samples }`. `form` is `"sum"` if activations are kept during
+    /// decode, or `"phases"` if the peak is the larger one of prefill and decode; `deviation` is the standard deviation
+    /// of the samples from the model, in bytes; `samples` is their number.
     ///
     /// # Example
     ///

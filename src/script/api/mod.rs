@@ -1,5 +1,5 @@
-//! The script API: one thin file per script module, without logic of its own. Every function has a doc comment with
-//! shapes, units, errors and an example; a test refuses one without, and runs every example.
+//! The script API: one file per script module, without logic of its own. Every function has a doc comment with shapes,
+//! units, errors and an example. A test requires them and runs every example.
 
 #![allow(
     unreachable_pub,
@@ -38,17 +38,16 @@ mod truth;
 
 use rhai::{Engine, Module, Variant, exported_module};
 
-use super::asking::Server;
 use super::params::Param;
+use super::ready_server::Server;
 use super::service::Service;
 use crate::fault::Fault;
 
-/// Registers every module.
 pub(super) fn register(engine: &mut Engine) {
     name_type::<super::boundary::BoundaryHandle>(
         engine,
         "Boundary",
-        "What is known of where points stop fitting, over the axes that it was made with.",
+        "Which points fit and which fail, over given axes.",
     );
     engine.register_global_module(exported_module!(assert::assert).into());
     engine.register_global_module(exported_module!(boundary::boundary).into());
@@ -58,7 +57,7 @@ pub(super) fn register(engine: &mut Engine) {
     name_type::<super::engine_handle::EngineHandle>(
         engine,
         "Engine",
-        "An engine under test: described first, started by its first probe.",
+        "An engine under test, started by its first probe.",
     );
     engine.register_static_module("engine", exported_module!(self::engine::engine).into());
     engine.register_global_module(exported_module!(self::engine::methods).into());
@@ -67,12 +66,12 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_global_module(exported_module!(self::estimate::estimate).into());
     engine.register_global_module(exported_module!(self::experiment::experiment).into());
     engine.register_global_module(exported_module!(strategy::strategy).into());
-    name_type::<Fault>(engine, "Fault", "What went wrong, as `catch` gets it from a primitive.");
+    name_type::<Fault>(engine, "Fault", "An error of an API function, as `catch` receives it.");
     engine.register_global_module(exported_module!(fault::fault).into());
     name_type::<Param>(
         engine,
         "Param",
-        "A parameter as `param` declares it: its default and what it means.",
+        "A parameter declared by `param`: its default and its meaning.",
     );
     engine.register_static_module("gpu", exported_module!(gpu::gpu).into());
     engine.register_static_module("load", exported_module!(self::load::load).into());
@@ -80,7 +79,7 @@ pub(super) fn register(engine: &mut Engine) {
     name_type::<super::memory_model::ModelHandle>(
         engine,
         "MemoryModel",
-        "A model of the memory that points take, fitted to the peaks of some: a prediction, never a proof.",
+        "A memory model fitted to measured peaks: a prediction, never a proof.",
     );
     engine.register_global_module(exported_module!(memory_model::memory_model).into());
     engine.register_global_module(exported_module!(params::params).into());
@@ -91,17 +90,9 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_global_module(exported_module!(record::record).into());
     engine.register_global_module(exported_module!(report::report).into());
     engine.register_global_module(exported_module!(results::results).into());
-    name_type::<Server>(
-        engine,
-        "Server",
-        "The server that an adapter's `ready(engine)` looks at.",
-    );
+    name_type::<Server>(engine, "Server", "The server that an adapter's `ready(engine)` checks.");
     engine.register_global_module(exported_module!(server::server).into());
-    name_type::<Service>(
-        engine,
-        "Service",
-        "A server that a script started by hand: its log, its inside, its end.",
-    );
+    name_type::<Service>(engine, "Service", "A server that a script started.");
     engine.register_global_module(exported_module!(service::service).into());
     engine.register_static_module("docker", exported_module!(docker::docker).into());
     engine.register_static_module("process", exported_module!(process::process).into());
@@ -109,12 +100,12 @@ pub(super) fn register(engine: &mut Engine) {
     name_type::<super::truth::TruthHandle>(
         engine,
         "Truth",
-        "A limit that is known, which searches are held against.",
+        "A known boundary, against which searches are measured.",
     );
     engine.register_global_module(exported_module!(truth::truth).into());
 }
 
-/// Gives a type of ours its name in scripts and, for the documentation, what it is.
+/// Registers the script name of a type, and its description for the documentation.
 fn name_type<T: Variant + Clone>(engine: &mut Engine, name: &str, about: &str) {
     let mut types = Module::new();
     types.set_custom_type_with_comments::<T>(name, &[&format!("/// {about}")]);

@@ -4,14 +4,14 @@ use rhai::Map;
 use rhai::plugin::*;
 use serde_json::json;
 
-use crate::script::params::{Param, declared, lay_over};
+use crate::script::params::{Param, declared, merge_values};
 use crate::script::{Caught, host, to_script};
 
 /// Parameters of a script.
 #[export_module]
 pub mod params {
-    /// Declares a parameter: its default, whose type values must have, and one line that says what it means. `()` takes
-    /// any value, an empty map any keys.
+    /// Declares a parameter: its default, which determines its type, and one line that explains it. `()` accepts any
+    /// value, an empty map any keys.
     ///
     /// # Example
     ///
@@ -26,12 +26,12 @@ pub mod params {
         }
     }
 
-    /// The script's parameters as a map: the defaults, and over them what the user gave with `--set` and `--params`. It comes
-    /// first in a script, as `profiler run SCRIPT --help` evaluates up to here to list them.
+    /// The script's parameters as a map: the defaults, overridden by the user's `--set` and `--params`. Call it first
+    /// in a script: `profiler run SCRIPT --help` evaluates the script up to here to list them.
     ///
     /// # Errors
     ///
-    /// `usage` when the user set an unknown parameter (the nearest is named), or one of another type than its default.
+    /// `usage` if the user set an unknown parameter (the closest one is suggested), or one with a wrong type.
     ///
     /// # Example
     ///
@@ -45,7 +45,7 @@ pub mod params {
     #[rhai_fn(return_raw, volatile)]
     pub fn params(context: NativeCallContext, declaration: Map) -> Caught<Dynamic> {
         let host = host(&context);
-        let values = lay_over(&declared(declaration)?, &host.settings.set)?;
+        let values = merge_values(&declared(declaration)?, &host.settings.set)?;
         let shown = to_script(&values)?;
         host.run.set_parameters(&json!(values));
         host.state().params = Some(values);

@@ -1,29 +1,30 @@
-//! `plot::…`: pictures of a script's own figures.
+//! `plot::…`: charts of a script's data.
 
 use rhai::Map;
 use rhai::plugin::*;
 use serde_json::Value;
 
 use crate::fault::{Fault, Result};
-use crate::report::{Columns, Drawn, Heat, Lines};
+use crate::report::{BarChart, HeatMap, LineChart, ScriptPlot};
 use crate::run::Event;
 use crate::script::{Caught, host, options};
 
-/// Pictures of a script's own figures: each call keeps one in the run, where the report shows it, and gives a text of it that fits the page, for `print` or `show`.
-///
-/// All take one map. `title` says what is drawn; `x` and `y` what is measured along the axes: a label such as `"latency, ms"`, whose unit is known by its name (tokens,
-/// tokens/s, requests/s, s, ms, %, W, °C, bytes), or a map `#{ label, unit, scale, range }`. `name` is the name of the file (made of the title without it; a second
-/// picture of a name takes the place of the first), `words` what is read aloud in the place of the picture (made of the figures without it), `caption` what
-/// must be known to read it; `keep: false` gives the text alone.
+/// Charts of a script's data. Each call records a chart in the run, which the report shows, and returns it as text that
+/// fits the terminal, for `print` or `show`. All functions take one map. `title` describes the chart; `x` and `y` the
+/// axes: a label such as `"latency, ms"`, whose unit is recognized (tokens, tokens/s, requests/s, s, ms, %, W, °C,
+/// bytes), or a map `#{ label, unit, scale, range }`. `name` is the file name (default: derived from the title; a
+/// second chart of the same name replaces the first), `words` the text alternative (default: derived from the data),
+/// `caption` what a reader must know; `keep: false` only returns the text.
 #[export_module]
 pub mod plot {
-    /// Lines through points: `series` is a map of names to `[x, y]` pairs (y may be `()`: a gap), or a list of maps with `name`, `points`, `dashed` and
-    /// `band`, an interval around the line as `[x, low, high]`. `log` lists the axes that are logarithmic, `["x", "y"]`; `steps` holds a value until the next;
-    /// `marks` are `#{ at, text }`, told at places of x. The text has a row for each x where they are few, and a curve otherwise.
+    /// Lines through points: `series` is a map of names to `[x, y]` pairs (y may be `()`: a gap), or a list of maps
+    /// with `name`, `points`, `dashed` and `band`, an interval around the line as `[x, low, high]`. `log` lists the
+    /// logarithmic axes, `["x", "y"]`; `steps` draws a step function; `marks` are `#{ at, text }`, labels at x values.
+    /// The text is a table with a row for each x if there are few, and otherwise a curve.
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown or wrong key; `io` when the journal cannot be written.
+    /// `usage` for an unknown or wrong key; `io` if the journal cannot be written.
     ///
     /// # Example
     ///
@@ -41,14 +42,15 @@ pub mod plot {
     #[rhai_fn(return_raw, volatile)]
     pub fn line(context: NativeCallContext, picture: Map) -> Caught<String> {
         let page = host(&context).settings.page;
-        Ok(kept(&context, options::<Lines>(picture)?.lines(page)?)?)
+        Ok(record_chart(&context, options::<LineChart>(picture)?.lines(page)?)?)
     }
 
-    /// Single points: `series` is a map of names to `[x, y]` pairs, or a list of maps with `name` and `points`. `log` and `marks` are those of `plot::line`.
+    /// A scatter plot: `series` is a map of names to `[x, y]` pairs, or a list of maps with `name` and `points`. `log`
+    /// and `marks` are as in `plot::line`.
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown or wrong key; `io` when the journal cannot be written.
+    /// `usage` for an unknown or wrong key; `io` if the journal cannot be written.
     ///
     /// # Example
     ///
@@ -65,16 +67,17 @@ pub mod plot {
     #[rhai_fn(return_raw, volatile)]
     pub fn scatter(context: NativeCallContext, picture: Map) -> Caught<String> {
         let page = host(&context).settings.page;
-        Ok(kept(&context, options::<Lines>(picture)?.scatter(page)?)?)
+        Ok(record_chart(&context, options::<LineChart>(picture)?.scatter(page)?)?)
     }
 
-    /// Bars: `at` lists the places, numbers or names, and `values` has a number or `()` for each. Several things beside each other are `series`, a map of names to
-    /// such values or a list of maps with `name`, `values`, `intervals` (`[low, high]` or `()` for each) and `hatched`; several quantities are `panels`, a list of maps with
-    /// `y` and `values` or `series`. `marks` are `#{ at, text }`, told at one of `at`.
+    /// Bars: `at` lists the categories, numbers or names, and `values` has a number or `()` for each. For grouped bars,
+    /// `series` is a map of names to such values or a list of maps with `name`, `values`, `intervals` (`[low, high]` or
+    /// `()` for each) and `hatched`; for several quantities, `panels` is a list of maps with `y` and `values` or
+    /// `series`. `marks` are `#{ at, text }`, labels at one of `at`.
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown or wrong key, or values that are not as many as places; `io` when the journal cannot be written.
+    /// `usage` for an unknown or wrong key, or a wrong number of values; `io` if the journal cannot be written.
     ///
     /// # Example
     ///
@@ -91,15 +94,15 @@ pub mod plot {
     #[rhai_fn(return_raw, volatile)]
     pub fn bars(context: NativeCallContext, picture: Map) -> Caught<String> {
         let page = host(&context).settings.page;
-        Ok(kept(&context, options::<Columns>(picture)?.draw(page)?)?)
+        Ok(record_chart(&context, options::<BarChart>(picture)?.draw(page)?)?)
     }
 
-    /// A heat map: `columns` lists the places along x, `rows` those along y, the lowest first, and `values` has a row for each of `rows` with a number or `()` for each of
-    /// `columns`; `value` says what they are. The text is a table.
+    /// A heat map: `columns` lists the x categories, `rows` the y categories, lowest first, and `values` has a row for
+    /// each of `rows` with a number or `()` for each of `columns`; `value` describes the values. The text is a table.
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown or wrong key, or values that are not as many as places; `io` when the journal cannot be written.
+    /// `usage` for an unknown or wrong key, or a wrong number of values; `io` if the journal cannot be written.
     ///
     /// # Example
     ///
@@ -118,15 +121,15 @@ pub mod plot {
     #[rhai_fn(return_raw, volatile)]
     pub fn heat_map(context: NativeCallContext, picture: Map) -> Caught<String> {
         let page = host(&context).settings.page;
-        Ok(kept(&context, options::<Heat>(picture)?.draw(page)?)?)
+        Ok(record_chart(&context, options::<HeatMap>(picture)?.draw(page)?)?)
     }
 }
 
-/// Keeps a picture in the run, and gives its text.
-fn kept(context: &NativeCallContext, drawn: Drawn) -> Result<String> {
+/// Records a chart in the run and returns its text.
+fn record_chart(context: &NativeCallContext, drawn: ScriptPlot) -> Result<String> {
     if drawn.keep {
         let value: Value = serde_json::to_value(&drawn.plot)
-            .map_err(|error| Fault::internal(format!("a picture cannot be kept: {error}")))?;
+            .map_err(|error| Fault::internal(format!("a chart cannot be recorded: {error}")))?;
         host(context).run.note(Event::Plot { value })?;
     }
     Ok(drawn.text)

@@ -1,4 +1,4 @@
-//! In-process probes: programs in Python that look from within. See stdlib/probes/README.md.
+//! In-process probes: Python programs that run inside an engine. See stdlib/probes/README.md.
 
 use rhai::Map;
 use rhai::plugin::*;
@@ -9,16 +9,19 @@ use crate::script::{Caught, host, probe as probes, to_script};
 /// In-process probes without an engine.
 #[export_module]
 pub mod probe {
-    /// Runs an in-process probe in a process of its own, or with `image` in a container of its own, and gives the document that it prints.
+    /// Runs an in-process probe in its own process, or with `image` in its own container, and returns the document that
+    /// it prints.
     ///
-    /// `name` is a shipped probe (`allocator`, `layers`, `trtllm_graphs`), or the path of your own (`"./mine.py"`, relative to the script).
-    /// Options: `args` (a map by name, `#{ max_tokens: 5 }` for `--max-tokens 5`, or an array of strings), `python` (the interpreter;
-    /// `python3`), `env`, `gpus` (indices or UUIDs), `timeout` (600 seconds); of a container also `image`, `mounts`, `shm_size`, `memory_limit`.
+    /// `name` is a shipped probe (`allocator`, `layers`, `trtllm_graphs`), or the path of your own (`"./mine.py"`,
+    /// relative to the script). Options: `args` (a map by name, `#{ max_tokens: 5 }` for `--max-tokens 5`, or an array
+    /// of strings), `python` (the interpreter; `python3`), `env`, `gpus` (indices or UUIDs), `timeout` (600 seconds);
+    /// for a container also `image`, `mounts`, `shm_size`, `memory_limit`.
     ///
     /// # Errors
     ///
-    /// `not_allowed` without `--allow process`, or the mounts' `--allow mount=DIR`; `missing` for an interpreter, a Python module or a
-    /// GPU that is not there; `usage` when it would disturb an engine; `timeout`; `engine` when it fails, or prints something else.
+    /// `not_allowed` without `--allow process`, or `--allow mount=DIR` for mounts; `missing` if an interpreter, a
+    /// Python module or a GPU is not available; `usage` if it would disturb an engine; `timeout`; `engine` if it fails,
+    /// or prints something else.
     ///
     /// # Example
     ///
@@ -32,27 +35,28 @@ pub mod probe {
     #[rhai_fn(return_raw, volatile)]
     pub fn run(context: NativeCallContext, name: &str, options: Map) -> Caught<Dynamic> {
         let given = crate::script::options(options)?;
-        Ok(to_script(&probes::run_alone(&host(&context), name, given)?)?)
+        Ok(to_script(&probes::run_standalone(&host(&context), name, given)?)?)
     }
 }
 
 /// In-process probes of an engine.
 #[export_module]
 pub mod methods {
-    /// Runs an in-process probe inside the engine, or where it does not run in its place, and gives the document that it prints: figures
-    /// in bytes, and what could not be found out `()`, with the reason in `unknown`.
+    /// Runs an in-process probe inside the engine, or in its place if it is not running, and returns the document that
+    /// it prints: values in bytes, and `()` for unknown ones, with the reason in `unknown`.
     ///
-    /// `name` is a shipped probe (`allocator`, `layers`, `trtllm_graphs`), or the path of your own (`"./mine.py"`, relative to the script).
-    /// Options: `args` (a map by name, `#{ max_tokens: 5 }` for `--max-tokens 5`, or an array of strings), `python` (the interpreter;
-    /// the engine's own, or `python3`), `env`, `timeout` (600 seconds). Secrets of the environment are kept from it. A probe that loads
-    /// a model refuses to do so beside a serving engine, unless `args` has `second_copy: true`. On a resume the answer is that of the
-    /// journal.
+    /// `name` is a shipped probe (`allocator`, `layers`, `trtllm_graphs`), or the path of your own (`"./mine.py"`,
+    /// relative to the script). Options: `args` (a map by name, `#{ max_tokens: 5 }` for `--max-tokens 5`, or an array
+    /// of strings), `python` (the interpreter; the engine's own, or `python3`), `env`, `timeout` (600 seconds). Secrets
+    /// of the environment are not passed to it. A probe that loads a model refuses to do so next to a serving engine,
+    /// unless `args` has `second_copy: true`. A resumed run replays the earlier answer.
     ///
     /// # Errors
     ///
-    /// `not_allowed` for your own program, or `env`, in a container, without `--allow exec`; `missing` for an interpreter, a Python module
-    /// or a GPU that is not there, or an engine launched without `in_process: true`; `usage` for the simulated engine, and when it would
-    /// disturb; `timeout`; `engine` when it fails, or prints something else.
+    /// `not_allowed` for your own program, or `env`, in a container, without `--allow exec`; `missing` if an
+    /// interpreter, a Python module or a GPU is not available, or the engine was launched without `in_process: true`;
+    /// `usage` for the simulated engine, and if it would disturb; `timeout`; `engine` if it fails, or prints something
+    /// else.
     ///
     /// # Example
     ///

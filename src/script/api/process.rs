@@ -1,4 +1,4 @@
-//! Native processes by hand.
+//! Native processes started by a script.
 
 use rhai::Map;
 use rhai::plugin::*;
@@ -7,19 +7,21 @@ use crate::runtime::RuntimeKind;
 use crate::script::service::Service;
 use crate::script::{Caught, host};
 
-/// Native processes by hand. They need the user's `--allow process`: nothing confines them.
+/// Native processes started by a script. They are not confined, so they need `--allow process`.
 #[export_module]
 pub mod process {
-    /// Starts a program of this machine and gives it as a service. It ends, with everything that it started, with the run at the latest.
+    /// Starts a program on this machine and returns it as a service. It is stopped, with all its children, at the end
+    /// of the run at the latest.
     ///
-    /// Options: `command` (the program and its arguments); `env` (a map of strings, added to the environment of profiler without the
-    /// Hugging Face token); `port` (one that it must have; otherwise `{port}` in `command` and `env` stands for a free one that the kernel
-    /// chose); `files` (a map from plain names to texts, which lie in the temporary folder that `{files}` stands for); `token` (true: it needs the Hugging Face token, given with `--allow token`); `stop_grace` (seconds).
+    /// Options: `command` (the program and its arguments); `env` (a map of strings, added to the environment of
+    /// profiler without the Hugging Face token); `port` (a fixed one; otherwise `{port}` in `command` and `env` stands
+    /// for a free port); `files` (a map from file names to texts; `{files}` stands for their temporary folder); `token`
+    /// (true: the Hugging Face token is needed, passed with `--allow token`); `stop_grace` (seconds).
     ///
     /// # Errors
     ///
-    /// `not_allowed` without `--allow process`; `missing` when there is no such program, or the port is taken; `usage` for an option that
-    /// does not fit.
+    /// `not_allowed` without `--allow process`; `missing` if there is no such program, or the port is taken; `usage`
+    /// for an invalid option.
     ///
     /// # Example
     ///

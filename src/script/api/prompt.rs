@@ -1,19 +1,19 @@
-//! Prompts of exactly N tokens, for probes by hand.
+//! Prompts of exactly N tokens.
 
 use rhai::Map;
 use rhai::plugin::*;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Kind, Result};
-use crate::prompt::{Ask, Content, Origin, PromptForm};
+use crate::prompt::{Content, Origin, PromptForm, PromptSpec};
 use crate::script::{self, Caught, Host, host, to_script};
 
-/// The longest prompt that a script gets in hand; engines are sent longer ones without its seeing them.
-const LONGEST: usize = 1_000_000;
+/// Longest prompt that a script can hold, in tokens. `engine.probe` sends longer ones.
+const MAX_TOKENS: usize = 1_000_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Wishes {
+struct PromptOptions {
     tokenizer: Option<String>,
     model: Option<String>,
     vocabulary: Option<u32>,
@@ -23,7 +23,6 @@ struct Wishes {
     seed: Option<u64>,
 }
 
-/// A prompt as a script sees it.
 #[derive(Debug, Serialize)]
 struct Made {
     ids: Option<Vec<u32>>,
@@ -31,7 +30,7 @@ struct Made {
     count: usize,
 }
 
-impl Wishes {
+impl PromptOptions {
     fn origin(&self, host: &Host) -> Result<Origin> {
         match (self.tokenizer.as_ref().or(self.model.as_ref()), self.vocabulary) {
             (Some(name), None) => {
@@ -39,31 +38,31 @@ impl Wishes {
                 Ok(Origin::Tokenizer(name))
             }
             (None, Some(size)) => Ok(Origin::Vocabulary(size)),
-            (None, None) => Err(Fault::usage("a prompt needs to know its model")
-                .hint("give `model` or `tokenizer`, or `vocabulary`, the number of token ids")),
+            (None, None) => Err(Fault::usage("a prompt needs a model or a vocabulary")
+                .hint("give `model` or `tokenizer`, or `vocabulary` (the number of token ids)")),
             (Some(_), Some(_)) => Err(Fault::usage("`vocabulary` is for models without a tokenizer")
                 .hint("leave out `vocabulary`, or `model` and `tokenizer`")),
         }
     }
 }
 
-fn make(host: &Host, tokens: i64, wishes: &Wishes) -> Result<Made> {
+fn make(host: &Host, tokens: i64, wanted: &PromptOptions) -> Result<Made> {
     let tokens = usize::try_from(tokens)
         .ok()
         .filter(|&tokens| tokens > 0)
         .ok_or_else(|| Fault::usage(format!("a prompt of {tokens} tokens is impossible")).hint("ask for at least 1"))?;
-    if tokens > LONGEST {
-        let message = format!("a prompt of {tokens} tokens is too long for a script, which may hold {LONGEST}");
+    if tokens > MAX_TOKENS {
+        let message = format!("a prompt of {tokens} tokens is too long for a script, which may hold {MAX_TOKENS}");
         return Err(Fault::new(Kind::Limit, message).hint("let `engine.probe` make and send it"));
     }
-    let ask = Ask {
+    let ask = PromptSpec {
         tokens,
-        form: wishes.form.unwrap_or(PromptForm::Tokens),
-        chat: wishes.chat,
-        shared_prefix: wishes.shared_prefix,
+        form: wanted.form.unwrap_or(PromptForm::Tokens),
+        chat: wanted.chat,
+        shared_prefix: wanted.shared_prefix,
     };
-    let seed = wishes.seed.unwrap_or(host.settings.seed);
-    let prompts = host.tasks.wait(host.prompts.prompts(&wishes.origin(host)?, seed))?;
+    let seed = wanted.seed.unwrap_or(host.settings.seed);
+    let prompts = host.tasks.wait(host.prompts.prompts(&wanted.origin(host)?, seed))?;
     if let Some(why) = prompts.chat_unknown().filter(|_| ask.chat) {
         return Err(Fault::usage(format!("a chat message cannot be counted: {why}")));
     }
@@ -82,19 +81,22 @@ fn make(host: &Host, tokens: i64, wishes: &Wishes) -> Result<Made> {
 /// Prompts of exactly N tokens.
 #[export_module]
 pub mod prompt {
-    /// A prompt of exactly so many tokens (1 to 1,000,000), as a map of `ids` (token ids), `text`, of which one is `()`, and `count`.
-    /// Each call gives another prompt, different from its first token on, so that no engine answers it from its prefix cache.
+    /// A prompt of exactly `n` tokens (1 to 1,000,000), as a map of `ids` (token ids), `text`, one of which is `()`,
+    /// and `count`. Each call returns another prompt, different from its first token on, so that no prefix cache can
+    /// serve it.
     ///
-    /// Options: `model` or `tokenizer` (a folder or file with `tokenizer.json` below the script's folder or one that the user allowed with
-    /// `--allow mount=DIR`, or a model of the Hugging Face hub), or instead
-    /// `vocabulary` (how many token ids there are); `form`: `"tokens"` (default) or `"text"`, which is proven to re-encode to
-    /// that number, special tokens included; `chat` (false): the text becomes the content of one user message, and the chat template
-    /// counts; `shared_prefix` (0): tokens at the start that all prompts of one seed have in common; `seed` (that of the run).
+    /// Options: `model` or `tokenizer` (a folder or file with `tokenizer.json` below the script's folder or one
+    /// permitted with `--allow mount=DIR`, or a model of the Hugging Face hub), or instead `vocabulary` (the number of
+    /// token ids); `form`: `"tokens"` (default) or `"text"`, which is verified to encode to exactly that number,
+    /// including special tokens; `chat` (false): the text becomes the content of one user message, and the chat
+    /// template counts; `shared_prefix` (0): tokens at the start that all prompts of the same seed share; `seed`
+    /// (default: that of the run).
     ///
     /// # Errors
     ///
-    /// `usage` when fewer tokens are asked for than what the engine adds needs (the hint has the smallest number), or text without a
-    /// tokenizer; `missing` when there is no tokenizer; `not_allowed` for a file or folder elsewhere; `limit` for more than 1,000,000 tokens.
+    /// `usage` if `n` is less than what the engine adds (the hint has the minimum), or for text without a tokenizer;
+    /// `missing` if there is no tokenizer; `not_allowed` for a file or folder elsewhere; `limit` for more than
+    /// 1,000,000 tokens.
     ///
     /// # Example
     ///
@@ -106,7 +108,7 @@ pub mod prompt {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn tokens(context: NativeCallContext, n: i64, options: Map) -> Caught<Dynamic> {
-        let wishes: Wishes = script::options(options)?;
-        Ok(to_script(&make(&host(&context), n, &wishes)?)?)
+        let wanted: PromptOptions = script::options(options)?;
+        Ok(to_script(&make(&host(&context), n, &wanted)?)?)
     }
 }

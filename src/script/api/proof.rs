@@ -1,15 +1,16 @@
-//! What a boundary proves, where its answers contradict each other, and what it only predicts: never mixed.
+//! What a boundary proves, where its answers contradict each other, and what it only predicts. The three are kept
+//! apart.
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
 
 use super::boundary::{count, from_point, from_points, from_scalar, maybe, size, to_point};
-use crate::boundary::{Answered, Band, Point, Predicted};
+use crate::boundary::{AnswerCounts, Band, Point, PredictedCrossing};
 use crate::script::boundary::BoundaryHandle;
 use crate::script::{Caught, host};
 
 fn from_band(band: &Band) -> Dynamic {
-    let answered = |answered: &Answered| -> Dynamic {
+    let answered = |answered: &AnswerCounts| -> Dynamic {
         Map::from([
             ("point".into(), from_point(&answered.point)),
             ("fits".into(), count(answered.fits as u128).into()),
@@ -37,8 +38,8 @@ fn from_band(band: &Band) -> Dynamic {
 /// What is proven, what is contradictory, and what is only predicted.
 #[export_module]
 pub mod proof {
-    /// Pairs `#{ fits, fails }` of points that contradict monotonicity: the first fits though the second, which is nowhere
-    /// harder, fails. At most a thousand. The failing point is believed: nothing at or above it is called fitting.
+    /// Pairs `#{ fits, fails }` of points that contradict monotonicity: the first fits although the second, which is
+    /// nowhere harder, fails. At most a thousand. The failure counts: no point at or above it is classified as fitting.
     ///
     /// # Example
     ///
@@ -56,12 +57,13 @@ pub mod proof {
         map.lock().conflicts().iter().map(pair).collect()
     }
 
-    /// The band in which answers contradict each other: `#{ from, to, width, answers }`, `()` where none do.
+    /// The band in which answers contradict each other: `#{ from, to, width, answers }`, `()` if there is none.
     ///
-    /// `from` are the smallest points that failed though the same or a harder one fitted, `to` the largest that fitted all the same: every point at
-    /// or above one of the first and at or below one of the second is in doubt. `width` is by axis how wide that is at its widest, and `answers`
-    /// counts how these points were answered: `#{ point, fits, fails, unclear }`. All of the band counts as failing: memory that did not suffice once
-    /// may not suffice again, so that one failure outweighs any number of fitting answers, and what is called fitting stays below the band.
+    /// `from` are the smallest points that failed although the same or a harder point fitted, `to` the largest of those
+    /// that fitted: every point between one of the first and one of the second is in doubt. `width` is the greatest
+    /// width per axis, and `answers` counts the answers of these points: `#{ point, fits, fails, unclear }`. The whole
+    /// band counts as failing: memory that was insufficient once may be so again, so one failure outweighs any number
+    /// of fits, and fitting points stay below the band.
     ///
     /// # Example
     ///
@@ -80,8 +82,9 @@ pub mod proof {
         maybe(map.lock().band(), |band| from_band(&band))
     }
 
-    /// Where to look whether answers hold: up to `n` points, a step or a few inside of those fitting points that a failing one is nearest to,
-    /// less those that were looked at before. They are known to fit, so that no search would ask them; `[]` where nothing fits, or nothing fails.
+    /// Points for verification: up to `n` points, a step or a few inside those fitting points that are closest to a
+    /// failing one, without those verified before. They are known to fit, so no search would propose them; `[]` if
+    /// nothing fits, or nothing fails.
     ///
     /// # Example
     ///
@@ -93,11 +96,11 @@ pub mod proof {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn looks(map: &mut BoundaryHandle, n: i64) -> Caught<Array> {
-        Ok(from_points(&map.lock().looks(size(n, "looks")?)?))
+        Ok(from_points(&map.lock().verification_points(size(n, "looks")?)?))
     }
 
-    /// Says that a recorded point is asked again: after a resume, too, its next probe asks the engine rather than the journal, whose answers the map
-    /// holds already. To be called before that probe.
+    /// Marks a recorded point to be probed again: after a resume, too, its next probe runs on the engine instead of
+    /// being replayed from the journal. Call it before that probe.
     ///
     /// # Example
     ///
@@ -110,16 +113,18 @@ pub mod proof {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn again(context: NativeCallContext, map: &mut BoundaryHandle, point: Map) -> Caught<()> {
-        map.again(&host(&context), &to_point(&point)?);
+        map.forget(&host(&context), &to_point(&point)?);
         Ok(())
     }
 
-    /// What to expect of a point: `#{ verdict, proven, chance, low, high }`. Nothing is proven by it: `classify` tells what is.
+    /// What to expect of a point: `#{ verdict, proven, chance, low, high }`. It proves nothing: `classify` returns what
+    /// is proven.
     ///
-    /// `verdict` is what is proven where `proven` is true, and otherwise the likelier one, `"unknown"` while nothing is known. `chance` is how likely
-    /// it fits, 0 to 1: the share of those limits of memory (tokens in flight, prefill, concurrency × length, …) that agree with every
-    /// answer. `low` and `high` say where the boundary is expected on the ray from the smallest corner through the point: 95 % of the limits admit
-    /// `low` and 95 % do not admit `high`, `()` beyond the box. Where no limits agree, they are what is proven on the ray.
+    /// `verdict` is what is proven if `proven` is true, and otherwise the more likely one, `"unknown"` while nothing is
+    /// known. `chance` is the probability that it fits, 0 to 1: the share of candidate memory limits (tokens in flight,
+    /// prefill, concurrency × length, …) that agree with all answers. `low` and `high` are where the boundary is
+    /// expected on the ray from the smallest corner through the point: 95 % of the candidates admit `low` and 95 % do
+    /// not admit `high`, `()` outside the range. If no candidate agrees, they are what is proven on the ray.
     ///
     /// # Example
     ///
@@ -144,9 +149,10 @@ pub mod proof {
         ]))
     }
 
-    /// Where the boundary is predicted to run between what is proven: `#{ expected, low, high }` on each of nine rays from the smallest
-    /// corner that is not settled. Half of the limits that agree with every answer reach `expected`, 95 % reach `low`, and 5 % at
-    /// most reach `high` (`()`: they reach beyond the box). `[]` where no limits agree. `frontier` is what is proven.
+    /// The predicted boundary between what is proven: `#{ expected, low, high }` on each of nine rays from the smallest
+    /// corner that is still open. Half of the candidate limits that agree with all answers reach `expected`, 95 % reach
+    /// `low`, and at most 5 % reach `high` (`()`: they reach beyond the range). `[]` if no candidate agrees. `frontier`
+    /// is what is proven.
     ///
     /// # Example
     ///
@@ -161,7 +167,7 @@ pub mod proof {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn predicted(map: &mut BoundaryHandle) -> Caught<Array> {
-        let place = |place: &Predicted| -> Dynamic {
+        let place = |place: &PredictedCrossing| -> Dynamic {
             Map::from([
                 ("expected".into(), from_point(&place.expected)),
                 ("low".into(), from_point(&place.low)),

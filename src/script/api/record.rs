@@ -1,4 +1,4 @@
-//! What a script says and keeps while it runs.
+//! Output of a script while it runs: records, tables, text, warnings.
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
@@ -7,15 +7,15 @@ use crate::fault::Fault;
 use crate::run::Event;
 use crate::script::{Caught, from_script, host, options, to_script};
 
-/// What a script says and keeps while it runs.
+/// Output of a script while it runs: records, tables, text, warnings.
 #[export_module]
 pub mod record {
-    /// Keeps a value under a name in the run's journal: numbers, strings, booleans, `()`, arrays and maps of them.
+    /// Records a value by name in the run's journal: numbers, strings, booleans, `()`, arrays and maps of them.
     ///
     /// # Errors
     ///
-    /// `usage` when the name is empty, or the value holds a function, a handle or a number that is not finite; `io` when
-    /// the journal cannot be written.
+    /// `usage` if the name is empty, or the value contains a function, a handle or a non-finite number; `io` if the
+    /// journal cannot be written.
     ///
     /// # Example
     ///
@@ -33,14 +33,15 @@ pub mod record {
         Ok(host.run.note(Event::Record { name, value })?)
     }
 
-    /// Keeps rows of figures as `tables/NAME.csv` and `tables/NAME.json` in the run's folder, in the place of those kept under that name before: call it again
-    /// with every new row. Gives the path of the CSV file, `()` where the run leaves no folder.
+    /// Writes rows to `tables/NAME.csv` and `tables/NAME.json` in the run's folder, replacing the table of that name:
+    /// call it again with every new row. Returns the path of the CSV file, `()` if the run has no folder.
     ///
-    /// Rows are maps. The columns named come first in the CSV file; every other key follows, those of maps within a row with dots.
+    /// Rows are maps. The given columns come first in the CSV file, followed by all other keys; keys of nested maps are
+    /// joined by dots.
     ///
     /// # Errors
     ///
-    /// `usage` when the name is no plain word, or a row no map; `io` when a file cannot be written.
+    /// `usage` if the name is not a plain word, or a row not a map; `io` if a file cannot be written.
     ///
     /// # Example
     ///
@@ -55,12 +56,13 @@ pub mod record {
         Ok(path.map_or(Dynamic::UNIT, |path| path.display().to_string().into()))
     }
 
-    /// The rows of a CSV file in the run's own folder, as maps: a table of `keep_table` (`"tables/NAME.csv"`), or what a load left (its `timeline.file`). Numbers are numbers,
-    /// an empty cell is `()`; `[]` where the run leaves no folder.
+    /// The rows of a CSV file in the run's own folder, as maps: a table of `keep_table` (`"tables/NAME.csv"`), or a
+    /// file of a load (its `timeline.file`). Numbers are converted, an empty cell is `()`; `[]` if the run has no
+    /// folder.
     ///
     /// # Errors
     ///
-    /// `not_allowed` for a file elsewhere; `io` when it is no table.
+    /// `not_allowed` for a file elsewhere; `io` if it is not a table.
     ///
     /// # Example
     ///
@@ -73,11 +75,11 @@ pub mod record {
         Ok(to_script(&host(&context).run.read_table(file)?)?)
     }
 
-    /// Tells the reader of the run something, as `print` does.
+    /// Shows a line to the user, like `print`.
     ///
     /// # Errors
     ///
-    /// `io` when the journal cannot be written.
+    /// `io` if the journal cannot be written.
     ///
     /// # Example
     ///
@@ -90,12 +92,13 @@ pub mod record {
         Ok(host(&context).run.note(Event::Print { text })?)
     }
 
-    /// Shows a result as text of your own, and gives it back: as a script's last expression, people see the text and `--json` has
-    /// the value.
+    /// Shows a result as your own text, and returns the value: as a script's last expression, the text is shown to
+    /// people and `--json` contains the value.
     ///
     /// # Errors
     ///
-    /// `usage` when the value holds a function, a handle or a number that is not finite; `io` when the journal cannot be written.
+    /// `usage` if the value contains a function, a handle or a non-finite number; `io` if the journal cannot be
+    /// written.
     ///
     /// # Example
     ///
@@ -104,17 +107,21 @@ pub mod record {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn show(context: NativeCallContext, value: Dynamic, text: &str) -> Caught<Dynamic> {
-        let kept = from_script(&value).map_err(|fault| fault.while_doing("show a result"))?;
+        let value_json = from_script(&value).map_err(|fault| fault.while_doing("show a result"))?;
         let text = text.to_owned();
-        host(&context).run.note(Event::Shown { value: kept, text })?;
+        host(&context).run.note(Event::Shown {
+            value: value_json,
+            text,
+        })?;
         Ok(value)
     }
 
-    /// Warns the reader of the results; the same text is kept once. Warnings are part of `result.json` and of every report.
+    /// Warns readers of the results; the same text is kept once. Warnings are part of `result.json` and of every
+    /// report.
     ///
     /// # Errors
     ///
-    /// `io` when the journal cannot be written.
+    /// `io` if the journal cannot be written.
     ///
     /// # Example
     ///
@@ -127,7 +134,6 @@ pub mod record {
     }
 }
 
-/// What `keep_table` takes.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {

@@ -1,21 +1,22 @@
-//! The end of a search, for people and for scripts.
+//! The report of a boundary.
 
 use rhai::Map;
 use rhai::plugin::*;
 
-use crate::script::{BoundaryHandle, Caught, from_script, host, reporting, to_script};
+use crate::script::{BoundaryHandle, Caught, boundary_report, from_script, host, to_script};
 
-/// The end of a search.
+/// The report of a boundary.
 #[export_module]
 pub mod report {
-    /// Shows a boundary: a picture, the largest points that fit, what to run. Gives the same as a map: `#{ frontier, recommended,
-    /// flags, headroom, points, gap, predicted, band, search }`.
+    /// Shows a boundary: a chart, the largest points that fit, and what to run. Returns it as a map: `#{ frontier,
+    /// recommended, flags, headroom, points, gap, predicted, band, search }`.
     ///
-    /// `recommended` is the point of the frontier that offers most (by the product of its shares of the axes) less a margin of
-    /// 5 % on every axis of which that is a whole step, `()` where nothing fits; `flags` is what to paste into the engine's command line for it, `[]` without an
-    /// engine; `headroom` is the memory in bytes that was left when the safe point was probed, `()` where it was not measured;
-    /// `points` is what `map.points()` gives. All that is proven. What is not stands apart: `predicted`, where the boundary is expected to run between what is proven, is what
-    /// `map.predicted()` gives, and `band`, where answers contradict each other, what `map.band()` does. `search` is `()`.
+    /// `recommended` is the best point of the frontier (by the product of its shares of the axes) minus a margin of 5 %
+    /// on every axis where that is a whole step, `()` if nothing fits; `flags` are the command line flags of the engine
+    /// for it, `[]` without an engine; `headroom` is the memory in bytes that was left when the safe point was probed,
+    /// `()` if it was not measured; `points` is the result of `map.points()`. All of these are proven. The following
+    /// are not: `predicted`, where the boundary is expected between what is proven, is the result of `map.predicted()`,
+    /// and `band`, where answers contradict each other, that of `map.band()`. `search` is `()`.
     ///
     /// # Example
     ///
@@ -28,11 +29,11 @@ pub mod report {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn report(context: NativeCallContext, map: BoundaryHandle) -> Caught<Dynamic> {
-        Ok(to_script(&reporting::report(&host(&context), &map, None)?)?)
+        Ok(to_script(&boundary_report::report(&host(&context), &map, None)?)?)
     }
 
-    /// The same with what a strategy returned: how many probes and starts it took, what ended it, and whether the boundary that the engine's own report
-    /// predicts was verified from both sides. It is shown, and given as `search`.
+    /// Shows a boundary with the result of a search strategy: how many probes and starts it took, why it ended, and
+    /// whether the limit that the engine reports was verified from both sides. It is returned as `search`.
     ///
     /// # Example
     ///
@@ -45,6 +46,6 @@ pub mod report {
     #[rhai_fn(name = "report", return_raw, volatile)]
     pub fn report_search(context: NativeCallContext, map: BoundaryHandle, done: Map) -> Caught<Dynamic> {
         let done = from_script(&Dynamic::from(done))?;
-        Ok(to_script(&reporting::report(&host(&context), &map, Some(done))?)?)
+        Ok(to_script(&boundary_report::report(&host(&context), &map, Some(done))?)?)
     }
 }

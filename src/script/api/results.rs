@@ -1,4 +1,4 @@
-//! Results of other tools, read and written.
+//! Reads and writes results of other tools.
 
 use rhai::Map;
 use rhai::plugin::*;
@@ -6,20 +6,20 @@ use rhai::plugin::*;
 use crate::script::results::{read, write};
 use crate::script::{BoundaryHandle, Caught, host, to_script};
 
-/// Results of other tools, read and written.
+/// Reads and writes results of other tools.
 #[export_module]
 pub mod results {
-    /// Reads the boundary that a file of another tool holds: `#{ format, model, axes, points, notes }`.
+    /// Reads the boundary in a file of another tool: `#{ format, model, axes, points, notes }`.
     ///
-    /// `points` is a list of `#{ point, answer }` in the order of the file, each of which `map.record(point, answer)` takes; an
-    /// answer moves the boundary only where the file says that memory ran out. `notes` tells what the file leaves in doubt.
+    /// `points` is a list of `#{ point, answer }` in the order of the file, for `map.record(point, answer)`. An answer
+    /// moves the boundary only if the file says that memory ran out. `notes` lists what is uncertain in the file.
     ///
-    /// A script has no files of its own: only one is read that the user named on the command line, with a parameter called
-    /// `resume_from`, or that lies in a folder of `--allow mount=DIR`. A resumed run gets what it got before.
+    /// A file is read only if the user named it on the command line, in a parameter called `resume_from`, or if it is
+    /// in a folder of `--allow mount=DIR`. A resumed run replays the earlier result.
     ///
     /// # Errors
     ///
-    /// `not_allowed` for any other file; `usage` where there is none, where it is of no known format, or holds no boundary.
+    /// `not_allowed` for any other file; `usage` if it does not exist, has no known format, or contains no boundary.
     ///
     /// # Example
     ///
@@ -36,16 +36,18 @@ pub mod results {
         Ok(to_script(&read(&host(&context), path)?)?)
     }
 
-    /// Writes a boundary into the run's folder as another tool would, and gives the path of the file; `()` where the run leaves no
-    /// folder. The only format is `"tgi-profiler"`: `profile_res_<UTC time>.json`, over `input` and `output`.
+    /// Writes a boundary into the run's folder in another tool's format, and returns the path of the file; `()` if the
+    /// run has no folder. The only format is `"tgi-profiler"`: `profile_res_<UTC time>.json`, over `input` and
+    /// `output`.
     ///
-    /// Options: `model` (`""`), `gpus` (`[0]`), and `search` (`#{}`), the options of `neighbours::search`. That format knows only
-    /// success and failure: what moves nothing is a failure there, with our verdict as `error_type` and its cause as `error_msg`, by
-    /// which `read_results` and `profiler show` tell it apart. Only the verdict of a short output is kept, not what it proves.
+    /// Options: `model` (`""`), `gpus` (`[0]`), and `search` (`#{}`), the options of `neighbours::search`. That format
+    /// has only success and failure: an inconclusive point is a failure there, with our verdict as `error_type` and its
+    /// cause as `error_msg`, by which `read_results` and `profiler show` recognize it. Of a short output only the
+    /// verdict is kept, not what it proves.
     ///
     /// # Errors
     ///
-    /// `usage` for another format, or a boundary over other axes than these two; `io` when the file cannot be written.
+    /// `usage` for another format, or a boundary over other axes; `io` if the file cannot be written.
     ///
     /// # Example
     ///

@@ -1,4 +1,4 @@
-//! The server that an adapter's `ready(engine)` looks at.
+//! The server that an adapter's `ready(engine)` checks.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use rhai::Map;
 use rhai::plugin::*;
 
 use crate::fault::Fault;
-use crate::script::asking::{PATIENCE, Server};
+use crate::script::ready_server::{REQUEST_TIMEOUT, Server};
 use crate::script::{Caught, from_script, host, to_script};
 
-/// The server that an adapter's `ready(engine)` looks at.
+/// The server that an adapter's `ready(engine)` checks.
 #[export_module]
 pub mod server {
-    /// Asks the engine's server for a path, as an adapter's `ready` does, and gives `#{ status, body }`: the HTTP status (0
-    /// when there was no answer, the reason then being the body) and the text. It waits at most five seconds.
+    /// Sends a GET request to the engine's server, and returns `#{ status, body }`: the HTTP status (0 without a
+    /// response; `body` is then the reason) and the text. The timeout is five seconds.
     ///
     /// # Errors
     ///
-    /// `usage` when the path does not begin with `/`.
+    /// `usage` if the path does not start with `/`.
     ///
     /// # Example
     ///
@@ -31,11 +31,11 @@ pub mod server {
         Ok(to_script(&engine.get(&host(&context).tasks, path)?)?)
     }
 
-    /// Sends a map as JSON to a path of the engine's server, and gives `#{ status, body }` as `get` does.
+    /// Sends a map as JSON to a path of the engine's server, and returns `#{ status, body }` like `get`.
     ///
     /// # Errors
     ///
-    /// `usage` when the path does not begin with `/`, or the map has no JSON form.
+    /// `usage` if the path does not start with `/`, or the map has no JSON form.
     ///
     /// # Example
     ///
@@ -46,14 +46,16 @@ pub mod server {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn post(context: NativeCallContext, engine: &mut Server, path: &str, body: Map) -> Caught<Dynamic> {
-        send(&context, engine, path, body, PATIENCE)
+        send(&context, engine, path, body, REQUEST_TIMEOUT)
     }
 
-    /// The same, and it may take so many seconds (an int or a float): for a server whose answer comes when a model is loaded.
+    /// Like `post`, with a timeout in seconds (an int or a float): for a server that responds only when a model is
+    /// loaded.
     ///
     /// # Errors
     ///
-    /// `usage` when the path does not begin with `/`, the map has no JSON form, or `seconds` is no number of seconds.
+    /// `usage` if the path does not start with `/`, the map has no JSON form, or `seconds` is not a valid number of
+    /// seconds.
     ///
     /// # Example
     ///
@@ -73,14 +75,14 @@ pub mod server {
         let number = seconds
             .as_float()
             .or_else(|_| seconds.as_int().map(|seconds| seconds as f64));
-        let patience = number
+        let timeout = number
             .ok()
             .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-            .ok_or_else(|| Fault::usage(format!("`{seconds}` is no number of seconds")))?;
-        send(&context, engine, path, body, patience)
+            .ok_or_else(|| Fault::usage(format!("`{seconds}` is not a valid number of seconds")))?;
+        send(&context, engine, path, body, timeout)
     }
 
-    /// What `launch(options)` got; of an engine that was attached to, with `runtime` `attach` and without `limits`.
+    /// The argument of `launch(options)`; for an attached engine, with `runtime` `attach` and without `limits`.
     ///
     /// # Example
     ///
@@ -95,7 +97,7 @@ pub mod server {
     }
 }
 
-fn send(context: &NativeCallContext, engine: &Server, path: &str, body: Map, patience: Duration) -> Caught<Dynamic> {
+fn send(context: &NativeCallContext, engine: &Server, path: &str, body: Map, timeout: Duration) -> Caught<Dynamic> {
     let body = from_script(&Dynamic::from(body))?;
-    Ok(to_script(&engine.post(&host(context).tasks, path, &body, patience)?)?)
+    Ok(to_script(&engine.post(&host(context).tasks, path, &body, timeout)?)?)
 }

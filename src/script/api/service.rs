@@ -1,4 +1,4 @@
-//! A server that a script started by hand: its log, its inside, its end.
+//! Servers that a script started: logs, state, commands, stop.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::fault::Fault;
 use crate::script::service::Service;
 use crate::script::{Caught, host, to_script};
 
-/// A server that a script started by hand: its log, its inside, its end.
+/// Servers that a script started: logs, state, commands, stop.
 #[export_module]
 pub mod service {
-    /// Where it listens: `http://127.0.0.1:49153`, or `()` for a container without a `port`.
+    /// Its address: `http://127.0.0.1:49153`, or `()` for a container without a `port`.
     ///
     /// # Example
     ///
@@ -25,7 +25,7 @@ pub mod service {
         service.url().map_or(Dynamic::UNIT, |url| url.to_owned().into())
     }
 
-    /// What it wrote so far: an array of lines, oldest first, both streams in the order that they came.
+    /// Its output so far: an array of lines, oldest first, both streams in order of arrival.
     ///
     /// # Example
     ///
@@ -40,7 +40,7 @@ pub mod service {
         Ok(to_script(&service.logs(&Default::default()))?)
     }
 
-    /// What it wrote so far, with options: `last`, how many of the newest lines.
+    /// Its output so far, with options: `last`, the number of latest lines.
     ///
     /// # Errors
     ///
@@ -59,12 +59,12 @@ pub mod service {
         Ok(to_script(&service.logs(&crate::script::options(options)?))?)
     }
 
-    /// Whether it lives: `#{ state: "running" }`, or `#{ state: "exited", code, signal, oom_killed, finished_at }`. `oom_killed` is true only when
-    /// the kernel says that it killed it for its memory.
+    /// Its state: `#{ state: "running" }`, or `#{ state: "exited", code, signal, oom_killed, finished_at }`.
+    /// `oom_killed` is true only if the kernel reports that it killed it because of its memory.
     ///
     /// # Errors
     ///
-    /// `missing` when the Docker daemon does not answer any more.
+    /// `missing` if the Docker daemon does not respond.
     ///
     /// # Example
     ///
@@ -77,11 +77,11 @@ pub mod service {
         Ok(to_script(&service.state(&host(&context))?)?)
     }
 
-    /// Waits until it ends, and gives `#{ code, signal, oom_killed, finished_at }`.
+    /// Waits until it exits, and returns `#{ code, signal, oom_killed, finished_at }`.
     ///
     /// # Errors
     ///
-    /// `missing` when the Docker daemon does not answer any more.
+    /// `missing` if the Docker daemon does not respond.
     ///
     /// # Example
     ///
@@ -94,11 +94,11 @@ pub mod service {
         Ok(to_script(&service.wait(&host(&context), None)?)?)
     }
 
-    /// Waits until it ends, at most so many seconds (int or float); `()` when it still runs then.
+    /// Waits until it exits, at most `seconds` (int or float); `()` if it is still running then.
     ///
     /// # Errors
     ///
-    /// `usage` for a time that is none; `missing` when the Docker daemon does not answer any more.
+    /// `usage` for an invalid time; `missing` if the Docker daemon does not respond.
     ///
     /// # Example
     ///
@@ -112,12 +112,12 @@ pub mod service {
         Ok(to_script(&service.wait(&host(&context), Some(time))?)?)
     }
 
-    /// Ends it: politely, and by force after its `stop_grace` (10 seconds unless its options say otherwise). A container is removed.
-    /// Doing it again does nothing.
+    /// Stops it gracefully, and by force after its `stop_grace` (default 10 seconds). A container is removed. Stopping
+    /// it again does nothing.
     ///
     /// # Errors
     ///
-    /// `missing` when the Docker daemon does not answer any more.
+    /// `missing` if the Docker daemon does not respond.
     ///
     /// # Example
     ///
@@ -131,11 +131,11 @@ pub mod service {
         Ok(service.stop(&host(&context), None)?)
     }
 
-    /// Ends it: politely, and by force after so many seconds (int or float).
+    /// Stops it gracefully, and by force after `seconds` (int or float).
     ///
     /// # Errors
     ///
-    /// `usage` for a time that is none; `missing` when the Docker daemon does not answer any more.
+    /// `usage` for an invalid time; `missing` if the Docker daemon does not respond.
     ///
     /// # Example
     ///
@@ -149,12 +149,13 @@ pub mod service {
         Ok(service.stop(&host(&context), Some(grace))?)
     }
 
-    /// Runs a command inside the container, or beside the process with its environment, to its end: `#{ code, output, truncated }`. The output
-    /// is both streams, the first 4 MiB; which of two lines on different streams comes first is not certain.
+    /// Runs a command inside the container, or on this machine with the process's environment, until it exits:
+    /// `#{ code, output, truncated }`. The output contains both streams, up to 4 MiB; the order of lines on different
+    /// streams is not certain.
     ///
     /// # Errors
     ///
-    /// `missing` when there is no such program, `usage` for a command that is no array of strings.
+    /// `missing` if there is no such program, `usage` for a command that is not an array of strings.
     ///
     /// # Example
     ///
@@ -170,12 +171,12 @@ pub mod service {
         Ok(to_script(&service.exec(&host(&context), &words)?)?)
     }
 
-    /// Copies a file or folder of this machine into a folder of the container, which exists. It must lie in a folder that the user allowed with
-    /// `--allow mount=DIR`, or named on the command line.
+    /// Copies a file or folder of this machine into an existing folder of the container. It must be in a folder
+    /// permitted with `--allow mount=DIR`, or named on the command line.
     ///
     /// # Errors
     ///
-    /// `not_allowed` for any other file; `usage` for a native process, and for a file that is not there.
+    /// `not_allowed` for any other file; `usage` for a native process, and for a file that does not exist.
     ///
     /// # Example
     ///
@@ -188,12 +189,12 @@ pub mod service {
         Ok(service.copy_in(&host(&context), from, to)?)
     }
 
-    /// Copies a file or folder of the container into the run's folder, below `files/`, and gives the path of the folder that it is in now. Links
-    /// are left out.
+    /// Copies a file or folder of the container into the run's folder, below `files/`, and returns the path of the
+    /// folder that contains it. Links are left out.
     ///
     /// # Errors
     ///
-    /// `missing` when there is no such file; `usage` for a native process, and in a run that keeps no folder.
+    /// `missing` if there is no such file; `usage` for a native process, and in a run without a folder.
     ///
     /// # Example
     ///
@@ -206,7 +207,7 @@ pub mod service {
         Ok(service.copy_out(&host(&context), from)?)
     }
 
-    /// Its name in the run, so that `print(server)` shows it.
+    /// Its name in the run, for `print(server)`.
     ///
     /// # Example
     ///
@@ -219,7 +220,6 @@ pub mod service {
     }
 }
 
-/// Seconds of a script, int or float.
 fn duration(function: &str, seconds: &Dynamic) -> Result<Duration, Fault> {
     seconds
         .as_float()

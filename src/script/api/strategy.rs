@@ -1,4 +1,4 @@
-//! What strategies are made with, besides boundaries.
+//! Helpers for search strategies.
 
 use rhai::Map;
 use rhai::plugin::*;
@@ -7,8 +7,8 @@ use crate::fault::{Fault, Result};
 use crate::script::nearest::nearest;
 use crate::script::{Caught, host, type_of};
 
-/// Lays `given` over `defaults`, where it fits.
-fn laid_over(given: &Map, defaults: Map) -> Result<Map> {
+/// Overrides `defaults` with `given`, checking names and types.
+fn fill_defaults(given: &Map, defaults: Map) -> Result<Map> {
     let mut all = defaults;
     for (name, value) in given {
         let Some(place) = all.get_mut(name) else {
@@ -17,7 +17,7 @@ fn laid_over(given: &Map, defaults: Map) -> Result<Map> {
         let number = value.is_int() || value.is_float();
         *place = match (place.type_name(), value.as_int()) {
             ("f64", Ok(whole)) => (whole as f64).into(),
-            // What has no default is a limit: a number, or none.
+            // An option without a default is a limit: a number, or none.
             ("()", _) if number || value.is_unit() => value.clone(),
             (wanted, _) if wanted == value.type_name() => value.clone(),
             (wanted, _) => {
@@ -47,15 +47,15 @@ fn unknown(name: &str, known: &Map) -> Fault {
     }
 }
 
-/// What strategies are made with, besides boundaries.
+/// Helpers for search strategies.
 #[export_module]
 pub mod strategy {
-    /// Options with the defaults for those that were not given. A default of `()` stands for a limit that is not set and takes a
-    /// number; any other takes its own type, and a float takes an integer too.
+    /// Fills in defaults for missing options. A default of `()` stands for an unset limit and accepts a number; any
+    /// other default accepts its own type, and a float also an integer.
     ///
     /// # Errors
     ///
-    /// `usage` for an option that is not among the defaults, with the nearest name, and for one of another type.
+    /// `usage` for an option that is not among the defaults, with the closest name, and for one of a wrong type.
     ///
     /// # Example
     ///
@@ -65,10 +65,10 @@ pub mod strategy {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn with_defaults(options: Map, defaults: Map) -> Caught<Map> {
-        Ok(laid_over(&options, defaults)?)
+        Ok(fill_defaults(&options, defaults)?)
     }
 
-    /// Seconds since the run began. A resumed run begins anew.
+    /// Seconds since the run started. A resumed run starts at 0 again.
     ///
     /// # Example
     ///
@@ -81,6 +81,6 @@ pub mod strategy {
     pub fn elapsed(context: NativeCallContext) -> f64 {
         let host = host(&context);
         let state = host.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        state.begun.0.elapsed().as_secs_f64()
+        state.started.0.elapsed().as_secs_f64()
     }
 }

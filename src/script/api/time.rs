@@ -9,19 +9,19 @@ use crate::script::{Caught, host};
 
 fn wait(context: &NativeCallContext, seconds: f64) -> Caught<()> {
     let time = Duration::try_from_secs_f64(seconds)
-        .map_err(|_| Fault::usage(format!("`sleep` takes a number of seconds from 0, not {seconds}")))?;
+        .map_err(|_| Fault::usage(format!("`sleep` takes a non-negative number of seconds, not {seconds}")))?;
     Ok(host(context).tasks.sleep(time)?)
 }
 
-/// Waiting. Both numeric types have an overload of their own, as the interpreter's would be found first otherwise, and
-/// those cannot be interrupted.
+/// Waiting. Both numeric types have an overload, because otherwise Rhai's own, which cannot be interrupted, would be
+/// found first.
 #[export_module]
 pub mod time {
     /// Waits for a number of seconds. Ctrl-C ends the wait and the script.
     ///
     /// # Errors
     ///
-    /// `usage` when the number is negative or not finite.
+    /// `usage` if the number is negative or not finite.
     ///
     /// # Example
     ///
@@ -37,7 +37,7 @@ pub mod time {
     ///
     /// # Errors
     ///
-    /// `usage` when the number is negative.
+    /// `usage` if the number is negative.
     ///
     /// # Example
     ///

@@ -1,4 +1,4 @@
-//! A known truth as scripts see it: what a scoreboard holds searches against.
+//! Known boundaries, against which the scoreboard measures searches.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rhai::plugin::*;
 use rhai::{Array, FnPtr, Map};
 
 use super::boundary::{count, from_point};
-use crate::boundary::{Lattice, Truth};
+use crate::boundary::{KnownBoundary, Lattice};
 use crate::fault::{Fault, Result};
 use crate::script::boundary::BoundaryHandle;
 use crate::script::truth::TruthHandle;
@@ -17,17 +17,17 @@ fn share(value: &Dynamic) -> Result<f64> {
     share
         .ok()
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| Fault::usage(format!("`{value}` is no share: those are from 0 to 1")))
+        .ok_or_else(|| Fault::usage(format!("a share must be between 0 and 1, not `{value}`")))
 }
 
-/// A limit that is known, which searches are held against.
+/// A known boundary, against which searches are measured.
 #[export_module]
 pub mod truth {
-    /// Follows a known monotone limit over axes as `boundary` takes them; `holds` tells of a point whether it fits.
+    /// Traces a known monotone boundary over axes as in `boundary`; `holds` returns whether a point fits.
     ///
     /// # Errors
     ///
-    /// `usage` when an axis is not of the form that `boundary` takes; `limit` when the box has more than 1,000,000 lines along
+    /// `usage` if an axis has another form than in `boundary`; `limit` if the range has more than 1,000,000 lines along
     /// its longest axis; and what `holds` throws.
     ///
     /// # Example
@@ -39,13 +39,13 @@ pub mod truth {
     #[rhai_fn(return_raw, volatile)]
     pub fn known_truth(context: NativeCallContext, axes: Map, holds: FnPtr) -> Caught<TruthHandle> {
         let lattice = Lattice::parse(&from_script(&Dynamic::from(axes))?)?;
-        let truth = Truth::follow(lattice, |point| {
+        let truth = KnownBoundary::trace(lattice, |point| {
             holds.call_within_context::<bool>(&context, (from_point(point),))
         })?;
         Ok(TruthHandle(Arc::new(truth)))
     }
 
-    /// How many lattice points fit.
+    /// Number of lattice points that fit.
     ///
     /// # Example
     ///
@@ -57,12 +57,12 @@ pub mod truth {
         count(truth.0.volume())
     }
 
-    /// For each of some rising shares of the fitting volume, 0 to 1, the least number of probes that proves it, whoever chooses
-    /// them: exact with one or two axes; with more, what choosing greedily needs, so that the least is at most that.
+    /// For each of some ascending shares of the fitting volume, 0 to 1, the minimum number of probes that proves it:
+    /// exact with one or two axes; with more, an upper bound by greedy selection.
     ///
     /// # Errors
     ///
-    /// `usage` for what is no share, or a smaller one than before it.
+    /// `usage` for an invalid share, or shares that are not ascending.
     ///
     /// # Example
     ///
@@ -74,17 +74,17 @@ pub mod truth {
     pub fn least_probes(truth: &mut TruthHandle, shares: Array) -> Caught<Array> {
         let shares = shares.iter().map(share).collect::<Result<Vec<_>>>()?;
         if !shares.is_sorted() {
-            return Err(Fault::usage("shares are listed from the smallest to the largest").into());
+            return Err(Fault::usage("shares must be in ascending order").into());
         }
         let least = truth.0.least_probes(&shares).into_iter();
         Ok(least.map(|probes| count(probes as u128).into()).collect())
     }
 
-    /// How many lattice points a boundary over the same axes calls fitting though they do not.
+    /// Number of lattice points that a boundary over the same axes classifies as fitting although they do not fit.
     ///
     /// # Errors
     ///
-    /// `usage` when the axes differ.
+    /// `usage` if the axes differ.
     ///
     /// # Example
     ///

@@ -1,4 +1,4 @@
-//! Compares what a file uses with what there is.
+//! Compares what a file uses with what is defined.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::fault::{Fault, Kind};
 use crate::script::nearest::nearest;
 use crate::script::signature::{Signature, forms, is_name};
 
-/// What the interpreter handles itself.
+/// Functions that the interpreter handles itself.
 const BUILT_IN: [&str; 9] = [
     "Fn",
     "call",
@@ -22,16 +22,16 @@ const BUILT_IN: [&str; 9] = [
     "type_of",
 ];
 
-/// Every call that no function can answer, and every parameter that is read and not declared. `modules` are the imports by
-/// alias; one that could not be read is nothing, and says nothing.
-pub(super) fn complaints(
+/// Calls that match no function, and parameters that are read but not declared. `modules` contains the imports by
+/// alias; `None` for one that could not be read.
+pub(super) fn find_errors(
     outline: &Outline,
     natives: &[Signature],
     modules: &BTreeMap<String, Option<Vec<Signature>>>,
 ) -> Vec<(Fault, Position)> {
     let mut found = Vec::new();
     for call in &outline.calls {
-        if let Some(fault) = complaint(call, outline, natives, modules) {
+        if let Some(fault) = check_call(call, outline, natives, modules) {
             found.push((fault, call.at));
         }
     }
@@ -57,7 +57,7 @@ pub(super) fn complaints(
     found
 }
 
-fn complaint(
+fn check_call(
     call: &Call,
     outline: &Outline,
     natives: &[Signature],
@@ -66,7 +66,7 @@ fn complaint(
     if !is_name(&call.name) || BUILT_IN.contains(&call.name.as_str()) {
         return None;
     }
-    // A method may be a closure that a map holds under this name.
+    // It may be a closure stored in a map under this name.
     if call.method && outline.keys.contains(&call.name) {
         return None;
     }
@@ -78,7 +78,7 @@ fn complaint(
         module.as_ref()?.iter().collect()
     } else {
         let inside: Vec<_> = natives.iter().filter(|one| one.namespace == call.namespace).collect();
-        // A module inside a module: not followed.
+        // A module inside a module is not checked.
         if inside.is_empty() {
             return None;
         }

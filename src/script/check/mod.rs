@@ -1,8 +1,8 @@
-//! Looks at a script without running it: does it parse, do its imports lead somewhere, are the functions that it calls there
-//! and take as many arguments, are the parameters that it reads declared, and, for an adapter, does it export what it must.
+//! Checks a script without running it: that it parses, its imports exist, the functions it calls exist and take as many
+//! arguments, the parameters it reads are declared, and an adapter exports what it must.
 //!
-//! The interpreter resolves functions when they are called, so that this looks at the parsed text: `outline` gathers what a
-//! file defines and uses, `calls` compares. What cannot be known before the script runs is never complained about.
+//! Rhai resolves functions at run time, so this works on the syntax tree: `outline` collects what a file defines and
+//! uses, `calls` compares. What cannot be known before the script runs is not reported.
 
 mod calls;
 mod outline;
@@ -15,7 +15,7 @@ use rhai::{Engine, Position};
 
 use super::adapter::{EXPORTS, missing_exports};
 use super::diagnose::{Diagnostic, Place, diagnose};
-use super::params::{describe, lay_over};
+use super::params::{describe, merge_values};
 use super::resolver::{self, locate};
 use super::signature::{Signature, natives};
 use super::source::{Main, Source};
@@ -23,8 +23,8 @@ use super::{Host, interpreter, shipped};
 use crate::fault::{Fault, Kind};
 use outline::Outline;
 
-/// Everything that is wrong with a script: a path, the name of a shipped script, or a shipped module `std/…`. With parameters
-/// set in the host's settings, those as well.
+/// All errors in a script: a path, a shipped script by name, or a shipped module `std/…`. Also checks parameters in the
+/// host's settings.
 pub fn check(host: &Arc<Host>, script: &Path) -> Vec<Diagnostic> {
     let main = match open(script) {
         Ok(main) => main,
@@ -38,14 +38,14 @@ pub fn check(host: &Arc<Host>, script: &Path) -> Vec<Diagnostic> {
         host,
         main: &main,
         files: BTreeMap::new(),
-        under_way: Vec::new(),
+        importing: Vec::new(),
         found: Vec::new(),
     };
     checker.file(&main.source);
     let mut found = checker.found;
     if found.is_empty() && !host.settings.set.is_empty() {
         match describe(host, &main) {
-            Ok(declared) => found.extend(lay_over(&declared, &host.settings.set).err().map(Diagnostic::from)),
+            Ok(declared) => found.extend(merge_values(&declared, &host.settings.set).err().map(Diagnostic::from)),
             Err(diagnostic) => found.push(*diagnostic),
         }
     }
@@ -70,14 +70,14 @@ struct Checker<'a> {
     host: &'a Arc<Host>,
     main: &'a Main,
     natives: Vec<Signature>,
-    /// What every file looked at so far exports.
+    /// Exports of the files checked so far.
     files: BTreeMap<String, Vec<Signature>>,
-    under_way: Vec<String>,
+    importing: Vec<String>,
     found: Vec<Diagnostic>,
 }
 
 impl Checker<'_> {
-    /// Looks at one file and at what it imports; gives what it exports, if it parses.
+    /// Checks a file and its imports. Returns its exports, if it parses.
     fn file(&mut self, source: &Source) -> Option<Vec<Signature>> {
         if let Some(known) = self.files.get(&*source.key) {
             return Some(known.clone());
@@ -90,26 +90,26 @@ impl Checker<'_> {
                 return None;
             }
         };
-        let mut outline = Outline::of(&ast);
+        let mut outline = Outline::from_ast(&ast);
         if let Some(params) = &mut outline.params
             && source.key == self.main.source.key
         {
-            params.names = params.names.take().or_else(|| self.described());
+            params.names = params.names.take().or_else(|| self.parameter_names());
         }
-        self.under_way.push(source.key.to_string());
+        self.importing.push(source.key.to_string());
         let mut modules = BTreeMap::new();
         for import in &outline.imports {
             let exports = self.import(source, &import.path, import.at);
             modules.insert(import.alias.clone(), exports);
         }
-        self.under_way.pop();
-        for (fault, at) in calls::complaints(&outline, &self.natives, &modules) {
-            self.complain(source, fault, at);
+        self.importing.pop();
+        for (fault, at) in calls::find_errors(&outline, &self.natives, &modules) {
+            self.report(source, fault, at);
         }
         if is_adapter(&outline) {
-            for complaint in missing_exports(&ast) {
-                let fault = Fault::new(Kind::Compile, format!("this adapter {complaint}"));
-                self.complain(source, fault, Position::NONE);
+            for problem in missing_exports(&ast) {
+                let fault = Fault::new(Kind::Compile, format!("this adapter {problem}"));
+                self.report(source, fault, Position::NONE);
             }
         }
         let exports: Vec<_> = outline
@@ -122,24 +122,24 @@ impl Checker<'_> {
         Some(exports)
     }
 
-    /// The names of the script's parameters, as it declares them when it is evaluated up to there.
-    fn described(&self) -> Option<BTreeSet<String>> {
+    /// The names of the declared parameters.
+    fn parameter_names(&self) -> Option<BTreeSet<String>> {
         let declared = describe(self.host, self.main).ok()?;
         Some(declared.into_iter().map(|param| param.name).collect())
     }
 
-    /// What an import leads to; nothing when it leads nowhere, which is complained about.
+    /// The exports of an import; `None`, after report an error, if it cannot be read.
     fn import(&mut self, importer: &Source, path: &str, at: Position) -> Option<Vec<Signature>> {
         let found = match locate(&self.main.root, Some(&importer.key), path) {
             Ok(found) => found,
             Err(fault) => {
-                self.complain(importer, fault, at);
+                self.report(importer, fault, at);
                 return None;
             }
         };
-        if let Some(start) = self.under_way.iter().position(|key| key == found.key()) {
-            let fault = resolver::cycle(&self.under_way[start..], found.key());
-            self.complain(importer, fault, at);
+        if let Some(start) = self.importing.iter().position(|key| key == found.key()) {
+            let fault = resolver::cycle(&self.importing[start..], found.key());
+            self.report(importer, fault, at);
             return None;
         }
         match found.read() {
@@ -149,19 +149,19 @@ impl Checker<'_> {
                 self.file(&source)
             }
             Err(fault) => {
-                self.complain(importer, fault, at);
+                self.report(importer, fault, at);
                 None
             }
         }
     }
 
-    fn complain(&mut self, source: &Source, fault: Fault, at: Position) {
+    fn report(&mut self, source: &Source, fault: Fault, at: Position) {
         self.found
-            .push(Diagnostic::at(fault, Some(Place::of(source.clone(), at))));
+            .push(Diagnostic::at(fault, Some(Place::new(source.clone(), at))));
     }
 }
 
-/// Whether a file means to be an adapter: it defines half of what one must export.
+/// Whether a file is meant to be an adapter: it defines at least half of the required functions.
 fn is_adapter(outline: &Outline) -> bool {
     let defined = EXPORTS
         .iter()

@@ -1,4 +1,4 @@
-//! What a file defines and uses.
+//! Collects what a file defines and uses.
 
 use std::collections::BTreeSet;
 
@@ -6,59 +6,53 @@ use rhai::{AST, ASTNode, Expr, FnAccess, FnCallExpr, Position, Stmt};
 
 use crate::script::signature::Signature;
 
-/// What a file defines and uses.
 #[derive(Default)]
 pub(super) struct Outline {
     pub(super) functions: Vec<Defined>,
     pub(super) imports: Vec<Import>,
     pub(super) calls: Vec<Call>,
-    /// Keys of map literals and assigned properties: what is called as a method may be a closure kept there.
+    /// Keys of map literals and assigned properties. They may hold closures that are called like methods.
     pub(super) keys: BTreeSet<String>,
-    /// `let p = params(#{ … })`.
     pub(super) params: Option<Parameters>,
-    /// `p.x`: variable, property and where.
+    /// Reads `p.x`: variable, property and position.
     pub(super) reads: Vec<(String, String, Position)>,
 }
 
-/// The parameters that the file declares.
 pub(super) struct Parameters {
     /// The variable that holds their values.
     pub(super) variable: String,
-    /// Their names; nothing where they are not written out, as in `params(engines::parameters() + #{ … })`.
+    /// Their names; `None` if they are not a literal, as in `params(engines::parameters() + #{ … })`.
     pub(super) names: Option<BTreeSet<String>>,
 }
 
-/// A function that the file defines.
 pub(super) struct Defined {
     pub(super) signature: Signature,
     pub(super) private: bool,
 }
 
-/// `import "path" as alias`.
 pub(super) struct Import {
     pub(super) path: String,
     pub(super) alias: String,
     pub(super) at: Position,
 }
 
-/// A call of a function.
 pub(super) struct Call {
     /// `docker`, an import's alias, or empty.
     pub(super) namespace: String,
     pub(super) name: String,
-    /// Arguments, the value that a method is called on left out.
+    /// Number of arguments, without a method's receiver.
     pub(super) args: usize,
     pub(super) method: bool,
     pub(super) at: Position,
 }
 
 impl Outline {
-    /// Reads it off a parsed file.
-    pub(super) fn of(ast: &AST) -> Self {
+    /// Collects from a parsed file.
+    pub(super) fn from_ast(ast: &AST) -> Self {
         let mut outline = Self::default();
         for function in ast.iter_functions() {
             outline.functions.push(Defined {
-                signature: Signature::of(&function),
+                signature: Signature::from_function(&function),
                 private: function.access == FnAccess::Private,
             });
         }
@@ -91,7 +85,7 @@ impl Outline {
                 {
                     self.params = Some(Parameters {
                         variable: var.0.as_str().to_owned(),
-                        names: call.args.first().and_then(written_out),
+                        names: call.args.first().and_then(literal_keys),
                     });
                 }
             }
@@ -132,13 +126,12 @@ impl Outline {
     }
 }
 
-/// The keys of a map literal.
-fn written_out(expr: &Expr) -> Option<BTreeSet<String>> {
+fn literal_keys(expr: &Expr) -> Option<BTreeSet<String>> {
     let Expr::Map(map, _) = expr else { return None };
     Some(map.0.iter().map(|(key, _)| key.as_str().to_owned()).collect())
 }
 
-/// The property that comes right after a dot.
+/// The property right after a dot.
 fn first_property(rhs: &Expr) -> Option<(String, Position)> {
     match rhs {
         Expr::Property(property, at) => Some((property.2.to_string(), *at)),

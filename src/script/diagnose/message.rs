@@ -1,4 +1,4 @@
-//! The interpreter's errors in our words: lower case, names in backticks, types as scripts call them.
+//! Rewrites Rhai's errors in our style: lower case, names in backticks, script type names.
 
 use rhai::{Dynamic, Engine, EvalAltResult};
 
@@ -8,7 +8,7 @@ use crate::script::nearest::nearest;
 use crate::script::signature::{self, type_name};
 use crate::script::source::Sources;
 
-/// The fault of an error whose wrappers are off, raised in `file`.
+/// The fault for an error without wrappers, raised in `file`.
 pub(super) fn fault(engine: &Engine, sources: &Sources, file: &str, mut error: EvalAltResult) -> Fault {
     use EvalAltResult as E;
     let script = |message: String| Fault::new(Kind::Script, message);
@@ -32,7 +32,7 @@ pub(super) fn fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
             .hint(format!("if it may be absent, write `.get(\"{name}\") ?? default`")),
         E::ErrorDotExpr(text, _) => match unknown_property(text) {
             Some((property, kind)) => signature::no_property(engine, property, kind),
-            None => script(lower(text)),
+            None => script(rephrase(text)),
         },
         E::ErrorMismatchDataType(wanted, found, _) | E::ErrorMismatchOutputType(wanted, found, _) => {
             script(match (type_name(wanted), type_name(found)) {
@@ -53,28 +53,27 @@ pub(super) fn fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
         E::ErrorUnboundThis(_) => {
             script("`this` is not bound".into()).hint("call the function as a method: `value.f()`")
         }
-        E::ErrorFor(_) => script("`for` needs something to go through".into())
+        E::ErrorFor(_) => script("`for` needs something to iterate over".into())
             .hint("an array, a range such as `0..10`, or `map.keys()`"),
         E::ErrorStackOverflow(_) => limit("calls nest deeper than 64 levels").hint("replace the recursion by a loop"),
-        E::ErrorDataTooLarge(what, _) => limit(&format!("too much data: {}", lower(what))).hint(
-            "arrays end at 4,000,000 elements, maps at 2,000,000 entries, strings at 64 MiB, all they contain included",
-        ),
+        E::ErrorDataTooLarge(what, _) => limit(&format!("too much data: {}", rephrase(what)))
+            .hint("limits, including nested values: arrays 4,000,000 elements, maps 2,000,000 entries, strings 64 MiB"),
         E::ErrorTooManyModules(_) => limit("more than 64 imports").hint("import once, at the top of the file"),
         E::ErrorTooManyVariables(_) => limit("more than 10,000 variables"),
         _ => {
             error.clear_position();
-            script(lower(&error.to_string()))
+            script(rephrase(&error.to_string()))
         }
     }
 }
 
-/// The property and the type in the interpreter's `Unknown property 'x' - a getter is not registered for type 'T'`.
+/// Extracts property and type from `Unknown property 'x' - a getter is not registered for type 'T'`.
 fn unknown_property(text: &str) -> Option<(&str, &str)> {
     let mut quoted = text.strip_prefix("Unknown property ")?.split('\'');
     Some((quoted.nth(1)?, quoted.nth(1)?))
 }
 
-/// What an uncaught `throw` threw.
+/// The fault for an uncaught `throw`.
 fn thrown(value: &Dynamic) -> Fault {
     if let Some(fault) = value.read_lock::<Fault>() {
         return fault.clone();
@@ -85,7 +84,7 @@ fn thrown(value: &Dynamic) -> Fault {
     Fault::new(Kind::Script, value.to_string())
 }
 
-/// The word of the file that `name` most likely stands for.
+/// The word of the file that is closest to `name`.
 fn nearest_word(sources: &Sources, file: &str, name: &str) -> Option<String> {
     let source = sources.get(file)?;
     let words = source
@@ -95,8 +94,8 @@ fn nearest_word(sources: &Sources, file: &str, name: &str) -> Option<String> {
     nearest(name, words).map(str::to_owned)
 }
 
-/// The interpreter's sentence in our style: `Foo 'bar'` is ``foo `bar` ``.
-pub(super) fn lower(sentence: &str) -> String {
+/// Rewrites a sentence of the interpreter: `Foo 'bar'.` becomes ``foo `bar` ``.
+pub(super) fn rephrase(sentence: &str) -> String {
     let mut chars = sentence.chars();
     let first = chars.next().map(|c| c.to_lowercase().to_string()).unwrap_or_default();
     let rest = chars.as_str().replace('\'', "`");

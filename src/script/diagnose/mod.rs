@@ -1,7 +1,8 @@
-//! Errors as a reader wants them: what went wrong, in which file and line, how the script got there, and what to do.
+//! Explains script errors: what went wrong, in which file and line, the call chain, and what to do.
 //!
-//! `message` puts the interpreter's errors into our words, `place` finds excerpts, `render` draws them. Which file a position
-//! belongs to is told by the wrappers around an error: a call's position is the caller's, what is inside is the callee's.
+//! `message` and `parse` rewrite the interpreter's errors, `place` finds the excerpt, `render` formats it. The wrappers
+//! around an error tell which file a position belongs to: a call's position is in the caller, the inner error in the
+//! callee.
 
 mod message;
 mod parse;
@@ -15,19 +16,17 @@ use rhai::{Engine, EvalAltResult, Position};
 use super::source::Sources;
 use crate::fault::Fault;
 
-/// A fault with its place in the scripts.
+/// A fault with its position in a script.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
     /// What went wrong.
     pub fault: Fault,
-    /// Where, if it has a place.
     place: Option<Place>,
-    /// How the script got there, innermost first: `called from …`.
+    /// The call chain, innermost first: `called from …`.
     trace: Vec<String>,
 }
 
 impl Diagnostic {
-    /// A fault at a place in a script.
     pub(super) fn at(fault: Fault, place: Option<Place>) -> Self {
         Self {
             fault,
@@ -36,13 +35,13 @@ impl Diagnostic {
         }
     }
 
-    /// The diagnostic as rustc would show it; with colours when `colour` is set.
+    /// Formats the diagnostic like rustc, with colours if `colour` is set.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         render::render(self, colour)
     }
 
-    /// `file:line:column`, if it has a place.
+    /// `file:line:column`, if the position is known.
     #[must_use]
     pub fn location(&self) -> Option<String> {
         self.place.as_ref().map(ToString::to_string)
@@ -50,7 +49,7 @@ impl Diagnostic {
 }
 
 impl From<Fault> for Diagnostic {
-    /// A fault that has no place in a script.
+    /// A fault without a position.
     fn from(fault: Fault) -> Self {
         Self::at(fault, None)
     }
@@ -62,7 +61,7 @@ impl From<Fault> for Box<Diagnostic> {
     }
 }
 
-/// One step of the way to an error.
+/// One step of the call chain.
 struct Frame {
     /// `called from`, `imported from`.
     how: &'static str,
@@ -72,13 +71,13 @@ struct Frame {
     at: Position,
 }
 
-/// Explains an error of an evaluation that began in the file `main`.
+/// Explains an error of an evaluation that started in the file `main`.
 pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalAltResult>) -> Diagnostic {
     let (mut frames, file, error) = unwrap(main, error);
     let mut at = error.position();
     let fault = message::fault(engine, sources, &file, *error);
     let mut file = file;
-    // Natives give no position of their own: the call is the place.
+    // Native functions report no position: use the position of the call.
     if at.is_none() {
         at = sources.newest_call(&file).unwrap_or_default();
     }
@@ -88,7 +87,7 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
         (file, at) = (frame.file, frame.at);
     }
     let mut trace = Vec::new();
-    // Somebody who uses a shipped module wants to see his own line first.
+    // For an error in a shipped module, show the user's own line first.
     if file.starts_with("std/")
         && let Some(own) = frames.iter().rposition(|frame| !frame.file.starts_with("std/"))
     {
@@ -108,7 +107,7 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
     }
 }
 
-/// Takes the wrappers off: the way (outermost first), the innermost file, the innermost error.
+/// Unwraps an error: the call chain (outermost first), the innermost file, the innermost error.
 fn unwrap(main: &str, error: Box<EvalAltResult>) -> (Vec<Frame>, String, Box<EvalAltResult>) {
     let mut frames: Vec<Frame> = Vec::new();
     let mut file = main.to_owned();
@@ -127,12 +126,12 @@ fn unwrap(main: &str, error: Box<EvalAltResult>) -> (Vec<Frame>, String, Box<Eva
             EvalAltResult::ErrorInModule(key, inner, at) => ("imported from", format!("`{key}`"), key, inner, at),
             _ => return (frames, file, error),
         };
-        // A native function that called back stands at the same place as what it called: one line is enough.
+        // A native function that calls back has the same position as the callback: one line is enough.
         let repeated = frames.last().is_some_and(|last| last.at == at && last.file == file);
         if repeated {
             frames.pop();
         }
-        // A callback may have no call site of its own in a script.
+        // A callback may have no call site in a script.
         if !at.is_none() {
             frames.push(Frame { how, what, file, at });
         }

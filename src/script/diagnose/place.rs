@@ -1,4 +1,4 @@
-//! A place in a script: file, line, column, and how much of the line is meant.
+//! A position in a script: file, line, column, and the extent of the token there.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,7 +7,6 @@ use rhai::Position;
 
 use crate::script::source::{Source, Sources};
 
-/// A place in a script.
 #[derive(Clone, Debug)]
 pub(in crate::script) struct Place {
     pub(super) source: Source,
@@ -16,13 +15,13 @@ pub(in crate::script) struct Place {
 }
 
 impl Place {
-    /// The place of a position, if it is one and the text is known.
+    /// The place of a position, if it and the text are known.
     pub(in crate::script) fn find(sources: &Sources, key: &str, at: Position) -> Option<Self> {
-        Some(Self::of(sources.get(key)?, at))
+        Some(Self::new(sources.get(key)?, at))
     }
 
-    /// A place in a text; without a position, its beginning.
-    pub(in crate::script) fn of(source: Source, at: Position) -> Self {
+    /// A place in a text; its beginning if there is no position.
+    pub(in crate::script) fn new(source: Source, at: Position) -> Self {
         Self {
             source,
             line: at.line().unwrap_or(1),
@@ -30,7 +29,7 @@ impl Place {
         }
     }
 
-    /// The bytes meant: the word, string or sign that begins there.
+    /// Byte range of the token at this place.
     pub(super) fn span(&self) -> Range<usize> {
         let text = &*self.source.text;
         let line_start = text
@@ -49,7 +48,7 @@ impl Place {
     }
 }
 
-/// How many bytes the token at the start of `rest` takes, as far as an underline needs to know.
+/// Byte length of the token at the start of `rest`, accurate enough for underlining.
 fn width(rest: &str) -> usize {
     let Some(first) = rest.chars().next() else { return 0 };
     let taken = |keep: fn(char) -> bool| rest.find(|c| !keep(c)).unwrap_or(rest.len());
@@ -57,7 +56,7 @@ fn width(rest: &str) -> usize {
         '"' | '`' | '\'' => rest[1..].find(first).map_or(rest.len(), |end| end + 2),
         '_' | '0'..='9' => taken(|c| c.is_alphanumeric() || c == '_'),
         c if c.is_alphabetic() => {
-            // A qualified name is one thing to a reader.
+            // A qualified name counts as one token.
             let mut end = taken(|c| c.is_alphanumeric() || c == '_');
             while let Some(more) = rest[end..].strip_prefix("::") {
                 let next = more
@@ -87,22 +86,22 @@ mod tests {
     use super::Place;
     use crate::script::source::Source;
 
-    fn meant(text: &str, line: u16, column: u16) -> String {
-        let place = Place::of(Source::new("a.rhai", text), Position::new(line, column));
+    fn spanned(text: &str, line: u16, column: u16) -> String {
+        let place = Place::new(Source::new("a.rhai", text), Position::new(line, column));
         text[place.span()].to_owned()
     }
 
     #[test]
-    fn the_whole_token_is_meant() {
-        assert_eq!(meant("let x = 1;\nlet ü = wrong + 2;", 2, 9), "wrong");
-        assert_eq!(meant("docker::start(1)", 1, 1), "docker::start");
-        assert_eq!(meant("x = \"ab c\";", 1, 5), "\"ab c\"");
-        assert_eq!(meant("a + b", 1, 3), "+");
+    fn the_span_is_the_whole_token() {
+        assert_eq!(spanned("let x = 1;\nlet ü = wrong + 2;", 2, 9), "wrong");
+        assert_eq!(spanned("docker::start(1)", 1, 1), "docker::start");
+        assert_eq!(spanned("x = \"ab c\";", 1, 5), "\"ab c\"");
+        assert_eq!(spanned("a + b", 1, 3), "+");
     }
 
     #[test]
     fn a_position_past_the_end_is_empty() {
-        assert_eq!(meant("let x = ", 1, 40), "");
-        assert_eq!(meant("", 7, 3), "");
+        assert_eq!(spanned("let x = ", 1, 40), "");
+        assert_eq!(spanned("", 7, 3), "");
     }
 }

@@ -1,4 +1,4 @@
-//! Draws a diagnostic.
+//! Formats a diagnostic with `annotate-snippets`.
 
 use annotate_snippets::renderer::DEFAULT_TERM_WIDTH;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};

@@ -1,4 +1,4 @@
-//! What a script declares with `params(#{ name: param(default, "meaning") })`, and the user's values laid over it.
+//! Parameters declared with `params(#{ name: param(default, "meaning") })`, merged with the user's values.
 
 use rhai::{Dynamic, Map as ScriptMap};
 use serde::Serialize;
@@ -8,27 +8,27 @@ use crate::fault::{Fault, Result};
 use crate::script::convert::{from_script, type_of};
 use crate::script::nearest::nearest;
 
-/// What `param(default, meaning)` gives.
+/// The result of `param(default, meaning)`.
 #[derive(Clone, Debug)]
 pub struct Param {
-    /// The value unless the user sets another.
+    /// The value unless the user sets one.
     pub default: Dynamic,
     /// One line for people.
     pub meaning: String,
 }
 
-/// A parameter that a script declares.
+/// A declared parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Declared {
     /// Its name.
     pub name: String,
-    /// The value unless the user sets another.
+    /// The value unless the user sets one.
     pub default: Value,
     /// One line for people.
     pub meaning: String,
 }
 
-/// The parameters of the map that a script gave to `params`.
+/// Converts the argument of `params`.
 pub(in crate::script) fn declared(map: ScriptMap) -> Result<Vec<Declared>> {
     map.into_iter()
         .map(|(name, value)| {
@@ -47,11 +47,11 @@ pub(in crate::script) fn declared(map: ScriptMap) -> Result<Vec<Declared>> {
         .collect()
 }
 
-/// The values that a script runs with: its defaults, and over them what the user set.
+/// Merges the user's values into the defaults.
 ///
-/// A default tells the type: an int is taken where a float is declared, `()` takes anything, an empty map any keys, and a
-/// map with keys only those.
-pub(in crate::script) fn lay_over(declared: &[Declared], set: &Map<String, Value>) -> Result<Map<String, Value>> {
+/// The default determines the type. An int is accepted for a float, anything for `()`, any keys for an empty map, and
+/// only the declared keys for any other map.
+pub(in crate::script) fn merge_values(declared: &[Declared], set: &Map<String, Value>) -> Result<Map<String, Value>> {
     let mut values: Map<_, _> = declared
         .iter()
         .map(|param| (param.name.clone(), param.default.clone()))
@@ -67,13 +67,13 @@ fn merge(values: &mut Map<String, Value>, set: &Map<String, Value>, parent: &str
             return Err(unknown(values, &path, key));
         }
         if let Some(slot) = values.get_mut(key) {
-            fit(slot, value, &path)?;
+            assign_checked(slot, value, &path)?;
         }
     }
     Ok(())
 }
 
-fn fit(slot: &mut Value, value: &Value, path: &str) -> Result<()> {
+fn assign_checked(slot: &mut Value, value: &Value, path: &str) -> Result<()> {
     match (&mut *slot, value) {
         (Value::Object(known), Value::Object(set)) if !known.is_empty() => {
             return merge(known, set, &format!("{path}."));
@@ -83,12 +83,12 @@ fn fit(slot: &mut Value, value: &Value, path: &str) -> Result<()> {
             *slot = number.map_or_else(|| value.clone(), Value::Number);
             return Ok(());
         }
-        (default, value) if default.is_null() || word(default) == word(value) => {}
+        (default, value) if default.is_null() || type_with_article(default) == type_with_article(value) => {}
         (default, value) => {
             let fault = Fault::usage(format!(
                 "parameter `{path}` must be {}, but is {} `{value}`",
-                word(default),
-                word(value)
+                type_with_article(default),
+                type_with_article(value)
             ));
             return Err(if default.is_string() && !value.is_object() {
                 fault.hint(format!(
@@ -117,8 +117,7 @@ fn unknown(values: &Map<String, Value>, path: &str, key: &str) -> Fault {
     }
 }
 
-/// The type of a value, with its article.
-fn word(value: &Value) -> &'static str {
+fn type_with_article(value: &Value) -> &'static str {
     match value {
         Value::Null => "`()`",
         Value::Bool(_) => "a bool",
@@ -134,9 +133,9 @@ fn word(value: &Value) -> &'static str {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Declared, lay_over};
+    use super::{Declared, merge_values};
 
-    fn laid(set: Value) -> crate::fault::Result<Value> {
+    fn merged(set: Value) -> crate::fault::Result<Value> {
         let defaults = json!({
             "engine": "auto", "gpus": [0], "ratio": 0.5, "count": 3, "any": null, "free": {}, "box": { "low": 1, "high": 2 },
         });
@@ -150,19 +149,19 @@ mod tests {
                 meaning: String::new(),
             })
             .collect();
-        lay_over(&declared, set.as_object().unwrap()).map(Value::Object)
+        merge_values(&declared, set.as_object().unwrap()).map(Value::Object)
     }
 
     #[track_caller]
     fn refused(set: Value) -> (String, String) {
-        let fault = laid(set).unwrap_err();
+        let fault = merged(set).unwrap_err();
         (fault.message, fault.hint.unwrap())
     }
 
     #[test]
-    fn what_is_set_replaces_the_default() {
+    fn a_set_value_replaces_the_default() {
         let values =
-            laid(json!({ "engine": "sim", "gpus": ["GPU-1"], "ratio": 1, "any": [1], "free": { "x": 1 } })).unwrap();
+            merged(json!({ "engine": "sim", "gpus": ["GPU-1"], "ratio": 1, "any": [1], "free": { "x": 1 } })).unwrap();
         assert_eq!(values["engine"], "sim");
         assert_eq!(values["gpus"], json!(["GPU-1"]));
         assert_eq!(values["ratio"], json!(1.0));
@@ -173,15 +172,15 @@ mod tests {
     }
 
     #[test]
-    fn a_map_keeps_what_is_not_set() {
+    fn a_map_keeps_its_other_keys() {
         assert_eq!(
-            laid(json!({ "box": { "high": 9 } })).unwrap()["box"],
+            merged(json!({ "box": { "high": 9 } })).unwrap()["box"],
             json!({ "low": 1, "high": 9 })
         );
     }
 
     #[test]
-    fn unknown_names_have_a_path_and_a_neighbour() {
+    fn unknown_names_are_reported_with_path_and_suggestion() {
         assert_eq!(
             refused(json!({ "engin": 1 })),
             (
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_named() {
+    fn a_wrong_type_is_reported() {
         assert_eq!(
             refused(json!({ "count": 2.5 })).0,
             "parameter `count` must be an int, but is a float `2.5`"

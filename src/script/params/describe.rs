@@ -1,5 +1,5 @@
-//! Lists a script's parameters without running it: it is evaluated until it calls `params`, in an interpreter that has no
-//! other primitive, so that nothing can happen before.
+//! Lists a script's parameters: runs it until it calls `params`, in an interpreter without any other API function, so
+//! that nothing else can happen before.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::script::source::Main;
 use crate::script::thread::on_thread;
 use crate::script::{Caught, Host, engine, resolver};
 
-/// What a script would take with `--set`, in order of the names; nothing when it calls no `params`.
+/// The declared parameters, sorted by name; empty if the script does not call `params`.
 pub fn describe(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, Box<Diagnostic>> {
     on_thread(|| evaluate(host, main))
 }
@@ -25,7 +25,7 @@ fn evaluate(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, Box<Diagnost
             meaning: meaning.to_owned(),
         })
         .register_fn("params", |map: Map| -> Caught<Dynamic> {
-            // What is declared travels as the token of a termination, which no script can catch.
+            // The result travels as the token of a termination error, which no script can catch.
             Err(EvalAltResult::ErrorTerminated(Dynamic::from(declared(map)?), Position::NONE).into())
         });
     let ended = resolver::compile(&engine, &main.source)
@@ -42,8 +42,8 @@ fn evaluate(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, Box<Diagnost
             if diagnostic.fault.message.starts_with("there is no function") {
                 diagnostic.fault = diagnostic
                     .fault
-                    .while_doing("cannot tell the parameters")
-                    .hint("call `params` before anything else: only then can a script be described without running it");
+                    .while_doing("cannot list the parameters")
+                    .hint("call `params` before anything else, so that the parameters can be listed without running the script");
             }
             Err(Box::new(diagnostic))
         }

@@ -1,13 +1,11 @@
-//! A script's parameters: what it declares, what the user set, and what comes of both.
-//!
-//! `set` reads `--set` and `--params`, `declare` lays them over the defaults, `describe` lists a script's parameters without
-//! running it.
+//! A script's parameters: `set` parses `--set` and `--params`, `declare` merges them with the defaults, `describe`
+//! lists them without running the script.
 
 mod declare;
 mod describe;
 mod set;
 
 pub use declare::{Declared, Param};
-pub(super) use declare::{declared, lay_over};
+pub(super) use declare::{declared, merge_values};
 pub use describe::describe;
 pub use set::{assign, assignment, read_file};

@@ -1,4 +1,4 @@
-//! What the user set: `--set KEY=VALUE` and `--params FILE`.
+//! Parses `--set KEY=VALUE` and `--params FILE`.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::fault::{Fault, Result};
 
-/// `search.max_probes=40` as its path and value. The value is read as JSON, else it is a string.
+/// Splits `search.max_probes=40` into path and value. The value is JSON, or else a string.
 pub fn assignment(text: &str) -> Result<(&str, Value)> {
     let (path, value) = text
         .split_once('=')
@@ -15,7 +15,7 @@ pub fn assignment(text: &str) -> Result<(&str, Value)> {
     Ok((path.trim(), value))
 }
 
-/// Puts `value` at `path`, whose dots reach into maps: `a.b` of `{}` makes `{ "a": { "b": value } }`.
+/// Inserts `value` at a dotted path: `a.b` in `{}` gives `{ "a": { "b": value } }`.
 pub fn assign(map: &mut Map<String, Value>, path: &str, value: Value) -> Result<()> {
     let mut parents: Vec<&str> = path.split('.').collect();
     if parents.iter().any(|key| key.is_empty()) {
@@ -35,7 +35,7 @@ pub fn assign(map: &mut Map<String, Value>, path: &str, value: Value) -> Result<
     Ok(())
 }
 
-/// The parameters of a YAML, TOML or JSON file, by its extension. Keys may have dots, as with `--set`.
+/// Reads a YAML, TOML or JSON file, by its extension. Keys may contain dots, as with `--set`.
 pub fn read_file(path: &Path) -> Result<Map<String, Value>> {
     let name = path.display();
     let text = std::fs::read_to_string(path)
@@ -47,8 +47,7 @@ pub fn read_file(path: &Path) -> Result<Map<String, Value>> {
         Some("json") => serde_json::from_str(&text).map_err(|error| wrong(&error))?,
         _ => {
             return Err(
-                Fault::usage(format!("`{name}` has none of the extensions of a parameter file"))
-                    .hint("name it .yaml, .yml, .toml or .json"),
+                Fault::usage(format!("`{name}` is not a parameter file")).hint("name it .yaml, .yml, .toml or .json")
             );
         }
     };

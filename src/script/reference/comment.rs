@@ -1,28 +1,27 @@
-//! A doc comment taken apart: summary, the rest, and the examples that a test runs.
+//! Parses doc comments into summary, text, and examples (which a test runs).
 
 use serde::Serialize;
 
-/// A doc comment without its markers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Comment {
-    /// The first paragraph on one line.
+    /// The first paragraph, on one line.
     pub(super) summary: String,
-    /// What follows it.
+    /// The text after the summary.
     pub(super) docs: String,
-    /// The `rhai` blocks.
+    /// The `rhai` code blocks.
     pub(super) examples: Vec<Example>,
 }
 
-/// A block of code in a comment.
+/// A code block of a comment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Example {
     /// The code.
     pub code: String,
-    /// What must be there to run it.
+    /// What it needs to run.
     pub needs: Option<Needs>,
 }
 
-/// What an example cannot run without.
+/// What an example needs to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Needs {
@@ -33,14 +32,14 @@ pub enum Needs {
 }
 
 impl Comment {
-    /// Reads comments as Rhai keeps them: pieces of one or more lines, each with its marker.
+    /// Parses comments as Rhai stores them: pieces of one or more lines, with comment markers.
     pub(super) fn parse<'a>(pieces: impl IntoIterator<Item = &'a str>) -> Self {
-        let text: Vec<String> = pieces.into_iter().flat_map(unmarked).collect();
-        Self::of_text(&text.join("\n"))
+        let text: Vec<String> = pieces.into_iter().flat_map(strip_markers).collect();
+        Self::from_text(&text.join("\n"))
     }
 
-    /// Reads text that has no markers.
-    pub(super) fn of_text(text: &str) -> Self {
+    /// Parses text without comment markers.
+    pub(super) fn from_text(text: &str) -> Self {
         let text = text.trim();
         let (summary, docs) = text.split_once("\n\n").unwrap_or((text, ""));
         Self {
@@ -50,7 +49,6 @@ impl Comment {
         }
     }
 
-    /// The whole as Markdown.
     pub(super) fn markdown(&self) -> String {
         match self.docs.is_empty() {
             true => self.summary.clone(),
@@ -59,8 +57,8 @@ impl Comment {
     }
 }
 
-/// The lines of one piece without `///`, `//!`, or the frame of a block comment.
-fn unmarked(piece: &str) -> Vec<String> {
+/// The lines of a piece without `///`, `//!`, or block comment markers.
+fn strip_markers(piece: &str) -> Vec<String> {
     let piece = piece.trim();
     if let Some(block) = piece.strip_prefix("/**").or_else(|| piece.strip_prefix("/*!")) {
         let block = block.strip_suffix("*/").unwrap_or(block);
@@ -86,11 +84,11 @@ fn unmarked(piece: &str) -> Vec<String> {
         .collect()
 }
 
-/// The fenced blocks whose language is `rhai`.
+/// The fenced code blocks with language `rhai`.
 fn examples(markdown: &str) -> Vec<Example> {
     let mut found = Vec::new();
     let mut open: Option<Example> = None;
-    // A block of another language hides what looks like a fence in it.
+    // Fences inside a block of another language are ignored.
     let mut other = false;
     for line in markdown.lines() {
         let fence = line.trim().strip_prefix("```");
@@ -139,7 +137,7 @@ mod tests {
 
     #[test]
     fn rhai_blocks_are_examples_and_say_what_they_need() {
-        let comment = Comment::of_text(
+        let comment = Comment::from_text(
             "A.\n\n```rhai\nlet x = 1;\n  x\n```\n\n```text\n```\n\n```rhai,needs-docker\ny()\n```\n\n```rhai, needs-gpu\nz()\n```",
         );
         let seen: Vec<_> = comment.examples.iter().map(|e| (e.code.as_str(), e.needs)).collect();

@@ -1,6 +1,7 @@
-//! The documentation as a Rhai definition file (`.d.rhai`), which editors with a Rhai language server read.
+//! Renders the documentation as a Rhai definition file (`.d.rhai`) for editors with a Rhai language server.
 //!
-//! Standard modules have a block of their own, named as examples import them, since a definition file has no words for a path.
+//! Each standard module is a block, named like the alias in the examples, because definition files have no syntax for
+//! paths.
 
 use std::fmt::Write;
 
@@ -8,7 +9,7 @@ use super::function::alias;
 use super::{FunctionDoc, FunctionKind, Reference, Section, SectionKind};
 
 impl Reference {
-    /// Everything in one file.
+    /// The whole documentation in one file.
     #[must_use]
     pub fn definitions(&self) -> String {
         let mut text = "module static;\n".to_owned();

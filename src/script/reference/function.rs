@@ -1,4 +1,4 @@
-//! One function as people see it: script words for types, properties instead of getters.
+//! Documentation of one function, with script type names, and properties instead of getters.
 
 use std::fmt;
 
@@ -9,25 +9,25 @@ use super::Example;
 /// One function, method or property.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FunctionDoc {
-    /// Its bare name: `start`, `probe`, `used`, `==`.
+    /// Its name: `start`, `probe`, `used`, `==`.
     pub name: String,
     /// How it is called.
     pub kind: FunctionKind,
-    /// What precedes `::`: a namespace of the host, or a standard module's path (`std/search`); none when global.
+    /// Namespace, or path of a standard module (`std/search`); `None` for global functions.
     pub module: Option<String>,
     /// The type that a method or property belongs to.
     pub on: Option<String>,
-    /// Its parameters, without the value that a method is called on.
+    /// Its parameters, without the receiver of a method.
     pub params: Vec<Param>,
-    /// The type of its value; none where nothing is returned, or where a script does not say.
+    /// The return type; `None` if nothing is returned or the type is unknown, as in scripts.
     pub returns: Option<String>,
-    /// Whether a property can be assigned.
+    /// Whether a property can be assigned to.
     pub settable: bool,
-    /// The first sentence of its comment; empty when it has none.
+    /// The first sentence of its comment; may be empty.
     pub summary: String,
-    /// The rest of its comment, Markdown with the examples.
+    /// The rest of its comment as Markdown, including examples.
     pub docs: String,
-    /// The `rhai` blocks of its comment.
+    /// The `rhai` code blocks of its comment.
     pub examples: Vec<Example>,
 }
 
@@ -41,7 +41,7 @@ pub enum FunctionKind {
     Method,
     /// `value.name`.
     Property,
-    /// An operator, or how a value is printed: nobody calls it by name.
+    /// An operator, or a function that Rhai calls to print a value.
     Operator,
 }
 
@@ -50,13 +50,13 @@ pub enum FunctionKind {
 pub struct Param {
     /// Its name.
     pub name: String,
-    /// Its type in script words; none where a script does not say.
+    /// Its script type; `None` if unknown, as in scripts.
     #[serde(rename = "type")]
     pub kind: Option<String>,
 }
 
 impl FunctionDoc {
-    /// The name that a script writes to call it: `docker::start`, `search::adaptive`, `sleep`, `probe`.
+    /// The name as called in a script: `docker::start`, `search::adaptive`, `sleep`, `probe`.
     #[must_use]
     pub fn path(&self) -> String {
         match &self.module {
@@ -65,7 +65,7 @@ impl FunctionDoc {
         }
     }
 
-    /// The name in the documentation, which tells methods of different types apart: `Engine.probe`, `docker::start`.
+    /// The unique name in the documentation: `Engine.probe`, `docker::start`.
     #[must_use]
     pub fn title(&self) -> String {
         match (&self.on, &self.module) {
@@ -75,7 +75,7 @@ impl FunctionDoc {
         }
     }
 
-    /// Name, parameters and result on one line: `docker::start(options: map) -> Container`.
+    /// The signature on one line: `docker::start(options: map) -> Container`.
     #[must_use]
     pub fn signature(&self) -> String {
         let subject = match &self.on {
@@ -93,11 +93,11 @@ impl FunctionDoc {
         }
     }
 
-    /// The parameters as they stand between the parentheses.
+    /// The parameters as written between the parentheses.
     #[must_use]
     pub fn params_line(&self) -> String {
-        let shown: Vec<String> = self.params.iter().map(Param::to_string).collect();
-        shown.join(", ")
+        let parts: Vec<String> = self.params.iter().map(Param::to_string).collect();
+        parts.join(", ")
     }
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for Param {
     }
 }
 
-/// The name by which examples import a standard module: the last part of its path.
+/// The alias under which examples import a standard module: the last part of its path.
 pub(super) fn alias(module: &str) -> &str {
     module.rsplit('/').next().unwrap_or(module)
 }

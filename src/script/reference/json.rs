@@ -1,4 +1,4 @@
-//! The documentation as JSON, for editors and other tools.
+//! Renders the documentation as JSON, for editors and other tools.
 //!
 //! ```text
 //! { "schema": 1, "program": "0.1.0", "sections": [
@@ -11,17 +11,17 @@
 //!           "examples": [{ "code": "…", "needs": "docker" | "gpu" | null }] } ] } ] }
 //! ```
 //!
-//! `schema` rises when a key changes its meaning or goes; keys may be added without that.
+//! `schema` increases if a key is removed or changes its meaning; new keys do not change it.
 
 use serde_json::{Value, json};
 
 use super::{Found, FunctionDoc, Reference, Section};
 
-/// The version of the shape above.
+/// The version of this format.
 const SCHEMA: u32 = 1;
 
 impl Reference {
-    /// Everything.
+    /// The whole documentation.
     #[must_use]
     pub fn json(&self) -> Value {
         document(self.sections.iter().map(section).collect())
@@ -29,7 +29,7 @@ impl Reference {
 }
 
 impl Found<'_> {
-    /// These alone, in the same shape: functions stand in a section without their neighbours.
+    /// Only these entries, in the same format. Functions are in their section, without the others.
     #[must_use]
     pub fn json(found: &[Found<'_>], reference: &Reference) -> Value {
         let wanted = |function: &FunctionDoc| {

@@ -1,4 +1,4 @@
-//! Finding one thing in the documentation by what people type.
+//! Finds entries of the documentation by name.
 
 use crate::fault::{Fault, Result};
 use crate::script::nearest::nearest;
@@ -7,7 +7,7 @@ use super::function::alias;
 use super::metadata::STANDARD;
 use super::{FunctionDoc, RHAI_BOOK, Reference, Section, SectionKind};
 
-/// What a name stands for.
+/// An entry of the documentation.
 #[derive(Clone, Copy, Debug)]
 pub enum Found<'a> {
     /// A namespace, a type or a module.
@@ -17,8 +17,8 @@ pub enum Found<'a> {
 }
 
 impl Reference {
-    /// What `name` stands for: `docker`, `std/search`, `Engine`, `docker::start`, `Engine.probe`, `map.record`, or a bare
-    /// `probe`; the last two may be several. Never empty; an unknown name is a fault with the nearest known one.
+    /// Finds `docker`, `std/search`, `Engine`, `docker::start`, `Engine.probe`, `map.record`, or just `probe`; the last
+    /// two may have several results. Never empty: for an unknown name, the fault suggests the closest one.
     pub fn find(&self, name: &str) -> Result<Vec<Found<'_>>> {
         let name = name.trim().trim_end_matches("()").trim_end_matches("::");
         let mut found: Vec<Found> = self
@@ -33,7 +33,7 @@ impl Reference {
                 .filter(|function| names(function).contains(&name.to_owned()))
                 .map(Found::Function),
         );
-        // Scripts name a value as they like: `engine.probe` and `map.record` are methods too.
+        // Variables have any name: `engine.probe` and `map.record` are methods too.
         if let (true, Some((_, method))) = (found.is_empty(), name.rsplit_once('.')) {
             let methods = self
                 .functions()
@@ -49,7 +49,7 @@ impl Reference {
     fn unknown(&self, name: &str) -> Fault {
         let fault = Fault::usage(format!("nothing is called `{name}`"));
         if STANDARD.contains(name) {
-            return fault.hint(format!("`{name}` belongs to Rhai itself: {RHAI_BOOK}"));
+            return fault.hint(format!("`{name}` is part of Rhai: {RHAI_BOOK}"));
         }
         match self.nearest(name) {
             Some(near) => fault.hint(format!("did you mean `{near}`?")),
@@ -57,7 +57,6 @@ impl Reference {
         }
     }
 
-    /// The known name that is most like `name`, if any is like it.
     fn nearest(&self, name: &str) -> Option<String> {
         let sections = self.sections.iter().map(|section| section.name.clone());
         let known: Vec<String> = sections.chain(self.functions().flat_map(names)).collect();
@@ -65,7 +64,7 @@ impl Reference {
     }
 }
 
-/// The ways to write a function's name.
+/// All ways to write a function's name.
 fn names(function: &FunctionDoc) -> [String; 3] {
     [function.title(), function.path(), function.name.clone()]
 }

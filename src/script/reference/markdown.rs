@@ -1,11 +1,11 @@
-//! The documentation as Markdown.
+//! Renders the documentation as Markdown.
 
 use std::fmt::Write;
 
 use super::{Found, FunctionDoc, FunctionKind, RHAI_BOOK, Reference, Section};
 
 impl Reference {
-    /// Everything, with a heading for each section.
+    /// The whole documentation, with a heading per section.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut text = format!(
@@ -21,7 +21,7 @@ impl Reference {
 }
 
 impl Found<'_> {
-    /// This alone.
+    /// Only this entry.
     #[must_use]
     pub fn markdown(&self) -> String {
         match self {
@@ -34,7 +34,7 @@ impl Found<'_> {
 fn section_text(section: &Section, level: usize) -> String {
     let mut text = format!("{} {}\n", "#".repeat(level), section.title());
     if !section.docs.is_empty() {
-        let _ = write!(text, "\n{}\n", lowered(&section.docs, level));
+        let _ = write!(text, "\n{}\n", shift_headings(&section.docs, level));
     }
     for function in &section.functions {
         text.push('\n');
@@ -47,7 +47,7 @@ fn function_text(function: &FunctionDoc, level: usize) -> String {
     let mut text = format!("{} `{}`\n", "#".repeat(level), function.signature());
     let paragraphs = [function.summary.as_str(), function.docs.as_str()];
     for paragraph in paragraphs.into_iter().filter(|paragraph| !paragraph.is_empty()) {
-        let _ = write!(text, "\n{}\n", lowered(paragraph, level));
+        let _ = write!(text, "\n{}\n", shift_headings(paragraph, level));
     }
     if function.kind == FunctionKind::Property && function.settable {
         text.push_str("\nCan be assigned.\n");
@@ -55,8 +55,8 @@ fn function_text(function: &FunctionDoc, level: usize) -> String {
     text
 }
 
-/// Headings of a comment below the heading that it stands under; code is left as it is. What an example needs is for tests.
-fn lowered(markdown: &str, level: usize) -> String {
+/// Shifts the headings of a comment below `level`, except in code. Removes `needs-…` from examples.
+fn shift_headings(markdown: &str, level: usize) -> String {
     let mut code = false;
     let lines: Vec<String> = markdown
         .lines()
@@ -82,8 +82,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headings_of_comments_stand_below_their_function() {
-        let text = lowered("# Example\n\n```rhai,needs-docker\n# not a heading\n```\n\n# Errors", 2);
+    fn headings_of_comments_are_below_their_function() {
+        let text = shift_headings("# Example\n\n```rhai,needs-docker\n# not a heading\n```\n\n# Errors", 2);
         assert_eq!(text, "### Example\n\n```rhai\n# not a heading\n```\n\n### Errors");
     }
 }

@@ -1,4 +1,4 @@
-//! The interpreter's metadata as it writes it, in the parts that are used here.
+//! Deserializes the relevant parts of Rhai's function metadata.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use rhai::Engine;
 use serde::Deserialize;
 
-/// One module; the outermost is what is registered globally.
+/// A module; the root contains what is registered globally.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Metadata {
@@ -20,7 +20,7 @@ pub(super) struct Metadata {
     pub(super) custom_types: Vec<CustomType>,
 }
 
-/// One registered function; getters are called `get$name`.
+/// A function. Getters are named `get$name`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Function {
@@ -39,7 +39,7 @@ pub(super) struct Function {
     pub(super) doc_comments: Vec<String>,
 }
 
-/// One parameter, with its Rust type.
+/// A parameter with its Rust type.
 #[derive(Deserialize)]
 pub(super) struct Argument {
     pub(super) name: Option<String>,
@@ -47,7 +47,6 @@ pub(super) struct Argument {
     pub(super) kind: Option<String>,
 }
 
-/// One type of ours.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CustomType {
@@ -58,8 +57,8 @@ pub(super) struct CustomType {
 }
 
 impl Metadata {
-    /// What is registered beyond Rhai's standard packages.
-    pub(super) fn of(engine: &Engine) -> Self {
+    /// Functions and types beyond Rhai's standard packages.
+    pub(super) fn new(engine: &Engine) -> Self {
         Self::read(engine, false)
     }
 
@@ -71,7 +70,7 @@ impl Metadata {
     }
 }
 
-/// The names of the functions in Rhai's standard packages, read once.
+/// Names of the functions in Rhai's standard packages.
 pub(super) static STANDARD: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     let functions = Metadata::read(&Engine::new(), true).functions;
     functions.into_iter().map(|function| function.name).collect()

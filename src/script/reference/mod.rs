@@ -1,8 +1,8 @@
-//! The documentation of the script API, generated from what is registered: `profiler doc`, `:help`, completion and hints
-//! all read the same [`FunctionDoc`]s.
+//! The documentation of the script API, generated from what is registered. `profiler doc`, `:help`, completion and
+//! hints all use the same [`FunctionDoc`]s.
 //!
-//! It owns no text: a function's words are its doc comment, a module's are its `//!` lines or those of its Rust module.
-//! Rhai's own standard packages are left out, as Rhai documents them.
+//! The texts are the doc comments of the functions, and the `//!` lines of modules (or the docs of their Rust modules).
+//! Rhai's standard packages are left out, because Rhai documents them.
 
 mod comment;
 mod definitions;
@@ -25,20 +25,20 @@ use rhai::Engine;
 
 use crate::script::shipped;
 
-/// Where Rhai documents what is not listed here: arithmetic, strings, arrays, maps.
+/// Documentation of what is not listed here: arithmetic, strings, arrays, maps.
 const RHAI_BOOK: &str = "https://rhai.rs/book/";
 
-/// Everything that scripts can call beyond Rhai itself.
+/// All functions that scripts can call beyond Rhai's own.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    /// Global functions first, then namespaces, types and standard modules, each by name.
+    /// Global functions first, then namespaces, types and standard modules, each sorted by name.
     pub sections: Vec<Section>,
 }
 
 impl Reference {
-    /// What is registered in `engine`, and what the standard modules export.
+    /// Documents what is registered in `engine` and what the standard modules export.
     #[must_use]
-    pub fn of(engine: &Engine) -> Self {
+    pub fn new(engine: &Engine) -> Self {
         let mut sections = native::sections(engine);
         let modules: Vec<(String, _)> = shipped::modules()
             .filter_map(|name| Some((format!("std/{name}"), shipped::module(name)?)))
@@ -49,23 +49,23 @@ impl Reference {
         Self { sections }
     }
 
-    /// Every function, method and property, in the order of the sections.
+    /// All functions, methods and properties, in the order of the sections.
     pub fn functions(&self) -> impl Iterator<Item = &FunctionDoc> {
         self.sections.iter().flat_map(|section| &section.functions)
     }
 }
 
-/// Every function, method and property that scripts can call beyond Rhai itself.
+/// All functions, methods and properties that scripts can call beyond Rhai's own.
 #[must_use]
 pub fn functions(engine: &Engine) -> Vec<FunctionDoc> {
-    Reference::of(engine)
+    Reference::new(engine)
         .sections
         .into_iter()
         .flat_map(|section| section.functions)
         .collect()
 }
 
-/// The script's word for one of Rhai's own types, as Rust spells it; none for the unit type.
-pub(super) fn type_word(spelled: &str) -> Option<String> {
+/// The script name of a Rust type; `None` for the unit type.
+pub(super) fn type_name(spelled: &str) -> Option<String> {
     types::script_type(spelled, &types::TypeNames::new())
 }

@@ -1,4 +1,4 @@
-//! What Rust registered, read from the interpreter's own metadata.
+//! Documents the functions registered by Rust, from the interpreter's metadata.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use super::metadata::{Argument, Function, Metadata};
 use super::types::{TypeNames, script_type};
 use super::{FunctionDoc, FunctionKind, Param, Section, SectionKind};
 
-/// Functions that decide how a value is printed or compared: documented, but nobody calls them by name.
+/// Functions that Rhai calls to print a value.
 const HOOKS: [&str; 2] = ["to_string", "to_debug"];
 
-/// Global functions, the host's namespaces, and the types whose values they return.
+/// Sections for global functions, namespaces, and types.
 pub(super) fn sections(engine: &Engine) -> Vec<Section> {
-    let metadata = Metadata::of(engine);
+    let metadata = Metadata::new(engine);
     let mut sections = Sections::default();
     name_types(&metadata, &mut sections.types);
     sections.add(&metadata, None);
@@ -31,7 +31,6 @@ fn name_types(metadata: &Metadata, names: &mut TypeNames) {
     }
 }
 
-/// Sections under way, by kind and name.
 #[derive(Default)]
 struct Sections {
     found: BTreeMap<(SectionKind, String), Section>,
@@ -66,7 +65,7 @@ impl Sections {
             };
             section.functions.push(documented);
         }
-        // A module that only has methods of a type needs no heading of its own.
+        // A module that only has methods of a type gets no section.
         if let Some(module) = module
             && let Some(section) = self.found.get_mut(&(SectionKind::Namespace, module.to_owned()))
         {
@@ -90,7 +89,7 @@ impl Sections {
     }
 }
 
-/// One registered function as documentation; a getter or setter still under its own name.
+/// Documents a function; getters and setters still have their registered names.
 fn document(function: &Function, module: Option<&str>, types: &TypeNames) -> FunctionDoc {
     let comment = Comment::parse(function.doc_comments.iter().map(String::as_str));
     let mut params: Vec<(Param, bool)> = function
@@ -101,13 +100,13 @@ fn document(function: &Function, module: Option<&str>, types: &TypeNames) -> Fun
         .collect();
     let is_script = function.origin == "script";
     if is_script {
-        // A script says nothing of types.
+        // Script functions have no types.
         params.iter_mut().for_each(|(param, _)| param.kind = None);
     }
     let is_operator =
         HOOKS.contains(&function.name.as_str()) || !function.name.contains(|c: char| c.is_alphanumeric() || c == '_');
     let is_property = function.name.starts_with(GETTER) || function.name.starts_with(SETTER);
-    // Rhai calls a function as a method of what its first parameter takes by reference.
+    // A function is a method of its first parameter if that is taken by mutable reference.
     let is_method = params.first().is_some_and(|(_, by_reference)| *by_reference);
     let on = (is_method && module.is_none())
         .then(|| params.remove(0).0.kind)
@@ -147,7 +146,7 @@ fn parameter((index, argument): (usize, &Argument), types: &TypeNames) -> (Param
 const GETTER: &str = "get$";
 const SETTER: &str = "set$";
 
-/// Getters under the property's name, each told whether a setter goes with it; a setter alone is a property too.
+/// Merges getters and setters into properties. A setter alone is a property too.
 fn properties(functions: Vec<FunctionDoc>) -> Vec<FunctionDoc> {
     let (setters, mut rest): (Vec<_>, Vec<_>) = functions
         .into_iter()

@@ -1,19 +1,19 @@
-//! What belongs together in the documentation: the functions of one namespace, type or standard module.
+//! A section of the documentation: the functions of one namespace, type or standard module.
 
 use serde::Serialize;
 
 use super::FunctionDoc;
 
-/// One heading of the documentation.
+/// A section of the documentation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Section {
-    /// Empty for global functions, else `docker`, `Engine`, `std/search`.
+    /// Empty for global functions, otherwise `docker`, `Engine`, `std/search`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: SectionKind,
-    /// Markdown, without code of its own; may be empty.
+    /// Markdown; may be empty.
     pub docs: String,
-    /// What it holds, by name.
+    /// Its functions, sorted by name.
     pub functions: Vec<FunctionDoc>,
 }
 
@@ -30,16 +30,16 @@ impl Section {
     }
 }
 
-/// What a section is; also their order.
+/// The kind of a section. The order of variants is the order of sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SectionKind {
-    /// Functions that are called by their bare name.
+    /// Functions called by their bare name.
     Global,
-    /// Functions of the host behind `name::`.
+    /// Native functions behind `name::`.
     Namespace,
-    /// Methods and properties of a value that functions return.
+    /// Methods and properties of a type.
     Type,
-    /// A module in Rhai that is imported by this name.
+    /// A Rhai module, imported by its name.
     Standard,
 }

@@ -1,15 +1,14 @@
-//! What the standard modules export, read from their sources.
+//! Documents the standard modules from their sources.
 
 use rhai::{Engine, FnAccess};
 
 use super::comment::Comment;
 use super::{FunctionDoc, FunctionKind, Param, Section, SectionKind};
 
-/// What every adapter exports for the program to call. `std/engines` says once what these take and give; below the name of an engine
-/// they would only be repeated.
+/// Functions that every adapter exports. They are documented once in `std/engines`.
 const ADAPTER: [&str; 6] = ["facts", "failures", "flags", "launch", "ready", "request"];
 
-/// A section for each of these modules, given by name and source.
+/// One section per module, given by name and source.
 pub(super) fn sections<'a>(engine: &Engine, modules: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Section> {
     modules
         .into_iter()
@@ -17,7 +16,7 @@ pub(super) fn sections<'a>(engine: &Engine, modules: impl IntoIterator<Item = (&
         .collect()
 }
 
-/// The section of one module; none for a source that does not compile, which its own tests tell.
+/// The section of a module; `None` if its source does not compile, which its own tests report.
 fn section(engine: &Engine, name: &str, source: &str) -> Option<Section> {
     let ast = engine.compile(source).ok()?;
     let is_adapter = name.starts_with("std/engines/");
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_adapter_shows_what_the_others_do_not_have() {
+    fn an_adapter_shows_only_its_own_functions() {
         let source = "//! An engine.\nfn launch(options) {}\n/// More.\nfn more() {}";
         let sections = sections(&Engine::new(), [("std/engines/mine", source), ("std/search", source)]);
         let names = |index: usize| {
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn public_functions_and_the_head_of_a_module_are_documented() {
+    fn public_functions_and_module_docs_are_documented() {
         let source = "//! Searches.\n//!\n//! Slowly.\n/// Tries all.\n///\n/// ```rhai\n/// 1\n/// ```\n\
                       fn grid(map, probe) { let each = |x| x; each.call(1) }\nprivate fn hidden() {}";
         let sections = sections(&Engine::new(), [("std/search", source)]);

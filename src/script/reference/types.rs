@@ -1,15 +1,15 @@
-//! Types as scripts call them: `Result<ImmutableString, Box<EvalAltResult>>` is a string.
+//! Converts Rust types to script types: `Result<ImmutableString, Box<EvalAltResult>>` is a string.
 
 use std::collections::BTreeMap;
 
-/// The names that custom types were registered by, under their Rust names.
+/// Registered names of custom types, by Rust name.
 pub(super) type TypeNames = BTreeMap<String, String>;
 
-/// The script's word for a Rust type as the registration spells it; none for the unit type.
+/// The script name of a Rust type as registered; `None` for the unit type.
 pub(super) fn script_type(spelled: &str, names: &TypeNames) -> Option<String> {
     let compact: String = spelled.chars().filter(|c| !c.is_whitespace()).collect();
     let bare = compact.trim_start_matches('&');
-    // Whitespace is gone, so `&mut T` is `&mutT` by now; no type of ours begins with `mut`.
+    // Without white space, `&mut T` is `&mutT`. None of our types starts with `mut`.
     let bare = match compact.starts_with('&') {
         true => bare.strip_prefix("mut").unwrap_or(bare),
         false => bare,
@@ -19,7 +19,7 @@ pub(super) fn script_type(spelled: &str, names: &TypeNames) -> Option<String> {
         None => (bare, ""),
     };
     let name = path.rsplit("::").next().unwrap_or(path);
-    let word = match name {
+    let script_name = match name {
         "" | "()" => return None,
         "Result" | "RhaiResultOf" | "Caught" => return script_type(first_argument(inner), names),
         "Arc" | "Rc" | "Box" | "Shared" => return script_type(inner, names),
@@ -37,10 +37,10 @@ pub(super) fn script_type(spelled: &str, names: &TypeNames) -> Option<String> {
         "FnPtr" | "Fn" => "closure".to_owned(),
         other => names.get(other).cloned().unwrap_or_else(|| other.to_owned()),
     };
-    Some(word)
+    Some(script_name)
 }
 
-/// `T` of `T,Box<E>`, commas inside brackets apart.
+/// `T` of `T,Box<E>`, ignoring commas inside brackets.
 fn first_argument(arguments: &str) -> &str {
     let mut depth = 0;
     for (index, c) in arguments.char_indices() {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_custom_type_has_the_name_that_it_was_registered_by() {
+    fn a_custom_type_has_its_registered_name() {
         let names = TypeNames::from([("EngineHandle".to_owned(), "Engine".to_owned())]);
         assert_eq!(script_type("&mut EngineHandle", &names).as_deref(), Some("Engine"));
         assert_eq!(
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn rust_types_become_script_words() {
+    fn rust_types_become_script_types() {
         for (rust, word) in [
             ("INT", Some("int")),
             ("& mut EngineHandle", Some("EngineHandle")),

@@ -1,41 +1,41 @@
-//! The commands of the REPL, which begin with a colon; everything else is Rhai.
+//! The commands of the REPL, which start with a colon.
 
 use std::path::PathBuf;
 
 use crate::fault::{Fault, Result};
 use crate::script::nearest::nearest;
 
-/// What `:help` says about the commands.
+/// Help text of `:help`.
 pub const HELP: &str = "\
 :help NAME    what a function, type or module does
 :scope        the variables of this session
 :load FILE    runs a script here
 :save FILE    writes this session as a script (:save! replaces a file)
-:reset        forgets everything and stops what was started
-:quit         leaves, as Ctrl-D does
+:reset        starts a new session and stops what was started
+:quit         quits, like Ctrl-D
 
-Tab completes, Alt-Enter breaks a line, Ctrl-C stops the running line, the rest is Rhai.
+Tab completes, Alt-Enter adds a line, Ctrl-C stops the running input. Anything else is Rhai.
 `profiler doc` lists the script API.";
 
-/// Every command with its colon.
+/// All commands with their colons.
 pub(super) const COMMANDS: [&str; 7] = [":help", ":load", ":quit", ":reset", ":save", ":save!", ":scope"];
 
 /// A command of the REPL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// What the commands are, or what a name means.
+    /// Lists the commands, or documents a name.
     Help(Option<String>),
     /// Runs a file in this session.
     Load(PathBuf),
-    /// Leaves.
+    /// Quits.
     Quit,
-    /// Begins anew.
+    /// Starts a new session.
     Reset,
     /// Writes the session as a script.
     Save {
-        /// Where.
+        /// The file to write.
         file: PathBuf,
-        /// Whether an existing file is replaced.
+        /// Whether to replace an existing file.
         replace: bool,
     },
     /// Lists the variables.
@@ -43,7 +43,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The command that `line` is; none when it is Rhai.
+    /// Parses a line; `None` if it is not a command.
     pub fn parse(line: &str) -> Option<Result<Self>> {
         let line = line.trim();
         line.starts_with(':').then(|| Self::read(line))
@@ -58,7 +58,7 @@ impl Command {
         };
         let alone = |command| match argument {
             "" => Ok(command),
-            other => Err(Fault::usage(format!("`{name}` takes nothing, not `{other}`"))),
+            other => Err(Fault::usage(format!("`{name}` takes no argument, but got `{other}`"))),
         };
         match name {
             ":help" => Ok(Command::Help((!argument.is_empty()).then(|| argument.to_owned()))),

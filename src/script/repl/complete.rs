@@ -1,22 +1,22 @@
-//! What Tab offers.
+//! Tab completion.
 
 use std::path::{Path, PathBuf};
 
 use super::command::COMMANDS;
-use super::cursor::Place;
+use super::cursor::Completion;
 use super::vocabulary::Vocabulary;
 
-/// Where the word to be completed begins, and what could stand there. `folder` is where files are looked for.
+/// Returns where the word to complete starts, and its completions. Files are looked up relative to `folder`.
 pub(super) fn complete(vocabulary: &Vocabulary, folder: &Path, before: &str) -> (usize, Vec<String>) {
-    let (start, known): (&str, Vec<String>) = match Place::of(before) {
-        Place::Nothing => return (before.len(), Vec::new()),
-        Place::Command(line) => return command(vocabulary, folder, before, line),
-        Place::Import(start) => {
+    let (start, known): (&str, Vec<String>) = match Completion::at_end_of(before) {
+        Completion::None => return (before.len(), Vec::new()),
+        Completion::Command(line) => return command(vocabulary, folder, before, line),
+        Completion::Import(start) => {
             let mut paths: Vec<String> = vocabulary.modules.clone();
             paths.extend(files(folder, start, true));
             (start, paths)
         }
-        Place::Path { module, start } => {
+        Completion::Path { module, start } => {
             let inside = vocabulary.inside(module);
             (
                 start,
@@ -25,8 +25,8 @@ pub(super) fn complete(vocabulary: &Vocabulary, folder: &Path, before: &str) -> 
                     .collect(),
             )
         }
-        Place::Member { value, start } => (start, vocabulary.members(value).into_iter().collect()),
-        Place::Key { call, start } => {
+        Completion::Member { value, start } => (start, vocabulary.members(value).into_iter().collect()),
+        Completion::Key { call, start } => {
             let mut keys: Vec<String> = vocabulary
                 .functions
                 .iter()
@@ -34,12 +34,12 @@ pub(super) fn complete(vocabulary: &Vocabulary, folder: &Path, before: &str) -> 
                 .flat_map(|function| option_keys(&function.docs))
                 .map(|key| format!("{key}: "))
                 .collect();
-            // A key may also be a variable's name, but then its colon is still to come.
+            // A key may also be the name of a variable, which has no colon.
             keys.sort();
             keys.dedup();
             (start, keys)
         }
-        Place::Name(start) => (start, vocabulary.names().into_iter().collect()),
+        Completion::Name(start) => (start, vocabulary.names().into_iter().collect()),
     };
     let mut fitting: Vec<String> = known.into_iter().filter(|name| name.starts_with(start)).collect();
     fitting.sort();
@@ -76,7 +76,7 @@ fn command(vocabulary: &Vocabulary, folder: &Path, before: &str, line: &str) -> 
     (before.len() - argument.len(), fitting)
 }
 
-/// Scripts and folders that begin with `start`, as it would be written; imports leave the extension out.
+/// Scripts and folders that start with `start`. Imports omit the extension.
 fn files(folder: &Path, start: &str, import: bool) -> Vec<String> {
     let (above, _) = start
         .rsplit_once('/')
@@ -104,8 +104,9 @@ fn files(folder: &Path, start: &str, import: bool) -> Vec<String> {
         .collect()
 }
 
-/// The options that a doc comment names in back-ticks: at the head of a list item or table row, in a list item that gathers several
-/// (``- memory: `a` (what), `b` ``), or, in a paragraph that begins with `Options`, before a parenthesis that explains them.
+/// Extracts option names in backticks from a doc comment: at the start of a list item or table row, in a list item with
+/// several of them (``- memory: `a` (meaning), `b` ``), or before a parenthesis in a paragraph that starts with
+/// `Options`.
 fn option_keys(docs: &str) -> Vec<String> {
     let mut keys = Vec::new();
     for line in docs.lines().map(str::trim_start) {
@@ -119,11 +120,11 @@ fn option_keys(docs: &str) -> Vec<String> {
         let explained = quoted(paragraph).filter(|(_, after)| after.trim_start().starts_with('('));
         keys.extend(explained.map(|(name, _)| name.to_owned()));
     }
-    keys.retain(|name| !name.is_empty() && name.chars().all(super::pieces::is_word));
+    keys.retain(|name| !name.is_empty() && name.chars().all(super::items::is_word));
     keys
 }
 
-/// What stands in back-ticks, each with the text up to the next.
+/// Each text in backticks, with the text up to the next one.
 fn quoted(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut parts = text.split('`').skip(1);
     std::iter::from_fn(move || Some((parts.next()?, parts.next().unwrap_or_default())))
@@ -185,7 +186,7 @@ mod tests {
         };
         let variables = vec![variable("answer", "map", &["verdict"]), variable("list", "array", &[])];
         let modules = vec!["std/engines".to_owned(), "std/search".to_owned()];
-        let vocabulary = Vocabulary::of(&engine, variables, modules);
+        let vocabulary = Vocabulary::new(&engine, variables, modules);
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("mine.rhai"), "").unwrap();
         std::fs::create_dir(folder.path().join("more")).unwrap();
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn names_modules_and_members_are_offered() {
+    fn names_modules_and_members_are_completed() {
         assert_eq!(offered("let x = ans"), ["let x = answer"]);
         assert_eq!(offered("dock"), ["docker::"]);
         assert_eq!(offered("docker::st"), ["docker::start(", "docker::stop_all()"]);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_and_their_arguments_are_offered() {
+    fn commands_and_their_arguments_are_completed() {
         assert_eq!(offered(":he"), [":help"]);
         assert_eq!(offered(":help docker::star"), [":help docker::start"]);
         assert_eq!(offered(":load mi"), [":load mine.rhai"]);

@@ -1,4 +1,4 @@
-//! What the line editor asks while a line is being typed.
+//! Connects the line editor to completion, hints, highlighting and validation.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use rustyline::{Context, Helper};
 use super::vocabulary::Vocabulary;
 use super::{Session, complete, highlight, hint, validate};
 
-/// Completion, hints, colours and multi-line input for one editor.
+/// The line editor's helper.
 pub struct LineHelper {
     validator: validate::Validator,
     lexer: Engine,
@@ -22,7 +22,7 @@ pub struct LineHelper {
 }
 
 impl LineHelper {
-    /// A helper that knows what `session` knows now.
+    /// A helper with the names that `session` knows now.
     #[must_use]
     pub fn new(session: &Session) -> Self {
         Self {
@@ -33,12 +33,11 @@ impl LineHelper {
         }
     }
 
-    /// Learns what the last input brought.
+    /// Updates the known names after an input.
     pub fn refresh(&mut self, session: &Session) {
         self.vocabulary = session.vocabulary();
     }
 
-    /// The folder that files are completed in.
     fn folder(&self) -> &Path {
         &self.folder
     }
@@ -54,7 +53,7 @@ impl Completer for LineHelper {
     }
 }
 
-/// The rest of a signature: shown, never inserted.
+/// The rest of a signature: displayed, never inserted.
 #[derive(Debug)]
 pub struct SignatureHint(String);
 

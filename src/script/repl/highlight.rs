@@ -1,9 +1,9 @@
-//! Colours for what is being typed.
+//! Syntax highlighting of the input line.
 
 use rhai::{Engine, Token};
 
+use super::items::word_at;
 use super::mask::{Class, Mask};
-use super::pieces::word_at;
 
 const COMMENT: &str = "\x1b[2m";
 const KEYWORD: &str = "\x1b[35m";
@@ -13,12 +13,12 @@ const CALL: &str = "\x1b[34m";
 const WRONG: &str = "\x1b[31m";
 const END: &str = "\x1b[0m";
 
-/// `text` with colours; without them it is the same text.
+/// Adds ANSI colours to `text` and changes nothing else.
 pub(super) fn highlight(engine: &Engine, text: &str) -> String {
     if text.trim_start().starts_with(':') {
         return format!("{KEYWORD}{text}{END}");
     }
-    let mask = Mask::of(text);
+    let mask = Mask::new(text);
     let mut colours = token_colours(engine, text);
     for (at, colour) in colours.iter_mut().enumerate() {
         match mask.class(at) {
@@ -27,27 +27,27 @@ pub(super) fn highlight(engine: &Engine, text: &str) -> String {
             Class::Code => {}
         }
     }
-    let mut shown = String::with_capacity(text.len() * 2);
+    let mut coloured = String::with_capacity(text.len() * 2);
     let mut current = "";
     for (at, c) in text.char_indices() {
-        // A colour must not run over a line's end, where the editor draws anew.
+        // A colour must not cross a line break, where the editor starts to redraw.
         let colour = if c == '\n' { "" } else { colours[at] };
         if colour != current {
             if !current.is_empty() {
-                shown.push_str(END);
+                coloured.push_str(END);
             }
-            shown.push_str(colour);
+            coloured.push_str(colour);
             current = colour;
         }
-        shown.push(c);
+        coloured.push(c);
     }
     if !current.is_empty() {
-        shown.push_str(END);
+        coloured.push_str(END);
     }
-    shown
+    coloured
 }
 
-/// For each byte the colour of the token that it is in; strings and comments are told by the mask.
+/// The colour of each byte's token. Strings and comments are coloured by the mask.
 fn token_colours(engine: &Engine, text: &str) -> Vec<&'static str> {
     let mut colours = vec![""; text.len()];
     let lines: Vec<usize> = std::iter::once(0)
@@ -55,11 +55,11 @@ fn token_colours(engine: &Engine, text: &str) -> Vec<&'static str> {
         .collect();
     let inputs = [text];
     let (tokens, control) = engine.lex(&inputs);
-    // For each interpolation of a long string that is open, how many braces are open in it.
+    // For each open interpolation in a multi-line string, the number of open braces in it.
     let mut braces: Vec<usize> = Vec::new();
     for (token, position) in tokens {
         match &token {
-            // The lexer repeats the end for ever.
+            // The lexer repeats the end token forever.
             Token::EOF => break,
             Token::InterpolatedString(_) => braces.push(0),
             Token::LeftBrace | Token::MapStart => {
@@ -92,7 +92,7 @@ fn token_colours(engine: &Engine, text: &str) -> Vec<&'static str> {
     colours
 }
 
-/// The colour of a token and how many bytes it has.
+/// The colour of a token and its length in bytes.
 fn shape(token: &Token, rest: &str) -> (&'static str, usize) {
     let word = word_at(rest, 0).len();
     let colour = match token {
@@ -102,7 +102,7 @@ fn shape(token: &Token, rest: &str) -> (&'static str, usize) {
         token if token.is_standard_keyword() => KEYWORD,
         _ => return ("", word),
     };
-    // A float is two words with a point between.
+    // A float consists of two words with a dot in between.
     let length = match token {
         Token::FloatConstant(_) => rest
             .find(|c: char| !c.is_alphanumeric() && !['.', '_'].contains(&c))

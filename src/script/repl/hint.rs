@@ -1,33 +1,33 @@
-//! The rest of the signature, shown behind the cursor while a call is being written.
+//! The rest of the signature, shown after the cursor while a call is written.
 
 use super::cursor::call;
 use super::vocabulary::Vocabulary;
 
-/// What follows the cursor at the end of `before`, if that is inside a known call.
+/// The hint at the end of `before`, if that is inside a known call.
 pub(super) fn hint(vocabulary: &Vocabulary, before: &str) -> Option<String> {
     if before.trim_start().starts_with(':') {
         return None;
     }
     let call = call(before)?;
     let functions = vocabulary.called(call.path, call.on);
-    // The overload with the fewest parameters that still has room for this argument.
+    // The overload with the fewest parameters that accepts this argument.
     let function = functions
         .iter()
         .find(|function| function.params.len() > call.argument)
         .or_else(|| {
             functions
                 .iter()
-                .find(|function| call.argument == 0 && !call.begun && function.params.is_empty())
+                .find(|function| call.argument == 0 && !call.started && function.params.is_empty())
         })?;
     let rest: Vec<String> = function
         .params
         .iter()
-        .skip(call.argument + usize::from(call.begun))
+        .skip(call.argument + usize::from(call.started))
         .map(ToString::to_string)
         .collect();
     let returns = function.returns.as_ref().map(|kind| format!(" -> {kind}"));
-    let comma = if call.begun && !rest.is_empty() { ", " } else { "" };
-    let space = if !call.begun && call.argument > 0 && before.ends_with(',') {
+    let comma = if call.started && !rest.is_empty() { ", " } else { "" };
+    let space = if !call.started && call.argument > 0 && before.ends_with(',') {
         " "
     } else {
         ""
@@ -72,7 +72,7 @@ mod tests {
     fn the_rest_of_the_signature_is_shown() {
         let mut engine = Engine::new();
         engine.register_static_module("search", exported_module!(search).into());
-        let vocabulary = Vocabulary::of(&engine, Vec::new(), Vec::new());
+        let vocabulary = Vocabulary::new(&engine, Vec::new(), Vec::new());
         let shown = |before| hint(&vocabulary, before);
         assert_eq!(
             shown("search::grid(").as_deref(),

@@ -1,47 +1,43 @@
-//! Which characters of a text are code, which are comment, and which are inside a string; and what is still open at its end.
+//! Classifies each byte of a text as code, comment or string, and finds what is still open at the end.
 //!
-//! The interpreter's own lexer gives up at unfinished input, which is all that an editor ever has.
+//! Rhai's lexer fails on incomplete input, which an editor always has.
 
-/// What a byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Code, blanks included.
+    /// Code, including white space.
     Code,
-    /// A comment with its markers.
+    /// A comment, including its delimiters.
     Comment,
-    /// A string or character with its quotes.
+    /// A string or character, including its quotes.
     Text,
 }
 
 /// What the end of a text is inside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inside {
-    /// Code.
     Code,
-    /// A comment up to the end of its line.
+    /// A line comment.
     LineComment,
-    /// A `/* … */` that is not closed.
+    /// An unclosed `/* … */`.
     BlockComment,
-    /// A `"…` that is not closed.
+    /// An unclosed `"…`.
     Quotes,
-    /// A string that may span lines and is not closed.
+    /// An unclosed string that may span lines.
     LongText,
 }
 
-/// A text with the class of each of its bytes.
 #[derive(Debug)]
 pub(super) struct Mask<'a> {
     pub(super) text: &'a str,
     classes: Vec<Class>,
-    /// What the end is inside of.
+    /// What the end of the text is inside of.
     pub(super) end: Inside,
-    /// Where the brackets that are still open stand, outermost first.
+    /// Positions of the open brackets, outermost first.
     pub(super) open: Vec<usize>,
 }
 
 impl<'a> Mask<'a> {
-    /// Reads `text` once.
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         let mut reader = Reader {
             rest: text,
             classes: Vec::with_capacity(text.len()),
@@ -57,12 +53,11 @@ impl<'a> Mask<'a> {
         }
     }
 
-    /// What the byte at `at` belongs to.
     pub(super) fn class(&self, at: usize) -> Class {
         self.classes.get(at).copied().unwrap_or(Class::Code)
     }
 
-    /// The characters of code with their places.
+    /// The characters of code, with their positions.
     pub(super) fn code(&self) -> impl DoubleEndedIterator<Item = (usize, char)> + '_ {
         self.text
             .char_indices()
@@ -74,7 +69,7 @@ struct Reader<'a> {
     rest: &'a str,
     classes: Vec<Class>,
     open: Vec<usize>,
-    /// For each `${` that is open, how many brackets were open before it.
+    /// For each open `${`, the number of brackets that were open before it.
     interpolations: Vec<usize>,
 }
 
@@ -124,7 +119,7 @@ impl Reader<'_> {
         self.rest = &self.rest[bytes..];
     }
 
-    /// Takes everything; what follows cannot be told.
+    /// Assigns the rest to `class`, because something is unclosed.
     fn take_all(&mut self, class: Class, inside: Inside) -> Option<Inside> {
         self.take(self.rest.len(), class);
         Some(inside)
@@ -140,7 +135,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Block comments nest.
     fn block_comment(&mut self) -> Option<Inside> {
         let mut depth = 0;
         let mut at = 0;
@@ -158,7 +152,7 @@ impl Reader<'_> {
         self.take_all(Class::Comment, Inside::BlockComment)
     }
 
-    /// `"…"`: ends at a quote, or at the end of its line unless a backslash precedes it.
+    /// `"…"`: ends at a quote, or at the line break unless a backslash precedes it.
     fn quotes(&mut self) -> Option<Inside> {
         let mut escaped = false;
         for (at, c) in self.rest.char_indices().skip(1) {
@@ -179,7 +173,7 @@ impl Reader<'_> {
         self.take_all(Class::Text, Inside::Quotes)
     }
 
-    /// `'c'`; a lone quote is an error that is not ours to tell.
+    /// `'c'`. A lone quote is left to the compiler to report.
     fn character(&mut self) -> Option<Inside> {
         let line = self.rest.split('\n').next().unwrap_or_default();
         let mut escaped = false;
@@ -198,7 +192,7 @@ impl Reader<'_> {
         None
     }
 
-    /// The inside of a `` `…` `` up to its end or to the next `${`. A doubled back-tick stands for one.
+    /// The content of `` `…` `` up to its end or the next `${`. A doubled backtick is an escaped one.
     fn long_text(&mut self) -> Option<Inside> {
         let mut at = 0;
         while let Some(c) = self.rest[at..].chars().next() {
@@ -240,7 +234,7 @@ mod tests {
     use super::*;
 
     fn code(text: &str) -> String {
-        Mask::of(text).code().map(|(_, c)| c).collect()
+        Mask::new(text).code().map(|(_, c)| c).collect()
     }
 
     #[test]
@@ -255,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_at_the_end_is_told() {
+    fn the_end_state_is_found() {
         for (text, end, open) in [
             ("f(1, [2", Inside::Code, 2),
             ("f(1) // x", Inside::LineComment, 0),
@@ -267,15 +261,15 @@ mod tests {
             ("let t = #\"a", Inside::LongText, 0),
             ("\"a\n b", Inside::Code, 0),
         ] {
-            let mask = Mask::of(text);
+            let mask = Mask::new(text);
             assert_eq!((mask.end, mask.open.len()), (end, open), "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_whole(text in "[\\PC\n`\"'#{}()$/*\\\\]{0,40}") {
-            let mask = Mask::of(&text);
+        fn any_text_is_classified_completely(text in "[\\PC\n`\"'#{}()$/*\\\\]{0,40}") {
+            let mask = Mask::new(&text);
             prop_assert_eq!(mask.classes.len(), text.len());
             prop_assert!(mask.open.iter().all(|at| text.is_char_boundary(*at)));
         }

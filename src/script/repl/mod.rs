@@ -1,8 +1,8 @@
-//! The REPL without its terminal: what a session remembers, and what an editor asks while a line is typed.
+//! The REPL without its terminal.
 //!
-//! `session` runs inputs, `command` reads `:commands`, `save` writes a session as a script, `pretty` shows values; `helper` serves
-//! the line editor with `validate` (is the input complete), `complete`, `hint` and `highlight`, which see the text through `mask`,
-//! `pieces` and `cursor`, and names through `vocabulary`. It prints nothing: `cli/repl` does.
+//! `session` runs inputs, `command` parses `:commands`, `save` writes a session as a script, `pretty` formats values.
+//! `helper` serves the line editor through `validate` (is the input complete), `complete`, `hint` and `highlight`,
+//! which read the text with `mask`, `items` and `cursor`, and names from `vocabulary`. `cli/repl` does all printing.
 
 mod command;
 mod complete;
@@ -10,8 +10,8 @@ mod cursor;
 mod helper;
 mod highlight;
 mod hint;
+mod items;
 mod mask;
-mod pieces;
 mod pretty;
 mod save;
 mod session;

@@ -1,22 +1,22 @@
-//! Values as the REPL shows them: short ones on one line, maps and long arrays indented.
+//! Formats values for the REPL: short ones on one line, maps and long arrays indented.
 
 use rhai::{Array, Dynamic, Engine, Map, Scope};
 
-/// What still stands on one line, in characters.
+/// Most characters on one line.
 const WIDTH: usize = 100;
 
-/// How many items of an array or map are shown.
+/// Most items of an array or map that are shown.
 const ITEMS: usize = 200;
 
-/// How deep values inside values are shown.
+/// Deepest nesting that is shown.
 const DEPTH: usize = 12;
 
-/// `value` as it is shown; nothing for `()`.
+/// Formats `value`; `None` for `()`.
 pub(super) fn pretty(engine: &Engine, value: &Dynamic) -> Option<String> {
-    (!value.is_unit()).then(|| shown(engine, value, 0))
+    (!value.is_unit()).then(|| format_value(engine, value, 0))
 }
 
-/// `value` on one line of at most `width` characters, for lists.
+/// Formats `value` on one line of at most `width` characters.
 pub(super) fn brief(engine: &Engine, value: &Dynamic, width: usize) -> String {
     let line = one_line(engine, value, width * 2, 0).unwrap_or_else(|| hidden(value, || leaf(engine, value)));
     let line = line.replace('\n', " ");
@@ -26,7 +26,7 @@ pub(super) fn brief(engine: &Engine, value: &Dynamic, width: usize) -> String {
     }
 }
 
-fn shown(engine: &Engine, value: &Dynamic, depth: usize) -> String {
+fn format_value(engine: &Engine, value: &Dynamic, depth: usize) -> String {
     if depth > DEPTH {
         return hidden(value, || leaf(engine, value));
     }
@@ -41,7 +41,13 @@ fn shown(engine: &Engine, value: &Dynamic, depth: usize) -> String {
         let items: Vec<String> = map
             .iter()
             .take(ITEMS)
-            .map(|(key, value)| format!("{indent}{}: {},\n", key_text(key), shown(engine, value, depth + 1)))
+            .map(|(key, value)| {
+                format!(
+                    "{indent}{}: {},\n",
+                    key_text(key),
+                    format_value(engine, value, depth + 1)
+                )
+            })
             .collect();
         return format!("#{{\n{}{}{close}}}", items.concat(), more(map.len(), &indent));
     }
@@ -49,7 +55,7 @@ fn shown(engine: &Engine, value: &Dynamic, depth: usize) -> String {
         let items: Vec<String> = array
             .iter()
             .take(ITEMS)
-            .map(|value| format!("{indent}{},\n", shown(engine, value, depth + 1)))
+            .map(|value| format!("{indent}{},\n", format_value(engine, value, depth + 1)))
             .collect();
         return format!("[\n{}{}{close}]", items.concat(), more(array.len(), &indent));
     }
@@ -63,7 +69,7 @@ fn more(length: usize, indent: &str) -> String {
     }
 }
 
-/// A value whose inside is not shown.
+/// Placeholder for a container that is not expanded.
 fn hidden(value: &Dynamic, leaf: impl FnOnce() -> String) -> String {
     match () {
         () if value.is_array() => "[…]".to_owned(),
@@ -72,8 +78,8 @@ fn hidden(value: &Dynamic, leaf: impl FnOnce() -> String) -> String {
     }
 }
 
-/// The value on one line, unless it takes more than `room` characters or is too deep.
-fn one_line(engine: &Engine, value: &Dynamic, room: usize, depth: usize) -> Option<String> {
+/// Formats on one line, unless it needs more than `width` characters or is too deep.
+fn one_line(engine: &Engine, value: &Dynamic, width: usize, depth: usize) -> Option<String> {
     if depth > DEPTH {
         return None;
     }
@@ -81,7 +87,7 @@ fn one_line(engine: &Engine, value: &Dynamic, room: usize, depth: usize) -> Opti
         if map.is_empty() {
             return Some("#{}".to_owned());
         }
-        let mut left = room.checked_sub(4)?;
+        let mut left = width.checked_sub(4)?;
         let mut items = Vec::new();
         for (key, value) in map.iter() {
             let item = format!("{}: {}", key_text(key), one_line(engine, value, left, depth + 1)?);
@@ -90,7 +96,7 @@ fn one_line(engine: &Engine, value: &Dynamic, room: usize, depth: usize) -> Opti
         }
         format!("#{{ {} }}", items.join(", "))
     } else if let Some(array) = value.read_lock::<Array>() {
-        let mut left = room.checked_sub(2)?;
+        let mut left = width.checked_sub(2)?;
         let mut items = Vec::new();
         for value in array.iter() {
             let item = one_line(engine, value, left, depth + 1)?;
@@ -101,10 +107,10 @@ fn one_line(engine: &Engine, value: &Dynamic, room: usize, depth: usize) -> Opti
     } else {
         leaf(engine, value)
     };
-    (line.chars().count() <= room && !line.contains('\n')).then_some(line)
+    (line.chars().count() <= width && !line.contains('\n')).then_some(line)
 }
 
-/// A value that holds no others. Types of ours show themselves by their `to_debug`.
+/// Formats a value that is not a container. Our types implement `to_debug`.
 fn leaf(engine: &Engine, value: &Dynamic) -> String {
     if let Some(text) = value.read_lock::<rhai::ImmutableString>() {
         return format!("{:?}", text.as_str());
@@ -122,9 +128,9 @@ fn leaf(engine: &Engine, value: &Dynamic) -> String {
         .unwrap_or_else(|_| engine.map_type_name(value.type_name()).to_owned())
 }
 
-/// A key as a map literal writes it.
+/// A key as in a map literal.
 fn key_text(key: &str) -> String {
-    let is_name = key.chars().all(super::pieces::is_word) && !key.starts_with(|c: char| c.is_ascii_digit());
+    let is_name = key.chars().all(super::items::is_word) && !key.starts_with(|c: char| c.is_ascii_digit());
     match is_name && !key.is_empty() {
         true => key.to_owned(),
         false => format!("{key:?}"),
@@ -142,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn short_values_stand_on_one_line() {
+    fn short_values_are_on_one_line() {
         assert_eq!(eval("()"), None);
         assert_eq!(eval("1 + 1").as_deref(), Some("2"));
         assert_eq!(eval("\"a\\\"b\"").as_deref(), Some("\"a\\\"b\""));
@@ -173,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn brief_values_keep_to_their_width() {
+    fn brief_values_keep_their_width() {
         let engine = Engine::new();
         let value: Dynamic = engine.eval("let a = []; a.pad(1000, 7); a").unwrap();
         assert_eq!(brief(&engine, &value, 20), "[…]");

@@ -1,38 +1,38 @@
-//! A session as a script: imports first, the newest definition of each function, and everything that succeeded in order.
+//! Turns a session into a script: imports first, then all successful inputs in order, each function only in its last
+//! version.
 
 use rhai::Engine;
 
-use super::pieces::{PieceKind, pieces};
+use super::items::{ItemKind, split_items};
 
-/// The script that does what these inputs did.
 pub(super) fn script(inputs: &[String]) -> String {
-    let items: Vec<(PieceKind, &str)> = inputs
+    let items: Vec<(ItemKind, &str)> = inputs
         .iter()
         .flat_map(|input| {
-            pieces(input)
+            split_items(input)
                 .into_iter()
-                .map(|piece| (piece.kind, input[piece.range].trim()))
+                .map(|item| (item.kind, input[item.range].trim()))
         })
         .filter(|(_, text)| !text.is_empty())
         .collect();
-    let is_function = |kind: &PieceKind| matches!(kind, PieceKind::Function { .. });
+    let is_function = |kind: &ItemKind| matches!(kind, ItemKind::Function { .. });
     let mut parts: Vec<String> = Vec::new();
     for (kind, text) in &items {
-        if matches!(kind, PieceKind::Import { .. }) && !parts.iter().any(|part| part == text) {
-            parts.push(ended(text));
+        if matches!(kind, ItemKind::Import { .. }) && !parts.iter().any(|part| part == text) {
+            parts.push(terminated(text));
         }
     }
     parts.dedup();
     let imports = parts.len();
     for (index, (kind, text)) in items.iter().enumerate() {
-        // A script may define a function once.
+        // A script may define a function only once.
         let replaced = is_function(kind) && items[index + 1..].iter().any(|(later, _)| later == kind);
         match kind {
-            PieceKind::Import { .. } => {}
+            ItemKind::Import { .. } => {}
             _ if replaced => {}
-            PieceKind::Function { .. } => parts.push((*text).to_owned()),
+            ItemKind::Function { .. } => parts.push((*text).to_owned()),
             _ if index + 1 == items.len() => parts.push((*text).to_owned()),
-            _ => parts.push(ended(text)),
+            _ => parts.push(terminated(text)),
         }
     }
     let (head, body) = parts.split_at(imports);
@@ -47,15 +47,15 @@ pub(super) fn script(inputs: &[String]) -> String {
     script
 }
 
-/// A statement that another can follow.
-fn ended(text: &str) -> String {
+/// Terminates a statement so that another can follow.
+fn terminated(text: &str) -> String {
     let grammar = Engine::new_raw();
     let stands = |candidate: &str| grammar.compile(format!("{candidate}\n0")).is_ok();
     let candidates = [text.to_owned(), format!("{text};"), format!("{text}\n;")];
     let [as_it_is, ..] = &candidates;
     candidates
         .iter()
-        // `a\n0` may parse as one expression, so that what has no end of its own gets one.
+        // `a\n0` may parse as one expression, so a text without a terminator gets one.
         .skip(usize::from(!text.ends_with([';', '}'])))
         .find(|candidate| stands(candidate))
         .unwrap_or(as_it_is)

@@ -1,44 +1,44 @@
-//! What a REPL remembers: variables, functions, imports, constants, and the inputs that succeeded.
+//! The state of a REPL session: variables, functions, imports, constants, and the successful inputs.
 //!
-//! An input runs as the next lines of one long script would. The interpreter itself forgets functions, imports and
-//! constants between evaluations, so that each input's are registered with it when the input's part that makes them is done.
+//! Inputs run like consecutive lines of one script. Rhai itself forgets functions, imports and constants between
+//! evaluations, so each part of an input registers them with the interpreter when it is done.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Map, Module, Scope};
 
+use super::items::{Item, ItemKind, is_word, split_items};
 use super::mask::{Class, Mask};
-use super::pieces::{Piece, PieceKind, is_word, pieces};
 use super::pretty::{brief, pretty};
 use super::save;
 use super::vocabulary::{Variable, Vocabulary};
 use crate::fault::{Fault, Kind, Result};
-use crate::script::reference::{Found, Reference, type_word};
+use crate::script::reference::{Found, Reference, type_name};
 use crate::script::{Diagnostic, Host, Main, Source, diagnose, guarded, interpreter, shipped};
 
-/// The module that holds the session's constants, as long as the word `global` in whose place it is compiled. One that is called
-/// `global` would hide the constants of every imported module.
+/// The module of the session's constants. It replaces `global` before compilation and has the same length, which keeps
+/// positions. A module named `global` would hide the constants of imported modules.
 const CONSTANTS: &str = "_const";
 
-/// How much of a value a list of variables shows, in characters.
+/// Most characters of a value in a list of variables.
 const BRIEF: usize = 60;
 
-/// A REPL's memory. It must live on a thread that is fit for the interpreter.
+/// A REPL session. It must stay on a thread with a large enough stack for the interpreter.
 pub struct Session {
     host: Arc<Host>,
-    /// Imports are relative to this folder and stay below it.
+    /// Imports are relative to this folder and must stay below it.
     root: PathBuf,
     engine: Engine,
     scope: Scope<'static>,
-    /// Inputs that succeeded, oldest first.
+    /// Successful inputs, oldest first.
     succeeded: Vec<String>,
-    /// How many inputs there were: each is a source of its own, for diagnostics.
+    /// Number of inputs so far. Each is its own source, for diagnostics.
     inputs: usize,
 }
 
 impl Session {
-    /// A session that knows nothing yet. Imports are relative to `root` and stay below it.
+    /// Creates an empty session. Imports are relative to `root` and must stay below it.
     #[must_use]
     pub fn new(host: &Arc<Host>, root: &Path) -> Self {
         let mut session = Self {
@@ -53,15 +53,15 @@ impl Session {
         session
     }
 
-    /// Runs one input; gives its value as it is shown, unless that is `()`.
+    /// Runs one input and returns its formatted value, unless that is `()`.
     ///
-    /// What an input that fails had defined anew is gone, so that only what succeeded is saved; what it changed stays changed.
+    /// Variables that a failing input defined are removed, so that saved scripts work; its other changes stay.
     pub fn run(&mut self, text: &str) -> Result<Option<String>, Box<Diagnostic>> {
         self.inputs += 1;
         self.run_source(&Source::new(&format!("input {}", self.inputs), text))
     }
 
-    /// Whether an input would compile; nothing runs.
+    /// Compiles an input without running it.
     pub fn compiles(&mut self, text: &str) -> Result<(), Box<Diagnostic>> {
         self.inputs += 1;
         let source = Source::new(&format!("input {}", self.inputs), text);
@@ -72,14 +72,14 @@ impl Session {
             .map_err(|error| Box::new(diagnose(&self.engine, &self.host.sources, &source.key, error)))
     }
 
-    /// Runs a file as if it were typed. Its imports are relative to its own folder, and stay below the session's.
+    /// Runs a file as if it were typed. Its imports are relative to its own folder and must stay below the session's.
     pub fn load(&mut self, file: &Path) -> Result<Option<String>, Box<Diagnostic>> {
         let text = crate::script::source::read(file)?;
         self.run_source(&Source::new(&file.to_string_lossy(), &text))
     }
 
-    /// Runs the script that the session was made for.
-    pub fn begin(&mut self, main: &Main) -> Result<Option<String>, Box<Diagnostic>> {
+    /// Runs the script that the session was started with.
+    pub fn run_main(&mut self, main: &Main) -> Result<Option<String>, Box<Diagnostic>> {
         self.run_source(&main.source)
     }
 
@@ -107,29 +107,29 @@ impl Session {
     }
 
     fn evaluate(&mut self, source: &Source) -> Result<Dynamic, Box<EvalAltResult>> {
-        // The whole first: nothing runs of an input that does not compile.
+        // Compile everything first: nothing runs of an input that does not compile.
         self.compile(source, &source.text)?;
-        let pieces = pieces(&source.text);
-        for piece in &pieces {
-            if let PieceKind::Import { alias, .. } = &piece.kind {
-                self.import(source, piece, alias)?;
+        let items = split_items(&source.text);
+        for item in &items {
+            if let ItemKind::Import { alias, .. } = &item.kind {
+                self.import(source, item, alias)?;
             }
         }
-        let is_function = |piece: &&Piece| matches!(piece.kind, PieceKind::Function { .. });
-        if pieces.iter().any(|piece| is_function(&piece)) {
-            let text = only(&source.text, pieces.iter().filter(is_function));
+        let is_function = |item: &&Item| matches!(item.kind, ItemKind::Function { .. });
+        if items.iter().any(|item| is_function(&item)) {
+            let text = blank_except(&source.text, items.iter().filter(is_function));
             let ast = self.compile(source, &text)?;
             self.engine.register_global_module(ast.shared_lib().clone());
         }
         let mut value = Dynamic::UNIT;
-        let mut part: Vec<&Piece> = Vec::new();
-        let rest = pieces
+        let mut part: Vec<&Item> = Vec::new();
+        let rest = items
             .iter()
-            .filter(|piece| matches!(piece.kind, PieceKind::Constant | PieceKind::Statement));
-        for piece in rest {
-            part.push(piece);
-            // Functions see constants only once they are published.
-            if piece.kind == PieceKind::Constant {
+            .filter(|item| matches!(item.kind, ItemKind::Constant | ItemKind::Statement));
+        for item in rest {
+            part.push(item);
+            // Functions see constants only after they are published.
+            if item.kind == ItemKind::Constant {
                 value = self.evaluate_part(source, &part)?;
                 part.clear();
             }
@@ -140,8 +140,8 @@ impl Session {
         Ok(value)
     }
 
-    fn evaluate_part(&mut self, source: &Source, part: &[&Piece]) -> Result<Dynamic, Box<EvalAltResult>> {
-        let text = only(&source.text, part.iter().copied());
+    fn evaluate_part(&mut self, source: &Source, part: &[&Item]) -> Result<Dynamic, Box<EvalAltResult>> {
+        let text = blank_except(&source.text, part.iter().copied());
         let ast = self.compile(source, &text)?;
         let known = self.scope.len();
         let value = self.engine.eval_ast_with_scope(&mut self.scope, &ast);
@@ -160,14 +160,14 @@ impl Session {
         Ok(ast)
     }
 
-    /// Imports a module for all inputs to come.
-    fn import(&mut self, source: &Source, piece: &Piece, alias: &str) -> Result<(), Box<EvalAltResult>> {
-        let mut text = only(&source.text, [piece]);
+    /// Imports a module for all later inputs.
+    fn import(&mut self, source: &Source, item: &Item, alias: &str) -> Result<(), Box<EvalAltResult>> {
+        let mut text = blank_except(&source.text, [item]);
         if !text.trim_end().ends_with(';') {
             text.push(';');
         }
         let ast = self.compile(source, &text)?;
-        // A module's imports are its sub-modules, which is how the interpreter lets them be taken out.
+        // A module's imports are its sub-modules, from which they can be extracted.
         let holder = Module::eval_ast_as_new(Scope::new(), &ast, &self.engine)?;
         if let Some((_, module)) = holder.iter_sub_modules().find(|(name, _)| *name == alias) {
             self.engine.register_static_module(alias, module.clone());
@@ -175,7 +175,7 @@ impl Session {
         Ok(())
     }
 
-    /// Makes the constants of the session visible to functions as `global::NAME`.
+    /// Makes the session's constants visible to functions as `global::NAME`.
     fn publish_constants(&mut self) {
         let mut constants = Module::new();
         for (name, constant, value) in self.scope.iter() {
@@ -186,7 +186,7 @@ impl Session {
         self.engine.register_static_module(CONSTANTS, constants.into());
     }
 
-    /// Writes what succeeded as a script.
+    /// Writes the successful inputs as a script.
     pub fn save(&self, file: &Path, replace: bool) -> Result<()> {
         let text = save::script(&self.succeeded);
         let mut options = std::fs::OpenOptions::new();
@@ -201,7 +201,7 @@ impl Session {
         })
     }
 
-    /// Forgets everything; what was started is the caller's to stop.
+    /// Forgets everything. The caller stops what was started.
     pub fn reset(&mut self) {
         self.engine = interpreter(&self.host, &self.root);
         self.scope = Scope::new();
@@ -209,11 +209,11 @@ impl Session {
         self.publish_constants();
     }
 
-    /// The variables that can be seen, oldest first.
+    /// The visible variables, oldest first.
     #[must_use]
     pub fn variables(&self) -> Vec<Variable> {
         let mut variables: Vec<Variable> = Vec::new();
-        // Newest first, and by reference: a copy of what is large would be made at every prompt.
+        // Newest first, and by reference: this runs at every prompt, and values may be large.
         for (name, constant, value) in self.scope.iter_raw() {
             if variables.iter().any(|newer| newer.name == name) {
                 continue;
@@ -235,31 +235,29 @@ impl Session {
 
     fn type_of(&self, value: &Dynamic) -> String {
         let name = self.engine.map_type_name(value.type_name());
-        type_word(name).unwrap_or_else(|| "()".to_owned())
+        type_name(name).unwrap_or_else(|| "()".to_owned())
     }
 
-    /// What `:help NAME` shows, as Markdown.
+    /// The text of `:help NAME`, as Markdown.
     pub fn help(&self, name: &str) -> Result<String> {
-        let reference = Reference::of(&self.engine);
+        let reference = Reference::new(&self.engine);
         let found = reference.find(name)?;
         Ok(found.iter().map(Found::markdown).collect::<Vec<_>>().join("\n"))
     }
 
-    /// The names that completion and hints know now.
     pub(super) fn vocabulary(&self) -> Vocabulary {
         let modules = shipped::modules().map(|name| format!("std/{name}")).collect();
-        Vocabulary::of(&self.engine, self.variables(), modules)
+        Vocabulary::new(&self.engine, self.variables(), modules)
     }
 
-    /// The folder that imports are relative to.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 }
 
-/// `text` with the session's constants in the place of `global::`; every position stays what it is.
+/// Replaces `global::` by the module of the session's constants, without changing positions.
 fn with_constants(text: &str) -> String {
-    let mask = Mask::of(text);
+    let mask = Mask::new(text);
     let mut changed = text.to_owned();
     for (at, word) in text.match_indices("global") {
         let stands_alone = !text[..at].ends_with(is_word) && text[at + word.len()..].trim_start().starts_with("::");
@@ -270,12 +268,12 @@ fn with_constants(text: &str) -> String {
     changed
 }
 
-/// `text` with everything but these pieces blanked, so that positions stay what they are.
-fn only<'a>(text: &str, pieces: impl IntoIterator<Item = &'a Piece>) -> String {
-    let kept: Vec<_> = pieces.into_iter().map(|piece| piece.range.clone()).collect();
+/// Blanks everything but these items, without changing positions.
+fn blank_except<'a>(text: &str, items: impl IntoIterator<Item = &'a Item>) -> String {
+    let ranges: Vec<_> = items.into_iter().map(|item| item.range.clone()).collect();
     text.char_indices()
         .map(
-            |(at, c)| match c == '\n' || kept.iter().any(|range| range.contains(&at)) {
+            |(at, c)| match c == '\n' || ranges.iter().any(|range| range.contains(&at)) {
                 true => c,
                 false => ' ',
             },
@@ -335,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_functions_and_constants_outlive_their_input() {
+    fn variables_functions_and_constants_survive_their_input() {
         let mut repl = fixture();
         repl.shows("let x = 40;", "");
         repl.shows("const A = 1; fn plus(n) { n + global::A }", "");
@@ -348,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_outlive_their_input() {
+    fn imports_survive_their_input() {
         let mut repl = fixture();
         std::fs::write(
             repl.folder.path().join("mine.rhai"),
@@ -396,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_quote_the_input_that_they_are_in() {
+    fn errors_quote_their_input() {
         let mut repl = fixture();
         repl.shows("let x = 1;", "");
         repl.shows("fn fails(n) {\n  n.missing\n}", "");

@@ -1,10 +1,10 @@
-//! Whether Enter ends an input or opens another line.
+//! Decides whether Enter submits the input or adds a line.
 
 use rhai::{Engine, ParseErrorType, Position};
 
 use super::mask::{Inside, Mask};
 
-/// Judges inputs with an interpreter that knows only the grammar: unknown names are the session's to report.
+/// Parses inputs without the API: unknown names are reported by the session.
 pub(super) struct Validator {
     grammar: Engine,
 }
@@ -16,13 +16,12 @@ impl Validator {
         Self { grammar }
     }
 
-    /// Whether `text` can be run as it is; else it wants more lines. What is wrong in itself counts as complete, so that
-    /// the error is shown.
+    /// Whether `text` can be submitted. Erroneous input counts as complete, so that the error is shown.
     pub(super) fn is_complete(&self, text: &str) -> bool {
         if text.trim_start().starts_with(':') {
             return true;
         }
-        let mask = Mask::of(text);
+        let mask = Mask::new(text);
         if matches!(mask.end, Inside::BlockComment | Inside::LongText) {
             return false;
         }
@@ -40,13 +39,13 @@ impl Validator {
     }
 }
 
-/// Whether the text is a doc comment whose function is still to come.
+/// Whether the text is a doc comment without its function.
 fn is_only_documentation(mask: &Mask) -> bool {
     let last = mask.text.trim_end().lines().next_back().unwrap_or_default();
     last.trim_start().starts_with("///") && mask.code().all(|(_, c)| c.is_whitespace())
 }
 
-/// Whether nothing but blanks and comments follows `position`.
+/// Whether only white space and comments follow `position`.
 fn is_past_the_end(text: &str, position: Position) -> bool {
     let (Some(line), column) = (position.line(), position.position().unwrap_or(1)) else {
         return true;
@@ -57,7 +56,7 @@ fn is_past_the_end(text: &str, position: Position) -> bool {
         .take(column - 1)
         .map(char::len_utf8)
         .sum::<usize>();
-    Mask::of(text)
+    Mask::new(text)
         .code()
         .all(|(at, c)| at < before + on_line || c.is_whitespace())
 }

@@ -1,4 +1,4 @@
-//! The names that completion and hints know: what is registered, what Rhai brings, and what the session has.
+//! Names for completion and hints: the script API, Rhai's functions, and the session's variables.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,20 @@ use rhai::Engine;
 
 use crate::script::reference::{self, FunctionDoc, FunctionKind};
 
-/// Words of the language that begin or join statements.
+/// Rhai keywords.
 const KEYWORDS: [&str; 25] = [
     "break", "catch", "const", "continue", "do", "else", "export", "false", "fn", "for", "global", "if", "import",
     "in", "let", "loop", "private", "return", "switch", "this", "throw", "true", "try", "until", "while",
 ];
 
-/// Everything that can be named.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vocabulary {
-    /// Functions beyond Rhai's own, those of the session included.
+    /// Functions beyond Rhai's own, including those of the session.
     pub(super) functions: Vec<FunctionDoc>,
-    /// Rhai's own functions: name, and the type that they are methods of.
+    /// Rhai's own functions: name, and receiver type of methods.
     builtin: Vec<(String, Option<String>)>,
-    /// Variables of the session.
     pub(super) variables: Vec<Variable>,
-    /// What can be imported by name.
+    /// Modules that can be imported by name.
     pub(super) modules: Vec<String>,
 }
 
@@ -30,19 +28,18 @@ pub(super) struct Vocabulary {
 pub struct Variable {
     /// Its name.
     pub name: String,
-    /// Its type in script words.
+    /// Its type, as scripts call it.
     pub kind: String,
-    /// Whether it cannot be assigned.
+    /// Whether it is a constant.
     pub constant: bool,
     /// Its value on one short line.
     pub value: String,
-    /// The keys of a map.
+    /// Its keys, if it is a map.
     pub(super) keys: Vec<String>,
 }
 
 impl Vocabulary {
-    /// What can be named beside `variables`.
-    pub(super) fn of(engine: &Engine, variables: Vec<Variable>, modules: Vec<String>) -> Self {
+    pub(super) fn new(engine: &Engine, variables: Vec<Variable>, modules: Vec<String>) -> Self {
         let functions = reference::functions(engine);
         let builtin = engine.collect_fn_metadata(
             None,
@@ -53,8 +50,8 @@ impl Vocabulary {
                     .params_info
                     .first()
                     .and_then(|param| param.split_once(':'));
-                let on = first.and_then(|(_, kind)| reference::type_word(kind));
-                let is_name = name.chars().all(super::pieces::is_word) && info.namespace.is_empty();
+                let on = first.and_then(|(_, kind)| reference::type_name(kind));
+                let is_name = name.chars().all(super::items::is_word) && info.namespace.is_empty();
                 is_name.then(|| (name.to_owned(), on))
             },
             true,
@@ -67,7 +64,7 @@ impl Vocabulary {
         }
     }
 
-    /// Names that can begin an expression or statement.
+    /// Names that can start an expression or statement.
     pub(super) fn names(&self) -> BTreeSet<String> {
         let functions = self.functions.iter().filter_map(|function| match function.kind {
             FunctionKind::Function => Some(match &function.module {
@@ -94,7 +91,7 @@ impl Vocabulary {
             .filter(move |function| function.module.as_deref() == Some(module))
     }
 
-    /// Methods and properties of the variable `value`; of every type where that is unknown.
+    /// Methods and properties of the variable `value`; of all API types if its type is unknown.
     pub(super) fn members(&self, value: &str) -> BTreeSet<String> {
         let variable = self.variables.iter().rev().find(|variable| variable.name == value);
         let kind = variable.map(|variable| variable.kind.as_str());
@@ -112,14 +109,14 @@ impl Vocabulary {
         let builtin = self
             .builtin
             .iter()
-            // Where the type is unknown, Rhai's hundreds of methods would drown ours.
+            // For an unknown type, Rhai's hundreds of methods would hide ours.
             .filter(|(_, on)| kind.is_some() && fits(on.as_deref()))
             .map(|(name, _)| name.clone());
         let keys = variable.into_iter().flat_map(|variable| variable.keys.clone());
         own.chain(builtin).chain(keys).collect()
     }
 
-    /// The functions that a call may mean, fewest parameters first. `on` as in [`super::cursor::Call`].
+    /// The functions that a call may mean, fewest parameters first. `on` is as in [`super::cursor::Call`].
     pub(super) fn called(&self, path: &str, on: Option<&str>) -> Vec<&FunctionDoc> {
         let kind = on.and_then(|value| {
             let variable = self.variables.iter().rev().find(|variable| variable.name == value);

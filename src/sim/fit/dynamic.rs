@@ -1,4 +1,4 @@
-//! `llama-1b-12gib-transformers`: two straight lines through the rows of batch size 1; batch size 8 is held out.
+//! `llama-1b-12gib-transformers`: two lines fitted to the rows with batch size 1; batch size 8 is held out.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use super::{data, off};
 use crate::sim::memory::DynamicMemory;
 use crate::sim::profile::{Dynamic, MemoryProfile, Profile};
 
-/// The batch size that is fitted. The other one, 8, is only predicted.
+/// Batch size used for the fit; batch size 8 is only predicted.
 const FITTED: u64 = 1;
 
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ fn shipped() -> Dynamic {
     }
 }
 
-/// Intercept and slope of the line with the smallest relative errors.
+/// Intercept and slope with the smallest relative errors.
 fn line(points: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (x, y) in points {
@@ -97,25 +97,25 @@ fn allocated_and_reserved_are_within_three_percent_on_every_row_the_held_out_one
 }
 
 #[test]
-fn every_row_gets_its_verdict_and_the_failures_their_words() {
+fn every_row_fits_or_fails_with_the_measured_message() {
     for row in rows() {
         let mut memory = DynamicMemory::new(&shipped(), None);
         let grown = memory.grow(memory.prefill(row.b * row.i, 0));
         assert_eq!(grown.is_ok(), row.ok, "b {} i {}", row.b, row.i);
         if let Err(oom) = grown {
-            let said = oom.to_string();
+            let message = oom.to_string();
             let words = |text: &str| text.chars().filter(|c| c.is_alphabetic()).take(180).collect::<String>();
             let units = |text: &str| words(&text.replace("MiB", "GiB"));
-            assert_eq!(units(&said), units(&row.err), "said: {said}");
+            assert_eq!(units(&message), units(&row.err), "message: {message}");
         }
     }
 }
 
 #[test]
-fn the_model_has_at_most_eight_parameters_and_its_context_is_what_the_failures_tell() {
+fn the_model_has_at_most_eight_parameters_and_the_context_that_failures_report() {
     let shipped = shipped();
     let fields = serde_json::to_value(&shipped).unwrap();
-    // The device's two sizes are not the model's: no row depends on them.
+    // The device's two sizes are not parameters of the model; no row depends on them.
     let parameters = fields
         .as_object()
         .unwrap()
@@ -123,14 +123,14 @@ fn the_model_has_at_most_eight_parameters_and_its_context_is_what_the_failures_t
         .filter(|name| !["total_mib", "reserved_mib"].contains(&name.as_str()));
     assert!(parameters.count() <= 8);
 
-    let told = regex::Regex::new(
+    let pattern = regex::Regex::new(
         r"this process has ([\d.]+) GiB .* memory ([\d.]+) GiB is allocated by PyTorch, and ([\d.]+) (GiB|MiB)",
     )
     .unwrap();
     let contexts: Vec<f64> = rows()
         .iter()
         .filter_map(|row| {
-            let found = told.captures(&row.err)?;
+            let found = pattern.captures(&row.err)?;
             let number = |at: usize| found[at].parse::<f64>().unwrap();
             let cached = if &found[4] == "MiB" {
                 number(3) / 1024.0

@@ -1,11 +1,11 @@
-//! `llama-8b-h200-vllm` while it serves: the 48 streams of `small`, in model time.
+//! `llama-8b-h200-vllm` while serving: the 48 streams of the measurement `small`, in model time.
 
 use super::off;
 use crate::sim::options::Options;
 use crate::sim::profile::Profile;
 use crate::sim::schedule::Request;
 use crate::sim::setup::Setup;
-use crate::sim::start::{End, plan};
+use crate::sim::start::{StartOutcome, plan};
 
 #[test]
 fn forty_eight_streams_take_as_long_preempt_and_fill_the_cache_as_measured() {
@@ -16,12 +16,12 @@ fn forty_eight_streams_take_as_long_preempt_and_fill_the_cache_as_measured() {
         ..Options::default()
     };
     let setup = Setup::new(Profile::load("llama-8b-h200-vllm").unwrap(), &options).unwrap();
-    let End::Serve(serving) = plan(&setup, "").unwrap().end else {
+    let StartOutcome::Serve(serving) = plan(&setup, "").unwrap().end else {
         panic!("does not start")
     };
-    let mut batch = serving.batch;
+    let mut scheduler = serving.scheduler;
     for id in 0..48 {
-        batch.submit(Request {
+        scheduler.submit(Request {
             id,
             rows: 1,
             input: 6000,
@@ -30,10 +30,10 @@ fn forty_eight_streams_take_as_long_preempt_and_fill_the_cache_as_measured() {
         });
     }
     let mut fullest: f64 = 0.0;
-    while batch.step().is_some() {
-        fullest = fullest.max(batch.store().usage().unwrap());
+    while scheduler.step().is_some() {
+        fullest = fullest.max(scheduler.store().usage().unwrap());
     }
-    let counters = batch.counters();
+    let counters = scheduler.counters();
     assert_eq!((counters.prompt_tokens, counters.generated_tokens), (288_000, 24_576));
     assert!((3..=7).contains(&counters.preemptions), "measured 5: {counters:?}");
     assert!(

@@ -1,4 +1,4 @@
-//! `llama-8b-h200-vllm`: eight starts, and every number of the profile that is marked [fit].
+//! `llama-8b-h200-vllm`: eight measured starts, and every number of the profile that is marked [fit].
 
 use regex::Regex;
 
@@ -6,9 +6,9 @@ use super::{data, off};
 use crate::sim::options::Options;
 use crate::sim::profile::{MemoryProfile, Pool, Profile};
 use crate::sim::setup::Setup;
-use crate::sim::start::{End, Plan, plan};
+use crate::sim::start::{StartOutcome, StartPlan, plan};
 
-/// One start that was measured. Sizes in MiB.
+/// A measured start. Sizes in MiB.
 struct Start {
     name: String,
     utilization: f64,
@@ -34,7 +34,7 @@ fn starts() -> Vec<Start> {
     let names = lines.next().unwrap();
     lines
         .map(|cells| {
-            let cell = |name: &str| cells[names.iter().position(|known| *known == name).unwrap()];
+            let cell = |name: &str| cells[names.iter().position(|column| *column == name).unwrap()];
             let number = |name: &str| cell(name).parse::<f64>().ok();
             let gib = |name: &str| number(name).map(|size| size * 1024.0);
             Start {
@@ -70,8 +70,7 @@ fn shipped() -> Pool {
     }
 }
 
-/// The same start, simulated.
-fn simulated(start: &Start) -> Plan {
+fn simulated(start: &Start) -> StartPlan {
     let options = Options {
         max_model_len: Some(start.max_model_len),
         gpu_memory_utilization: Some(start.utilization),
@@ -84,7 +83,7 @@ fn simulated(start: &Start) -> Plan {
     plan(&setup, "http://127.0.0.1:8000").unwrap()
 }
 
-fn log(plan: &Plan) -> String {
+fn log(plan: &StartPlan) -> String {
     let now = jiff::Zoned::now();
     let lines: Vec<_> = plan
         .stages
@@ -95,7 +94,7 @@ fn log(plan: &Plan) -> String {
     lines.join("\n")
 }
 
-fn told(log: &str, pattern: &str) -> f64 {
+fn number_in_log(log: &str, pattern: &str) -> f64 {
     let found = Regex::new(pattern)
         .unwrap()
         .captures(log)
@@ -111,7 +110,7 @@ fn mean(values: &[f64]) -> f64 {
 fn the_shipped_numbers_are_the_fit() {
     let (pool, starts) = (shipped(), starts());
     let device = pool.total_mib - pool.reserved_mib;
-    // What a start's budget holds beside weights and KV cache.
+    // Budget minus weights and KV cache.
     let rest = |start: &Start| start.utilization * device - start.available - start.weights;
     let weights = start("eager").weights;
     let plain: Vec<f64> = starts
@@ -187,8 +186,12 @@ fn tokens_and_used_memory_of_every_start_come_out_within_one_percent() {
         };
         let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
         if let Some(tokens) = start.kv_tokens {
-            check("KV tokens", told(&log, r"GPU KV cache size: ([\d,]+) tokens"), tokens);
-            let concurrency = told(&log, r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x");
+            check(
+                "KV tokens",
+                number_in_log(&log, r"GPU KV cache size: ([\d,]+) tokens"),
+                tokens,
+            );
+            let concurrency = number_in_log(&log, r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x");
             let longest = start.longest.unwrap_or(start.max_model_len as f64);
             check("concurrency", concurrency, tokens / longest);
         }
@@ -211,11 +214,11 @@ fn tokens_and_used_memory_of_every_start_come_out_within_one_percent() {
         if let Some(used) = start.used_ready {
             check("used when ready", mib(plan.stages.last().unwrap().used), used);
         }
-        if let (Some(used), End::Serve(serving)) = (start.used_serving, &plan.end) {
+        if let (Some(used), StartOutcome::Serve(serving)) = (start.used_serving, &plan.end) {
             check("used while serving", mib(serving.used), used);
         }
-        // A budget that does not suffice is near zero: compared in GiB, as logged.
-        let available = told(&log, r"Available KV cache memory: (-?[\d.]+) GiB");
+        // A budget that is too small is near zero, so it is compared in GiB as logged.
+        let available = number_in_log(&log, r"Available KV cache memory: (-?[\d.]+) GiB");
         assert!(
             (available - start.available / 1024.0).abs() < 0.02,
             "{}: available {available}",
@@ -226,11 +229,11 @@ fn tokens_and_used_memory_of_every_start_come_out_within_one_percent() {
 }
 
 #[test]
-fn the_starts_that_failed_fail_with_the_engines_words_and_estimate() {
+fn failed_starts_fail_with_the_engines_message_and_estimate() {
     for start in starts() {
         let plan = simulated(&start);
         let log = log(&plan);
-        let serves = matches!(plan.end, End::Serve(_));
+        let serves = matches!(plan.end, StartOutcome::Serve(_));
         assert_eq!(serves, !start.name.starts_with("too"), "{}:\n{log}", start.name);
         match start.name.as_str() {
             "toolow" => assert!(log.contains("No available memory for the cache blocks"), "{log}"),
@@ -238,11 +241,11 @@ fn the_starts_that_failed_fail_with_the_engines_words_and_estimate() {
                 let pattern = r"To serve at least one request with the models?'s max seq len \((\d+)\), \(?([\d.]+) GiB KV cache is needed, which is larger than the available KV cache memory \(([\d.]+) GiB\)";
                 let found = Regex::new(pattern).unwrap().captures(&log).unwrap();
                 assert_eq!((&found[1], &found[2], &found[3]), ("131072", "16.0", "7.73"));
-                let longest = told(&log, r"the estimated maximum model length is (\d+)");
+                let longest = number_in_log(&log, r"the estimated maximum model length is (\d+)");
                 assert!(off(longest, start.longest.unwrap()) < 0.01, "{longest}");
             }
             "autolen" => {
-                let length = told(&log, r"Auto-fit max_model_len: reduced from 131072 to (\d+) to fit");
+                let length = number_in_log(&log, r"Auto-fit max_model_len: reduced from 131072 to (\d+) to fit");
                 assert!(off(length, start.longest.unwrap()) < 0.01, "{length}");
             }
             _ => {}

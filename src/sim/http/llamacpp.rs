@@ -11,16 +11,15 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::api_error::ApiError;
 use super::prompt::Prompt;
-use super::reader::{Finish, Reader, whole};
-use super::refusal::Refusal;
-use super::sse::{Produced, Wire, text};
-use super::{admit, metrics, sse};
+use super::reader::{AnswerReader, Finish, read_all};
+use super::stream::{OutputToken, StreamFormat, text};
+use super::{admit, metrics, stream};
+use crate::sim::engine_core::EngineCore;
 use crate::sim::profile::Engine;
-use crate::sim::service::Service;
 
-/// llama-server's own routes.
-pub(super) fn routes() -> Router<Arc<Service>> {
+pub(super) fn routes() -> Router<Arc<EngineCore>> {
     Router::new()
         .route("/completion", post(completion))
         .route("/completions", post(completion))
@@ -30,7 +29,7 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/health", get(|| async { Json(json!({ "status": "ok" })) }))
         .route(
             "/metrics",
-            get(|State(service): State<Arc<Service>>| async move { metrics::page(&service) }),
+            get(|State(core): State<Arc<EngineCore>>| async move { metrics::page(&core) }),
         )
 }
 
@@ -46,19 +45,19 @@ struct Body {
     return_tokens: bool,
 }
 
-async fn completion(State(service): State<Arc<Service>>, body: Result<Json<Body>, JsonRejection>) -> Response {
-    let asked = match body {
-        Ok(Json(body)) => admitted(&service, &body).map(|admitted| (body, admitted)),
-        Err(rejection) => Err(Refusal::bad(Engine::Llamacpp, rejection.body_text())),
+async fn completion(State(core): State<Arc<EngineCore>>, body: Result<Json<Body>, JsonRejection>) -> Response {
+    let parsed = match body {
+        Ok(Json(body)) => admitted(&core, &body).map(|admitted| (body, admitted)),
+        Err(rejection) => Err(ApiError::bad_request(Engine::Llamacpp, rejection.body_text())),
     };
-    let (body, (mut reader, mut answer)) = match asked {
-        Ok(asked) => asked,
-        Err(refusal) => return refusal.respond(Engine::Llamacpp),
+    let (body, (mut reader, mut answer)) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return error.respond(Engine::Llamacpp),
     };
     if body.stream {
-        return sse::respond(reader, answer);
+        return stream::respond(reader, answer);
     }
-    match whole(&mut reader).await {
+    match read_all(&mut reader).await {
         Ok(whole) => {
             answer.produced = whole.tokens;
             answer.finish = whole.finish;
@@ -66,27 +65,27 @@ async fn completion(State(service): State<Arc<Service>>, body: Result<Json<Body>
             body["content"] = text(answer.request, whole.tokens).into();
             Json(body).into_response()
         }
-        Err(message) => Refusal::broken(Engine::Llamacpp, message).respond(Engine::Llamacpp),
+        Err(message) => ApiError::generation_failed(Engine::Llamacpp, message).respond(Engine::Llamacpp),
     }
 }
 
-fn admitted(service: &Arc<Service>, body: &Body) -> Result<(Reader, Events), Refusal> {
-    if service.overloaded() {
-        return Err(Refusal::overloaded(Engine::Llamacpp));
+fn admitted(core: &Arc<EngineCore>, body: &Body) -> Result<(AnswerReader, Events), ApiError> {
+    if core.overloaded() {
+        return Err(ApiError::overloaded(Engine::Llamacpp));
     }
-    let (rows, input) = body.prompt.size(service)?;
+    let (rows, input) = body.prompt.measure(core)?;
     let wanted = body
         .n_predict
         .or(body.max_tokens)
         .and_then(|tokens| u64::try_from(tokens).ok());
-    let ask = admit::Ask {
+    let size = admit::RequestSize {
         rows,
         input,
         output: wanted,
-        least: 0,
+        min_tokens: 0,
     };
-    let output = admit::output(service, ask)?;
-    let reader = Reader::new(service.submit(rows, input, output, 0));
+    let output = admit::output_tokens(core, size)?;
+    let reader = AnswerReader::new(core.submit(rows, input, output, 0));
     let events = Events {
         request: reader.id(),
         input,
@@ -94,12 +93,12 @@ fn admitted(service: &Arc<Service>, body: &Body) -> Result<(Reader, Events), Ref
         finish: Finish::Length,
         truncated: wanted.is_none_or(|wanted| wanted > output),
         tokens: body.return_tokens,
-        model: service.setup.model.clone(),
+        model: core.setup.model.clone(),
     };
     Ok((reader, events))
 }
 
-/// Events of `/completion`. No `[DONE]` at the end.
+/// Stream events of `/completion`. There is no final `[DONE]`.
 struct Events {
     request: u64,
     input: u64,
@@ -111,7 +110,7 @@ struct Events {
 }
 
 impl Events {
-    /// The last event, or the whole answer but its text.
+    /// The last event, or the whole answer without its text.
     fn end(&self) -> Value {
         json!({
             "index": 0, "content": "", "tokens": [], "id_slot": 0, "stop": true, "model": self.model,
@@ -123,8 +122,8 @@ impl Events {
     }
 }
 
-impl Wire for Events {
-    fn tokens(&mut self, out: &mut String, tokens: &[Produced], finish: Option<Finish>) {
+impl StreamFormat for Events {
+    fn tokens(&mut self, out: &mut String, tokens: &[OutputToken], finish: Option<Finish>) {
         self.produced += tokens.len() as u64;
         let (mut content, mut ids) = (String::new(), Vec::new());
         for token in tokens {
@@ -133,7 +132,6 @@ impl Wire for Events {
                 ids.push(token.id);
             }
         }
-        // Writing to a string cannot fail.
         let _ = write!(
             out,
             "data: {{\"index\":0,\"content\":\"{content}\",\"tokens\":{ids:?},\"stop\":false,\"id_slot\":0,\"tokens_predicted\":{},\"tokens_evaluated\":{}}}\n\n",
@@ -152,24 +150,24 @@ impl Wire for Events {
         let _ = write!(
             out,
             "data: {}\n\n",
-            Refusal::broken(Engine::Llamacpp, message).body(Engine::Llamacpp)
+            ApiError::generation_failed(Engine::Llamacpp, message).body(Engine::Llamacpp)
         );
     }
 }
 
-async fn props(State(service): State<Arc<Service>>) -> Response {
+async fn props(State(core): State<Arc<EngineCore>>) -> Response {
     Json(json!({
-        "default_generation_settings": { "n_ctx": service.max_total },
-        "total_slots": service.setup.max_seqs, "model_path": service.setup.model,
-        "build_info": service.setup.version(),
+        "default_generation_settings": { "n_ctx": core.max_total },
+        "total_slots": core.setup.max_seqs, "model_path": core.setup.model,
+        "build_info": core.setup.version(),
     }))
     .into_response()
 }
 
-async fn slots(State(service): State<Arc<Service>>) -> Response {
-    let running = service.snapshot().running as u64;
-    let slots: Vec<_> = (0..service.setup.max_seqs)
-        .map(|id| json!({ "id": id, "n_ctx": service.max_total, "is_processing": id < running }))
+async fn slots(State(core): State<Arc<EngineCore>>) -> Response {
+    let running = core.snapshot().running as u64;
+    let slots: Vec<_> = (0..core.setup.max_seqs)
+        .map(|id| json!({ "id": id, "n_ctx": core.max_total, "is_processing": id < running }))
         .collect();
     Json(slots).into_response()
 }
@@ -181,12 +179,12 @@ struct Tokenize {
     add_special: bool,
 }
 
-async fn tokenize(State(service): State<Arc<Service>>, Json(body): Json<Tokenize>) -> Response {
-    match service.counter.tokens(&body.content, body.add_special) {
+async fn tokenize(State(core): State<Arc<EngineCore>>, Json(body): Json<Tokenize>) -> Response {
+    match core.counter.tokens(&body.content, body.add_special) {
         Ok(tokens) => {
             let ids: Vec<_> = tokens.iter().map(|token| token.id).collect();
             Json(json!({ "tokens": ids })).into_response()
         }
-        Err(fault) => Refusal::bad(Engine::Llamacpp, fault.message).respond(Engine::Llamacpp),
+        Err(fault) => ApiError::bad_request(Engine::Llamacpp, fault.message).respond(Engine::Llamacpp),
     }
 }

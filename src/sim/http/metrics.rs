@@ -1,25 +1,24 @@
-//! Prometheus pages, with each engine's own names.
+//! Prometheus metrics, with each engine's own names.
 
 use std::fmt::Write as _;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
+use crate::sim::engine_core::{EngineCore, Snapshot};
 use crate::sim::profile::Engine;
-use crate::sim::service::{Service, Snapshot};
 
-/// One sample: name, type, labels, value.
+/// Name, type, labels, value.
 type Sample = (&'static str, &'static str, String, f64);
 
-/// The page.
-pub(super) fn page(service: &Service) -> Response {
-    let snapshot = service.snapshot();
-    let samples = match service.setup.profile.engine {
-        // TensorRT-LLM has no such page: nothing leads here.
-        Engine::Vllm | Engine::Transformers | Engine::TensorrtLlm => vllm(service, &snapshot),
-        Engine::Sglang => sglang(service, &snapshot),
-        Engine::Tgi => tgi(service, &snapshot),
-        // Ollama has no such page: nothing leads here.
+pub(super) fn page(core: &EngineCore) -> Response {
+    let snapshot = core.snapshot();
+    let samples = match core.setup.profile.engine {
+        // TensorRT-LLM has no such page; no route leads here.
+        Engine::Vllm | Engine::Transformers | Engine::TensorrtLlm => vllm(core, &snapshot),
+        Engine::Sglang => sglang(core, &snapshot),
+        Engine::Tgi => tgi(core, &snapshot),
+        // Ollama has no such page; no route leads here.
         Engine::Llamacpp | Engine::Ollama => llamacpp(&snapshot),
     };
     let mut text = String::from("# SIMULATED\n");
@@ -27,7 +26,6 @@ pub(super) fn page(service: &Service) -> Response {
     for (name, kind, labels, value) in samples {
         if name != named {
             named = name;
-            // Writing to a string cannot fail.
             let _ = writeln!(text, "# TYPE {name} {kind}");
         }
         let _ = writeln!(text, "{name}{labels} {value:?}");
@@ -35,18 +33,18 @@ pub(super) fn page(service: &Service) -> Response {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
-fn vllm(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
-    let model = service.setup.model.replace(['"', '\\', '\n'], "_");
+fn vllm(core: &EngineCore, snapshot: &Snapshot) -> Vec<Sample> {
+    let model = core.setup.model.replace(['"', '\\', '\n'], "_");
     let labels = format!("{{engine=\"0\",model_name=\"{model}\"}}");
     let finished = |reason: &str| format!("{{engine=\"0\",finished_reason=\"{reason}\",model_name=\"{model}\"}}");
     let counters = snapshot.counters;
-    let (blocks, block) = service.blocks.unwrap_or_default();
-    let tokens = service.kv_tokens.unwrap_or_default();
+    let (blocks, block) = core.blocks.unwrap_or_default();
+    let tokens = core.kv_tokens.unwrap_or_default();
     let config = format!(
         "{{block_size=\"{block}\",cache_dtype=\"{}\",engine=\"0\",gpu_memory_utilization=\"{}\",\
          kv_cache_size_tokens=\"{tokens}\",num_gpu_blocks=\"{blocks}\"}}",
-        if service.setup.fp8 { "fp8" } else { "auto" },
-        service.setup.utilization,
+        if core.setup.fp8 { "fp8" } else { "auto" },
+        core.setup.utilization,
     );
     vec![
         (
@@ -119,12 +117,12 @@ fn vllm(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
     ]
 }
 
-fn sglang(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
-    let model = service.setup.model.replace(['"', '\\', '\n'], "_");
+fn sglang(core: &EngineCore, snapshot: &Snapshot) -> Vec<Sample> {
+    let model = core.setup.model.replace(['"', '\\', '\n'], "_");
     let labels = || format!("{{model_name=\"{model}\",tp_rank=\"0\"}}");
     let counters = snapshot.counters;
     let used = snapshot.usage.unwrap_or_default();
-    let tokens = service.kv_tokens.unwrap_or_default() as f64;
+    let tokens = core.kv_tokens.unwrap_or_default() as f64;
     vec![
         ("sglang:num_running_reqs", "gauge", labels(), snapshot.running as f64),
         ("sglang:num_queue_reqs", "gauge", labels(), snapshot.waiting as f64),
@@ -170,7 +168,7 @@ fn sglang(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
     ]
 }
 
-fn tgi(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
+fn tgi(core: &EngineCore, snapshot: &Snapshot) -> Vec<Sample> {
     let none = String::new;
     let counters = snapshot.counters;
     vec![
@@ -180,12 +178,12 @@ fn tgi(service: &Service, snapshot: &Snapshot) -> Vec<Sample> {
             "tgi_batch_max_total_tokens",
             "gauge",
             none(),
-            service.kv_tokens.unwrap_or_default() as f64,
+            core.kv_tokens.unwrap_or_default() as f64,
         ),
         ("tgi_request_count", "counter", none(), counters.submitted as f64),
         ("tgi_request_success", "counter", none(), counters.finished as f64),
         ("tgi_request_failure", "counter", none(), counters.failed as f64),
-        // The sums of its histograms.
+        // Sums of its histograms.
         (
             "tgi_request_input_length_sum",
             "counter",

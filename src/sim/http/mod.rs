@@ -1,16 +1,16 @@
-//! The wire protocols of the simulated engine. Each engine has its own routes, answers and error bodies; what all share is reading
-//! a prompt's size, reading an answer out of the scheduler ([`reader`]), and streaming it ([`sse`]).
+//! HTTP APIs of the simulated engine. Each engine has its routes routes, answers and error bodies. Shared: counting a
+//! prompt's tokens, reading an answer from the scheduler ([`reader`]) and streaming it ([`stream`]).
 
 mod admit;
+mod api_error;
 mod llamacpp;
 mod metrics;
 mod ollama;
 mod openai;
 mod prompt;
 mod reader;
-mod refusal;
 mod sglang;
-mod sse;
+mod stream;
 mod tensorrt_llm;
 mod tgi;
 
@@ -23,16 +23,15 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 
+use super::engine_core::EngineCore;
 use super::profile::Engine;
-use super::service::Service;
-use refusal::Refusal;
+use api_error::ApiError;
 
-/// Longest request body: a prompt of a million token ids and more.
+/// Enough for a prompt of more than a million token ids.
 const BODY_LIMIT: usize = 64 << 20;
 
-/// Every route of this engine.
-pub(super) fn router(service: Arc<Service>) -> Router {
-    let own = match service.setup.profile.engine {
+pub(super) fn router(core: Arc<EngineCore>) -> Router {
+    let routes = match core.setup.profile.engine {
         Engine::Vllm => openai::vllm(),
         Engine::Transformers => openai::transformers(),
         Engine::Sglang => openai::routes().merge(sglang::routes()),
@@ -41,46 +40,48 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         Engine::Llamacpp => openai::routes().merge(llamacpp::routes()),
         Engine::Ollama => openai::routes().merge(ollama::routes()),
     };
-    own.route("/sim/memory", get(memory))
-        .layer(middleware::from_fn_with_state(Arc::clone(&service), failing))
-        .layer(middleware::from_fn_with_state(Arc::clone(&service), while_loading))
+    routes
+        .route("/sim/memory", get(memory))
+        .layer(middleware::from_fn_with_state(Arc::clone(&core), failing))
+        .layer(middleware::from_fn_with_state(Arc::clone(&core), while_loading))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .with_state(service)
+        .with_state(core)
 }
 
-/// Memory of the simulated device: the readings that the in-process handle gives, for an engine in a process or container.
-async fn memory(State(service): State<Arc<Service>>) -> Response {
-    Json(service.gauge.reading()).into_response()
+/// Memory of the simulated device, for an engine in a process or container; the same as the in-process handle's
+/// reading.
+async fn memory(State(core): State<Arc<EngineCore>>) -> Response {
+    Json(core.devices.reading()).into_response()
 }
 
-/// A dead engine answers nothing but that it is dead; a failing one refuses what is posted, where it was told to.
-async fn failing(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+/// A dead engine answers 503 everywhere. A failing engine refuses POST requests, if configured so.
+async fn failing(State(core): State<Arc<EngineCore>>, request: Request, next: Next) -> Response {
     if request.uri().path() == "/sim/memory" {
         return next.run(request).await;
     }
-    let refused = service.setup.misbehave.fail_request.as_ref();
+    let refused = core.setup.misbehave.fail_request.as_ref();
     let status = refused.and_then(|failed| StatusCode::from_u16(failed.status?).ok());
     if let (Some(failed), Some(status)) = (refused, status.filter(|_| request.method() == Method::POST))
-        && service.is_concerned()
+        && core.next_request_misbehaves()
     {
-        service.fail(failed);
+        core.apply_failure(failed);
         return (status, failed.message.clone().unwrap_or_default()).into_response();
     }
-    if service.is_dead() {
+    if core.is_dead() {
         return (StatusCode::SERVICE_UNAVAILABLE, "SIMULATED: dead").into_response();
     }
     next.run(request).await
 }
 
-/// llama-server and SGLang take connections before their model is there, and Ollama answers them; the others do not listen yet.
-async fn while_loading(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+/// llama-server and SGLang accept connections while loading, and Ollama even answers; the others do not listen yet.
+async fn while_loading(State(core): State<Arc<EngineCore>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let answers = service.setup.profile.engine == Engine::Ollama && (path == "/" || path.starts_with("/api/"));
-    if answers || service.is_open() || path == "/sim/memory" {
+    let answers = core.setup.profile.engine == Engine::Ollama && (path == "/" || path.starts_with("/api/"));
+    if answers || core.is_loaded() || path == "/sim/memory" {
         return next.run(request).await;
     }
-    if service.setup.profile.engine == Engine::Sglang {
+    if core.setup.profile.engine == Engine::Sglang {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
-    Refusal::loading().respond(Engine::Llamacpp)
+    ApiError::loading().respond(Engine::Llamacpp)
 }

@@ -1,4 +1,5 @@
-//! Ollama's own routes: `/api/generate` as lines of JSON, and what tells of models. The server answers before its model is loaded.
+//! Ollama's own routes: `/api/generate` as NDJSON, and information on models. The server answers before its model is
+//! loaded.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,18 +13,17 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::reader::{Finish, Reader, whole};
-use super::refusal::Refusal;
-use super::sse::{Produced, Wire, text};
-use super::{admit, sse};
+use super::api_error::ApiError;
+use super::reader::{AnswerReader, Finish, read_all};
+use super::stream::{OutputToken, StreamFormat, text};
+use super::{admit, stream};
+use crate::sim::engine_core::EngineCore;
 use crate::sim::profile::Engine;
-use crate::sim::service::Service;
 
-/// Chunks of the same text after which a request is dropped without a word.
+/// After this many identical chunks Ollama drops a request silently.
 const REPEATS: u64 = 30;
 
-/// Ollama's own routes.
-pub(super) fn routes() -> Router<Arc<Service>> {
+pub(super) fn routes() -> Router<Arc<EngineCore>> {
     Router::new()
         .route("/", get(|| async { "Ollama is running" }))
         .route("/api/generate", post(generate))
@@ -31,7 +31,7 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/api/show", post(show))
         .route("/api/tags", get(tags))
         .route("/api/version", get(version))
-        // The real one has no such page; the simulated engine's own adapter asks it.
+        // Ollama has no such page; the adapter of the simulated engine asks for it.
         .route("/health", get(|| async { StatusCode::OK }))
 }
 
@@ -60,74 +60,74 @@ fn yes() -> bool {
     true
 }
 
-async fn generate(State(service): State<Arc<Service>>, body: Result<Json<Body>, JsonRejection>) -> Response {
+async fn generate(State(core): State<Arc<EngineCore>>, body: Result<Json<Body>, JsonRejection>) -> Response {
     let body = match body {
         Ok(Json(body)) => body,
-        Err(rejection) => return Refusal::bad(Engine::Ollama, rejection.body_text()).respond(Engine::Ollama),
+        Err(rejection) => return ApiError::bad_request(Engine::Ollama, rejection.body_text()).respond(Engine::Ollama),
     };
-    if let Some(refusal) = unknown(&service, &body.model) {
-        return refusal.respond(Engine::Ollama);
+    if let Some(error) = unknown(&core, &body.model) {
+        return error.respond(Engine::Ollama);
     }
-    service.opened().await;
-    if let Some(why) = &service.unloadable {
-        return Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "load", why.clone()).respond(Engine::Ollama);
+    core.wait_loaded().await;
+    if let Some(why) = &core.load_error {
+        return ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "load", why.clone()).respond(Engine::Ollama);
     }
     if body.prompt.is_empty() {
         return Json(json!({ "model": body.model, "response": "", "done": true, "done_reason": "load" }))
             .into_response();
     }
-    let (mut reader, mut lines) = match admitted(&service, &body) {
+    let (mut reader, mut lines) = match admitted(&core, &body) {
         Ok(admitted) => admitted,
-        Err(refusal) => return refusal.respond(Engine::Ollama),
+        Err(error) => return error.respond(Engine::Ollama),
     };
     if body.stream {
-        return sse::respond(reader, lines);
+        return stream::respond(reader, lines);
     }
-    match whole(&mut reader).await {
+    match read_all(&mut reader).await {
         Ok(answer) => {
             lines.produced = answer.tokens;
             let mut last = lines.end(answer.finish);
             last["response"] = text(reader.id(), answer.tokens).into();
             Json(last).into_response()
         }
-        Err(message) => Refusal::broken(Engine::Ollama, message).respond(Engine::Ollama),
+        Err(message) => ApiError::generation_failed(Engine::Ollama, message).respond(Engine::Ollama),
     }
 }
 
-fn admitted(service: &Arc<Service>, body: &Body) -> Result<(Reader, Lines), Refusal> {
-    if service.overloaded() {
-        return Err(Refusal::overloaded(Engine::Ollama));
+fn admitted(core: &Arc<EngineCore>, body: &Body) -> Result<(AnswerReader, Lines), ApiError> {
+    if core.overloaded() {
+        return Err(ApiError::overloaded(Engine::Ollama));
     }
-    let slot = service.max_total;
-    if body.options.num_ctx.is_some_and(|asked| asked != slot) {
-        let message = "SIMULATED: another num_ctx than that of the start would load the model anew";
-        return Err(Refusal::bad(Engine::Ollama, message));
+    let slot = core.max_total;
+    if body.options.num_ctx.is_some_and(|num_ctx| num_ctx != slot) {
+        let message = "SIMULATED: a num_ctx other than that of the start would reload the model";
+        return Err(ApiError::bad_request(Engine::Ollama, message));
     }
-    let counted = service.counter.count(&body.prompt, true);
-    let mut input = counted.map_err(|fault| Refusal::bad(Engine::Ollama, fault.message))?;
+    let counted = core.counter.count(&body.prompt, true);
+    let mut input = counted.map_err(|fault| ApiError::bad_request(Engine::Ollama, fault.message))?;
     if body.truncate {
-        // Cut without a word.
+        // Ollama truncates silently.
         input = input.min(slot.saturating_sub(1));
     }
-    let ask = admit::Ask {
+    let size = admit::RequestSize {
         rows: 1,
         input,
         output: body.options.num_predict.and_then(|tokens| u64::try_from(tokens).ok()),
-        least: 0,
+        min_tokens: 0,
     };
-    let output = admit::output(service, ask)?;
-    let reader = Reader::new(service.submit(1, input, output, 0));
+    let output = admit::output_tokens(core, size)?;
+    let reader = AnswerReader::new(core.submit(1, input, output, 0));
     let lines = Lines {
         model: body.model.clone(),
         input,
         produced: 0,
-        // What random weights do where nothing is drawn.
+        // Greedy decoding with random weights repeats itself.
         repeats: body.options.temperature == Some(0.0),
     };
     Ok((reader, lines))
 }
 
-/// Lines of `/api/generate`.
+/// NDJSON lines of `/api/generate`.
 struct Lines {
     model: String,
     input: u64,
@@ -148,18 +148,18 @@ impl Lines {
         })
     }
 
-    /// Whether the guard against repetition has dropped the answer.
+    /// Whether the repetition guard has dropped the answer.
     fn dropped(&self) -> bool {
         self.repeats && self.produced > REPEATS
     }
 }
 
-impl Wire for Lines {
+impl StreamFormat for Lines {
     fn content_type(&self) -> &'static str {
         "application/x-ndjson"
     }
 
-    fn tokens(&mut self, out: &mut String, tokens: &[Produced], finish: Option<Finish>) {
+    fn tokens(&mut self, out: &mut String, tokens: &[OutputToken], finish: Option<Finish>) {
         for token in tokens {
             if self.dropped() {
                 return;
@@ -172,7 +172,6 @@ impl Wire for Lines {
                 token.text(&mut text);
             }
             let line = json!({ "model": self.model, "created_at": "SIMULATED", "response": text, "done": false });
-            // Writing to a string cannot fail.
             let _ = writeln!(out, "{line}");
         }
         if let Some(finish) = finish.filter(|_| !self.dropped()) {
@@ -183,11 +182,15 @@ impl Wire for Lines {
     fn close(&mut self, _out: &mut String) {}
 
     fn failed(&mut self, out: &mut String, message: &str) {
-        let _ = writeln!(out, "{}", Refusal::broken(Engine::Ollama, message).body(Engine::Ollama));
+        let _ = writeln!(
+            out,
+            "{}",
+            ApiError::generation_failed(Engine::Ollama, message).body(Engine::Ollama)
+        );
     }
 }
 
-fn unknown(service: &Service, model: &str) -> Option<Refusal> {
+fn unknown(core: &EngineCore, model: &str) -> Option<ApiError> {
     let tagged = |name: &str| {
         if name.contains(':') {
             name.to_owned()
@@ -195,8 +198,8 @@ fn unknown(service: &Service, model: &str) -> Option<Refusal> {
             format!("{name}:latest")
         }
     };
-    (tagged(model) != tagged(&service.setup.model))
-        .then(|| Refusal::new(StatusCode::NOT_FOUND, "not_found", format!("model '{model}' not found")))
+    (tagged(model) != tagged(&core.setup.model))
+        .then(|| ApiError::new(StatusCode::NOT_FOUND, "not_found", format!("model '{model}' not found")))
 }
 
 #[derive(Deserialize)]
@@ -204,33 +207,33 @@ struct Named {
     model: String,
 }
 
-async fn show(State(service): State<Arc<Service>>, Json(body): Json<Named>) -> Response {
-    match unknown(&service, &body.model) {
-        Some(refusal) => refusal.respond(Engine::Ollama),
+async fn show(State(core): State<Arc<EngineCore>>, Json(body): Json<Named>) -> Response {
+    match unknown(&core, &body.model) {
+        Some(error) => error.respond(Engine::Ollama),
         None => Json(json!({
             "details": { "format": "gguf", "family": "llama", "quantization_level": "F16" },
-            "model_info": { "llama.context_length": service.setup.profile.defaults.max_position_embeddings },
+            "model_info": { "llama.context_length": core.setup.profile.defaults.max_position_embeddings },
         }))
         .into_response(),
     }
 }
 
-async fn ps(State(service): State<Arc<Service>>) -> Response {
-    let loaded = service.is_open() && service.unloadable.is_none();
-    let used: u64 = service.gauge.reading().devices.iter().map(|device| device.used).sum();
+async fn ps(State(core): State<Arc<EngineCore>>) -> Response {
+    let loaded = core.is_loaded() && core.load_error.is_none();
+    let used: u64 = core.devices.reading().devices.iter().map(|device| device.used).sum();
     let models = loaded.then(|| {
         json!({
-            "name": service.setup.model, "model": service.setup.model, "size": used, "size_vram": used,
-            "context_length": service.max_total,
+            "name": core.setup.model, "model": core.setup.model, "size": used, "size_vram": used,
+            "context_length": core.max_total,
         })
     });
     Json(json!({ "models": models.into_iter().collect::<Vec<_>>() })).into_response()
 }
 
-async fn tags(State(service): State<Arc<Service>>) -> Response {
-    Json(json!({ "models": [{ "name": service.setup.model, "model": service.setup.model }] })).into_response()
+async fn tags(State(core): State<Arc<EngineCore>>) -> Response {
+    Json(json!({ "models": [{ "name": core.setup.model, "model": core.setup.model }] })).into_response()
 }
 
-async fn version(State(service): State<Arc<Service>>) -> Response {
-    Json(json!({ "version": service.setup.version() })).into_response()
+async fn version(State(core): State<Arc<EngineCore>>) -> Response {
+    Json(json!({ "version": core.setup.version() })).into_response()
 }

@@ -1,48 +1,47 @@
-//! A prompt as it travels: text, token ids, or several of either. Ids are counted as they are read, never kept: the simulated
-//! engine needs their number, and for its prefix cache the names of their heads.
+//! A prompt in a request: text, token ids, or a list of either. Ids are only counted and hashed (for the prefix
+//! cache), not stored.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
-use super::refusal::Refusal;
-use crate::sim::prefixes::Heads;
-use crate::sim::service::Service;
+use super::api_error::ApiError;
+use crate::sim::engine_core::EngineCore;
+use crate::sim::prefixes::PrefixHashes;
 
-/// A prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Prompt {
-    /// Text.
     Text(String),
-    /// Token ids.
-    Ids(Heads),
-    /// Several prompts.
+    Ids(PrefixHashes),
     Several(Vec<Prompt>),
 }
 
 impl Prompt {
-    /// Rows and tokens of each, as this engine counts them.
-    pub(super) fn size(&self, service: &Service) -> Result<(u64, u64), Refusal> {
-        let engine = service.setup.profile.engine;
+    /// Number of prompts and tokens of each, as this engine counts.
+    pub(super) fn measure(&self, core: &EngineCore) -> Result<(u64, u64), ApiError> {
+        let engine = core.setup.profile.engine;
         match self {
-            Self::Ids(ids) if ids.tokens() == 0 => Err(Refusal::bad(engine, "prompt is empty")),
+            Self::Ids(ids) if ids.tokens() == 0 => Err(ApiError::bad_request(engine, "prompt is empty")),
             Self::Ids(ids) => Ok((1, ids.tokens())),
             Self::Text(text) => {
-                let count = service.counter.count(text, true);
+                let count = core.counter.count(text, true);
                 count
                     .map(|count| (1, count))
-                    .map_err(|fault| Refusal::bad(engine, fault.message))
+                    .map_err(|fault| ApiError::bad_request(engine, fault.message))
             }
             Self::Several(prompts) => {
                 let sizes = prompts
                     .iter()
-                    .map(|prompt| prompt.size(service))
+                    .map(|prompt| prompt.measure(core))
                     .collect::<Result<Vec<_>, _>>()?;
                 let Some((_, first)) = sizes.first() else {
-                    return Err(Refusal::bad(engine, "prompt is empty"));
+                    return Err(ApiError::bad_request(engine, "prompt is empty"));
                 };
                 if sizes.iter().any(|(_, tokens)| tokens != first) {
-                    return Err(Refusal::bad(engine, "SIMULATED: several prompts must be of one length"));
+                    return Err(ApiError::bad_request(
+                        engine,
+                        "SIMULATED: several prompts must have the same length",
+                    ));
                 }
                 Ok((sizes.len() as u64, *first))
             }
@@ -51,15 +50,15 @@ impl Prompt {
 }
 
 impl Prompt {
-    /// The names of its heads, for an engine that keeps what it read; none of several prompts.
-    pub(super) fn heads(&self, service: &Service) -> Option<Heads> {
+    /// Prefix hashes for the prefix cache; none for several prompts.
+    pub(super) fn hashes(&self, core: &EngineCore) -> Option<PrefixHashes> {
         match self {
             Self::Ids(ids) => Some(ids.clone()),
             Self::Text(text) => {
-                let mut heads = Heads::default();
-                let tokens = service.counter.tokens(text, true).ok()?;
-                tokens.iter().for_each(|token| heads.push(u64::from(token.id)));
-                Some(heads)
+                let mut hashes = PrefixHashes::default();
+                let tokens = core.counter.tokens(text, true).ok()?;
+                tokens.iter().for_each(|token| hashes.push(u64::from(token.id)));
+                Some(hashes)
             }
             Self::Several(_) => None,
         }
@@ -86,7 +85,7 @@ impl<'de> Visitor<'de> for PromptVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Prompt, A::Error> {
-        let (mut ids, mut several) = (Heads::default(), Vec::new());
+        let (mut ids, mut several) = (PrefixHashes::default(), Vec::new());
         while let Some(item) = items.next_element::<Item>()? {
             match item {
                 Item::Id(id) => ids.push(id),
@@ -142,9 +141,9 @@ mod tests {
     fn every_form_of_a_prompt_is_read_and_mixtures_are_refused() {
         let read = |text: &str| serde_json::from_str::<Prompt>(text);
         let ids = |ids: &[u64]| {
-            let mut heads = Heads::default();
-            ids.iter().for_each(|id| heads.push(*id));
-            Prompt::Ids(heads)
+            let mut hashes = PrefixHashes::default();
+            ids.iter().for_each(|id| hashes.push(*id));
+            Prompt::Ids(hashes)
         };
         assert_eq!(read("\"a b\"").unwrap(), Prompt::Text("a b".to_owned()));
         assert_eq!(read("[1, 2, 3]").unwrap(), ids(&[1, 2, 3]));

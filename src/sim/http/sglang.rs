@@ -1,4 +1,4 @@
-//! SGLang's own routes: whether it is ready, and what it tells of its memory. Completions are OpenAI's.
+//! SGLang's own routes: readiness and memory information. Completions use the OpenAI routes.
 
 use std::sync::Arc;
 
@@ -10,10 +10,9 @@ use axum::routing::get;
 use serde_json::json;
 
 use super::metrics;
-use crate::sim::service::Service;
+use crate::sim::engine_core::EngineCore;
 
-/// SGLang's own routes.
-pub(super) fn routes() -> Router<Arc<Service>> {
+pub(super) fn routes() -> Router<Arc<EngineCore>> {
     Router::new()
         .route("/health", get(|| async { StatusCode::OK }))
         .route("/ready", get(|| async { StatusCode::OK }))
@@ -21,20 +20,20 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/get_server_info", get(server_info))
         .route(
             "/metrics",
-            get(|State(service): State<Arc<Service>>| async move { metrics::page(&service) }),
+            get(|State(core): State<Arc<EngineCore>>| async move { metrics::page(&core) }),
         )
 }
 
-async fn server_info(State(service): State<Arc<Service>>) -> Response {
-    let sizes = service.sizes.unwrap_or_default();
+async fn server_info(State(core): State<Arc<EngineCore>>) -> Response {
+    let sizes = core.sizes.unwrap_or_default();
     let gib = |bytes: u64| (bytes as f64 / 1_073_741_824.0 * 1000.0).round() / 1000.0;
     Json(json!({
-        "version": service.setup.version(),
-        "model_path": service.setup.model,
-        "context_length": service.max_total,
+        "version": core.setup.version(),
+        "model_path": core.setup.model,
+        "context_length": core.max_total,
         "internal_states": [{
             "memory_usage": {
-                "weight": gib(sizes.weights), "kvcache": gib(sizes.kv), "token_capacity": service.kv_tokens,
+                "weight": gib(sizes.weights), "kvcache": gib(sizes.kv), "token_capacity": core.kv_tokens,
                 "graph": { "decode": gib(sizes.graphs), "prefill": 0.0 },
             },
         }],

@@ -1,4 +1,5 @@
-//! What TensorRT-LLM does in its own way: metrics as JSON that each read empties, fields that it refuses, and streams that just end.
+//! Peculiarities of TensorRT-LLM: JSON metrics that are cleared by each read, unknown fields that are refused, and
+//! streams that just end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use axum::routing::get;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::refusal::Refusal;
+use super::api_error::ApiError;
+use crate::sim::engine_core::EngineCore;
 use crate::sim::prefixes::BLOCK;
 use crate::sim::profile::Engine;
-use crate::sim::service::Service;
-use crate::sim::start::{Head, Line};
+use crate::sim::start::{LinePrefix, LogLine};
 
-/// Fields of a completion that it knows.
+/// Accepted fields of a completion.
 const KNOWN: [&str; 19] = [
     "model",
     "prompt",
@@ -42,20 +43,19 @@ const KNOWN: [&str; 19] = [
     "logprobs",
 ];
 
-/// TensorRT-LLM's own routes.
-pub(super) fn routes() -> Router<Arc<Service>> {
+pub(super) fn routes() -> Router<Arc<EngineCore>> {
     Router::new()
         .route("/health", get(|| async { StatusCode::OK }))
         .route("/metrics", get(metrics))
 }
 
-/// A record of the last iteration, where there was one since the last look.
-async fn metrics(State(service): State<Arc<Service>>) -> Response {
-    let snapshot = service.snapshot();
-    if !service.moved(snapshot.counters.steps) {
+/// The last iteration's record, if there was an iteration since the last read.
+async fn metrics(State(core): State<Arc<EngineCore>>) -> Response {
+    let snapshot = core.snapshot();
+    if !core.has_new_steps(snapshot.counters.steps) {
         return Json(json!([])).into_response();
     }
-    let (blocks, tokens) = service.blocks.unwrap_or_default();
+    let (blocks, tokens) = core.blocks.unwrap_or_default();
     let blocks_of = |(queries, hits): (u64, u64)| (hits / BLOCK, (queries - hits).div_ceil(BLOCK));
     let (reused, missed) = blocks_of(snapshot.prefixes);
     let used = (snapshot.usage.unwrap_or_default() * blocks as f64).round() as u64;
@@ -72,27 +72,27 @@ async fn metrics(State(service): State<Arc<Service>>) -> Response {
     .into_response()
 }
 
-/// A field that it does not know is refused. What is no JSON is left to whoever reads it.
-pub(super) fn check_fields(body: &[u8]) -> Result<(), Refusal> {
+/// Refuses unknown fields. Invalid JSON is left to the caller.
+pub(super) fn check_fields(body: &[u8]) -> Result<(), ApiError> {
     let fields: BTreeMap<String, IgnoredAny> = serde_json::from_slice(body).unwrap_or_default();
     let unknown = fields.keys().find(|name| !KNOWN.contains(&name.as_str()));
     unknown.map_or(Ok(()), |name| {
         let message = format!(
             "[{{'type': 'extra_forbidden', 'loc': ('body', '{name}'), 'msg': 'Extra inputs are not permitted'}}]"
         );
-        Err(Refusal::bad(Engine::TensorrtLlm, message))
+        Err(ApiError::bad_request(Engine::TensorrtLlm, message))
     })
 }
 
-/// Where the cache cannot hold the request at its full length: only the log says so, and the stream ends without an event.
-pub(super) fn without_room(service: &Service, input: u64, output: u64) -> Option<Response> {
-    let (blocks, tokens) = service.blocks?;
+/// If the cache cannot hold the whole request, the engine only logs it and ends the stream without an event.
+pub(super) fn exceeds_cache(core: &EngineCore, input: u64, output: u64) -> Option<Response> {
+    let (blocks, tokens) = core.blocks?;
     let needed = input.saturating_add(output).div_ceil(tokens);
     if needed <= blocks {
         return None;
     }
-    service.say(&Line::new(
-        Head::TensorrtLlm("E"),
+    core.log_line(&LogLine::new(
+        LinePrefix::TensorrtLlm("E"),
         format!(
             "RequestError: Request 1 requires {needed} KV cache blocks to complete the request, which exceeds its GPU-primary capacity of \
              {blocks} blocks."

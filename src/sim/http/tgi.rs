@@ -1,4 +1,4 @@
-//! TGI's own routes: `/generate`, `/generate_stream`, `/info`, `/tokenize`, health and metrics. Shapes as the real 3.3.6 answered.
+//! TGI's own routes: `/generate`, `/generate_stream`, `/info`, `/tokenize`, health and metrics, as answered by 3.3.6.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,15 +12,14 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::reader::{Finish, Reader, whole};
-use super::refusal::Refusal;
-use super::sse::{Produced, Wire, text};
-use super::{admit, metrics, sse};
+use super::api_error::ApiError;
+use super::reader::{AnswerReader, Finish, read_all};
+use super::stream::{OutputToken, StreamFormat, text};
+use super::{admit, metrics, stream};
+use crate::sim::engine_core::EngineCore;
 use crate::sim::profile::Engine;
-use crate::sim::service::Service;
 
-/// TGI's own routes.
-pub(super) fn routes() -> Router<Arc<Service>> {
+pub(super) fn routes() -> Router<Arc<EngineCore>> {
     Router::new()
         .route("/generate", post(generate))
         .route("/generate_stream", post(generate_stream))
@@ -29,7 +28,7 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/health", get(|| async { StatusCode::OK }))
         .route(
             "/metrics",
-            get(|State(service): State<Arc<Service>>| async move { metrics::page(&service) }),
+            get(|State(core): State<Arc<EngineCore>>| async move { metrics::page(&core) }),
         )
 }
 
@@ -49,65 +48,65 @@ struct Parameters {
     details: Option<bool>,
 }
 
-async fn generate(State(service): State<Arc<Service>>, body: Result<Json<Body>, JsonRejection>) -> Response {
+async fn generate(State(core): State<Arc<EngineCore>>, body: Result<Json<Body>, JsonRejection>) -> Response {
     match body {
-        Ok(Json(body)) if body.stream => stream(&service, &body),
-        Ok(Json(body)) => whole_answer(&service, &body).await,
-        Err(rejection) => Refusal::bad(Engine::Tgi, rejection.body_text()).respond(Engine::Tgi),
+        Ok(Json(body)) if body.stream => stream(&core, &body),
+        Ok(Json(body)) => whole_answer(&core, &body).await,
+        Err(rejection) => ApiError::bad_request(Engine::Tgi, rejection.body_text()).respond(Engine::Tgi),
     }
 }
 
-async fn generate_stream(State(service): State<Arc<Service>>, body: Result<Json<Body>, JsonRejection>) -> Response {
+async fn generate_stream(State(core): State<Arc<EngineCore>>, body: Result<Json<Body>, JsonRejection>) -> Response {
     match body {
-        Ok(Json(body)) => stream(&service, &body),
-        Err(rejection) => Refusal::bad(Engine::Tgi, rejection.body_text()).respond(Engine::Tgi),
+        Ok(Json(body)) => stream(&core, &body),
+        Err(rejection) => ApiError::bad_request(Engine::Tgi, rejection.body_text()).respond(Engine::Tgi),
     }
 }
 
-/// The request in the engine, with the tokens of its input.
-fn admitted(service: &Arc<Service>, body: &Body) -> Result<(Reader, u64), Refusal> {
-    if service.overloaded() {
-        return Err(Refusal::overloaded(Engine::Tgi));
+/// The queued request and its number of input tokens.
+fn admitted(core: &Arc<EngineCore>, body: &Body) -> Result<(AnswerReader, u64), ApiError> {
+    if core.overloaded() {
+        return Err(ApiError::overloaded(Engine::Tgi));
     }
-    let counted = service.counter.count(&body.inputs, true);
-    let mut input = counted.map_err(|fault| Refusal::bad(Engine::Tgi, fault.message))?;
+    let counted = core.counter.count(&body.inputs, true);
+    let mut input = counted.map_err(|fault| ApiError::bad_request(Engine::Tgi, fault.message))?;
     if let Some(truncate) = body.parameters.truncate {
-        if truncate == 0 || truncate > service.max_input {
-            return Err(Refusal::bad(
+        if truncate == 0 || truncate > core.max_input {
+            return Err(ApiError::bad_request(
                 Engine::Tgi,
                 format!(
                     "Input validation error: `truncate` must be strictly positive and less than {}. Given: {truncate}",
-                    service.max_input
+                    core.max_input
                 ),
             ));
         }
         input = input.min(truncate);
     }
-    let output = admit::output(
-        service,
-        admit::Ask {
+    let output = admit::output_tokens(
+        core,
+        admit::RequestSize {
             rows: 1,
             input,
             output: body.parameters.max_new_tokens,
-            least: 0,
+            min_tokens: 0,
         },
     )?;
-    Ok((Reader::new(service.submit(1, input, output, 0)), input))
+    Ok((AnswerReader::new(core.submit(1, input, output, 0)), input))
 }
 
-async fn whole_answer(service: &Arc<Service>, body: &Body) -> Response {
-    let (mut reader, input) = match admitted(service, body) {
+async fn whole_answer(core: &Arc<EngineCore>, body: &Body) -> Response {
+    let (mut reader, input) = match admitted(core, body) {
         Ok(admitted) => admitted,
-        Err(refusal) => return refusal.respond(Engine::Tgi),
+        Err(error) => return error.respond(Engine::Tgi),
     };
-    let answer = match whole(&mut reader).await {
+    let answer = match read_all(&mut reader).await {
         Ok(answer) => answer,
-        Err(message) => return Refusal::broken(Engine::Tgi, message).respond(Engine::Tgi),
+        Err(message) => return ApiError::generation_failed(Engine::Tgi, message).respond(Engine::Tgi),
     };
     let mut json = json!({ "generated_text": text(reader.id(), answer.tokens) });
     if body.parameters.details == Some(true) {
         let tokens: Vec<Value> = (1..=answer.tokens)
-            .map(|index| token(Produced::nth(reader.id(), index)))
+            .map(|index| token(OutputToken::nth(reader.id(), index)))
             .collect();
         json["details"] = json!({
             "finish_reason": reason(answer.finish), "generated_tokens": answer.tokens, "seed": null, "prefill": [], "tokens": tokens,
@@ -121,38 +120,38 @@ async fn whole_answer(service: &Arc<Service>, body: &Body) -> Response {
     (headers, Json(json)).into_response()
 }
 
-fn stream(service: &Arc<Service>, body: &Body) -> Response {
-    match admitted(service, body) {
+fn stream(core: &Arc<EngineCore>, body: &Body) -> Response {
+    match admitted(core, body) {
         Ok((reader, input)) => {
             let events = Events {
                 request: reader.id(),
                 input,
                 produced: 0,
             };
-            sse::respond(reader, events)
+            stream::respond(reader, events)
         }
-        // A proxy in front of it knows beforehand.
-        Err(refusal) if refusal == Refusal::overloaded(Engine::Tgi) && service.setup.misbehave.refuse_429.is_some() => {
-            refusal.respond(Engine::Tgi)
+        // A proxy in front of TGI refuses before the stream begins.
+        Err(error) if error == ApiError::overloaded(Engine::Tgi) && core.setup.misbehave.refuse_429.is_some() => {
+            error.respond(Engine::Tgi)
         }
-        // The stream has begun when the router finds out, whatever is wrong: status 200 and one event.
-        Err(refusal) => (
+        // TGI's router validates after the stream has begun: status 200 and one event.
+        Err(error) => (
             [("content-type", "text/event-stream")],
-            format!("data:{}\n\n", refusal.body(Engine::Tgi)),
+            format!("data:{}\n\n", error.body(Engine::Tgi)),
         )
             .into_response(),
     }
 }
 
-/// Events of `/generate_stream`. No `[DONE]` at the end.
+/// Stream events of `/generate_stream`. There is no final `[DONE]`.
 struct Events {
     request: u64,
     input: u64,
     produced: u64,
 }
 
-impl Wire for Events {
-    fn tokens(&mut self, out: &mut String, tokens: &[Produced], finish: Option<Finish>) {
+impl StreamFormat for Events {
+    fn tokens(&mut self, out: &mut String, tokens: &[OutputToken], finish: Option<Finish>) {
         for (at, one) in tokens.iter().enumerate() {
             self.produced += 1;
             let (mut generated, mut details) = (Value::Null, Value::Null);
@@ -162,7 +161,6 @@ impl Wire for Events {
                     "finish_reason": reason(finish), "generated_tokens": self.produced, "seed": null, "input_length": self.input,
                 });
             }
-            // Writing to a string cannot fail.
             let _ = write!(
                 out,
                 "data:{{\"index\":{},\"token\":{},\"generated_text\":{generated},\"details\":{details}}}\n\n",
@@ -178,12 +176,12 @@ impl Wire for Events {
         let _ = write!(
             out,
             "data:{}\n\n",
-            Refusal::broken(Engine::Tgi, message).body(Engine::Tgi)
+            ApiError::generation_failed(Engine::Tgi, message).body(Engine::Tgi)
         );
     }
 }
 
-fn token(produced: Produced) -> Value {
+fn token(produced: OutputToken) -> Value {
     let mut text = String::new();
     produced.text(&mut text);
     json!({ "id": produced.id, "text": text, "logprob": -1.0, "special": false })
@@ -196,18 +194,18 @@ fn reason(finish: Finish) -> &'static str {
     }
 }
 
-async fn info(State(service): State<Arc<Service>>) -> Response {
+async fn info(State(core): State<Arc<EngineCore>>) -> Response {
     Json(json!({
-        "model_id": service.setup.model, "model_sha": null, "model_dtype": "bfloat16", "model_pipeline_tag": null,
-        "max_concurrent_requests": service.setup.max_concurrent, "max_best_of": 2, "max_stop_sequences": 4,
-        "max_input_tokens": service.max_input, "max_total_tokens": service.max_total, "validation_workers": 2,
-        "max_client_batch_size": 4, "router": "SIMULATED", "version": service.setup.version(), "sha": null, "docker_label": null,
+        "model_id": core.setup.model, "model_sha": null, "model_dtype": "bfloat16", "model_pipeline_tag": null,
+        "max_concurrent_requests": core.setup.max_concurrent, "max_best_of": 2, "max_stop_sequences": 4,
+        "max_input_tokens": core.max_input, "max_total_tokens": core.max_total, "validation_workers": 2,
+        "max_client_batch_size": 4, "router": "SIMULATED", "version": core.setup.version(), "sha": null, "docker_label": null,
     }))
     .into_response()
 }
 
-async fn tokenize(State(service): State<Arc<Service>>, Json(body): Json<Body>) -> Response {
-    match service.counter.tokens(&body.inputs, true) {
+async fn tokenize(State(core): State<Arc<EngineCore>>, Json(body): Json<Body>) -> Response {
+    match core.counter.tokens(&body.inputs, true) {
         Ok(tokens) => Json(
             tokens
                 .iter()
@@ -215,6 +213,6 @@ async fn tokenize(State(service): State<Arc<Service>>, Json(body): Json<Body>) -
                 .collect::<Vec<_>>(),
         )
         .into_response(),
-        Err(fault) => Refusal::bad(Engine::Tgi, fault.message).respond(Engine::Tgi),
+        Err(fault) => ApiError::bad_request(Engine::Tgi, fault.message).respond(Engine::Tgi),
     }
 }

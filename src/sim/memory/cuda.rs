@@ -1,21 +1,20 @@
-//! The message of PyTorch's allocator when the device is full, as torch 2.5 and later words it.
+//! PyTorch's out-of-memory message, as worded since torch 2.5.
 
 use std::fmt;
 
-/// An allocation that failed.
+/// A failed allocation. All sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CudaOom {
-    /// Bytes asked for.
+    /// Requested.
     pub(crate) tried: u64,
-    /// Bytes of the device as torch sees it.
+    /// Size of the device as seen by torch.
     pub(crate) capacity: u64,
-    /// Bytes of the process, its context included.
+    /// Used by the process, including its CUDA context.
     pub(crate) process: u64,
-    /// Bytes that the allocator may take, where it was capped.
+    /// Limit of the allocator, if it is capped.
     pub(crate) allowed: Option<u64>,
-    /// Bytes allocated.
     pub(crate) allocated: u64,
-    /// Bytes reserved, the allocated ones included.
+    /// Reserved, including the allocated bytes.
     pub(crate) reserved: u64,
 }
 
@@ -42,7 +41,7 @@ impl fmt::Display for CudaOom {
     }
 }
 
-/// Bytes as torch writes them: two decimals and the largest unit that leaves at least one.
+/// Bytes as torch writes them: two decimals, in the largest unit with a value of at least one.
 struct Size(u64);
 
 impl fmt::Display for Size {
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_is_one_that_the_known_patterns_match() {
+    fn the_message_matches_the_known_pattern() {
         let oom = CudaOom {
             tried: 1_610_612_736,
             capacity: 150_109_000_000,
@@ -72,12 +71,12 @@ mod tests {
             reserved: 12_337_000_000,
         };
         let text = oom.to_string();
-        let known = regex::Regex::new(concat!(
+        let pattern = regex::Regex::new(concat!(
             r"CUDA out of memory\. Tried to allocate ([\d.]+) (bytes|KiB|MiB|GiB)\. GPU (\d+) has a total capacity of ",
             r"([\d.]+) (MiB|GiB) of which ([\d.]+) (bytes|KiB|MiB|GiB) is free"
         ))
         .unwrap();
-        let found = known.captures(&text).unwrap();
+        let found = pattern.captures(&text).unwrap();
         assert_eq!((&found[1], &found[2], &found[4]), ("1.50", "GiB", "139.80"));
         assert!(text.contains("12.00 GiB allowed; "));
     }

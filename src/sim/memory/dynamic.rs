@@ -1,16 +1,18 @@
-//! The dynamic style: memory grows with the requests through a caching allocator, which never gives back on its own.
+//! Dynamic style: memory grows with the requests through PyTorch's caching allocator, which does not return memory by
+//! itself.
 //!
-//! Two lines describe it: allocated = base + bytes per token · tokens (a prefill has its activations, a decode only its KV cache),
-//! and reserved = allocated + cache + (ratio − 1) · (allocated − base), in segments of 2 MiB. Too much is when reserved passes the
-//! cap, as a torn free list, not a lack of bytes, is what fails first in the measured rows.
+//! allocated = base + bytes per token · tokens (prefill includes activations, decode only the KV cache)
+//! reserved = allocated + cache + (ratio − 1) · (allocated − base), rounded up to segments of 2 MiB
+//!
+//! Allocation fails when reserved exceeds the cap: in the measured rows fragmentation, not a lack of bytes, fails
+//! first.
 
-use super::{CudaOom, mib, visible};
+use super::{CudaOom, mib, visible_bytes};
 use crate::sim::profile::Dynamic;
 
-/// The allocator takes memory from the driver in such segments.
+/// The allocator requests memory from the driver in segments of this size.
 const SEGMENT: u64 = 2 << 20;
 
-/// The memory of a dynamic engine while it serves.
 #[derive(Clone, Debug)]
 pub(crate) struct DynamicMemory {
     profile: Dynamic,
@@ -20,9 +22,9 @@ pub(crate) struct DynamicMemory {
 }
 
 impl DynamicMemory {
-    /// After its start. `limit`: bytes that the device seems to have.
+    /// Memory after the start. `limit`: visible bytes of the device.
     pub(crate) fn new(profile: &Dynamic, limit: Option<u64>) -> Self {
-        let device = visible(mib(profile.total_mib), mib(profile.reserved_mib), limit);
+        let device = visible_bytes(mib(profile.total_mib), mib(profile.reserved_mib), limit);
         let room = device.saturating_sub(profile.context_bytes);
         let mut memory = Self {
             profile: profile.clone(),
@@ -34,7 +36,7 @@ impl DynamicMemory {
         memory
     }
 
-    /// Bytes allocated at the peak of a prefill, `resident` tokens being held by other sequences.
+    /// Bytes allocated at the peak of a prefill, while other sequences hold `resident` tokens.
     pub(crate) fn prefill(&self, tokens: u64, resident: u64) -> u64 {
         self.profile.base_bytes
             + self.profile.prefill_bytes_per_token.saturating_mul(tokens)
@@ -46,7 +48,7 @@ impl DynamicMemory {
         self.prefill(0, resident)
     }
 
-    /// Bytes reserved when so many are allocated.
+    /// Bytes reserved for this many allocated bytes.
     pub(crate) fn reserved_for(&self, allocated: u64) -> u64 {
         let grown = allocated.saturating_sub(self.profile.base_bytes) as f64;
         let cached =
@@ -54,7 +56,7 @@ impl DynamicMemory {
         (cached.ceil() as u64).div_ceil(SEGMENT).saturating_mul(SEGMENT)
     }
 
-    /// Grows to so many allocated bytes, or says why not. After a failure the cache is empty.
+    /// Grows to this many allocated bytes, or fails. A failure empties the cache.
     pub(crate) fn grow(&mut self, allocated: u64) -> Result<(), CudaOom> {
         let reserved = self.reserved_for(allocated);
         if reserved <= self.cap {
@@ -76,16 +78,16 @@ impl DynamicMemory {
     }
 
     /// Whether the engine itself fits.
-    pub(crate) fn starts(&self) -> Result<(), CudaOom> {
+    pub(crate) fn check_start(&self) -> Result<(), CudaOom> {
         self.clone().grow(self.profile.base_bytes)
     }
 
-    /// Bytes in use on the device: the driver's, the context, and everything ever reserved.
+    /// Bytes in use on the device: driver, context, and the reserved maximum.
     pub(crate) fn used(&self) -> u64 {
         mib(self.profile.reserved_mib) + self.profile.context_bytes + self.reserved
     }
 
-    /// Bytes of the device as NVML tells them.
+    /// Size of the device as reported by NVML.
     pub(crate) fn total(&self) -> u64 {
         self.device + mib(self.profile.reserved_mib)
     }

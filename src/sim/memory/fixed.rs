@@ -1,24 +1,21 @@
-//! The fixed style: weights, scratch and the KV cache of the whole context are taken at the start, or nothing is.
+//! Fixed style: weights, scratch memory and the KV cache of the whole context are allocated at the start.
 
-use super::{mib, visible};
+use super::{mib, visible_bytes};
 use crate::sim::profile::Fixed;
 
-/// The memory of a fixed engine.
+/// Memory of a fixed engine, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FixedPlan {
-    /// Bytes of the device as NVML tells them.
+    /// Size of the device as reported by NVML.
     pub(crate) total: u64,
-    /// Bytes before anything starts.
+    /// In use before anything starts.
     pub(crate) reserved: u64,
-    /// Bytes that an empty device offers the process.
+    /// Available to the process on an empty device.
     pub(crate) free: u64,
-    /// Weights.
     pub(crate) weights: u64,
-    /// The KV cache.
     pub(crate) kv: u64,
-    /// Scratch of a step.
+    /// Scratch memory of a step.
     pub(crate) compute: u64,
-    /// Logits.
     pub(crate) output: u64,
     context: u64,
 }
@@ -27,7 +24,7 @@ impl FixedPlan {
     /// For `ctx_size` tokens over all slots.
     pub(crate) fn new(profile: &Fixed, ctx_size: u64, limit: Option<u64>) -> Self {
         let reserved = mib(profile.reserved_mib);
-        let device = visible(mib(profile.total_mib), reserved, limit);
+        let device = visible_bytes(mib(profile.total_mib), reserved, limit);
         let context = mib(profile.context_mib);
         Self {
             total: device + reserved,

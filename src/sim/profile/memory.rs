@@ -1,18 +1,18 @@
-//! Where the memory of a simulated device goes, as a profile writes it. MiB are 2^20 bytes; the arithmetic is in `sim/memory`.
+//! Memory section of a profile. MiB are 2^20 bytes; the arithmetic is in `sim/memory`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Result};
 
-/// The three ways in which engines take memory.
+/// The three ways in which engines allocate memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "style", rename_all = "snake_case")]
 pub enum MemoryProfile {
-    /// vLLM and TGI: what is left of a fraction of the device becomes a pool of KV blocks at the start.
+    /// vLLM, SGLang, TensorRT-LLM, TGI: the rest of a share of the device becomes a pool of KV blocks at the start.
     Pool(Pool),
     /// transformers: memory grows with each request, through a caching allocator.
     Dynamic(Dynamic),
-    /// llama.cpp and Ollama: the KV cache of the whole context is taken at the start.
+    /// llama.cpp and Ollama: the KV cache of the whole context is allocated at the start.
     Fixed(Fixed),
 }
 
@@ -22,7 +22,7 @@ pub enum MemoryProfile {
 pub struct Kv {
     /// Tokens in a block.
     pub block_tokens: u64,
-    /// Bytes per token in the model's own type: 2 · layers · KV heads · head size · bytes per element.
+    /// Bytes per token in the model's type: 2 · layers · KV heads · head size · bytes per element.
     pub bytes_per_token: u64,
 }
 
@@ -30,81 +30,81 @@ pub struct Kv {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// The device, as NVML tells it.
+    /// Size of the device as reported by NVML.
     pub total_mib: f64,
-    /// Taken by the driver before anything starts; neither free nor the engine's.
+    /// In use by the driver before anything starts; neither free nor the engine's.
     pub reserved_mib: f64,
-    /// CUDA context and libraries, before the weights. Outside the engine's budget, which counts from there.
+    /// CUDA context and libraries, before the weights. Not part of the engine's budget.
     pub context_mib: f64,
-    /// Weights, as the engine's log tells them.
+    /// Weights as logged by the engine.
     pub weights_mib: f64,
-    /// Activation peak of the profiling step at `activation_tokens` tokens; proportional to the tokens of a step.
+    /// Activation peak of the profiling step with `activation_tokens` tokens; proportional to its tokens.
     pub activation_mib: f64,
-    /// The step that `activation_mib` was measured at.
+    /// Tokens of the step at which `activation_mib` was measured.
     pub activation_tokens: u64,
-    /// More activation when the model is compiled (no `enforce_eager`).
+    /// Additional activation if the model is compiled (no `enforce_eager`).
     pub compile_mib: f64,
-    /// CUDA graphs, captured after the KV cache is taken, outside the budget.
+    /// CUDA graphs, captured after the KV cache is allocated, outside the budget.
     pub graphs_mib: f64,
-    /// Kept by the warm-up after the start, eager.
+    /// Kept by the warm-up, eager.
     pub warm_up_eager_mib: f64,
-    /// Kept by the warm-up after the start, beside graphs.
+    /// Kept by the warm-up, with CUDA graphs.
     pub warm_up_graphs_mib: f64,
-    /// Taken by the first request and kept.
+    /// Allocated by the first request and kept.
     pub serving_mib: f64,
-    /// More weights with an 8-bit KV cache (its scales).
+    /// Additional weights with an 8-bit KV cache (its scales).
     pub fp8_mib: f64,
-    /// What n-gram speculation changes, where it is known.
+    /// Changes with n-gram speculation, if known.
     pub speculation: Option<Speculation>,
-    /// Share of what is left of the budget that becomes KV cache.
+    /// Share of the rest of the budget that becomes KV cache.
     pub kv_share: f64,
-    /// When blocks are taken.
+    /// When blocks are allocated.
     pub reservation: Reservation,
-    /// The cache.
+    /// KV cache.
     pub kv: Kv,
 }
 
-/// What n-gram speculation changes.
+/// Changes with n-gram speculation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Speculation {
-    /// More activation.
+    /// Additional activation.
     pub activation_mib: f64,
     /// CUDA graphs as estimated beforehand, inside the budget.
     pub graphs_estimated_mib: f64,
-    /// CUDA graphs as they turned out.
+    /// CUDA graphs as captured.
     pub graphs_mib: f64,
 }
 
-/// When a sequence's blocks are taken.
+/// When a sequence's blocks are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reservation {
-    /// As tokens come; when none is left the newest sequence is thrown out and computed again later (vLLM).
+    /// Token by token; if none is left, the newest sequence is preempted and recomputed later (vLLM).
     Grow,
-    /// For the input and up to 1024 tokens of output at admission; what does not fit waits (TGI).
+    /// At admission, for the input and up to 1024 tokens of output; a request that does not fit waits (TGI).
     Slice,
 }
 
-/// The dynamic style. Bytes, as its two fitted lines need them.
+/// The dynamic style, in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dynamic {
-    /// The device, as NVML tells it.
+    /// Size of the device as reported by NVML.
     pub total_mib: f64,
-    /// Taken by the driver before anything starts.
+    /// In use by the driver before anything starts.
     pub reserved_mib: f64,
-    /// Bytes that the allocator may reserve; the rest of the device where left out.
+    /// Maximum bytes that the allocator may reserve. Default: the rest of the device.
     pub cap_bytes: Option<u64>,
-    /// CUDA context and libraries: counted by the device, not by the allocator.
+    /// CUDA context and libraries, outside the allocator.
     pub context_bytes: u64,
-    /// Allocated with no request: weights and workspaces.
+    /// Allocated without requests: weights and workspaces.
     pub base_bytes: u64,
-    /// Allocated per prompt token at the peak of a prefill, its KV included.
+    /// Allocated per prompt token at the peak of a prefill, including its KV cache.
     pub prefill_bytes_per_token: u64,
     /// KV cache per token.
     pub kv_bytes_per_token: u64,
-    /// Reserved beyond allocated with no request.
+    /// Reserved beyond the allocated bytes without requests.
     pub cache_bytes: u64,
     /// Reserved per byte allocated beyond the base: fragmentation.
     pub cache_ratio: f64,
@@ -114,26 +114,26 @@ pub struct Dynamic {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fixed {
-    /// The device.
+    /// Size of the device.
     pub total_mib: f64,
-    /// Taken before anything starts.
+    /// In use before anything starts.
     pub reserved_mib: f64,
-    /// Context and libraries.
+    /// CUDA context and libraries.
     pub context_mib: f64,
     /// Weights.
     pub weights_mib: f64,
-    /// Scratch of a step.
+    /// Scratch memory of a step.
     pub compute_mib: f64,
     /// Logits.
     pub output_mib: f64,
-    /// Layers of the model, for its log lines.
+    /// Number of layers, for the log.
     pub layers: u64,
-    /// The cache.
+    /// KV cache.
     pub kv: Kv,
 }
 
 impl MemoryProfile {
-    /// Bytes of each device.
+    /// Size of each device in bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         let (Self::Pool(Pool { total_mib, .. })
@@ -179,7 +179,7 @@ impl MemoryProfile {
             }
         };
         match sizes.iter().find(|size| !(size.is_finite() && **size >= 0.0)) {
-            Some(size) => Err(Fault::usage(format!("a size is {size}, not a number from 0 up"))),
+            Some(size) => Err(Fault::usage(format!("a size is {size}, not a number >= 0"))),
             None => Ok(()),
         }
     }

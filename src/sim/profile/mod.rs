@@ -1,5 +1,5 @@
-//! Profiles: documented TOML files that describe one model on one device under one engine. Shipped ones are built in;
-//! any other is read from a path. Every number in a file says where it comes from.
+//! Profiles: TOML files that describe one model on one device with one engine. Some are built in, others are read
+//! from a path. Every number in a file has a comment on its source.
 
 mod memory;
 mod ranks;
@@ -18,47 +18,47 @@ pub use shipped::names;
 use super::time::Timing;
 use crate::fault::{Fault, Result};
 
-/// One model on one device under one engine.
+/// One model on one device with one engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The name that it ships under.
+    /// Name.
     pub name: String,
-    /// One line for people.
+    /// One-line description.
     pub description: String,
-    /// Whose wire protocol and log lines are spoken.
+    /// The imitated engine.
     pub engine: Engine,
-    /// The engine's version that is imitated.
+    /// The imitated version.
     pub version: String,
-    /// The model's name on the wire.
+    /// Model name in the API.
     pub model: String,
-    /// The model's architecture, where it is known.
+    /// Architecture of the model, if shipped_names.
     pub shape: Option<Shape>,
-    /// The device's name, as a driver would tell it.
+    /// Name of the device as a driver would report it.
     pub gpu: String,
-    /// Where memory goes.
+    /// Memory.
     pub memory: MemoryProfile,
-    /// What several devices change, where that is known.
+    /// Changes with several devices, if shipped_names.
     pub tensor_parallel: Option<TensorParallel>,
-    /// What the device draws, where it is to be simulated.
+    /// Power of the device, if it is to be simulated.
     pub power: Option<Power>,
-    /// How long things take.
+    /// Durations.
     pub time: Timing,
-    /// Launch options that are not given.
+    /// Default launch options.
     pub defaults: Defaults,
 }
 
-/// What a device draws.
+/// Power of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// Watts while it computes nothing.
+    /// Watts when idle.
     pub idle_w: u64,
-    /// Watts while it computes.
+    /// Watts when busy.
     pub busy_w: u64,
 }
 
-/// Whose wire protocol and log lines are spoken.
+/// The imitated engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
@@ -79,30 +79,30 @@ pub enum Engine {
     Transformers,
 }
 
-/// What launch options are when nobody gives them.
+/// Default launch options.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Defaults {
-    /// Longest input and output together that the model's positions allow.
+    /// Maximum input plus output supported by the model's positions.
     pub max_position_embeddings: u64,
-    /// Longest input and output together; left out: the positional limit.
+    /// Maximum input plus output. Default: the positional limit.
     pub max_model_len: Option<u64>,
     /// Share of the device that the engine may use.
     pub gpu_memory_utilization: f64,
-    /// Sequences at once.
+    /// Maximum concurrent sequences.
     pub max_num_seqs: u64,
-    /// Prompt tokens computed in one step.
+    /// Maximum prompt tokens computed in one step.
     pub max_num_batched_tokens: u64,
-    /// Whether CUDA graphs are left out.
+    /// Whether CUDA graphs are disabled.
     pub enforce_eager: bool,
-    /// TGI: requests beyond so many are answered with 429.
+    /// TGI: maximum concurrent requests; further ones are answered with 429.
     pub max_concurrent_requests: Option<u64>,
     /// Seconds of real time per second of model time.
     pub time_scale: f64,
 }
 
 impl Profile {
-    /// A shipped profile by name, or the file at this path.
+    /// Loads a shipped profile by name, or a file by path.
     pub fn load(name: &str) -> Result<Self> {
         if let Some(text) = shipped::text(name) {
             return Self::parse(name, text);
@@ -112,14 +112,14 @@ impl Profile {
             let text = std::fs::read_to_string(path).map_err(|error| Fault::io(path, &error))?;
             return Self::parse(name, &text);
         }
-        let known: Vec<_> = names().collect();
+        let shipped_names: Vec<_> = names().collect();
         Err(Fault::usage(format!("unknown profile `{name}`")).hint(format!(
             "shipped: {}; or give the path of a TOML file",
-            known.join(", ")
+            shipped_names.join(", ")
         )))
     }
 
-    /// The profile in this text; `name` is for messages.
+    /// Parses a profile; `name` is for messages.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
         let profile: Self = toml::from_str(text)
             .map_err(|error| Fault::usage(format!("profile `{name}`: {}", error.to_string().trim_end())))?;
@@ -158,14 +158,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shipped_profile_parses_and_bears_its_name() {
+    fn every_shipped_profile_parses_and_has_its_name() {
         for name in names() {
             assert_eq!(Profile::load(name).unwrap().name, name);
         }
     }
 
     #[test]
-    fn every_shipped_profile_says_that_it_is_simulated_and_where_numbers_come_from() {
+    fn every_shipped_profile_is_marked_as_simulated_and_states_its_sources() {
         for name in names() {
             let text = shipped::text(name).unwrap();
             assert!(text.starts_with("# SIMULATED"), "{name}");

@@ -1,17 +1,17 @@
-//! The same model over several devices that share each layer: what each of them holds, and how much faster they are together.
+//! Tensor parallelism: memory of each device, and the speed-up.
 
 use serde::{Deserialize, Serialize};
 
 use super::{MemoryProfile, Profile};
 use crate::fault::{Fault, Result};
 
-/// What several devices change.
+/// Changes with several devices.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TensorParallel {
-    /// Buffers and code of the communication, on each device.
+    /// Buffers and code for communication, on each device.
     pub communication_mib: f64,
-    /// What each further device adds to the speed of the first, 0 to 1.
+    /// Share of the first device's speed that each further device adds, 0 to 1.
     pub efficiency: f64,
 }
 
@@ -30,9 +30,10 @@ impl TensorParallel {
 }
 
 impl Profile {
-    /// The profile of each of `ranks` devices: weights and KV cache are split, activations, graphs and context are not. On one, and where nothing is known of several, as it is.
+    /// Per-rank profile: weights and KV cache are divided by `ranks`; activations, graphs and context are not.
+    /// Unchanged for one rank or when unmeasured.
     #[must_use]
-    pub(in crate::sim) fn on_each_of(mut self, ranks: u64) -> Self {
+    pub(in crate::sim) fn per_rank(mut self, ranks: u64) -> Self {
         let (Some(parallel), MemoryProfile::Pool(pool)) = (self.tensor_parallel, &mut self.memory) else {
             return self;
         };
@@ -60,10 +61,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_devices_hold_half_each_and_something_more() {
+    fn two_devices_hold_half_each_plus_communication_buffers() {
         let one = Profile::load("llama-8b-h200-vllm").unwrap();
-        assert_eq!(one.clone().on_each_of(1), one);
-        let two = one.clone().on_each_of(2);
+        assert_eq!(one.clone().per_rank(1), one);
+        let two = one.clone().per_rank(2);
         let (MemoryProfile::Pool(whole), MemoryProfile::Pool(half)) = (&one.memory, &two.memory) else {
             panic!()
         };
@@ -71,8 +72,8 @@ mod tests {
         assert_eq!(2 * half.kv.bytes_per_token, whole.kv.bytes_per_token);
         assert!(half.context_mib > whole.context_mib);
         assert!(two.time.step_seconds < one.time.step_seconds && two.time.step_seconds > one.time.step_seconds / 2.0);
-        // No profile of it, no guess at it.
+        // Not measured, so unchanged.
         let trtllm = Profile::load("llama-1b-h200-trtllm").unwrap();
-        assert_eq!(trtllm.clone().on_each_of(2), trtllm);
+        assert_eq!(trtllm.clone().per_rank(2), trtllm);
     }
 }

@@ -1,4 +1,4 @@
-//! The architecture of the model that a profile simulates, as its `config.json` would tell it: what an estimate of it stands on.
+//! Architecture of the simulated model, as in its `config.json`; used for memory estimates.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,10 +15,10 @@ const SHIPPED: [(&str, &str); 3] = [
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Shape {
-    /// A shipped one.
+    /// Name of a shipped one.
     Shipped(String),
-    /// Its keys, where the profile itself says them.
-    Own(Map<String, Value>),
+    /// Keys in the profile itself.
+    Inline(Map<String, Value>),
 }
 
 impl Shape {
@@ -26,10 +26,10 @@ impl Shape {
     ///
     /// # Errors
     ///
-    /// `usage` for a name that none is shipped under.
+    /// `usage` for an unknown name.
     pub fn config(&self) -> Result<Value> {
         let name = match self {
-            Self::Own(keys) => return Ok(Value::Object(keys.clone())),
+            Self::Inline(keys) => return Ok(Value::Object(keys.clone())),
             Self::Shipped(name) => name,
         };
         let text = SHIPPED.iter().find(|(known, _)| known == name).map(|(_, text)| *text);
@@ -45,22 +45,22 @@ impl Shape {
 
 #[cfg(test)]
 mod tests {
-    use crate::memory::{Component, Known, Question, estimate};
+    use crate::memory::{Component, EstimateRequest, ModelFiles, estimate};
     use crate::sim::profile::{MemoryProfile, Profile, names};
 
     #[test]
-    fn every_shipped_profile_has_the_shape_that_its_figures_follow_from() {
+    fn weights_and_kv_of_every_shipped_profile_follow_from_its_shape() {
         for name in names() {
             let profile = Profile::load(name).unwrap();
-            let known = Known {
+            let known = ModelFiles {
                 config: profile.shape.unwrap().config().unwrap(),
-                ..Known::default()
+                ..ModelFiles::default()
             };
-            let needed = estimate(&known, &Question::default()).unwrap();
+            let needed = estimate(&known, &EstimateRequest::default()).unwrap();
             let (weights, token) = match profile.memory {
                 MemoryProfile::Pool(pool) => (pool.weights_mib, pool.kv.bytes_per_token),
                 MemoryProfile::Fixed(fixed) => (fixed.weights_mib, fixed.kv.bytes_per_token),
-                // Workspaces are among them.
+                // Includes workspaces.
                 MemoryProfile::Dynamic(dynamic) => {
                     (dynamic.base_bytes as f64 / 1_048_576.0, dynamic.kv_bytes_per_token)
                 }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_may_say_the_shape_itself_and_an_unknown_name_lists_the_shipped_ones() {
+    fn a_profile_may_contain_the_shape_and_an_unknown_name_lists_the_shipped_ones() {
         let text = super::super::shipped::text("llama-8b-24gb-vllm").unwrap();
         let own = text.replace("shape = \"llama-3.1-8b\"", "shape = { hidden_size = 8 }");
         let config = Profile::parse("x", &own).unwrap().shape.unwrap().config().unwrap();

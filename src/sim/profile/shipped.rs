@@ -1,4 +1,4 @@
-//! The profiles that are built into the binary.
+//! Profiles built into the binary.
 
 const SHIPPED: [(&str, &str); 8] = [
     (
@@ -31,7 +31,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
 
-/// The file of a shipped profile.
 pub(super) fn text(name: &str) -> Option<&'static str> {
     SHIPPED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }

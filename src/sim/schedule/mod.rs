@@ -1,13 +1,13 @@
-//! Continuous batching (pure): running and waiting sequences, KV blocks, preemption with recomputation. No clock: a step says how
-//! much model time it took and what came out of it; whoever drives it sleeps.
+//! Continuous batching (pure): running and waiting sequences, KV blocks, preemption with recomputation. There is no
+//! clock: a step returns its model time and results; the caller sleeps.
 
-mod batch;
-mod seq;
-mod store;
+mod kv_store;
+mod scheduler;
+mod sequence;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) use batch::{Batch, Counters};
-pub(super) use seq::{Event, Request};
-pub(super) use store::{Growth, Store};
+pub(super) use kv_store::{KvAllocation, KvStore};
+pub(super) use scheduler::{Counters, Scheduler};
+pub(super) use sequence::{Event, Request};

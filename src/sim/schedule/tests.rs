@@ -2,16 +2,16 @@
 
 use proptest::prelude::*;
 
-use super::{Batch, Event, Growth, Request, Store};
-use crate::sim::memory::Blocks;
+use super::{Event, KvAllocation, KvStore, Request, Scheduler};
+use crate::sim::memory::BlockPool;
 use crate::sim::profile::Profile;
 
 const BLOCK: u64 = 16;
 
-fn batch(blocks: u64, growth: Growth, seqs: u64, step: u64) -> Batch {
+fn scheduler(blocks: u64, growth: KvAllocation, seqs: u64, step: u64) -> Scheduler {
     let timing = Profile::load("llama-8b-h200-vllm").unwrap().time;
-    Batch::new(
-        Store::Pool(Blocks::new(blocks, BLOCK), growth),
+    Scheduler::new(
+        KvStore::Pool(BlockPool::new(blocks, BLOCK), growth),
         timing,
         true,
         seqs,
@@ -19,8 +19,12 @@ fn batch(blocks: u64, growth: Growth, seqs: u64, step: u64) -> Batch {
     )
 }
 
-fn growth() -> impl Strategy<Value = Growth> {
-    prop_oneof![Just(Growth::Grow), Just(Growth::Slice(32)), Just(Growth::Slot(128))]
+fn growth() -> impl Strategy<Value = KvAllocation> {
+    prop_oneof![
+        Just(KvAllocation::Grow),
+        Just(KvAllocation::Slice(32)),
+        Just(KvAllocation::Slot(128))
+    ]
 }
 
 proptest! {
@@ -32,19 +36,19 @@ proptest! {
         seqs in 1_u64..10,
         step in 1_u64..300,
     ) {
-        let mut batch = batch(blocks, growth, seqs, step);
+        let mut scheduler = scheduler(blocks, growth, seqs, step);
         for (id, (input, output)) in (0..).zip(&lengths) {
-            batch.submit(Request { id, rows: 1, input: *input, output: *output, cached: 0 });
+            scheduler.submit(Request { id, rows: 1, input: *input, output: *output, cached: 0 });
         }
         let mut tokens = vec![0; lengths.len()];
         let mut done = vec![false; lengths.len()];
         let mut steps = 0;
-        while let Some(step) = batch.step() {
+        while let Some(step) = scheduler.step() {
             steps += 1;
             prop_assert!(steps < 100_000, "no end");
             prop_assert!(step.seconds > 0.0);
-            prop_assert!(batch.store().usage().unwrap() <= 1.0);
-            prop_assert!(batch.running() as u64 <= seqs);
+            prop_assert!(scheduler.store().usage().unwrap() <= 1.0);
+            prop_assert!(scheduler.running() as u64 <= seqs);
             for (id, event) in step.events {
                 let at = id as usize;
                 prop_assert!(!done[at], "an event after the end");
@@ -52,13 +56,13 @@ proptest! {
                 tokens[at] += 1;
                 done[at] = event == Event::Last;
             }
-            let counters = batch.counters();
-            let here = batch.running() as u64 + batch.waiting() as u64;
-            prop_assert_eq!(counters.submitted, counters.finished + counters.failed + counters.cancelled + here);
+            let counters = scheduler.counters();
+            let present = scheduler.running() as u64 + scheduler.waiting() as u64;
+            prop_assert_eq!(counters.submitted, counters.finished + counters.failed + counters.cancelled + present);
         }
         prop_assert!(done.iter().all(|done| *done));
         prop_assert_eq!(tokens, lengths.iter().map(|(_, output)| *output).collect::<Vec<_>>());
-        prop_assert_eq!(batch.store().usage(), Some(0.0));
+        prop_assert_eq!(scheduler.store().usage(), Some(0.0));
     }
 
     #[test]
@@ -68,28 +72,28 @@ proptest! {
         after in 0_usize..50,
         gone in prop::collection::vec(0_u64..20, 0..20),
     ) {
-        let mut batch = batch(16, growth, 4, 64);
+        let mut scheduler = scheduler(16, growth, 4, 64);
         for id in 0..count {
-            batch.submit(Request { id, rows: 1, input: 60, output: 20, cached: 0 });
+            scheduler.submit(Request { id, rows: 1, input: 60, output: 20, cached: 0 });
         }
         for _ in 0..after {
-            batch.step();
+            scheduler.step();
         }
         for id in gone {
-            batch.cancel(id);
+            scheduler.cancel(id);
         }
-        while batch.step().is_some() {}
-        prop_assert_eq!(batch.store().usage(), Some(0.0));
-        prop_assert_eq!(batch.counters().submitted, batch.counters().finished + batch.counters().cancelled);
+        while scheduler.step().is_some() {}
+        prop_assert_eq!(scheduler.store().usage(), Some(0.0));
+        prop_assert_eq!(scheduler.counters().submitted, scheduler.counters().finished + scheduler.counters().cancelled);
     }
 }
 
 #[test]
-fn a_pool_that_is_too_small_for_all_preempts_and_one_that_reserves_queues() {
+fn a_small_pool_preempts_unless_it_reserves_at_admission() {
     let run = |growth| {
-        let mut batch = batch(16, growth, 8, 512);
+        let mut scheduler = scheduler(16, growth, 8, 512);
         for id in 0..3 {
-            batch.submit(Request {
+            scheduler.submit(Request {
                 id,
                 rows: 1,
                 input: 64,
@@ -97,12 +101,12 @@ fn a_pool_that_is_too_small_for_all_preempts_and_one_that_reserves_queues() {
                 cached: 0,
             });
         }
-        let mut most = 0;
-        while batch.step().is_some() {
-            most = most.max(batch.running());
+        let mut max_running = 0;
+        while scheduler.step().is_some() {
+            max_running = max_running.max(scheduler.running());
         }
-        (batch.counters().preemptions > 0, most)
+        (scheduler.counters().preemptions > 0, max_running)
     };
-    assert_eq!(run(Growth::Grow), (true, 3));
-    assert_eq!(run(Growth::Slice(1024)), (false, 2));
+    assert_eq!(run(KvAllocation::Grow), (true, 3));
+    assert_eq!(run(KvAllocation::Slice(1024)), (false, 2));
 }

@@ -1,19 +1,19 @@
-//! The start of llama-server (as with `-lv 4`): buffers for weights, the whole context's KV cache and scratch, or its exit.
+//! Start of llama-server (as with `-lv 4`): buffers for weights, KV cache of the whole context and scratch, or its
+//! exit.
 
-use super::line::{Head, Line};
-use super::{End, Plan, Serving, Stage, failed};
-use crate::sim::memory::{Blocks, FixedPlan};
+use super::log_line::{LinePrefix, LogLine};
+use super::{ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error};
+use crate::sim::memory::{BlockPool, FixedPlan};
 use crate::sim::profile::Fixed;
-use crate::sim::schedule::{Batch, Growth, Store};
+use crate::sim::schedule::{KvAllocation, KvStore, Scheduler};
 use crate::sim::setup::{Length, Setup};
 
 const MIB: f64 = 1_048_576.0;
 
-/// The start of llama-server.
-pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> Plan {
+pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> StartPlan {
     let context = context(setup);
     let slot = context / setup.max_seqs;
-    let memory = FixedPlan::new(profile, context, setup.limit);
+    let memory = FixedPlan::new(profile, context, setup.memory_limit);
     let mut stages = Vec::new();
     let end = match load(setup, profile, &memory, context, &mut stages) {
         Ok(()) => {
@@ -26,7 +26,7 @@ pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> Plan {
                     line(format!("main: server is listening on {url}")),
                 ],
             });
-            End::Serve(Box::new(slots(setup, &memory, context)))
+            StartOutcome::Serve(Box::new(slots(setup, &memory, context)))
         }
         Err(lines) => {
             let used = stages.last().map_or(memory.reserved, |stage: &Stage| stage.used);
@@ -35,10 +35,10 @@ pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> Plan {
                 used,
                 lines,
             });
-            failed()
+            exit_with_error()
         }
     };
-    Plan {
+    StartPlan {
         total: memory.total,
         baseline: memory.reserved,
         listens_early: true,
@@ -47,7 +47,7 @@ pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> Plan {
     }
 }
 
-/// Tokens of the whole context, over all slots.
+/// Context length over all slots.
 pub(super) fn context(setup: &Setup) -> u64 {
     match setup.length {
         Length::Tokens(0) | Length::Auto => setup.profile.defaults.max_position_embeddings,
@@ -55,12 +55,12 @@ pub(super) fn context(setup: &Setup) -> u64 {
     }
 }
 
-/// An engine whose context is cut into slots of one size.
-pub(super) fn slots(setup: &Setup, memory: &FixedPlan, context: u64) -> Serving {
+/// An engine whose context is divided into equal slots.
+pub(super) fn slots(setup: &Setup, memory: &FixedPlan, context: u64) -> ServingEngine {
     let slot = context / setup.max_seqs;
-    let store = Store::Pool(Blocks::new(slot * setup.max_seqs, 1), Growth::Slot(slot));
-    Serving {
-        batch: Batch::new(
+    let store = KvStore::Pool(BlockPool::new(slot * setup.max_seqs, 1), KvAllocation::Slot(slot));
+    ServingEngine {
+        scheduler: Scheduler::new(
             store,
             setup.profile.time,
             setup.eager,
@@ -72,26 +72,25 @@ pub(super) fn slots(setup: &Setup, memory: &FixedPlan, context: u64) -> Serving 
         kv_tokens: Some(context),
         blocks: None,
         used: memory.used(3),
-        unloadable: None,
+        load_error: None,
         sizes: None,
     }
 }
 
-/// The line that tells the slots.
-pub(super) fn initializing(slots: u64, slot: u64) -> Line {
+pub(super) fn initializing(slots: u64, slot: u64) -> LogLine {
     line(format!(
         "srv    load_model: initializing, n_slots = {slots}, n_ctx_slot = {slot}, kv_unified = 'false'"
     ))
 }
 
-/// Loads model and context: adds the stages that succeed. Otherwise the lines that say what did not fit.
+/// Loads model and context: adds the stages that succeed. Returns the log lines of a failure.
 pub(super) fn load(
     setup: &Setup,
     profile: &Fixed,
     memory: &FixedPlan,
     context: u64,
     stages: &mut Vec<Stage>,
-) -> Result<(), Vec<Line>> {
+) -> Result<(), Vec<LogLine>> {
     let time = &setup.profile.time;
     let layers = profile.layers;
     stages.push(Stage {
@@ -164,7 +163,7 @@ pub(super) fn load(
     Ok(())
 }
 
-fn failure(bytes: u64, reason: &str) -> Vec<Line> {
+fn failure(bytes: u64, reason: &str) -> Vec<LogLine> {
     vec![
         line(format!(
             "ggml_backend_cuda_buffer_type_alloc_buffer: allocating {:.2} MiB on device 0: cudaMalloc failed: out of memory",
@@ -183,6 +182,6 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / MIB
 }
 
-fn line(text: impl Into<String>) -> Line {
-    Line::new(Head::Bare, text)
+fn line(text: impl Into<String>) -> LogLine {
+    LogLine::new(LinePrefix::Bare, text)
 }

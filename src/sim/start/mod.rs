@@ -1,8 +1,8 @@
-//! How each engine starts (pure): stages of model time with the memory in use and the log lines of each, and how it ends, serving or
-//! exiting. Nothing is slept or printed here.
+//! How each engine starts (pure): stages with model time, memory in use and log lines, and the outcome. Nothing is
+//! slept or printed here.
 
-mod line;
 mod llamacpp;
+mod log_line;
 mod ollama;
 mod sglang;
 mod tensorrt_llm;
@@ -10,80 +10,74 @@ mod tgi;
 mod transformers;
 mod vllm;
 
-pub(super) use line::{Head, Line};
+pub(super) use log_line::{LinePrefix, LogLine};
 
 use super::failing::FailedStart;
 use super::handle::Exit;
 use super::profile::{Engine, MemoryProfile};
-use super::schedule::Batch;
+use super::schedule::Scheduler;
 use super::setup::Setup;
 use crate::fault::{Fault, Result};
 
 /// One stage of a start.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stage {
-    /// Model time until it is over.
+    /// Model time of the stage.
     pub(super) seconds: f64,
-    /// Bytes of the device in use once it is over.
+    /// Bytes of the device in use at its end.
     pub(super) used: u64,
-    /// What is logged then.
-    pub(super) lines: Vec<Line>,
+    /// Lines logged at its end.
+    pub(super) lines: Vec<LogLine>,
 }
 
 /// A whole start.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct StartPlan {
     /// Bytes of the device.
     pub(super) total: u64,
-    /// Bytes in use before anything starts.
+    /// Bytes in use before the start.
     pub(super) baseline: u64,
-    /// Whether connections are taken (and answered with 503) while it loads.
+    /// Whether it accepts connections (and answers 503) while loading.
     pub(super) listens_early: bool,
-    /// The stages.
     pub(super) stages: Vec<Stage>,
-    /// How it ends.
-    pub(super) end: End,
+    pub(super) end: StartOutcome,
 }
 
-/// How a start ends.
 #[derive(Clone, Debug)]
-pub(super) enum End {
-    /// It serves.
-    Serve(Box<Serving>),
-    /// The process exits.
+pub(super) enum StartOutcome {
+    Serve(Box<ServingEngine>),
     Exit(Exit),
 }
 
-/// An engine that serves.
+/// An engine that has started.
 #[derive(Clone, Debug)]
-pub(super) struct Serving {
-    pub(super) batch: Batch,
-    /// Longest input and output together.
+pub(super) struct ServingEngine {
+    pub(super) scheduler: Scheduler,
+    /// Maximum input plus output.
     pub(super) max_total: u64,
-    /// Longest input.
+    /// Maximum input.
     pub(super) max_input: u64,
-    /// Tokens of KV cache, where there is a pool.
+    /// Tokens of KV cache, if there is a pool.
     pub(super) kv_tokens: Option<u64>,
-    /// Blocks of the pool and tokens of each.
+    /// Number of blocks, and tokens of each.
     pub(super) blocks: Option<(u64, u64)>,
-    /// Bytes in use from the first request on; dynamic engines tell their own.
+    /// Bytes in use from the first request on; not used by dynamic engines.
     pub(super) used: u64,
-    /// Ollama: why the model could not be loaded. The server lives, and says so.
-    pub(super) unloadable: Option<String>,
-    /// What its information pages tell, where they do.
-    pub(super) sizes: Option<Sizes>,
+    /// Ollama: why the model could not be loaded. The server runs and reports it.
+    pub(super) load_error: Option<String>,
+    /// For information pages.
+    pub(super) sizes: Option<MemorySizes>,
 }
 
-/// Where the memory of a pool engine went, in bytes.
+/// Memory of a pool engine, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sizes {
+pub(super) struct MemorySizes {
     pub(super) weights: u64,
     pub(super) kv: u64,
     pub(super) graphs: u64,
 }
 
-/// The start of this engine.
-pub(super) fn plan(setup: &Setup, url: &str) -> Result<Plan> {
+pub(super) fn plan(setup: &Setup, url: &str) -> Result<StartPlan> {
     let profile = &setup.profile;
     match (profile.engine, &profile.memory) {
         (Engine::Vllm, MemoryProfile::Pool(pool)) => Ok(vllm::plan(setup, pool, url)),
@@ -94,16 +88,16 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<Plan> {
         (Engine::Ollama, MemoryProfile::Fixed(fixed)) => Ok(ollama::plan(setup, fixed, url)),
         (Engine::Transformers, MemoryProfile::Dynamic(dynamic)) => Ok(transformers::plan(setup, dynamic, url)),
         _ => Err(Fault::usage(format!(
-            "profile `{}`: this engine does not take memory in this style",
+            "profile `{}`: the memory style does not match the engine",
             profile.name
         ))
         .hint("vllm, sglang, tensorrt_llm and tgi: pool; llamacpp and ollama: fixed; transformers: dynamic")),
     }
 }
 
-impl Plan {
-    /// The same start, failing on its way.
-    pub(super) fn failing(mut self, failed: &FailedStart) -> Result<Self> {
+impl StartPlan {
+    /// The same start, but failing on the way.
+    pub(super) fn with_failure(mut self, failed: &FailedStart) -> Result<Self> {
         let lines = |stage: &Stage| stage.lines.iter().position(|line| line.text.contains(&failed.after));
         let at = self
             .stages
@@ -123,25 +117,28 @@ impl Plan {
             }
             None => {
                 return Err(Fault::usage(format!(
-                    "`fail_start`: no line of this start has `{}`",
+                    "`fail_start`: no log line of this start contains `{}`",
                     failed.after
                 )));
             }
         };
-        let lines = failed.log.iter().map(|text| Line::new(Head::Bare, text)).collect();
+        let lines = failed
+            .log
+            .iter()
+            .map(|text| LogLine::new(LinePrefix::Bare, text))
+            .collect();
         self.stages.push(Stage {
             seconds: 0.0,
             used,
             lines,
         });
-        self.end = End::Exit(failed.ending.into());
+        self.end = StartOutcome::Exit(failed.ending.into());
         Ok(self)
     }
 }
 
-/// The exit of a failed start.
-fn failed() -> End {
-    End::Exit(Exit {
+fn exit_with_error() -> StartOutcome {
+    StartOutcome::Exit(Exit {
         code: 1,
         oom_killed: false,
     })

@@ -1,18 +1,17 @@
-//! The start of Ollama (wording of 0.30 and later): a server that is up at once, and a child llama-server with the model. A model
-//! that does not load is no end: the server says so to whoever asks for it.
+//! Start of Ollama (wording of 0.30 and later): the server is up at once, and a child llama-server loads the model.
+//! If that fails, the server keeps running and reports the error to requests.
 
-use super::line::{Head, Line};
 use super::llamacpp::{self, slots};
-use super::{End, Plan, Serving, Stage};
+use super::log_line::{LinePrefix, LogLine};
+use super::{ServingEngine, Stage, StartOutcome, StartPlan};
 use crate::sim::memory::FixedPlan;
 use crate::sim::profile::Fixed;
 use crate::sim::setup::Setup;
 
-/// The start of Ollama.
-pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> Plan {
+pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> StartPlan {
     let context = llamacpp::context(setup);
     let slot = context / setup.max_seqs;
-    let memory = FixedPlan::new(profile, context, setup.limit);
+    let memory = FixedPlan::new(profile, context, setup.memory_limit);
     let mut stages = vec![Stage {
         seconds: 0.0,
         used: memory.reserved,
@@ -38,7 +37,7 @@ pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> Plan {
             ),
         ],
     }];
-    let unloadable = match llamacpp::load(setup, profile, &memory, context, &mut stages) {
+    let load_error = match llamacpp::load(setup, profile, &memory, context, &mut stages) {
         Ok(()) => {
             stages.push(Stage {
                 seconds: setup.profile.time.warm_up_seconds,
@@ -71,13 +70,13 @@ pub(super) fn plan(setup: &Setup, profile: &Fixed, url: &str) -> Plan {
             Some(why)
         }
     };
-    Plan {
+    StartPlan {
         total: memory.total,
         baseline: memory.reserved,
         listens_early: true,
         stages,
-        end: End::Serve(Box::new(Serving {
-            unloadable,
+        end: StartOutcome::Serve(Box::new(ServingEngine {
+            load_error,
             ..slots(setup, &memory, context)
         })),
     }
@@ -87,6 +86,6 @@ fn gib(bytes: u64) -> f64 {
     bytes as f64 / 1_073_741_824.0
 }
 
-fn line(level: &'static str, text: String) -> Line {
-    Line::new(Head::Slog { level }, text)
+fn line(level: &'static str, text: String) -> LogLine {
+    LogLine::new(LinePrefix::Slog { level }, text)
 }

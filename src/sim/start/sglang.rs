@@ -1,42 +1,43 @@
-//! The start of SGLang (wording of 0.5.23): weights, a pool of tokens in the share that it was given, graphs; or an exit whose status says nothing.
+//! Start of SGLang (wording of 0.5.23): weights, a pool of tokens within the given share, CUDA graphs; or an exit
+//! whose code does not tell the cause.
 
-use super::line::{Head, Line};
-use super::{End, Plan, Serving, Sizes, Stage};
+use super::log_line::{LinePrefix, LogLine};
+use super::{MemorySizes, ServingEngine, Stage, StartOutcome, StartPlan};
 use crate::sim::handle::Exit;
-use crate::sim::memory::{Blocks, CudaOom, PoolAsk, PoolPlan, gib};
+use crate::sim::memory::{BlockPool, CudaOom, PoolOptions, PoolPlan, gib};
 use crate::sim::profile::Pool;
-use crate::sim::schedule::{Batch, Growth, Store};
+use crate::sim::schedule::{KvAllocation, KvStore, Scheduler};
 use crate::sim::setup::{Length, Setup};
 
-/// It kills itself when a worker fails; nobody's memory has anything to do with it.
+/// SGLang kills itself when a worker fails; this is not an OOM kill.
 const KILLED_ITSELF: Exit = Exit {
     code: 137,
     oom_killed: false,
 };
 
-/// The start of SGLang. It listens from the beginning, and answers 503.
-pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
+/// It listens from the beginning, and answers 503.
+pub(super) fn plan(setup: &Setup, profile: &Pool) -> StartPlan {
     let pool = PoolPlan::new(
         profile,
-        &PoolAsk {
+        &PoolOptions {
             utilization: setup.utilization,
             batch_tokens: setup.step_tokens,
             eager: setup.eager,
             fp8: setup.fp8,
             speculate: false,
-            limit: setup.limit,
+            limit: setup.memory_limit,
         },
     );
     let mut stages = Vec::new();
     let end = match start(setup, &pool, &mut stages) {
-        Ok(serving) => End::Serve(Box::new(serving)),
+        Ok(serving) => StartOutcome::Serve(Box::new(serving)),
         Err(cause) => {
             let used = stages.last().map_or(pool.used_baseline, |stage: &Stage| stage.used);
             stages.push(stage(0.0, used, crash(&cause)));
-            End::Exit(KILLED_ITSELF)
+            StartOutcome::Exit(KILLED_ITSELF)
         }
     };
-    Plan {
+    StartPlan {
         total: pool.total,
         baseline: pool.used_baseline,
         listens_early: true,
@@ -45,7 +46,7 @@ pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
     }
 }
 
-fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>) -> Result<Serving, String> {
+fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>) -> Result<ServingEngine, String> {
     let time = &setup.profile.time;
     let longest = setup.profile.defaults.max_position_embeddings;
     let context = match setup.length {
@@ -115,16 +116,16 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>) -> Result<Serv
         stages.push(captured(setup, pool));
     }
     stages.push(ready(setup, pool, context));
-    let store = Store::Pool(Blocks::new(pool.blocks, pool.block_tokens), Growth::Grow);
-    Ok(Serving {
-        batch: Batch::new(store, *time, setup.eager, setup.max_seqs, setup.step_tokens),
+    let store = KvStore::Pool(BlockPool::new(pool.blocks, pool.block_tokens), KvAllocation::Grow);
+    Ok(ServingEngine {
+        scheduler: Scheduler::new(store, *time, setup.eager, setup.max_seqs, setup.step_tokens),
         max_total: context,
         max_input: context.min(tokens).saturating_sub(6),
         kv_tokens: Some(tokens),
         blocks: Some((pool.blocks, pool.block_tokens)),
         used: pool.used_serving,
-        unloadable: None,
-        sizes: Some(Sizes {
+        load_error: None,
+        sizes: Some(MemorySizes {
             weights: pool.weights,
             kv: pool.blocks * pool.block_bytes,
             graphs: pool.graphs,
@@ -168,15 +169,15 @@ fn ready(setup: &Setup, pool: &PoolPlan, context: u64) -> Stage {
     stage(setup.profile.time.warm_up_seconds, pool.used_ready, lines)
 }
 
-fn crash(cause: &str) -> Vec<Line> {
+fn crash(cause: &str) -> Vec<LogLine> {
     vec![
         line("Scheduler hit an exception: Traceback (most recent call last):"),
-        Line::new(Head::Bare, cause),
+        LogLine::new(LinePrefix::Bare, cause),
         line("Received sigquit from a child process. It usually means the child failed."),
     ]
 }
 
-fn banner(setup: &Setup) -> Line {
+fn banner(setup: &Setup) -> LogLine {
     line(format!(
         "engine, profile {}: version {}, model {}",
         setup.profile.name,
@@ -185,10 +186,10 @@ fn banner(setup: &Setup) -> Line {
     ))
 }
 
-fn stage(seconds: f64, used: u64, lines: Vec<Line>) -> Stage {
+fn stage(seconds: f64, used: u64, lines: Vec<LogLine>) -> Stage {
     Stage { seconds, used, lines }
 }
 
-fn line(text: impl Into<String>) -> Line {
-    Line::new(Head::Sglang, text)
+fn line(text: impl Into<String>) -> LogLine {
+    LogLine::new(LinePrefix::Sglang, text)
 }

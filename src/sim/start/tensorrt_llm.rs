@@ -1,27 +1,26 @@
-//! The start of TensorRT-LLM (wording of 1.2): weights, an estimate with a small cache, the cache of what is left. It is ready even where the
-//! cache holds less than one request.
+//! Start of TensorRT-LLM (wording of 1.2): weights, an estimation pass with a small cache, then a cache of the
+//! remaining memory. It becomes ready even if the cache holds less than one request.
 
-use super::line::{Head, Line};
-use super::{End, Plan, Serving, Sizes, Stage, failed};
-use crate::sim::memory::{Blocks, PoolAsk, PoolPlan, gib};
+use super::log_line::{LinePrefix, LogLine};
+use super::{MemorySizes, ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error};
+use crate::sim::memory::{BlockPool, PoolOptions, PoolPlan, gib};
 use crate::sim::profile::{Pool, Speculation};
-use crate::sim::schedule::{Batch, Growth, Store};
+use crate::sim::schedule::{KvAllocation, KvStore, Scheduler};
 use crate::sim::setup::{Length, Setup};
 
-/// A request is let in only when its whole length has room (`GUARANTEED_NO_EVICT`).
-const WHOLE: Growth = Growth::Slice(u64::MAX);
+/// A request is admitted only if its whole length fits (`GUARANTEED_NO_EVICT`).
+const WHOLE_REQUEST: KvAllocation = KvAllocation::Slice(u64::MAX);
 
-/// Graphs of the profile's `graphs_mib`: those of the batch sizes below, for one draft length.
-const USUAL: f64 = 34.0;
+/// Number of graphs that the profile's `graphs_mib` covers: the batch sizes below, for one draft length.
+const PROFILE_GRAPHS: f64 = 34.0;
 
-/// The start of TensorRT-LLM.
-pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
+pub(super) fn plan(setup: &Setup, profile: &Pool) -> StartPlan {
     let graphs = graphs(setup);
-    let graphs_mib = profile.graphs_mib * graphs.len() as f64 / USUAL;
+    let graphs_mib = profile.graphs_mib * graphs.len() as f64 / PROFILE_GRAPHS;
     let profile = Pool {
-        // The share is one of what is free after weights and activations, not of the device.
+        // The share refers to the memory that is free after weights and activations, not to the device.
         kv_share: setup.utilization,
-        // Graphs are captured before the cache is sized, and taken off it.
+        // Graphs are captured before the cache is sized, and subtracted from it.
         speculation: Some(Speculation {
             activation_mib: 0.0,
             graphs_estimated_mib: graphs_mib,
@@ -31,13 +30,13 @@ pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
     };
     let pool = PoolPlan::new(
         &profile,
-        &PoolAsk {
+        &PoolOptions {
             utilization: 1.0,
             batch_tokens: setup.step_tokens,
             eager: setup.eager,
             fp8: setup.fp8,
             speculate: true,
-            limit: setup.limit,
+            limit: setup.memory_limit,
         },
     );
     let time = &setup.profile.time;
@@ -47,23 +46,26 @@ pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
     ];
     let end = if pool.blocks == 0 {
         stages.push(stage(time.profile_seconds, pool.used_weights.min(pool.total), crash()));
-        failed()
+        exit_with_error()
     } else {
         stages.push(stage(time.profile_seconds, pool.used_peak, estimated(&pool, &graphs)));
         let serving = serving(setup, &pool);
         stages.push(stage(
-            time.graphs_seconds * graphs.len() as f64 / USUAL,
+            time.graphs_seconds * graphs.len() as f64 / PROFILE_GRAPHS,
             pool.used_graphs,
             created(setup, &pool, serving.max_total, &graphs),
         ));
         stages.push(stage(
             time.warm_up_seconds,
             pool.used_ready,
-            vec![Line::new(Head::Bare, "INFO:     Application startup complete.")],
+            vec![LogLine::new(
+                LinePrefix::Bare,
+                "INFO:     Application startup complete.",
+            )],
         ));
-        End::Serve(Box::new(serving))
+        StartOutcome::Serve(Box::new(serving))
     };
-    Plan {
+    StartPlan {
         total: pool.total,
         baseline: pool.used_baseline,
         listens_early: false,
@@ -72,14 +74,14 @@ pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
     }
 }
 
-fn serving(setup: &Setup, pool: &PoolPlan) -> Serving {
+fn serving(setup: &Setup, pool: &PoolPlan) -> ServingEngine {
     let max_total = match setup.length {
         Length::Tokens(tokens) => tokens,
         Length::Auto => setup.profile.defaults.max_position_embeddings,
     };
-    let store = Store::Pool(Blocks::new(pool.blocks, pool.block_tokens), WHOLE);
-    Serving {
-        batch: Batch::new(
+    let store = KvStore::Pool(BlockPool::new(pool.blocks, pool.block_tokens), WHOLE_REQUEST);
+    ServingEngine {
+        scheduler: Scheduler::new(
             store,
             setup.profile.time,
             setup.eager,
@@ -91,8 +93,8 @@ fn serving(setup: &Setup, pool: &PoolPlan) -> Serving {
         kv_tokens: Some(pool.kv_tokens()),
         blocks: Some((pool.blocks, pool.block_tokens)),
         used: pool.used_serving,
-        unloadable: None,
-        sizes: Some(Sizes {
+        load_error: None,
+        sizes: Some(MemorySizes {
             weights: pool.weights,
             kv: pool.blocks * pool.block_bytes,
             graphs: pool.graphs,
@@ -100,17 +102,17 @@ fn serving(setup: &Setup, pool: &PoolPlan) -> Serving {
     }
 }
 
-fn weights(pool: &PoolPlan) -> Vec<Line> {
+fn weights(pool: &PoolPlan) -> Vec<LogLine> {
     vec![info(format!("Use {:.2} GB for model weights.", gib(pool.weights)))]
 }
 
-/// The first of two passes, with a cache for a step's tokens.
-fn estimated(pool: &PoolPlan, graphs: &[Graph]) -> Vec<Line> {
-    let small = pool.needs(8224);
+/// The first of two passes, with a cache for one step's tokens.
+fn estimated(pool: &PoolPlan, graphs: &[Graph]) -> Vec<LogLine> {
+    let small = pool.kv_bytes_for(8224);
     let profiled = "in memory usage profiling";
     let activation = gib(pool.used_peak - pool.used_weights);
     let context = gib(pool.used_context - pool.used_baseline);
-    let told = [
+    let profiled_lines = [
         info(format!(
             "Memory used after loading model weights (inside torch) {profiled}: {:.2} GiB",
             gib(pool.weights)
@@ -135,11 +137,11 @@ fn estimated(pool: &PoolPlan, graphs: &[Graph]) -> Vec<Line> {
     ];
     std::iter::once(cache(small, 8224))
         .chain(captured(graphs))
-        .chain(told)
+        .chain(profiled_lines)
         .collect()
 }
 
-fn created(setup: &Setup, pool: &PoolPlan, max_total: u64, graphs: &[Graph]) -> Vec<Line> {
+fn created(setup: &Setup, pool: &PoolPlan, max_total: u64, graphs: &[Graph]) -> Vec<LogLine> {
     let mut lines = vec![
         info(format!("Number of tokens per block: {}.", pool.block_tokens)),
         info(format!("Number of blocks in KV cache primary pool: {}", pool.blocks)),
@@ -153,21 +155,21 @@ fn created(setup: &Setup, pool: &PoolPlan, max_total: u64, graphs: &[Graph]) -> 
     lines
 }
 
-/// A graph: the sequences and the drafted tokens of each that it is for.
+/// A CUDA graph, for a batch size and a draft length.
 struct Graph {
     batch: u64,
     draft: u64,
 }
 
-/// The graphs of a start, in the order in which they are captured: batch sizes without padding, up to the largest batch, and for each the draft
-/// length; and draft length 0 as well where speculation may be switched off.
+/// CUDA graphs in capture order: all batch sizes without padding up to the maximum, each with the draft length; also
+/// with draft length 0 if speculation may be switched off.
 fn graphs(setup: &Setup) -> Vec<Graph> {
     if setup.eager {
         return Vec::new();
     }
     let sizes = (1..=32).chain([64, 128]).filter(|size| *size <= setup.max_seqs);
-    let mut drafts = vec![setup.drafts];
-    if setup.drafts > 0 && setup.drafts_up_to.is_some() {
+    let mut drafts = vec![setup.draft_tokens];
+    if setup.draft_tokens > 0 && setup.speculation_max_concurrency.is_some() {
         drafts.push(0);
     }
     let sizes: Vec<u64> = sizes.collect();
@@ -175,8 +177,8 @@ fn graphs(setup: &Setup) -> Vec<Graph> {
     sizes.into_iter().rev().flat_map(of).collect()
 }
 
-/// What is logged of them, each time that they are captured.
-fn captured(graphs: &[Graph]) -> Vec<Line> {
+/// Log lines of one capture of the graphs.
+fn captured(graphs: &[Graph]) -> Vec<LogLine> {
     let Some(first) = graphs.first() else {
         return Vec::new();
     };
@@ -191,26 +193,26 @@ fn captured(graphs: &[Graph]) -> Vec<Line> {
     std::iter::once(heading).chain(graphs.iter().map(line)).collect()
 }
 
-fn cache(bytes: u64, tokens: u64) -> Line {
+fn cache(bytes: u64, tokens: u64) -> LogLine {
     info(format!(
         "[MemUsageChange] Allocated {:.2} GiB for max tokens in paged KV cache ({tokens}).",
         gib(bytes)
     ))
 }
 
-fn crash() -> Vec<Line> {
+fn crash() -> Vec<LogLine> {
     vec![
-        Line::new(
-            Head::TensorrtLlm("E"),
+        LogLine::new(
+            LinePrefix::TensorrtLlm("E"),
             "Executor creation failed due to insufficient GPU memory.",
         ),
-        Line::new(Head::Bare, "RuntimeError: Executor worker returned error"),
+        LogLine::new(LinePrefix::Bare, "RuntimeError: Executor worker returned error"),
     ]
 }
 
-fn banner(setup: &Setup) -> Line {
-    Line::new(
-        Head::Start,
+fn banner(setup: &Setup) -> LogLine {
+    LogLine::new(
+        LinePrefix::Start,
         format!(
             "[TensorRT-LLM] TensorRT-LLM version: {} (SIMULATED, profile {})",
             setup.version(),
@@ -219,10 +221,10 @@ fn banner(setup: &Setup) -> Line {
     )
 }
 
-fn stage(seconds: f64, used: u64, lines: Vec<Line>) -> Stage {
+fn stage(seconds: f64, used: u64, lines: Vec<LogLine>) -> Stage {
     Stage { seconds, used, lines }
 }
 
-fn info(text: impl Into<String>) -> Line {
-    Line::new(Head::TensorrtLlm("I"), text)
+fn info(text: impl Into<String>) -> LogLine {
+    LogLine::new(LinePrefix::TensorrtLlm("I"), text)
 }

@@ -1,29 +1,28 @@
-//! The start of TGI (wording of 3.3): launcher, shard, warm-up with the pool of blocks; or the launcher's exit.
+//! Start of TGI (wording of 3.3): launcher, shard, warm-up with the pool of blocks; or the launcher's exit.
 
-use super::line::{Head, Line};
-use super::{End, Plan, Serving, Stage, failed};
-use crate::sim::memory::{Blocks, PoolAsk, PoolPlan};
+use super::log_line::{LinePrefix, LogLine};
+use super::{ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error};
+use crate::sim::memory::{BlockPool, PoolOptions, PoolPlan};
 use crate::sim::profile::Pool;
-use crate::sim::schedule::{Batch, Growth, Store};
+use crate::sim::schedule::{KvAllocation, KvStore, Scheduler};
 use crate::sim::setup::{Length, Setup};
 
-/// Output tokens after which TGI's router submits a request anew.
+/// Output tokens after which TGI's router resubmits a request.
 const SLICE: u64 = 1024;
 
 const LAUNCHER: &str = "text_generation_launcher";
 const ROUTER: &str = "text_generation_router_v3";
 
-/// The start of TGI.
-pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
+pub(super) fn plan(setup: &Setup, profile: &Pool) -> StartPlan {
     let pool = PoolPlan::new(
         profile,
-        &PoolAsk {
+        &PoolOptions {
             utilization: setup.utilization,
             batch_tokens: setup.step_tokens,
             eager: setup.eager,
             fp8: setup.fp8,
             speculate: false,
-            limit: setup.limit,
+            limit: setup.memory_limit,
         },
     );
     let time = &setup.profile.time;
@@ -47,14 +46,14 @@ pub(super) fn plan(setup: &Setup, profile: &Pool) -> Plan {
                 pool.used_ready,
                 lines,
             ));
-            End::Serve(Box::new(serving(setup, &pool)))
+            StartOutcome::Serve(Box::new(serving(setup, &pool)))
         }
         Err(cause) => {
             stages.push(stage(time.profile_seconds, pool.used_weights, crash(&cause)));
-            failed()
+            exit_with_error()
         }
     };
-    Plan {
+    StartPlan {
         total: pool.total,
         baseline: pool.used_baseline,
         listens_early: false,
@@ -70,11 +69,14 @@ fn max_total(setup: &Setup, pool: &PoolPlan) -> u64 {
     }
 }
 
-fn serving(setup: &Setup, pool: &PoolPlan) -> Serving {
+fn serving(setup: &Setup, pool: &PoolPlan) -> ServingEngine {
     let max_total = max_total(setup, pool);
-    let store = Store::Pool(Blocks::new(pool.blocks, pool.block_tokens), Growth::Slice(SLICE));
-    Serving {
-        batch: Batch::new(
+    let store = KvStore::Pool(
+        BlockPool::new(pool.blocks, pool.block_tokens),
+        KvAllocation::Slice(SLICE),
+    );
+    ServingEngine {
+        scheduler: Scheduler::new(
             store,
             setup.profile.time,
             setup.eager,
@@ -85,14 +87,14 @@ fn serving(setup: &Setup, pool: &PoolPlan) -> Serving {
         max_input: setup.max_input.unwrap_or(max_total - 1).min(max_total - 1),
         kv_tokens: Some(pool.kv_tokens()),
         blocks: Some((pool.blocks, pool.block_tokens)),
-        unloadable: None,
+        load_error: None,
         used: pool.used_serving,
         sizes: None,
     }
 }
 
-/// The lines of a warm-up that fits, or why it does not.
-fn warm_up(setup: &Setup, pool: &PoolPlan) -> Result<Vec<Line>, String> {
+/// Log lines of a warm-up that fits, or the error.
+fn warm_up(setup: &Setup, pool: &PoolPlan) -> Result<Vec<LogLine>, String> {
     if pool.used_weights > pool.total {
         return Err(format!(
             "Not enough VRAM to run the model: Available: {:.2}GB - Model {:.2}GB.",
@@ -120,8 +122,8 @@ fn warm_up(setup: &Setup, pool: &PoolPlan) -> Result<Vec<Line>, String> {
         launcher(graphs),
         router(format!("Setting max batch total tokens to {}", pool.kv_tokens())),
         router("Using backend V3"),
-        Line::new(
-            Head::Tgi {
+        LogLine::new(
+            LinePrefix::Tgi {
                 level: "INFO",
                 module: "text_generation_router::server",
             },
@@ -130,7 +132,7 @@ fn warm_up(setup: &Setup, pool: &PoolPlan) -> Result<Vec<Line>, String> {
     ])
 }
 
-fn booting(setup: &Setup) -> Vec<Line> {
+fn booting(setup: &Setup) -> Vec<LogLine> {
     let model = &setup.model;
     vec![
         launcher(format!(
@@ -145,10 +147,10 @@ fn booting(setup: &Setup) -> Vec<Line> {
     ]
 }
 
-fn crash(cause: &str) -> Vec<Line> {
+fn crash(cause: &str) -> Vec<LogLine> {
     let error = |text: String| {
-        Line::new(
-            Head::Tgi {
+        LogLine::new(
+            LinePrefix::Tgi {
                 level: "ERROR",
                 module: LAUNCHER,
             },
@@ -159,17 +161,17 @@ fn crash(cause: &str) -> Vec<Line> {
         error(cause.to_owned()),
         error(format!("Unable to warmup the Python model shards: {cause}")),
         error("Webserver Crashed".to_owned()),
-        Line::new(Head::Start, "Error: WebserverFailed (SIMULATED)"),
+        LogLine::new(LinePrefix::Start, "Error: WebserverFailed (SIMULATED)"),
     ]
 }
 
-fn stage(seconds: f64, used: u64, lines: Vec<Line>) -> Stage {
+fn stage(seconds: f64, used: u64, lines: Vec<LogLine>) -> Stage {
     Stage { seconds, used, lines }
 }
 
-fn launcher(text: impl Into<String>) -> Line {
-    Line::new(
-        Head::Tgi {
+fn launcher(text: impl Into<String>) -> LogLine {
+    LogLine::new(
+        LinePrefix::Tgi {
             level: "INFO",
             module: LAUNCHER,
         },
@@ -177,9 +179,9 @@ fn launcher(text: impl Into<String>) -> Line {
     )
 }
 
-fn router(text: impl Into<String>) -> Line {
-    Line::new(
-        Head::Tgi {
+fn router(text: impl Into<String>) -> LogLine {
+    LogLine::new(
+        LinePrefix::Tgi {
             level: "INFO",
             module: ROUTER,
         },

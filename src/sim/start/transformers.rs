@@ -1,15 +1,15 @@
-//! The start of `transformers serve`: weights, then uvicorn. Nothing is taken beforehand, so little can go wrong.
+//! Start of `transformers serve`: weights, then uvicorn. No KV cache is allocated, so only the weights can fail to
+//! fit.
 
-use super::line::{Head, Line};
-use super::{End, Plan, Serving, Stage, failed};
+use super::log_line::{LinePrefix, LogLine};
+use super::{ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error};
 use crate::sim::memory::{DynamicMemory, mib};
 use crate::sim::profile::Dynamic;
-use crate::sim::schedule::{Batch, Store};
+use crate::sim::schedule::{KvStore, Scheduler};
 use crate::sim::setup::{Length, Setup};
 
-/// The start of `transformers serve`.
-pub(super) fn plan(setup: &Setup, profile: &Dynamic, url: &str) -> Plan {
-    let memory = DynamicMemory::new(profile, setup.limit);
+pub(super) fn plan(setup: &Setup, profile: &Dynamic, url: &str) -> StartPlan {
+    let memory = DynamicMemory::new(profile, setup.memory_limit);
     let total = memory.total();
     let time = &setup.profile.time;
     let baseline = mib(profile.reserved_mib);
@@ -25,7 +25,7 @@ pub(super) fn plan(setup: &Setup, profile: &Dynamic, url: &str) -> Plan {
             line(format!("[transformers] Loading {}", setup.model)),
         ],
     }];
-    let end = match memory.starts() {
+    let end = match memory.check_start() {
         Ok(()) => {
             stages.push(Stage {
                 seconds: time.load_seconds + time.warm_up_seconds,
@@ -36,15 +36,15 @@ pub(super) fn plan(setup: &Setup, profile: &Dynamic, url: &str) -> Plan {
                     line(format!("INFO:     Uvicorn running on {url} (Press CTRL+C to quit)")),
                 ],
             });
-            // It checks no length unless somebody limits it here.
+            // No length is checked unless a limit is given here.
             let longest = match setup.length {
                 Length::Tokens(tokens) if setup.length_given => tokens,
                 Length::Auto | Length::Tokens(_) => u64::MAX,
             };
-            End::Serve(Box::new(Serving {
+            StartOutcome::Serve(Box::new(ServingEngine {
                 used: memory.used(),
-                batch: Batch::new(
-                    Store::Dynamic(Box::new(memory)),
+                scheduler: Scheduler::new(
+                    KvStore::Dynamic(Box::new(memory)),
                     *time,
                     setup.eager,
                     setup.max_seqs,
@@ -54,7 +54,7 @@ pub(super) fn plan(setup: &Setup, profile: &Dynamic, url: &str) -> Plan {
                 max_input: longest,
                 kv_tokens: None,
                 blocks: None,
-                unloadable: None,
+                load_error: None,
                 sizes: None,
             }))
         }
@@ -67,10 +67,10 @@ pub(super) fn plan(setup: &Setup, profile: &Dynamic, url: &str) -> Plan {
                     line(format!("torch.OutOfMemoryError: {oom}")),
                 ],
             });
-            failed()
+            exit_with_error()
         }
     };
-    Plan {
+    StartPlan {
         total,
         baseline,
         listens_early: false,
@@ -79,6 +79,6 @@ pub(super) fn plan(setup: &Setup, profile: &Dynamic, url: &str) -> Plan {
     }
 }
 
-fn line(text: impl Into<String>) -> Line {
-    Line::new(Head::Bare, text)
+fn line(text: impl Into<String>) -> LogLine {
+    LogLine::new(LinePrefix::Bare, text)
 }

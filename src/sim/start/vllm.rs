@@ -1,28 +1,28 @@
-//! The start of vLLM (wording of 0.24): weights, profiling, the pool, graphs; or a refusal with the engine's own messages.
+//! Start of vLLM (wording of 0.24): weights, profiling, the pool, CUDA graphs; or a failure with the engine's own
+//! messages.
 
-use super::line::{Head, Line};
-use super::{End, Plan, Serving, Stage, failed};
-use crate::sim::memory::{Blocks, CudaOom, PoolAsk, PoolPlan, gib};
+use super::log_line::{LinePrefix, LogLine};
+use super::{ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error};
+use crate::sim::memory::{BlockPool, CudaOom, PoolOptions, PoolPlan, gib};
 use crate::sim::profile::Pool;
-use crate::sim::schedule::{Batch, Growth, Store};
+use crate::sim::schedule::{KvAllocation, KvStore, Scheduler};
 use crate::sim::setup::{Length, Setup};
 
-/// The start of vLLM.
-pub(super) fn plan(setup: &Setup, profile: &Pool, url: &str) -> Plan {
+pub(super) fn plan(setup: &Setup, profile: &Pool, url: &str) -> StartPlan {
     let pool = PoolPlan::new(
         profile,
-        &PoolAsk {
+        &PoolOptions {
             utilization: setup.utilization,
             batch_tokens: setup.step_tokens,
             eager: setup.eager,
             fp8: setup.fp8,
-            speculate: setup.drafts > 0,
-            limit: setup.limit,
+            speculate: setup.draft_tokens > 0,
+            limit: setup.memory_limit,
         },
     );
     let mut stages = Vec::new();
     let end = match start(setup, &pool, &mut stages, url) {
-        Ok(serving) => End::Serve(Box::new(serving)),
+        Ok(serving) => StartOutcome::Serve(Box::new(serving)),
         Err(cause) => {
             let used = stages.last().map_or(pool.used_baseline, |stage: &Stage| stage.used);
             stages.push(Stage {
@@ -30,10 +30,10 @@ pub(super) fn plan(setup: &Setup, profile: &Pool, url: &str) -> Plan {
                 used,
                 lines: failure(&cause),
             });
-            failed()
+            exit_with_error()
         }
     };
-    Plan {
+    StartPlan {
         total: pool.total,
         baseline: pool.used_baseline,
         listens_early: false,
@@ -42,23 +42,23 @@ pub(super) fn plan(setup: &Setup, profile: &Pool, url: &str) -> Plan {
     }
 }
 
-fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> Result<Serving, String> {
+fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> Result<ServingEngine, String> {
     let time = &setup.profile.time;
     let longest = setup.profile.defaults.max_position_embeddings;
-    let asked = match setup.length {
+    let requested = match setup.length {
         Length::Auto => longest,
         Length::Tokens(tokens) => tokens,
     };
-    if asked > longest {
+    if requested > longest {
         stages.push(stage(time.boot_seconds, pool.used_baseline, vec![banner(setup)]));
         return Err(format!(
-            "ValueError: User-specified max_model_len ({asked}) is greater than the derived max_model_len \
+            "ValueError: User-specified max_model_len ({requested}) is greater than the derived max_model_len \
              (max_position_embeddings={longest} or model_max_length=None in model's config.json)."
         ));
     }
     let boot = vec![
         banner(setup),
-        api("model.py:1725", format!("Using max model len {asked}")),
+        api("model.py:1725", format!("Using max model len {requested}")),
         api(
             "scheduler.py:252",
             format!(
@@ -69,7 +69,7 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> 
         core(
             "core.py:114",
             format!(
-                "Initializing a V1 LLM engine (v{}) with config: model='{}', max_seq_len={asked}",
+                "Initializing a V1 LLM engine (v{}) with config: model='{}', max_seq_len={requested}",
                 setup.version(),
                 setup.model
             ),
@@ -99,7 +99,7 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> 
     ));
     fits(pool, pool.used_weights, pool.used_peak)?;
     stages.push(profiled(setup, pool));
-    let max_len = fitting_length(setup, pool, asked)?;
+    let max_len = fitting_length(setup, pool, requested)?;
     let mut lines = Vec::new();
     if setup.length == Length::Auto {
         lines.push(core("kv_cache_utils.py:1954", auto_fit(pool, longest, max_len)));
@@ -122,21 +122,21 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> 
         stages.push(captured(setup, pool));
     }
     stages.push(ready(setup, pool, url));
-    let store = Store::Pool(Blocks::new(pool.blocks, pool.block_tokens), Growth::Grow);
-    Ok(Serving {
-        batch: Batch::new(store, *time, setup.eager, setup.max_seqs, setup.step_tokens),
+    let store = KvStore::Pool(BlockPool::new(pool.blocks, pool.block_tokens), KvAllocation::Grow);
+    Ok(ServingEngine {
+        scheduler: Scheduler::new(store, *time, setup.eager, setup.max_seqs, setup.step_tokens),
         max_total: max_len,
         max_input: max_len,
         kv_tokens: Some(pool.kv_tokens()),
         blocks: Some((pool.blocks, pool.block_tokens)),
-        unloadable: None,
+        load_error: None,
         used: pool.used_serving,
         sizes: None,
     })
 }
 
-/// The length that is served, or why none is.
-fn fitting_length(setup: &Setup, pool: &PoolPlan, asked: u64) -> Result<u64, String> {
+/// The length that is served, or the error.
+fn fitting_length(setup: &Setup, pool: &PoolPlan, requested: u64) -> Result<u64, String> {
     if pool.blocks == 0 {
         return Err(
             "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when \
@@ -145,13 +145,13 @@ fn fitting_length(setup: &Setup, pool: &PoolPlan, asked: u64) -> Result<u64, Str
         );
     }
     match setup.length {
-        Length::Auto => Ok(asked.min(pool.kv_tokens())),
+        Length::Auto => Ok(requested.min(pool.kv_tokens())),
         Length::Tokens(tokens) if tokens <= pool.kv_tokens() => Ok(tokens),
         Length::Tokens(tokens) => Err(format!(
             "ValueError: To serve at least one request with the model's max seq len ({tokens}), ({} GiB KV cache is needed, which \
              is larger than the available KV cache memory ({} GiB). Based on the available memory, the estimated maximum \
              model length is {}. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.",
-            size(pool.needs(tokens)),
+            size(pool.kv_bytes_for(tokens)),
             size(pool.available.max(0).unsigned_abs()),
             pool.kv_tokens(),
         )),
@@ -210,20 +210,23 @@ fn ready(setup: &Setup, pool: &PoolPlan, url: &str) -> Stage {
     if !setup.eager {
         took += time.compile_seconds + time.graphs_seconds;
     }
-    // No engine says this. A model does, as its time is too quick for anybody to watch its memory.
+    // Not a message of vLLM. The simulation is too fast for a sampler to observe these amounts.
     let own = format!(
         "memory: {} bytes of context, {} of activations",
         pool.used_context - pool.used_baseline,
         pool.used_ready - pool.used_graphs
     );
     let lines = vec![
-        Line::new(Head::Bare, own),
+        LogLine::new(LinePrefix::Bare, own),
         core(
             "core.py:337",
             format!("init engine (profile, create kv cache, warmup model) took {took:.2} s"),
         ),
         api("api_server.py:581", format!("Starting vLLM server on {url}")),
-        Line::new(Head::VllmRaw("APIServer"), "INFO:     Application startup complete."),
+        LogLine::new(
+            LinePrefix::VllmRaw("APIServer"),
+            "INFO:     Application startup complete.",
+        ),
     ];
     stage(time.warm_up_seconds, pool.used_ready, lines)
 }
@@ -241,7 +244,7 @@ fn auto_fit(pool: &PoolPlan, longest: u64, max_len: u64) -> String {
     }
 }
 
-/// Growing from one amount in use to another, or torch's error.
+/// Torch's error if growing from one amount in use to another exceeds the device.
 fn fits(pool: &PoolPlan, from: u64, to: u64) -> Result<(), String> {
     if to <= pool.total {
         return Ok(());
@@ -259,24 +262,24 @@ fn fits(pool: &PoolPlan, from: u64, to: u64) -> Result<(), String> {
     Err(format!("torch.OutOfMemoryError: {oom}"))
 }
 
-fn failure(cause: &str) -> Vec<Line> {
-    let head = Head::Vllm {
+fn failure(cause: &str) -> Vec<LogLine> {
+    let prefix = LinePrefix::Vllm {
         process: "EngineCore",
         level: "ERROR",
         place: "core.py:1231",
     };
     vec![
-        Line::new(head, "EngineCore failed to start."),
-        Line::new(head, "Traceback (most recent call last):"),
-        Line::new(head, cause),
-        Line::new(
-            Head::VllmRaw("APIServer"),
+        LogLine::new(prefix, "EngineCore failed to start."),
+        LogLine::new(prefix, "Traceback (most recent call last):"),
+        LogLine::new(prefix, cause),
+        LogLine::new(
+            LinePrefix::VllmRaw("APIServer"),
             "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
         ),
     ]
 }
 
-fn banner(setup: &Setup) -> Line {
+fn banner(setup: &Setup) -> LogLine {
     api(
         "api_utils.py:339",
         format!(
@@ -288,13 +291,13 @@ fn banner(setup: &Setup) -> Line {
     )
 }
 
-fn stage(seconds: f64, used: u64, lines: Vec<Line>) -> Stage {
+fn stage(seconds: f64, used: u64, lines: Vec<LogLine>) -> Stage {
     Stage { seconds, used, lines }
 }
 
-fn api(place: &'static str, text: impl Into<String>) -> Line {
-    Line::new(
-        Head::Vllm {
+fn api(place: &'static str, text: impl Into<String>) -> LogLine {
+    LogLine::new(
+        LinePrefix::Vllm {
             process: "APIServer",
             level: "INFO",
             place,
@@ -303,9 +306,9 @@ fn api(place: &'static str, text: impl Into<String>) -> Line {
     )
 }
 
-fn core(place: &'static str, text: impl Into<String>) -> Line {
-    Line::new(
-        Head::Vllm {
+fn core(place: &'static str, text: impl Into<String>) -> LogLine {
+    LogLine::new(
+        LinePrefix::Vllm {
             process: "EngineCore",
             level: "INFO",
             place,
@@ -314,17 +317,15 @@ fn core(place: &'static str, text: impl Into<String>) -> Line {
     )
 }
 
-/// GiB as vLLM's log writes them: rounded to two decimals, without trailing zeros but with at least one decimal.
+/// GiB as vLLM logs them: two decimals without trailing zeros, but at least one decimal.
 fn size(bytes: u64) -> String {
     python((gib(bytes) * 100.0).round() / 100.0)
 }
 
-/// A float as Python writes it.
 fn python(value: f64) -> String {
     format!("{value:?}")
 }
 
-/// `910336` as `910,336`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,26 +1,25 @@
-//! One AMD card, as its folder in sysfs tells (Linux, `Documentation/gpu/amdgpu/driver-misc.rst`: `mem_info_vram_*`;
-//! `thermal.rst` beside it: `gpu_busy_percent`, and `power1_average` and `power1_input` of hwmon, in microwatts).
+//! One AMD card, read from sysfs (Linux, `Documentation/gpu/amdgpu/driver-misc.rst`: `mem_info_vram_*`; `thermal.rst`
+//! in the same folder: `gpu_busy_percent`, and hwmon's `power1_average` and `power1_input` in microwatts).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::telemetry::Activity;
 
-/// One card.
 #[derive(Clone, Debug)]
 pub(super) struct Card {
     folder: PathBuf,
-    /// Its serial number, else its address.
+    /// Its serial number, otherwise its PCI address.
     pub(super) id: String,
     pub(super) name: String,
-    /// Address on the bus, by which processes name it: `0000:03:00.0`.
+    /// PCI address, as in the processes' fdinfo: `0000:03:00.0`.
     pub(super) address: String,
-    /// Its files below `/dev/dri`: `card0`, `renderD128`.
+    /// Its device files below `/dev/dri`: `card0`, `renderD128`.
     pub(super) nodes: Vec<String>,
 }
 
 impl Card {
-    /// The card whose folder this is; none when it does not tell its memory.
+    /// The card in this sysfs folder; `None` if it does not report its memory.
     pub(super) fn at(folder: &Path) -> Option<Self> {
         number(&folder.join("mem_info_vram_total"))?;
         let uevent = text(&folder.join("uevent")).unwrap_or_default();
@@ -29,7 +28,7 @@ impl Card {
             .find_map(|line| line.strip_prefix("PCI_SLOT_NAME="))
             .unwrap_or_default()
             .to_owned();
-        // The serial number of the chip, as ROCm's tools show it; small cards have none.
+        // The chip's serial number, as ROCm's tools show it; small cards have none.
         let id = match text(&folder.join("unique_id")).filter(|id| id.bytes().any(|byte| byte != b'0')) {
             Some(unique) => format!("GPU-{unique}"),
             None => format!("PCI-{address}"),
@@ -45,7 +44,7 @@ impl Card {
         })
     }
 
-    /// Bytes used and there.
+    /// Used and total bytes.
     pub(super) fn memory(&self) -> Option<(u64, u64)> {
         Some((
             number(&self.folder.join("mem_info_vram_used"))?,
@@ -53,7 +52,6 @@ impl Card {
         ))
     }
 
-    /// What it does, where it tells.
     pub(super) fn activity(&self) -> Activity {
         Activity {
             device: self.id.clone(),
@@ -62,7 +60,8 @@ impl Card {
         }
     }
 
-    /// In the one folder below `hwmon`, whose number differs from start to start. Newer chips tell the momentary power alone.
+    /// From the only folder below `hwmon`, whose number changes between boots. Newer chips report only the momentary
+    /// power.
     fn power_uw(&self) -> Option<u64> {
         let sensors = fs::read_dir(self.folder.join("hwmon")).ok()?.flatten();
         sensors
@@ -71,7 +70,7 @@ impl Card {
     }
 }
 
-/// The device files of a card, as the folder of its minors names them.
+/// The names of a card's device files.
 fn nodes(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -82,7 +81,7 @@ fn nodes(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A small file without the white space around it.
+/// The content of a small file without surrounding whitespace.
 pub(super) fn text(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }

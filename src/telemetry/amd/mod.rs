@@ -1,4 +1,4 @@
-//! AMD GPUs, by the files of the kernel's driver.
+//! AMD GPUs, read from the kernel driver's files.
 
 mod card;
 mod tenants;
@@ -15,16 +15,16 @@ use super::reading::{Device, Reading, Source};
 use card::{Card, text};
 use tenants::tenants;
 
-/// Where the kernel shows cards and processes; other folders in tests.
+/// Roots of the kernel's file systems; different folders in tests.
 #[derive(Clone, Debug)]
-pub struct Cards {
+pub struct AmdCards {
     /// `/sys`.
     pub sys: PathBuf,
     /// `/proc`.
     pub proc: PathBuf,
 }
 
-impl Default for Cards {
+impl Default for AmdCards {
     fn default() -> Self {
         Self {
             sys: "/sys".into(),
@@ -33,8 +33,8 @@ impl Default for Cards {
     }
 }
 
-impl Cards {
-    /// The AMD GPUs of this machine; never empty.
+impl AmdCards {
+    /// Lists the AMD GPUs of this machine; never empty.
     pub fn list(&self) -> Result<Vec<GpuInfo>, Absent> {
         let driver = text(&self.sys.join("module/amdgpu/version"));
         let describe = |(index, card): (usize, Card)| {
@@ -53,31 +53,31 @@ impl Cards {
         let gpus: Vec<GpuInfo> = self.cards().into_iter().enumerate().filter_map(describe).collect();
         if gpus.is_empty() {
             return Err(Absent::new(
-                "no AMD GPU: no card in /sys/class/drm tells its memory",
+                "no AMD GPU: no card in /sys/class/drm reports its memory",
                 "load the `amdgpu` driver",
             ));
         }
         Ok(gpus)
     }
 
-    /// A source that looks at the cards of these ids.
+    /// A source that reads the cards with these ids.
     pub fn source(&self, ids: &[String]) -> Result<impl Source + use<>> {
-        let there = self.cards();
+        let cards = self.cards();
         let find = |id: &String| {
-            there.iter().find(|card| card.id == *id).cloned().ok_or_else(|| {
+            cards.iter().find(|card| card.id == *id).cloned().ok_or_else(|| {
                 Fault::missing(
                     format!("there is no GPU `{id}`"),
-                    "see `gpu::list()` for those that are there",
+                    "`gpu::list()` lists the available GPUs",
                 )
             })
         };
-        Ok(Looks {
+        Ok(CardSource {
             cards: ids.iter().map(find).collect::<Result<_>>()?,
             proc: self.proc.clone(),
         })
     }
 
-    /// The cards that tell their memory, by the number in their name.
+    /// The cards that report their memory, ordered by the number in their name.
     fn cards(&self) -> Vec<Card> {
         let folder = self.sys.join("class/drm");
         let Ok(entries) = fs::read_dir(folder) else {
@@ -96,19 +96,18 @@ impl Cards {
     }
 }
 
-/// Looks at chosen cards.
 #[derive(Clone)]
-struct Looks {
+struct CardSource {
     cards: Vec<Card>,
     proc: PathBuf,
 }
 
-impl Looks {
+impl CardSource {
     fn devices(&self) -> Result<Vec<Device>> {
         let device = |card: &Card| {
             let (used, total) = card
                 .memory()
-                .ok_or_else(|| Fault::new(Kind::Io, format!("GPU `{}` no longer tells its memory", card.id)))?;
+                .ok_or_else(|| Fault::new(Kind::Io, format!("GPU `{}` no longer reports its memory", card.id)))?;
             Ok(Device {
                 id: card.id.clone(),
                 name: card.name.clone(),
@@ -120,7 +119,7 @@ impl Looks {
     }
 }
 
-impl Source for Looks {
+impl Source for CardSource {
     fn name(&self) -> &'static str {
         "amd"
     }
@@ -133,15 +132,15 @@ impl Source for Looks {
         })
     }
 
-    fn quick(&mut self) -> Result<Reading> {
+    fn read_memory(&mut self) -> Result<Reading> {
         Ok(Reading {
             devices: self.devices()?,
             ..Reading::default()
         })
     }
 
-    /// Every file of every process must be opened to see who holds memory.
-    fn slow(&self) -> Option<Box<dyn Source>> {
+    /// Processes are found by reading every open file's fdinfo, which is slow.
+    fn slow_source(&self) -> Option<Box<dyn Source>> {
         Some(Box::new(self.clone()))
     }
 }

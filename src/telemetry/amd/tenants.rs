@@ -1,4 +1,5 @@
-//! Who holds memory on AMD cards, as each process's descriptors tell (Linux, `Documentation/gpu/drm-usage-stats.rst`).
+//! Memory of processes on AMD cards, read from their file descriptors' fdinfo (Linux,
+//! `Documentation/gpu/drm-usage-stats.rst`).
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -8,7 +9,7 @@ use crate::telemetry::reading::Tenant;
 
 use super::card::{Card, text};
 
-/// Who holds memory on these cards. Processes of other users cannot be read, and are left out.
+/// The processes that hold memory on these cards. Processes of other users cannot be read and are missing.
 pub(super) fn tenants(proc: &Path, cards: &[Card]) -> Vec<Tenant> {
     let Ok(entries) = fs::read_dir(proc) else {
         return Vec::new();
@@ -16,12 +17,12 @@ pub(super) fn tenants(proc: &Path, cards: &[Card]) -> Vec<Tenant> {
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let mut tenants = Vec::new();
     for pid in pids {
-        let held = held_by(&proc.join(pid.to_string()).join("fdinfo"));
+        let memory = memory_by_card(&proc.join(pid.to_string()).join("fdinfo"));
         tenants.extend(cards.iter().filter_map(|card| {
             Some(Tenant {
                 pid,
                 device: card.id.clone(),
-                used: Some(*held.get(&card.address)?),
+                used: Some(*memory.get(&card.address)?),
             })
         }));
     }
@@ -29,25 +30,26 @@ pub(super) fn tenants(proc: &Path, cards: &[Card]) -> Vec<Tenant> {
     tenants
 }
 
-/// Bytes of video memory by card address. Several descriptors of a process can be one client: each client counts once.
-fn held_by(fdinfo: &Path) -> BTreeMap<String, u64> {
-    let mut held = BTreeMap::new();
+/// Bytes of video memory by PCI address. Several descriptors of a process can refer to one client; each client counts
+/// once.
+fn memory_by_card(fdinfo: &Path) -> BTreeMap<String, u64> {
+    let mut memory = BTreeMap::new();
     let mut seen = HashSet::new();
     let Ok(entries) = fs::read_dir(fdinfo) else {
-        return held;
+        return memory;
     };
     for entry in entries.flatten() {
         let Some(client) = text(&entry.path()).and_then(|text| Client::parse(&text)) else {
             continue;
         };
         if seen.insert((client.address.clone(), client.number)) {
-            *held.entry(client.address).or_default() += client.bytes;
+            *memory.entry(client.address).or_default() += client.bytes;
         }
     }
-    held
+    memory
 }
 
-/// What one descriptor tells.
+/// The content of one fdinfo file.
 #[derive(Debug, PartialEq, Eq)]
 struct Client {
     address: String,
@@ -64,7 +66,7 @@ impl Client {
         if field("drm-driver")? != "amdgpu" {
             return None;
         }
-        // The second name is that of newer kernels.
+        // Newer kernels use the second name.
         let memory = field("drm-memory-vram").or_else(|| field("drm-resident-vram"))?;
         Some(Self {
             address: field("drm-pdev")?.to_owned(),
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_descriptor_tells_is_read() {
+    fn parses_fdinfo() {
         let text = "pos:\t0\nflags:\t02\ndrm-driver:\tamdgpu\ndrm-client-id:\t7\ndrm-pdev:\t0000:03:00.0\ndrm-memory-vram:\t2048 KiB\n";
         let client = Client::parse(text).unwrap();
         assert_eq!((client.number, client.bytes), (7, 2 << 20));
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_those_of_the_kernel() {
+    fn parses_the_kernels_units() {
         assert_eq!(bytes("12"), Some(12));
         assert_eq!(bytes("3 MiB"), Some(3 << 20));
         assert_eq!(bytes("3 GB"), None);

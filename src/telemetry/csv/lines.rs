@@ -1,47 +1,47 @@
-//! The lines of a file that a sampler left, as bytes: an hour at 100 Hz from eight GPUs is read while somebody waits, so that no field becomes a
-//! text of its own. What cannot be used is counted and told, and the rest is used: a run may have been killed while it wrote.
+//! Splits a sampler's CSV file into lines and fields, as bytes: an hour at 100 Hz of eight GPUs is read interactively,
+//! so fields are not copied. Unusable lines are counted and skipped, because a run may have been killed while writing.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use memchr::{memchr, memchr_iter};
 
-/// The heading of a file and the lines below it.
+/// The header of a file and the lines below it.
 pub(super) struct Lines<'a> {
-    /// The names of the columns.
-    pub(super) heading: Vec<String>,
+    /// Column names.
+    pub(super) header: Vec<String>,
     rest: &'a [u8],
     number: usize,
-    unread: usize,
+    skipped: usize,
     first: String,
-    torn: bool,
+    truncated: bool,
 }
 
 impl<'a> Lines<'a> {
-    /// Reads the heading; none where there is not even one whole line.
-    pub(super) fn of(bytes: &'a [u8]) -> Option<Self> {
+    /// Reads the header; `None` without a single complete line.
+    pub(super) fn new(bytes: &'a [u8]) -> Option<Self> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let (heading, rest) = record(bytes)?;
-        let names = Fields(Some(heading)).map(|name| String::from_utf8_lossy(&name).trim().to_owned());
+        let (header, rest) = record(bytes)?;
+        let names = Fields(Some(header)).map(|name| String::from_utf8_lossy(&name).trim().to_owned());
         Some(Self {
-            heading: names.collect(),
+            header: names.collect(),
             rest,
             number: 1,
-            unread: 0,
+            skipped: 0,
             first: String::new(),
-            torn: false,
+            truncated: false,
         })
     }
 
-    /// The next line that is whole and not empty.
+    /// The next complete, non-empty line.
     pub(super) fn next(&mut self) -> Option<&'a [u8]> {
         loop {
             if self.rest.is_empty() {
                 return None;
             }
             let Some((line, rest)) = record(self.rest) else {
-                // A number that was cut off is a number still: a line without an end is never believed.
-                self.torn = true;
+                // A truncated number is still a number, so an incomplete line is never used.
+                self.truncated = true;
                 self.rest = &[];
                 return None;
             };
@@ -53,31 +53,31 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The line that came last cannot be used.
-    pub(super) fn refuse(&mut self, why: &str) {
-        if self.unread == 0 {
+    /// Marks the latest line as unusable.
+    pub(super) fn skip(&mut self, why: &str) {
+        if self.skipped == 0 {
             self.first.clear();
             let _ = write!(self.first, "line {}: {why}", self.number);
         }
-        self.unread += 1;
+        self.skipped += 1;
     }
 
-    /// What could not be used, in words.
+    /// Descriptions of what could not be used.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        match self.unread {
+        match self.skipped {
             0 => {}
-            1 => notes.push(format!("{} (left out)", self.first)),
-            many => notes.push(format!("{many} lines are left out; the first, {}", self.first)),
+            1 => notes.push(format!("{} (skipped)", self.first)),
+            many => notes.push(format!("{many} lines skipped; the first, {}", self.first)),
         }
-        if self.torn {
-            notes.push("the last line is cut off, and left out".to_owned());
+        if self.truncated {
+            notes.push("the last line is incomplete and was skipped".to_owned());
         }
         notes
     }
 }
 
-/// A record without its line end, and what follows. A line end between quotes does not end it.
+/// A record without its line end, and the rest. Line ends inside quotes do not count.
 fn record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut end = memchr(b'\n', bytes)?;
     while memchr_iter(b'"', &bytes[..end]).count() % 2 == 1 {
@@ -98,7 +98,7 @@ impl<'a> Iterator for Fields<'a> {
         if rest.first() == Some(&b'"') {
             return Some(self.quoted(&rest[1..]));
         }
-        // Fields are short: a loop is faster than a search.
+        // Fields are short: a loop is faster than memchr.
         let end = rest.iter().position(|&byte| byte == b',').unwrap_or(rest.len());
         self.0 = rest.get(end + 1..);
         Some(Cow::Borrowed(&rest[..end]))
@@ -123,8 +123,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A whole number.
-pub(super) fn whole(field: &[u8]) -> Option<u64> {
+pub(super) fn integer(field: &[u8]) -> Option<u64> {
     if field.is_empty() || field.len() > 19 {
         return None;
     }
@@ -134,18 +133,18 @@ pub(super) fn whole(field: &[u8]) -> Option<u64> {
     })
 }
 
-/// Seconds, as microseconds.
+/// Seconds, converted to microseconds.
 pub(super) fn micros(field: &[u8]) -> Option<u64> {
     let dot = field.iter().position(|&byte| byte == b'.').unwrap_or(field.len());
-    let seconds = whole(&field[..dot])?;
+    let seconds = integer(&field[..dot])?;
     let fraction = field.get(dot + 1..).unwrap_or_default();
     let fraction = &fraction[..fraction.len().min(6)];
-    let below = if fraction.is_empty() { 0 } else { whole(fraction)? };
+    let below = if fraction.is_empty() { 0 } else { integer(fraction)? };
     let power = u32::try_from(6 - fraction.len()).ok()?;
     seconds.checked_mul(1_000_000)?.checked_add(below * 10_u64.pow(power))
 }
 
-/// A number, perhaps with a fraction.
+/// A finite decimal number.
 pub(super) fn number(field: &[u8]) -> Option<f64> {
     let number: f64 = std::str::from_utf8(field).ok()?.parse().ok()?;
     number.is_finite().then_some(number)
@@ -158,10 +157,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_written() {
-        assert_eq!(whole(b"137500622848"), Some(137_500_622_848));
+    fn parses_numbers() {
+        assert_eq!(integer(b"137500622848"), Some(137_500_622_848));
         for bad in ["", "1.5", "-1", "1e3", "12 MiB", "99999999999999999999"] {
-            assert_eq!(whole(bad.as_bytes()), None, "{bad}");
+            assert_eq!(integer(bad.as_bytes()), None, "{bad}");
         }
         assert_eq!(micros(b"24.140037"), Some(24_140_037));
         assert_eq!(micros(b"24.14"), Some(24_140_000), "as other programs shorten it");
@@ -175,22 +174,22 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_is_never_believed() {
-        let mut lines = Lines::of(b"a,b\r\n1,2\r\n\r\n3,45").unwrap();
-        assert_eq!(lines.heading, ["a", "b"]);
+    fn line_without_line_end_is_skipped() {
+        let mut lines = Lines::new(b"a,b\r\n1,2\r\n\r\n3,45").unwrap();
+        assert_eq!(lines.header, ["a", "b"]);
         assert_eq!(lines.next(), Some(b"1,2".as_slice()));
-        lines.refuse("x");
+        lines.skip("x");
         assert_eq!(lines.next(), None);
         assert_eq!(
             lines.notes(),
-            ["line 2: x (left out)", "the last line is cut off, and left out"]
+            ["line 2: x (skipped)", "the last line is incomplete and was skipped"]
         );
-        assert!(Lines::of(b"").is_none() && Lines::of(b"a,b").is_none());
+        assert!(Lines::new(b"").is_none() && Lines::new(b"a,b").is_none());
     }
 
     proptest! {
         #[test]
-        fn what_is_quoted_comes_back(fields in prop::collection::vec("[a-z,\"\n]{0,8}", 1..6)) {
+        fn quoting_round_trip(fields in prop::collection::vec("[a-z,\"\n]{0,8}", 1..6)) {
             let quoted: Vec<String> = fields.iter().map(|field| format!("\"{}\"", field.replace('"', "\"\""))).collect();
             let text = format!("{}\n1,2\n", quoted.join(","));
             let (line, rest) = record(text.as_bytes()).unwrap();

@@ -1,50 +1,51 @@
-//! What a sampler saw, as files in `memory/` of a run's folder. Times are seconds since the sampler's start, to the microsecond;
+//! A sampler's files in `memory/` of a run's folder. Times are seconds since the sampler's start, to the microsecond;
 //! memory is in bytes.
 //!
-//! `<name>.csv` has one line for each row of a [`Series`], so an idle engine leaves one line: `from_s,to_s,phase,looks,total` and one
-//! column for each device, named by its id. `<name>.activity.csv` has one line for each look at power and utilisation, ten a second:
-//! `from_s,to_s,phase,looks` and for each device `power_w:<id>` and `busy_percent:<id>`, empty where the driver does not tell.
-//! `<name>.processes.csv` has one line for as long as a process held the same on a device: `from_s,to_s,looks,pid,device,used`, empty
-//! where the driver does not tell. The last two are there where there is something to tell.
+//! `<name>.csv` has one line per row of a [`Series`], so an idle engine produces one line:
+//! `from_s,to_s,phase,looks,total` and one column per device, named by its id. `<name>.activity.csv` has one line per
+//! sample of power and utilisation, ten a second: `from_s,to_s,phase,looks` and per device `power_w:<id>` and
+//! `busy_percent:<id>`, empty if the driver does not report it. `<name>.processes.csv` has one line for as long as a
+//! process's memory on a device stayed the same: `from_s,to_s,looks,pid,device,used`, empty if the driver does not
+//! report it. The last two files exist only if they have content. `looks` is the number of samples.
 
-mod kept;
+mod files;
 mod lines;
 mod reader;
 
 use std::io::{self, Write};
 
-pub use kept::{Kept, read_activity, read_processes, read_series};
+pub use files::{SampleFile, read_activity, read_processes, read_series};
 
-use super::beside::{Doing, Holding, Moment};
-use super::sampler::Record;
+use super::sampler::Recording;
 use super::series::Series;
+use super::slow_samples::{ActivitySample, DeviceActivity, ProcessMemory};
 
-/// What was seen, as files: how each one's name ends after `NAME`, and its text.
+/// The files of a recording: suffix of the file name, and content.
 #[must_use]
-pub fn files(record: &Record) -> Vec<(&'static str, Vec<u8>)> {
+pub fn files(recording: &Recording) -> Vec<(&'static str, Vec<u8>)> {
     let text = |write: &dyn Fn(&mut Vec<u8>) -> io::Result<()>| {
         let mut text = Vec::new();
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         let _ = write(&mut text);
         text
     };
-    let mut files = vec![(".csv", text(&|out| write(out, &record.series)))];
-    if !record.beside.moments().is_empty() {
+    let mut files = vec![(".csv", text(&|out| write(out, &recording.series)))];
+    if !recording.slow.activity().is_empty() {
         files.push((
             ".activity.csv",
-            text(&|out| write_activity(out, record.beside.moments())),
+            text(&|out| write_activity(out, recording.slow.activity())),
         ));
     }
-    if !record.beside.holdings().is_empty() {
+    if !recording.slow.processes().is_empty() {
         files.push((
             ".processes.csv",
-            text(&|out| write_processes(out, record.beside.holdings())),
+            text(&|out| write_processes(out, recording.slow.processes())),
         ));
     }
     files
 }
 
-/// Writes a series.
+/// Writes a series as CSV.
 pub fn write(out: &mut impl Write, series: &Series) -> io::Result<()> {
     write!(out, "from_s,to_s,phase,looks,total")?;
     for device in series.devices() {
@@ -69,12 +70,11 @@ pub fn write(out: &mut impl Write, series: &Series) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes power and utilisation.
-fn write_activity(out: &mut impl Write, moments: &[Moment]) -> io::Result<()> {
+fn write_activity(out: &mut impl Write, samples: &[ActivitySample]) -> io::Result<()> {
     let mut ids: Vec<&str> = Vec::new();
-    for doing in moments.iter().flat_map(|moment| &moment.doings) {
-        if !ids.contains(&doing.device.as_str()) {
-            ids.push(&doing.device);
+    for device in samples.iter().flat_map(|sample| &sample.devices) {
+        if !ids.contains(&device.device.as_str()) {
+            ids.push(&device.device);
         }
     }
     write!(out, "from_s,to_s,phase,looks")?;
@@ -83,21 +83,21 @@ fn write_activity(out: &mut impl Write, moments: &[Moment]) -> io::Result<()> {
         write!(out, ",{},{}", quoted(&power), quoted(&busy))?;
     }
     writeln!(out)?;
-    for moment in moments {
-        let (from, to) = (seconds(moment.from), seconds(moment.to));
-        write!(out, "{from},{to},{},{}", moment.phase, moment.looks)?;
+    for sample in samples {
+        let (from, to) = (seconds(sample.from), seconds(sample.to));
+        write!(out, "{from},{to},{},{}", sample.phase, sample.looks)?;
         for id in &ids {
-            let doing = moment.doings.iter().find(|doing| doing.device == *id);
-            let field = |value: fn(&Doing) -> Option<f64>| {
-                doing
+            let device = sample.devices.iter().find(|device| device.device == *id);
+            let field = |value: fn(&DeviceActivity) -> Option<f64>| {
+                device
                     .and_then(value)
                     .map_or_else(String::new, |value| value.to_string())
             };
             write!(
                 out,
                 ",{},{}",
-                field(|doing| doing.power_w),
-                field(|doing| doing.busy_percent)
+                field(|device| device.power_w),
+                field(|device| device.busy_percent)
             )?;
         }
         writeln!(out)?;
@@ -105,10 +105,9 @@ fn write_activity(out: &mut impl Write, moments: &[Moment]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes who held how much.
-fn write_processes(out: &mut impl Write, holdings: &[Holding]) -> io::Result<()> {
+fn write_processes(out: &mut impl Write, processes: &[ProcessMemory]) -> io::Result<()> {
     writeln!(out, "from_s,to_s,looks,pid,device,used")?;
-    for row in holdings {
+    for row in processes {
         let (from, to) = (seconds(row.from), seconds(row.to));
         let used = row.tenant.used.map_or_else(String::new, |used| used.to_string());
         let (pid, device) = (row.tenant.pid, quoted(&row.tenant.device));
@@ -121,7 +120,7 @@ fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// RFC 4180: a field with a comma, quote or line end is put in quotes, its own quotes doubled. A cgroup's path may have them.
+/// RFC 4180: quotes a field with a comma, quote or line end and doubles its quotes. A cgroup's path may need it.
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -133,10 +132,10 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::{Activity, Beside, Device, Phase, Reading, Tenant};
+    use crate::telemetry::{Activity, Device, Phase, Reading, SlowSamples, Tenant};
 
     #[test]
-    fn the_format_is_as_documented() {
+    fn format_is_as_documented() {
         let reading = |used| Reading {
             devices: vec![Device {
                 id: "a,b".into(),
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beside_memory_has_files_of_its_own() {
+    fn slow_samples_have_their_own_files() {
         let activity = |device: &str, power_mw, busy_percent| Activity {
             device: device.into(),
             power_mw,
@@ -172,23 +171,23 @@ mod tests {
             device: "a,b".into(),
             used,
         };
-        let mut beside = Beside::default();
+        let mut slow = SlowSamples::default();
         let look = Reading {
             devices: Vec::new(),
             tenants: vec![tenant(7, Some(5)), tenant(9, None)],
             activity: vec![activity("a,b", Some(71_500), Some(3)), activity("c", None, None)],
         };
-        beside.push(0, Phase::Loading, &look);
-        beside.push(100_000, Phase::Load, &look);
+        slow.push(0, Phase::Loading, &look);
+        slow.push(100_000, Phase::Load, &look);
         let mut text = Vec::new();
-        write_activity(&mut text, beside.moments()).unwrap();
+        write_activity(&mut text, slow.activity()).unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "from_s,to_s,phase,looks,\"power_w:a,b\",\"busy_percent:a,b\",power_w:c,busy_percent:c\n\
              0.000000,0.000000,loading,1,71.5,3,,\n0.100000,0.100000,load,1,71.5,3,,\n"
         );
         let mut text = Vec::new();
-        write_processes(&mut text, beside.holdings()).unwrap();
+        write_processes(&mut text, slow.processes()).unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "from_s,to_s,looks,pid,device,used\n0.000000,0.100000,2,7,\"a,b\",5\n0.000000,0.100000,2,9,\"a,b\",\n"

@@ -1,13 +1,13 @@
-//! One file that a sampler left, line by line: which column holds what, what is wrong with a line, and what all files have in common (when, in which
-//! phase, how many looks).
+//! Reads one CSV file of a sampler: the meaning of its columns, invalid lines, and the columns that all files share
+//! (time, phase, number of samples).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::lines::{Fields, Lines, micros, whole};
+use super::lines::{Fields, Lines, integer, micros};
 use crate::telemetry::Phase;
 
-/// What a column holds.
+/// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     From,
@@ -15,7 +15,7 @@ pub(super) enum Role {
     Phase,
     Looks,
     Total,
-    /// The memory of the n-th device.
+    /// Memory of the n-th device.
     Used(usize),
     /// Power of the n-th device.
     Power(usize),
@@ -28,7 +28,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// Of a column that every file may have.
+    /// Columns that every file may have.
     pub(super) fn common(name: &str) -> Option<Self> {
         Some(match name {
             "from_s" => Role::From,
@@ -40,43 +40,47 @@ impl Role {
     }
 }
 
-/// What each line has before its figures.
-pub(super) struct Stretch {
+/// The values of the shared columns in one line.
+pub(super) struct CommonColumns {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) phase: Phase,
     pub(super) looks: u64,
 }
 
-/// Reads the lines below a heading, column by column.
+/// Reads the lines below a header, column by column.
 pub(super) struct Reader<'a> {
     lines: Lines<'a>,
     pub(super) roles: Vec<Role>,
     pub(super) notes: Vec<String>,
     phase: Phase,
-    before: u64,
+    previous_from: u64,
     unknown_phases: BTreeMap<String, u64>,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn of(bytes: &'a [u8], role: impl FnMut(&str) -> Role) -> std::result::Result<Self, Vec<String>> {
-        let Some(lines) = Lines::of(bytes) else {
+    pub(super) fn new(bytes: &'a [u8], role: impl FnMut(&str) -> Role) -> std::result::Result<Self, Vec<String>> {
+        let Some(lines) = Lines::new(bytes) else {
             let empty = bytes.is_empty();
-            let why = if empty { "it is empty" } else { "its heading is cut off" };
+            let why = if empty {
+                "it is empty"
+            } else {
+                "its header is incomplete"
+            };
             return Err(vec![why.to_owned()]);
         };
-        let roles: Vec<Role> = lines.heading.iter().map(String::as_str).map(role).collect();
+        let roles: Vec<Role> = lines.header.iter().map(String::as_str).map(role).collect();
         let mut notes = Vec::new();
-        for (name, role) in lines.heading.iter().zip(&roles) {
+        for (name, role) in lines.header.iter().zip(&roles) {
             if *role == Role::Unknown {
-                notes.push(format!("the column `{name}` is not known, and left out"));
+                notes.push(format!("unknown column `{name}`, ignored"));
             }
         }
         let has = |role| roles.contains(&role);
         match (has(Role::From), has(Role::To)) {
             (true, true) => {}
             (false, false) => {
-                notes.push("no column tells when: neither `from_s` nor `to_s` is there".to_owned());
+                notes.push("no time column: neither `from_s` nor `to_s` exists".to_owned());
                 return Err(notes);
             }
             (from, _) => {
@@ -85,24 +89,24 @@ impl<'a> Reader<'a> {
             }
         }
         if !has(Role::Looks) {
-            notes.push("no column `looks`: each line counts as one look".to_owned());
+            notes.push("no column `looks`: each line counts as one sample".to_owned());
         }
         Ok(Self {
             lines,
             roles,
             notes,
             phase: Phase::default(),
-            before: 0,
+            previous_from: 0,
             unknown_phases: BTreeMap::new(),
         })
     }
 
-    pub(super) fn phased(&self) -> bool {
+    pub(super) fn has_phases(&self) -> bool {
         self.roles.contains(&Role::Phase)
     }
 
-    /// The next line that can be used: its figures went to `figure`, which is false for what it cannot use.
-    pub(super) fn next(&mut self, mut figure: impl FnMut(Role, &[u8]) -> bool) -> Option<Stretch> {
+    /// The next usable line. Other columns go to `value`, which returns false for an invalid field.
+    pub(super) fn next(&mut self, mut value: impl FnMut(Role, &[u8]) -> bool) -> Option<CommonColumns> {
         'lines: loop {
             let line = self.lines.next()?;
             let mut fields = Fields(Some(line));
@@ -111,13 +115,13 @@ impl<'a> Reader<'a> {
             for (index, &role) in self.roles.iter().enumerate() {
                 let Some(field) = fields.next() else {
                     let columns = self.roles.len();
-                    self.lines.refuse(&format!("{index} of {columns} columns"));
+                    self.lines.skip(&format!("{index} of {columns} columns"));
                     continue 'lines;
                 };
-                let good = match role {
+                let valid = match role {
                     Role::From => set(&mut from, micros(&field)),
                     Role::To => set(&mut to, micros(&field)),
-                    Role::Looks => whole(&field).is_some_and(|count| {
+                    Role::Looks => integer(&field).is_some_and(|count| {
                         looks = count;
                         true
                     }),
@@ -126,27 +130,27 @@ impl<'a> Reader<'a> {
                         true
                     }
                     Role::Unknown => true,
-                    other => figure(other, &field),
+                    other => value(other, &field),
                 };
-                if !good {
-                    let name = &self.lines.heading[index];
+                if !valid {
+                    let name = &self.lines.header[index];
                     let why = format!("`{}` cannot be `{name}`", String::from_utf8_lossy(&field));
-                    self.lines.refuse(&why);
+                    self.lines.skip(&why);
                     continue 'lines;
                 }
             }
             let (Some(from), Some(to)) = (from.or(to), to.or(from)) else {
                 continue;
             };
-            if to < from || from < self.before {
-                self.lines.refuse("its time goes back");
+            if to < from || from < self.previous_from {
+                self.lines.skip("its time goes backwards");
                 continue;
             }
-            self.before = from;
+            self.previous_from = from;
             if let Some(name) = phase {
-                self.enter(&name);
+                self.set_phase(&name);
             }
-            return Some(Stretch {
+            return Some(CommonColumns {
                 from,
                 to,
                 phase: self.phase,
@@ -155,7 +159,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn enter(&mut self, name: &[u8]) {
+    fn set_phase(&mut self, name: &[u8]) {
         if name == self.phase.name().as_bytes() {
             return;
         }
@@ -172,7 +176,7 @@ impl<'a> Reader<'a> {
         self.notes.extend(self.lines.notes());
         for (name, lines) in self.unknown_phases {
             self.notes.push(format!(
-                "the phase `{name}` is not known: its {lines} lines count to the phase before them"
+                "unknown phase `{name}`: its {lines} lines count as the previous phase"
             ));
         }
         self.notes

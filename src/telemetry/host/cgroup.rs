@@ -1,5 +1,5 @@
-//! The memory of a cgroup, as the kernel counts it against the limit: what decides whether it kills (Linux,
-//! `Documentation/admin-guide/cgroup-v2.rst`, and `cgroup-v1/memory.rst`).
+//! Memory of a cgroup, as the kernel counts it against the limit; this decides whether the OOM killer acts (Linux,
+//! `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::telemetry::reading::{Device, Reading, Source};
 
 use super::{Roots, machine_total};
 
-/// Names of the files in one version of the interface.
+/// File names of one version of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Files {
     current: &'static str,
@@ -28,7 +28,8 @@ const V1: Files = Files {
     limit: "memory.limit_in_bytes",
 };
 
-/// Looks at one cgroup. What it holds includes the page cache of files that it read, which the kernel gives up before it kills.
+/// Reads one cgroup. Its memory includes the page cache of files it has read, which the kernel reclaims before it
+/// kills.
 #[derive(Clone, Debug)]
 pub struct Cgroup {
     folder: PathBuf,
@@ -38,49 +39,49 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// The cgroup that the process `pid` is in.
+    /// The cgroup of the process `pid`.
     ///
     /// # Errors
     ///
-    /// `missing` when the process has ended, or its cgroup counts no memory or cannot be seen from here.
+    /// `missing` if the process has ended, or its cgroup has no memory accounting or is not visible from here.
     pub fn of_process(pid: u32, roots: &Roots) -> Result<Self> {
         let file = roots.proc.join(pid.to_string()).join("cgroup");
         let text = fs::read_to_string(&file).map_err(|_| {
             Fault::missing(
-                format!("process {pid} is not there"),
+                format!("process {pid} does not exist"),
                 "its memory can be read only while it lives",
             )
         })?;
-        let candidates = places(&text);
+        let candidates = candidates_in(&text);
         candidates
             .iter()
             .find_map(|(controller, path)| Self::at(&roots.cgroup.join(controller), path, roots))
             .ok_or_else(|| {
                 let paths: Vec<_> = candidates.into_iter().map(|(_, path)| path).collect();
-                unseen(&paths.join("`, `"))
+                not_visible(&paths.join("`, `"))
             })
     }
 
-    /// The cgroup of this path below the root of the hierarchy, as `docker inspect` or systemd name it.
+    /// The cgroup of this path below the root of the hierarchy, as `docker inspect` or systemd report it.
     ///
     /// # Errors
     ///
-    /// `missing` when there is none that counts memory.
+    /// `missing` if there is none with memory accounting.
     pub fn at_path(path: &str, roots: &Roots) -> Result<Self> {
         ["", "memory"]
             .into_iter()
             .find_map(|controller| Self::at(&roots.cgroup.join(controller), path, roots))
-            .ok_or_else(|| unseen(path))
+            .ok_or_else(|| not_visible(path))
     }
 
-    /// The most it ever held, as the kernel saw it between our looks too; none where the kernel keeps no peak.
+    /// The peak as recorded by the kernel, including between samples; `None` if the kernel records no peak.
     #[must_use]
     pub fn peak(&self) -> Option<u64> {
         number(&self.folder.join(self.files.peak))
     }
 
     fn at(hierarchy: &Path, path: &str, roots: &Roots) -> Option<Self> {
-        // A path with `..` leads out of the part of the hierarchy that this process may see.
+        // A path with `..` is outside the part of the hierarchy visible to this process.
         if path.split('/').any(|part| part == "..") {
             return None;
         }
@@ -105,7 +106,7 @@ impl Source for Cgroup {
     fn read(&mut self) -> Result<Reading> {
         let used = number(&self.folder.join(self.files.current))
             .ok_or_else(|| Fault::new(Kind::Io, format!("cgroup `{}` is gone", self.name)))?;
-        // `max`, or with version 1 a number near 2^63, means no limit but the machine's own.
+        // `max`, or a number near 2^63 in version 1, means no limit other than the machine's memory.
         let limit = number(&self.folder.join(self.files.limit)).unwrap_or(u64::MAX);
         Ok(Reading {
             devices: vec![Device {
@@ -120,26 +121,26 @@ impl Source for Cgroup {
     }
 }
 
-/// Controllers' folders and paths that `/proc/PID/cgroup` names, the memory controller of version 1 first: where both
-/// versions are mounted, it is the one that counts.
-fn places(text: &str) -> Vec<(&'static str, String)> {
-    let mut places = Vec::new();
+/// Controller folders and paths from `/proc/PID/cgroup`, version 1's memory controller first: if both versions are
+/// mounted, it does the accounting.
+fn candidates_in(text: &str) -> Vec<(&'static str, String)> {
+    let mut candidates_in = Vec::new();
     for line in text.lines() {
         let mut parts = line.splitn(3, ':');
         let (Some(number), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
             continue;
         };
         if controllers.split(',').any(|name| name == "memory") {
-            places.insert(0, ("memory", path.to_owned()));
+            candidates_in.insert(0, ("memory", path.to_owned()));
         } else if number == "0" && controllers.is_empty() {
-            places.push(("", path.to_owned()));
-            places.push(("unified", path.to_owned()));
+            candidates_in.push(("", path.to_owned()));
+            candidates_in.push(("unified", path.to_owned()));
         }
     }
-    places
+    candidates_in
 }
 
-fn unseen(path: &str) -> Fault {
+fn not_visible(path: &str) -> Fault {
     Fault::missing(
         format!("the memory of cgroup `{path}` cannot be seen from here"),
         "run on the host itself rather than within a container, with the memory controller enabled",
@@ -155,13 +156,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn either_version_is_found() {
+    fn finds_both_cgroup_versions() {
         assert_eq!(
-            places("0::/user.slice\n"),
+            candidates_in("0::/user.slice\n"),
             [("", "/user.slice".into()), ("unified", "/user.slice".into())]
         );
         let hybrid = "5:cpu,cpuacct:/a\n4:memory:/docker/x:y\n0::/u\n";
-        assert_eq!(places(hybrid)[0], ("memory", "/docker/x:y".into()));
-        assert!(places("nonsense").is_empty());
+        assert_eq!(candidates_in(hybrid)[0], ("memory", "/docker/x:y".into()));
+        assert!(candidates_in("nonsense").is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of the host: of a tree of processes, or of a cgroup. For engines without a GPU.
+//! Host memory of a process tree or a cgroup, for engines without a GPU.
 
 mod cgroup;
 mod tree;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub use cgroup::Cgroup;
 pub use tree::{Measure, Tree};
 
-/// Where the kernel shows processes and cgroups; other folders in tests.
+/// Roots of the kernel's file systems; different folders in tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
     /// `/proc`.
@@ -26,13 +26,13 @@ impl Default for Roots {
     }
 }
 
-/// Bytes of memory in the machine, by `/proc/meminfo`.
+/// Total memory of the machine in bytes, from `/proc/meminfo`.
 fn machine_total(roots: &Roots) -> Option<u64> {
     let text = std::fs::read_to_string(roots.proc.join("meminfo")).ok()?;
     kibibytes(&text, "MemTotal")
 }
 
-/// The field of a `/proc` file with lines as `MemTotal:  16384 kB`, in bytes.
+/// A field of a `/proc` file with lines like `MemTotal:  16384 kB`, in bytes.
 fn kibibytes(text: &str, field: &str) -> Option<u64> {
     let value = text
         .lines()
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_told_apart() {
+    fn field_names_match_exactly() {
         let text = "MemTotalX:  1 kB\nMemTotal:       3 kB\nPss:  9 kB\n";
         assert_eq!(kibibytes(text, "MemTotal"), Some(3072));
         assert_eq!(kibibytes(text, "MemFree"), None);

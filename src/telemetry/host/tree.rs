@@ -1,4 +1,4 @@
-//! The memory of a process and everything it started.
+//! Memory of a process and its descendants.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,28 +11,28 @@ use crate::telemetry::reading::{Device, Reading, Source, Tenant};
 
 use super::{Roots, kibibytes, machine_total};
 
-/// Finding the processes of a tree means reading every process's `stat`, so it is done about this often.
-const MEMBERS_EVERY: Duration = Duration::from_millis(100);
+/// Finding the processes of a tree requires reading every process's `stat`, so it is done only this often.
+const MEMBERS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What counts as the memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measure {
-    /// Resident memory: quick, and every shared page counts once for each process that has it.
+    /// Resident memory: fast, but a shared page counts once for each process.
     #[default]
     Resident,
-    /// Proportional memory: shared pages are divided among those that have them. The kernel walks all pages for it, which
-    /// takes milliseconds for each GiB: for slow rates only.
+    /// Proportional memory (PSS): shared pages are divided among their processes. The kernel walks all pages for it,
+    /// which takes milliseconds per GiB: for low rates only.
     Proportional,
 }
 
-/// Looks at the process `pid` and its descendants, and at whatever shares its process group. A tree that has ended holds nothing.
+/// Reads the process `pid`, its descendants, and its process group. A tree that has ended has no memory.
 #[derive(Clone, Debug)]
 pub struct Tree {
     pid: u32,
     measure: Measure,
     roots: Roots,
     total: u64,
-    /// Shared with the looks that are made apart, which find them.
+    /// Shared with the slow source, which refreshes it.
     members: Arc<Mutex<Members>>,
 }
 
@@ -56,10 +56,10 @@ impl Tree {
         }
     }
 
-    /// The processes, found again when they were found too long ago.
-    fn members(&self, patience: Duration) -> Vec<u32> {
+    /// The processes, searched again if the list is older than `max_age`.
+    fn members(&self, max_age: Duration) -> Vec<u32> {
         let known = |members: &Members| {
-            let fresh = members.at.is_some_and(|at| at.elapsed() < patience);
+            let fresh = members.at.is_some_and(|at| at.elapsed() < max_age);
             fresh.then(|| members.pids.clone())
         };
         let lock = || self.members.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,10 +74,10 @@ impl Tree {
         })
     }
 
-    fn look(&self, patience: Duration) -> Reading {
-        // A process may end between being found and being read: it holds nothing then.
+    fn read_tree(&self, max_age: Duration) -> Reading {
+        // A process may end between being found and being read: it has no memory then.
         let tenants: Vec<Tenant> = self
-            .members(patience)
+            .members(max_age)
             .into_iter()
             .filter_map(|pid| {
                 Some(Tenant {
@@ -115,27 +115,27 @@ impl Source for Tree {
     }
 
     fn read(&mut self) -> Result<Reading> {
-        Ok(self.look(MEMBERS_EVERY / 2))
+        Ok(self.read_tree(MEMBERS_INTERVAL / 2))
     }
 
-    /// The processes are those that the looks apart found; none found for a while means that no such looks are made.
-    fn quick(&mut self) -> Result<Reading> {
-        Ok(self.look(3 * MEMBERS_EVERY))
+    /// Uses the processes found by the slow source. An old list means that there is no slow source.
+    fn read_memory(&mut self) -> Result<Reading> {
+        Ok(self.read_tree(3 * MEMBERS_INTERVAL))
     }
 
-    fn slow(&self) -> Option<Box<dyn Source>> {
+    fn slow_source(&self) -> Option<Box<dyn Source>> {
         Some(Box::new(self.clone()))
     }
 }
 
-/// A process's parent and group.
+/// Parent and process group of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kin {
+struct ProcessParent {
     parent: u32,
     group: u32,
 }
 
-fn processes(proc: &Path) -> HashMap<u32, Kin> {
+fn processes(proc: &Path) -> HashMap<u32, ProcessParent> {
     let Ok(entries) = fs::read_dir(proc) else {
         return HashMap::new();
     };
@@ -143,33 +143,33 @@ fn processes(proc: &Path) -> HashMap<u32, Kin> {
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let pid = entry.file_name().to_str()?.parse().ok()?;
-            Some((pid, kin(&fs::read_to_string(entry.path().join("stat")).ok()?)?))
+            Some((pid, parse_stat(&fs::read_to_string(entry.path().join("stat")).ok()?)?))
         })
         .collect()
 }
 
-/// `pid (name) state parent group …`: the name may hold spaces and parentheses, so it is read from its last one on.
-fn kin(stat: &str) -> Option<Kin> {
+/// `pid (name) state parent group …`: the name may contain spaces and parentheses, so parse after the last one.
+fn parse_stat(stat: &str) -> Option<ProcessParent> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(1);
-    Some(Kin {
+    Some(ProcessParent {
         parent: fields.next()?.parse().ok()?,
         group: fields.next()?.parse().ok()?,
     })
 }
 
-/// The root, its descendants, and its process group where it leads one. Ascending.
-fn members(processes: &HashMap<u32, Kin>, root: u32) -> Vec<u32> {
+/// The root, its descendants, and its process group if it leads one. Ascending.
+fn members(processes: &HashMap<u32, ProcessParent>, root: u32) -> Vec<u32> {
     let belongs = |pid: u32| {
         let mut at = pid;
-        // A chain longer than all processes would be a circle, which only a torn reading can show.
+        // A chain longer than all processes would be a cycle, which only an inconsistent read can show.
         for _ in 0..=processes.len() {
             if at == root {
                 return true;
             }
             match processes.get(&at) {
-                Some(kin) if kin.group == root => return true,
-                Some(kin) => at = kin.parent,
+                Some(parse_stat) if parse_stat.group == root => return true,
+                Some(parse_stat) => at = parse_stat.parent,
                 None => return false,
             }
         }
@@ -185,25 +185,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_hold_anything() {
-        let expected = Kin { parent: 7, group: 42 };
-        assert_eq!(kin("12 (a) b (c)) S 7 42 1 0"), Some(expected));
-        assert_eq!(kin("12 (x) R 7 42"), Some(expected));
-        assert_eq!(kin("12 x R 7 42"), None);
+    fn process_name_may_contain_anything() {
+        let expected = ProcessParent { parent: 7, group: 42 };
+        assert_eq!(parse_stat("12 (a) b (c)) S 7 42 1 0"), Some(expected));
+        assert_eq!(parse_stat("12 (x) R 7 42"), Some(expected));
+        assert_eq!(parse_stat("12 x R 7 42"), None);
     }
 
     #[test]
     fn descendants_and_the_group_belong_to_the_tree() {
-        let kin = |parent, group| Kin { parent, group };
+        let parse_stat = |parent, group| ProcessParent { parent, group };
         let processes = HashMap::from([
-            (1, kin(0, 1)),
-            (10, kin(1, 10)),
-            (11, kin(10, 10)),
-            (12, kin(11, 12)),
-            (13, kin(1, 10)),
-            (20, kin(1, 20)),
-            (30, kin(31, 30)),
-            (31, kin(30, 31)),
+            (1, parse_stat(0, 1)),
+            (10, parse_stat(1, 10)),
+            (11, parse_stat(10, 10)),
+            (12, parse_stat(11, 12)),
+            (13, parse_stat(1, 10)),
+            (20, parse_stat(1, 20)),
+            (30, parse_stat(31, 30)),
+            (31, parse_stat(30, 31)),
         ]);
         assert_eq!(
             members(&processes, 10),

@@ -60,7 +60,7 @@ fn measured_stands_beside_estimated_in_the_page_and_in_show() {
     // A warm-up and three that count: the estimate is none of them.
     assert!(text.contains("experiments finished: 4"), "{text}");
     let html = fs::read_to_string(run.folder().join("run/report.html")).unwrap();
-    for told in ["estimate, GiB", "Hatched is what was expected", "were expected"] {
+    for told in ["estimate, GiB", "Hatched bars were expected", "were expected"] {
         assert!(html.contains(told), "{told}");
     }
     assert!(!html.contains("no estimate was recorded"));

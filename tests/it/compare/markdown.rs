@@ -62,7 +62,7 @@ fn a_pull_request_is_told_the_verdict_first_and_nothing_becomes_markup() {
         ["profiler compare: 2 thresholds exceeded", "Thresholds"]
     );
     let from = &page.tables[0][1];
-    assert!(from[0] == "from" && from[1].ends_with("/r|<b>*x*"), "{from:?}");
+    assert!(from[0] == "source" && from[1].ends_with("/r|<b>*x*"), "{from:?}");
     let thresholds = &page.tables[1];
     assert_eq!(
         thresholds[0],

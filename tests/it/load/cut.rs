@@ -69,9 +69,9 @@ fn a_hard_limit_on_open_files_is_named_with_its_remedy() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{stderr}");
     for part in [
-        "2000 connections need 2256 open files, and 1024 are allowed",
+        "2000 connections need 2256 open files; the limit is 1024",
         "ulimit -Hn 2256",
-        "at most 768 at once",
+        "at most 768 concurrent requests",
     ] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }

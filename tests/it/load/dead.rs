@@ -28,10 +28,10 @@ fn a_process_that_lives_and_serves_no_more_is_started_again() {
     assert!((1..=4).contains(&within) && within + turned_away == 40, "{failures}");
     assert_eq!(second["completed"], 12, "{second}");
     let stderr = &load.outcome.stderr;
-    let told = "the engine died within the load: its process lives, but it serves no more";
+    let told = "the engine died within the load: its process is alive but no longer serves";
     assert!(stderr.contains(told), "{stderr}");
     assert!(
-        !stderr.contains("others may ask it too"),
+        !stderr.contains("it may serve other clients"),
         "it could not count them: {stderr}"
     );
 }
@@ -78,8 +78,8 @@ fn an_engine_that_was_attached_to_and_killed_ends_the_run_once_it_is_needed_agai
     let records = records(&kept);
     let issued = records.len();
     for part in [
-        "the engine died within the load: it does not answer any more",
-        "the engine that was attached to does not answer any more",
+        "the engine died within the load: it no longer answers",
+        "the attached engine no longer answers",
         "start it again, and resume the run",
     ] {
         assert!(stderr.contains(part), "{part}: {stderr}");

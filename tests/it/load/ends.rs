@@ -107,7 +107,7 @@ fn it_ends_once_the_interval_is_narrow_or_says_that_it_is_not() {
         (&"requests".into(), &false.into())
     );
     let warnings = narrow.answer["warnings"].to_string();
-    assert!(warnings.contains("did not become as narrow"), "{warnings}");
+    assert!(warnings.contains("did not reach"), "{warnings}");
 }
 
 #[test]

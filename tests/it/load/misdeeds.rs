@@ -68,7 +68,7 @@ fn errors_within_a_stream_of_status_200_are_failures() {
 fn connections_that_break_within_an_answer_are_failures() {
     for engine in ENGINES {
         let load = misled(engine, "break_off: 2");
-        check(engine, &load, "broken", "the connection was closed within the answer");
+        check(engine, &load, "broken", "the connection was closed during the response");
     }
 }
 
@@ -187,7 +187,8 @@ fn an_engine_that_lets_nobody_in_is_given_up() {
         "{}",
         load.answer
     );
-    let told = "the load was given up: the engine stalled: by its metrics nothing ran and 4 requests waited for 0.";
+    let told =
+        "the load was given up: the engine stalled: its metrics showed nothing running and 4 requests queued for 0.";
     assert!(load.outcome.stderr.contains(told), "{}", load.outcome.stderr);
 }
 

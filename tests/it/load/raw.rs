@@ -158,7 +158,7 @@ fn a_connection_that_is_closed_after_the_head() {
         HEAD,
         End::Closes,
         "broken",
-        "the connection was closed within the answer",
+        "the connection was closed during the response",
     );
 }
 
@@ -170,7 +170,7 @@ fn a_connection_that_is_closed_within_a_chunk() {
         &answer,
         End::Closes,
         "broken",
-        "the connection was closed within the answer",
+        "the connection was closed during the response",
     );
 }
 
@@ -181,7 +181,7 @@ fn a_page_of_status_200() {
         "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n",
         page.len()
     );
-    let said = "no stream of events, it begins with `<html> <h1>It works</h1> </html>`";
+    let said = "not an event stream; it begins with `<html> <h1>It works</h1> </html>`";
     fails(&format!("{head}{page}"), End::Stays, "malformed", said);
 }
 
@@ -195,7 +195,12 @@ fn an_error_of_status_200_that_is_no_stream() {
 #[test]
 fn a_redirection_is_not_followed() {
     let answer = "HTTP/1.1 307 Temporary Redirect\r\nlocation: https://there.example/\r\ncontent-length: 0\r\n\r\n";
-    fails(answer, End::Stays, "status_307", "points to `https://there.example/`");
+    fails(
+        answer,
+        End::Stays,
+        "status_307",
+        "redirected to `https://there.example/`",
+    );
 }
 
 #[test]
@@ -205,7 +210,7 @@ fn a_status_without_a_word() {
         answer,
         End::Stays,
         "status_503",
-        "503 Service Unavailable, without a word",
+        "503 Service Unavailable with an empty body",
     );
 }
 

@@ -68,7 +68,7 @@ fn without_the_option_nothing_of_it_is_there() {
         .code(2)
         .stderr("`in_process` means nothing to the runtime `sim`");
     let sim = script(r#"import "std/engines" as engines; engines::launch("sim", #{}).run_probe("allocator", #{})"#);
-    sim.run().code(2).stderr("no inside");
+    sim.run().code(2).stderr("cannot run in-process probes");
 }
 
 #[test]

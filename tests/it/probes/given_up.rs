@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use profiler::runtime::{Launch, Mount, Program, RuntimeKind, StartContext, holding};
+use profiler::runtime::{Launch, Mount, Program, RuntimeKind, StartContext, placeholder_launch};
 
 use crate::runtime::{context, eventually, start};
 use crate::support::{engines::runs, image, needs_docker};
 
 async fn give_up(kind: RuntimeKind, launch: Launch, context: StartContext, argument: &str) {
-    let service = start(kind, &holding(launch, Some("/usr/bin/python3")), &context).await;
+    let service = start(kind, &placeholder_launch(launch, Some("/usr/bin/python3")), &context).await;
     let program = Program {
         file: "sleeper.py".into(),
         files: [(
@@ -38,7 +38,7 @@ async fn give_up(kind: RuntimeKind, launch: Launch, context: StartContext, argum
     })
     .await
     .unwrap();
-    context.services.end_all(Duration::from_millis(100)).await.unwrap();
+    context.services.stop_all(Duration::from_millis(100)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -71,7 +71,7 @@ fn it_ends_with_all_that_it_started_when_its_time_is_up() {
 fn wrong_names_and_options_are_refused() {
     run("", "timeout: -1").code(2).stderr("`timeout`");
     run("", "fast: true").code(2).stderr("unknown option `fast`");
-    run("", r#"python: "/bin/sh""#).code(2).stderr("no Python");
+    run("", r#"python: "/bin/sh""#).code(2).stderr("not Python");
     run("", r#"args: #{ a: #{} }"#).code(2).stderr("args.a");
     run("", "shm_size: 1").code(2).stderr("belong to a container");
     let refused = |text: &str| script(text).run();

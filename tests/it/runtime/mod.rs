@@ -70,7 +70,10 @@ pub async fn line(service: &Service, part: &str) -> String {
             if let Some(line) = lines.into_iter().find(|line| line.contains(part)) {
                 return line;
             }
-            assert!(service.logs().more(next).await, "the log ended without `{part}`");
+            assert!(
+                service.logs().wait_for_line(next).await,
+                "the log ended without `{part}`"
+            );
             cursor = next;
         }
     };

@@ -34,7 +34,7 @@ error: there is no engine adapter `none`
   |             ^^^^^^^^
   |
   = note: `ask` called from main.rhai:5:1
-  = help: there are `llamacpp`, `ollama`, `openai`, `sglang`, `sim`, `tensorrt_llm`, `tgi`, `transformers`, `vllm`; your own is named by its path, such as `./mine.rhai`",
+  = help: available: `llamacpp`, `ollama`, `openai`, `sglang`, `sim`, `tensorrt_llm`, `tgi`, `transformers`, `vllm`; give your own by its path, such as `./mine.rhai`",
     );
 }
 

@@ -7,7 +7,7 @@ use super::bench::Bench;
 #[test]
 fn a_fault_is_caught_with_kind_message_and_hint() {
     let script = "let seen = (); try { sleep(-1); } catch (e) { seen = [e.kind, e.message, e.hint, `${e}`]; } seen";
-    let text = "`sleep` takes a number of seconds from 0, not -1";
+    let text = "`sleep` takes a non-negative number of seconds, not -1";
     assert_eq!(Bench::script(script).value(), json!(["usage", text, null, text]));
 }
 

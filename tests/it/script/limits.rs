@@ -148,7 +148,7 @@ fn changing_a_constant_map_is_an_ordinary_error() {
 #[test]
 fn eval_is_off() {
     let error = Bench::script("eval(\"1\")").error();
-    assert!(error.contains("`eval` is off"), "{error}");
+    assert!(error.contains("`eval` is disabled"), "{error}");
 }
 
 #[test]

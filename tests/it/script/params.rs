@@ -78,7 +78,7 @@ fn nothing_happens_before_the_parameters_are_told() {
     let bench = Bench::script("record(\"x\", 1);\nparams(#{});");
     let diagnostic = params::describe(&bench.host(), &Main::open(&bench.path("main.rhai")).unwrap()).unwrap_err();
     let error = bench.shown(&diagnostic);
-    assert!(error.contains("cannot tell the parameters"), "{error}");
+    assert!(error.contains("cannot list the parameters"), "{error}");
     assert!(error.contains("--> main.rhai:1:1"), "{error}");
 }
 

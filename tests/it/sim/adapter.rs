@@ -47,7 +47,7 @@ impl Probed {
             run,
             permits: Permits::default(),
             services: Arc::clone(&host.services),
-            shelf: Arc::default(),
+            prompt_cache: Arc::default(),
             axes: Arc::new(|| None),
             gpus: Arc::new(|_| Ok(None)),
             home: std::env::temp_dir(),

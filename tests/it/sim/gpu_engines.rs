@@ -40,7 +40,7 @@ async fn sglang_answers_503_until_it_is_ready_and_tells_its_memory() {
     }
     assert_eq!(engine.get("/ready").await.status, 503);
     assert_eq!(engine.get("/health").await.status, 503);
-    engine.handle.settled().await;
+    engine.handle.wait_started().await;
     assert_eq!(engine.get("/ready").await.status, 200);
     engine.assert_logged("The server is fired up and ready to roll!");
     let memory = engine.get("/server_info").await.json()["internal_states"][0]["memory_usage"].clone();
@@ -59,7 +59,7 @@ async fn sglang_answers_503_until_it_is_ready_and_tells_its_memory() {
 #[tokio::test]
 async fn sglang_without_room_kills_itself_and_with_little_warns() {
     let engine = Engine::start("llama-1b-h200-sglang", json!({ "gpu_memory_utilization": 0.01 })).await;
-    assert_eq!(engine.handle.exited().await.code, 137);
+    assert_eq!(engine.handle.wait_exited().await.code, 137);
     engine.assert_logged(
         "Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static=0.01",
     );
@@ -125,6 +125,6 @@ async fn tensorrt_llm_is_ready_though_its_cache_holds_no_request_and_then_just_e
     );
     let none: Value = json!({ "gpu_memory_utilization": 0.000_001 });
     let engine = Engine::start("llama-1b-h200-trtllm", none).await;
-    assert_eq!(engine.handle.exited().await.code, 1);
+    assert_eq!(engine.handle.wait_exited().await.code, 1);
     engine.assert_logged("insufficient GPU memory");
 }

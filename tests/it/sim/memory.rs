@@ -153,7 +153,7 @@ async fn dynamic_memory_grows_with_requests_and_the_request_dies_or_the_process(
             .await
             .err()
             .expect("the connection is cut");
-        assert_eq!(engine.handle.exited().await, exit);
+        assert_eq!(engine.handle.wait_exited().await, exit);
     }
 }
 

@@ -23,7 +23,7 @@ async fn it_dies_in_the_middle_of_a_stream() {
         "the connection is cut"
     );
     assert_eq!(
-        engine.handle.exited().await,
+        engine.handle.wait_exited().await,
         Exit {
             code: 1,
             oom_killed: false

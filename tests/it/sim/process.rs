@@ -126,7 +126,7 @@ fn a_port_that_is_taken_is_exit_3_with_the_remedy() {
         .args(["sim", "--profile", "llama-8b-24gb-vllm", "--port", &port])
         .run()
         .code(3)
-        .stderr(&format!("port {port} is taken"))
+        .stderr(&format!("port {port} is in use"))
         .stderr("--port");
 }
 

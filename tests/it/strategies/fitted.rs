@@ -116,6 +116,6 @@ fn an_engine_that_takes_its_memory_beforehand_tells_no_model_but_reports() {
     );
     let result = result.value();
     let why = result["alone"]["predicted"]["why"].as_str().unwrap();
-    assert!(why.contains("beforehand"), "{result}");
+    assert!(why.contains("preallocates"), "{result}");
     assert_eq!(result["reported"]["stopped"], "verified", "{result}");
 }

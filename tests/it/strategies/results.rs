@@ -179,9 +179,7 @@ fn what_is_no_boundary_is_refused() {
             .args(["run", "neighbours", "--set", "engine=sim", "--set", &set])
             .run()
     };
-    let _ = run("vllm-bench-run.json")
-        .code(2)
-        .stderr("no points that fitted or failed");
+    let _ = run("vllm-bench-run.json").code(2).stderr("no points that fit or fail");
     let _ = run("not-there.json").code(2).stderr("not-there.json");
     let script = "export_results(boundary(#{ concurrency: [1, 9] }, #{}), \"tgi-profiler\", #{})";
     let _ = Profiler::new()

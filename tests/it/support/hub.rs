@@ -70,7 +70,7 @@ impl Server {
             cache: cache.to_owned(),
             token: Secret::new(TOKEN),
             offline: false,
-            patience: Duration::from_millis(1),
+            retry_pause: Duration::from_millis(1),
         }
     }
 

@@ -9,7 +9,7 @@ fn read(text: &str) -> Vec<(String, Option<u64>)> {
 }
 
 #[test]
-fn text_and_json_lines_are_read() {
+fn parses_text_and_json_lines() {
     assert_eq!(
         read("one prompt\r\n\n  two\n"),
         [("one prompt".to_owned(), None), ("  two".to_owned(), None)]
@@ -26,9 +26,12 @@ fn text_and_json_lines_are_read() {
 }
 
 #[test]
-fn a_wrong_line_is_named() {
+fn invalid_line_is_reported_with_its_number() {
     for (text, part) in [
-        ("{\"prompt\": \"a\"}\nplain", "line 2 of the prompts is no JSON object"),
+        (
+            "{\"prompt\": \"a\"}\nplain",
+            "line 2 of the prompts is not a JSON object",
+        ),
         ("{\"text\": \"a\"}", "line 1 of the prompts has no `prompt`"),
         ("{\"prompt\": [1, 2]}", "`prompt` [1,2]"),
         ("{\"prompt\": \"a\", \"output\": 0}", "`output` 0"),

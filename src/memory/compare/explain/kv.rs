@@ -1,88 +1,91 @@
-//! KV cache: heads that share keys and values, the width of its elements, the tokens counted, the pool that is set aside.
+//! KV cache: grouped-query attention, element width, number of tokens, and the preallocated pool.
 
 use super::{Case, Explanation, near, ratio};
 use crate::memory::compare::{Gib, Term};
 use crate::memory::{Component, Provenance};
 
-/// What a KV cache of so many bytes holds, in tokens, where that is known.
-struct Held {
+/// A KV cache of some bytes, and the tokens it holds if known.
+struct KvFigure {
     bytes: i64,
     tokens: Option<u64>,
-    /// Whether a formula gave it, and nobody who held it.
+    /// Whether it was computed by a formula, not measured.
     formula: bool,
 }
 
-impl Held {
-    /// Bytes of a token.
-    fn each(&self) -> Option<f64> {
+impl KvFigure {
+    fn bytes_per_token(&self) -> Option<f64> {
         self.tokens
             .filter(|tokens| *tokens > 0)
             .map(|tokens| self.bytes as f64 / tokens as f64)
     }
 }
 
-/// Every assumption on the KV cache that fits.
+/// Every assumption about the KV cache that explains the difference.
 pub(super) fn explain(case: &Case<'_>) -> Vec<Explanation> {
-    let Some((term, bytes)) = case.claim.kv().filter(|(_, bytes)| *bytes > 0) else {
+    let Some((term, bytes)) = case.external.kv().filter(|(_, bytes)| *bytes > 0) else {
         return Vec::new();
     };
     let tokens = if term == Term::KvPool {
-        case.claim.facts.kv_tokens
+        case.external.facts.kv_tokens
     } else {
-        case.claim.facts.tokens
+        case.external.facts.tokens
     };
-    let said = Held {
+    let estimated = KvFigure {
         bytes,
         tokens,
         formula: true,
     };
-    let held = |component, tokens| {
+    let measured_figure = |component, tokens| {
         let part = case.measured.part(component).filter(|part| part.bytes > 0)?;
-        Some(Held {
+        Some(KvFigure {
             bytes: part.bytes,
             tokens,
             formula: part.provenance >= Provenance::Computed,
         })
     };
-    let pool = held(Component::KvPool, case.measured_facts.kv_tokens);
-    let mut used = held(Component::KvUsed, case.measured_facts.tokens);
+    let pool = measured_figure(Component::KvPool, case.measured_facts.kv_tokens);
+    let mut used = measured_figure(Component::KvUsed, case.measured_facts.tokens);
     if let (Some(used), Some(pool)) = (&mut used, &pool) {
-        // Computed as a share of the pool, it is as good as the pool.
-        used.formula &= matches!((used.each(), pool.each()), (Some(a), Some(b)) if !near(a / b, 1.0));
+        // Computed as a share of the pool, it is as reliable as the pool.
+        used.formula &=
+            matches!((used.bytes_per_token(), pool.bytes_per_token()), (Some(a), Some(b)) if !near(a / b, 1.0));
     }
     let mut found = Vec::new();
     if term != Term::KvPool
         && let Some(pool) = &pool
     {
-        found.extend(set_aside(&said, used.as_ref(), pool));
+        found.extend(set_aside(&estimated, used.as_ref(), pool));
     }
-    let beside = if term == Term::KvPool {
+    let measured = if term == Term::KvPool {
         pool.or(used)
     } else {
         used.or(pool)
     };
-    let Some(beside) = beside else { return found };
-    found.extend(width(case, &said, &beside));
-    found.extend(counted(&said, &beside).filter(|_| term != Term::KvPool && found.is_empty()));
+    let Some(measured) = measured else { return found };
+    found.extend(width(case, &estimated, &measured));
+    found.extend(token_count(&estimated, &measured).filter(|_| term != Term::KvPool && found.is_empty()));
     found
 }
 
-/// The engine sets a pool aside, whatever is used of it.
-fn set_aside(said: &Held, used: Option<&Held>, pool: &Held) -> Option<Explanation> {
+/// The estimate is compared with the pool that the engine reserves, whatever is used of it.
+fn set_aside(estimated: &KvFigure, used: Option<&KvFigure>, pool: &KvFigure) -> Option<Explanation> {
     let text = match used {
-        Some(used) if near(ratio(said.bytes, pool.bytes), 1.0) && !near(ratio(used.bytes, pool.bytes), 1.0) => format!(
-            "KV of {} is that of the pool of {} that the engine sets aside, of which {} are used: compare it with `kv_pool`",
-            Gib(said.bytes),
-            Gib(pool.bytes),
-            Gib(used.bytes)
-        ),
+        Some(used) if near(ratio(estimated.bytes, pool.bytes), 1.0) && !near(ratio(used.bytes, pool.bytes), 1.0) => {
+            format!(
+                "KV of {} matches the whole pool of {} that the engine reserves, of which {} are used: compare it with `kv_pool`",
+                Gib(estimated.bytes),
+                Gib(pool.bytes),
+                Gib(used.bytes)
+            )
+        }
         None => {
-            let (told, room) = (said.tokens.filter(|tokens| *tokens > 0)?, pool.tokens?);
-            let same = near(pool.each()? / said.each()?, 1.0) && room != told;
+            let (estimated_tokens, pool_tokens) = (estimated.tokens.filter(|tokens| *tokens > 0)?, pool.tokens?);
+            let same =
+                near(pool.bytes_per_token()? / estimated.bytes_per_token()?, 1.0) && pool_tokens != estimated_tokens;
             same.then(|| {
                 format!(
-                    "a token takes the same on both sides; the KV of {} is for {told} tokens, and the engine sets aside {} for {room}, used or not",
-                    Gib(said.bytes),
+                    "bytes per token agree; the KV of {} is for {estimated_tokens} tokens, and the engine reserves {} for {pool_tokens}, used or not",
+                    Gib(estimated.bytes),
                     Gib(pool.bytes)
                 )
             })?
@@ -96,23 +99,23 @@ fn set_aside(said: &Held, used: Option<&Held>, pool: &Held) -> Option<Explanatio
     })
 }
 
-/// Heads and element width: from bytes of a token where both sides tell tokens, else from the bytes.
-fn width(case: &Case<'_>, said: &Held, beside: &Held) -> Vec<Explanation> {
-    let (times, what) = match (said.each(), beside.each()) {
+/// Heads and element width: from bytes per token if both sides know their tokens, else from the bytes.
+fn width(case: &Case<'_>, estimated: &KvFigure, measured: &KvFigure) -> Vec<Explanation> {
+    let (times, what) = match (estimated.bytes_per_token(), measured.bytes_per_token()) {
         (Some(a), Some(b)) => (
             a / b,
             format!("{a:.0} bytes a token are {:.2} times the {b:.0} measured", a / b),
         ),
-        // A pool of unknown size beside some tokens would compare apples and pears.
-        _ if said.tokens.is_some() != beside.tokens.is_some() => return Vec::new(),
+        // A pool of unknown size cannot be compared with the KV cache of some tokens.
+        _ if estimated.tokens.is_some() != measured.tokens.is_some() => return Vec::new(),
         _ => {
-            let times = ratio(said.bytes, beside.bytes);
+            let times = ratio(estimated.bytes, measured.bytes);
             (
                 times,
                 format!(
                     "KV of {} is {times:.2} times the {} measured",
-                    Gib(said.bytes),
-                    Gib(beside.bytes)
+                    Gib(estimated.bytes),
+                    Gib(measured.bytes)
                 ),
             )
         }
@@ -123,7 +126,7 @@ fn width(case: &Case<'_>, said: &Held, beside: &Held) -> Vec<Explanation> {
         .as_deref()
         .is_some_and(|dtype| dtype.contains("fp8") || dtype.contains("int8") || dtype.contains("float8"));
     let mut found = Vec::new();
-    let mut say = |assumption, text: String| {
+    let mut push = |assumption, text: String| {
         found.push(Explanation {
             about: "kv",
             assumption,
@@ -136,30 +139,30 @@ fn width(case: &Case<'_>, said: &Held, beside: &Held) -> Vec<Explanation> {
     {
         let group = heads as f64 / kv_heads as f64;
         if near(times, group) {
-            say(
+            push(
                 "gqa",
                 format!(
                     ", and {heads} query heads share {kv_heads} KV heads, {group} each: keys and values were counted for every query head"
                 ),
             );
-            // With two query heads to one, both explanations would fit: the one that is known to hold is enough.
+            // With two query heads per KV head both explanations would fit. The one that is known to hold is enough.
             return found;
         }
-        if near(times, 1.0 / group) && beside.formula {
-            say(
+        if near(times, 1.0 / group) && measured.formula {
+            push(
                 "gqa",
                 format!(
-                    ", and {heads} query heads share {kv_heads} KV heads, {group} each: the figure beside it was not measured but computed, with keys \
+                    ", and {heads} query heads share {kv_heads} KV heads, {group} each: the other figure was not measured but computed, with keys \
                      and values for every query head"
                 ),
             );
             return found;
         }
         if near(times, 2.0 * group) && narrow {
-            say(
+            push(
                 "gqa",
                 format!(
-                    ", which is {group} for {heads} query heads over {kv_heads} KV heads, and 2 for elements of 8 bit counted as 16: both were left out"
+                    ", which is {group} for {heads} query heads over {kv_heads} KV heads, and 2 for 8-bit elements counted as 16-bit: both were ignored"
                 ),
             );
             return found;
@@ -168,22 +171,22 @@ fn width(case: &Case<'_>, said: &Held, beside: &Held) -> Vec<Explanation> {
     let dtype = case.facts.kv_dtype.as_deref();
     if near(times, 2.0) {
         match dtype {
-            Some(dtype) if narrow => say(
+            Some(dtype) if narrow => push(
                 "kv_dtype",
-                format!(": the cache is {dtype}, and elements of 16 bit were counted"),
+                format!(": the cache is {dtype}, and 16-bit elements were counted"),
             ),
-            Some(dtype) => say("kv_dtype", format!(": as if elements were twice as wide as {dtype}")),
-            None => say(
+            Some(dtype) => push("kv_dtype", format!(": as if elements were twice as wide as {dtype}")),
+            None => push(
                 "kv_dtype",
-                ", as elements of twice the width would take: 16 bit counted, and a cache of 8 bit".to_owned(),
+                ", as if 16-bit elements were counted for an 8-bit cache".to_owned(),
             ),
         }
     } else if near(times, 0.5) {
         match dtype {
-            Some(dtype) => say("kv_dtype", format!(": as if elements were half as wide as {dtype}")),
-            None => say(
+            Some(dtype) => push("kv_dtype", format!(": as if elements were half as wide as {dtype}")),
+            None => push(
                 "kv_dtype",
-                ", as elements of half the width would take: 8 bit counted, and a cache of 16 bit".to_owned(),
+                ", as if 8-bit elements were counted for a 16-bit cache".to_owned(),
             ),
         }
     }
@@ -191,16 +194,18 @@ fn width(case: &Case<'_>, said: &Held, beside: &Held) -> Vec<Explanation> {
 }
 
 /// Another number of tokens was counted.
-fn counted(said: &Held, beside: &Held) -> Option<Explanation> {
-    let (told, held) = (said.tokens?, beside.tokens?);
-    let same = near(said.each()? / beside.each()?, 1.0) && told != held && !near(ratio(said.bytes, beside.bytes), 1.0);
+fn token_count(estimated: &KvFigure, measured: &KvFigure) -> Option<Explanation> {
+    let (estimated_tokens, measured_tokens) = (estimated.tokens?, measured.tokens?);
+    let same = near(estimated.bytes_per_token()? / measured.bytes_per_token()?, 1.0)
+        && estimated_tokens != measured_tokens
+        && !near(ratio(estimated.bytes, measured.bytes), 1.0);
     same.then(|| Explanation {
         about: "kv",
         assumption: "kv_tokens",
         text: format!(
-            "KV of {} is for {told} tokens, and that measured of {} for {held}: a token takes the same on both sides",
-            Gib(said.bytes),
-            Gib(beside.bytes)
+            "KV of {} is for {estimated_tokens} tokens, and the measured {} for {measured_tokens}: bytes per token agree",
+            Gib(estimated.bytes),
+            Gib(measured.bytes)
         ),
     })
 }

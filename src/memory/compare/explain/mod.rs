@@ -1,4 +1,4 @@
-//! Which assumption explains a difference. Each rule states the figures that led to it; where none fits, nothing is said.
+//! Finds the assumption that explains a difference. Each rule states its figures; if none fits, nothing is reported.
 
 mod kv;
 mod overhead;
@@ -8,36 +8,35 @@ mod weights;
 
 use serde::Serialize;
 
-use super::{Claim, Facts, Row, Term};
+use super::{ExternalEstimate, Facts, Term, TermComparison};
 use crate::memory::Breakdown;
 
-/// How far a ratio may be from what an assumption would give: allocators round, tables do not count every tensor.
+/// Tolerance of a ratio: allocators round, and tables do not count every tensor.
 const TOLERANCE: f64 = 0.05;
 
 /// A wrong assumption, and what shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// What it is about: a term's name.
+    /// The name of the term.
     pub about: &'static str,
-    /// The assumption in one word: `gqa`, `kv_dtype`, `kv_tokens`, `kv_pool`, `weight_dtype`, `gb_gib`, `pool_as_overhead`,
-    /// `tensor_parallel`, `all_layers_at_once`.
+    /// The assumption in one word: `gqa`, `kv_dtype`, `kv_tokens`, `kv_pool`, `weight_dtype`, `gb_gib`,
+    /// `pool_as_overhead`, `tensor_parallel`, `all_layers_at_once`.
     pub assumption: &'static str,
     /// The figures, what follows from them, and what to do.
     pub text: String,
 }
 
-/// A difference to be explained.
+/// A difference to explain.
 pub(super) struct Case<'a> {
     pub(super) measured: &'a Breakdown,
-    /// What the measured side knows of its setting.
+    /// What the measured side knows about its settings.
     pub(super) measured_facts: &'a Facts,
-    pub(super) claim: &'a Claim,
-    /// What either side knows of the model.
+    pub(super) external: &'a ExternalEstimate,
+    /// What either side knows about the model.
     pub(super) facts: &'a Facts,
-    pub(super) rows: &'a [Row],
+    pub(super) rows: &'a [TermComparison],
 }
 
-/// Every explanation that fits.
 pub(super) fn all(case: &Case<'_>) -> Vec<Explanation> {
     let mut found = Vec::new();
     found.extend(weights::explain(case));
@@ -49,7 +48,7 @@ pub(super) fn all(case: &Case<'_>) -> Vec<Explanation> {
 }
 
 impl Case<'_> {
-    /// Both sides of a term: said and measured, where both are above zero.
+    /// The estimate and the measured value of a term, if both are above zero.
     fn both(&self, term: Term) -> Option<(i64, i64)> {
         let row = self.rows.iter().find(|row| row.term == term)?;
         let (said, measured) = (row.said?, row.measured?);
@@ -57,12 +56,12 @@ impl Case<'_> {
     }
 }
 
-/// How many times `b` goes into `a`.
+/// `a` divided by `b`.
 fn ratio(a: i64, b: i64) -> f64 {
     a as f64 / b as f64
 }
 
-/// Whether a ratio is what an assumption would give.
+/// Whether a ratio is within the tolerance of the expected one.
 fn near(ratio: f64, expected: f64) -> bool {
     (ratio / expected - 1.0).abs() <= TOLERANCE
 }

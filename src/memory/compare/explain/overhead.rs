@@ -1,13 +1,12 @@
-//! What is taken for overhead, and is something else; and activations counted for all layers at once.
+//! Things mistaken for overhead, and activations counted for all layers at once.
 
 use super::{Case, Explanation, near, ratio};
 use crate::memory::Component;
 use crate::memory::compare::{Gib, Term};
 
-/// How far the pool may be from what is called overhead.
+/// How far the pool may be from the supposed overhead.
 const ROUGHLY: f64 = 0.15;
 
-/// The pool taken for overhead, on either side; activations of all layers at once.
 pub(super) fn explain(case: &Case<'_>) -> Vec<Explanation> {
     [pool_said(case), pool_measured(case), all_layers(case)]
         .into_iter()
@@ -15,23 +14,23 @@ pub(super) fn explain(case: &Case<'_>) -> Vec<Explanation> {
         .collect()
 }
 
-/// The claim's overhead is the pool that was measured, less what it counts as KV.
+/// The estimate's overhead is the measured pool, minus what the estimate counts as KV.
 fn pool_said(case: &Case<'_>) -> Option<Explanation> {
     let row = case.rows.iter().find(|row| row.term == Term::Overhead)?;
     let (said, measured) = (row.said?, row.measured?);
     let pool = case.measured.part(Component::KvPool)?.bytes;
     let rest = pool
         - case
-            .claim
+            .external
             .figure(Term::Kv)
-            .or(case.claim.figure(Term::KvUsed))
+            .or(case.external.figure(Term::KvUsed))
             .unwrap_or(0);
     let over = said - measured.max(0);
     (over > 0 && rest > 0 && (roughly(said, rest) || roughly(over, rest))).then(|| Explanation {
         about: Term::Overhead.name(),
         assumption: "pool_as_overhead",
         text: format!(
-            "overhead of {} is {} more than measured, and the pool that the engine sets aside has {} beyond the KV counted: the pool was seen as \
+            "overhead of {} is {} more than measured, and the engine's KV pool has {} beyond the KV counted: the pool was taken for \
              overhead",
             Gib(said),
             Gib(over),
@@ -40,12 +39,12 @@ fn pool_said(case: &Case<'_>) -> Option<Explanation> {
     })
 }
 
-/// What the measured side leaves unexplained is the pool that the claim knows of.
+/// What is unexplained on the measured side is the pool that the estimate knows.
 fn pool_measured(case: &Case<'_>) -> Option<Explanation> {
     if case.measured.part(Component::KvPool).is_some() {
         return None;
     }
-    let pool = case.claim.figure(Term::KvPool)?;
+    let pool = case.external.figure(Term::KvPool)?;
     let used = case.measured.part(Component::KvUsed).map_or(0, |part| part.bytes);
     let left = case.measured.unexplained();
     (left > 0 && pool > used && roughly(left, pool - used)).then(|| Explanation {
@@ -60,7 +59,7 @@ fn pool_measured(case: &Case<'_>) -> Option<Explanation> {
     })
 }
 
-/// Activations of a layer are gone when the next one runs.
+/// The activations of a layer are freed before the next one runs.
 fn all_layers(case: &Case<'_>) -> Option<Explanation> {
     let (said, measured) = case.both(Term::Activations)?;
     let layers = case.facts.layers.filter(|layers| *layers > 2)?;

@@ -1,9 +1,8 @@
-//! One rank beside all of them: the division by the tensor-parallel size is missing on one side.
+//! One rank compared with all ranks: the division by the tensor-parallel size is missing on one side.
 
 use super::{Case, Explanation, near, ratio};
 use crate::memory::compare::{Gib, Term};
 
-/// Weights or KV that differ by the number of ranks.
 pub(super) fn explain(case: &Case<'_>) -> Vec<Explanation> {
     let Some(ranks) = case.facts.tensor_parallel.filter(|ranks| *ranks > 1) else {
         return Vec::new();
@@ -13,11 +12,11 @@ pub(super) fn explain(case: &Case<'_>) -> Vec<Explanation> {
         .into_iter()
         .filter_map(|term| {
             let (said, measured) = case.both(term)?;
-            let apart = ratio(said, measured);
-            let what = if near(apart, 1.0 / times) {
-                "what is said is of one rank, what was measured of all"
-            } else if near(apart, times) {
-                "what is said is of all ranks, or one whole copy for each, and what was measured is of one rank"
+            let factor = ratio(said, measured);
+            let what = if near(factor, 1.0 / times) {
+                "the estimate is for one rank, the measurement for all"
+            } else if near(factor, times) {
+                "the estimate is for all ranks, or a whole copy on each, and the measurement for one rank"
             } else {
                 return None;
             };
@@ -25,7 +24,7 @@ pub(super) fn explain(case: &Case<'_>) -> Vec<Explanation> {
                 about: term.name(),
                 assumption: "tensor_parallel",
                 text: format!(
-                    "{} of {} are {apart:.2} times the {} measured, and {ranks} ranks share the model: {what}",
+                    "{} of {} are {factor:.2} times the {} measured, and {ranks} ranks share the model: {what}",
                     term.name(),
                     Gib(said),
                     Gib(measured)

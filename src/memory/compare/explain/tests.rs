@@ -1,6 +1,6 @@
 //! Each assumption, from figures of which only it is wrong; and silence where none is.
 
-use crate::memory::compare::{Claim, Comparison, Facts, Term};
+use crate::memory::compare::{Comparison, ExternalEstimate, Facts, Term};
 use crate::memory::{Breakdown, Component, Part, Provenance};
 
 const GIB: i64 = 1 << 30;
@@ -39,12 +39,12 @@ fn facts() -> Facts {
 
 /// The assumptions that are named.
 fn named(measured: &Breakdown, facts: &Facts, figures: &[(Term, i64)], said: Facts) -> Vec<&'static str> {
-    let claim = Claim {
+    let external = ExternalEstimate {
         figures: figures.to_vec(),
         facts: said,
-        ..Claim::default()
+        ..ExternalEstimate::default()
     };
-    let comparison = Comparison::new(measured, facts, &claim);
+    let comparison = Comparison::new(measured, facts, &external);
     comparison.explanations.iter().map(|one| one.assumption).collect()
 }
 
@@ -164,10 +164,10 @@ fn weights_of_another_width() {
 #[test]
 fn a_gigabyte_is_not_a_gibibyte() {
     let whole = measured(&[(Component::Weights, 13_500_000_000)]);
-    let claim = Claim::parse("weights=13.5").unwrap();
-    assert_eq!(named(&whole, &facts(), &claim.figures, Facts::default()), ["gb_gib"]);
-    let claim = Claim::parse("weights=13.5GB").unwrap();
-    assert!(named(&whole, &facts(), &claim.figures, Facts::default()).is_empty());
+    let external = ExternalEstimate::parse("weights=13.5").unwrap();
+    assert_eq!(named(&whole, &facts(), &external.figures, Facts::default()), ["gb_gib"]);
+    let external = ExternalEstimate::parse("weights=13.5GB").unwrap();
+    assert!(named(&whole, &facts(), &external.figures, Facts::default()).is_empty());
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn the_pool_is_no_overhead() {
         (Term::Overhead, 14 * GIB),
     ];
     assert_eq!(named(&whole, &facts(), &said, Facts::default()), ["pool_as_overhead"]);
-    // A tool that knew of no pool beside an estimate that does.
+    // A tool that does not know the pool, compared with an estimate that does.
     let unexplained = measured(&[(Component::Weights, 15 * GIB)]);
     let said = [(Term::Weights, 15 * GIB), (Term::KvPool, GIB)];
     assert_eq!(

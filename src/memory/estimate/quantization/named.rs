@@ -1,12 +1,13 @@
-//! Formats by the names that people and engines give them.
+//! Formats by the names that people and engines use.
 
-use super::{Scales, Scheme, Touches};
+use super::{Scales, Scheme, Targets};
 use crate::fault::{Fault, Result};
 
-/// Weights of a group where nothing else is said: what nearly all AWQ and GPTQ models have.
+/// The default group size, which nearly all AWQ and GPTQ models have.
 pub(super) const GROUP: u64 = 128;
 
-/// Uniform block types of GGUF: name, weights of a block, bits of a weight, further bytes of a block (llama.cpp, `ggml-common.h`).
+/// Uniform block types of GGUF: name, weights per block, bits per weight, further bytes per block (llama.cpp,
+/// `ggml-common.h`).
 const GGUF: [(&str, u64, u64, u64); 8] = [
     ("q2_k", 256, 2, 20),
     ("q3_k", 256, 3, 14),
@@ -18,53 +19,53 @@ const GGUF: [(&str, u64, u64, u64); 8] = [
     ("q8_0", 32, 8, 2),
 ];
 
-/// The names, for messages.
+/// For messages.
 const NAMES: &str = "`none`, `awq`, `gptq`, `fp8` (one scale a matrix), `fp8_channel`, `fp8_block`, `int8`, `nf4`, `nf4_single`, `mxfp4`, `nvfp4`, \
                      and GGUF's `q2_k`, `q3_k`, `q4_0`, `q4_k`, `q5_0`, `q5_k`, `q6_k`, `q8_0`";
 
 impl Scheme {
-    /// The format of a name.
+    /// The format with this name.
     ///
     /// # Errors
     ///
-    /// `usage` for a name that is not known; for a mixture of GGUF types (`q4_k_m`), which only the file tells.
-    pub(in crate::memory) fn named(name: &str) -> Result<Self> {
+    /// `usage` for an unknown name, and for a mixture of GGUF types (`q4_k_m`), whose size only the file tells.
+    pub(in crate::memory) fn from_name(name: &str) -> Result<Self> {
         let name = name.to_ascii_lowercase();
-        let made = |bits, scales, touches| {
+        let made = |bits, scales, targets| {
             Ok(Scheme {
                 name: name.clone(),
                 bits,
                 scales,
-                touches,
+                targets,
             })
         };
         match name.as_str() {
-            "awq" | "awq_marlin" => made(4, groups(GROUP, 2, 4, 0), Touches::Layers),
-            "gptq" | "gptq_marlin" => made(4, groups(GROUP, 2, 4, 4), Touches::Layers),
-            "fp8" => made(8, Scales::Matrix(4), Touches::Layers),
-            "fp8_channel" | "ptpc_fp8" => made(8, Scales::Row(4), Touches::Layers),
+            "awq" | "awq_marlin" => made(4, groups(GROUP, 2, 4, 0), Targets::Layers),
+            "gptq" | "gptq_marlin" => made(4, groups(GROUP, 2, 4, 4), Targets::Layers),
+            "fp8" => made(8, Scales::PerTensor(4), Targets::Layers),
+            "fp8_channel" | "ptpc_fp8" => made(8, Scales::PerChannel(4), Targets::Layers),
             "fp8_block" => made(
                 8,
-                Scales::Tile {
+                Scales::WeightBlock {
                     rows: 128,
                     columns: 128,
                 },
-                Touches::Layers,
+                Targets::Layers,
             ),
-            "int8" | "w8a8" => made(8, Scales::Row(4), Touches::Layers),
-            "nf4" | "bitsandbytes" => made(4, Scales::Blocks { size: 64, nested: true }, Touches::Layers),
+            "int8" | "w8a8" => made(8, Scales::PerChannel(4), Targets::Layers),
+            "nf4" | "bitsandbytes" => made(4, Scales::Bitsandbytes { size: 64, nested: true }, Targets::Layers),
             "nf4_single" => made(
                 4,
-                Scales::Blocks {
+                Scales::Bitsandbytes {
                     size: 64,
                     nested: false,
                 },
-                Touches::Layers,
+                Targets::Layers,
             ),
-            "mxfp4" => made(4, groups(32, 1, 0, 0), Touches::Experts),
-            "nvfp4" => made(4, groups(16, 1, 0, 0), Touches::Layers),
+            "mxfp4" => made(4, groups(32, 1, 0, 0), Targets::Experts),
+            "nvfp4" => made(4, groups(16, 1, 0, 0), Targets::Layers),
             other => match GGUF.iter().find(|(known, ..)| *known == other) {
-                Some(&(_, size, bits, scale)) => made(bits, groups(size, scale, 0, 0), Touches::All),
+                Some(&(_, size, bits, scale)) => made(bits, groups(size, scale, 0, 0), Targets::All),
                 None => Err(unknown(&name)),
             },
         }
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     fn unknown_names_and_mixtures_are_refused() {
-        assert!(Scheme::named("q4_k_m").unwrap_err().message.contains("mixture"));
-        assert!(Scheme::named("int3").unwrap_err().hint.unwrap().contains("`awq`"));
+        assert!(Scheme::from_name("q4_k_m").unwrap_err().message.contains("mixture"));
+        assert!(Scheme::from_name("int3").unwrap_err().hint.unwrap().contains("`awq`"));
     }
 }

@@ -1,11 +1,10 @@
-//! Bamba: Mamba-2 with attention in the layers that `attn_layer_indices` names, all dense.
+//! Bamba: Mamba-2, with attention in the layers listed in `attn_layer_indices`; no experts.
 
 use super::common::Common;
 use crate::fault::Result;
 use crate::memory::shape::parts::{Attention, FeedForward, Mamba2, QkNorm, norms};
 use crate::memory::shape::{Config, Layer};
 
-/// The layers.
 pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let attends = config.numbers("attn_layer_indices").unwrap_or_default();
     let (attention, mamba) = (attention(config, common)?, mamba2(config, common)?.layer());
@@ -25,14 +24,14 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
         .collect())
 }
 
-/// Attention as hybrids with Mamba-2 have it.
+/// The attention of hybrids with Mamba-2.
 pub(super) fn attention(config: &Config, common: &Common) -> Result<Layer> {
     let bias = config.flag("attention_bias", false)?;
     Ok(Attention {
         hidden: common.hidden,
         heads: common.heads,
         kv_heads: common.kv_heads(config)?,
-        head: common.head(config, None)?,
+        head_dim: common.head_dim(config, None)?,
         qkv_bias: bias,
         out_bias: bias,
         qk_norm: QkNorm::Absent,
@@ -43,7 +42,7 @@ pub(super) fn attention(config: &Config, common: &Common) -> Result<Layer> {
     .layer())
 }
 
-/// The mixer as Bamba's `config.json` describes it; its relatives change a part.
+/// The mixer by Bamba's `config.json` keys; related families change parts of it.
 pub(super) fn mamba2(config: &Config, common: &Common) -> Result<Mamba2> {
     let bias = config.flag("mamba_proj_bias", false)?;
     Ok(Mamba2 {

@@ -1,9 +1,9 @@
-//! What every family says in the same words.
+//! The keys of `config.json` that all families share.
 
 use super::decoder::Decoder;
 use crate::fault::{Fault, Result};
-use crate::memory::shape::layer::counted;
-use crate::memory::shape::parts::Ends;
+use crate::memory::shape::layer::group_equal;
+use crate::memory::shape::parts::OuterTensors;
 use crate::memory::shape::{Config, Dtype, Layer, Shape};
 
 /// Sizes that nearly all parts need.
@@ -13,7 +13,7 @@ pub(super) struct Common {
     pub(super) layers: u64,
     vocabulary: u64,
     tied: bool,
-    longest: Option<u64>,
+    max_positions: Option<u64>,
 }
 
 impl Common {
@@ -24,11 +24,11 @@ impl Common {
             layers: config.layers()?,
             vocabulary: config.number(&["vocab_size"])?,
             tied: config.flag("tie_word_embeddings", tied)?,
-            longest: config.optional(&["max_position_embeddings", "n_positions"])?,
+            max_positions: config.optional(&["max_position_embeddings", "n_positions"])?,
         })
     }
 
-    /// KV heads: as many as query heads where `config.json` does not say, as transformers has it.
+    /// KV heads. The default is the number of query heads, as in transformers.
     pub(super) fn kv_heads(&self, config: &Config) -> Result<u64> {
         let kv_heads = config.optional(&["num_key_value_heads"])?.unwrap_or(self.heads);
         if kv_heads > self.heads {
@@ -40,10 +40,11 @@ impl Common {
         Ok(kv_heads)
     }
 
-    /// The size of a head: its share of the hidden state where neither `config.json` nor the family says.
-    pub(super) fn head(&self, config: &Config, default: Option<u64>) -> Result<u64> {
-        let head = config.optional(&["head_dim"])?.or(default);
-        head.or_else(|| self.hidden.is_multiple_of(self.heads).then(|| self.hidden / self.heads))
+    /// The size of a head. The default is the family's, else its share of the hidden state.
+    pub(super) fn head_dim(&self, config: &Config, default: Option<u64>) -> Result<u64> {
+        let head_dim = config.optional(&["head_dim"])?.or(default);
+        head_dim
+            .or_else(|| self.hidden.is_multiple_of(self.heads).then(|| self.hidden / self.heads))
             .ok_or_else(|| {
                 Fault::usage(format!(
                     "`config.json` has no `head_dim`, and {} heads do not divide a hidden state of {}",
@@ -52,7 +53,7 @@ impl Common {
             })
     }
 
-    /// The type of recurrent states, where `config.json` says one.
+    /// The data type of recurrent states, if stated.
     pub(super) fn state_dtype(config: &Config) -> Result<Option<Dtype>> {
         let name = config.get(&["mamba_ssm_dtype", "mamba_ssm_cache_dtype"]);
         name.and_then(|name| name.as_str()).map(str::parse).transpose()
@@ -60,11 +61,11 @@ impl Common {
 
     /// The whole shape around its layers.
     pub(super) fn shape(&self, name: &str, config: &Config, layers: Vec<Layer>, decoder: &Decoder) -> Shape {
-        let ends = Ends {
+        let ends = OuterTensors {
             hidden: self.hidden,
             vocabulary: self.vocabulary,
             positions: if decoder.learned_positions {
-                self.longest.unwrap_or(0)
+                self.max_positions.unwrap_or(0)
             } else {
                 0
             },
@@ -72,19 +73,18 @@ impl Common {
             tied: self.tied,
         };
         let left_out = config.is_multimodal().then(|| {
-            "only the language model is counted: what reads images or sound is not known from `config.json` here"
-                .to_owned()
+            "only the language model is counted: vision and audio parts are not read from `config.json`".to_owned()
         });
         Shape {
             family: name.to_owned(),
             hidden: self.hidden,
             vocabulary: self.vocabulary,
             heads: self.heads,
-            longest: self.longest,
+            max_positions: self.max_positions,
             dtype: config.dtype().ok().flatten(),
             tied: self.tied,
             ends: ends.tensors(),
-            layers: counted(layers),
+            layers: group_equal(layers),
             left_out,
             by_headers: false,
         }

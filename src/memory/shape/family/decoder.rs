@@ -1,12 +1,12 @@
-//! Decoders whose layers are one attention and one feed-forward part: what distinguishes families is data.
+//! Decoders whose layers are one attention and one feed-forward part. The differences between families are data.
 
 use super::common::Common;
 use super::windows::Windows;
 use crate::fault::Result;
-use crate::memory::shape::parts::{Attention, Experts, FeedForward, QkNorm, Shared, norms};
+use crate::memory::shape::parts::{Attention, Experts, FeedForward, QkNorm, SharedExpert, norms};
 use crate::memory::shape::{Config, Layer};
 
-/// Whether a family has something: always, never, or as a key of `config.json` says.
+/// Whether a family has a feature: always, never, or by a key of `config.json`.
 #[derive(Clone, Copy)]
 pub(super) enum Flag {
     No,
@@ -25,14 +25,14 @@ impl Flag {
     }
 }
 
-/// Routed experts of a family, by the names of their sizes.
+/// The routed experts of a family, by their keys.
 #[derive(Clone, Copy)]
-pub(super) struct Routed {
-    /// How many there are.
+pub(super) struct RoutedExperts {
+    /// The number of experts.
     pub(super) count: &'static [&'static str],
     /// The size of one.
     pub(super) intermediate: &'static str,
-    /// The size of the expert that every token goes through, where the family has one; it is gated.
+    /// The size of the gated shared expert, if the family has one.
     pub(super) shared: Option<&'static str>,
     pub(super) bias: bool,
 }
@@ -42,28 +42,28 @@ pub(super) struct Routed {
 pub(super) struct Decoder {
     /// Values of `model_type`.
     pub(super) names: &'static [&'static str],
-    /// Whether the output matrix is the embedding where `config.json` does not say.
+    /// Whether the output matrix is the embedding by default.
     pub(super) tied: bool,
     pub(super) qkv_bias: Flag,
     pub(super) out_bias: Flag,
     pub(super) qk_norm: QkNorm,
     pub(super) sinks: bool,
-    /// The size of a head where `config.json` does not say and it is not its share of the hidden state.
-    pub(super) head: Option<u64>,
+    /// The default size of a head, if it is not its share of the hidden state.
+    pub(super) head_dim: Option<u64>,
     pub(super) windows: Windows,
-    /// Norms of a layer.
+    /// Norms per layer.
     pub(super) norms: u64,
-    /// They are LayerNorm with a bias.
+    /// LayerNorm with a bias.
     pub(super) norm_bias: bool,
     pub(super) gated: bool,
     pub(super) feed_forward_bias: Flag,
-    /// Where `config.json` may leave out the intermediate size, it is four hidden states.
-    pub(super) fourfold: bool,
+    /// The default intermediate size is four hidden states.
+    pub(super) four_times_hidden: bool,
     pub(super) learned_positions: bool,
-    pub(super) routed: Option<Routed>,
+    pub(super) routed: Option<RoutedExperts>,
 }
 
-/// What most families have; rows of the table say where they differ.
+/// What most families have; rows of the table state the differences.
 pub(super) const PLAIN: Decoder = Decoder {
     names: &[],
     tied: false,
@@ -71,13 +71,13 @@ pub(super) const PLAIN: Decoder = Decoder {
     out_bias: Flag::No,
     qk_norm: QkNorm::Absent,
     sinks: false,
-    head: None,
+    head_dim: None,
     windows: Windows::Never,
     norms: 2,
     norm_bias: false,
     gated: true,
     feed_forward_bias: Flag::No,
-    fourfold: false,
+    four_times_hidden: false,
     learned_positions: false,
     routed: None,
 };
@@ -91,7 +91,7 @@ impl Decoder {
                 hidden: common.hidden,
                 heads: common.heads,
                 kv_heads: common.kv_heads(config)?,
-                head: common.head(config, self.head)?,
+                head_dim: common.head_dim(config, self.head_dim)?,
                 qkv_bias: self.qkv_bias.read(config)?,
                 out_bias: self.out_bias.read(config)?,
                 qk_norm: self.qk_norm,
@@ -123,7 +123,7 @@ impl Decoder {
     fn feed_forward(&self, config: &Config, hidden: u64) -> Result<Layer> {
         let names = &["intermediate_size", "n_inner"];
         let intermediate = match config.optional(names)? {
-            None if self.fourfold => hidden * 4,
+            None if self.four_times_hidden => hidden * 4,
             None => config.number(names)?,
             Some(intermediate) => intermediate,
         };
@@ -137,9 +137,9 @@ impl Decoder {
     }
 }
 
-fn experts(routed: &Routed, config: &Config, hidden: u64) -> Result<Layer> {
+fn experts(routed: &RoutedExperts, config: &Config, hidden: u64) -> Result<Layer> {
     let shared = routed.shared.map(|name| {
-        Ok(Shared {
+        Ok(SharedExpert {
             intermediate: config.number(&[name])?,
             gated: true,
             bias: false,
@@ -148,7 +148,7 @@ fn experts(routed: &Routed, config: &Config, hidden: u64) -> Result<Layer> {
     Ok(Experts {
         hidden,
         experts: config.number(routed.count)?,
-        chosen: config.number(&["num_experts_per_tok", "experts_per_token"])?,
+        experts_per_token: config.number(&["num_experts_per_tok", "experts_per_token"])?,
         intermediate: config.number(&[routed.intermediate])?,
         bias: routed.bias,
         shared: shared.transpose()?,

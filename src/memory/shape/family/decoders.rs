@@ -1,13 +1,12 @@
-//! The table of decoders. Each row was compared with transformers' own count (`tests/data/shapes/`).
+//! The table of decoders. Each row was checked against transformers' parameter count (`tests/data/shapes/`).
 
-use super::decoder::{Decoder, Flag, PLAIN, Routed};
+use super::decoder::{Decoder, Flag, PLAIN, RoutedExperts};
 use super::windows::Windows;
 use crate::memory::shape::parts::QkNorm;
 
 const ATTENTION_BIAS: Flag = Flag::Key("attention_bias", false);
 const MLP_BIAS: Flag = Flag::Key("mlp_bias", false);
 
-/// Every decoder.
 pub(super) const ALL: &[Decoder] = &[
     Decoder {
         names: &["llama", "granite", "smollm3"],
@@ -29,7 +28,7 @@ pub(super) const ALL: &[Decoder] = &[
     Decoder {
         names: &["mixtral"],
         windows: Windows::Always,
-        routed: Some(Routed {
+        routed: Some(RoutedExperts {
             count: &["num_local_experts"],
             intermediate: "intermediate_size",
             shared: None,
@@ -48,7 +47,7 @@ pub(super) const ALL: &[Decoder] = &[
         qkv_bias: ATTENTION_BIAS,
         out_bias: ATTENTION_BIAS,
         qk_norm: QkNorm::Head,
-        head: Some(128),
+        head_dim: Some(128),
         windows: Windows::FromLayer,
         ..PLAIN
     },
@@ -56,7 +55,7 @@ pub(super) const ALL: &[Decoder] = &[
         names: &["qwen2_moe"],
         qkv_bias: Flag::Key("qkv_bias", true),
         windows: Windows::FromLayer,
-        routed: Some(Routed {
+        routed: Some(RoutedExperts {
             count: &["num_experts"],
             intermediate: "moe_intermediate_size",
             shared: Some("shared_expert_intermediate_size"),
@@ -70,7 +69,7 @@ pub(super) const ALL: &[Decoder] = &[
         out_bias: ATTENTION_BIAS,
         qk_norm: QkNorm::Head,
         windows: Windows::FromLayer,
-        routed: Some(Routed {
+        routed: Some(RoutedExperts {
             count: &["num_experts", "num_local_experts"],
             intermediate: "moe_intermediate_size",
             shared: None,
@@ -83,7 +82,7 @@ pub(super) const ALL: &[Decoder] = &[
         tied: true,
         qkv_bias: ATTENTION_BIAS,
         out_bias: ATTENTION_BIAS,
-        head: Some(256),
+        head_dim: Some(256),
         ..PLAIN
     },
     Decoder {
@@ -91,7 +90,7 @@ pub(super) const ALL: &[Decoder] = &[
         tied: true,
         qkv_bias: ATTENTION_BIAS,
         out_bias: ATTENTION_BIAS,
-        head: Some(256),
+        head_dim: Some(256),
         windows: Windows::AllButEvery(2),
         norms: 4,
         ..PLAIN
@@ -102,7 +101,7 @@ pub(super) const ALL: &[Decoder] = &[
         qkv_bias: ATTENTION_BIAS,
         out_bias: ATTENTION_BIAS,
         qk_norm: QkNorm::Head,
-        head: Some(256),
+        head_dim: Some(256),
         windows: Windows::AllButEvery(6),
         norms: 4,
         ..PLAIN
@@ -117,9 +116,9 @@ pub(super) const ALL: &[Decoder] = &[
         qkv_bias: Flag::Key("attention_bias", true),
         out_bias: Flag::Key("attention_bias", true),
         sinks: true,
-        head: Some(64),
+        head_dim: Some(64),
         windows: Windows::AllButEvery(2),
-        routed: Some(Routed {
+        routed: Some(RoutedExperts {
             count: &["num_local_experts", "num_experts"],
             intermediate: "intermediate_size",
             shared: None,
@@ -144,7 +143,7 @@ pub(super) const ALL: &[Decoder] = &[
         norm_bias: true,
         gated: false,
         feed_forward_bias: Flag::Yes,
-        fourfold: true,
+        four_times_hidden: true,
         learned_positions: true,
         ..PLAIN
     },

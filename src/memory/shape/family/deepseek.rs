@@ -1,15 +1,15 @@
-//! DeepSeek V2 and V3: latent attention, routed and shared experts, the first layers dense.
+//! DeepSeek V2 and V3: latent attention, routed and shared experts, dense first layers.
 
 use super::common::Common;
 use crate::fault::Result;
-use crate::memory::shape::parts::{Experts, FeedForward, Latent, Shared, norms};
+use crate::memory::shape::parts::{Experts, FeedForward, LatentAttention, SharedExpert, norms};
 use crate::memory::shape::{Config, Layer};
 
-/// The layers. What predicts further tokens (MTP) is no layer of the model that serves.
+/// Multi-token prediction (MTP) layers are not part of the served model.
 pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let hidden = common.hidden;
     let bias = config.flag("mlp_bias", false)?;
-    let attention = Latent {
+    let attention = LatentAttention {
         hidden,
         heads: common.heads,
         q_lora_rank: config.optional(&["q_lora_rank"])?,
@@ -37,10 +37,10 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let experts = Experts {
         hidden,
         experts: config.number(&["n_routed_experts", "num_experts"])?,
-        chosen: config.number(&["num_experts_per_tok"])?,
+        experts_per_token: config.number(&["num_experts_per_tok"])?,
         intermediate: size,
         bias: false,
-        shared: (shared > 0).then_some(Shared {
+        shared: (shared > 0).then_some(SharedExpert {
             intermediate: size * shared,
             gated: false,
             bias,

@@ -6,7 +6,6 @@ use crate::fault::Result;
 use crate::memory::shape::parts::{FeedForward, Mamba2, norms};
 use crate::memory::shape::{Config, Layer};
 
-/// The layers.
 pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let usual = mamba2(config, common)?;
     let mamba = Mamba2 {

@@ -1,12 +1,11 @@
-//! Granite 4: Mamba-2 or attention by `layer_types`, a shared feed-forward part, and experts where there are any.
+//! Granite 4: Mamba-2 or attention by `layer_types`, a shared feed-forward part, and optional experts.
 
 use super::bamba::{attention, mamba2};
 use super::common::Common;
 use crate::fault::{Fault, Result};
-use crate::memory::shape::parts::{Experts, FeedForward, Shared, norms};
+use crate::memory::shape::parts::{Experts, FeedForward, SharedExpert, norms};
 use crate::memory::shape::{Config, Layer};
 
-/// The layers.
 pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let (attention, mamba) = (attention(config, common)?, mamba2(config, common)?.layer());
     let forward = forward(config, common.hidden)?.with(norms(2, common.hidden, false));
@@ -44,10 +43,10 @@ fn forward(config: &Config, hidden: u64) -> Result<Layer> {
     Ok(Experts {
         hidden,
         experts,
-        chosen: config.number(&["num_experts_per_tok"])?,
+        experts_per_token: config.number(&["num_experts_per_tok"])?,
         intermediate: config.number(&["intermediate_size"])?,
         bias: false,
-        shared: Some(Shared {
+        shared: Some(SharedExpert {
             intermediate,
             gated: false,
             bias: false,

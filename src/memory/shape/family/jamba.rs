@@ -1,11 +1,10 @@
-//! Jamba: Mamba with an attention layer now and then, every second layer with experts.
+//! Jamba: Mamba with periodic attention layers, and experts in every second layer.
 
 use super::common::Common;
 use crate::fault::Result;
 use crate::memory::shape::parts::{Attention, Experts, FeedForward, Mamba, QkNorm, norms};
 use crate::memory::shape::{Config, Layer};
 
-/// The layers.
 pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let hidden = common.hidden;
     let intermediate = config.number(&["intermediate_size"])?;
@@ -13,7 +12,7 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
         hidden,
         heads: common.heads,
         kv_heads: common.kv_heads(config)?,
-        head: common.head(config, None)?,
+        head_dim: common.head_dim(config, None)?,
         qkv_bias: false,
         out_bias: false,
         qk_norm: QkNorm::Absent,
@@ -22,7 +21,7 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
         window: None,
     }
     .layer();
-    let step = match config.get(&["mamba_dt_rank"]).and_then(|value| value.as_str()) {
+    let dt_rank = match config.get(&["mamba_dt_rank"]).and_then(|value| value.as_str()) {
         // "auto"
         Some(_) => hidden.div_ceil(16),
         None => config
@@ -34,7 +33,7 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
         inner: config.optional(&["mamba_expand"])?.unwrap_or(2) * hidden,
         state: config.number(&["mamba_d_state"])?,
         kernel: config.number(&["mamba_d_conv"])?,
-        step,
+        dt_rank,
         convolution_bias: config.flag("mamba_conv_bias", true)?,
         bias: config.flag("mamba_proj_bias", false)?,
     }
@@ -49,7 +48,7 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let experts = Experts {
         hidden,
         experts: config.number(&["num_experts"])?,
-        chosen: config.number(&["num_experts_per_tok"])?,
+        experts_per_token: config.number(&["num_experts_per_tok"])?,
         intermediate,
         bias: false,
         shared: None,
@@ -59,7 +58,10 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     } else {
         dense.clone()
     };
-    let (attends, routes) = (Every::read(config, "attn_layer")?, Every::read(config, "expert_layer")?);
+    let (attends, routes) = (
+        Period::read(config, "attn_layer")?,
+        Period::read(config, "expert_layer")?,
+    );
     Ok((0..common.layers)
         .map(|layer| {
             let mixer = if attends.holds(layer) { &attention } else { &mamba };
@@ -69,13 +71,13 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
         .collect())
 }
 
-/// One layer of a period.
-struct Every {
+/// Every `period`-th layer.
+struct Period {
     period: u64,
     offset: u64,
 }
 
-impl Every {
+impl Period {
     fn read(config: &Config, name: &str) -> Result<Self> {
         Ok(Self {
             period: config.number(&[&format!("{name}_period")])?,

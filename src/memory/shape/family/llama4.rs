@@ -1,21 +1,20 @@
-//! Llama 4: experts in every layer or in some, attention in chunks but for every fourth layer.
+//! Llama 4: experts in every layer or in some, chunked attention in all but every fourth layer.
 
 use super::common::Common;
 use crate::fault::Result;
-use crate::memory::shape::parts::{Attention, Experts, FeedForward, QkNorm, Shared, norms};
+use crate::memory::shape::parts::{Attention, Experts, FeedForward, QkNorm, SharedExpert, norms};
 use crate::memory::shape::{Config, Layer};
 
-/// The layers.
 pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let hidden = common.hidden;
     let bias = config.flag("attention_bias", false)?;
-    let (kv_heads, head) = (common.kv_heads(config)?, common.head(config, Some(128))?);
+    let (kv_heads, head_dim) = (common.kv_heads(config)?, common.head_dim(config, Some(128))?);
     let attention = |window| {
         Attention {
             hidden,
             heads: common.heads,
             kv_heads,
-            head,
+            head_dim,
             qkv_bias: bias,
             out_bias: bias,
             // A norm without parameters.
@@ -30,10 +29,10 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let experts = Experts {
         hidden,
         experts: config.number(&["num_local_experts"])?,
-        chosen: config.number(&["num_experts_per_tok"])?,
+        experts_per_token: config.number(&["num_experts_per_tok"])?,
         intermediate,
         bias: false,
-        shared: Some(Shared {
+        shared: Some(SharedExpert {
             intermediate,
             gated: false,
             bias: false,
@@ -57,7 +56,7 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let rotated = config.numbers("no_rope_layers").filter(|layers| !layers.is_empty());
     let interval = config.optional(&["no_rope_layer_interval"])?.unwrap_or(4);
     let in_chunks = |layer: u64| match &rotated {
-        // The list says 1 where positions are rotated, whatever its name says.
+        // Despite its name, the list has a 1 where positions are rotated.
         Some(rotated) => usize::try_from(layer).ok().and_then(|layer| rotated.get(layer)) == Some(&1),
         None => !(layer + 1).is_multiple_of(interval),
     };

@@ -1,6 +1,6 @@
-//! Families of models: which parts their layers consist of.
+//! Model families: the parts of their layers.
 //!
-//! Most are rows of a table ([`decoders`]); those whose layers differ from one another in other ways have a file of their own.
+//! Most are rows of a table ([`decoders`]); families whose layers differ in other ways have a file of their own.
 
 mod bamba;
 mod common;
@@ -18,10 +18,10 @@ use super::{Config, Layer, Shape};
 use crate::fault::{Fault, Result};
 use common::Common;
 
-/// The layers of a family, as its `config.json` describes them.
+/// The layers of a family by its `config.json`.
 type Layers = fn(&Config, &Common) -> Result<Vec<Layer>>;
 
-/// Families that are no row of the table: names, whether the output matrix is the embedding unless said otherwise, layers.
+/// Families outside the table: names, whether the output matrix is the embedding by default, layers.
 const OTHERS: &[(&[&str], bool, Layers)] = &[
     (&["bamba"], false, bamba::layers),
     (&["deepseek_v2", "deepseek_v3", "kimi_k2"], false, deepseek::layers),
@@ -32,7 +32,6 @@ const OTHERS: &[(&[&str], bool, Layers)] = &[
     (&["qwen3_next"], false, qwen3_next::layers),
 ];
 
-/// Whether the family that a `config.json` names is one of these.
 pub(super) fn is_known(config: &Config) -> bool {
     config.family().is_ok_and(|name| {
         decoders::ALL.iter().any(|decoder| decoder.names.contains(&name))
@@ -63,7 +62,7 @@ fn unknown(name: &str) -> Fault {
         .collect();
     known.sort_unstable();
     Fault::usage(format!(
-        "the family `{name}` is not known: which tensors its layers have, and what they keep of each token, cannot be told from `config.json`"
+        "the family `{name}` is not known: its tensors and its KV cache per token cannot be derived from `config.json`"
     ))
     .hint(format!(
         "the headers of its safetensors files would decide it: give a folder that has them; known are {}",

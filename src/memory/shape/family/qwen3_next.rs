@@ -1,11 +1,10 @@
-//! Qwen3-Next: three layers of the gated delta rule for each of full attention, all with experts.
+//! Qwen3-Next: three layers of the gated delta rule per layer of full attention, all with experts.
 
 use super::common::Common;
 use crate::fault::{Fault, Result};
-use crate::memory::shape::parts::{Attention, DeltaNet, Experts, FeedForward, QkNorm, Shared, norms};
+use crate::memory::shape::parts::{Attention, DeltaNet, Experts, FeedForward, QkNorm, SharedExpert, norms};
 use crate::memory::shape::{Config, Layer};
 
-/// The layers.
 pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let hidden = common.hidden;
     let bias = config.flag("attention_bias", false)?;
@@ -13,7 +12,7 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
         hidden,
         heads: common.heads,
         kv_heads: common.kv_heads(config)?,
-        head: common.head(config, Some(256))?,
+        head_dim: common.head_dim(config, Some(256))?,
         qkv_bias: bias,
         out_bias: bias,
         qk_norm: QkNorm::Head,
@@ -35,10 +34,10 @@ pub(super) fn layers(config: &Config, common: &Common) -> Result<Vec<Layer>> {
     let experts = Experts {
         hidden,
         experts: config.number(&["num_experts"])?,
-        chosen: config.number(&["num_experts_per_tok"])?,
+        experts_per_token: config.number(&["num_experts_per_tok"])?,
         intermediate: config.number(&["moe_intermediate_size"])?,
         bias: false,
-        shared: Some(Shared {
+        shared: Some(SharedExpert {
             intermediate: config.number(&["shared_expert_intermediate_size"])?,
             gated: true,
             bias: false,

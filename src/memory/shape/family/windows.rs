@@ -1,23 +1,23 @@
-//! Which layers keep only the most recent tokens.
+//! Which layers use sliding-window attention.
 
 use crate::fault::{Fault, Result};
 use crate::memory::shape::Config;
 
-/// A family's rule, where `layer_types` does not say.
+/// A family's rule if `layer_types` is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Windows {
     /// Every layer keeps every token.
     Never,
     /// Every layer has the window, if there is one.
     Always,
-    /// All but every so many-th layer; the number may stand in `sliding_window_pattern`.
+    /// All layers but every n-th; `sliding_window_pattern` may override n.
     AllButEvery(u64),
-    /// Qwen: only with `use_sliding_window`; from `max_window_layers` on.
+    /// Qwen: only with `use_sliding_window`, and from `max_window_layers` on.
     FromLayer,
 }
 
 impl Windows {
-    /// The window of each of `layers` layers.
+    /// The window of each layer.
     pub(super) fn of(self, config: &Config, layers: u64) -> Result<Vec<Option<u64>>> {
         if self == Windows::Never && config.get(&["layer_types"]).is_none() {
             return Ok(vec![None; size(layers)]);
@@ -66,7 +66,7 @@ fn named(types: &[&str], window: Option<u64>, layers: u64) -> Result<Vec<Option<
     types.iter().map(one).collect()
 }
 
-/// Layers are few: [`Config::layers`] sees to it.
+/// [`Config::layers`] keeps this small.
 fn size(layers: u64) -> usize {
     usize::try_from(layers).unwrap_or(usize::MAX)
 }

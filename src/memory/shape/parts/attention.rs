@@ -1,24 +1,22 @@
-//! Attention with query heads and as many KV heads or fewer (MHA, GQA, MQA).
+//! Attention with query heads and as many or fewer KV heads (MHA, GQA, MQA).
 
 use crate::memory::shape::{Layer, PerToken, Phase, Split, Tensor};
 
 /// Norms of queries and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memory::shape) enum QkNorm {
-    /// There are none.
     Absent,
-    /// Over each head, one vector for all heads.
+    /// Per head, with one vector for all heads.
     Head,
     /// Over all heads together.
     All,
 }
 
-/// One attention.
 pub(in crate::memory::shape) struct Attention {
     pub(in crate::memory::shape) hidden: u64,
     pub(in crate::memory::shape) heads: u64,
     pub(in crate::memory::shape) kv_heads: u64,
-    pub(in crate::memory::shape) head: u64,
+    pub(in crate::memory::shape) head_dim: u64,
     pub(in crate::memory::shape) qkv_bias: bool,
     pub(in crate::memory::shape) out_bias: bool,
     pub(in crate::memory::shape) qk_norm: QkNorm,
@@ -30,10 +28,9 @@ pub(in crate::memory::shape) struct Attention {
 }
 
 impl Attention {
-    /// Its tensors, its keys and values, and what a pass holds.
     pub(in crate::memory::shape) fn layer(&self) -> Layer {
-        let queries = self.heads.saturating_mul(self.head);
-        let keys = self.kv_heads.saturating_mul(self.head);
+        let queries = self.heads.saturating_mul(self.head_dim);
+        let keys = self.kv_heads.saturating_mul(self.head_dim);
         let query_rows = queries.saturating_mul(if self.gated { 2 } else { 1 });
         let kv = Split::Heads(self.kv_heads);
         let mut tensors = vec![
@@ -47,11 +44,13 @@ impl Attention {
             tensors.push(Tensor::vector("key and value bias", keys, kv).times(2));
         }
         if self.out_bias {
-            tensors.push(Tensor::vector("attention output bias", self.hidden, Split::Whole));
+            tensors.push(Tensor::vector("attention output bias", self.hidden, Split::Replicated));
         }
         match self.qk_norm {
             QkNorm::Absent => {}
-            QkNorm::Head => tensors.push(Tensor::vector("query and key norms", self.head, Split::Whole).times(2)),
+            QkNorm::Head => {
+                tensors.push(Tensor::vector("query and key norms", self.head_dim, Split::Replicated).times(2))
+            }
             QkNorm::All => {
                 tensors.push(Tensor::vector("query norm", queries, Split::Heads(self.heads)));
                 tensors.push(Tensor::vector("key norm", keys, kv));
@@ -64,17 +63,17 @@ impl Attention {
             tensors,
             per_token: Some(PerToken {
                 heads: self.kv_heads,
-                width: self.head.saturating_mul(2),
+                width: self.head_dim.saturating_mul(2),
                 window: self.window,
             }),
             phases: vec![Phase {
                 tensors: "attention: residual, normed input, queries, keys, values and output; log-sum-exp of each head in float32",
-                whole: self.hidden.saturating_mul(2),
-                shared: query_rows
+                replicated: self.hidden.saturating_mul(2),
+                sharded: query_rows
                     .saturating_add(keys.saturating_mul(2))
                     .saturating_add(queries),
-                whole_f32: 0,
-                shared_f32: self.heads,
+                replicated_f32: 0,
+                sharded_f32: self.heads,
             }],
             ..Layer::default()
         }

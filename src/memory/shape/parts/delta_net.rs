@@ -1,8 +1,8 @@
-//! The gated delta rule (Qwen3-Next): linear attention with a matrix per head as its state.
+//! The gated delta rule (Qwen3-Next): linear attention whose state is a matrix per head.
 
 use crate::memory::shape::{Dtype, Layer, PerSequence, Phase, Split, Tensor};
 
-/// One gated delta net; sizes by their names in `config.json`.
+/// Sizes by their keys in `config.json`.
 pub(in crate::memory::shape) struct DeltaNet {
     pub(in crate::memory::shape) hidden: u64,
     pub(in crate::memory::shape) key_heads: u64,
@@ -14,7 +14,6 @@ pub(in crate::memory::shape) struct DeltaNet {
 }
 
 impl DeltaNet {
-    /// Its tensors, its state, and what a pass holds.
     pub(in crate::memory::shape) fn layer(&self) -> Layer {
         let keys = self.key_heads.saturating_mul(self.key);
         let values = self.value_heads.saturating_mul(self.value);
@@ -32,7 +31,7 @@ impl DeltaNet {
                 Tensor::linear("delta net out", self.hidden, values, Split::Columns),
                 Tensor::vector("convolution", mixed, Split::Rows).times(self.kernel),
                 Tensor::vector("time step bias and A", self.value_heads, Split::Rows).times(2),
-                Tensor::vector("delta net norm", self.value, Split::Whole),
+                Tensor::vector("delta net norm", self.value, Split::Replicated),
             ],
             per_sequence: Some(PerSequence {
                 convolution: mixed.saturating_mul(self.kernel.saturating_sub(1)),
@@ -41,10 +40,10 @@ impl DeltaNet {
             }),
             phases: vec![Phase {
                 tensors: "delta net: residual, normed input; projected input, output of the convolution, output of the rule",
-                whole: self.hidden.saturating_mul(2),
-                shared: projected.saturating_add(mixed).saturating_add(values),
-                whole_f32: 0,
-                shared_f32: 0,
+                replicated: self.hidden.saturating_mul(2),
+                sharded: projected.saturating_add(mixed).saturating_add(values),
+                replicated_f32: 0,
+                sharded_f32: 0,
             }],
             ..Layer::default()
         }

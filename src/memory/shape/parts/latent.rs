@@ -2,11 +2,11 @@
 
 use crate::memory::shape::{Layer, PerToken, Phase, Split, Tensor};
 
-/// One latent attention; sizes by their names in `config.json`.
-pub(in crate::memory::shape) struct Latent {
+/// Sizes by their keys in `config.json`.
+pub(in crate::memory::shape) struct LatentAttention {
     pub(in crate::memory::shape) hidden: u64,
     pub(in crate::memory::shape) heads: u64,
-    /// Absent: queries are projected at once.
+    /// `None`: queries are projected directly.
     pub(in crate::memory::shape) q_lora_rank: Option<u64>,
     pub(in crate::memory::shape) kv_lora_rank: u64,
     pub(in crate::memory::shape) qk_nope_head_dim: u64,
@@ -15,11 +15,9 @@ pub(in crate::memory::shape) struct Latent {
     pub(in crate::memory::shape) bias: bool,
 }
 
-impl Latent {
-    /// Its tensors, its latent, and what a pass holds.
-    ///
-    /// Source of the latent's size: DeepSeek-V2 (arXiv 2405.04434), section 2.1: `kv_lora_rank` and the decoupled rotary key. Every rank
-    /// keeps all of it.
+impl LatentAttention {
+    /// The latent's size is `kv_lora_rank` plus the decoupled rotary key (DeepSeek-V2, arXiv 2405.04434, section
+    /// 2.1). Every rank keeps all of it.
     pub(in crate::memory::shape) fn layer(&self) -> Layer {
         let query = self.qk_nope_head_dim.saturating_add(self.qk_rope_head_dim);
         let queries = self.heads.saturating_mul(query);
@@ -30,27 +28,32 @@ impl Latent {
             .saturating_mul(self.qk_nope_head_dim.saturating_add(self.v_head_dim));
         let heads = Split::Heads(self.heads);
         let mut tensors = vec![
-            Tensor::linear("latent projection", kept, self.hidden, Split::Whole),
-            Tensor::vector("latent norm", self.kv_lora_rank, Split::Whole),
+            Tensor::linear("latent projection", kept, self.hidden, Split::Replicated),
+            Tensor::vector("latent norm", self.kv_lora_rank, Split::Replicated),
             Tensor::linear("latent expansion", expanded, self.kv_lora_rank, heads),
             Tensor::linear("attention output", self.hidden, values, Split::Columns),
         ];
         match self.q_lora_rank {
             None => tensors.push(Tensor::linear("query projection", queries, self.hidden, heads)),
             Some(rank) => {
-                tensors.push(Tensor::linear("query compression", rank, self.hidden, Split::Whole));
-                tensors.push(Tensor::vector("query norm", rank, Split::Whole));
+                tensors.push(Tensor::linear(
+                    "query compression",
+                    rank,
+                    self.hidden,
+                    Split::Replicated,
+                ));
+                tensors.push(Tensor::vector("query norm", rank, Split::Replicated));
                 tensors.push(Tensor::linear("query expansion", queries, rank, heads));
                 if self.bias {
-                    tensors.push(Tensor::vector("query compression bias", rank, Split::Whole));
+                    tensors.push(Tensor::vector("query compression bias", rank, Split::Replicated));
                 }
             }
         }
         if self.bias {
-            tensors.push(Tensor::vector("latent projection bias", kept, Split::Whole));
-            tensors.push(Tensor::vector("attention output bias", self.hidden, Split::Whole));
+            tensors.push(Tensor::vector("latent projection bias", kept, Split::Replicated));
+            tensors.push(Tensor::vector("attention output bias", self.hidden, Split::Replicated));
         }
-        // Keys carry the rotary part in each head once they are expanded for a prefill.
+        // Each head's keys include the rotary part once they are expanded for a prefill.
         let keys = queries;
         Layer {
             tensors,
@@ -62,12 +65,12 @@ impl Latent {
             phases: vec![Phase {
                 tensors: "latent attention: residual, normed input, latents of queries and of keys; queries, expanded keys and values, output; \
                           log-sum-exp of each head in float32",
-                whole: (self.hidden.saturating_mul(2))
+                replicated: (self.hidden.saturating_mul(2))
                     .saturating_add(kept)
                     .saturating_add(self.q_lora_rank.unwrap_or(0)),
-                shared: queries.saturating_add(keys).saturating_add(values.saturating_mul(2)),
-                whole_f32: 0,
-                shared_f32: self.heads,
+                sharded: queries.saturating_add(keys).saturating_add(values.saturating_mul(2)),
+                replicated_f32: 0,
+                sharded_f32: self.heads,
             }],
             ..Layer::default()
         }

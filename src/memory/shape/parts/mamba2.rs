@@ -2,7 +2,7 @@
 
 use crate::memory::shape::{Dtype, Layer, PerSequence, Phase, Split, Tensor};
 
-/// One Mamba-2 mixer; sizes by their names in `config.json`.
+/// Sizes by their keys in `config.json`.
 pub(in crate::memory::shape) struct Mamba2 {
     pub(in crate::memory::shape) hidden: u64,
     /// Inner size: heads times their size.
@@ -20,7 +20,6 @@ pub(in crate::memory::shape) struct Mamba2 {
 }
 
 impl Mamba2 {
-    /// Its tensors, its state, and what a pass holds.
     pub(in crate::memory::shape) fn layer(&self) -> Layer {
         let mixed = self
             .inner
@@ -39,7 +38,7 @@ impl Mamba2 {
             tensors.push(Tensor::vector("mamba in bias", projected, Split::Rows));
         }
         if self.out_bias {
-            tensors.push(Tensor::vector("mamba out bias", self.hidden, Split::Whole));
+            tensors.push(Tensor::vector("mamba out bias", self.hidden, Split::Replicated));
         }
         if self.norm {
             tensors.push(Tensor::vector("mamba norm", self.inner, Split::Rows));
@@ -53,10 +52,10 @@ impl Mamba2 {
             }),
             phases: vec![Phase {
                 tensors: "mamba: residual, normed input; projected input, output of the convolution, output of the scan",
-                whole: self.hidden.saturating_mul(2),
-                shared: projected.saturating_add(mixed).saturating_add(self.inner),
-                whole_f32: 0,
-                shared_f32: 0,
+                replicated: self.hidden.saturating_mul(2),
+                sharded: projected.saturating_add(mixed).saturating_add(self.inner),
+                replicated_f32: 0,
+                sharded_f32: 0,
             }],
             ..Layer::default()
         }

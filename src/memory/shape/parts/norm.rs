@@ -2,11 +2,11 @@
 
 use crate::memory::shape::{Layer, Split, Tensor};
 
-/// So many norms of `hidden` numbers each; LayerNorm has a bias too.
+/// `count` norms; LayerNorm also has a bias.
 pub(in crate::memory::shape) fn norms(count: u64, hidden: u64, bias: bool) -> Layer {
     let vectors = count * if bias { 2 } else { 1 };
     Layer {
-        tensors: vec![Tensor::vector("norms", hidden, Split::Whole).times(vectors)],
+        tensors: vec![Tensor::vector("norms", hidden, Split::Replicated).times(vectors)],
         ..Layer::default()
     }
 }

@@ -2,8 +2,8 @@ use serde_json::json;
 
 use super::*;
 
-fn stored(name: &str, dims: &[u64]) -> Stored {
-    Stored {
+fn stored(name: &str, dims: &[u64]) -> StoredTensor {
+    StoredTensor {
         name: name.to_owned(),
         dtype: "BF16".into(),
         dims: dims.to_vec(),
@@ -11,13 +11,13 @@ fn stored(name: &str, dims: &[u64]) -> Stored {
     }
 }
 
-fn shape(tensors: Vec<Stored>) -> Result<Shape> {
+fn shape(tensors: Vec<StoredTensor>) -> Result<Shape> {
     let config = Config::new(&json!({"model_type": "brand_new"})).unwrap();
     read(&config, &Headers { tensors })
 }
 
 #[test]
-fn keys_and_values_are_told_by_the_matrices_that_make_them() {
+fn keys_and_values_follow_from_the_matrices_that_make_them() {
     let found = shape(vec![
         stored("model.embed_tokens.weight", &[100, 8]),
         stored("model.layers.0.self_attn.k_proj.weight", &[4, 8]),
@@ -38,7 +38,7 @@ fn keys_and_values_are_told_by_the_matrices_that_make_them() {
 }
 
 #[test]
-fn fused_matrices_tell_nothing() {
+fn fused_matrices_are_refused() {
     let embedding = stored("transformer.wte.weight", &[100, 8]);
     let fused = stored("transformer.h.0.attn.c_attn.weight", &[24, 8]);
     assert!(

@@ -69,7 +69,7 @@ fn busy() -> State {
         began,
         progress(20, None),
     ] {
-        state.learn(&event, 10 * SECOND);
+        state.update(&event, 10 * SECOND);
     }
     for event in [
         point(1, Moves::Fits),
@@ -79,10 +79,10 @@ fn busy() -> State {
         memory,
         warning,
     ] {
-        state.learn(&event, 20 * SECOND);
+        state.update(&event, 20 * SECOND);
     }
-    state.learn(&progress(22, None), 30 * SECOND);
-    assert!(state.turned_simulated() && !state.turned_simulated());
+    state.update(&progress(22, None), 30 * SECOND);
+    assert!(state.mark_simulated() && !state.mark_simulated());
     state
 }
 
@@ -104,7 +104,7 @@ fn the_lines_say_how_far_it_is() {
         ]
     );
     let mut state = busy();
-    state.learn(&progress(22, Some(600.0)), 30 * SECOND);
+    state.update(&progress(22, Some(600.0)), 30 * SECOND);
     assert!(state.lines(40 * SECOND, page(120, false))[3].ends_with("; about 9:50 left"));
 }
 
@@ -140,7 +140,7 @@ fn narrow_terminals_lose_no_figure() {
 #[test]
 fn the_next_phase_ends_the_load() {
     let mut state = busy();
-    state.learn(&phase("stopping", "vllm"), 50 * SECOND);
+    state.update(&phase("stopping", "vllm"), 50 * SECOND);
     let text = state.lines(57 * SECOND, page(80, true)).join("\n");
     assert!(
         text.contains("stopping vllm, for 0:07") && !text.contains("requests"),

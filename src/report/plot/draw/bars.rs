@@ -1,95 +1,102 @@
-//! Bars: which stand beside each other, which on top of each other, and how wide they are.
+//! Bars: which are side by side or stacked, and how wide they are.
 
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::ink::{Ink, Role, Wear};
-use super::look::Look;
-use super::path::At;
-use super::pen::{Pen, Plane, Rect, Type, at};
-use super::text::wide;
-use super::ticks::Measure;
+use super::metrics::LayoutMetrics;
+use super::path::PixelPoint;
+use super::style::{FillStyle, MarkStyle, Role};
+use super::text::text_width;
+use super::ticks::TickUnit;
+use super::writer::{PlotArea, Rect, SvgWriter, TextStyle, point};
 use crate::report::plot::{Bar, Layer};
 
-/// What of a place its bars take.
+/// Share of a category's width that its bars fill.
 const FULL: f64 = 0.78;
-/// Pixels of the widest bar.
+/// Maximum width of a bar in pixels.
 const WIDEST: f64 = 72.0;
-/// Bars of a layer at most whose values are written.
+/// Maximum number of bars in a layer that get value labels.
 const FEW: usize = 16;
 
-/// The slots that a place is divided into: the n-th layer stands in the slot of its number.
+/// Assigns each bar layer a slot within its category.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Slots {
-    of: Vec<Option<usize>>,
+pub(super) struct BarSlots {
+    by_layer: Vec<Option<usize>>,
     count: usize,
-    /// Whether any stand on others.
     stacked: bool,
 }
 
-impl Slots {
-    /// Those of layers: one for each layer of bars, unless it stands on the bars before it, or begins a stack at another place than they do.
-    pub(super) fn of(layers: &[Layer]) -> Self {
+impl BarSlots {
+    /// Assigns each bar layer a slot. Stacked layers share the slot of the layer below them, and so does a layer that
+    /// starts a stack at other positions.
+    pub(super) fn from_layers(layers: &[Layer]) -> Self {
         let stands =
             |layer: &Layer| matches!(layer, Layer::Bars { bars, .. } if bars.iter().any(|bar| bar.base != 0.0));
         let mut slots = Self {
             stacked: layers.iter().any(stands),
             ..Self::default()
         };
-        // Where bars stand on the ground in the newest slot.
+        // Positions at which a stack starts in the newest slot.
         let mut grounds: Vec<f64> = Vec::new();
         for layer in layers {
             let Layer::Bars { bars, .. } = layer else {
-                slots.of.push(None);
+                slots.by_layer.push(None);
                 continue;
             };
-            let beside = bars.iter().any(|bar| grounds.contains(&bar.at));
-            if slots.count == 0 || !stands(layer) && (beside || !slots.stacked) {
+            let side_by_side = bars.iter().any(|bar| grounds.contains(&bar.at));
+            if slots.count == 0 || !stands(layer) && (side_by_side || !slots.stacked) {
                 slots.count += 1;
                 grounds.clear();
             }
             grounds.extend(bars.iter().filter(|bar| bar.base == 0.0).map(|bar| bar.at));
-            slots.of.push(Some(slots.count - 1));
+            slots.by_layer.push(Some(slots.count - 1));
         }
         slots
     }
 
-    /// How its bars are worn: components of a stack as the areas of one over time.
-    pub(super) fn wear(&self, hatched: bool) -> Wear {
+    /// Components of a stack are filled like those of a stack over time.
+    pub(super) fn fill(&self, hatched: bool) -> FillStyle {
         match (hatched, self.stacked) {
-            (true, _) => Wear::Hatched,
-            (false, true) => Wear::Solid,
-            (false, false) => Wear::Plain,
+            (true, _) => FillStyle::Hatched,
+            (false, true) => FillStyle::Solid,
+            (false, false) => FillStyle::Plain,
         }
     }
 
-    /// Pixels of a bar, and between two.
-    fn wide(&self, plane: &Plane, bars: &[Bar]) -> (f64, f64) {
+    /// Width of a bar and of the gap between two, in pixels.
+    fn bar_width(&self, area: &PlotArea, bars: &[Bar]) -> (f64, f64) {
         let count = self.count.max(1) as f64;
-        let wide = (room(plane, bars) * FULL / count).min(WIDEST);
+        let wide = (room(area, bars) * FULL / count).min(WIDEST);
         (wide, if count > 1.0 && wide > 6.0 { 1.5 } else { 0.0 })
     }
 
-    /// How many bars a slot lies aside of its place.
-    fn aside(&self, slot: usize) -> f64 {
+    /// Offset of a slot from its position, in bar widths.
+    fn offset(&self, slot: usize) -> f64 {
         slot as f64 - (self.count as f64 - 1.0) / 2.0
     }
 
-    /// Writes the values above bars, where they are few and have room, and none stands on another.
-    pub(super) fn tell(&self, pen: &Pen, plane: &Plane, layers: &[Layer], measure: Measure, look: Look) {
-        if self.of.iter().flatten().count() != self.count {
+    /// Writes the values above bars if they are few, have room, and none is stacked.
+    pub(super) fn draw_values(
+        &self,
+        svg: &SvgWriter,
+        area: &PlotArea,
+        layers: &[Layer],
+        measure: TickUnit,
+        metrics: LayoutMetrics,
+    ) {
+        if self.by_layer.iter().flatten().count() != self.count {
             return;
         }
-        let set = Type::of(Role::Ink, look.font)
-            .across(HPos::Center)
-            .down(VPos::Bottom)
+        let text_style = TextStyle::new(Role::Text, metrics.font)
+            .align_h(HPos::Center)
+            .align_v(VPos::Bottom)
             .halo();
-        for (layer, slot) in layers.iter().zip(&self.of) {
+        for (layer, slot) in layers.iter().zip(&self.by_layer) {
             let (Layer::Bars { bars, .. }, Some(slot)) = (layer, slot) else {
                 continue;
             };
-            let (room, gap) = self.wide(plane, bars);
-            let texts: Vec<String> = bars.iter().map(|bar| measure.figure(bar.value)).collect();
-            if bars.len() > FEW || texts.iter().any(|text| wide(text, look.font) > room + 8.0) {
+            let (room, gap) = self.bar_width(area, bars);
+            let texts: Vec<String> = bars.iter().map(|bar| measure.format(bar.value)).collect();
+            if bars.len() > FEW || texts.iter().any(|text| text_width(text, metrics.font) > room + 8.0) {
                 continue;
             }
             for (bar, text) in bars.iter().zip(&texts) {
@@ -97,21 +104,25 @@ impl Slots {
                     .interval
                     .map_or(bar.value, |(_, high)| high.max(bar.value))
                     .max(bar.base);
-                let x = plane.px(bar.at) + self.aside(*slot) * room - gap / 2.0;
-                if plane.holds(bar.at, bar.value) {
-                    pen.text(text, x, plane.py(highest) - 1.0, set);
+                let x = area.x_pixel(bar.at) + self.offset(*slot) * room - gap / 2.0;
+                if area.contains(bar.at, bar.value) {
+                    svg.text(text, x, area.y_pixel(highest) - 1.0, text_style);
                 }
             }
         }
     }
 
-    /// Draws the bars of a layer.
-    pub(super) fn draw(&self, pen: &Pen, plane: &Plane, layer: usize, bars: &[Bar], ink: Ink) {
-        let Some(Some(slot)) = self.of.get(layer) else { return };
-        let (wide, gap) = self.wide(plane, bars);
-        let middle = |bar: &Bar| plane.px(bar.at) + self.aside(*slot) * wide;
+    pub(super) fn draw(&self, svg: &SvgWriter, area: &PlotArea, layer: usize, bars: &[Bar], style: MarkStyle) {
+        let Some(Some(slot)) = self.by_layer.get(layer) else {
+            return;
+        };
+        let (wide, gap) = self.bar_width(area, bars);
+        let middle = |bar: &Bar| area.x_pixel(bar.at) + self.offset(*slot) * wide;
         let block = |bar: &Bar| {
-            let (top, bottom) = (plane.py(bar.value.max(bar.base)), plane.py(bar.value.min(bar.base)));
+            let (top, bottom) = (
+                area.y_pixel(bar.value.max(bar.base)),
+                area.y_pixel(bar.value.min(bar.base)),
+            );
             Rect {
                 left: middle(bar) - wide / 2.0,
                 top,
@@ -120,40 +131,40 @@ impl Slots {
             }
         };
         for bar in bars {
-            pen.block(block(bar), ink);
+            svg.rect(block(bar), style);
         }
-        if ink.wear != Wear::Plain {
+        if style.fill != FillStyle::Plain {
             for bar in bars {
-                pen.frame(block(bar), Ink::of(ink.role), 1.0);
+                svg.rect_outline(block(bar), MarkStyle::new(style.role), 1.0);
             }
         }
         for bar in bars {
             if let Some((low, high)) = bar.interval {
-                let (x, low, high) = (middle(bar) - gap / 2.0, plane.py(low), plane.py(high));
+                let (x, low, high) = (middle(bar) - gap / 2.0, area.y_pixel(low), area.y_pixel(high));
                 let cap = (wide / 5.0).min(5.0);
-                let strokes: [[At; 2]; 3] = [
-                    [at(x, low), at(x, high)],
-                    [at(x - cap, low), at(x + cap, low)],
-                    [at(x - cap, high), at(x + cap, high)],
+                let strokes: [[PixelPoint; 2]; 3] = [
+                    [point(x, low), point(x, high)],
+                    [point(x - cap, low), point(x + cap, low)],
+                    [point(x - cap, high), point(x + cap, high)],
                 ];
                 for stroke in strokes {
-                    pen.line(stroke.to_vec(), Ink::of(Role::Ink), 1.3);
+                    svg.line(stroke.to_vec(), MarkStyle::new(Role::Text), 1.3);
                 }
             }
         }
     }
 }
 
-/// Pixels from one place to the next.
-fn room(plane: &Plane, bars: &[Bar]) -> f64 {
-    let mut places: Vec<f64> = bars.iter().map(|bar| plane.px(bar.at)).collect();
+/// Pixels from one position to the next.
+fn room(area: &PlotArea, bars: &[Bar]) -> f64 {
+    let mut places: Vec<f64> = bars.iter().map(|bar| area.x_pixel(bar.at)).collect();
     places.sort_by(f64::total_cmp);
     let gaps = places.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.5);
     let least = gaps.fold(f64::INFINITY, f64::min);
     if least.is_finite() {
         least
     } else {
-        plane.rect.width / 3.0
+        area.rect.width / 3.0
     }
 }
 
@@ -179,24 +190,27 @@ mod tests {
 
     #[test]
     fn stacks_at_different_places_are_one_column_each() {
-        // Measured at 0, expected at 1; what only one of them has stands on it there.
+        // Measured at 0, expected at 1; a component that only one of them has is stacked there.
         let two = [
             bars(&[(0.0, 0.0)]),
             bars(&[(1.0, 0.0)]),
             bars(&[(0.0, 1.0)]),
             bars(&[(1.0, 1.0)]),
         ];
-        assert_eq!(Slots::of(&two).of, [Some(0); 4]);
-        // Two stacks at one place stand beside each other, and so do bars that are none.
-        let beside = [
+        assert_eq!(BarSlots::from_layers(&two).by_layer, [Some(0); 4]);
+        // Two stacks at one position stand side by side, and so do bars that are not stacked.
+        let side_by_side = [
             bars(&[(0.0, 0.0)]),
             bars(&[(0.0, 1.0)]),
             bars(&[(0.0, 0.0)]),
             bars(&[(0.0, 1.0)]),
         ];
-        assert_eq!(Slots::of(&beside).of, [Some(0), Some(0), Some(1), Some(1)]);
         assert_eq!(
-            Slots::of(&[bars(&[(0.0, 0.0)]), bars(&[(1.0, 0.0)])]).of,
+            BarSlots::from_layers(&side_by_side).by_layer,
+            [Some(0), Some(0), Some(1), Some(1)]
+        );
+        assert_eq!(
+            BarSlots::from_layers(&[bars(&[(0.0, 0.0)]), bars(&[(1.0, 0.0)])]).by_layer,
             [Some(0), Some(1)]
         );
     }

@@ -1,5 +1,5 @@
-//! The SVG that plotters draws on. Marks of one ink that follow each other become one element, so that 10,000 dots are one `<path>`; text stays
-//! text. Coordinates are tenths of a pixel, as plotters' are whole numbers.
+//! The SVG backend for plotters. Consecutive marks of one style become one element, so that 10,000 dots are one
+//! `<path>`. Coordinates are tenths of a pixel, because plotters uses whole numbers.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -13,36 +13,34 @@ use plotters_backend::{
     FontTransform,
 };
 
-use super::ink::{Ink, Role, Wear};
-use super::path::{Path, tenths};
+use super::path::{Path, format_tenths};
+use super::style::{FillStyle, MarkStyle, Role};
 
 type Drawn = Result<(), DrawingErrorKind<Infallible>>;
 
-/// What was written.
+/// The SVG text written so far.
 #[derive(Debug, Default)]
-pub(super) struct Body {
-    /// What ids begin with.
+pub(super) struct SvgBody {
+    /// Prefix of all ids.
     prefix: String,
     text: String,
-    open: Option<(Mark, Path)>,
+    open: Option<(Element, Path)>,
     hatches: BTreeSet<Role>,
     clips: String,
     clip: usize,
 }
 
-/// What must be the same for two marks to be one element.
+/// Marks with the same value become one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
-    /// A line so wide.
-    Line(Ink, u32),
-    /// Dots so wide.
-    Dots(Ink, u32),
-    /// Areas.
-    Area(Ink),
+enum Element {
+    /// A line; its width in tenths of a pixel.
+    Line(MarkStyle, u32),
+    /// Dots; their diameter in tenths of a pixel.
+    Dots(MarkStyle, u32),
+    Area(MarkStyle),
 }
 
-impl Body {
-    /// Nothing yet, with ids that begin so.
+impl SvgBody {
     pub(super) fn new(prefix: String) -> Self {
         Self {
             prefix,
@@ -50,41 +48,41 @@ impl Body {
         }
     }
 
-    /// Ends the element that marks are added to.
-    pub(super) fn end(&mut self) {
+    /// Closes the element that marks are being added to.
+    pub(super) fn end_element(&mut self) {
         let Some((mark, path)) = self.open.take() else { return };
-        let (Mark::Line(ink, _) | Mark::Dots(ink, _) | Mark::Area(ink)) = mark;
-        let name = ink.role.name();
-        let data = path.text();
+        let (Element::Line(style, _) | Element::Dots(style, _) | Element::Area(style)) = mark;
+        let name = style.role.name();
+        let data = path.data();
         let _ = match mark {
-            Mark::Line(_, wide) => {
-                let dash = match ink.wear {
-                    Wear::Dashed => r#" stroke-dasharray="6 4""#,
-                    Wear::Dotted => r#" stroke-dasharray="2 3""#,
+            Element::Line(_, wide) => {
+                let dash = match style.fill {
+                    FillStyle::Dashed => r#" stroke-dasharray="6 4""#,
+                    FillStyle::Dotted => r#" stroke-dasharray="2 3""#,
                     _ => "",
                 };
-                let wide = tenths(i32::try_from(wide).unwrap_or(10));
+                let wide = format_tenths(i32::try_from(wide).unwrap_or(10));
                 write!(
                     self.text,
                     r#"<path class="pl-{name}" stroke-width="{wide}"{dash} d="{data}"/>"#
                 )
             }
-            Mark::Dots(_, wide) => {
-                let wide = tenths(i32::try_from(wide).unwrap_or(10));
+            Element::Dots(_, wide) => {
+                let wide = format_tenths(i32::try_from(wide).unwrap_or(10));
                 write!(
                     self.text,
                     r#"<path class="pl-{name}" stroke-width="{wide}" stroke-linecap="round" d="{data}"/>"#
                 )
             }
-            Mark::Area(ink) => match ink.wear {
-                Wear::Hatched => {
-                    self.hatches.insert(ink.role);
+            Element::Area(style) => match style.fill {
+                FillStyle::Hatched => {
+                    self.hatches.insert(style.role);
                     write!(self.text, r#"<path fill="url(#{}-{name})" d="{data}"/>"#, self.prefix)
                 }
-                Wear::Wash => write!(self.text, r#"<path class="pa-{name}" fill-opacity=".2" d="{data}"/>"#),
-                Wear::Solid => write!(self.text, r#"<path class="pa-{name}" fill-opacity=".62" d="{data}"/>"#),
-                // Cells and bands touch: a soft edge between two of them would be a line.
-                _ if matches!(ink.role, Role::Heat(_) | Role::Stripe) => {
+                FillStyle::Wash => write!(self.text, r#"<path class="pa-{name}" fill-opacity=".2" d="{data}"/>"#),
+                FillStyle::Solid => write!(self.text, r#"<path class="pa-{name}" fill-opacity=".62" d="{data}"/>"#),
+                // Cells and bands touch: anti-aliasing would draw a line between them.
+                _ if matches!(style.role, Role::Heat(_) | Role::Stripe) => {
                     write!(
                         self.text,
                         r#"<path class="pa-{name}" shape-rendering="crispEdges" d="{data}"/>"#
@@ -95,12 +93,12 @@ impl Body {
         };
     }
 
-    /// Draws what follows only within a rectangle (left, top, width, height; tenths), until [`Self::unclip`].
+    /// Clips what follows to a rectangle (left, top, width, height; tenths of a pixel), until [`Self::unclip`].
     pub(super) fn clip(&mut self, (left, top, width, height): (i32, i32, i32, i32)) {
-        self.end();
+        self.end_element();
         let id = format!("{}-clip-{}", self.prefix, self.clip);
         self.clip += 1;
-        let [left, top, width, height] = [left, top, width, height].map(tenths);
+        let [left, top, width, height] = [left, top, width, height].map(format_tenths);
         let _ = write!(
             self.clips,
             r#"<clipPath id="{id}"><rect x="{left}" y="{top}" width="{width}" height="{height}"/></clipPath>"#
@@ -108,15 +106,14 @@ impl Body {
         let _ = write!(self.text, r#"<g clip-path="url(#{id})">"#);
     }
 
-    /// Ends a clip.
     pub(super) fn unclip(&mut self) {
-        self.end();
+        self.end_element();
         self.text.push_str("</g>");
     }
 
-    /// The definitions that the marks need, and the marks.
+    /// The definitions and the marks.
     pub(super) fn finish(&mut self) -> String {
-        self.end();
+        self.end_element();
         let mut defs = String::new();
         for role in &self.hatches {
             let name = role.name();
@@ -138,24 +135,22 @@ impl Body {
         format!("{defs}{}", self.text)
     }
 
-    fn path(&mut self, mark: Mark) -> &mut Path {
+    fn path(&mut self, mark: Element) -> &mut Path {
         if self.open.as_ref().is_none_or(|(open, _)| *open != mark) {
-            self.end();
+            self.end_element();
         }
         &mut self.open.get_or_insert_with(|| (mark, Path::default())).1
     }
 }
 
-/// What plotters draws on.
 pub(super) struct Canvas {
-    pub(super) body: Rc<RefCell<Body>>,
+    pub(super) body: Rc<RefCell<SvgBody>>,
     /// Width and height, tenths of a pixel.
     pub(super) size: (u32, u32),
 }
 
-/// The ink of a style.
-fn ink(colour: BackendColor) -> Ink {
-    Ink::read(colour.rgb)
+fn unpack(colour: BackendColor) -> MarkStyle {
+    MarkStyle::read(colour.rgb)
 }
 
 impl DrawingBackend for Canvas {
@@ -170,12 +165,15 @@ impl DrawingBackend for Canvas {
     }
 
     fn present(&mut self) -> Drawn {
-        self.body.borrow_mut().end();
+        self.body.borrow_mut().end_element();
         Ok(())
     }
 
     fn draw_pixel(&mut self, point: BackendCoord, colour: BackendColor) -> Drawn {
-        self.body.borrow_mut().path(Mark::Dots(ink(colour), 10)).dot(point);
+        self.body
+            .borrow_mut()
+            .path(Element::Dots(unpack(colour), 10))
+            .dot(point);
         Ok(())
     }
 
@@ -199,19 +197,20 @@ impl DrawingBackend for Canvas {
 
     fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, path: I, style: &S) -> Drawn {
         let mut body = self.body.borrow_mut();
-        body.path(Mark::Line(ink(style.color()), style.stroke_width()))
-            .through(path);
+        body.path(Element::Line(unpack(style.color()), style.stroke_width()))
+            .polyline(path);
         Ok(())
     }
 
     fn draw_circle<S: BackendStyle>(&mut self, centre: BackendCoord, radius: u32, style: &S, fill: bool) -> Drawn {
         let mut body = self.body.borrow_mut();
-        let ink = ink(style.color());
+        let mark = unpack(style.color());
         match fill {
-            true => body.path(Mark::Dots(ink, 2 * radius)).dot(centre),
+            true => body.path(Element::Dots(mark, 2 * radius)).dot(centre),
             false => {
                 let radius = i32::try_from(radius).unwrap_or(0);
-                body.path(Mark::Line(ink, style.stroke_width())).ring(centre, radius);
+                body.path(Element::Line(mark, style.stroke_width()))
+                    .ring(centre, radius);
             }
         }
         Ok(())
@@ -219,15 +218,15 @@ impl DrawingBackend for Canvas {
 
     fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(&mut self, corners: I, style: &S) -> Drawn {
         let mut body = self.body.borrow_mut();
-        let path = body.path(Mark::Area(ink(style.color())));
-        path.through(corners);
+        let path = body.path(Element::Area(unpack(style.color())));
+        path.polyline(corners);
         path.close();
         Ok(())
     }
 
     fn draw_text<T: BackendTextStyle>(&mut self, text: &str, style: &T, at: BackendCoord) -> Drawn {
         let mut body = self.body.borrow_mut();
-        body.end();
+        body.end_element();
         let size = style.size();
         let anchor = style.anchor();
         let end = match anchor.h_pos {
@@ -235,7 +234,7 @@ impl DrawingBackend for Canvas {
             HPos::Center => r#" text-anchor="middle""#,
             HPos::Right => r#" text-anchor="end""#,
         };
-        // From the height of capitals above the line, which most fonts agree on.
+        // Relative to the height of capitals, on which most fonts agree.
         let down = match anchor.v_pos {
             VPos::Top => 0.78,
             VPos::Center => 0.36,
@@ -245,18 +244,22 @@ impl DrawingBackend for Canvas {
         let (down, turn) = match style.transform() {
             FontTransform::Rotate270 => (
                 (down, 0),
-                format!(r#" transform="rotate(-90 {} {})""#, tenths(at.0 + down), tenths(at.1)),
+                format!(
+                    r#" transform="rotate(-90 {} {})""#,
+                    format_tenths(at.0 + down),
+                    format_tenths(at.1)
+                ),
             ),
             _ => ((0, down), String::new()),
         };
-        let (x, y) = (tenths(at.0 + down.0), tenths(at.1 + down.1));
+        let (x, y) = (format_tenths(at.0 + down.0), format_tenths(at.1 + down.1));
         let bold = match style.style() {
             FontStyle::Bold => " p-bold",
             _ => "",
         };
-        let ink = ink(style.color());
-        let halo = if ink.wear == Wear::Halo { " p-halo" } else { "" };
-        let (name, size) = (ink.role.name(), tenths(size));
+        let mark = unpack(style.color());
+        let halo = if mark.fill == FillStyle::Halo { " p-halo" } else { "" };
+        let (name, size) = (mark.role.name(), format_tenths(size));
         let _ = write!(
             body.text,
             r#"<text class="pa-{name}{halo}{bold}" x="{x}" y="{y}" font-size="{size}"{end}{turn}>"#
@@ -267,7 +270,7 @@ impl DrawingBackend for Canvas {
     }
 }
 
-/// Text that cannot be mark-up, without what XML does not allow (XML 1.0, 2.2 Characters).
+/// Escapes a text for XML and replaces characters that XML does not allow (XML 1.0, 2.2 Characters).
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {

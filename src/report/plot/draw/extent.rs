@@ -1,41 +1,41 @@
-//! From where to where an axis goes: what its layers need, with room for their marks, and from zero where that does not hide what there is to see.
+//! The range of an axis: covers its layers with room for markers, from zero unless that would hide differences.
 
-use super::along::Along;
-use super::clean::LARGEST;
+use super::filter::LARGEST;
+use super::scale::AxisScale;
 use crate::report::plot::{Axis, Bar, Layer, Panel, Scale};
 
-/// What the layers of a panel need of an axis.
+/// The range of values that the layers of a panel need on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Extent {
     low: f64,
     high: f64,
-    /// Whether zero must be seen: bars and stacks say what they say by their length.
+    /// Whether zero must be shown: bars and stacks are read by their length.
     zero: bool,
-    /// Whether marks need room beyond their places.
+    /// Whether markers need room beyond their positions.
     marks: bool,
     /// Whether all values are powers of two.
-    pub(super) twos: bool,
+    pub(super) powers_of_two: bool,
 }
 
 impl Extent {
-    const NONE: Self = Self {
+    const EMPTY: Self = Self {
         low: f64::INFINITY,
         high: f64::NEG_INFINITY,
         zero: false,
         marks: false,
-        twos: true,
+        powers_of_two: true,
     };
 
-    fn see(&mut self, value: f64, log: bool) {
+    fn include(&mut self, value: f64, log: bool) {
         if value.abs() <= LARGEST && (!log || value >= 1.0 / LARGEST) {
             self.low = self.low.min(value);
             self.high = self.high.max(value);
-            self.twos &= value > 0.0 && value.log2().fract() == 0.0;
+            self.powers_of_two &= value > 0.0 && value.log2().fract() == 0.0;
         }
     }
 
-    /// Room for half a bar at both ends.
-    fn beside_bars(&mut self, bars: &[Bar], log: bool) {
+    /// Adds half a bar at both ends.
+    fn include_bar_edges(&mut self, bars: &[Bar], log: bool) {
         let shown = |place: &f64| place.abs() <= LARGEST && (!log || *place >= 1.0 / LARGEST);
         let places = bars.iter().map(|bar| bar.at).filter(shown);
         let mut places: Vec<f64> = places.map(|place| if log { place.ln() } else { place }).collect();
@@ -50,79 +50,76 @@ impl Extent {
         }
     }
 
-    /// Both together.
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(super) fn union(self, other: Self) -> Self {
         Self {
             low: self.low.min(other.low),
             high: self.high.max(other.high),
             zero: self.zero || other.zero,
             marks: self.marks || other.marks,
-            twos: self.twos && other.twos,
+            powers_of_two: self.powers_of_two && other.powers_of_two,
         }
     }
 
-    /// Whether there is nothing to show.
     pub(super) fn is_empty(&self) -> bool {
         self.low > self.high
     }
 
-    /// The x of a panel.
-    pub(super) fn across(panel: &Panel) -> Self {
+    pub(super) fn x(panel: &Panel) -> Self {
         let log = panel.x.scale == Scale::Log;
-        let mut extent = Self::NONE;
+        let mut extent = Self::EMPTY;
         for layer in &panel.layers {
-            let mut see = |value: f64| extent.see(value, log);
+            let mut include = |value: f64| extent.include(value, log);
             match layer {
                 Layer::Line { points, dots, .. } => {
-                    points.iter().for_each(|point| see(point.0));
+                    points.iter().for_each(|point| include(point.0));
                     extent.marks |= dots;
                 }
-                Layer::Ribbon { points, .. } => points.iter().for_each(|point| see(point.0)),
+                Layer::Ribbon { points, .. } => points.iter().for_each(|point| include(point.0)),
                 Layer::Dots { points, .. } => {
-                    points.iter().for_each(|point| see(point.0));
+                    points.iter().for_each(|point| include(point.0));
                     extent.marks = true;
                 }
-                Layer::Area { outlines, .. } => outlines.iter().flatten().for_each(|point| see(point.0)),
+                Layer::Area { outlines, .. } => outlines.iter().flatten().for_each(|point| include(point.0)),
                 Layer::Spans { spans } => spans.iter().for_each(|span| {
-                    see(span.from);
-                    see(span.to);
+                    include(span.from);
+                    include(span.to);
                 }),
-                Layer::Rule { at, upright: true, .. } => see(*at),
+                Layer::Rule { at, upright: true, .. } => include(*at),
                 Layer::Rule { .. } => {}
-                Layer::Moments { moments, .. } => moments.iter().for_each(|moment| see(moment.at)),
+                Layer::Moments { moments, .. } => moments.iter().for_each(|moment| include(moment.at)),
                 Layer::Bars { bars, .. } => {
-                    bars.iter().for_each(|bar| see(bar.at));
-                    extent.beside_bars(bars, log);
+                    bars.iter().for_each(|bar| include(bar.at));
+                    extent.include_bar_edges(bars, log);
                 }
                 Layer::Cells { cells, .. } => cells.iter().for_each(|cell| {
-                    see(cell.x.0);
-                    see(cell.x.1);
+                    include(cell.x.0);
+                    include(cell.x.1);
                 }),
             }
         }
         extent
     }
 
-    /// The y of a panel, on its left or its right scale.
-    pub(super) fn up(panel: &Panel, second: bool) -> Self {
+    /// The extent on the left y axis, or on the right one if `second`.
+    pub(super) fn y(panel: &Panel, second: bool) -> Self {
         let axis = if second { panel.right.as_ref() } else { Some(&panel.y) };
         let log = axis.is_some_and(|axis| axis.scale == Scale::Log);
-        let mut extent = Self::NONE;
+        let mut extent = Self::EMPTY;
         for layer in &panel.layers {
-            let mut see = |value: f64| extent.see(value, log);
+            let mut include = |value: f64| extent.include(value, log);
             match layer {
                 Layer::Line {
                     points, right, dots, ..
                 } if *right == second => {
-                    points.iter().filter_map(|point| point.1).for_each(see);
+                    points.iter().filter_map(|point| point.1).for_each(include);
                     extent.marks |= dots;
                 }
                 Layer::Ribbon {
                     points, right, solid, ..
                 } if *right == second => {
                     points.iter().for_each(|point| {
-                        see(point.1);
-                        see(point.2);
+                        include(point.1);
+                        include(point.2);
                     });
                     extent.zero |= solid;
                 }
@@ -131,27 +128,27 @@ impl Extent {
                     upright: false,
                     right,
                     ..
-                } if *right == second => see(*at),
+                } if *right == second => include(*at),
                 _ if second => {}
                 Layer::Dots { points, .. } => {
-                    points.iter().for_each(|point| see(point.1));
+                    points.iter().for_each(|point| include(point.1));
                     extent.marks = true;
                 }
-                Layer::Area { outlines, .. } => outlines.iter().flatten().for_each(|point| see(point.1)),
+                Layer::Area { outlines, .. } => outlines.iter().flatten().for_each(|point| include(point.1)),
                 Layer::Bars { bars, .. } => {
                     for bar in bars {
-                        see(bar.value.max(bar.base));
-                        see(bar.base.min(bar.value));
+                        include(bar.value.max(bar.base));
+                        include(bar.base.min(bar.value));
                         if let Some((low, high)) = bar.interval {
-                            see(low);
-                            see(high);
+                            include(low);
+                            include(high);
                         }
                     }
                     extent.zero = true;
                 }
                 Layer::Cells { cells, .. } => cells.iter().for_each(|cell| {
-                    see(cell.y.0);
-                    see(cell.y.1);
+                    include(cell.y.0);
+                    include(cell.y.1);
                 }),
                 _ => {}
             }
@@ -159,12 +156,12 @@ impl Extent {
         extent
     }
 
-    /// The scale of an axis that shows it. `upwards` axes begin at zero where that does not hide what is to be seen.
-    pub(super) fn along(self, axis: &Axis, upwards: bool) -> Along {
+    /// The scale that shows this extent. A y axis (`upwards`) starts at zero unless that would hide differences.
+    pub(super) fn scale(self, axis: &Axis, upwards: bool) -> AxisScale {
         let log = axis.scale == Scale::Log;
         if !axis.names.is_empty() {
             let to = axis.names.len() as f64 - 0.5;
-            return Along {
+            return AxisScale {
                 from: -0.5,
                 to,
                 log: false,
@@ -176,11 +173,11 @@ impl Extent {
             && from < to
             && (!log || from > 0.0)
         {
-            return Along { from, to, log };
+            return AxisScale { from, to, log };
         }
         if self.is_empty() {
             let from = if log { 1.0 } else { 0.0 };
-            return Along {
+            return AxisScale {
                 from,
                 to: from + if log { 9.0 } else { 1.0 },
                 log,
@@ -193,7 +190,7 @@ impl Extent {
             } else {
                 (high / low).powf(if self.marks { 0.03 } else { 0.0 })
             };
-            return Along {
+            return AxisScale {
                 from: low / room,
                 to: high * room,
                 log,
@@ -206,7 +203,7 @@ impl Extent {
         }
         if low == high {
             let room = if low == 0.0 { 1.0 } else { 0.1 * low.abs() };
-            return Along {
+            return AxisScale {
                 from: if from_zero { low } else { low - room },
                 to: high + room,
                 log,
@@ -229,7 +226,7 @@ impl Extent {
         } else {
             low - below * length
         };
-        Along {
+        AxisScale {
             from,
             to: high + room * length,
             log,
@@ -261,9 +258,9 @@ mod tests {
         fn every_value_lies_on_its_axis(points in prop::collection::vec((1e-3..1e9_f64, 1e-3..1e9_f64), 1..40), log: bool) {
             let axis = Axis { scale: if log { Scale::Log } else { Scale::Linear }, ..Axis::default() };
             let panel = Panel { x: axis.clone(), y: axis.clone(), ..dots(points.clone()) };
-            let (x, y) = (Extent::across(&panel).along(&axis, false), Extent::up(&panel, false).along(&axis, true));
+            let (x, y) = (Extent::x(&panel).scale(&axis, false), Extent::y(&panel, false).scale(&axis, true));
             for (across, up) in points {
-                prop_assert!(x.holds(across) && y.holds(up), "{x:?} {y:?} {across} {up}");
+                prop_assert!(x.contains(across) && y.contains(up), "{x:?} {y:?} {across} {up}");
             }
             prop_assert!(x.from < x.to && y.from < y.to);
         }
@@ -273,12 +270,12 @@ mod tests {
     fn heights_begin_at_zero_unless_that_would_hide_them() {
         let up = |values: &[f64]| {
             let panel = dots(values.iter().map(|value| (0.0, *value)).collect());
-            Extent::up(&panel, false).along(&Axis::default(), true)
+            Extent::y(&panel, false).scale(&Axis::default(), true)
         };
         assert_eq!(up(&[3.0, 60.0]).from, 0.0);
         assert!(up(&[58.0, 60.0]).from > 50.0);
         assert!(up(&[5.0]).to > 5.0);
-        let nothing = Extent::up(&Panel::default(), false);
-        assert!(nothing.is_empty() && nothing.along(&Axis::default(), true).to == 1.0);
+        let nothing = Extent::y(&Panel::default(), false);
+        assert!(nothing.is_empty() && nothing.scale(&Axis::default(), true).to == 1.0);
     }
 }

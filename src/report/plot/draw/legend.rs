@@ -1,23 +1,22 @@
-//! The legend: what each mark means, in rows that fit, above the panels.
+//! The legend above the panels, in rows that fit the width.
 
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::bars::Slots;
-use super::ink::{HEATS, Ink, Role, Wear};
-use super::panel::Plan;
-use super::pen::{Pen, Rect, Type, at};
-use super::text::{shorten, wide};
-use super::ticks::number;
+use super::bars::BarSlots;
+use super::panel::PanelLayout;
+use super::style::{FillStyle, HEATS, MarkStyle, Role};
+use super::text::{shorten, text_width};
+use super::ticks::format_number;
+use super::writer::{Rect, SvgWriter, TextStyle, point};
 use crate::report::plot::{Layer, Panel, Shape};
 
-/// Pixels of a symbol, and blanks behind it and behind its name.
+/// Pixels of a symbol, between a symbol and its name, and between entries.
 const SYMBOL: f64 = 22.0;
 const BLANK: f64 = 6.0;
 const GAP: f64 = 18.0;
-/// Pixels of the scale of values.
+/// Pixels of the colour scale.
 const SCALE: f64 = 120.0;
 
-/// A symbol and what it means.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     name: String,
@@ -27,10 +26,10 @@ pub(super) struct Entry {
 #[derive(Clone, Debug, PartialEq)]
 enum Symbol {
     Line {
-        ink: Ink,
+        style: MarkStyle,
         dots: bool,
     },
-    Block(Ink),
+    Block(MarkStyle),
     Mark {
         shape: Shape,
         colour: crate::report::plot::Colour,
@@ -41,18 +40,19 @@ enum Symbol {
     },
 }
 
-/// What the layers of panels mean, each once; but not what is named beside them. `heat` are the ends of the scale of values.
-pub(super) fn entries<'a>(plans: impl Iterator<Item = &'a Plan>, heat: Option<(f64, f64)>) -> Vec<Entry> {
+/// Entries of all layers, without duplicates and without what is labelled directly. `heat` is the range of values.
+pub(super) fn entries<'a>(plans: impl Iterator<Item = &'a PanelLayout>, heat: Option<(f64, f64)>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for plan in plans {
-        let slots = Slots::of(&plan.panel.layers);
+        let slots = BarSlots::from_layers(&plan.panel.layers);
         for layer in &plan.panel.layers {
-            let beside = match layer {
-                Layer::Line { .. } => plan.beside.lines,
-                Layer::Rule { .. } => plan.beside.rules,
+            let labelled_directly = match layer {
+                Layer::Line { .. } => plan.direct_labels.lines,
+                Layer::Rule { .. } => plan.direct_labels.rules,
                 _ => false,
             };
-            let Some(entry) = entry(layer, &slots, heat).filter(|entry| !beside && !entry.name.is_empty()) else {
+            let Some(entry) = entry(layer, &slots, heat).filter(|entry| !labelled_directly && !entry.name.is_empty())
+            else {
                 continue;
             };
             if !entries.contains(&entry) {
@@ -60,12 +60,12 @@ pub(super) fn entries<'a>(plans: impl Iterator<Item = &'a Plan>, heat: Option<(f
             }
         }
     }
-    // Marks stand behind what they are drawn on, whichever panel has them first.
+    // Markers come after what they are drawn on, whichever panel has them first.
     entries.sort_by_key(|entry| matches!(entry.symbol, Symbol::Mark { .. }));
     entries
 }
 
-fn entry(layer: &Layer, slots: &Slots, heat: Option<(f64, f64)>) -> Option<Entry> {
+fn entry(layer: &Layer, slots: &BarSlots, heat: Option<(f64, f64)>) -> Option<Entry> {
     let (name, symbol) = match layer {
         Layer::Line {
             name,
@@ -76,15 +76,15 @@ fn entry(layer: &Layer, slots: &Slots, heat: Option<(f64, f64)>) -> Option<Entry
         } => (
             name,
             Symbol::Line {
-                ink: Ink::line(*colour, *dashed),
+                style: MarkStyle::line(*colour, *dashed),
                 dots: *dots,
             },
         ),
         Layer::Ribbon {
             name, colour, solid, ..
         } => {
-            let wear = if *solid { Wear::Solid } else { Wear::Wash };
-            (name, Symbol::Block(Ink::of(*colour).worn(wear)))
+            let fill = if *solid { FillStyle::Solid } else { FillStyle::Wash };
+            (name, Symbol::Block(MarkStyle::new(*colour).with_fill(fill)))
         }
         Layer::Dots {
             name, colour, shape, ..
@@ -98,14 +98,14 @@ fn entry(layer: &Layer, slots: &Slots, heat: Option<(f64, f64)>) -> Option<Entry
         Layer::Area {
             name, colour, hatched, ..
         } => {
-            let wear = if *hatched { Wear::Hatched } else { Wear::Wash };
-            (name, Symbol::Block(Ink::of(*colour).worn(wear)))
+            let fill = if *hatched { FillStyle::Hatched } else { FillStyle::Wash };
+            (name, Symbol::Block(MarkStyle::new(*colour).with_fill(fill)))
         }
         Layer::Bars {
             name, colour, hatched, ..
         } => {
-            let wear = slots.wear(*hatched);
-            (name, Symbol::Block(Ink::of(*colour).worn(wear)))
+            let fill = slots.fill(*hatched);
+            (name, Symbol::Block(MarkStyle::new(*colour).with_fill(fill)))
         }
         Layer::Rule {
             name,
@@ -116,7 +116,7 @@ fn entry(layer: &Layer, slots: &Slots, heat: Option<(f64, f64)>) -> Option<Entry
         } => (
             name,
             Symbol::Line {
-                ink: Ink::line(*colour, *dashed),
+                style: MarkStyle::line(*colour, *dashed),
                 dots: false,
             },
         ),
@@ -132,7 +132,7 @@ fn entry(layer: &Layer, slots: &Slots, heat: Option<(f64, f64)>) -> Option<Entry
     })
 }
 
-/// The lowest and highest value of all heat maps of some panels.
+/// Lowest and highest value of all heat maps.
 pub(super) fn heat<'a>(panels: impl Iterator<Item = &'a Panel>) -> Option<(f64, f64)> {
     let cells = panels.flat_map(|panel| &panel.layers).filter_map(|layer| match layer {
         Layer::Cells { cells, .. } => Some(cells),
@@ -144,23 +144,21 @@ pub(super) fn heat<'a>(panels: impl Iterator<Item = &'a Panel>) -> Option<(f64, 
     })
 }
 
-/// The rows of a legend: for each entry its place and what of its name fits.
-pub(super) struct Laid {
+/// Position and shortened name of each entry.
+pub(super) struct LegendLayout {
     places: Vec<(f64, f64, String)>,
-    /// Pixels from above to below.
     pub(super) height: f64,
     line: f64,
 }
 
-/// Lays entries into rows of a width.
-pub(super) fn lay(entries: &[Entry], width: f64, size: f64) -> Laid {
+pub(super) fn layout(entries: &[Entry], width: f64, size: f64) -> LegendLayout {
     let line = size * 1.6;
     let (mut x, mut y) = (0.0, 0.0);
     let mut places = Vec::new();
     for entry in entries {
-        let symbol = entry.symbol.wide(size);
+        let symbol = entry.symbol.width(size);
         let name = shorten(&entry.name, size, width - symbol - BLANK);
-        let all = symbol + BLANK + wide(&name, size);
+        let all = symbol + BLANK + text_width(&name, size);
         if x > 0.0 && x + all > width {
             (x, y) = (0.0, y + line);
         }
@@ -168,15 +166,15 @@ pub(super) fn lay(entries: &[Entry], width: f64, size: f64) -> Laid {
         x += all + GAP;
     }
     let height = if places.is_empty() { 0.0 } else { y + line };
-    Laid { places, height, line }
+    LegendLayout { places, height, line }
 }
 
 impl Symbol {
-    fn wide(&self, size: f64) -> f64 {
+    fn width(&self, size: f64) -> f64 {
         match self {
             Self::Heat { low, high } => {
                 let [low, high] = heat_labels(*low, *high);
-                wide(&low, size) + SCALE + wide(&high, size) + 2.0 * BLANK
+                text_width(&low, size) + SCALE + text_width(&high, size) + 2.0 * BLANK
             }
             _ => SYMBOL,
         }
@@ -189,63 +187,62 @@ fn heat_labels(low: f64, high: f64) -> [String; 2] {
         most if most >= 1.0 => 1,
         _ => 3,
     };
-    [number(low, decimals), number(high, decimals)]
+    [format_number(low, decimals), format_number(high, decimals)]
 }
 
-/// Draws it with its upper left corner at a place.
-pub(super) fn draw(pen: &Pen, entries: &[Entry], laid: &Laid, left: f64, top: f64, size: f64) {
-    for (entry, (x, y, name)) in entries.iter().zip(&laid.places) {
-        let (x, middle) = (left + x, top + y + laid.line / 2.0);
-        let set = Type::of(Role::Ink, size).down(VPos::Center);
+pub(super) fn draw(svg: &SvgWriter, entries: &[Entry], layout: &LegendLayout, left: f64, top: f64, size: f64) {
+    for (entry, (x, y, name)) in entries.iter().zip(&layout.places) {
+        let (x, middle) = (left + x, top + y + layout.line / 2.0);
+        let text_style = TextStyle::new(Role::Text, size).align_v(VPos::Center);
         match &entry.symbol {
-            Symbol::Line { ink, dots } => {
-                pen.line(vec![at(x, middle), at(x + SYMBOL, middle)], *ink, 2.0);
+            Symbol::Line { style, dots } => {
+                svg.line(vec![point(x, middle), point(x + SYMBOL, middle)], *style, 2.0);
                 if *dots {
-                    pen.dot(at(x + SYMBOL / 2.0, middle), ink.role, 3.0);
+                    svg.dot(point(x + SYMBOL / 2.0, middle), style.role, 3.0);
                 }
             }
-            Symbol::Block(ink) => {
+            Symbol::Block(style) => {
                 let rect = Rect {
                     left: x + 3.0,
                     top: middle - 5.5,
                     width: SYMBOL - 6.0,
                     height: 11.0,
                 };
-                pen.block(rect, *ink);
-                if ink.wear != Wear::Plain {
-                    pen.frame(rect, Ink::of(ink.role), 1.0);
+                svg.rect(rect, *style);
+                if style.fill != FillStyle::Plain {
+                    svg.rect_outline(rect, MarkStyle::new(style.role), 1.0);
                 }
             }
-            Symbol::Mark { shape, colour } => pen.mark(at(x + SYMBOL / 2.0, middle), *shape, *colour, 4.0),
+            Symbol::Mark { shape, colour } => svg.marker(point(x + SYMBOL / 2.0, middle), *shape, *colour, 4.0),
             Symbol::Heat { low, high } => {
                 let [low, high] = heat_labels(*low, *high);
-                let begin = x + wide(&low, size) + BLANK;
-                pen.text(
+                let begin = x + text_width(&low, size) + BLANK;
+                svg.text(
                     &low,
                     begin - BLANK,
                     middle,
-                    Type {
-                        across: HPos::Right,
-                        ..set
+                    TextStyle {
+                        align_h: HPos::Right,
+                        ..text_style
                     },
                 );
                 for step in 0..HEATS {
                     let width = SCALE / f64::from(HEATS);
                     let left = begin + f64::from(step) * width;
-                    pen.block(
+                    svg.rect(
                         Rect {
                             left,
                             top: middle - 6.0,
                             width: width + 0.3,
                             height: 12.0,
                         },
-                        Ink::of(Role::Heat(step)),
+                        MarkStyle::new(Role::Heat(step)),
                     );
                 }
-                pen.text(&high, begin + SCALE + BLANK, middle, set);
+                svg.text(&high, begin + SCALE + BLANK, middle, text_style);
             }
         }
-        pen.part();
-        pen.text(name, x + entry.symbol.wide(size) + BLANK, middle, set);
+        svg.end_element();
+        svg.text(name, x + entry.symbol.width(size) + BLANK, middle, text_style);
     }
 }

@@ -1,23 +1,30 @@
-//! What lies between the axes: each kind of layer as marks.
+//! Draws each kind of layer between the axes.
 
 use std::collections::HashSet;
 
-use super::bars::Slots;
-use super::ink::{HEATS, Ink, Role, Wear};
-use super::path::At;
-use super::pen::{Pen, Plane, Rect};
-use super::thin::thin;
+use super::bars::BarSlots;
+use super::downsample::downsample;
+use super::path::PixelPoint;
+use super::style::{FillStyle, HEATS, MarkStyle, Role};
+use super::writer::{PlotArea, Rect, SvgWriter};
 use crate::report::plot::{Cell, Colour, Layer, Shape, Span};
 
-/// Pixels of the narrowest stretch: what is a single moment is seen too.
+/// Minimum width in pixels: a single moment must be visible too.
 const LEAST: f64 = 2.0;
-/// Half the width of a dot where there are few, and where there are many.
+/// Radius of dots if there are few, and if there are many.
 const REACH: (f64, f64) = (4.0, 2.2);
 
-/// Draws a layer; labels of rules and moments are drawn by the panel.
-pub(super) fn draw(pen: &Pen, layer: &Layer, planes: (&Plane, &Plane), slots: &Slots, number: usize, heat: (f64, f64)) {
-    let side = |right: bool| if right { planes.1 } else { planes.0 };
-    pen.part();
+/// Draws a layer. Labels of rules and moments are drawn by the panel.
+pub(super) fn draw(
+    svg: &SvgWriter,
+    layer: &Layer,
+    areas: (&PlotArea, &PlotArea),
+    slots: &BarSlots,
+    number: usize,
+    heat: (f64, f64),
+) {
+    let side = |right: bool| if right { areas.1 } else { areas.0 };
+    svg.end_element();
     match layer {
         Layer::Line {
             points,
@@ -28,13 +35,13 @@ pub(super) fn draw(pen: &Pen, layer: &Layer, planes: (&Plane, &Plane), slots: &S
             right,
             ..
         } => {
-            let plane = side(*right);
-            pen.within(around(plane.rect, 1.0), |pen| {
-                line(pen, plane, points, Ink::line(*colour, *dashed), *steps)
+            let area = side(*right);
+            svg.clipped(extend(area.rect, 1.0), |svg| {
+                line(svg, area, points, MarkStyle::line(*colour, *dashed), *steps)
             });
             if *dots {
-                let seen = points.iter().filter_map(|(x, y)| y.map(|y| (*x, y)));
-                scattered(pen, plane, seen, Shape::Circle, *colour, 3.0);
+                let present = points.iter().filter_map(|(x, y)| y.map(|y| (*x, y)));
+                markers(svg, area, present, Shape::Circle, *colour, 3.0);
             }
         }
         Layer::Ribbon {
@@ -45,36 +52,36 @@ pub(super) fn draw(pen: &Pen, layer: &Layer, planes: (&Plane, &Plane), slots: &S
             right,
             ..
         } => {
-            let plane = side(*right);
-            pen.within(plane.rect, |pen| ribbon(pen, plane, points, *colour, *solid, *steps));
+            let area = side(*right);
+            svg.clipped(area.rect, |svg| ribbon(svg, area, points, *colour, *solid, *steps));
         }
         Layer::Dots {
             points, colour, shape, ..
         } => {
             let reach = if points.len() > 400 { REACH.1 } else { REACH.0 };
-            scattered(pen, planes.0, points.iter().copied(), *shape, *colour, reach);
+            markers(svg, areas.0, points.iter().copied(), *shape, *colour, reach);
         }
         Layer::Area {
             outlines,
             colour,
             hatched,
             ..
-        } => pen.within(planes.0.rect, |pen| {
-            let wear = if *hatched { Wear::Hatched } else { Wear::Wash };
-            let corners = |outline: &[(f64, f64)]| outline.iter().map(|(x, y)| planes.0.at(*x, *y)).collect();
+        } => svg.clipped(areas.0.rect, |svg| {
+            let fill = if *hatched { FillStyle::Hatched } else { FillStyle::Wash };
+            let corners = |outline: &[(f64, f64)]| outline.iter().map(|(x, y)| areas.0.point(*x, *y)).collect();
             for outline in outlines {
-                pen.area(corners(outline), Ink::of(*colour).worn(wear));
+                svg.polygon(corners(outline), MarkStyle::new(*colour).with_fill(fill));
             }
-            // What is proven has an edge: on grey paper, washes look alike.
+            // Proven regions have an edge: on grey paper, translucent areas look the same.
             if matches!(colour, Colour::Fits | Colour::Fails) {
                 for outline in outlines {
-                    let mut edge: Vec<At> = corners(outline);
+                    let mut edge: Vec<PixelPoint> = corners(outline);
                     edge.extend(edge.first().copied());
-                    pen.line(edge, Ink::of(*colour), 1.2);
+                    svg.line(edge, MarkStyle::new(*colour), 1.2);
                 }
             }
         }),
-        Layer::Spans { spans } => bands(pen, planes.0, spans),
+        Layer::Spans { spans } => bands(svg, areas.0, spans),
         Layer::Rule {
             at,
             upright,
@@ -83,27 +90,27 @@ pub(super) fn draw(pen: &Pen, layer: &Layer, planes: (&Plane, &Plane), slots: &S
             right,
             ..
         } => {
-            let plane = side(*right && !upright);
-            rule(pen, plane, *at, *upright, Ink::line(*colour, *dashed));
+            let area = side(*right && !upright);
+            rule(svg, area, *at, *upright, MarkStyle::line(*colour, *dashed));
         }
         Layer::Moments { moments, colour } => {
             for moment in moments {
-                rule(pen, planes.0, moment.at, true, Ink::of(*colour));
+                rule(svg, areas.0, moment.at, true, MarkStyle::new(*colour));
             }
         }
         Layer::Bars {
             bars, colour, hatched, ..
-        } => pen.within(around(planes.0.rect, 1.0), |pen| {
-            let ink = Ink::of(*colour).worn(slots.wear(*hatched));
-            slots.draw(pen, planes.0, number, bars, ink);
+        } => svg.clipped(extend(areas.0.rect, 1.0), |svg| {
+            let style = MarkStyle::new(*colour).with_fill(slots.fill(*hatched));
+            slots.draw(svg, areas.0, number, bars, style);
         }),
-        Layer::Cells { cells, .. } => pen.within(planes.0.rect, |pen| heat_map(pen, planes.0, cells, heat)),
+        Layer::Cells { cells, .. } => svg.clipped(areas.0.rect, |svg| heat_map(svg, areas.0, cells, heat)),
     }
-    pen.part();
+    svg.end_element();
 }
 
-/// A rectangle with room around it.
-fn around(rect: Rect, room: f64) -> Rect {
+/// Extends a rectangle on each side.
+fn extend(rect: Rect, room: f64) -> Rect {
     Rect {
         left: rect.left - room,
         top: rect.top - room,
@@ -112,25 +119,28 @@ fn around(rect: Rect, room: f64) -> Rect {
     }
 }
 
-/// A line through what is there; a point between two gaps is a dot.
-fn line(pen: &Pen, plane: &Plane, points: &[(f64, Option<f64>)], ink: Ink, steps: bool) {
+/// A line with gaps. A point between two gaps is a dot.
+fn line(svg: &SvgWriter, area: &PlotArea, points: &[(f64, Option<f64>)], style: MarkStyle, steps: bool) {
     for stretch in points.split(|(_, y)| y.is_none()) {
-        let seen: Vec<At> = stretch.iter().filter_map(|(x, y)| y.map(|y| plane.at(*x, y))).collect();
-        let corners = stairs(thin(&seen), steps);
+        let pixels: Vec<PixelPoint> = stretch
+            .iter()
+            .filter_map(|(x, y)| y.map(|y| area.point(*x, y)))
+            .collect();
+        let corners = step_corners(downsample(&pixels), steps);
         match corners.as_slice() {
             [] => {}
-            [only] => pen.dot(*only, ink.role, 1.6),
-            _ => pen.line(corners, ink, 1.8),
+            [only] => svg.dot(*only, style.role, 1.6),
+            _ => svg.line(corners, style, 1.8),
         }
     }
 }
 
-/// Points as the corners of stairs, where values hold until the next.
-fn stairs(points: Vec<At>, steps: bool) -> Vec<At> {
+/// The corners of a step line, if values hold until the next.
+fn step_corners(points: Vec<PixelPoint>, steps: bool) -> Vec<PixelPoint> {
     if !steps {
         return points;
     }
-    let mut corners: Vec<At> = Vec::with_capacity(2 * points.len());
+    let mut corners: Vec<PixelPoint> = Vec::with_capacity(2 * points.len());
     for point in points {
         if let Some(before) = corners.last().copied() {
             corners.push((point.0, before.1));
@@ -140,46 +150,46 @@ fn stairs(points: Vec<At>, steps: bool) -> Vec<At> {
     corners
 }
 
-fn ribbon(pen: &Pen, plane: &Plane, points: &[(f64, f64, f64)], colour: Colour, solid: bool, steps: bool) {
+fn ribbon(svg: &SvgWriter, area: &PlotArea, points: &[(f64, f64, f64)], colour: Colour, solid: bool, steps: bool) {
     let edge = |value: fn(&(f64, f64, f64)) -> f64| {
-        let edge: Vec<At> = points.iter().map(|point| plane.at(point.0, value(point))).collect();
-        stairs(thin(&edge), steps)
+        let edge: Vec<PixelPoint> = points.iter().map(|point| area.point(point.0, value(point))).collect();
+        step_corners(downsample(&edge), steps)
     };
     let above = edge(|point| point.2);
     let mut corners = above.clone();
     corners.extend(edge(|point| point.1).into_iter().rev());
-    let wear = if solid { Wear::Solid } else { Wear::Wash };
-    if let Some(block) = sliver(&corners) {
-        pen.block(block, Ink::of(colour));
+    let fill = if solid { FillStyle::Solid } else { FillStyle::Wash };
+    if let Some(block) = minimum_block(&corners) {
+        svg.rect(block, MarkStyle::new(colour));
         return;
     }
-    pen.area(corners, Ink::of(colour).worn(wear));
+    svg.polygon(corners, MarkStyle::new(colour).with_fill(fill));
     if solid {
-        pen.line(above, Ink::of(colour), 1.2);
+        svg.line(above, MarkStyle::new(colour), 1.2);
     }
 }
 
-/// Points as marks; those that cover each other wholly are drawn once.
-fn scattered(
-    pen: &Pen,
-    plane: &Plane,
+/// Markers; those at the same pixel are drawn once.
+fn markers(
+    svg: &SvgWriter,
+    area: &PlotArea,
     points: impl Iterator<Item = (f64, f64)>,
     shape: Shape,
     colour: Colour,
     reach: f64,
 ) {
     let mut drawn = HashSet::new();
-    for (x, y) in points.filter(|(x, y)| plane.holds(*x, *y)) {
-        let at = plane.at(x, y);
+    for (x, y) in points.filter(|(x, y)| area.contains(*x, *y)) {
+        let at = area.point(x, y);
         if drawn.insert(at) {
-            pen.mark(at, shape, colour, reach);
+            svg.marker(at, shape, colour, reach);
         }
     }
 }
 
-/// A block in the place of an outline that is too narrow to be seen.
-fn sliver(corners: &[At]) -> Option<Rect> {
-    let range = |side: fn(&At) -> f64| {
+/// A block in place of an outline that is too narrow to be seen.
+fn minimum_block(corners: &[PixelPoint]) -> Option<Rect> {
+    let range = |side: fn(&PixelPoint) -> f64| {
         let ends = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
         corners.iter().map(side).fold((f64::INFINITY, f64::NEG_INFINITY), ends)
     };
@@ -193,31 +203,33 @@ fn sliver(corners: &[At]) -> Option<Rect> {
     })
 }
 
-/// Stretches that touch are told apart by every other one being a quiet band; one that stands alone is a band, and one that is too narrow to be
-/// seen as such a stroke.
-fn bands(pen: &Pen, plane: &Plane, spans: &[Span]) {
-    for (span, band) in spans.iter().zip(banded(spans, plane.x.from)) {
-        if span.to < plane.x.from || span.from > plane.x.to {
+/// Of adjacent spans every other one is a band. An isolated span is a band, or a stroke if it is too narrow to be seen.
+fn bands(svg: &SvgWriter, area: &PlotArea, spans: &[Span]) {
+    for (span, band) in spans.iter().zip(banded(spans, area.x.from)) {
+        if span.to < area.x.from || span.from > area.x.to {
             continue;
         }
-        let (left, right) = (plane.px(span.from.max(plane.x.from)), plane.px(span.to.min(plane.x.to)));
+        let (left, right) = (
+            area.x_pixel(span.from.max(area.x.from)),
+            area.x_pixel(span.to.min(area.x.to)),
+        );
         let narrow = right - left < LEAST;
         if !narrow && !band {
             continue;
         }
         let width = (right - left).max(LEAST);
-        // Not `clamp`: a stretch over the whole axis may be wider than it by a rounding.
-        let least = f64::midpoint(left, right - width).max(plane.rect.left);
+        // Not `clamp`: rounding may make a span over the whole axis wider than the axis.
+        let least = f64::midpoint(left, right - width).max(area.rect.left);
         let rect = Rect {
-            left: least.min(plane.rect.right() - width),
+            left: least.min(area.rect.right() - width),
             width,
-            ..plane.rect
+            ..area.rect
         };
-        pen.block(rect, Ink::of(if narrow { Role::Edge } else { Role::Stripe }));
+        svg.rect(rect, MarkStyle::new(if narrow { Role::Edge } else { Role::Stripe }));
     }
 }
 
-/// Which stretches are bands: of those that touch every other one, and the first of them unless the axis begins with it.
+/// Which spans are bands: of adjacent ones every other, and the first unless the axis starts with it.
 fn banded(spans: &[Span], begin: f64) -> Vec<bool> {
     let touches = |one: usize| matches!(spans.get(one..one + 2), Some([one, other]) if one.to >= other.from);
     let mut banded: Vec<bool> = Vec::with_capacity(spans.len());
@@ -229,21 +241,21 @@ fn banded(spans: &[Span], begin: f64) -> Vec<bool> {
     banded
 }
 
-fn rule(pen: &Pen, plane: &Plane, value: f64, upright: bool, ink: Ink) {
-    let along = if upright { plane.x } else { plane.y };
-    if !along.holds(value) {
+fn rule(svg: &SvgWriter, area: &PlotArea, value: f64, upright: bool, style: MarkStyle) {
+    let scale = if upright { area.x } else { area.y };
+    if !scale.contains(value) {
         return;
     }
     let ends = if upright {
-        [plane.at(value, plane.y.from), plane.at(value, plane.y.to)]
+        [area.point(value, area.y.from), area.point(value, area.y.to)]
     } else {
-        [plane.at(plane.x.from, value), plane.at(plane.x.to, value)]
+        [area.point(area.x.from, value), area.point(area.x.to, value)]
     };
-    pen.line(ends.to_vec(), ink, 1.4);
+    svg.line(ends.to_vec(), style, 1.4);
 }
 
-/// Rectangles by their value; those of one step follow each other and so are one element.
-fn heat_map(pen: &Pen, plane: &Plane, cells: &[Cell], (low, high): (f64, f64)) {
+/// Cells coloured by their value, sorted so that cells of one colour become one element.
+fn heat_map(svg: &SvgWriter, area: &PlotArea, cells: &[Cell], (low, high): (f64, f64)) {
     let step = |cell: &Cell| {
         let share = if high > low {
             (cell.value - low) / (high - low)
@@ -255,11 +267,11 @@ fn heat_map(pen: &Pen, plane: &Plane, cells: &[Cell], (low, high): (f64, f64)) {
     let mut sorted: Vec<(u8, &Cell)> = cells.iter().map(|cell| (step(cell), cell)).collect();
     sorted.sort_by_key(|(step, _)| *step);
     for (step, cell) in sorted {
-        let (left, bottom) = plane.at(cell.x.0, cell.y.0);
-        let (right, top) = plane.at(cell.x.1, cell.y.1);
-        pen.area(
+        let (left, bottom) = area.point(cell.x.0, cell.y.0);
+        let (right, top) = area.point(cell.x.1, cell.y.1);
+        svg.polygon(
             vec![(left, top), (right, top), (right, bottom), (left, bottom)],
-            Ink::of(Role::Heat(step)),
+            MarkStyle::new(Role::Heat(step)),
         );
     }
 }

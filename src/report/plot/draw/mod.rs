@@ -1,44 +1,43 @@
-//! Pictures drawn: an SVG for the page in two widths, a file of its own, and a PNG. plotters maps and draws; what is drawn is text, from which the
-//! theme makes colours.
+//! Draws plots: as SVG for the page in two widths, as an SVG file, and as PNG. CSS gives roles their colours.
 
-mod above;
-mod along;
+mod axis;
 mod bars;
-mod below;
-mod beside;
 mod canvas;
-mod clean;
+mod direct_labels;
+mod downsample;
 mod extent;
-mod ink;
+mod filter;
 mod labels;
 mod layout;
 mod legend;
-mod look;
 mod marks;
+mod metrics;
 mod notes;
 mod panel;
 mod path;
-mod pen;
 mod png;
-mod scaled;
+mod scale;
+mod style;
 mod text;
 mod theme;
-mod thin;
 mod ticks;
+mod top_labels;
+mod writer;
+mod x_axis;
 
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
-pub use along::Along;
-pub(in crate::report) use clean::left_out;
+pub(in crate::report) use filter::dropped_note;
 pub use png::png;
+pub use scale::AxisScale;
 pub use theme::css;
 
 use super::Plot;
 
-/// How wide a picture is drawn.
+/// How wide a plot is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// 960 pixels: a screen, paper, a file.
@@ -48,7 +47,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// The word in classes and ids.
+    /// The word used in classes and ids.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -58,50 +57,50 @@ impl Width {
     }
 }
 
-/// A picture, drawn.
+/// A rendered plot.
 #[derive(Clone, Debug)]
 pub struct Drawing {
     /// An `<svg class="plot plot-wide">` element; [`css`] gives it its colours.
     pub svg: String,
-    /// Its width and height in pixels: the units of its `viewBox`.
+    /// Width and height in pixels, the units of its `viewBox`.
     pub size: (f64, f64),
-    /// Where the panels are in it, in the order of the plot's panels.
+    /// Positions of the panels, in the order of the plot's panels.
     pub frames: Vec<Frame>,
 }
 
-/// Where a panel is in a picture, and what its places mean.
+/// Position of a panel in a drawing, and its scales.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Frame {
-    /// The left edge between the axes, in units of the `viewBox`.
+    /// Left edge of the area between the axes, in units of the `viewBox`.
     pub left: f64,
-    /// The upper edge.
+    /// Upper edge.
     pub top: f64,
-    /// From left to right.
+    /// Width of the area.
     pub width: f64,
-    /// From above to below.
+    /// Height of the area.
     pub height: f64,
-    /// From the left edge to the right one.
-    pub x: Along,
-    /// From the lower edge to the upper one.
-    pub y: Along,
-    /// The second scale, where there is one.
-    pub right: Option<Along>,
+    /// Scale from the left edge to the right one.
+    pub x: AxisScale,
+    /// Scale from the lower edge to the upper one.
+    pub y: AxisScale,
+    /// Second y scale, if there is one.
+    pub right: Option<AxisScale>,
 }
 
-/// The whole picture for a page: panels one below the other, or as small multiples where the plot has a slider. It carries no title and no caption.
+/// The whole plot for a page, without title and caption: panels below each other, or small multiples for a slider.
 #[must_use]
 pub fn svg(plot: &Plot, width: Width) -> Drawing {
-    layout::whole(plot, width)
+    layout::whole_plot(plot, width)
 }
 
-/// One panel for a page, as large as a picture of its own, on the axes that all panels of the plot share: what a slider shows. An index beyond the
-/// panels gives an empty picture.
+/// One panel for a page, as large as a plot of its own and on the scales that all panels share: what a slider shows.
+/// An index beyond the panels gives an empty drawing.
 #[must_use]
 pub fn panel(plot: &Plot, index: usize, width: Width) -> Drawing {
-    layout::single(plot, index, width)
+    layout::single_panel(plot, index, width)
 }
 
-/// The whole picture as a file: with title and caption, a mark where it is of a simulated run, light and dark.
+/// The whole plot as an SVG file: with title and caption, a warning if the run was simulated, light and dark colours.
 #[must_use]
 pub fn file(plot: &Plot, simulated: bool) -> String {
     layout::file(plot, simulated, false).svg

@@ -1,31 +1,35 @@
-//! Words beside single places, as many as have room: none lies on another, on a mark, or beyond the panel.
+//! Labels beside single points, as many as have room: none overlaps another, a marker, or the panel's edge.
 
-use super::ink::Role;
-use super::look::Look;
-use super::pen::{Pen, Plane, Rect, Type};
-use super::text::wide;
+use super::metrics::LayoutMetrics;
+use super::style::Role;
+use super::text::text_width;
+use super::writer::{PlotArea, Rect, SvgWriter, TextStyle};
 use crate::report::plot::{Layer, Panel};
 
-/// Pixels from the middle of a mark to its words, and half of what a mark takes.
-const AWAY: f64 = 7.0;
+/// Pixels from the middle of a marker to its label, and half the size of a marker.
+const DISTANCE: f64 = 7.0;
 const MARK: f64 = 5.0;
 
-/// Pixels between two words.
-const APART: f64 = 3.0;
+/// Pixels between two labels.
+const GAP: f64 = 3.0;
 
-/// Steps in which a stretch of a curve is looked at.
+/// Samples along each segment of a curve.
 const STEPS: u8 = 24;
 
-/// Writes the notes of a panel that have room.
-pub(super) fn draw(pen: &Pen, plane: &Plane, panel: &Panel, look: Look) {
+pub(super) fn draw(svg: &SvgWriter, area: &PlotArea, panel: &Panel, metrics: LayoutMetrics) {
     let notes: Vec<_> = panel
         .notes
         .iter()
-        .filter(|note| plane.holds(note.at.0, note.at.1))
+        .filter(|note| area.contains(note.at.0, note.at.1))
         .collect();
     let wanted: Vec<((f64, f64), f64)> = notes
         .iter()
-        .map(|note| ((plane.px(note.at.0), plane.py(note.at.1)), wide(&note.label, look.font)))
+        .map(|note| {
+            (
+                (area.x_pixel(note.at.0), area.y_pixel(note.at.1)),
+                text_width(&note.label, metrics.font),
+            )
+        })
         .collect();
     let curves: Vec<Vec<(f64, f64)>> = panel
         .layers
@@ -37,30 +41,35 @@ pub(super) fn draw(pen: &Pen, plane: &Plane, panel: &Panel, look: Look) {
             _ => None,
         })
         .map(|points| {
-            let seen = points
+            let pixels = points
                 .iter()
-                .filter_map(|(x, y)| y.map(|y| (plane.px(*x), plane.py(y))));
-            seen.collect()
+                .filter_map(|(x, y)| y.map(|y| (area.x_pixel(*x), area.y_pixel(y))));
+            pixels.collect()
         })
         .collect();
-    let places = placed(&wanted, look.font * 1.15, plane.rect, &curves);
+    let places = place_labels(&wanted, metrics.font * 1.15, area.rect, &curves);
     for (note, place) in notes.iter().zip(places) {
         if let Some(place) = place {
-            pen.text(
+            svg.text(
                 &note.label,
                 place.left,
                 place.top,
-                Type::of(Role::Ink, look.font).halo(),
+                TextStyle::new(Role::Text, metrics.font).halo(),
             );
         }
     }
 }
 
-/// Where each word stands that has room, by its middle of mark and its width: the ends first, then what lies halfway between those that stand. A place
-/// beside a curve goes before one on it.
-fn placed(wanted: &[((f64, f64), f64)], height: f64, inside: Rect, curves: &[Vec<(f64, f64)>]) -> Vec<Option<Rect>> {
+/// Greedy label placement: end points first, then midpoints. Tries six positions per label and prefers one that does
+/// not cross a curve. `wanted` has the marker's middle and the width of each label.
+fn place_labels(
+    wanted: &[((f64, f64), f64)],
+    height: f64,
+    inside: Rect,
+    curves: &[Vec<(f64, f64)>],
+) -> Vec<Option<Rect>> {
     let mut places: Vec<Option<Rect>> = vec![None; wanted.len()];
-    for index in order(wanted.len()) {
+    for index in placement_order(wanted.len()) {
         let ((x, y), width) = wanted[index];
         let rect = |left: f64, top: f64| Rect {
             left,
@@ -69,12 +78,12 @@ fn placed(wanted: &[((f64, f64), f64)], height: f64, inside: Rect, curves: &[Vec
             height,
         };
         let choices = [
-            rect(x + AWAY - 2.0, y + 2.0),
-            rect(x - AWAY + 2.0 - width, y - 2.0 - height),
-            rect(x + AWAY, y - height / 2.0),
-            rect(x - AWAY - width, y - height / 2.0),
-            rect(x - width / 2.0, y + AWAY),
-            rect(x - width / 2.0, y - AWAY - height),
+            rect(x + DISTANCE - 2.0, y + 2.0),
+            rect(x - DISTANCE + 2.0 - width, y - 2.0 - height),
+            rect(x + DISTANCE, y - height / 2.0),
+            rect(x - DISTANCE - width, y - height / 2.0),
+            rect(x - width / 2.0, y + DISTANCE),
+            rect(x - width / 2.0, y - DISTANCE - height),
         ];
         let free = |rect: &&Rect| {
             let within = rect.left >= inside.left
@@ -83,8 +92,8 @@ fn placed(wanted: &[((f64, f64), f64)], height: f64, inside: Rect, curves: &[Vec
                 && rect.bottom() <= inside.bottom();
             let marks = wanted.iter().enumerate().filter(|(other, _)| *other != index);
             within
-                && marks.map(|(_, (at, _))| *at).all(|at| !holds(**rect, at, MARK))
-                && places.iter().flatten().all(|other| !meet(**rect, *other))
+                && marks.map(|(_, (at, _))| *at).all(|at| !contains(**rect, at, MARK))
+                && places.iter().flatten().all(|other| !overlap(**rect, *other))
         };
         let aside = |rect: &&Rect| curves.iter().all(|curve| !crosses(curve, **rect));
         let free: Vec<&Rect> = choices.iter().filter(free).collect();
@@ -94,8 +103,8 @@ fn placed(wanted: &[((f64, f64), f64)], height: f64, inside: Rect, curves: &[Vec
     places
 }
 
-/// The ends, then the middle, then the middles between these.
-fn order(count: usize) -> Vec<usize> {
+/// The order of placement: both ends, the middle, then the middles between these.
+fn placement_order(count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = [0, count.saturating_sub(1)]
         .into_iter()
         .filter(|index| *index < count)
@@ -105,20 +114,20 @@ fn order(count: usize) -> Vec<usize> {
         order.extend((0..count).step_by(step));
         step /= 2;
     }
-    let mut known = vec![false; count];
-    order.retain(|index| !std::mem::replace(&mut known[*index], true));
+    let mut placed = vec![false; count];
+    order.retain(|index| !std::mem::replace(&mut placed[*index], true));
     order
 }
 
-fn meet(one: Rect, other: Rect) -> bool {
-    one.left < other.right() + APART
-        && other.left < one.right() + APART
+fn overlap(one: Rect, other: Rect) -> bool {
+    one.left < other.right() + GAP
+        && other.left < one.right() + GAP
         && one.top < other.bottom()
         && other.top < one.bottom()
 }
 
-/// Whether a place lies in a rectangle, or so near.
-fn holds(rect: Rect, (x, y): (f64, f64), near: f64) -> bool {
+/// Whether a point lies in a rectangle that is extended by `near`.
+fn contains(rect: Rect, (x, y): (f64, f64), near: f64) -> bool {
     x > rect.left - near && x < rect.right() + near && y > rect.top - near && y < rect.bottom() + near
 }
 
@@ -128,7 +137,7 @@ fn crosses(curve: &[(f64, f64)], rect: Rect) -> bool {
         (0..=STEPS).any(|step| {
             let part = f64::from(step) / f64::from(STEPS);
             let at = (from.0 + part * (to.0 - from.0), from.1 + part * (to.1 - from.1));
-            holds(rect, at, 0.0)
+            contains(rect, at, 0.0)
         })
     })
 }
@@ -147,40 +156,40 @@ mod tests {
     };
 
     #[test]
-    fn ends_go_before_what_lies_between() {
-        assert_eq!(order(0), [0; 0]);
-        assert_eq!(order(1), [0]);
-        assert_eq!(order(9)[..3], [0, 8, 4]);
-        let mut all = order(14);
+    fn end_points_are_placed_first() {
+        assert_eq!(placement_order(0), [0; 0]);
+        assert_eq!(placement_order(1), [0]);
+        assert_eq!(placement_order(9)[..3], [0, 8, 4]);
+        let mut all = placement_order(14);
         all.sort_unstable();
         assert_eq!(all, (0..14).collect::<Vec<_>>());
     }
 
     #[test]
-    fn words_stand_beside_the_curve_and_what_has_no_room_is_left_out() {
-        let at = |x: f64, y: f64| ((x, y), 20.0);
-        let rising = [at(50.0, 150.0), at(200.0, 100.0), at(350.0, 50.0)];
+    fn labels_avoid_the_curve_and_are_left_out_without_room() {
+        let point = |x: f64, y: f64| ((x, y), 20.0);
+        let rising = [point(50.0, 150.0), point(200.0, 100.0), point(350.0, 50.0)];
         let curve = rising.map(|(place, _)| place).to_vec();
-        let places = placed(&rising, 12.0, INSIDE, std::slice::from_ref(&curve));
+        let places = place_labels(&rising, 12.0, INSIDE, std::slice::from_ref(&curve));
         assert!(
             places.iter().flatten().all(|rect| !crosses(&curve, *rect)) && !places.contains(&None),
             "{places:?}"
         );
-        let crowd = [at(100.0, 100.0); 9];
-        assert!(placed(&crowd, 12.0, INSIDE, &[]).contains(&None));
+        let crowd = [point(100.0, 100.0); 9];
+        assert!(place_labels(&crowd, 12.0, INSIDE, &[]).contains(&None));
     }
 
     proptest! {
         #[test]
-        fn no_word_lies_on_another_on_a_mark_or_beyond_the_panel(
+        fn no_label_overlaps_another_a_marker_or_the_edge(
             wanted in prop::collection::vec(((0.0..400.0_f64, 0.0..200.0_f64), 4.0..90.0_f64), 0..24)
         ) {
-            let places = placed(&wanted, 12.0, INSIDE, &[]);
+            let places = place_labels(&wanted, 12.0, INSIDE, &[]);
             let all: Vec<Rect> = places.iter().flatten().copied().collect();
             for (index, rect) in all.iter().enumerate() {
-                prop_assert!(all[index + 1..].iter().all(|other| !meet(*rect, *other)));
+                prop_assert!(all[index + 1..].iter().all(|other| !overlap(*rect, *other)));
                 prop_assert!(rect.left >= 0.0 && rect.right() <= 400.0 && rect.top >= 0.0 && rect.bottom() <= 200.0);
-                prop_assert!(wanted.iter().all(|(at, _)| !holds(*rect, *at, 0.0)));
+                prop_assert!(wanted.iter().all(|(at, _)| !contains(*rect, *at, 0.0)));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A picture as PNG, by resvg, in the font that comes with the program: no font of the system is needed, and every machine draws the same.
+//! Renders a plot as PNG by resvg, with the bundled font only: every machine draws the same.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,16 +9,16 @@ use super::layout;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::plot::Plot;
 
-/// The whole picture with title and caption, light, `scale` pixels for each of the drawing's (2 is sharp on most screens and on paper).
+/// The whole plot with title and caption, light, scaled by `scale` (2 is sharp on most screens and on paper).
 ///
 /// # Errors
 ///
-/// `internal` where the drawing cannot be read back, or has no size.
+/// `internal` if the SVG cannot be parsed, or the image has no size or is too large.
 pub fn png(plot: &Plot, simulated: bool, scale: f32) -> Result<Vec<u8>> {
     rendered(&layout::file(plot, simulated, true).svg, scale)
 }
 
-/// An SVG as PNG.
+/// Renders an SVG as PNG.
 pub(super) fn rendered(svg: &str, scale: f32) -> Result<Vec<u8>> {
     let fault = |what: String| Fault::new(Kind::Internal, format!("the picture cannot be drawn: {what}"));
     let tree = usvg::Tree::from_str(svg, &options()).map_err(|error| fault(error.to_string()))?;
@@ -38,7 +38,7 @@ pub(super) fn rendered(svg: &str, scale: f32) -> Result<Vec<u8>> {
     pixels.encode_png().map_err(|error| fault(error.to_string()))
 }
 
-/// How an SVG is read: with our fonts alone.
+/// Options for parsing an SVG with the bundled fonts only.
 pub(super) fn options() -> usvg::Options<'static> {
     static FONTS: OnceLock<Arc<Database>> = OnceLock::new();
     let fonts = FONTS.get_or_init(|| {

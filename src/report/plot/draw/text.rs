@@ -1,50 +1,49 @@
-//! How wide texts are, and how they are made to fit. Measured with the one font that is always there, which also writes the PNG; a page is read in
-//! the font of its system, which may be wider, so that all room is reckoned with a margin.
+//! Measures, shortens and wraps texts. Measured with the bundled font, which also writes the PNG; a page uses the
+//! system's font, which may be wider, so every width has a margin.
 
 use std::sync::Once;
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 
-/// The name under which plotters knows the font.
+/// The name of the font in plotters.
 pub(super) const FAMILY: &str = "sans-serif";
-/// plotters takes a font's size as its height from the lowest to the highest letter; SVG takes it as its em. Ubuntu: ascent 932 and descent
-/// 189 of 1000 (its `hhea` table).
+/// plotters takes a font size as the height from descent to ascent, SVG takes it as the em. Ubuntu: ascent 932 and
+/// descent 189 of 1000 (`hhea` table).
 const HEIGHT: f64 = 1.121;
-/// What system fonts may be wider than the one that is measured.
+/// How much wider system fonts may be than the bundled one.
 const MARGIN: f64 = 1.2;
 
-/// The font of texts of so many pixels.
 pub(super) fn font(size: f64, bold: bool) -> FontDesc<'static> {
     static READY: Once = Once::new();
     READY.call_once(|| {
-        let known = register_font(FAMILY, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT);
-        debug_assert!(known.is_ok(), "the font that comes with the program is a font");
+        let registered = register_font(FAMILY, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT);
+        debug_assert!(registered.is_ok(), "the font that comes with the program is a font");
     });
     let style = if bold { FontStyle::Bold } else { FontStyle::Normal };
     FontDesc::new(FontFamily::SansSerif, size, style)
 }
 
-/// The room that a text needs in pixels.
-pub(super) fn wide(text: &str, size: f64) -> f64 {
-    // In hundredths, as the answer is in whole numbers.
+/// The width of a text in pixels, with a margin.
+pub(super) fn text_width(text: &str, size: f64) -> f64 {
+    // Measured at 100 times the size, because the result is a whole number.
     match font(size * 100.0 * HEIGHT, false).layout_box(text) {
         Ok(((left, _), (right, _))) => f64::from(right - left) / 100.0 * MARGIN,
         Err(_) => text.chars().count() as f64 * size,
     }
 }
 
-/// A text cut to its room, with an ellipsis; empty where not even two letters fit.
+/// Shortens a text to a width, with an ellipsis; empty if not even two letters fit.
 pub(super) fn shorten(text: &str, size: f64, room: f64) -> String {
-    if wide(text, size) <= room {
+    if text_width(text, size) <= room {
         return text.to_owned();
     }
     let letters: Vec<char> = text.chars().collect();
     let cut = |count: usize| format!("{}…", letters[..count].iter().collect::<String>().trim_end());
-    // The width grows with the letters, so that halving finds the longest that fits.
+    // The width grows with the number of letters: bisect for the longest that fits.
     let (mut fits, mut fails) = (0, letters.len());
     while fails - fits > 1 {
         let middle = fits.midpoint(fails);
-        match wide(&cut(middle), size) <= room {
+        match text_width(&cut(middle), size) <= room {
             true => fits = middle,
             false => fails = middle,
         }
@@ -52,12 +51,12 @@ pub(super) fn shorten(text: &str, size: f64, room: f64) -> String {
     if fits < 2 { String::new() } else { cut(fits) }
 }
 
-/// A text in lines of a room, so many at most; what is left over is cut.
+/// Wraps a text to a width, to at most `most` lines; the last one is shortened.
 pub(super) fn wrap(text: &str, size: f64, room: f64, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if wide(&format!("{line} {word}"), size) <= room => {
+            Some(line) if text_width(&format!("{line} {word}"), size) <= room => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -89,7 +88,7 @@ mod tests {
                 .load_font_data(epaint_default_fonts::UBUNTU_LIGHT.to_vec());
             let tree = resvg::usvg::Tree::from_str(&svg, &options).unwrap();
             let drawn = f64::from(tree.root().abs_layer_bounding_box().width());
-            let measured = wide(text, 20.0) / MARGIN;
+            let measured = text_width(text, 20.0) / MARGIN;
             assert!(
                 (drawn - measured).abs() < 0.06 * measured + 2.0,
                 "{text}: drawn {drawn}, measured {measured}"
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut() {
+    fn long_texts_are_shortened() {
         assert_eq!(shorten("load", 12.0, 200.0), "load");
         assert_eq!(shorten("loading the weights", 12.0, 5.0), "");
         let cut = shorten("loading the weights", 12.0, 60.0);
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn words_go_on_below() {
+    fn texts_wrap_between_words() {
         assert_eq!(wrap("KV cache", 12.0, 20.0, 3), ["KV", ""]);
         assert_eq!(
             wrap("KV cache of the engine", 12.0, 60.0, 3),
@@ -119,7 +118,7 @@ mod tests {
         #[test]
         fn a_cut_text_fits(text in "\\PC{0,40}", room in 0.0..300.0_f64) {
             let cut = shorten(&text, 12.0, room);
-            prop_assert!(cut.is_empty() || wide(&cut, 12.0) <= room);
+            prop_assert!(cut.is_empty() || text_width(&cut, 12.0) <= room);
         }
     }
 }

@@ -1,16 +1,15 @@
-//! Which colour each role is, on light and on dark ground: after Okabe and Ito's palette for every kind of colour vision, darkened where it must
-//! be seen on white. Roles also differ by shape, dash or pattern.
+//! The colour of each role on light and on dark backgrounds: based on Okabe and Ito's palette for all kinds of colour
+//! vision, darkened for contrast on white. Roles also differ by shape, dash or pattern.
 
 use std::fmt::Write as _;
 
-use super::ink::{HEATS, MEANINGS, SERIES};
+use super::style::{HEATS, MEANINGS, SERIES};
 
-/// A role's class, its colour on light ground, and that on dark ground.
+/// A role's class, its colour on light and on dark backgrounds.
 type Row = (&'static str, &'static str, &'static str);
 
-/// All that follow the theme.
 pub(super) const ROLES: [Row; 22] = [
-    ("ink", "#1b1f24", "#e8eaed"),
+    ("style", "#1b1f24", "#e8eaed"),
     ("faint", "#5c6670", "#a3adb8"),
     ("grid", "#e4e7eb", "#2c323a"),
     ("edge", "#8b949e", "#6e7883"),
@@ -34,7 +33,7 @@ pub(super) const ROLES: [Row; 22] = [
     ("series-7", "#ab8e00", "#fdf480"),
 ];
 
-/// Viridis (van der Walt and Smith): evenly perceived steps from dark to light, told apart by every kind of colour vision.
+/// Viridis (van der Walt and Smith): perceptually even steps from dark to light, for every kind of colour vision.
 const VIRIDIS: [(u8, u8, u8); 9] = [
     (0x44, 0x01, 0x54),
     (0x47, 0x2d, 0x7b),
@@ -47,7 +46,7 @@ const VIRIDIS: [(u8, u8, u8); 9] = [
     (0xfd, 0xe7, 0x25),
 ];
 
-/// The style of the drawings on a page: custom properties for each role (`--plot-fits`), light unless the system is dark, and light on paper.
+/// CSS of the drawings on a page: a custom property per role (`--plot-fits`), dark if the system is, light on paper.
 #[must_use]
 pub fn css() -> String {
     let values = |dark: bool| {
@@ -64,13 +63,13 @@ pub fn css() -> String {
     )
 }
 
-/// The style within a file of its own: light, and dark where the system is.
+/// CSS of an SVG file: light, or dark if the system is.
 pub(super) fn style() -> String {
     let night = rules("", |_, row| row.2.to_owned());
     format!("{}@media screen and (prefers-color-scheme:dark){{{night}}}", light())
 }
 
-/// The style of a picture in pixels. The font that comes with the program is a light one and has no bold: its letters are drawn stronger by a stroke.
+/// CSS of a PNG. The bundled font is light and has no bold: letters are made stronger by a stroke.
 pub(super) fn pixels() -> String {
     let mut text = light();
     for (name, colour, _) in &ROLES {
@@ -86,7 +85,7 @@ fn light() -> String {
     rules("", |_, row| row.1.to_owned())
 }
 
-/// Rules that give each class its colour: `pl-` a line's, `pa-` an area's or a text's.
+/// Rules that give each class its colour: `pl-` for lines, `pa-` for areas and texts.
 fn rules(within: &str, value: impl Fn(&str, &Row) -> String) -> String {
     let mut text = String::new();
     for row in &ROLES {
@@ -109,7 +108,7 @@ fn rules(within: &str, value: impl Fn(&str, &Row) -> String) -> String {
     text
 }
 
-/// The colour of a step of the scale of values.
+/// The colour of a step of the colour scale.
 pub(super) fn heat(step: u8) -> String {
     let share = f64::from(step.min(HEATS - 1)) / f64::from(HEATS - 1) * 8.0;
     let index = (share.floor() as usize).min(7);

@@ -1,30 +1,30 @@
-//! Ticks that people like: bytes as GiB, tokens in powers of two with separators, times as seconds, minutes or milliseconds; 1-2-5 otherwise.
+//! Readable ticks: bytes as GiB, tokens in powers of two, times as ms, s, minutes or hours; steps of 1-2-5 otherwise.
 
-use super::along::Along;
+use super::scale::AxisScale;
 use crate::unit::Unit;
 
-/// A place on an axis that is named.
+/// A labelled position on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     pub(super) at: f64,
     pub(super) label: String,
 }
 
-/// In what an axis is labelled: so many of its unit are one of these.
+/// The unit in which ticks of an axis are written; `size` is its multiple of the axis' unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Measure {
+pub(super) struct TickUnit {
     pub(super) size: f64,
-    /// Its name behind the axis' label; empty for things counted.
+    /// Its name after the axis' label; empty for counts.
     pub(super) name: &'static str,
     /// Whether ticks are powers of two.
-    twos: bool,
-    /// Whether things are counted, of which there is a whole number.
-    counts: bool,
+    powers_of_two: bool,
+    /// Whether values are whole numbers.
+    whole_numbers: bool,
 }
 
-impl Measure {
-    /// That of values up to `most`. `twos` tells that all values are powers of two.
-    pub(super) fn of(unit: Unit, most: f64, twos: bool) -> Self {
+impl TickUnit {
+    /// The unit for values up to `most`. `twos` says that all values are powers of two.
+    pub(super) fn new(unit: Unit, most: f64, powers_of_two: bool) -> Self {
         let most = most.abs();
         let (size, name) = match unit {
             Unit::Bytes => {
@@ -50,19 +50,19 @@ impl Measure {
         Self {
             size,
             name,
-            twos: twos || unit == Unit::Tokens,
-            counts: matches!(unit, Unit::Count | Unit::Tokens),
+            powers_of_two: powers_of_two || unit == Unit::Tokens,
+            whole_numbers: matches!(unit, Unit::Count | Unit::Tokens),
         }
     }
 
-    /// A value in three digits or more: `48.2`, `1,833`; what is counted as a whole number, where it is one: `11`.
-    pub(super) fn figure(self, value: f64) -> String {
+    /// Formats a value with at least three digits: `48.2`, `1,833`; whole counts as `11`.
+    pub(super) fn format(self, value: f64) -> String {
         let value = value / self.size;
-        number(
+        format_number(
             value,
             match value.abs() {
                 size if size >= 100.0 || size == 0.0 => 0,
-                size if self.counts && size.fract() == 0.0 => 0,
+                size if self.whole_numbers && size.fract() == 0.0 => 0,
                 size if size >= 10.0 => 1,
                 size if size >= 1.0 => 2,
                 _ => 3,
@@ -70,44 +70,44 @@ impl Measure {
         )
     }
 
-    /// The ticks of a scale, about `most` of them at most.
-    pub(super) fn ticks(self, along: Along, most: usize) -> Vec<Tick> {
+    /// The ticks of a scale, at most about `most`.
+    pub(super) fn ticks(self, scale: AxisScale, most: usize) -> Vec<Tick> {
         let most = most.max(2);
-        let logarithmic = if along.log {
-            self.logarithmic(along, most)
+        let logarithmic = if scale.log {
+            self.logarithmic(scale, most)
         } else {
             Vec::new()
         };
         if logarithmic.len() > 1 {
             return logarithmic;
         }
-        // One tick alone gives no scale.
-        let tries = (most..most + 8).map(|tried| self.linear(along, tried));
-        let scale = tries.clone().find(|ticks| (2..=most + 1).contains(&ticks.len()));
-        scale.unwrap_or_else(|| self.linear(along, most))
+        // A single tick does not show a scale.
+        let tries = (most..most + 8).map(|tried| self.linear(scale, tried));
+        let best = tries.clone().find(|ticks| (2..=most + 1).contains(&ticks.len()));
+        best.unwrap_or_else(|| self.linear(scale, most))
     }
 
-    /// Ticks with both ends of the scale among them, and without what stands closer to an end than `apart` of the whole. A scale of whole
-    /// values reaches half a step beyond them: the ends that are named are those values.
-    pub(super) fn with_ends(self, along: Along, ticks: Vec<Tick>, apart: f64) -> Vec<Tick> {
+    /// Adds ticks at both ends and drops those closer to an end than `min_gap` (share of the axis). An axis of whole
+    /// values extends half a step beyond them: then the outermost values are labelled.
+    pub(super) fn with_ends(self, scale: AxisScale, ticks: Vec<Tick>, min_gap: f64) -> Vec<Tick> {
         let half = |at: f64| at.fract().abs() == 0.5;
         let end = |at: f64| {
             let value = at / self.size;
             self.tick(value, if value.fract() == 0.0 { 0 } else { 2 })
         };
-        let (from, to) = match half(along.from) && half(along.to) && along.from + 1.0 < along.to {
-            true => (end(along.from + 0.5), end(along.to - 0.5)),
-            false => (end(along.from), end(along.to)),
+        let (from, to) = match half(scale.from) && half(scale.to) && scale.from + 1.0 < scale.to {
+            true => (end(scale.from + 0.5), end(scale.to - 0.5)),
+            false => (end(scale.from), end(scale.to)),
         };
-        let within = |tick: &Tick| (apart..=1.0 - apart).contains(&along.share(tick.at));
+        let within = |tick: &Tick| (min_gap..=1.0 - min_gap).contains(&scale.share(tick.at));
         let inner = ticks.into_iter().filter(within);
         std::iter::once(from).chain(inner).chain(std::iter::once(to)).collect()
     }
 
-    fn linear(self, along: Along, most: usize) -> Vec<Tick> {
-        let (from, to) = (along.from / self.size, along.to / self.size);
+    fn linear(self, scale: AxisScale, most: usize) -> Vec<Tick> {
+        let (from, to) = (scale.from / self.size, scale.to / self.size);
         let least = (to - from) / most as f64;
-        let step = if self.twos && least > 4.0 {
+        let step = if self.powers_of_two && least > 4.0 {
             2_f64.powf(least.log2().ceil())
         } else if matches!(self.name, "minutes") && least > 10.0 {
             [15.0, 30.0, 60.0]
@@ -115,7 +115,7 @@ impl Measure {
                 .find(|step| *step >= least)
                 .unwrap_or(120.0)
         } else {
-            nice(least)
+            nice_step(least)
         };
         if !(step.is_finite() && step > 0.0) {
             return Vec::new();
@@ -133,17 +133,17 @@ impl Measure {
         ticks
     }
 
-    fn logarithmic(self, along: Along, most: usize) -> Vec<Tick> {
+    fn logarithmic(self, scale: AxisScale, most: usize) -> Vec<Tick> {
         let (from, to) = (
-            along.from / self.size * (1.0 - 1e-9),
-            along.to / self.size * (1.0 + 1e-9),
+            scale.from / self.size * (1.0 - 1e-9),
+            scale.to / self.size * (1.0 + 1e-9),
         );
         let within = |value: &f64| (from..=to).contains(value);
         let every = |values: Vec<f64>| -> Vec<f64> {
             let step = values.len().div_ceil(most).max(1);
             values.into_iter().step_by(step).collect()
         };
-        let values = if self.twos {
+        let values = if self.powers_of_two {
             every((-20..=60).map(|power| 2_f64.powi(power)).filter(within).collect())
         } else {
             let decades: Vec<f64> = (-20..=30).map(|power| 10_f64.powi(power)).collect();
@@ -168,15 +168,15 @@ impl Measure {
     fn tick(self, value: f64, decimals: usize) -> Tick {
         Tick {
             at: value * self.size,
-            label: number(value, decimals),
+            label: format_number(value, decimals),
         }
     }
 }
 
-/// The least step of 1, 2 or 5 times a power of ten that is not smaller.
-fn nice(least: f64) -> f64 {
+/// The smallest step of 1, 2 or 5 times a power of ten that is at least `least`.
+fn nice_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
-    // Quarters of a hundred are read as easily; quarters of a unit are not.
+    // Steps of 25 are easy to read; steps of 2.5 are not.
     let parts = if power >= 10.0 {
         [1.0, 2.0, 2.5, 5.0]
     } else {
@@ -189,7 +189,7 @@ fn nice(least: f64) -> f64 {
     step.unwrap_or(10.0 * power)
 }
 
-/// The decimals that a step needs.
+/// The number of decimals that a step needs.
 fn decimals(step: f64) -> usize {
     (0..9)
         .find(|decimals| {
@@ -200,8 +200,8 @@ fn decimals(step: f64) -> usize {
         .unwrap_or(9)
 }
 
-/// A number with separators of thousands; millions and more short where nothing is lost.
-pub(super) fn number(value: f64, decimals: usize) -> String {
+/// Formats a number with thousands separators; millions and more in short if that loses nothing.
+pub(super) fn format_number(value: f64, decimals: usize) -> String {
     for (size, name) in [(1e12, "T"), (1e9, "G"), (1e6, "M")] {
         if value.abs() >= size && (value / size * 100.0).fract().abs() < 1e-9 {
             return format!("{}{name}", value / size);
@@ -236,25 +236,25 @@ mod tests {
     use super::*;
 
     fn labels(unit: Unit, from: f64, to: f64, log: bool, most: usize) -> Vec<String> {
-        let ticks = Measure::of(unit, to, false).ticks(Along { from, to, log }, most);
+        let ticks = TickUnit::new(unit, to, false).ticks(AxisScale { from, to, log }, most);
         ticks.into_iter().map(|tick| tick.label).collect()
     }
 
     #[test]
-    fn bytes_are_told_in_gibibytes() {
+    fn bytes_are_shown_in_gibibytes() {
         let gib = 1024_f64.powi(3);
-        assert_eq!(Measure::of(Unit::Bytes, 80.0 * gib, false).name, "GiB");
+        assert_eq!(TickUnit::new(Unit::Bytes, 80.0 * gib, false).name, "GiB");
         assert_eq!(
             labels(Unit::Bytes, 0.0, 80.0 * gib, false, 5),
             ["0", "20", "40", "60", "80"]
         );
-        assert_eq!(Measure::of(Unit::Bytes, 512.0, false).name, "bytes");
-        assert_eq!(Measure::of(Unit::Bytes, f64::MAX, false).name, "PiB");
+        assert_eq!(TickUnit::new(Unit::Bytes, 512.0, false).name, "bytes");
+        assert_eq!(TickUnit::new(Unit::Bytes, f64::MAX, false).name, "PiB");
     }
 
     #[test]
-    fn what_is_counted_is_whole() {
-        let figure = |unit, value| Measure::of(unit, 64.0, false).figure(value);
+    fn counts_have_no_decimals() {
+        let figure = |unit, value| TickUnit::new(unit, 64.0, false).format(value);
         assert_eq!(
             (figure(Unit::Count, 11.0), figure(Unit::Count, 2.5)),
             ("11".into(), "2.50".into())
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_come_in_powers_of_two() {
+    fn token_ticks_are_powers_of_two() {
         assert_eq!(
             labels(Unit::Tokens, 0.0, 8192.0, false, 5),
             ["0", "2,048", "4,096", "6,144", "8,192"]
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_what_suits_them() {
+    fn times_use_a_suitable_unit() {
         assert_eq!(
             labels(Unit::Seconds, 0.0, 0.2, false, 5),
             ["0", "50", "100", "150", "200"]
@@ -288,7 +288,7 @@ mod tests {
             labels(Unit::Seconds, 0.0, 600.0, false, 5),
             ["0", "2", "4", "6", "8", "10"]
         );
-        assert_eq!(Measure::of(Unit::Seconds, 20_000.0, false).name, "hours");
+        assert_eq!(TickUnit::new(Unit::Seconds, 20_000.0, false).name, "hours");
         assert_eq!(
             labels(Unit::Milliseconds, 1.0, 1000.0, true, 8),
             ["1", "3", "10", "30", "100", "300", "1,000"]
@@ -296,29 +296,29 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_at_a_glance() {
-        assert_eq!(number(8192.0, 0), "8,192");
-        assert_eq!(number(-0.25, 2), "−0.25");
-        assert_eq!(number(1_500_000.0, 0), "1.5M");
-        assert_eq!(number(1_048_576.0, 0), "1,048,576");
-        assert_eq!(number(-0.0, 0), "0");
+    fn numbers_have_separators() {
+        assert_eq!(format_number(8192.0, 0), "8,192");
+        assert_eq!(format_number(-0.25, 2), "−0.25");
+        assert_eq!(format_number(1_500_000.0, 0), "1.5M");
+        assert_eq!(format_number(1_048_576.0, 0), "1,048,576");
+        assert_eq!(format_number(-0.0, 0), "0");
     }
 
     #[test]
-    fn one_tick_alone_gives_no_scale() {
+    fn there_is_never_a_single_tick() {
         let gib = 1024_f64.powi(3);
         for most in 3..6 {
-            let told = labels(Unit::Bytes, 17.61 * gib, 17.69 * gib, false, most);
-            assert!(told.len() > 1, "{most}: {told:?}");
+            let labels = labels(Unit::Bytes, 17.61 * gib, 17.69 * gib, false, most);
+            assert!(labels.len() > 1, "{most}: {labels:?}");
         }
     }
 
     #[test]
-    fn a_box_has_its_ends_named() {
-        let named = |from, to, apart| {
-            let along = Along { from, to, log: false };
-            let measure = Measure::of(Unit::Tokens, to, false);
-            let ticks = measure.with_ends(along, measure.ticks(along, 5), apart);
+    fn both_ends_of_a_search_range_have_ticks() {
+        let named = |from, to, min_gap| {
+            let scale = AxisScale { from, to, log: false };
+            let measure = TickUnit::new(Unit::Tokens, to, false);
+            let ticks = measure.with_ends(scale, measure.ticks(scale, 5), min_gap);
             ticks.into_iter().map(|tick| tick.label).collect::<Vec<_>>()
         };
         assert_eq!(named(127.5, 8192.5, 0.1), ["128", "2,048", "4,096", "6,144", "8,192"]);
@@ -329,11 +329,11 @@ mod tests {
         #[test]
         fn ticks_lie_on_their_axis_and_are_few(from in -1e6..1e6_f64, length in 1e-3..1e9_f64, log: bool, most in 2..12_usize) {
             let from = if log { from.abs() + 1e-3 } else { from };
-            let along = Along { from, to: from + length, log };
+            let scale = AxisScale { from, to: from + length, log };
             for unit in [Unit::Bytes, Unit::Tokens, Unit::Seconds, Unit::Milliseconds, Unit::Count] {
-                let ticks = Measure::of(unit, along.to, false).ticks(along, most);
+                let ticks = TickUnit::new(unit, scale.to, false).ticks(scale, most);
                 prop_assert!(ticks.len() <= most + 1, "{ticks:?}");
-                prop_assert!(ticks.iter().all(|tick| along.share(tick.at) > -1e-6 && along.share(tick.at) < 1.0 + 1e-6), "{ticks:?}");
+                prop_assert!(ticks.iter().all(|tick| scale.share(tick.at) > -1e-6 && scale.share(tick.at) < 1.0 + 1e-6), "{ticks:?}");
                 prop_assert!(ticks.windows(2).all(|pair| pair[0].at < pair[1].at), "{ticks:?}");
             }
         }

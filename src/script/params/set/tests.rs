@@ -16,7 +16,7 @@ fn values_are_json_else_strings() {
 }
 
 #[test]
-fn dots_reach_into_maps_and_the_last_word_wins() {
+fn dots_reach_into_maps_and_the_last_assignment_wins() {
     let mut map = Map::new();
     for (path, value) in [("a.b", 1), ("a.c.d", 2), ("e", 3), ("a.b", 4)] {
         assign(&mut map, path, json!(value)).unwrap();
@@ -32,7 +32,7 @@ fn dots_reach_into_maps_and_the_last_word_wins() {
 }
 
 #[test]
-fn files_of_three_kinds_say_the_same() {
+fn yaml_toml_and_json_files_give_the_same_parameters() {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [
         ("p.yaml", "model: tiny\nsearch:\n  max_probes: 40\ninput: [1, 2]\n"),
@@ -54,7 +54,7 @@ fn files_of_three_kinds_say_the_same() {
 }
 
 #[test]
-fn a_file_that_is_none_is_refused() {
+fn an_invalid_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [
         ("p.json", "[1]"),

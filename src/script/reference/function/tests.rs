@@ -42,7 +42,7 @@ fn a_signature_reads_as_the_call() {
 }
 
 #[test]
-fn a_title_tells_modules_and_types_apart() {
+fn titles_distinguish_modules_and_types() {
     assert_eq!(
         function(FunctionKind::Function, Some("std/engines"), None).title(),
         "std/engines::start"

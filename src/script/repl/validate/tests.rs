@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_open_construct_wants_more_lines() {
+fn an_open_construct_is_incomplete() {
     let validator = Validator::new();
     for text in [
         "fn f(x) {",
@@ -28,7 +28,7 @@ fn an_open_construct_wants_more_lines() {
 }
 
 #[test]
-fn what_runs_or_cannot_run_is_complete() {
+fn valid_and_erroneous_inputs_are_complete() {
     let validator = Validator::new();
     for text in [
         "",

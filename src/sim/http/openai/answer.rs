@@ -1,24 +1,22 @@
-//! Answers of the OpenAI routes: whole bodies and stream events, in the order in which each engine sends them.
+//! Answers of the OpenAI routes: complete bodies and stream events, in each engine's order.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
 use super::request::Body;
-use crate::sim::http::reader::{Finish, Whole};
-use crate::sim::http::refusal::Refusal;
-use crate::sim::http::sse::{Produced, Wire, text};
+use crate::sim::engine_core::EngineCore;
+use crate::sim::http::api_error::ApiError;
+use crate::sim::http::reader::{CompleteAnswer, Finish};
+use crate::sim::http::stream::{OutputToken, StreamFormat, text};
 use crate::sim::profile::Engine;
-use crate::sim::service::Service;
 
-/// Completions or chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Text,
     Chat,
 }
 
-/// One answer.
 pub(super) struct Answer {
     engine: Engine,
     shape: Shape,
@@ -29,18 +27,18 @@ pub(super) struct Answer {
     usage: bool,
     usage_always: bool,
     ids: bool,
-    /// The beginning of every event, up to the choices.
-    head: String,
+    /// Start of every event, up to the choices.
+    event_start: String,
 }
 
 impl Answer {
-    pub(super) fn new(service: &Service, shape: Shape, id: u64, rows: u64, input: u64, body: &Body) -> Self {
-        let engine = service.setup.profile.engine;
+    pub(super) fn new(core: &EngineCore, shape: Shape, id: u64, rows: u64, input: u64, body: &Body) -> Self {
+        let engine = core.setup.profile.engine;
         let (name, prefix) = match shape {
             Shape::Text => ("text_completion", "cmpl-"),
             Shape::Chat => ("chat.completion.chunk", "chatcmpl-"),
         };
-        let model = Value::from(service.setup.model.as_str());
+        let model = Value::from(core.setup.model.as_str());
         let options = body.stream_options.as_ref();
         Self {
             engine,
@@ -52,14 +50,13 @@ impl Answer {
             usage: options.is_some_and(|options| options.include_usage) || engine == Engine::Transformers,
             usage_always: options.is_some_and(|options| options.continuous_usage_stats),
             ids: body.return_token_ids == Some(true) && engine == Engine::Vllm,
-            head: format!(
+            event_start: format!(
                 "{{\"id\":\"{prefix}{id}\",\"object\":\"{name}\",\"created\":0,\"model\":{model},\"system_fingerprint\":\"SIMULATED\",\"choices\":"
             ),
         }
     }
 
-    /// The whole answer in one body.
-    pub(super) fn whole(&self, whole: &Whole) -> Value {
+    pub(super) fn whole(&self, whole: &CompleteAnswer) -> Value {
         let text = text(self.id, whole.tokens);
         let (object, mut choice) = match self.shape {
             Shape::Text => ("text_completion", json!({ "index": 0, "text": text, "logprobs": null })),
@@ -70,8 +67,8 @@ impl Answer {
         };
         choice["finish_reason"] = reason(whole.finish).into();
         let usage = self.usage(whole.tokens);
-        let head: String = format!("{}[]}}", self.head);
-        let mut body: Value = serde_json::from_str(&head).unwrap_or_default();
+        let event_start: String = format!("{}[]}}", self.event_start);
+        let mut body: Value = serde_json::from_str(&event_start).unwrap_or_default();
         body["object"] = object.into();
         body["choices"] = json!([choice]);
         body["usage"] = usage;
@@ -83,25 +80,25 @@ impl Answer {
         json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output })
     }
 
-    /// transformers tells usage with the last token; the others in an event of its own.
+    /// transformers sends usage with the last token, the others in a separate event.
     fn usage_in_last(&self) -> bool {
         self.engine == Engine::Transformers
     }
 }
 
-impl Wire for Answer {
+impl StreamFormat for Answer {
     fn open(&mut self, out: &mut String) {
         if self.shape == Shape::Chat && self.engine != Engine::Tgi {
             out.push_str("data: ");
-            out.push_str(&self.head);
+            out.push_str(&self.event_start);
             out.push_str("[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n");
         }
     }
 
-    fn tokens(&mut self, out: &mut String, tokens: &[Produced], finish: Option<Finish>) {
+    fn tokens(&mut self, out: &mut String, tokens: &[OutputToken], finish: Option<Finish>) {
         self.produced += tokens.len() as u64;
         out.push_str("data: ");
-        out.push_str(&self.head);
+        out.push_str(&self.event_start);
         out.push_str(match self.shape {
             Shape::Text => "[{\"index\":0,\"text\":\"",
             Shape::Chat => "[{\"index\":0,\"delta\":{\"content\":\"",
@@ -113,7 +110,6 @@ impl Wire for Answer {
         if self.shape == Shape::Chat {
             out.push('}');
         }
-        // Writing to a string cannot fail.
         let _ = match finish {
             Some(finish) => write!(out, ",\"logprobs\":null,\"finish_reason\":\"{}\"", reason(finish)),
             None => write!(out, ",\"logprobs\":null,\"finish_reason\":null"),
@@ -131,11 +127,10 @@ impl Wire for Answer {
 
     fn close(&mut self, out: &mut String) {
         if self.usage && !self.usage_in_last() {
-            // Writing to a string cannot fail.
             let _ = write!(
                 out,
                 "data: {}[],\"usage\":{}}}\n\n",
-                self.head,
+                self.event_start,
                 self.usage(self.produced)
             );
         }
@@ -146,11 +141,11 @@ impl Wire for Answer {
 
     fn failed(&mut self, out: &mut String, message: &str) {
         let body = match self.engine {
-            // Written without escaping by the real one: a message with quotes is no JSON.
+            // transformers does not escape the message, so one with quotes is not valid JSON.
             Engine::Transformers => format!("{{\"error\": \"{message}\"}}"),
             // Up to 1.2 the stream just ends.
             Engine::TensorrtLlm => return,
-            engine => Refusal::broken(engine, message).body(engine).to_string(),
+            engine => ApiError::generation_failed(engine, message).body(engine).to_string(),
         };
         let _ = write!(out, "data: {body}\n\n");
         if matches!(self.engine, Engine::Vllm | Engine::Sglang) {

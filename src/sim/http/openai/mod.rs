@@ -1,4 +1,4 @@
-//! The OpenAI routes: completions and chat, streaming or whole, models, and what vLLM adds (version, tokenize).
+//! OpenAI routes: completions and chat, streaming or not, models, and vLLM's additions (version, tokenize).
 
 mod answer;
 mod request;
@@ -16,126 +16,124 @@ use serde_json::json;
 
 use self::answer::{Answer, Shape};
 use self::request::Body;
-use super::reader::{Reader, whole};
-use super::refusal::Refusal;
-use super::{admit, metrics, sse, tensorrt_llm};
+use super::api_error::ApiError;
+use super::reader::{AnswerReader, read_all};
+use super::{admit, metrics, stream, tensorrt_llm};
+use crate::sim::engine_core::EngineCore;
 use crate::sim::profile::Engine;
-use crate::sim::service::Service;
 
-/// What every engine has.
-pub(super) fn routes() -> Router<Arc<Service>> {
+/// Routes of every engine.
+pub(super) fn routes() -> Router<Arc<EngineCore>> {
     Router::new()
         .route("/v1/completions", post(completions))
         .route("/v1/chat/completions", post(chat))
         .route("/v1/models", get(models))
-        // Only vLLM has this; every profile does, as the mark of the simulation.
+        // Only vLLM has this. All profiles provide it, to identify the simulation.
         .route("/version", get(version))
 }
 
-/// What vLLM has.
-pub(super) fn vllm() -> Router<Arc<Service>> {
+pub(super) fn vllm() -> Router<Arc<EngineCore>> {
     routes()
         .route("/health", get(|| async { StatusCode::OK }))
         .route("/ping", get(|| async { StatusCode::OK }))
         .route("/tokenize", post(tokenize))
         .route(
             "/metrics",
-            get(|State(service): State<Arc<Service>>| async move { metrics::page(&service) }),
+            get(|State(core): State<Arc<EngineCore>>| async move { metrics::page(&core) }),
         )
 }
 
-/// What `transformers serve` has.
-pub(super) fn transformers() -> Router<Arc<Service>> {
+pub(super) fn transformers() -> Router<Arc<EngineCore>> {
     routes().route("/health", get(|| async { Json(json!({ "status": "ok" })) }))
 }
 
-async fn version(State(service): State<Arc<Service>>) -> Response {
-    Json(json!({ "version": service.setup.version() })).into_response()
+async fn version(State(core): State<Arc<EngineCore>>) -> Response {
+    Json(json!({ "version": core.setup.version() })).into_response()
 }
 
-async fn models(State(service): State<Arc<Service>>) -> Response {
-    let length = (service.max_total < u64::MAX).then_some(service.max_total);
+async fn models(State(core): State<Arc<EngineCore>>) -> Response {
+    let length = (core.max_total < u64::MAX).then_some(core.max_total);
     let card = json!({
-        "id": service.setup.model, "object": "model", "created": 0, "owned_by": "SIMULATED",
-        "root": service.setup.model, "parent": null, "max_model_len": length,
+        "id": core.setup.model, "object": "model", "created": 0, "owned_by": "SIMULATED",
+        "root": core.setup.model, "parent": null, "max_model_len": length,
     });
     Json(json!({ "object": "list", "data": [card] })).into_response()
 }
 
-async fn completions(state: State<Arc<Service>>, body: Bytes) -> Response {
+async fn completions(state: State<Arc<EngineCore>>, body: Bytes) -> Response {
     handle(state, body, Shape::Text).await
 }
 
-async fn chat(state: State<Arc<Service>>, body: Bytes) -> Response {
+async fn chat(state: State<Arc<EngineCore>>, body: Bytes) -> Response {
     handle(state, body, Shape::Chat).await
 }
 
-async fn handle(State(service): State<Arc<Service>>, body: Bytes, shape: Shape) -> Response {
-    let engine = service.setup.profile.engine;
-    let asked = read(engine, &body).and_then(|body| ask(&service, &body, shape).map(|ask| (body, ask)));
-    let (body, ask) = match asked {
-        Ok(asked) => asked,
-        Err(refusal) => return refusal.respond(engine),
+async fn handle(State(core): State<Arc<EngineCore>>, body: Bytes, shape: Shape) -> Response {
+    let engine = core.setup.profile.engine;
+    let parsed = read(engine, &body).and_then(|body| size(&core, &body, shape).map(|size| (body, size)));
+    let (body, size) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return error.respond(engine),
     };
-    let output = match admit::output(&service, ask) {
+    let output = match admit::output_tokens(&core, size) {
         Ok(output) => output,
-        Err(refusal) => return refusal.respond(engine),
+        Err(error) => return error.respond(engine),
     };
     if engine == Engine::TensorrtLlm
-        && let Some(ended) = tensorrt_llm::without_room(&service, ask.input, output)
+        && let Some(ended) = tensorrt_llm::exceeds_cache(&core, size.input, output)
     {
         return ended;
     }
     let cached = match (&body.prompt, shape) {
-        (Some(prompt), Shape::Text) if service.keeps_prefixes() => {
-            prompt.heads(&service).map_or(0, |heads| service.look_up(&heads))
+        (Some(prompt), Shape::Text) if core.has_prefix_cache() => {
+            prompt.hashes(&core).map_or(0, |hashes| core.look_up(&hashes))
         }
         _ => 0,
     };
-    let mut reader = Reader::new(service.submit(ask.rows, ask.input, output, cached));
-    let answer = Answer::new(&service, shape, reader.id(), ask.rows, ask.input, &body);
+    let mut reader = AnswerReader::new(core.submit(size.rows, size.input, output, cached));
+    let answer = Answer::new(&core, shape, reader.id(), size.rows, size.input, &body);
     if body.stream == Some(true) {
-        return sse::respond(reader, answer);
+        return stream::respond(reader, answer);
     }
-    match whole(&mut reader).await {
+    match read_all(&mut reader).await {
         Ok(whole) => Json(answer.whole(&whole)).into_response(),
-        Err(message) => Refusal::broken(engine, message).respond(engine),
+        Err(message) => ApiError::generation_failed(engine, message).respond(engine),
     }
 }
 
-/// The body of a request. Most engines do not mind fields that they do not know.
-fn read(engine: Engine, body: &[u8]) -> Result<Body, Refusal> {
+/// Parses a request. Most engines ignore unknown fields.
+fn read(engine: Engine, body: &[u8]) -> Result<Body, ApiError> {
     if engine == Engine::TensorrtLlm {
         tensorrt_llm::check_fields(body)?;
     }
-    serde_json::from_slice(body).map_err(|error| Refusal::bad(engine, error.to_string()))
+    serde_json::from_slice(body).map_err(|error| ApiError::bad_request(engine, error.to_string()))
 }
 
-fn ask(service: &Service, body: &Body, shape: Shape) -> Result<admit::Ask, Refusal> {
-    let engine = service.setup.profile.engine;
-    if service.overloaded() {
-        return Err(Refusal::overloaded(engine));
+fn size(core: &EngineCore, body: &Body, shape: Shape) -> Result<admit::RequestSize, ApiError> {
+    let engine = core.setup.profile.engine;
+    if core.overloaded() {
+        return Err(ApiError::overloaded(engine));
     }
     if let Some(model) = body
         .model
         .as_ref()
-        .filter(|model| engine == Engine::Vllm && **model != service.setup.model)
+        .filter(|model| engine == Engine::Vllm && **model != core.setup.model)
     {
         let message = format!("The model `{model}` does not exist.");
-        return Err(Refusal::new(StatusCode::NOT_FOUND, "NotFoundError", message));
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "NotFoundError", message));
     }
-    // A name without a revision means the main one.
-    let pinned = |name: &str| name.trim_end_matches("@main") == service.setup.model.trim_end_matches("@main");
+    // A name without a revision means `main`.
+    let pinned = |name: &str| name.trim_end_matches("@main") == core.setup.model.trim_end_matches("@main");
     if let Some(model) = body
         .model
         .as_ref()
         .filter(|model| engine == Engine::Transformers && !pinned(model))
     {
-        let message = format!("Server is pinned to '{}'; got '{model}'", service.setup.model);
-        return Err(Refusal::bad(engine, message));
+        let message = format!("Server is pinned to '{}'; got '{model}'", core.setup.model);
+        return Err(ApiError::bad_request(engine, message));
     }
     if body.stream != Some(true) && body.stream_options.is_some() && engine == Engine::Vllm {
-        return Err(Refusal::bad(
+        return Err(ApiError::bad_request(
             engine,
             "Stream options can only be defined when `stream=True`.",
         ));
@@ -144,24 +142,24 @@ fn ask(service: &Service, body: &Body, shape: Shape) -> Result<admit::Ask, Refus
         Shape::Text => body
             .prompt
             .as_ref()
-            .ok_or_else(|| Refusal::bad(engine, "`prompt` is missing"))?
-            .size(service)?,
+            .ok_or_else(|| ApiError::bad_request(engine, "`prompt` is missing"))?
+            .measure(core)?,
         Shape::Chat => {
             let texts = body.messages.iter().flatten().map(request::Message::text);
-            let count = service
+            let count = core
                 .counter
                 .chat(texts)
-                .map_err(|fault| Refusal::bad(engine, fault.message))?;
+                .map_err(|fault| ApiError::bad_request(engine, fault.message))?;
             (1, count)
         }
     };
     let default =
         (shape == Shape::Text && matches!(engine, Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm)).then_some(16);
-    Ok(admit::Ask {
+    Ok(admit::RequestSize {
         rows,
         input,
         output: body.output()?.or(default),
-        least: body.min_tokens.unwrap_or(0),
+        min_tokens: body.min_tokens.unwrap_or(0),
     })
 }
 
@@ -176,12 +174,12 @@ fn yes() -> bool {
     true
 }
 
-async fn tokenize(State(service): State<Arc<Service>>, Json(body): Json<Tokenize>) -> Response {
-    match service.counter.tokens(&body.prompt, body.add_special_tokens) {
+async fn tokenize(State(core): State<Arc<EngineCore>>, Json(body): Json<Tokenize>) -> Response {
+    match core.counter.tokens(&body.prompt, body.add_special_tokens) {
         Ok(tokens) => {
             let ids: Vec<_> = tokens.iter().map(|token| token.id).collect();
-            Json(json!({ "count": ids.len(), "max_model_len": service.max_total, "tokens": ids })).into_response()
+            Json(json!({ "count": ids.len(), "max_model_len": core.max_total, "tokens": ids })).into_response()
         }
-        Err(fault) => Refusal::bad(Engine::Vllm, fault.message).respond(Engine::Vllm),
+        Err(fault) => ApiError::bad_request(Engine::Vllm, fault.message).respond(Engine::Vllm),
     }
 }

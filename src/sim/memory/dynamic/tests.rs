@@ -23,7 +23,7 @@ proptest! {
     }
 
     #[test]
-    fn what_fits_is_monotone_and_use_stays_below_the_cap(sizes in prop::collection::vec(0_u64..150_000, 1..20)) {
+    fn fitting_is_monotone_and_reserved_stays_below_the_cap(sizes in prop::collection::vec(0_u64..150_000, 1..20)) {
         let mut memory = memory();
         for size in sizes {
             let fits = memory.grow(memory.prefill(size, 0)).is_ok();
@@ -38,7 +38,7 @@ proptest! {
 }
 
 #[test]
-fn use_stays_up_after_a_request_and_falls_after_a_failure() {
+fn usage_stays_after_a_request_and_drops_after_a_failure() {
     let mut memory = memory();
     let idle = memory.used();
     memory.grow(memory.prefill(32_768, 0)).unwrap();

@@ -15,7 +15,7 @@ fn matrix(role: Role) -> Tensor {
 #[test]
 fn scales_and_zero_points_are_counted() {
     let bytes = |name: &str| {
-        let scheme = Scheme::named(name).unwrap();
+        let scheme = Scheme::from_name(name).unwrap();
         scheme.bytes(&matrix(Role::Expert), Dtype::Bfloat16)
     };
     let numbers = 4096 * 1024;
@@ -36,10 +36,10 @@ fn scales_and_zero_points_are_counted() {
 
 #[test]
 fn embeddings_and_routers_stay_as_they_are() {
-    let awq = Scheme::named("awq").unwrap();
+    let awq = Scheme::from_name("awq").unwrap();
     for role in [Role::Embedding, Role::Head, Role::Router, Role::Vector] {
         assert_eq!(awq.bytes(&matrix(role), Dtype::Float16), 4096 * 1024 * 2);
     }
-    let mxfp4 = Scheme::named("mxfp4").unwrap();
+    let mxfp4 = Scheme::from_name("mxfp4").unwrap();
     assert_eq!(mxfp4.bytes(&matrix(Role::Linear), Dtype::Bfloat16), 4096 * 1024 * 2);
 }

@@ -1,10 +1,11 @@
-//! Whether colours are seen: contrast after WCAG 2.2, and distance for whoever sees no red or no green, after Machado, Oliveira and Fernandes (2009).
+//! Contrast of the colours after WCAG 2.2, and their distance for red-green blindness after Machado, Oliveira and
+//! Fernandes (2009).
 
 use crate::report::plot::draw::theme::ROLES;
 
 type Three = [f64; 3];
 
-/// What protanopia and deuteranopia leave of linear RGB.
+/// Linear RGB as seen with protanopia and deuteranopia.
 const PROTAN: [Three; 3] = [
     [0.152_286, 1.052_583, -0.204_868],
     [0.114_503, 0.786_281, 0.099_216],
@@ -56,7 +57,7 @@ fn lab(linear: Three) -> Three {
     [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
 }
 
-/// The least distance of two colours over all kinds of vision.
+/// The smallest distance of two colours over all kinds of colour vision.
 fn distance(one: &str, other: &str) -> f64 {
     let apart = |matrix| {
         let (one, other) = (lab(times(matrix, linear(one))), lab(times(matrix, linear(other))));
@@ -110,7 +111,7 @@ fn meanings_are_told_apart_by_every_kind_of_vision() {
 fn series_are_told_apart_by_every_kind_of_vision() {
     for theme in themes() {
         pairs(&theme, |name| name.starts_with("series-"), 15.0);
-        // What is most often drawn together.
+        // These are most often drawn together.
         pairs(&theme, |name| name.starts_with("series-") && name < "series-4", 24.0);
     }
 }

@@ -1,4 +1,4 @@
-//! All samples as files to look at: `PROFILER_GALLERY=FOLDER cargo test --lib gallery`.
+//! Writes all samples as files to inspect: `PROFILER_GALLERY=FOLDER cargo test --lib gallery`.
 
 use super::samples::all;
 use crate::report::plot::draw::{Width, css, file, png, svg};

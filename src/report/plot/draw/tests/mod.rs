@@ -1,4 +1,4 @@
-//! Every kind of picture, read back as a renderer reads it.
+//! Renders every kind of plot and reads it back as a renderer does.
 
 mod contrast;
 mod gallery;

@@ -1,11 +1,11 @@
-//! Phases, limits and stacks as they are drawn: what is narrow is seen, what is many is not all named, and no name is cut.
+//! Phases, limits and stacks: narrow ones stay visible, not all of many are named, and no name is cut.
 
 use roxmltree::Document;
 
 use crate::report::plot::draw::{Width, svg};
 use crate::report::plot::{Axis, Bar, Colour, Layer, Panel, Plot, Span};
 
-/// A picture from 0 to 100.
+/// A plot from 0 to 100.
 fn drawn(layers: Vec<Layer>, width: Width) -> String {
     let axis = Axis {
         range: Some((0.0, 100.0)),
@@ -88,7 +88,7 @@ fn a_stretch_alone_and_a_moment_are_seen() {
         let ribbon = widths(&drawn(vec![ribbon], width), "pa-fits");
         assert!(matches!(ribbon.as_slice(), [wide] if *wide >= 1.9), "{ribbon:?}");
     }
-    // Stretches that touch take turns; the first is none where the axis begins with it.
+    // Of adjacent spans every other one is a band; the first is none if the axis starts with it.
     let four = [(0.0, 20.0), (20.0, 50.0), (50.0, 70.0), (70.0, 100.0)];
     let stripes = areas(&drawn(vec![spans(&four)], Width::Wide), "pa-stripe");
     assert_eq!(stripes.matches(['z', 'Z']).count(), 2, "{stripes}");
@@ -113,7 +113,7 @@ fn of_many_phases_twelve_are_named() {
     assert_eq!(named(&wide, Width::Wide).0, 12);
     for width in [Width::Wide, Width::Narrow] {
         let (_, all) = named(&many, width);
-        // Numbers of those without room, and what they mean on at most four lines below.
+        // Numbers of those without room, and their meaning on at most four lines below.
         assert!(all <= 12 + 4, "{all}");
     }
 }

@@ -1,4 +1,4 @@
-//! Pictures of rows: upward places that have names, marks at an edge, and texts beside marks.
+//! Plots of rows: a y axis of categories, markers at an edge, and labels beside markers.
 
 use super::samples::one;
 use crate::report::plot::draw::{Width, svg};
@@ -53,7 +53,7 @@ fn what_is_proven_has_an_edge() {
         .retain(|layer| !matches!(layer, Layer::Dots { .. }));
     let drawing = svg(&plot, Width::Wide).svg;
     for role in ["fits", "fails"] {
-        // One frame in the legend, one edge in the panel.
+        // One outline in the legend, one edge in the panel.
         assert_eq!(drawing.matches(&format!("\"pl-{role}\"")).count(), 2, "{role}");
     }
 }

@@ -1,4 +1,4 @@
-//! A picture of each kind, as the report makes them.
+//! A plot of each kind, as the report makes them.
 
 use crate::report::plot::*;
 use crate::unit::Unit;

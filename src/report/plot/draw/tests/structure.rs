@@ -1,11 +1,11 @@
-//! What each picture holds, read from its SVG.
+//! The content of each plot, read from its SVG.
 
 use resvg::usvg::{Node, Tree};
 use roxmltree::Document;
 
 use super::samples;
 use crate::report::plot::draw::png::options;
-use crate::report::plot::draw::{Along, Width, file, panel, svg};
+use crate::report::plot::draw::{AxisScale, Width, file, panel, svg};
 use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Shape};
 use crate::unit::Unit;
 
@@ -232,7 +232,7 @@ fn a_file_carries_its_words() {
     let told = document.descendants().find(|node| node.has_tag_name("desc")).unwrap();
     assert_eq!(told.text(), Some(plot.words.as_str()));
     assert!(!file(&plot, false).contains("SIMULATED"));
-    // On a page, title and caption stand beside the picture.
+    // On a page, title and caption are outside of the drawing.
     assert!(!texts(&svg(&plot, Width::Wide).svg).contains(&plot.title));
 }
 
@@ -303,7 +303,7 @@ fn odd_values_are_drawn_somewhere() {
         assert!(!drawing.svg.contains("NaN") && !drawing.svg.contains("inf"));
         assert!(texts(&drawing.svg).iter().any(|text| text.contains("cannot be shown")));
         Document::parse(&drawing.svg).unwrap();
-        let Along { from, to, .. } = drawing.frames[0].x;
+        let AxisScale { from, to, .. } = drawing.frames[0].x;
         assert!(from.is_finite() && to.is_finite() && from < to);
     }
 }

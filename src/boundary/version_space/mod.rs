@@ -1,0 +1,306 @@
+//! A version space: memory limits (hypotheses) of assumed families that agree with every answer. The weight of those
+//! that admit a cell estimates the probability that it fits.
+//!
+//! The hypotheses only choose what to probe next; nothing is ever proven by them. The next probe is the one that
+//! splits them best (Mitchell 1982, "Generalization as search"; Seung, Opper and Sompolinsky 1992, "Query by
+//! committee"). The families describe memory: tokens in flight, prefill activations, concurrency × length, a longest
+//! prompt. Simple families get more votes (Occam's razor), the more so the more is proven.
+
+mod blocks;
+mod constraints;
+mod corners;
+mod family;
+mod frame;
+mod hit_and_run;
+mod linear_program;
+mod sampling;
+mod shape;
+
+use std::borrow::Cow;
+
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+
+use self::frame::{Frame, add_products, terms};
+use self::shape::{Segment, Shape, WeightMatrix};
+use super::Lattice;
+use super::choose::step_along;
+use super::lattice::Cell;
+
+/// Proven cells of each side that are used.
+const MAX_PROVEN_CELLS: usize = 160;
+const MAX_HYPOTHESES: usize = HypothesisSet::BITS as usize;
+
+/// A set of hypotheses, one bit each.
+pub(super) type HypothesisSet = u128;
+
+/// Bisection steps for the reach of a limit over blocks: finer than a cell of any axis.
+const HALVINGS: usize = 24;
+
+/// Limits that agree with everything proven.
+#[derive(Clone, Debug)]
+pub(super) struct VersionSpace {
+    /// The axes with more than one value. Others only add a constant.
+    free: Vec<usize>,
+    /// The number of all axes.
+    axes: usize,
+    /// By free axis.
+    last: Cell,
+    /// The first takes values as they are; the others round them up to blocks.
+    frames: Vec<Frame>,
+    hypotheses: Vec<Hypothesis>,
+    weight_matrix: WeightMatrix,
+    /// Whether every limit agrees with every cell exactly, and not only nearly.
+    exact: bool,
+}
+
+/// One limit.
+#[derive(Clone, Debug)]
+struct Hypothesis {
+    shape: Shape,
+    /// The index of its frame.
+    frame: usize,
+    /// Its probability; they sum to 1.
+    weight: f64,
+}
+
+impl VersionSpace {
+    /// Limits that admit the cells of `fits` and not those of `fails`. `None` if there are none, if a side is empty,
+    /// or with a single free axis, where limits cannot do better than bisection. Deterministic.
+    pub(super) fn new(lattice: &Lattice, fits: &[Cell], fails: &[Cell]) -> Option<Self> {
+        Self::with(lattice, fits, fails, true)
+    }
+
+    /// The same for a part of the proven cells, which is too small to detect block sizes.
+    pub(super) fn from_nearest(lattice: &Lattice, fits: &[Cell], fails: &[Cell]) -> Option<Self> {
+        Self::with(lattice, fits, fails, false)
+    }
+
+    fn with(lattice: &Lattice, fits: &[Cell], fails: &[Cell], in_blocks: bool) -> Option<Self> {
+        let (free, axes) = (lattice.free(), lattice.axes().len());
+        if fits.is_empty() || fails.is_empty() || free.len() < 2 {
+            return None;
+        }
+        let sampled = |cells: &[Cell]| -> Vec<Cell> {
+            let sampled = cells.iter().step_by(cells.len().div_ceil(MAX_PROVEN_CELLS));
+            sampled.map(|cell| select_axes(cell, &free).into_owned()).collect()
+        };
+        let of_axes = free.iter().map(|axis| &lattice.axes()[*axis]);
+        let mut random = ChaCha8Rng::seed_from_u64(0);
+        let (frames, mut hypotheses, exact) = sampling::sample_hypotheses(
+            &Frame::new(of_axes),
+            &sampled(fits),
+            &sampled(fails),
+            in_blocks,
+            &mut random,
+        );
+        hypotheses.truncate(MAX_HYPOTHESES);
+        let all: f64 = hypotheses.iter().map(|hypothesis| hypothesis.weight).sum();
+        hypotheses.iter_mut().for_each(|hypothesis| hypothesis.weight /= all);
+        (!hypotheses.is_empty()).then(|| Self {
+            last: select_axes(&lattice.last(), &free).into_owned(),
+            free,
+            axes,
+            weight_matrix: WeightMatrix::new(hypotheses.iter().map(|hypothesis| &hypothesis.shape), &frames[0]),
+            frames,
+            hypotheses,
+            exact,
+        })
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.hypotheses.len()).unwrap_or(HypothesisSet::BITS)
+    }
+
+    pub(super) fn weight(&self, limit: u32) -> f64 {
+        self.hypotheses
+            .get(limit as usize)
+            .map_or(0.0, |hypothesis| hypothesis.weight)
+    }
+
+    /// The hypotheses that admit a cell.
+    pub(super) fn votes(&self, cell: &Cell) -> HypothesisSet {
+        let terms = self.terms(cell);
+        let sums = self.weight_matrix.sums(&terms[0]);
+        let fitting = self.hypotheses.iter().zip(sums).enumerate();
+        let fitting = fitting.filter(|(_, (hypothesis, sum))| match hypothesis.frame {
+            0 => hypothesis.shape.admits_with(&terms[0], *sum, 1.0),
+            frame => hypothesis.shape.admits_up_to(&terms[frame], 1.0),
+        });
+        fitting.fold(0, |votes, (index, _)| votes | 1 << index)
+    }
+
+    /// The share of the hypotheses that this set is.
+    pub(super) fn share(&self, votes: HypothesisSet) -> f64 {
+        f64::from(votes.count_ones()) / f64::from(self.count())
+    }
+
+    /// The cell, and the largest cells in its blocks if limits count in blocks, which cannot tell them apart. Not for
+    /// limits that agree only nearly: they would propose the same block again and again, cell by cell.
+    pub(super) fn block_ends(&self, cell: Cell) -> Vec<Cell> {
+        if !self.exact {
+            return vec![cell];
+        }
+        let free_part = self.free_part(&cell);
+        let block_ends = self.frames[1..]
+            .iter()
+            .map(|frame| frame.block_ends(&free_part, &self.last));
+        let mut cells: Vec<Cell> = block_ends
+            .map(|block_ends| self.with_free_part(&cell, block_ends))
+            .collect();
+        cells.push(cell);
+        cells
+    }
+
+    /// How far each limit reaches from one cell towards a harder one, as shares of that segment, in falling order.
+    /// `excess` is the share by which each limit is tightened (see [`VersionSpace::excess`]); empty for none.
+    pub(super) fn reaches(&self, from: &Cell, to: &Cell, excess: &[f64]) -> Vec<f64> {
+        let mut reaches = self.reach(from, to, excess);
+        reaches.sort_by(|a, b| b.total_cmp(a));
+        reaches
+    }
+
+    /// How far any limit, and how far half of them, reach from one cell towards a harder one, as shares of that
+    /// segment.
+    pub(super) fn extent(&self, from: &Cell, to: &Cell) -> (f64, f64) {
+        let mut reaches = self.reach(from, to, &[]);
+        let most = reaches.iter().copied().fold(-1.0, f64::max);
+        let middle = reaches.len() / 2;
+        (most, *reaches.select_nth_unstable_by(middle, f64::total_cmp).1)
+    }
+
+    /// The share by which to tighten each limit near these failing cells: twice what it admits too much there, so
+    /// that a limit that is slightly wrong retreats further with every failure.
+    pub(super) fn excess<'a>(&self, fails: impl Iterator<Item = &'a Cell>) -> Vec<f64> {
+        let mut excess = vec![0.0; self.hypotheses.len()];
+        for fail in fails {
+            let terms = self.terms(fail);
+            for (most, hypothesis) in excess.iter_mut().zip(&self.hypotheses) {
+                *most = f64::max(*most, 2.0 * hypothesis.shape.excess(&terms[hypothesis.frame]));
+            }
+        }
+        excess
+    }
+
+    /// The terms of a cell in each frame.
+    fn terms(&self, cell: &Cell) -> Vec<Vec<f64>> {
+        let free_part = self.free_part(cell);
+        self.frames
+            .iter()
+            .map(|frame| terms(&frame.coordinates(&free_part)))
+            .collect()
+    }
+
+    fn free_part<'a>(&self, cell: &'a Cell) -> Cow<'a, Cell> {
+        select_axes(cell, &self.free)
+    }
+
+    /// The cell with other values on its free axes.
+    fn with_free_part(&self, cell: &Cell, free: Cell) -> Cell {
+        if self.free.len() == self.axes {
+            return free;
+        }
+        let mut whole = cell.clone();
+        for (axis, at) in self.free.iter().zip(free) {
+            whole[*axis] = at;
+        }
+        whole
+    }
+
+    fn reach(&self, from: &Cell, to: &Cell, excess: &[f64]) -> Vec<f64> {
+        let (from, to) = (&*self.free_part(from), &*self.free_part(to));
+        let segment = Segment::new(self.frames[0].coordinates(from), &self.frames[0].coordinates(to));
+        let most = |index: usize| 1.0 - excess.get(index).unwrap_or(&0.0);
+        let [constant, linear, square] = segment.terms().map(|terms| self.weight_matrix.sums(terms));
+        let reach = |(index, hypothesis): (usize, &Hypothesis)| match hypothesis.frame {
+            0 => hypothesis
+                .shape
+                .reach(&segment, [constant[index], linear[index], square[index]], most(index)),
+            frame => self.frames[frame].reach(from, to, |terms| hypothesis.shape.admits_up_to(terms, most(index))),
+        };
+        self.hypotheses.iter().enumerate().map(reach).collect()
+    }
+}
+
+fn select_axes<'a>(cell: &'a Cell, axes: &[usize]) -> Cow<'a, Cell> {
+    if axes.len() == cell.len() {
+        return Cow::Borrowed(cell);
+    }
+    Cow::Owned(axes.iter().map(|axis| cell[*axis]).collect())
+}
+
+impl Frame {
+    /// How far a condition on the terms of this frame holds along a segment, by bisection, because blocks make it a
+    /// step function.
+    fn reach(&self, from: &Cell, to: &Cell, admits: impl Fn(&[f64]) -> bool) -> f64 {
+        let mut terms = Vec::new();
+        let mut at = |share: f64| {
+            let sides = from.iter().zip(to).enumerate();
+            let places =
+                sides.map(|(axis, (from, to))| self.coordinate(axis, step_along(*from, *to, share), self.blocks[axis]));
+            terms.clear();
+            terms.extend(places);
+            add_products(&mut terms, from.len());
+            admits(&terms)
+        };
+        if !at(0.0) {
+            return -1.0;
+        }
+        if at(1.0) {
+            return 1.0;
+        }
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..HALVINGS {
+            let middle = (low + high) / 2.0;
+            (low, high) = if at(middle) { (middle, high) } else { (low, middle) };
+        }
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn lattice() -> Lattice {
+        Lattice::parse(&json!({ "input": [1, 1000], "output": [1, 500] })).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_limit_agrees_with_what_is_proven(
+            cells in prop::collection::vec((0i64..1000, 0i64..500), 2..20),
+            slope in 1i64..4,
+            most in 300i64..2000,
+        ) {
+            let cells = cells.into_iter().map(|(input, output)| vec![input, output]);
+            let (fits, fails): (Vec<Cell>, Vec<Cell>) = cells.partition(|cell| slope * cell[0] + cell[1] <= most);
+            prop_assume!(!fits.is_empty() && !fails.is_empty());
+            let space = VersionSpace::new(&lattice(), &fits, &fails).unwrap();
+            for cell in &fits {
+                prop_assert_eq!(space.votes(cell).count_ones(), space.count());
+            }
+            for cell in &fails {
+                prop_assert_eq!(space.votes(cell), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn the_simplest_limit_that_agrees_gets_most_votes() {
+        let fits: Vec<Cell> = (0..8).map(|step| vec![step * 100, 790 - step * 100]).collect();
+        let fails: Vec<Cell> = (0..8).map(|step| vec![step * 100, 810 - step * 100]).collect();
+        let space = VersionSpace::new(&lattice(), &fits[3..], &fails[3..]).unwrap();
+        assert!(space.share(space.votes(&vec![350, 440])) > 0.7);
+        assert!(space.share(space.votes(&vec![350, 460])) < 0.3);
+    }
+
+    #[test]
+    fn one_side_alone_gives_no_hypotheses() {
+        assert!(VersionSpace::new(&lattice(), &[vec![5, 5]], &[]).is_none());
+    }
+}

@@ -1,0 +1,219 @@
+//! The read-evaluate-print loop, on its own thread.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{Cmd, ColorMode, CompletionType, Config, Editor, KeyCode, KeyEvent, Modifiers};
+
+use super::history::{self, HistoryFile};
+use crate::cli::Status;
+use crate::cli::signals::Signals;
+use crate::fault::{Fault, Kind, Result};
+use crate::report::Terminal;
+use crate::run::hide;
+use crate::script::repl::{Command, HELP, LineHelper, Session};
+use crate::script::{Diagnostic, Host, Main};
+
+/// State shared between the loop and the thread that handles signals.
+#[derive(Debug, Default)]
+pub(super) struct LoopState {
+    running: AtomicBool,
+    ending: AtomicBool,
+}
+
+impl LoopState {
+    /// Whether an input is running, rather than the editor waiting for one.
+    pub(super) fn is_running(&self) -> bool {
+        self.running.load(Ordering::SeqCst)
+    }
+
+    /// Ends the loop after the running input.
+    pub(super) fn end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+}
+
+/// A loop that is about to start.
+pub(super) struct EditorLoop {
+    pub(super) host: Arc<Host>,
+    pub(super) signals: Signals,
+    /// A script to load first.
+    pub(super) main: Option<Main>,
+    pub(super) state: Arc<LoopState>,
+}
+
+impl EditorLoop {
+    /// Runs until Ctrl-D or `:quit`.
+    pub(super) fn run(self) -> Result<Status> {
+        let root = self.main.as_ref().map_or(Path::new("."), |main| main.root.as_path());
+        let mut session = Session::new(&self.host, root);
+        let terminal = Terminal::detect();
+        let mut editor = editor(&terminal).map_err(|error| broken(&error))?;
+        editor.set_helper(Some(LineHelper::new(&session)));
+        let (history, error) = HistoryFile::open(&mut editor);
+        if let Some(fault) = error {
+            terminal.print_fault(&fault);
+        }
+        let mut repl = Repl {
+            editor_loop: self,
+            session: &mut session,
+            terminal,
+        };
+        if let Some(main) = repl.editor_loop.main.take() {
+            repl.evaluate(|session| session.run_main(&main));
+        }
+        while !repl.editor_loop.state.is_ending() {
+            if let Some(helper) = editor.helper_mut() {
+                helper.refresh(repl.session);
+            }
+            match editor.readline(repl.prompt()) {
+                Ok(line) if line.trim().is_empty() => {}
+                Ok(line) => {
+                    history.add(&mut editor, &line)?;
+                    if repl.answer(&line) {
+                        break;
+                    }
+                }
+                // Ctrl-C at the prompt drops the line.
+                Err(ReadlineError::Interrupted) => {}
+                Err(ReadlineError::Eof) => break,
+                Err(error) => return Err(broken(&error)),
+            }
+        }
+        Ok(0)
+    }
+}
+
+fn broken(error: &ReadlineError) -> Fault {
+    Fault::new(Kind::Io, format!("standard input: {error}"))
+}
+
+fn editor(terminal: &Terminal) -> rustyline::Result<Editor<LineHelper, FileHistory>> {
+    let colours = match terminal.colour {
+        true => ColorMode::Enabled,
+        false => ColorMode::Disabled,
+    };
+    let config = Config::builder()
+        .max_history_size(history::LENGTH)?
+        .completion_type(CompletionType::List)
+        .color_mode(colours)
+        .build();
+    let mut editor = Editor::with_config(config)?;
+    editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+    Ok(editor)
+}
+
+/// A running loop.
+struct Repl<'a> {
+    editor_loop: EditorLoop,
+    session: &'a mut Session,
+    terminal: Terminal,
+}
+
+impl Repl<'_> {
+    fn prompt(&self) -> &'static str {
+        match self.editor_loop.host.run.simulated() {
+            true => "SIMULATED> ",
+            false => "> ",
+        }
+    }
+
+    /// Handles one input; returns whether it was the last.
+    fn answer(&mut self, line: &str) -> bool {
+        let command = match Command::parse(line) {
+            None => {
+                self.evaluate(|session| session.run(line));
+                return false;
+            }
+            Some(Ok(command)) => command,
+            Some(Err(fault)) => {
+                self.terminal.print_fault(&fault);
+                return false;
+            }
+        };
+        let done = match command {
+            Command::Quit => return true,
+            Command::Help(None) => self.terminal.print(HELP),
+            Command::Help(Some(name)) => self
+                .session
+                .help(&name)
+                .and_then(|text| self.terminal.print(text.trim_end())),
+            Command::Load(file) => {
+                self.evaluate(|session| session.load(&file));
+                Ok(())
+            }
+            Command::Reset => {
+                self.session.reset();
+                super::end_services(&self.editor_loop.host)
+            }
+            Command::Save { file, replace } => self
+                .session
+                .save(&file, replace)
+                .map(|()| self.terminal.print_error(&format!("saved `{}`", file.display()))),
+            Command::Scope => self.scope(),
+        };
+        if let Err(fault) = done {
+            self.terminal.print_fault(&fault);
+        }
+        false
+    }
+
+    fn scope(&self) -> Result<()> {
+        let rows: Vec<String> = self
+            .session
+            .variables()
+            .iter()
+            .map(|variable| {
+                let word = if variable.constant { "const" } else { "let" };
+                format!("{word} {}: {} = {}", variable.name, variable.kind, variable.value)
+            })
+            .collect();
+        match rows.is_empty() {
+            true => {
+                self.terminal.print_error("no variables");
+                Ok(())
+            }
+            false => self.terminal.print(&rows.join("\n")),
+        }
+    }
+
+    /// Evaluates an input. An interruption ends only this input.
+    fn evaluate(&mut self, work: impl FnOnce(&mut Session) -> Result<Option<String>, Box<Diagnostic>>) {
+        let EditorLoop {
+            host, signals, state, ..
+        } = &self.editor_loop;
+        // Ignore signals that came while nothing was running.
+        host.tasks.renew();
+        signals.clear_interrupt();
+        signals.guard(&host.services);
+        state.running.store(true, Ordering::SeqCst);
+        let result = work(self.session);
+        state.running.store(false, Ordering::SeqCst);
+        signals.unguard();
+        host.tasks.renew();
+        signals.clear_interrupt();
+        let shown = match result {
+            Ok(None) => Ok(()),
+            Ok(Some(value)) => self.terminal.print(&hide(&value)),
+            Err(diagnostic) if diagnostic.fault.kind == Kind::Interrupted => {
+                self.terminal.print_error("interrupted");
+                Ok(())
+            }
+            Err(diagnostic) => {
+                let text = diagnostic.render(self.terminal.error_colour);
+                self.terminal.print_error(hide(&text).trim_end());
+                Ok(())
+            }
+        };
+        if let Err(fault) = shown {
+            self.terminal.print_fault(&fault);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Runs one load: starts the client, answers its requests to the script's thread, and stops it when time is up, the
+//! engine dies, or the user interrupts.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::feed::Feed;
+use super::monitor::LoadMonitor;
+use super::stall::StallDetector;
+use crate::boundary::Point;
+use crate::engine::handle::Running;
+use crate::engine::{Engine, Limits, RequestForm};
+use crate::fault::{Fault, Result};
+use crate::load::{LoadConfig, LoadRun, RequestSource, run_load};
+use crate::run::Event;
+
+/// How long an interrupted load may take to finish its records.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// Interval of progress events.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// Messages from the load's threads to the script's thread.
+pub(super) enum Signal {
+    /// Requests the adapter's form for this input and output length. Adapters may only be called on the script's
+    /// thread.
+    Form(u64, u64, SyncSender<Result<RequestForm>>),
+    /// The measured part began.
+    MeasurementBegan,
+    /// A connection broke, so the engine may be dead.
+    ConnectionBroke,
+}
+
+/// The client's result, and whether the engine died during the load.
+pub(super) struct ClientResult {
+    pub(super) driven: LoadRun,
+    pub(super) died: bool,
+}
+
+/// What is needed to run one load.
+pub(super) struct LoadJob {
+    pub(super) url: String,
+    pub(super) drive: LoadConfig,
+    pub(super) feed: Arc<Feed>,
+    pub(super) signals: UnboundedReceiver<Signal>,
+    /// Duration of the measured part, if its start is not known in advance.
+    pub(super) is_permanent: Option<Duration>,
+    /// Total number of requests, if known.
+    pub(super) expected: Option<u64>,
+    /// How long the load may make no progress.
+    pub(super) stall: Duration,
+}
+
+enum LoadEvent {
+    Signal(Signal),
+    Over(Box<Result<LoadRun>>),
+    TimeUp,
+    Tick,
+}
+
+impl Engine {
+    /// Runs a load to its end.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the client or the adapter; `interrupted`, after unfinished requests were cut off and written to disk.
+    pub(super) fn run_client(&self, running: &Running, monitor: &LoadMonitor, orders: LoadJob) -> Result<ClientResult> {
+        let LoadJob {
+            url,
+            drive: plan,
+            feed,
+            mut signals,
+            is_permanent,
+            expected,
+            stall,
+        } = orders;
+        let cut = plan.cancel.clone();
+        let source: Arc<dyn RequestSource> = Arc::clone(&feed) as _;
+        let client = async move { run_load(&url, plan, source).await };
+        let mut client = self.context.tasks.runtime().spawn(client);
+        let _stop = StopOnDrop(&feed, &cut);
+        let mut deadline = None;
+        let mut died = false;
+        let mut progress = (Instant::now(), 0);
+        let (interval, mut stall) = (PROGRESS.min(stall / 4), StallDetector::new(stall));
+        let mut next_check = Instant::now() + interval;
+        loop {
+            let event = self.context.tasks.wait(async {
+                Ok(tokio::select! {
+                    biased;
+                    result = &mut client => LoadEvent::Over(Box::new(client_result(result))),
+                    Some(signal) = signals.recv() => LoadEvent::Signal(signal),
+                    () = until(deadline) => LoadEvent::TimeUp,
+                    () = tokio::time::sleep_until(next_check.into()) => LoadEvent::Tick,
+                })
+            });
+            let result = event.and_then(|event| {
+                match event {
+                    LoadEvent::Over(driven) => return driven.map(Some),
+                    LoadEvent::Signal(Signal::Form(input, output, reply)) => {
+                        // The requesting thread may have ended.
+                        let _ = reply.send(self.form_for(running.limits.as_ref(), input, output));
+                    }
+                    LoadEvent::Signal(Signal::MeasurementBegan) => {
+                        deadline = is_permanent.map(|is_permanent| Instant::now() + is_permanent)
+                    }
+                    LoadEvent::Signal(Signal::ConnectionBroke) => {
+                        if !died && self.context.tasks.wait(running.server.exit())?.is_some() {
+                            died = true;
+                            cut.cancel();
+                        }
+                    }
+                    LoadEvent::TimeUp => {
+                        deadline = None;
+                        cut.cancel();
+                    }
+                    LoadEvent::Tick => {
+                        next_check = Instant::now() + interval;
+                        if let Some(why) = stall.update(feed.counts(), monitor.latest(), Instant::now()) {
+                            feed.give_up(why);
+                            cut.cancel();
+                        }
+                    }
+                }
+                if progress.0.elapsed() >= PROGRESS {
+                    self.report_progress(&feed, &mut progress, expected)?;
+                    if let Some(sampler) = &running.sampler {
+                        self.show_memory(sampler)?;
+                    }
+                }
+                Ok(None)
+            });
+            match result {
+                Ok(None) => {}
+                Ok(Some(driven)) => return Ok(ClientResult { driven, died }),
+                Err(fault) => {
+                    self.shutdown(&feed, &cut, client);
+                    return Err(fault);
+                }
+            }
+        }
+    }
+
+    /// The adapter's request form for these lengths.
+    pub(super) fn form_for(&self, limits: Option<&Limits>, input: u64, output: u64) -> Result<RequestForm> {
+        let whole = |count: u64| i64::try_from(count).map_err(|_| Fault::usage(format!("`{count}` is too large")));
+        let point = Point::default()
+            .with("input", whole(input.max(1))?)
+            .with("output", whole(output)?)
+            .with("concurrency", 1);
+        self.adapter.request(&point, limits)
+    }
+
+    /// Cuts off unfinished requests and waits for their records to be written.
+    fn shutdown(&self, feed: &Feed, cut: &CancellationToken, client: JoinHandle<Result<LoadRun>>) {
+        cut.cancel();
+        feed.queue.close();
+        if client.is_finished() {
+            return;
+        }
+        let abort = client.abort_handle();
+        // Results that are not on disk by now are lost.
+        let _ = self
+            .context
+            .tasks
+            .finish(async { tokio::time::timeout(SHUTDOWN_TIMEOUT, client).await });
+        abort.abort();
+    }
+
+    fn report_progress(&self, feed: &Feed, progress: &mut (Instant, u64), expected: Option<u64>) -> Result<()> {
+        let (issued, done) = feed.counts();
+        let (at, before) = std::mem::replace(progress, (Instant::now(), done));
+        self.context.run.note(Event::Loading {
+            done,
+            issued,
+            expected,
+            per_second: (done - before) as f64 / at.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+/// Ends the load's threads on every exit path.
+struct StopOnDrop<'a>(&'a Feed, &'a CancellationToken);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.1.cancel();
+        self.0.queue.close();
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn client_result(result: std::result::Result<Result<LoadRun>, tokio::task::JoinError>) -> Result<LoadRun> {
+    result.map_err(|error| Fault::internal(format!("load client task failed: {error}")))?
+}

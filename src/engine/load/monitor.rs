@@ -1,0 +1,438 @@
+//! Polls the engine's metrics page at a fixed rate during a load, and collects the memory and power samples of that
+//! time on the load's clock. The module `load::joined` evaluates them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::super::batch::MetricsPage;
+use super::super::handle::Running;
+use super::super::{Engine, ReportedFact};
+use crate::fault::{Fault, Result};
+use crate::load::engine_side::{DevicePower, EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
+use crate::telemetry::Sampler;
+
+/// Default rate of polls per second.
+pub(crate) const METRICS_HZ: f64 = 10.0;
+
+/// Slower polling says little about a load; each poll costs the engine some milliseconds.
+const HZ_RANGE: std::ops::RangeInclusive<f64> = 1.0..=50.0;
+
+/// How long the metrics may take to settle after a load. Engines count a finished request a step or two after its last
+/// token.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Background task that polls engine metrics during a load. Dropping it stops polling.
+pub(in crate::engine) struct LoadMonitor {
+    hz: f64,
+    began: Instant,
+    stop: DropGuard,
+    task: Option<JoinHandle<Vec<Poll>>>,
+    latest: Latest,
+}
+
+/// The newest snapshot; `None` if the last poll was not answered.
+type Latest = Arc<Mutex<Option<EngineMetrics>>>;
+
+/// The result of one poll.
+struct Poll {
+    sent: Instant,
+    at: Instant,
+    /// The snapshots on the page; `None` if it did not answer.
+    snapshots: Option<Vec<EngineMetrics>>,
+}
+
+impl Engine {
+    /// Starts polling a running engine `hz` times a second (1 to 50). The first poll is finished when this returns, so
+    /// it precedes every request sent afterwards.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the rate is out of range.
+    pub(in crate::engine) fn start_monitor(&self, running: &Running, hz: f64) -> Result<LoadMonitor> {
+        if !HZ_RANGE.contains(&hz) {
+            let message = format!(
+                "option `metrics_hz` is {hz}, not within {} to {}",
+                HZ_RANGE.start(),
+                HZ_RANGE.end()
+            );
+            return Err(Fault::usage(message).hint("10 polls per second are usual"));
+        }
+        let stop = CancellationToken::new();
+        let began = Instant::now();
+        let latest = Latest::default();
+        let task = match self.page(running) {
+            Some(page) => {
+                let first = self.context.tasks.wait(async { Ok(stamped(&page).await) })?;
+                let task = poll_until(
+                    page,
+                    Duration::from_secs_f64(1.0 / hz),
+                    first,
+                    stop.clone(),
+                    Arc::clone(&latest),
+                );
+                Some(self.context.tasks.runtime().spawn(task))
+            }
+            None => None,
+        };
+        Ok(LoadMonitor {
+            hz,
+            began,
+            stop: stop.drop_guard(),
+            task,
+            latest,
+        })
+    }
+
+    /// Stops polling once the engine has counted the last requests, and returns the measurements. `clock` is the start
+    /// of the load's clock.
+    ///
+    /// # Errors
+    ///
+    /// `internal` if the polling task failed.
+    pub(in crate::engine) fn finish_monitor(
+        &self,
+        monitor: LoadMonitor,
+        running: &Running,
+        clock: Instant,
+    ) -> Result<Observations> {
+        drop(monitor.stop);
+        let polls = match monitor.task {
+            Some(task) => self
+                .context
+                .tasks
+                .wait(async {
+                    let polls = task.await;
+                    polls.map_err(|error| Fault::internal(format!("polling the metrics page failed: {error}")))
+                })?
+                .into_iter(),
+            None => Vec::new().into_iter(),
+        };
+        let mut seen = Observations {
+            hz: monitor.hz,
+            kv_tokens: running.info.kv_tokens,
+            kv_bytes: kv_bytes(&running.facts),
+            ..Observations::default()
+        };
+        let mut before = monitor.began;
+        for poll in polls {
+            let sent = poll.sent;
+            seen.samples.extend(spread(poll, before, clock));
+            before = sent;
+        }
+        if let Some(sampler) = &running.sampler {
+            let now = Instant::now();
+            seen.source = Some(sampler.source().to_owned());
+            seen.memory = memory(sampler, monitor.began, now, clock);
+            seen.power = power(sampler, monitor.began, now, clock);
+        }
+        Ok(seen)
+    }
+}
+
+impl LoadMonitor {
+    /// The newest snapshot; `None` if the last poll was not answered or had no snapshot.
+    pub(super) fn latest(&self) -> Option<EngineMetrics> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Polls at a fixed rate until `over` is cancelled, then until nothing runs or the metrics had time to settle.
+async fn poll_until(
+    page: MetricsPage,
+    period: Duration,
+    first: Poll,
+    stop: CancellationToken,
+    latest: Latest,
+) -> Vec<Poll> {
+    let mut polls = vec![first];
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+    // A slow page is never polled twice concurrently, nor faster afterwards to catch up.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            _ = ticks.tick() => {}
+        }
+        let poll = stamped(&page).await;
+        *latest.lock().unwrap_or_else(PoisonError::into_inner) =
+            poll.snapshots.as_ref().and_then(|snapshots| snapshots.last()).cloned();
+        polls.push(poll);
+    }
+    let deadline = Instant::now() + SETTLE_TIMEOUT;
+    loop {
+        let poll = stamped(&page).await;
+        let busy = poll
+            .snapshots
+            .as_ref()
+            .and_then(|snapshots| snapshots.last())
+            .is_some_and(busy);
+        polls.push(poll);
+        if !busy || Instant::now() >= deadline {
+            return polls;
+        }
+        ticks.tick().await;
+    }
+}
+
+async fn stamped(page: &MetricsPage) -> Poll {
+    let sent = Instant::now();
+    let snapshots = page.fetch().await;
+    Poll {
+        sent,
+        at: Instant::now(),
+        snapshots,
+    }
+}
+
+fn busy(state: &EngineMetrics) -> bool {
+    state.running.unwrap_or(0) + state.waiting.unwrap_or(0) > 0
+}
+
+/// Converts a poll to the load's clock. A page may hold several snapshots without timestamps; they are spaced evenly
+/// since the previous poll.
+fn spread(poll: Poll, before: Instant, clock: Instant) -> Vec<MetricsSample> {
+    let (sent, at) = (seconds(poll.sent, clock), seconds(poll.at, clock));
+    let Some(snapshots) = poll.snapshots else {
+        return vec![MetricsSample {
+            requested_at: sent,
+            at,
+            metrics: None,
+        }];
+    };
+    let since = seconds(before, clock);
+    let step = (at - since) / snapshots.len().max(1) as f64;
+    let samples = snapshots.into_iter().rev().enumerate().map(|(back, state)| {
+        let at = at - step * back as f64;
+        MetricsSample {
+            requested_at: sent.min(at),
+            at,
+            metrics: Some(state),
+        }
+    });
+    let mut polls: Vec<MetricsSample> = samples.collect();
+    polls.reverse();
+    polls
+}
+
+/// KV cache bytes on all devices: the newest value of each rank.
+fn kv_bytes(snapshots: &[ReportedFact]) -> Option<u64> {
+    let bytes = snapshots.iter().filter(|fact| fact.name == "kv_bytes");
+    let ranks: BTreeMap<Option<u64>, u64> = bytes
+        .filter_map(|fact| Some((fact.rank, fact.value.as_u64()?)))
+        .collect();
+    (!ranks.is_empty()).then(|| ranks.values().sum())
+}
+
+fn memory(sampler: &Sampler, from: Instant, to: Instant, clock: Instant) -> Vec<MemoryInUse> {
+    let origin = seconds(sampler.origin(), clock);
+    let series = sampler.between(from, to);
+    let rows = series.rows().iter();
+    rows.map(|row| MemoryInUse {
+        from: origin + micros(row.from),
+        to: origin + micros(row.to),
+        bytes: row.total,
+    })
+    .collect()
+}
+
+fn power(sampler: &Sampler, from: Instant, to: Instant, clock: Instant) -> Vec<PowerSample> {
+    let origin = seconds(sampler.origin(), clock);
+    let samples = sampler.activity_between(from, to).into_iter();
+    samples
+        .map(|sample| PowerSample {
+            from: origin + micros(sample.from),
+            to: origin + micros(sample.to),
+            devices: sample
+                .devices
+                .into_iter()
+                .map(|doing| DevicePower {
+                    device: doing.device,
+                    power: doing.power_w,
+                    busy: doing.busy_percent,
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+fn micros(at: u64) -> f64 {
+    at as f64 / 1e6
+}
+
+/// Seconds since the start of the load's clock; negative before it.
+fn seconds(sample: Instant, clock: Instant) -> f64 {
+    match sample.checked_duration_since(clock) {
+        Some(since) => since.as_secs_f64(),
+        None => -clock.duration_since(sample).as_secs_f64(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::engine::MetricRules;
+    use crate::http;
+
+    /// How a metrics page reacts to a poll.
+    #[derive(Clone, Copy)]
+    enum Step {
+        /// It reports the number of running requests.
+        Tells(u64),
+        /// It reports it after 300 ms.
+        Lingers(u64),
+        /// It closes the connection without an answer.
+        Breaks,
+    }
+
+    /// A page that follows `plan` and repeats its last step. Cancels `over` after `looks` polls.
+    async fn page(plan: &'static [Step], polls: usize, stop: CancellationToken) -> MetricsPage {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+        let sent = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (sent, stop) = (Arc::clone(&sent), stop.clone());
+                tokio::spawn(async move {
+                    let mut head = [0; 4096];
+                    let _read = stream.read(&mut head).await;
+                    let poll = sent.fetch_add(1, Ordering::Relaxed);
+                    if poll + 1 == polls {
+                        stop.cancel();
+                    }
+                    let running = match plan[poll.min(plan.len() - 1)] {
+                        Step::Breaks => return,
+                        Step::Tells(running) => running,
+                        Step::Lingers(running) => {
+                            tokio::time::sleep(Duration::from_millis(300)).await;
+                            running
+                        }
+                    };
+                    let text = format!("running {running}\n");
+                    let answer = format!(
+                        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{text}",
+                        text.len()
+                    );
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                });
+            }
+        });
+        MetricsPage {
+            client: http::build(http::direct()).unwrap(),
+            url,
+            rules: MetricRules {
+                running: vec!["running".into()],
+                ..MetricRules::default()
+            },
+        }
+    }
+
+    /// The reported number of running requests and the time, poll by poll.
+    async fn seen(plan: &'static [Step], polls: usize) -> Vec<(Option<u64>, Duration)> {
+        let stop = CancellationToken::new();
+        let page = page(plan, polls, stop.clone()).await;
+        let first = stamped(&page).await;
+        let polls = poll_until(page, Duration::from_millis(20), first, stop, Latest::default()).await;
+        for pair in polls.windows(2) {
+            assert!(pair[1].sent >= pair[0].at, "one poll at a time");
+        }
+        let running = |poll: &Poll| poll.snapshots.as_ref().and_then(|snapshots| snapshots.last()?.running);
+        polls.iter().map(|poll| (running(poll), poll.at - poll.sent)).collect()
+    }
+
+    #[tokio::test]
+    async fn a_failed_poll_is_a_gap_and_a_slow_one_is_stamped_on_response() {
+        let plan = &[Step::Tells(3), Step::Breaks, Step::Lingers(4), Step::Tells(0)];
+        let seen = seen(plan, 4).await;
+        let running: Vec<_> = seen.iter().map(|(running, _)| *running).collect();
+        assert_eq!(running[..4], [Some(3), None, Some(4), Some(0)]);
+        assert!(seen[2].1 >= Duration::from_millis(300), "{seen:?}");
+    }
+
+    #[tokio::test]
+    async fn after_the_end_it_polls_until_nothing_runs() {
+        let plan = &[
+            Step::Tells(2),
+            Step::Tells(2),
+            Step::Tells(2),
+            Step::Tells(1),
+            Step::Tells(0),
+        ];
+        let seen = seen(plan, 2).await;
+        assert_eq!(seen.last().unwrap().0, Some(0), "{seen:?}");
+        assert_eq!(seen.len(), 5, "and no longer");
+    }
+
+    #[tokio::test]
+    async fn waiting_for_an_engine_busy_with_other_clients_is_limited() {
+        let began = Instant::now();
+        let seen = seen(&[Step::Tells(1)], 2).await;
+        assert!(began.elapsed() >= SETTLE_TIMEOUT && seen.len() > 4, "{}", seen.len());
+        assert!(began.elapsed() < 5 * SETTLE_TIMEOUT);
+    }
+
+    fn poll(snapshots: Option<usize>, clock: Instant) -> Poll {
+        Poll {
+            sent: clock + Duration::from_millis(900),
+            at: clock + Duration::from_secs(1),
+            snapshots: snapshots.map(|samples| vec![EngineMetrics::default(); samples]),
+        }
+    }
+
+    #[test]
+    fn snapshots_of_one_page_are_spaced_evenly_up_to_the_response() {
+        let clock = Instant::now();
+        let times = |snapshots| -> Vec<(f64, bool)> {
+            let polls = spread(poll(snapshots, clock), clock, clock).into_iter();
+            polls
+                .map(|poll| ((poll.at * 1e3).round() / 1e3, poll.metrics.is_some()))
+                .collect()
+        };
+        assert_eq!(times(Some(1)), [(1.0, true)]);
+        assert_eq!(times(Some(4)), [(0.25, true), (0.5, true), (0.75, true), (1.0, true)]);
+        assert_eq!(times(Some(0)), [], "no snapshot since the last poll");
+        assert_eq!(times(None), [(1.0, false)], "a gap");
+    }
+
+    #[test]
+    fn before_the_clock_began_time_is_negative() {
+        let clock = Instant::now();
+        let poll = Poll {
+            sent: clock - Duration::from_millis(500),
+            at: clock - Duration::from_millis(250),
+            snapshots: None,
+        };
+        let sample = spread(poll, clock, clock).pop().unwrap();
+        assert!(
+            (sample.requested_at + 0.5).abs() < 1e-9 && (sample.at + 0.25).abs() < 1e-9,
+            "{sample:?}"
+        );
+    }
+
+    #[test]
+    fn each_rank_holds_its_part_of_the_cache() {
+        let snapshots = |rank, value: u64| ReportedFact {
+            name: "kv_bytes".into(),
+            value: value.into(),
+            rank,
+            ..ReportedFact::default()
+        };
+        assert_eq!(kv_bytes(&[]), None);
+        assert_eq!(
+            kv_bytes(&[snapshots(None, 5), snapshots(None, 7)]),
+            Some(7),
+            "the newest"
+        );
+        assert_eq!(kv_bytes(&[snapshots(Some(0), 5), snapshots(Some(1), 7)]), Some(12));
+    }
+}

@@ -1,0 +1,363 @@
+//! One request in flight: unwritten bytes, what was read of the response, and timestamps. No I/O.
+
+use std::time::{Duration, Instant};
+
+use super::http1::Response;
+use super::send_buffer::Prepared;
+use super::{Clock, Job};
+use crate::load::decode::{Counts, Framing, StreamEvent};
+use crate::load::ndjson::Ndjson;
+use crate::load::record::{Failure, FailureForm, Outcome, Record};
+use crate::load::sse::Sse;
+
+/// How long to wait for the end of the body after the last event.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// Bytes kept of a body without events, and characters of it shown in an error message.
+const MAX_BEGINNING: usize = 512;
+const MAX_SHOWN: usize = 120;
+
+/// Maximum number of bytes kept of an error response's body.
+const MAX_ERROR_BODY: usize = 64 << 10;
+
+/// Upper limit of the preallocated capacity for inter-token latencies.
+const MAX_ITL_CAPACITY: u64 = 1 << 16;
+
+/// Finish reasons of requests that the engine aborted.
+const ABORT_REASONS: [&str; 3] = ["abort", "error", "cancelled"];
+
+/// An issued request and its response.
+pub(super) struct Exchange {
+    wire: Vec<u8>,
+    written: usize,
+    response: Response,
+    frames: Frames,
+    job: Job,
+    /// When it must be complete. Moved forward once only the end of the body is missing.
+    pub(super) deadline: Instant,
+    /// It was issued on an idle connection, which the server may have closed at that moment.
+    pub(super) on_idle: bool,
+    // When it could have been sent: it was due and had a slot.
+    ready: Instant,
+    state: ResponseState,
+}
+
+enum Frames {
+    Sse(Sse),
+    Ndjson(Ndjson),
+}
+
+/// What has been read of the response so far.
+struct ResponseState {
+    index: u64,
+    scheduled: Instant,
+    sent: Option<Instant>,
+    first_byte: Option<Instant>,
+    first_token: Option<Instant>,
+    last_token: Option<Instant>,
+    itl_ms: Vec<f32>,
+    events: u64,
+    tokens_seen: Option<u64>,
+    counts: Counts,
+    text: Option<String>,
+    finish: Option<String>,
+    error: Option<String>,
+    error_body: Vec<u8>,
+    // Start of a body without events.
+    beginning: Vec<u8>,
+    any_event: bool,
+    malformed: Option<String>,
+    last: bool,
+}
+
+impl Exchange {
+    pub(super) fn new(index: u64, scheduled: Instant, ready: Instant, keep_text: bool, prepared: Prepared) -> Self {
+        let Prepared { job, wire } = prepared;
+        let gaps = usize::try_from(job.output.min(MAX_ITL_CAPACITY)).unwrap_or_default();
+        Self {
+            wire,
+            written: 0,
+            response: Response::new(),
+            frames: match job.decoder.framing() {
+                Framing::Sse => Frames::Sse(Sse::new()),
+                Framing::Ndjson => Frames::Ndjson(Ndjson::new()),
+            },
+            deadline: ready + job.timeout,
+            ready,
+            on_idle: false,
+            state: ResponseState {
+                index,
+                scheduled,
+                sent: None,
+                first_byte: None,
+                first_token: None,
+                last_token: None,
+                itl_ms: Vec::with_capacity(gaps),
+                events: 0,
+                tokens_seen: Some(0),
+                counts: Counts::default(),
+                text: keep_text.then(String::new),
+                finish: None,
+                error: None,
+                error_body: Vec::new(),
+                beginning: Vec::new(),
+                any_event: false,
+                malformed: None,
+                last: false,
+            },
+            job,
+        }
+    }
+
+    pub(super) fn index(&self) -> u64 {
+        self.state.index
+    }
+
+    /// When it could have been sent: it was due and had a slot.
+    pub(super) fn ready(&self) -> Instant {
+        self.ready
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.job.timeout
+    }
+
+    pub(super) fn unwritten(&self) -> &[u8] {
+        &self.wire[self.written..]
+    }
+
+    /// Called when the first byte is written. Overwrites the time of an earlier attempt on another connection.
+    pub(super) fn start(&mut self, now: Instant) {
+        self.written = 0;
+        self.state.sent = Some(now);
+        self.deadline = now + self.job.timeout;
+    }
+
+    pub(super) fn advance(&mut self, bytes: usize) {
+        self.written += bytes;
+        if !self.on_idle {
+            self.free_sent();
+        }
+    }
+
+    /// Frees the request once it cannot be resent: a long prompt is not kept while the response is read.
+    fn free_sent(&mut self) {
+        if self.written == self.wire.len() {
+            self.wire = Vec::new();
+            self.written = 0;
+        }
+    }
+
+    pub(super) fn sent(&self) -> Option<Instant> {
+        self.state.sent
+    }
+
+    /// Whether no byte of a response has arrived.
+    pub(super) fn unanswered(&self) -> bool {
+        self.response.is_empty()
+    }
+
+    /// Feeds response bytes read at `at`. Returns whether the response is over.
+    pub(super) fn feed(&mut self, bytes: &[u8], at: Instant) -> bool {
+        self.free_sent();
+        let Self {
+            response,
+            frames,
+            job,
+            state,
+            ..
+        } = self;
+        let pushed = response.push(bytes, |status, body| {
+            state.first_byte.get_or_insert(at);
+            if !(200..300).contains(&status) {
+                let free = MAX_ERROR_BODY - state.error_body.len();
+                state.error_body.extend_from_slice(&body[..free.min(body.len())]);
+                return;
+            }
+            if !state.any_event {
+                let free = MAX_BEGINNING - state.beginning.len();
+                state.beginning.extend_from_slice(&body[..free.min(body.len())]);
+            }
+            let framed = match frames {
+                Frames::Sse(sse) => sse.push(body, |event| state.event(job, event.name, event.data, at)),
+                Frames::Ndjson(ndjson) => ndjson.push(body, |line| state.event(job, "", line, at)),
+            };
+            if let Err(fault) = framed {
+                state.malformed.get_or_insert(fault.message);
+            }
+        });
+        if let Err(error) = pushed {
+            state.malformed.get_or_insert(error.0);
+        }
+        if state.last && !response.done() {
+            self.deadline = self.deadline.min(at + LINGER);
+        }
+        self.state.malformed.is_some() || self.response.done()
+    }
+
+    /// The connection was closed: returns whether that completes the response.
+    pub(super) fn close(&mut self) -> bool {
+        self.response.close()
+    }
+
+    /// Whether the connection can carry another request.
+    pub(super) fn connection_reusable(&self) -> bool {
+        self.response.reusable() && self.unwritten().is_empty() && self.state.malformed.is_none()
+    }
+
+    /// The record of a complete response.
+    pub(super) fn complete(mut self, clock: &Clock, now: Instant) -> Record {
+        let Self { frames, job, state, .. } = &mut self;
+        let framed = match frames {
+            Frames::Sse(sse) => sse.finish(|event| state.event(job, event.name, event.data, now)),
+            Frames::Ndjson(ndjson) => {
+                ndjson.finish(|line| state.event(job, "", line, now));
+                Ok(())
+            }
+        };
+        if let Err(fault) = framed {
+            state.malformed.get_or_insert(fault.message);
+        }
+        let outcome = self.state.outcome(&self.response);
+        self.into_record(clock, now, outcome)
+    }
+
+    /// The record of a request whose connection failed. The content of the events has priority over the connection's
+    /// failure.
+    pub(super) fn broken(self, clock: &Clock, now: Instant, form: FailureForm, message: String) -> Record {
+        if self.state.last || self.state.error.is_some() || self.state.malformed.is_some() {
+            return self.complete(clock, now);
+        }
+        let outcome = match self.response.status().filter(|status| !(200..300).contains(status)) {
+            Some(_) => self.state.outcome(&self.response),
+            None => Outcome::Failed(Failure { form, message }),
+        };
+        self.into_record(clock, now, outcome)
+    }
+
+    /// The record of a request that was in flight when the load ended.
+    pub(super) fn cut_off(self, clock: &Clock, now: Instant) -> Record {
+        self.into_record(clock, now, Outcome::CutOff)
+    }
+
+    fn into_record(self, clock: &Clock, now: Instant, outcome: Outcome) -> Record {
+        let Self { job, state, .. } = self;
+        let since = |at: Instant| at.saturating_duration_since(clock.began);
+        Record {
+            index: state.index,
+            warmup: job.warmup,
+            input: job.input,
+            output: job.output,
+            scheduled: since(state.scheduled),
+            // A request that never got a connection was not sent; use the time when it failed.
+            sent: since(state.sent.unwrap_or(now)),
+            first_byte: state.first_byte.map(since),
+            first_token: state.first_token.map(since),
+            last_token: state.last_token.map(since),
+            ended: since(now),
+            itl_ms: state.itl_ms,
+            events: state.events,
+            tokens_seen: state.tokens_seen,
+            counts: state.counts,
+            text: state.text,
+            finish: state.finish,
+            outcome,
+        }
+    }
+}
+
+impl ResponseState {
+    fn event(&mut self, job: &mut Job, name: &str, data: &str, at: Instant) {
+        let StreamEvent {
+            content,
+            tokens,
+            finish,
+            counts,
+            error,
+            last,
+        } = job.decoder.event(name, data, self.text.as_mut());
+        self.last |= last;
+        self.any_event = true;
+        if content {
+            if let Some(before) = self.last_token {
+                self.itl_ms.push((at.duration_since(before).as_secs_f64() * 1e3) as f32);
+            }
+            self.first_token.get_or_insert(at);
+            self.last_token = Some(at);
+            self.events += 1;
+            self.tokens_seen = self.tokens_seen.zip(tokens).map(|(sum, more)| sum + more);
+        }
+        self.counts.input = counts.input.or(self.counts.input);
+        self.counts.output = counts.output.or(self.counts.output);
+        if finish.is_some() {
+            self.finish = finish;
+        }
+        if error.is_some() && self.error.is_none() {
+            self.error = error;
+        }
+    }
+
+    /// The outcome of a response that is complete, or complete enough.
+    fn outcome(&self, response: &Response) -> Outcome {
+        let failed = |form, message: String| Outcome::Failed(Failure { form, message });
+        match response.status() {
+            Some(status) if !(200..300).contains(&status) => {
+                let body = String::from_utf8_lossy(&self.error_body);
+                let message = match response.location() {
+                    Some(location) => format!("the server redirected to `{location}`; redirects are not followed"),
+                    None if body.trim().is_empty() => empty_body(status),
+                    None => body.into_owned(),
+                };
+                return failed(FailureForm::Status(status), message);
+            }
+            _ => {}
+        }
+        if let Some(error) = &self.error {
+            return failed(FailureForm::InStream, error.clone());
+        }
+        if let Some(why) = &self.malformed {
+            return failed(FailureForm::Malformed, why.clone());
+        }
+        if let Some(beginning) = self.non_event_body() {
+            let message = format!("the response is not an event stream; it begins with `{beginning}`");
+            return failed(FailureForm::Malformed, message);
+        }
+        match self.finish.as_deref() {
+            Some(finish) if ABORT_REASONS.contains(&finish) => failed(
+                FailureForm::InStream,
+                format!("the engine ended the request: `{finish}`"),
+            ),
+            _ if self.events == 0 => failed(
+                FailureForm::EndedEarly,
+                "the stream ended without text or tokens".to_owned(),
+            ),
+            None if !self.last => failed(
+                FailureForm::EndedEarly,
+                "the stream ended without saying why the generation did".to_owned(),
+            ),
+            _ => Outcome::Completed,
+        }
+    }
+    /// The start of a body that is not an event stream, such as an HTML page or a JSON object.
+    fn non_event_body(&self) -> Option<String> {
+        if self.any_event {
+            return None;
+        }
+        let text = String::from_utf8_lossy(&self.beginning);
+        let begins = |word: &str| text.trim_start().starts_with(word);
+        if text.trim().is_empty() || [":", "data:", "event:", "id:", "retry:"].into_iter().any(begins) {
+            return None;
+        }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        Some(words.join(" ").chars().take(MAX_SHOWN).collect())
+    }
+}
+
+/// The message for an error status with an empty body.
+fn empty_body(status: u16) -> String {
+    let reason = reqwest::StatusCode::from_u16(status).ok();
+    match reason.and_then(|status| status.canonical_reason()) {
+        Some(reason) => format!("{status} {reason} with an empty body"),
+        None => format!("{status} with an empty body"),
+    }
+}

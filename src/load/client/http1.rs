@@ -1,0 +1,234 @@
+//! Incremental reader of one HTTP/1.1 response (RFC 9112): informational (1xx) heads, then a body with a content
+//! length, in chunks, or until the connection closes. Pure.
+
+use super::chunked::{Chunked, InvalidChunk};
+
+/// Limits of a response head: bytes and headers.
+const MAX_HEAD: usize = 64 << 10;
+const MAX_HEADERS: usize = 128;
+
+/// The bytes are not a valid HTTP/1.1 response; with the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct InvalidResponse(pub(super) String);
+
+#[derive(Debug)]
+enum State {
+    /// Before or inside the head.
+    Head,
+    /// Remaining bytes of the body.
+    Length(u64),
+    Chunked(Chunked),
+    UntilClose,
+    Done,
+}
+
+#[derive(Debug)]
+pub(super) struct Response {
+    state: State,
+    // A head that arrived in several chunks.
+    head: Vec<u8>,
+    status: Option<u16>,
+    location: Option<String>,
+    reusable: bool,
+    started: bool,
+}
+
+impl Response {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Head,
+            head: Vec::new(),
+            status: None,
+            location: None,
+            reusable: false,
+            started: false,
+        }
+    }
+
+    /// Whether nothing has arrived.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.started
+    }
+
+    /// The status, once the final head is complete.
+    pub(super) fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    /// Target of a redirect.
+    pub(super) fn location(&self) -> Option<&str> {
+        self.location.as_deref()
+    }
+
+    pub(super) fn done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    /// Whether the connection can be reused after this complete response.
+    pub(super) fn reusable(&self) -> bool {
+        self.done() && self.reusable
+    }
+
+    /// Feeds bytes and passes on the body's bytes with the status. Bytes after the end make the connection not
+    /// reusable.
+    pub(super) fn push(&mut self, mut bytes: &[u8], mut body: impl FnMut(u16, &[u8])) -> Result<(), InvalidResponse> {
+        self.started |= !bytes.is_empty();
+        while matches!(self.state, State::Head) {
+            match self.read_head(bytes)? {
+                Some(read) => bytes = &bytes[read..],
+                None => return Ok(()),
+            }
+        }
+        let status = self.status.unwrap_or_default();
+        let read = match &mut self.state {
+            State::Length(left) => {
+                let length = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                if length > 0 {
+                    body(status, &bytes[..length]);
+                }
+                *left -= length as u64;
+                if *left == 0 {
+                    self.state = State::Done;
+                }
+                length
+            }
+            State::Chunked(chunks) => {
+                let read = chunks.push(bytes, |part| body(status, part)).map_err(|InvalidChunk| {
+                    InvalidResponse("the body is not chunked, although its head says so".to_owned())
+                })?;
+                if chunks.done() {
+                    self.state = State::Done;
+                }
+                read
+            }
+            State::UntilClose => {
+                if !bytes.is_empty() {
+                    body(status, bytes);
+                }
+                bytes.len()
+            }
+            State::Head | State::Done => 0,
+        };
+        self.reusable &= read == bytes.len();
+        Ok(())
+    }
+
+    /// The connection was closed: returns whether that completes the response.
+    pub(super) fn close(&mut self) -> bool {
+        self.reusable = false;
+        if matches!(self.state, State::UntilClose) {
+            self.state = State::Done;
+        }
+        self.done()
+    }
+
+    /// Reads one head. Returns how many of `bytes` it took, or `None` if the head is incomplete.
+    fn read_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, InvalidResponse> {
+        let before = self.head.len();
+        if before == 0 {
+            if let Some(length) = self.parse(bytes)? {
+                return Ok(Some(length));
+            }
+            self.head.extend_from_slice(bytes);
+        } else {
+            self.head.extend_from_slice(bytes);
+            let head = std::mem::take(&mut self.head);
+            if let Some(length) = self.parse(&head)? {
+                return Ok(Some(length - before));
+            }
+            self.head = head;
+        }
+        if self.head.len() > MAX_HEAD {
+            return Err(InvalidResponse(format!(
+                "the response head exceeds {} KiB",
+                MAX_HEAD >> 10
+            )));
+        }
+        Ok(None)
+    }
+
+    fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, InvalidResponse> {
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut head = httparse::Response::new(&mut headers);
+        let length = match head.parse(bytes) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(error) => return Err(InvalidResponse(format!("the response is not HTTP/1.1: {error}"))),
+        };
+        let status = head.code.unwrap_or_default();
+        // 101 would switch protocols, which was not requested.
+        if (100..200).contains(&status) && status != 101 {
+            return Ok(Some(length));
+        }
+        let fields = Fields::read(head.headers)?;
+        self.status = Some(status);
+        if (300..400).contains(&status) {
+            let location = head
+                .headers
+                .iter()
+                .find(|header| header.name.eq_ignore_ascii_case("location"));
+            self.location = location.map(|header| String::from_utf8_lossy(header.value).into_owned());
+        }
+        self.reusable = match head.version {
+            Some(1) => !fields.close,
+            _ => fields.keep_alive && !fields.close,
+        };
+        self.state = match (status, fields) {
+            (204 | 304, _) => State::Done,
+            (_, Fields { chunked: true, .. }) => State::Chunked(Chunked::new()),
+            (_, Fields { length: Some(0), .. }) => State::Done,
+            (
+                _,
+                Fields {
+                    length: Some(length), ..
+                },
+            ) => State::Length(length),
+            _ => State::UntilClose,
+        };
+        Ok(Some(length))
+    }
+}
+
+/// The header fields that determine the body's framing and connection reuse.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fields {
+    chunked: bool,
+    length: Option<u64>,
+    close: bool,
+    keep_alive: bool,
+}
+
+impl Fields {
+    fn read(headers: &[httparse::Header<'_>]) -> Result<Self, InvalidResponse> {
+        let mut fields = Self::default();
+        for header in headers {
+            let words = || header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            let has = |name: &str| words().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+            let named = |name: &str| header.name.eq_ignore_ascii_case(name);
+            if named("transfer-encoding") {
+                fields.chunked |= has("chunked");
+            } else if named("content-length") {
+                fields.length = Some(length(header.value)?);
+            } else if named("connection") {
+                fields.close |= has("close");
+                fields.keep_alive |= has("keep-alive");
+            } else if named("content-encoding") && !has("identity") {
+                let coding = String::from_utf8_lossy(header.value);
+                return Err(InvalidResponse(format!(
+                    "the response has content encoding `{coding}`, which was not requested"
+                )));
+            }
+        }
+        Ok(fields)
+    }
+}
+
+fn length(value: &[u8]) -> Result<u64, InvalidResponse> {
+    let text = str::from_utf8(value).unwrap_or_default().trim();
+    text.parse()
+        .map_err(|_| InvalidResponse(format!("invalid content length `{text}`")))
+}
+
+#[cfg(test)]
+#[path = "http1_tests.rs"]
+mod tests;

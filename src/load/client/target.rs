@@ -1,0 +1,174 @@
+//! The target of a load: its resolved address and the request head that all requests share.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use rustls_platform_verifier::BuilderVerifierExt;
+use url::Url;
+
+use crate::fault::{Fault, Kind, Result};
+use crate::http::USER_AGENT;
+
+#[derive(Clone)]
+pub(super) struct Target {
+    /// In the order in which to try them.
+    pub(super) addresses: Vec<SocketAddr>,
+    /// For `https`.
+    pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    /// Host and port for messages; never contains a password.
+    pub(super) name: String,
+    // The request head except for the content length.
+    head: String,
+}
+
+impl Target {
+    /// Parses and resolves a URL. Blocks during the name lookup.
+    pub(super) fn resolve(url: &str) -> Result<Self> {
+        let url = Url::parse(url)
+            .map_err(|error| Fault::usage(format!("invalid engine URL: {error}")).hint("give `http://HOST:PORT`"))?;
+        let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
+            return Err(Fault::usage("the engine URL has no host").hint("give `http://HOST:PORT`"));
+        };
+        let tls = match url.scheme() {
+            "http" => None,
+            "https" => Some((tls()?, server_name(host)?)),
+            other => {
+                return Err(Fault::usage(format!("the engine URL begins with `{other}:`"))
+                    .hint("give `http://HOST:PORT`, or https"));
+            }
+        };
+        let name = format!("{host}:{port}");
+        let unresolved = |why: String| {
+            Fault::new(Kind::Http, format!("`{name}` has no address: {why}")).hint("check the engine's URL")
+        };
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let addresses: Vec<SocketAddr> = (bare, port)
+            .to_socket_addrs()
+            .map_err(|error| unresolved(error.to_string()))?
+            .collect();
+        if addresses.is_empty() {
+            return Err(unresolved("none was found".to_owned()));
+        }
+        Ok(Self {
+            addresses,
+            tls,
+            head: head(&url, host),
+            name,
+        })
+    }
+
+    pub(super) fn request(&self, body: &Bytes) -> Vec<u8> {
+        let length = format!("content-length: {}\r\n\r\n", body.len());
+        [self.head.as_bytes(), length.as_bytes(), body].concat()
+    }
+}
+
+fn head(url: &Url, host: &str) -> String {
+    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+    let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
+    let authorization = authorization(url).map_or_else(String::new, |value| format!("authorization: {value}\r\n"));
+    format!(
+        "POST {}{query} HTTP/1.1\r\nhost: {host}{port}\r\nuser-agent: {USER_AGENT}\r\n{authorization}\
+         content-type: application/json\r\naccept: text/event-stream, application/x-ndjson, application/json\r\n",
+        url.path()
+    )
+}
+
+/// Basic authentication (RFC 7617) if the URL contains a user name or a password.
+fn authorization(url: &Url) -> Option<String> {
+    if url.username().is_empty() && url.password().is_none() {
+        return None;
+    }
+    let mut pair = percent_decoded(url.username());
+    pair.push(b':');
+    pair.extend(percent_decoded(url.password().unwrap_or_default()));
+    Some(format!("Basic {}", BASE64_STANDARD.encode(pair)))
+}
+
+/// Decodes percent-encoding; invalid codes stay as they are.
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let digit = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let code = (byte == b'%').then(|| digit(at + 1).zip(digit(at + 2))).flatten();
+        match code.and_then(|(high, low)| u8::try_from(high * 16 + low).ok()) {
+            Some(code) => {
+                decoded.push(code);
+                at += 3;
+            }
+            None => {
+                decoded.push(byte);
+                at += 1;
+            }
+        }
+    }
+    decoded
+}
+
+fn tls() -> Result<Arc<ClientConfig>> {
+    let tls_fault = |error: rustls::Error| {
+        Fault::missing(
+            format!("TLS cannot be used: {error}"),
+            "install the system's CA certificates (package `ca-certificates`)",
+        )
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(tls_fault)?
+        .with_platform_verifier()
+        .map_err(tls_fault)?
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn server_name(host: &str) -> Result<ServerName<'static>> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    ServerName::try_from(bare.to_owned()).map_err(|_| Fault::usage(format!("invalid host name `{host}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(url: &str) -> String {
+        let target = Target::resolve(url).unwrap();
+        String::from_utf8(target.request(&Bytes::from_static(b"{}"))).unwrap()
+    }
+
+    #[test]
+    fn request_has_head_and_body() {
+        let text = sent("http://127.0.0.1:8000/v1/completions?a=b");
+        assert!(
+            text.starts_with("POST /v1/completions?a=b HTTP/1.1\r\nhost: 127.0.0.1:8000\r\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("content-length: 2\r\n\r\n{}"), "{text}");
+        assert!(!text.contains("authorization"), "{text}");
+        assert!(sent("http://[::1]:80/x").contains("\r\nhost: [::1]\r\n"));
+    }
+
+    #[test]
+    fn credentials_are_sent_only_in_the_head() {
+        let url = "http://Aladdin:open%20sesame@127.0.0.1:1/";
+        assert!(sent(url).contains("\r\nauthorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n"));
+        assert_eq!(Target::resolve(url).unwrap().name, "127.0.0.1:1");
+        assert!(sent("http://u@127.0.0.1:1/").contains("Basic dTo=\r\n"));
+    }
+
+    #[test]
+    fn invalid_url_error_contains_no_secrets() {
+        let fault = |url: &str| Target::resolve(url).err().unwrap();
+        assert!(fault("ftp://u:secret@host/").message.contains("`ftp:`"));
+        assert!(!fault("http://u:secret@").message.contains("secret"));
+        assert!(fault("https://a b/").hint.is_some());
+    }
+}

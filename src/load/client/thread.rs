@@ -1,0 +1,152 @@
+//! The threads of a load: one prepares requests, one sends and reads, one collects records.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::time::{ClockId, clock_gettime};
+use tokio::sync::oneshot;
+
+use super::control::SharedControl;
+use super::event_loop::{Client, TIMER_KEY, WAKER_KEY, io_fault};
+use super::pool::Pool;
+use super::send_buffer::SendBuffer;
+use super::target::Target;
+use super::waker::{Timer, Waker};
+use super::{Clock, Control, LoadConfig, LoadRun, RequestSource, connect};
+use crate::fault::{Fault, Result};
+use crate::load::record::Record;
+
+/// Aborts the load when the caller stops waiting for it.
+struct AbortOnDrop(Arc<SharedControl>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.raise(Control::Abort);
+    }
+}
+
+pub(super) async fn run(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>) -> Result<LoadRun> {
+    let waker = Arc::new(Waker::new().map_err(io_fault)?);
+    let control = Arc::new(SharedControl::new(Arc::clone(&waker)));
+    let guard = AbortOnDrop(Arc::clone(&control));
+    let (result_tx, mut result) = oneshot::channel();
+    let (url, cancel) = (url.to_owned(), config.cancel.clone());
+    spawn("load", move || {
+        // Fails only if the caller stopped waiting.
+        let _ignored = result_tx.send(load(&url, config, source, waker, control));
+    })?;
+    let result = tokio::select! {
+        result = &mut result => result,
+        () = cancel.cancelled() => {
+            guard.0.raise(Control::Abort);
+            result.await
+        }
+    };
+    result.unwrap_or_else(|_| Err(Fault::internal("load client thread failed")))
+}
+
+fn load(
+    url: &str,
+    config: LoadConfig,
+    source: Arc<dyn RequestSource>,
+    waker: Arc<Waker>,
+    control: Arc<SharedControl>,
+) -> Result<LoadRun> {
+    let target = Target::resolve(url)?;
+    let connections = config.slots.connections();
+    connect::raise_file_limit(connections)?;
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|error| io_fault(error.into()))?;
+    let timer = Timer::new().map_err(io_fault)?;
+    let readable = |number| EpollEvent::new(EpollFlags::EPOLLIN, number);
+    epoll
+        .add(&waker, readable(WAKER_KEY))
+        .map_err(|error| io_fault(error.into()))?;
+    epoll
+        .add(&timer, readable(TIMER_KEY))
+        .map_err(|error| io_fault(error.into()))?;
+    let send_buffer = Arc::new(SendBuffer::new(connections, Arc::clone(&waker)));
+    let preparer = {
+        let (send_buffer, source, target) = (Arc::clone(&send_buffer), Arc::clone(&source), target.clone());
+        spawn("load-prepare", move || send_buffer.fill(source.as_ref(), &target))?
+    };
+    let (records_tx, records_rx) = channel();
+    let record_collector = {
+        let control = Arc::clone(&control);
+        let source = Arc::clone(&source);
+        spawn("load-ended", move || {
+            collect_records(&records_rx, source.as_ref(), &control)
+        })?
+    };
+    let mut client = Client::new(
+        Pool::new(epoll),
+        target,
+        config,
+        Arc::clone(&source),
+        Arc::clone(&send_buffer),
+        control,
+        waker,
+        timer,
+        records_tx,
+    );
+    let done = client.connect(connections).and_then(|()| {
+        send_buffer.wait_full(&client.control);
+        client.clock = Clock::now();
+        let before = thread_cpu();
+        let done = client.run();
+        let duration = client.clock.began.elapsed();
+        client.health.cpu = thread_cpu().saturating_sub(before);
+        client.health.shares(duration);
+        done.map(|()| duration)
+    });
+    send_buffer.close();
+    let Client {
+        clock,
+        health,
+        records,
+        pool,
+        ..
+    } = client;
+    drop((records, pool));
+    let records = join(record_collector)?;
+    join(preparer)?;
+    Ok(LoadRun {
+        duration: done?,
+        records,
+        clock,
+        health,
+    })
+}
+
+/// Passes every record to the source and applies the returned command.
+fn collect_records(ended: &Receiver<Record>, source: &dyn RequestSource, control: &SharedControl) -> Vec<Record> {
+    let mut records = Vec::new();
+    for record in ended {
+        control.raise(source.ended(&record));
+        records.push(record);
+    }
+    records.sort_unstable_by_key(|record| record.index);
+    records
+}
+
+/// CPU time of this thread.
+fn thread_cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {
+    Builder::new().name(name.to_owned()).spawn(work).map_err(|error| {
+        Fault::missing(
+            format!("cannot start a thread: {error}"),
+            "raise the limit on processes (`ulimit -u`)",
+        )
+    })
+}
+
+fn join<T>(thread: JoinHandle<T>) -> Result<T> {
+    thread
+        .join()
+        .map_err(|_| Fault::internal("a load client thread panicked"))
+}

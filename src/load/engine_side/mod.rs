@@ -1,0 +1,23 @@
+//! The engine and its devices during a load, by the load's clock: timeline, statistics over the measured window,
+//! energy, cost, and findings over a sweep of several loads (knee, onset of preemption and queueing). Pure;
+//! `engine::load` collects the samples.
+
+mod cost;
+mod curve;
+mod energy;
+mod gauge;
+mod knee;
+mod onset;
+mod samples;
+mod summary;
+mod timeline;
+mod warnings;
+
+pub use cost::{Cost, WindowThroughput};
+pub use energy::{DevicePowerStats, PowerStats};
+pub use gauge::GaugeStats;
+pub use knee::{Bend, Knee, NOISE, knee};
+pub use onset::{Onset, onset};
+pub use samples::{DevicePower, EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
+pub use summary::{EngineCounters, EngineStats, MemoryStats, SamplingStats};
+pub use timeline::{COLUMNS, TimelineRow, timeline, write};

@@ -1,0 +1,369 @@
+//! Statistics of the engine and its devices over the measured window of a load.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::curve::Curve;
+use super::energy::PowerStats;
+use super::gauge::GaugeStats;
+use super::samples::{EngineMetrics, MetricsSample, Observations};
+use super::timeline::share;
+use crate::load::Record;
+
+/// Minimum growth of a queue, in requests.
+const MIN_QUEUE_GROWTH: f64 = 1.0;
+
+/// Minimum growth of KV cache usage (1 %).
+const MIN_KV_GROWTH: f64 = 0.01;
+
+/// Statistics of the engine and its devices over the window; `None` if unknown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EngineStats {
+    /// KV cache usage, 0 to 1.
+    pub kv_usage: Option<GaugeStats>,
+    /// Running requests.
+    pub running: Option<GaugeStats>,
+    /// Requests waiting in the engine.
+    pub waiting: Option<GaugeStats>,
+    /// Requests in flight as seen by the client; known for every engine.
+    pub in_flight: Option<GaugeStats>,
+    /// Preemptions in the window. If the engine reports only the number of currently preempted sequences, its maximum.
+    pub preemptions: Option<u64>,
+    /// Prefix cache hit rate in the window.
+    pub prefix_hits: Option<f64>,
+    /// Memory.
+    pub memory: Option<MemoryStats>,
+    /// Power of the devices.
+    pub power: Option<PowerStats>,
+    /// Energy of all devices together in the window, in watt hours, including idle power.
+    pub energy_wh: Option<f64>,
+    /// Engine counters from the first to the last sample, including the warm-up.
+    pub counted: EngineCounters,
+    /// Quality of the sampling.
+    pub timeline: SamplingStats,
+}
+
+/// Memory over a window, in bytes. Engines that allocate the KV cache at startup always hold the same amount; the used
+/// part of it is reported separately.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryStats {
+    /// Source: `nvml`, `amd`, `host` or `sim`; `None` without samples.
+    pub source: Option<String>,
+    /// Peak on all devices together.
+    pub peak: Option<u64>,
+    /// Time-weighted mean.
+    pub mean: Option<f64>,
+    /// Capacity of the KV cache in tokens, as reported by the engine.
+    pub pool_tokens: Option<u64>,
+    /// Size of the KV cache in bytes, as reported by the engine.
+    pub pool_bytes: Option<u64>,
+    /// Tokens in use: usage times capacity.
+    pub used_tokens: Option<GaugeStats>,
+    /// Bytes in use.
+    pub used_bytes: Option<GaugeStats>,
+}
+
+/// Engine counters over a load; `None` if not reported, if the engine restarted, or if it did not respond at the end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EngineCounters {
+    /// Prompt tokens.
+    pub prompt_tokens: Option<u64>,
+    /// Generated tokens.
+    pub generated_tokens: Option<u64>,
+    /// Finished requests by finish reason.
+    pub finished: BTreeMap<String, u64>,
+}
+
+/// Quality of the polling of the engine's metrics page.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SamplingStats {
+    /// Path of the timeline in the run's folder; `None` if nothing is kept.
+    pub file: Option<String>,
+    /// Intended polls per second.
+    pub hz: f64,
+    /// Successful polls.
+    pub looks: u64,
+    /// Failed polls: gaps in the data.
+    pub missed: u64,
+    /// The slowest response, in milliseconds.
+    pub slowest_ms: Option<f64>,
+    /// The longest time between two responses within the window, in seconds.
+    pub longest_gap: Option<f64>,
+}
+
+impl EngineStats {
+    /// Over the window between two times, in seconds since the start of the load.
+    #[must_use]
+    pub fn new(observed: &Observations, records: &[Record], from: f64, to: f64) -> Self {
+        let gauge = |value: &dyn Fn(&EngineMetrics) -> Option<f64>| {
+            Curve::from_samples(
+                observed
+                    .samples
+                    .iter()
+                    .map(|sample| (sample.at, sample.metrics.as_ref().and_then(value))),
+            )
+        };
+        let level =
+            |value: &dyn Fn(&EngineMetrics) -> Option<f64>, step| GaugeStats::new(&gauge(value), from, to, step);
+        let count = |count: Option<u64>| count.map(|count| count as f64);
+        let kv_usage = level(&|metrics| metrics.kv_usage, MIN_KV_GROWTH);
+        let power = PowerStats::new(&observed.power, from, to);
+        let increase = |count: fn(&EngineMetrics) -> Option<u64>| increase(&observed.samples, count, from, to);
+        let most_paused = || level(&|metrics| count(metrics.paused), MIN_QUEUE_GROWTH).map(|paused| paused.max);
+        let queries = increase(|metrics| metrics.prefix_queries).filter(|queries| *queries > 0);
+        Self {
+            running: level(&|metrics| count(metrics.running), MIN_QUEUE_GROWTH),
+            waiting: level(&|metrics| count(metrics.waiting), MIN_QUEUE_GROWTH),
+            in_flight: GaugeStats::new(&in_flight(records), from, to, MIN_QUEUE_GROWTH),
+            preemptions: increase(|metrics| metrics.preemptions).or_else(|| most_paused().map(whole)),
+            prefix_hits: queries
+                .zip(increase(|metrics| metrics.prefix_hits))
+                .map(|(queries, hits)| share(hits, queries)),
+            memory: MemoryStats::new(observed, kv_usage, from, to),
+            kv_usage,
+            energy_wh: power.as_ref().map(PowerStats::energy_wh),
+            power,
+            counted: EngineCounters::new(observed),
+            timeline: SamplingStats::new(observed, from, to),
+        }
+    }
+}
+
+impl MemoryStats {
+    fn new(observed: &Observations, kv_usage: Option<GaugeStats>, from: f64, to: f64) -> Option<Self> {
+        let here = || observed.memory.iter().filter(|used| used.to >= from && used.from <= to);
+        // Between two samples memory is what the earlier one saw.
+        let next = observed.memory.partition_point(|used| used.from <= from);
+        let before = next.checked_sub(1).map(|before| observed.memory[before].bytes);
+        let ends = observed
+            .memory
+            .iter()
+            .flat_map(|used| [(used.from, used.bytes), (used.to, used.bytes)]);
+        let curve = Curve::from_samples(ends.map(|(at, bytes)| (at, Some(bytes as f64))));
+        let used = |whole: Option<u64>| Some(kv_usage?.scaled(whole? as f64));
+        let memory = Self {
+            source: observed.source.clone(),
+            peak: here().map(|used| used.bytes).chain(before).max(),
+            mean: curve.within(from, to).mean(),
+            pool_tokens: observed.kv_tokens,
+            pool_bytes: observed.kv_bytes,
+            used_tokens: used(observed.kv_tokens),
+            used_bytes: used(observed.kv_bytes),
+        };
+        (memory != Self::default()).then_some(memory)
+    }
+}
+
+impl EngineCounters {
+    fn new(observed: &Observations) -> Self {
+        let mut states = observed.samples.iter().filter_map(|sample| sample.metrics.as_ref());
+        let Some(first) = states.next() else {
+            return Self::default();
+        };
+        // Without a response at the end, what finished since the last one is unknown: the engine died.
+        if observed.samples.last().is_some_and(|sample| sample.metrics.is_none()) {
+            return Self::default();
+        }
+        let last = states.next_back().unwrap_or(first);
+        let increase = |count: fn(&EngineMetrics) -> Option<u64>| count(last)?.checked_sub(count(first)?);
+        // A reason that had not occurred yet may be missing from the first page.
+        let since = |how: &String| first.finished.get(how).copied().unwrap_or_default();
+        let finished = last.finished.iter();
+        Self {
+            prompt_tokens: increase(|metrics| metrics.prompt_tokens),
+            generated_tokens: increase(|metrics| metrics.generated_tokens),
+            finished: finished
+                .filter_map(|(how, count)| Some((how.clone(), count.checked_sub(since(how))?)))
+                .collect(),
+        }
+    }
+}
+
+impl SamplingStats {
+    fn new(observed: &Observations, from: f64, to: f64) -> Self {
+        let answered = || observed.samples.iter().filter(|sample| sample.metrics.is_some());
+        let answers = || answered().map(|sample| sample.at).filter(|at| *at >= from && *at <= to);
+        let edges = [from].into_iter().chain(answers()).zip(answers().chain([to]));
+        Self {
+            file: None,
+            hz: observed.hz,
+            looks: answered().count() as u64,
+            missed: observed
+                .samples
+                .iter()
+                .filter(|sample| sample.metrics.is_none())
+                .count() as u64,
+            slowest_ms: observed
+                .samples
+                .iter()
+                .map(|sample| (sample.at - sample.requested_at) * 1e3)
+                .reduce(f64::max),
+            longest_gap: answered()
+                .next()
+                .and_then(|_| edges.map(|(one, next)| next - one).reduce(f64::max)),
+        }
+    }
+}
+
+/// The increase of a counter in a window: from the last response before it to the first poll started after it.
+fn increase(samples: &[MetricsSample], count: fn(&EngineMetrics) -> Option<u64>, from: f64, to: f64) -> Option<u64> {
+    let counts: Vec<(f64, f64, u64)> = samples
+        .iter()
+        .filter_map(|sample| Some((sample.requested_at, sample.at, count(sample.metrics.as_ref()?)?)))
+        .collect();
+    let before = counts.iter().rev().find(|(_, at, _)| *at <= from).or(counts.first())?;
+    let after = counts
+        .iter()
+        .find(|(requested_at, ..)| *requested_at >= to)
+        .or(counts.last())?;
+    // `None` if the counter fell because the engine restarted.
+    after.2.checked_sub(before.2)
+}
+
+/// Requests in flight over time.
+fn in_flight(records: &[Record]) -> Curve {
+    let sent = records.iter().map(|record| (record.sent.as_secs_f64(), 1.0));
+    let ended = records.iter().map(|record| (record.ended.as_secs_f64(), -1.0));
+    let mut steps: Vec<(f64, f64)> = sent.chain(ended).collect();
+    // At the same moment, ends come before starts.
+    steps.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let mut current = 0.0;
+    let ends = steps.into_iter().flat_map(|(at, step)| {
+        let before = current;
+        current += step;
+        [(at, Some(before)), (at, Some(current))]
+    });
+    Curve::from_samples(ends)
+}
+
+fn whole(count: f64) -> u64 {
+    count as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::engine_side::MemoryInUse;
+
+    fn sample(at: f64, metrics: Option<EngineMetrics>) -> MetricsSample {
+        MetricsSample {
+            requested_at: at - 0.01,
+            at,
+            metrics,
+        }
+    }
+
+    fn counting(preemptions: u64, queries: u64, hits: u64) -> Option<EngineMetrics> {
+        Some(EngineMetrics {
+            running: Some(4),
+            waiting: Some(2),
+            kv_usage: Some(0.5),
+            preemptions: Some(preemptions),
+            prefix_queries: Some(queries),
+            prefix_hits: Some(hits),
+            generated_tokens: Some(10 * preemptions),
+            finished: BTreeMap::from([("length".to_owned(), preemptions)]),
+            ..EngineMetrics::default()
+        })
+    }
+
+    fn observed() -> Observations {
+        Observations {
+            hz: 1.0,
+            samples: vec![
+                sample(-1.0, counting(5, 100, 10)),
+                sample(0.5, counting(6, 200, 60)),
+                sample(1.5, None),
+                sample(2.5, counting(9, 300, 160)),
+                sample(3.5, counting(12, 300, 160)),
+            ],
+            source: Some("nvml".into()),
+            memory: vec![
+                MemoryInUse {
+                    from: -2.0,
+                    to: 0.9,
+                    bytes: 50,
+                },
+                MemoryInUse {
+                    from: 1.0,
+                    to: 9.0,
+                    bytes: 80,
+                },
+            ],
+            kv_tokens: Some(1000),
+            kv_bytes: Some(64_000),
+            ..Observations::default()
+        }
+    }
+
+    #[test]
+    fn counters_are_window_increases() {
+        let over = |from, to| {
+            let averaged = EngineStats::new(&observed(), &[], from, to);
+            (averaged.preemptions, averaged.prefix_hits)
+        };
+        assert_eq!(
+            over(0.0, 3.0),
+            (Some(7), Some(0.75)),
+            "from the sample before to the one after"
+        );
+        assert_eq!(over(2.5, 3.5), (Some(3), None), "nothing was looked up");
+        let mut again = observed();
+        again.samples.push(sample(4.5, counting(0, 0, 0)));
+        let restarted = EngineStats::new(&again, &[], 0.0, 5.0);
+        assert_eq!(
+            (restarted.preemptions, restarted.prefix_hits),
+            (None, None),
+            "it was started again"
+        );
+    }
+
+    #[test]
+    fn gauge_statistics_and_kv_usage() {
+        let averaged = EngineStats::new(&observed(), &[], 0.0, 3.0);
+        let (running, usage) = (averaged.running.unwrap(), averaged.kv_usage.unwrap());
+        assert_eq!((running.mean, running.max, usage.mean, usage.max), (4.0, 4.0, 0.5, 0.5));
+        let memory = averaged.memory.unwrap();
+        assert_eq!(
+            (memory.peak, memory.pool_tokens, memory.pool_bytes),
+            (Some(80), Some(1000), Some(64_000))
+        );
+        assert_eq!(
+            memory.used_bytes.map(|used| (used.mean, used.max)),
+            Some((32_000.0, 32_000.0))
+        );
+        assert_eq!(memory.used_tokens.map(|used| used.max), Some(500.0));
+        assert_eq!(
+            EngineStats::new(&observed(), &[], 0.0, 0.9).memory.unwrap().peak,
+            Some(50)
+        );
+        let looking = averaged.timeline;
+        assert_eq!((looking.looks, looking.missed, looking.longest_gap), (4, 1, Some(2.0)));
+    }
+
+    #[test]
+    fn engine_counters_cover_the_whole_load() {
+        let counted = EngineStats::new(&observed(), &[], 0.0, 1.0).counted;
+        assert_eq!((counted.generated_tokens, counted.prompt_tokens), (Some(70), None));
+        assert_eq!(counted.finished, BTreeMap::from([("length".to_owned(), 7)]));
+    }
+
+    #[test]
+    fn paused_sequences_replace_a_missing_preemption_counter() {
+        let paused = |at, paused| {
+            let metrics = EngineMetrics {
+                paused: Some(paused),
+                ..EngineMetrics::default()
+            };
+            sample(at, Some(metrics))
+        };
+        let observed = Observations {
+            hz: 1.0,
+            samples: vec![paused(0.0, 0), paused(1.0, 3), paused(2.0, 1)],
+            ..Observations::default()
+        };
+        assert_eq!(EngineStats::new(&observed, &[], 0.0, 2.0).preemptions, Some(3));
+        assert_eq!(EngineStats::new(&Observations::default(), &[], 0.0, 1.0).memory, None);
+    }
+}

@@ -1,0 +1,204 @@
+//! The client's own performance, and which results it distorts. Pure.
+//!
+//! A busy client measures itself: its own delays end up in the engine's results. Each sign of that becomes a warning
+//! that names the affected metrics and, if known, the size of the error.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::percentile::interpolated;
+use super::{LoadStats, TargetConcurrency};
+use crate::load::ClientHealth;
+
+/// From this CPU share on, the client is near its limit and responses queue for it.
+const BUSY: f64 = 0.85;
+
+/// Delays below this are the resolution of timers and wake-ups.
+const LATE_MS: f64 = 1.0;
+
+/// A client delay above this share of a metric distorts it.
+const DISTORTS: f64 = 0.05;
+
+/// Slots that are empty for more than this share of the time distort the throughput.
+const EMPTY_SLOTS: f64 = 0.01;
+
+/// The client's own performance during a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientStats {
+    /// CPU time of the client's thread, seconds.
+    pub cpu_seconds: f64,
+    /// The same as a share of one core, 0 to 1.
+    pub cpu: f64,
+    /// CPU time per decoded event, microseconds.
+    pub cpu_us_per_event: Option<f64>,
+    /// How late requests were sent after they were due, or after their slot became free. Excludes time spent waiting
+    /// for a slot below `max_concurrency`.
+    pub late_ms: SendDelays,
+    /// The longest time between two polls of the sockets, milliseconds; timestamps may be late by this.
+    pub longest_pause_ms: f64,
+    /// Pauses longer than a millisecond.
+    pub pauses: u64,
+    /// Their sum, milliseconds.
+    pub paused_ms: f64,
+    /// Total time the thread was runnable but not running, milliseconds; `None` if the kernel does not count it.
+    pub waited_ms: Option<f64>,
+    /// The same as a share of the load's duration, 0 to 1.
+    pub waited: Option<f64>,
+    /// The longest such wait within 10 ms, or within one longer pause, milliseconds.
+    pub longest_wait_ms: Option<f64>,
+    /// Requests that were due before they were prepared.
+    pub unprepared: u64,
+    /// Connections opened after the clock started; their requests waited for them.
+    pub opened_late: u64,
+    /// Requests resent because the server had closed the idle connection.
+    pub resent: u64,
+}
+
+/// Send delays, milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SendDelays {
+    /// Mean.
+    pub mean: Option<f64>,
+    /// 99th percentile of this load's requests; needs 100 requests.
+    pub p99: Option<f64>,
+    /// Maximum.
+    pub max: Option<f64>,
+}
+
+impl ClientStats {
+    pub(super) fn new(client_health: &ClientHealth) -> Self {
+        Self {
+            cpu_seconds: client_health.cpu.as_secs_f64(),
+            cpu: client_health.cpu_share,
+            cpu_us_per_event: (client_health.events > 0)
+                .then(|| client_health.cpu.as_secs_f64() * 1e6 / client_health.events as f64),
+            late_ms: SendDelays::new(&client_health.send_late_ms),
+            longest_pause_ms: ms(client_health.longest_pause),
+            pauses: client_health.pauses,
+            paused_ms: ms(client_health.paused),
+            waited_ms: client_health.waited.map(ms),
+            waited: client_health.waited_share,
+            longest_wait_ms: client_health.longest_wait.map(ms),
+            unprepared: client_health.unprepared,
+            opened_late: client_health.opened_late,
+            resent: client_health.resent,
+        }
+    }
+
+    /// Warnings about the metrics that the client distorted.
+    pub(super) fn warnings(&self, stats: &LoadStats, target: TargetConcurrency) -> Vec<String> {
+        let mut warnings: Vec<String> = [
+            self.cpu_warning(),
+            self.pause_warning(stats),
+            self.run_queue_warning(),
+            self.send_delay_warning(stats, target),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if self.unprepared > 0 {
+            warnings.push(format!(
+                "{} requests were not prepared in time: the concurrency was lower than requested, and the throughputs are too low",
+                self.unprepared
+            ));
+        }
+        if self.opened_late > 0 {
+            warnings.push(format!(
+                "{} of {} requests waited for a new connection: the time that it took to open is in their `ttft_ms` and `e2el_ms`",
+                self.opened_late, stats.issued
+            ));
+        }
+        warnings
+    }
+
+    fn cpu_warning(&self) -> Option<String> {
+        (self.cpu >= BUSY).then(|| {
+            format!(
+                "the client used {:.0} % of its core: the throughputs may be its limit instead of the engine's, and `ttft_ms`, `itl_ms` and \
+                 `e2el_ms` too high by up to {:.1} ms",
+                self.cpu * 100.0,
+                self.longest_pause_ms
+            )
+        })
+    }
+
+    fn run_queue_warning(&self) -> Option<String> {
+        let (waited, share) = (self.waited_ms?, self.waited?);
+        (share >= DISTORTS).then(|| {
+            format!(
+                "other programs had the client's core for {waited:.0} ms, {:.0} % of the load, while responses waited to be read: `ttft_ms`, \
+                 `itl_ms` and `e2el_ms` are too high; leave it a core of its own",
+                share * 100.0
+            )
+        })
+    }
+
+    /// The client did not poll its sockets for a long time, by itself or because it was not scheduled.
+    fn pause_warning(&self, stats: &LoadStats) -> Option<String> {
+        let pause = self.longest_pause_ms.max(self.longest_wait_ms.unwrap_or(0.0));
+        let latencies = &stats.latencies;
+        let names = [
+            ("itl_ms", latencies.itl_ms.median),
+            ("ttft_ms", latencies.ttft_ms.median),
+            ("e2el_ms", latencies.e2el_ms.median),
+        ];
+        // One late gap among many matters less: it counts only if it exceeds a typical gap.
+        let affected = names.iter().filter(|(name, median)| {
+            let share = if *name == "itl_ms" { 1.0 } else { DISTORTS };
+            median.is_some_and(|median| pause > (share * median).max(LATE_MS))
+        });
+        let affected: Vec<String> = affected.map(|(name, _)| format!("`{name}`")).collect();
+        (!affected.is_empty()).then(|| {
+            format!(
+                "the client did not poll its connections for up to {pause:.1} ms ({} pauses of more than 1 ms took {:.0} ms in all): single values of \
+                 {} may be wrong by that much, and so may their highest percentiles",
+                self.pauses,
+                self.paused_ms,
+                affected.join(", ")
+            )
+        })
+    }
+
+    fn send_delay_warning(&self, stats: &LoadStats, target: TargetConcurrency) -> Option<String> {
+        let (mean, max) = (self.late_ms.mean?, self.late_ms.max?);
+        let late = self.late_ms.p99.unwrap_or(max);
+        if late <= LATE_MS {
+            return None;
+        }
+        let e2el = stats.latencies.e2el_ms.mean?;
+        let description = format!(
+            "requests were sent late, by {mean:.1} ms on average, 99 % by less than {late:.1} ms, at most {max:.1} ms"
+        );
+        if let TargetConcurrency::Open { .. } = target {
+            let ttft = stats.response.ttft_ms.median?;
+            return (late > DISTORTS * ttft).then(|| {
+                format!("{description}: arrivals were not as requested, and `response` is too high by that much")
+            });
+        }
+        let lost = mean / (mean + e2el);
+        (lost > EMPTY_SLOTS).then(|| {
+            format!(
+                "{description}: a slot was empty for {:.1} % of the time, and the throughputs are too low by that much",
+                lost * 100.0
+            )
+        })
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+impl SendDelays {
+    fn new(late_ms: &[f32]) -> Self {
+        let mut ascending: Vec<f64> = late_ms.iter().map(|late| f64::from(*late)).collect();
+        ascending.sort_unstable_by(f64::total_cmp);
+        let n = ascending.len();
+        Self {
+            mean: (n > 0).then(|| ascending.iter().sum::<f64>() / n as f64),
+            p99: interpolated(&ascending, 0.99).filter(|_| n >= 100),
+            max: ascending.last().copied(),
+        }
+    }
+}

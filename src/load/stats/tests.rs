@@ -1,0 +1,382 @@
+//! Statistics of small loads computed by hand.
+
+use std::time::Duration;
+
+use super::properties::{record, settings};
+use super::*;
+use crate::load::{ClientHealth, Failure, FailureForm, Outcome};
+
+const CLOSED: TargetConcurrency = TargetConcurrency::Closed { concurrency: 2 };
+
+/// Two slots with five consecutive requests each.
+fn closed() -> Vec<Record> {
+    (0..10).map(|index| record(index, index / 2 * 142)).collect()
+}
+
+fn failed(mut record: Record, form: FailureForm) -> Record {
+    record.outcome = Outcome::Failed(Failure {
+        form,
+        message: "no".to_owned(),
+    });
+    record
+}
+
+fn close(got: Option<f64>, want: f64) {
+    let got = got.unwrap();
+    assert!((got - want).abs() < 1e-6 * want.abs().max(1.0), "{got} is not {want}");
+}
+
+#[test]
+fn statistics_match_their_definitions() {
+    let stats = LoadStats::from_records(&closed(), &settings(CLOSED));
+    assert_eq!(
+        (stats.issued, stats.completed, stats.failed, stats.cut_off),
+        (10, 10, 0, 0)
+    );
+    // Four times 142 ms, then 141 ms of the last two.
+    close(Some(stats.duration), 0.709);
+    close(stats.rates.request_throughput, 10.0 / 0.709);
+    close(stats.rates.input_throughput, 1000.0 / 0.709);
+    close(stats.rates.output_throughput, 100.0 / 0.709);
+    close(stats.rates.total_token_throughput, 1100.0 / 0.709);
+    let latencies = &stats.latencies;
+    close(latencies.ttft_ms.mean, 50.0);
+    close(latencies.tpot_ms.mean, 10.0);
+    close(latencies.itl_ms.mean, 10.0);
+    close(latencies.e2el_ms.median, 140.0);
+    assert_eq!((latencies.itl_ms.n, latencies.e2el_ms.n), (90, 10));
+    assert_eq!(stats.max_concurrent_requests, Some(2));
+    close(stats.max_output_tokens_per_s, 100.0);
+    assert_eq!(stats.goodput, None);
+    assert_eq!(stats.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn response_time_starts_when_due() {
+    let mut late = record(0, 300);
+    late.scheduled = Duration::from_millis(100);
+    let stats = LoadStats::from_records(&[late], &settings(TargetConcurrency::Varying));
+    close(stats.latencies.ttft_ms.mean, 50.0);
+    close(stats.response.ttft_ms.mean, 250.0);
+    close(stats.response.e2el_ms.mean, 340.0);
+    close(Some(stats.duration), 0.341);
+}
+
+#[test]
+fn short_answer_is_a_failure() {
+    let mut short = record(0, 0);
+    short.counts.output = Some(9);
+    short.finish = Some("stop".to_owned());
+    let mut other = record(1, 0);
+    other.counts.input = Some(99);
+    let mut uncounted = record(2, 0);
+    uncounted.counts.output = None;
+    let mut aborted = record(3, 0);
+    aborted.finish = Some("abort".to_owned());
+    let records = [short, other, uncounted, aborted];
+    let stats = LoadStats::from_records(&records, &settings(CLOSED));
+    assert_eq!((stats.completed, stats.failed), (0, 4));
+    let forms: Vec<&str> = stats.failures.keys().map(String::as_str).collect();
+    assert_eq!(forms, ["aborted", "input_count", "no_counts", "short"]);
+    assert_eq!(stats.failures["short"].message, "9 of 10 tokens, then `stop`");
+    // User prompts may get shorter answers, and their tokens were not counted.
+    let lenient = Settings {
+        exact_input: false,
+        full_output: false,
+        ..settings(CLOSED)
+    };
+    assert_eq!(LoadStats::from_records(&records, &lenient).completed, 2);
+}
+
+#[test]
+fn tokenizer_counts_if_the_engine_does_not() {
+    let mut uncounted = record(7, 0);
+    uncounted.counts.output = None;
+    let mut settings = settings(CLOSED);
+    settings.tokenized.insert(7, 10);
+    let stats = LoadStats::from_records(&[uncounted], &settings);
+    assert_eq!(
+        (stats.completed, stats.tokens.tokenizer, stats.tokens.engine.output),
+        (1, Some(10), None)
+    );
+    close(stats.latencies.tpot_ms.mean, 10.0);
+    assert!(
+        stats.warnings[0].contains("did not count the tokens of 1 of 1"),
+        "{:?}",
+        stats.warnings
+    );
+}
+
+#[test]
+fn different_token_counts_cause_a_warning() {
+    let mut settings = settings(CLOSED);
+    settings.tokenized.insert(0, 8);
+    let stats = LoadStats::from_records(&[record(0, 0)], &settings);
+    close(stats.tokens.disagreement.tokenizer, 0.2);
+    close(stats.tokens.disagreement.events, 0.0);
+    assert!(
+        stats.warnings[0].contains("disagree by 20.0 %") && stats.warnings[0].contains("`tpot_ms`"),
+        "{:?}",
+        stats.warnings
+    );
+    let mut bundled = record(0, 0);
+    (bundled.events, bundled.itl_ms) = (5, vec![22.5; 4]);
+    let stats = LoadStats::from_records(
+        &[bundled],
+        &Settings {
+            tokenized: Default::default(),
+            ..settings
+        },
+    );
+    assert!(
+        stats.warnings[0].starts_with("5 events carried 10 tokens: `itl_ms`"),
+        "{:?}",
+        stats.warnings
+    );
+    close(stats.latencies.tpot_ms.mean, 10.0);
+    close(stats.latencies.itl_ms.mean, 22.5);
+}
+
+#[test]
+fn failed_request_is_infinitely_slow() {
+    let mut records: Vec<Record> = (0..100).map(|index| record(index, index * 200)).collect();
+    for record in records.iter_mut().skip(9).step_by(10) {
+        *record = failed(record.clone(), FailureForm::Status(429));
+    }
+    let stats = LoadStats::from_records(&records, &settings(TargetConcurrency::Varying));
+    let adjusted = stats.adjusted.e2el_ms;
+    assert_eq!(
+        (adjusted.p50, adjusted.p90, adjusted.p95),
+        (Some(140.0), Some(140.0), None)
+    );
+    assert_eq!(stats.latencies.e2el_ms.p90, Some(140.0));
+    assert_eq!(stats.failures["status_429"].count, 10);
+    records[0].outcome = Outcome::CutOff;
+    let stats = LoadStats::from_records(&records, &settings(TargetConcurrency::Varying));
+    assert_eq!((stats.cut_off, stats.adjusted.e2el_ms.p90), (1, None));
+}
+
+#[test]
+fn correlated_failures_count_as_fewer() {
+    let mut records: Vec<Record> = (0..100).map(|index| record(index, index * 200)).collect();
+    for record in &mut records[90..] {
+        *record = failed(record.clone(), FailureForm::Status(429));
+    }
+    let stats = LoadStats::from_records(&records, &settings(TargetConcurrency::Varying));
+    assert_eq!(stats.adjusted.e2el_ms.p90, None);
+}
+
+#[test]
+fn goodput_requires_every_objective() {
+    let mut slow = record(1, 0);
+    slow.itl_ms[4] = 30.0;
+    let mut waited = record(2, 100);
+    waited.scheduled = Duration::ZERO;
+    let mut single = record(3, 0);
+    (single.output, single.counts.output) = (1, Some(1));
+    let records = [
+        record(0, 0),
+        slow,
+        waited,
+        single,
+        failed(record(4, 0), FailureForm::Broken),
+    ];
+    let with = |slo: Slo| {
+        let settings = Settings {
+            slo: Some(slo),
+            ..settings(CLOSED)
+        };
+        let goodput = LoadStats::from_records(&records, &settings).goodput.unwrap();
+        (goodput.good, goodput.response.good)
+    };
+    assert_eq!(with(Slo::default()), (4, 4));
+    assert_eq!(
+        with(Slo {
+            ttft_ms: Some(60.0),
+            ..Slo::default()
+        }),
+        (4, 3)
+    );
+    assert_eq!(
+        with(Slo {
+            itl_ms: Some(20.0),
+            ..Slo::default()
+        }),
+        (3, 3)
+    );
+    // An answer of one token has no TPOT and meets any limit.
+    assert_eq!(
+        with(Slo {
+            tpot_ms: Some(9.0),
+            ..Slo::default()
+        }),
+        (1, 1)
+    );
+    assert_eq!(
+        with(Slo {
+            e2el_ms: Some(139.0),
+            ..Slo::default()
+        }),
+        (0, 0)
+    );
+}
+
+#[test]
+fn warmup_counts_only_for_concurrency() {
+    let mut records = closed();
+    records[..4].iter_mut().for_each(|record| record.warmup = true);
+    let stats = LoadStats::from_records(&records, &settings(CLOSED));
+    assert_eq!((stats.issued, stats.latencies.ttft_ms.n), (6, 6));
+    let steady = stats.steady.unwrap();
+    close(Some(steady.from), 0.284);
+    close(Some(steady.concurrency), 2.0 * 141.0 * 3.0 / 425.0);
+}
+
+#[test]
+fn steady_part_excludes_ramp_and_drain() {
+    // Three slots that start one after another; the last one ends long after the others.
+    let mut records: Vec<Record> = (0..30)
+        .map(|index| record(index, index % 3 * 50 + index / 3 * 142))
+        .collect();
+    let last = records.last_mut().unwrap();
+    last.itl_ms[8] += 2000.0;
+    last.last_token = last.last_token.map(|at| at + Duration::from_secs(2));
+    last.ended += Duration::from_secs(2);
+    let stats = LoadStats::from_records(&records, &settings(TargetConcurrency::Closed { concurrency: 3 }));
+    let steady = stats.steady.unwrap();
+    close(Some(steady.from), 0.1);
+    close(Some(steady.to), 9.0 * 0.142 + 0.141);
+    // 10 tokens per 142 ms and slot; at the end the load waits two seconds for one slot.
+    let ideal = 30.0 / 0.142;
+    let within = steady.rates.output_throughput.unwrap();
+    assert!((within / ideal - 1.0).abs() < 0.02, "{within} is not {ideal}");
+    assert!(stats.rates.output_throughput.unwrap() < 0.5 * ideal);
+    let requests = steady.rates.request_throughput.unwrap();
+    assert!((requests / (3.0 / 0.142) - 1.0).abs() < 0.02, "{requests}");
+    // Latencies exclude the two requests sent before all slots were in use, but include the slow one.
+    assert_eq!(steady.completed, 28);
+    assert_eq!(steady.latencies.e2el_ms.n, 28);
+}
+
+#[test]
+fn open_loop_is_steady_from_ramp_end_to_last_arrival() {
+    let records: Vec<Record> = (0..20).map(|index| record(index, index * 100)).collect();
+    let target = TargetConcurrency::Open {
+        ramped: Duration::from_millis(500),
+    };
+    let steady = LoadStats::from_records(&records, &settings(target)).steady.unwrap();
+    close(Some(steady.from), 0.5);
+    close(Some(steady.to), 1.9);
+    assert_eq!(steady.completed, 14);
+    close(Some(steady.concurrency), 1.41);
+}
+
+#[test]
+fn late_client_names_affected_metrics() {
+    let watched = |client_health: ClientHealth, target: TargetConcurrency| {
+        let settings = Settings {
+            client_health: Some(client_health),
+            ..settings(target)
+        };
+        LoadStats::from_records(&closed(), &settings)
+    };
+    let well = watched(
+        ClientHealth {
+            cpu: Duration::from_millis(10),
+            cpu_share: 0.02,
+            send_late_ms: vec![0.1; 100],
+            longest_pause: Duration::from_millis(2),
+            events: 1000,
+            ..ClientHealth::default()
+        },
+        CLOSED,
+    );
+    assert_eq!(well.warnings, Vec::<String>::new());
+    close(well.client.unwrap().cpu_us_per_event, 10.0);
+    let badly = || ClientHealth {
+        cpu_share: 0.97,
+        send_late_ms: vec![14.0; 100],
+        longest_pause: Duration::from_millis(20),
+        unprepared: 3,
+        opened_late: 4,
+        pauses: 2,
+        paused: Duration::from_millis(21),
+        ..ClientHealth::default()
+    };
+    let warnings = watched(badly(), CLOSED).warnings;
+    let says = |at: usize, words: &[&str]| {
+        let all: &String = &warnings[at];
+        assert!(words.iter().all(|word| all.contains(word)), "{all}");
+    };
+    says(0, &["97 % of its core", "throughputs", "20.0 ms"]);
+    says(
+        1,
+        &["20.0 ms (2 pauses", "took 21 ms", "`itl_ms`, `ttft_ms`, `e2el_ms`"],
+    );
+    says(2, &["14.0 ms", "empty for 9.1 % of the time"]);
+    says(3, &["3 requests were not prepared"]);
+    says(4, &["4 of 10 requests", "`ttft_ms`"]);
+    assert_eq!(warnings.len(), 5);
+    let open = watched(badly(), TargetConcurrency::Open { ramped: Duration::ZERO });
+    assert!(
+        open.warnings[2].contains("`response` is too high by that much"),
+        "{:?}",
+        open.warnings
+    );
+}
+
+#[test]
+fn contended_core_causes_a_warning() {
+    let with = |waited: u64, share: f64, longest: u64| {
+        let client_health = ClientHealth {
+            waited: Some(Duration::from_millis(waited)),
+            waited_share: Some(share),
+            longest_wait: Some(Duration::from_millis(longest)),
+            ..ClientHealth::default()
+        };
+        let settings = Settings {
+            client_health: Some(client_health),
+            ..settings(CLOSED)
+        };
+        LoadStats::from_records(&closed(), &settings).warnings
+    };
+    assert_eq!(with(80, 0.04, 1), Vec::<String>::new());
+    let often = with(120, 0.06, 1);
+    assert!(
+        often[0].contains("120 ms, 6 % of the load") && often.len() == 1,
+        "{often:?}"
+    );
+    let long = with(40, 0.02, 30);
+    assert!(long[0].contains("up to 30.0 ms") && long.len() == 1, "{long:?}");
+}
+
+#[test]
+fn repeats_give_the_variation_between_loads() {
+    let load = |apart_ms: u64| {
+        let records: Vec<Record> = (0..10).map(|index| record(index, index * apart_ms)).collect();
+        LoadStats::from_records(&records, &settings(CLOSED))
+    };
+    let loads = [load(200), load(220), load(250)];
+    let repeats = RepeatStats::new(&loads);
+    let rates: Vec<f64> = loads
+        .iter()
+        .map(|load| load.rates.request_throughput.unwrap())
+        .collect();
+    let spread = repeats.request_throughput.unwrap();
+    close(Some(spread.mean), rates.iter().sum::<f64>() / 3.0);
+    assert_eq!(
+        (spread.min.to_bits(), spread.max.to_bits()),
+        (rates[2].to_bits(), rates[0].to_bits())
+    );
+    let [low, high] = spread.ci.unwrap();
+    close(
+        Some((high - low) / 2.0),
+        4.302_653 * spread.std.unwrap() / 3.0_f64.sqrt(),
+    );
+    close(spread.cv, spread.std.unwrap() / spread.mean);
+    assert_eq!(repeats.ttft_ms.mean.unwrap().std, Some(0.0));
+    assert_eq!((repeats.runs, repeats.ttft_ms.p99, repeats.goodput), (3, None, None));
+    let one = RepeatStats::new(&loads[..1]).request_throughput.unwrap();
+    assert_eq!((one.std, one.cv, one.ci), (None, None, None));
+    assert_eq!(RepeatStats::new(&[]), RepeatStats::default());
+}

@@ -1,0 +1,179 @@
+//! Memory figures from elsewhere: a calculator, an estimate, another tool's file, another run.
+
+use serde::Serialize;
+
+use super::gib::{GIB, size};
+use super::{Facts, Gib, Term};
+use crate::fault::{Fault, Result};
+use crate::memory::{Breakdown, Provenance};
+
+/// An external estimate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ExternalEstimate {
+    /// The source, for people.
+    pub by: String,
+    /// Bytes of each term; a term comes once.
+    pub figures: Vec<(Term, i64)>,
+    /// What the source knows about model and settings.
+    pub facts: Facts,
+    /// How the figures were read.
+    pub notes: Vec<String>,
+}
+
+impl ExternalEstimate {
+    /// Reads figures given by hand: `weights=13.5,kv=0.4,activations=0.9,overhead=600MiB`. A figure without a unit is
+    /// in GiB.
+    ///
+    /// # Errors
+    ///
+    /// `usage` with what can be written.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut figures: Vec<(Term, i64)> = Vec::new();
+        let mut read = Vec::new();
+        for part in text.split(',') {
+            let (name, figure) = part.split_once('=').ok_or_else(|| {
+                Fault::usage(format!("`{part}` is not `component=size`")).hint(
+                    "write weights=13.5,kv=0.4,activations=0.9,overhead=0.6; GiB unless a unit follows, such as 13.5GB",
+                )
+            })?;
+            let term = term(name.trim())?;
+            if figures.iter().any(|(known, _)| *known == term) {
+                return Err(Fault::usage(format!("`{}` is given twice", term.name())));
+            }
+            let (bytes, bare) =
+                self::figure(figure.trim()).map_err(|fault| fault.while_doing(format!("`{}`", term.name())))?;
+            figures.push((term, bytes));
+            if bare {
+                read.push(term.name());
+            }
+        }
+        figures.sort_by_key(|(term, _)| *term);
+        let notes = match read[..] {
+            [] => Vec::new(),
+            _ => vec![format!("figures without a unit are read as GiB: {}", read.join(", "))],
+        };
+        Ok(Self {
+            by: "figures given by hand".to_owned(),
+            figures,
+            facts: Facts::default(),
+            notes,
+        })
+    }
+
+    /// The figures of a breakdown: an estimate, or what another tool measured.
+    #[must_use]
+    pub fn from_breakdown(by: impl Into<String>, breakdown: &Breakdown, facts: Facts) -> Self {
+        let known = breakdown
+            .parts
+            .iter()
+            .filter_map(|part| Some((Term::from_component(part.component)?, part.bytes)));
+        let mut figures: Vec<(Term, i64)> = known.collect();
+        // The remainder stands for overhead only if nothing names it more precisely.
+        let named = [Term::CudaGraphs, Term::RuntimeContext];
+        let closer = figures.iter().any(|(term, _)| named.contains(term));
+        if !closer && breakdown.unexplained() != 0 {
+            figures.push((Term::Overhead, breakdown.unexplained()));
+        }
+        if let Some((total, _)) = Term::Total.measured(breakdown, &[]) {
+            figures.push((Term::Total, total));
+        }
+        figures.sort_by_key(|(term, _)| *term);
+        let assumed = breakdown
+            .parts
+            .iter()
+            .filter(|part| part.provenance == Provenance::Assumed)
+            .map(|part| format!("{} of what is said is assumed: {}", part.component, part.source));
+        Self {
+            by: by.into(),
+            figures,
+            facts,
+            notes: assumed.collect(),
+        }
+    }
+
+    /// The figure of a term.
+    #[must_use]
+    pub fn figure(&self, term: Term) -> Option<i64> {
+        self.figures
+            .iter()
+            .find(|(known, _)| *known == term)
+            .map(|(_, bytes)| *bytes)
+    }
+
+    /// The KV cache in use, else KV cache without further detail, else the pool.
+    pub(super) fn kv(&self) -> Option<(Term, i64)> {
+        let terms = [Term::KvUsed, Term::Kv, Term::KvPool];
+        terms.into_iter().find_map(|term| Some((term, self.figure(term)?)))
+    }
+}
+
+fn term(name: &str) -> Result<Term> {
+    Term::ALL.into_iter().find(|term| term.name() == name).ok_or_else(|| {
+        let names = Term::ALL.map(Term::name);
+        let near = names
+            .into_iter()
+            .min_by_key(|known| strsim::damerau_levenshtein(known, name));
+        let near = near.filter(|known| strsim::damerau_levenshtein(known, name) <= 2);
+        Fault::usage(format!("there is no component `{name}`")).hint(near.map_or_else(
+            || format!("the components are {}", names.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        ))
+    })
+}
+
+/// Bytes of a figure (GiB without a unit), and whether the unit is missing.
+fn figure(text: &str) -> Result<(i64, bool)> {
+    let wrong = |why: &str| {
+        Fault::usage(format!("`{text}` is no size: {why}"))
+            .hint("write a number of GiB, or one with a unit: 13.5, 13.5GiB, 13.5GB, 600MiB")
+    };
+    let (value, unit) = size(text).ok_or_else(|| wrong("it is not a number with a unit"))?;
+    let bytes = value * unit.unwrap_or(GIB);
+    if !(0.0..=9e15).contains(&bytes) {
+        return Err(wrong("it must be zero or more, and less than any cluster has"));
+    }
+    Ok((bytes.round() as i64, unit.is_none()))
+}
+
+impl std::fmt::Display for ExternalEstimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let figures = self
+            .figures
+            .iter()
+            .map(|(term, bytes)| format!("{} {}", term.name(), Gib(*bytes)));
+        write!(f, "{}: {}", self.by, figures.collect::<Vec<_>>().join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_gib_unless_a_unit_follows() {
+        let external = ExternalEstimate::parse("weights=13.5, kv=0.4GB,overhead=600 MiB").unwrap();
+        assert_eq!(external.figure(Term::Weights), Some(14_495_514_624));
+        assert_eq!(external.figure(Term::Kv), Some(400_000_000));
+        assert_eq!(external.figure(Term::Overhead), Some(600 << 20));
+        assert_eq!(external.notes, ["figures without a unit are read as GiB: weights"]);
+        assert!(ExternalEstimate::parse("kv=0.4GB").unwrap().notes.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_figure_is_refused_with_what_can_be_written() {
+        let refused = |text: &str| ExternalEstimate::parse(text).unwrap_err();
+        assert_eq!(refused("weigths=1").hint.as_deref(), Some("did you mean `weights`?"));
+        for text in [
+            "weights",
+            "weights=x",
+            "weights=-1",
+            "weights=NaN",
+            "weights=inf",
+            "weights=1e30",
+            "kv=1,kv=2",
+            "",
+        ] {
+            let _ = refused(text);
+        }
+    }
+}

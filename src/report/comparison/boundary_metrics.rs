@@ -1,0 +1,312 @@
+//! Compares boundaries as metrics, on the part of the search space that all of them share.
+//!
+//! Each metric has an interval from what is proven to fit to what is proven to fail. Two searches of the same
+//! engine overlap there, whatever points they tested.
+
+use serde_json::{Map, Value, json};
+
+use super::changed_points::{ChangedPoint, changed_points};
+use super::{MetricValue, label};
+use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Point, Scalar, Scale};
+use crate::compare::{ComparisonInput, Direction, Unit};
+use crate::fault::Result;
+use crate::report::advice::{Advice, advise};
+use crate::run::RecordedBoundary;
+
+/// Metrics and differences of the boundaries of several inputs.
+#[derive(Default)]
+pub(super) struct BoundaryMetrics {
+    pub(super) names: Vec<Option<String>>,
+    pub(super) figures: Vec<Vec<MetricValue>>,
+    pub(super) changed_points: Vec<ChangedPoint>,
+    pub(super) advice: Vec<String>,
+    pub(super) notes: Vec<String>,
+}
+
+/// Compares the boundaries of those inputs that have one.
+pub(super) fn boundary_metrics(inputs: &[ComparisonInput]) -> Result<BoundaryMetrics> {
+    let drawn: Vec<Option<&RecordedBoundary>> = inputs
+        .iter()
+        .map(|input| input.boundary.as_ref().filter(|found| !found.points.is_empty()))
+        .collect();
+    let mut boundaries: Vec<Option<Boundary>> = drawn
+        .iter()
+        .map(|found| found.map(RecordedBoundary::rebuild).transpose())
+        .collect::<Result<_>>()?;
+    let mut limits = BoundaryMetrics::default();
+    let common = common_axes(&boundaries, &mut limits.notes);
+    if let Some(axes) = &common {
+        for (boundary, found) in boundaries.iter_mut().zip(&drawn) {
+            if let (Some(boundary), Some(found)) = (boundary, found)
+                && same_axes(boundary, axes)
+            {
+                *boundary = on_axes(found, boundary, axes)?;
+            }
+        }
+    }
+    for boundary in &boundaries {
+        limits.names.push(boundary.as_ref().map(|_| "boundary".to_owned()));
+        limits
+            .figures
+            .push(boundary.as_ref().map_or_else(|| Ok(Vec::new()), metrics)?);
+    }
+    if let (Some(axes), Some(Some(first))) = (&common, boundaries.first()) {
+        let recommended = advise(first)?.map(|Advice { recommended, .. }| recommended);
+        let mut newly = [vec![0_usize; inputs.len()], vec![0; inputs.len()]];
+        for (index, other) in boundaries.iter().enumerate().skip(1) {
+            let Some(other) = other.as_ref().filter(|other| same_axes(other, axes)) else {
+                continue;
+            };
+            if let Some(point) = &recommended {
+                limits
+                    .advice
+                    .push(recommendation_status(point, other.classify(point)?, index));
+            }
+            let changed = changed_points(first, other, recommended.as_ref(), index)?;
+            newly[0][index] = changed.failing;
+            newly[1][index] = changed.fitting;
+            limits.changed_points.extend(changed.listed);
+            if !other.conflicts().is_empty() {
+                limits.notes.push(format!(
+                    "answers of {} contradict each other: a point that failed once counts as failing",
+                    label(index)
+                ));
+            }
+        }
+        for (name, counts) in ["newly failing", "newly fitting"].into_iter().zip(newly) {
+            for (figures, count) in limits.figures.iter_mut().zip(counts) {
+                if !figures.is_empty() {
+                    figures.push(MetricValue {
+                        proven: true,
+                        ..MetricValue::new(name, Unit::Count, count as f64)
+                    });
+                }
+            }
+        }
+    }
+    Ok(limits)
+}
+
+fn recommendation_status(point: &Point, class: Class, index: usize) -> String {
+    let now = match class {
+        Class::Fits => "fits still",
+        Class::Fails => "FAILS",
+        Class::Unknown => "is not proven to fit",
+    };
+    format!("the recommended point of [1], {point}, {now} in {}", label(index))
+}
+
+/// The intersection of the search spaces of all boundaries with the baseline's axes; `None` if there is nothing
+/// to compare.
+fn common_axes(boundaries: &[Option<Boundary>], notes: &mut Vec<String>) -> Option<Vec<Axis>> {
+    let first = boundaries.first()?.as_ref()?;
+    let mut axes = first.lattice().axes().to_vec();
+    let mut others = 0;
+    let mut narrowed = false;
+    for (index, other) in boundaries.iter().enumerate().skip(1) {
+        let Some(other) = other else { continue };
+        if !same_axes(other, &axes) {
+            notes.push(format!(
+                "the boundaries of [1] and {} have different axes: they are not compared point by point",
+                label(index)
+            ));
+            continue;
+        }
+        let cut: Option<Vec<Axis>> = axes
+            .iter()
+            .zip(other.lattice().axes())
+            .map(|(a, b)| intersection(a, b))
+            .collect();
+        let Some(cut) = cut else {
+            notes.push(format!(
+                "the search spaces of [1] and {} have nothing in common: their boundaries are not compared point by point",
+                label(index)
+            ));
+            return None;
+        };
+        narrowed |= cut != axes || cut != other.lattice().axes();
+        axes = cut;
+        others += 1;
+    }
+    if narrowed {
+        let ranges = axes.iter().map(|axis| {
+            let (low, high) = axis.range();
+            format!("{} {low} to {high}", axis.name())
+        });
+        let ranges: Vec<String> = ranges.collect();
+        notes.push(format!(
+            "boundaries are compared on their common search space: {}",
+            ranges.join(", ")
+        ));
+    }
+    (others > 0).then_some(axes)
+}
+
+/// Whether a boundary has these axes, in the same direction.
+fn same_axes(boundary: &Boundary, axes: &[Axis]) -> bool {
+    let own = boundary.lattice().axes();
+    own.len() == axes.len()
+        && own
+            .iter()
+            .zip(axes)
+            .all(|(a, b)| a.name() == b.name() && a.easier() == b.easier())
+}
+
+/// The intersection of two axes, on the lattice of the first.
+fn intersection(one: &Axis, other: &Axis) -> Option<Axis> {
+    let ((low, high), (other_low, other_high)) = (one.range(), other.range());
+    let low = if other_low.as_f64() > low.as_f64() {
+        other_low
+    } else {
+        low
+    };
+    let high = if other_high.as_f64() < high.as_f64() {
+        other_high
+    } else {
+        high
+    };
+    if low.as_f64() > high.as_f64() {
+        return None;
+    }
+    Axis::parse(one.name(), &spec(one, low, high)).ok()
+}
+
+fn spec(axis: &Axis, low: Scalar, high: Scalar) -> Value {
+    let mut spec = json!({ "range": [low, high], "scale": axis.scale().name(), "easier": axis.easier().name() });
+    if let Some(tolerance) = axis.tolerance() {
+        spec["tolerance"] = json!(tolerance);
+    }
+    spec
+}
+
+/// Rebuilds the boundary on these axes.
+fn on_axes(found: &RecordedBoundary, own: &Boundary, axes: &[Axis]) -> Result<Boundary> {
+    let specs = axes.iter().map(|axis| {
+        let (low, high) = axis.range();
+        (axis.name().to_owned(), spec(axis, low, high))
+    });
+    let specs: Map<String, Value> = specs.collect();
+    let mut boundary = Boundary::new(&Value::Object(specs), own.options())?;
+    for (point, answer) in &found.points {
+        boundary.record(point, &Answer::parse(answer)?)?;
+    }
+    Ok(boundary)
+}
+
+/// The metrics of one boundary.
+fn metrics(boundary: &Boundary) -> Result<Vec<MetricValue>> {
+    let mut metrics = vec![MetricValue::new("points", Unit::Count, boundary.records().len() as f64)];
+    if let Ok(volume) = boundary.volume() {
+        let share = |points: u128| 100.0 * points as f64 / volume.total as f64;
+        metrics.push(MetricValue {
+            interval: Some([share(volume.fits), share(volume.fits + volume.open)]),
+            ..MetricValue::new("volume", Unit::Percent, share(volume.fits))
+        });
+    }
+    let axes = boundary.lattice().axes();
+    let easiest = axes.iter().map(|axis| (axis.name().to_owned(), ends(axis).0));
+    let easiest = Point(easiest.collect());
+    for axis in axes {
+        metrics.extend(axis_limit(boundary, axis, &easiest)?);
+    }
+    let total = |point: &Point| Some(point.int("input")?.saturating_add(point.int("output")?));
+    if let Some(largest) = boundary.frontier()?.iter().filter_map(total).max() {
+        let (largest, most) = (largest as f64, max_total(boundary, axes)?.map(|most| most as f64));
+        metrics.push(MetricValue {
+            interval: most.map(|most| [largest, most.max(largest)]),
+            ..MetricValue::new("largest input + output that fits", Unit::Tokens, largest)
+        });
+    }
+    if let Some(advice) = advise(boundary)? {
+        for (what, point) in [("safe", advice.safe), ("recommended", advice.recommended)] {
+            for (axis, value) in &point.0 {
+                let mut one = MetricValue::new(format!("{what} {axis}"), unit(axis), value.as_f64());
+                let above = |own: &&Axis| own.name() == axis && own.easier() == Easier::Up;
+                if one.better == Some(Direction::More) && axes.iter().any(|own| above(&own)) {
+                    one.better = Some(Direction::Less);
+                }
+                metrics.push(one);
+            }
+        }
+    }
+    // The first one, the number of points, is a count and proves nothing.
+    for one in metrics.iter_mut().skip(1) {
+        one.proven = true;
+    }
+    Ok(metrics)
+}
+
+/// The largest value of an axis proven to fit, with all other axes at their easiest. If nothing fits: 0 where
+/// small values are easier, else `None`.
+fn axis_limit(boundary: &Boundary, axis: &Axis, easiest: &Point) -> Result<Option<MetricValue>> {
+    let (_, hardest) = ends(axis);
+    let bracket = boundary.bracket(easiest, axis.name())?;
+    let fits = match (bracket.fits, axis.easier()) {
+        (Some(fits), _) => fits.as_f64(),
+        (None, Easier::Down) => 0.0,
+        (None, Easier::Up) => return Ok(None),
+    };
+    let fails = bracket.fails.map_or(hardest.as_f64(), Scalar::as_f64);
+    let direction = match axis.easier() {
+        Easier::Down => Direction::More,
+        Easier::Up => Direction::Less,
+    };
+    let mut interval = [fits.min(fails), fits.max(fails)];
+    // A value proven to fail lies outside of the interval.
+    if bracket.fails.is_some() && axis.scale() == Scale::Linear && matches!(hardest, Scalar::Int(_)) {
+        match axis.easier() {
+            Easier::Down => interval[1] = (interval[1] - 1.0).max(fits),
+            Easier::Up => interval[0] = (interval[0] + 1.0).min(fits),
+        }
+    }
+    Ok(Some(MetricValue {
+        interval: Some(interval),
+        better: Some(direction),
+        ..MetricValue::new(format!("frontier {}", axis.name()), unit(axis.name()), fits)
+    }))
+}
+
+fn ends(axis: &Axis) -> (Scalar, Scalar) {
+    let (low, high) = axis.range();
+    match axis.easier() {
+        Easier::Down => (low, high),
+        Easier::Up => (high, low),
+    }
+}
+
+/// Upper bound of input + output of any fitting point. Known only if these two are the axes.
+fn max_total(boundary: &Boundary, axes: &[Axis]) -> Result<Option<i64>> {
+    let [input, output] = axes else { return Ok(None) };
+    if input.name() != "input" || output.name() != "output" {
+        return Ok(None);
+    }
+    let highest = |axis: &Axis| match axis.range().1 {
+        Scalar::Int(value) => Some(value),
+        Scalar::Float(_) => None,
+    };
+    let (Some(mut corner), Some(widest)) = (highest(output), highest(input)) else {
+        return Ok(None);
+    };
+    let mut most: Option<i64> = None;
+    let mut walls: Vec<(i64, i64)> = boundary
+        .failing()?
+        .iter()
+        .chain(&boundary.clipped())
+        .filter_map(|point| Some((point.int("input")?, point.int("output")?)))
+        .collect();
+    walls.sort_unstable();
+    for (wide, high) in walls {
+        if high <= corner {
+            most = most.max(Some(wide - 1 + corner));
+            corner = high - 1;
+        }
+    }
+    Ok(most.max(Some(widest + corner)))
+}
+
+fn unit(axis: &str) -> Unit {
+    match axis {
+        "input" | "output" => Unit::Tokens,
+        _ => Unit::Count,
+    }
+}

@@ -1,0 +1,427 @@
+//! Evaluates thresholds on the differences between runs. Pure.
+//!
+//! A relative limit ignores a difference within the uncertainty interval of either run, unless a boundary
+//! proves it: a point that fitted before fails now. An absolute limit is compared with the value itself.
+
+use serde::Serialize;
+
+use super::proof::Proof;
+use super::rule::Rule;
+use super::{ComparedMetric, Comparison, EFFORT};
+use crate::compare::{ComparisonInput, Direction, Unit};
+use crate::fault::{Fault, Result};
+
+/// Why a metric beyond its limit still passes.
+const UNPROVEN: &str = "exceeds the limit, but lies within the other run's uncertainty interval";
+
+/// Names that an error message lists.
+const LISTED: usize = 8;
+
+/// The thresholds of one comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Thresholds {
+    /// Thresholds for named metrics.
+    pub rules: Vec<Rule>,
+    /// Allowed deterioration in per cent of every other metric whose direction is known.
+    pub max_regression: Option<f64>,
+    /// Whether a metric missing on one side counts as exceeded.
+    pub strict: bool,
+}
+
+/// The result for one metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// Beyond its threshold.
+    #[serde(rename = "exceeded")]
+    Exceeded,
+    /// Missing on one side, so that its threshold cannot be checked.
+    #[serde(rename = "not compared")]
+    NotCompared,
+    /// A run is unfinished, and its final value could lie on either side of the limit.
+    #[serde(rename = "not comparable")]
+    NotComparable,
+    /// Within its threshold.
+    #[serde(rename = "within")]
+    Within,
+    /// The difference lies within an uncertainty interval.
+    #[serde(rename = "no difference seen")]
+    NoDifferenceSeen,
+    /// Worse, without a threshold.
+    #[serde(rename = "worse")]
+    Worse,
+    /// Better, without a threshold.
+    #[serde(rename = "better")]
+    Better,
+    /// Changed, and the metric has no better direction.
+    #[serde(rename = "other")]
+    Other,
+    /// Unchanged.
+    #[serde(rename = "same")]
+    Same,
+}
+
+impl Verdict {
+    /// The name, as in JSON.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Exceeded => "exceeded",
+            Self::NotCompared => "not compared",
+            Self::NotComparable => "not comparable",
+            Self::Within => "within",
+            Self::NoDifferenceSeen => "no difference seen",
+            Self::Worse => "worse",
+            Self::Better => "better",
+            Self::Other => "other",
+            Self::Same => "same",
+        }
+    }
+}
+
+/// One metric in the baseline and in another run, with its verdict.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// Index of the other run; the baseline is 0.
+    pub subject: usize,
+    /// The case's name, or `boundary`.
+    pub case: String,
+    /// The metric.
+    pub name: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// Which direction is better; `None` if unknown.
+    pub better: Option<Direction>,
+    /// Value in the baseline.
+    pub before: Option<f64>,
+    /// Value in the other run.
+    pub after: Option<f64>,
+    /// `after` minus `before`.
+    pub difference: Option<f64>,
+    /// The difference in per cent of `before`.
+    pub percent: Option<f64>,
+    /// Uncertainty intervals of both values.
+    pub intervals: [Option<[f64; 2]>; 2],
+    /// The threshold as the user wrote it.
+    pub threshold: Option<String>,
+    /// The limit in the metric's unit: an upper bound if `at_most`, else a lower bound.
+    pub limit: Option<f64>,
+    /// Whether the limit is an upper bound.
+    pub at_most: Option<bool>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The reason, if the numbers alone do not show it.
+    pub why: Option<String>,
+}
+
+impl Finding {
+    /// The verdict with its reason: `not comparable: [2] did not come to its end`.
+    #[must_use]
+    pub fn verdict_text(&self) -> String {
+        match &self.why {
+            Some(why) => format!("{}: {why}", self.verdict.words()),
+            None => self.verdict.words().to_owned(),
+        }
+    }
+}
+
+/// The verdicts of all metrics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Whether any threshold was set.
+    pub has_thresholds: bool,
+    /// The compared metrics, and those with a threshold that are missing on one side.
+    pub findings: Vec<Finding>,
+}
+
+impl Evaluation {
+    /// The findings with this verdict.
+    pub fn with_verdict(&self, verdict: Verdict) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(move |finding| finding.verdict == verdict)
+    }
+}
+
+impl Thresholds {
+    /// Whether any threshold is set.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        !self.rules.is_empty() || self.max_regression.is_some()
+    }
+
+    /// Evaluates the thresholds on a comparison.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a threshold on an unknown metric, on one without a worse side, in a wrong unit, or between a
+    /// simulated and a measured run.
+    pub fn evaluate(&self, comparison: &Comparison, inputs: &[ComparisonInput]) -> Result<Evaluation> {
+        if let Some(nothing) = inputs.iter().find(|input| self.any() && input.is_empty()) {
+            let how = nothing
+                .unfinished
+                .as_ref()
+                .map_or_else(String::new, |how| format!(" ({how})"));
+            return Err(Fault::usage(format!(
+                "`{}` has nothing to compare: nothing was measured in it{how}",
+                nothing.title
+            ))
+            .hint(format!("see `profiler show {}`", nothing.title)));
+        }
+        let first = inputs.first().is_some_and(|first| first.simulated);
+        if self.any() && inputs.iter().any(|input| input.simulated != first) {
+            return Err(
+                Fault::usage("a threshold cannot compare a simulated with a measured run")
+                    .hint("compare two simulated or two measured runs, or leave out the thresholds"),
+            );
+        }
+        for rule in &self.rules {
+            check_rule(rule, comparison)?;
+        }
+        let default = self.max_regression.map(Rule::max_regression).transpose()?;
+        let mut evaluation = Evaluation {
+            has_thresholds: self.any(),
+            findings: Vec::new(),
+        };
+        let mut compared = false;
+        for section in &comparison.sections {
+            for line in &section.lines {
+                for subject in 1..line.values.len() {
+                    let proof = Proof::new(line, subject, inputs, comparison);
+                    let finding = finding(section.name(), line, subject, proof);
+                    let mut rules: Vec<&Rule> = self
+                        .rules
+                        .iter()
+                        .filter(|rule| rule.matches(section.name(), &line.name))
+                        .collect();
+                    if rules.is_empty() && !EFFORT.contains(&line.name.as_str()) && !is_recommendation(&line.name) {
+                        rules.extend(&default);
+                    }
+                    let mut held = false;
+                    for rule in rules {
+                        let held_by = apply(rule, &finding, proof, self.strict)?;
+                        held |= held_by.is_some();
+                        evaluation.findings.extend(held_by);
+                    }
+                    compared |= held;
+                    if !held && finding.before.is_some() && finding.after.is_some() {
+                        evaluation.findings.push(finding);
+                    }
+                }
+            }
+        }
+        for metric in &comparison.unmatched {
+            // Metrics that at least two other runs share are compared already.
+            let lined = |finding: &Finding| {
+                finding.subject == metric.subject && finding.case == metric.case && finding.name == metric.name
+            };
+            if evaluation.findings.iter().any(lined) {
+                continue;
+            }
+            let finding = Finding {
+                subject: metric.subject,
+                case: metric.case.clone(),
+                name: metric.name.clone(),
+                unit: metric.unit,
+                better: Direction::of_metric(&metric.name, metric.unit),
+                before: metric.before,
+                after: metric.after,
+                difference: None,
+                percent: None,
+                intervals: [None, None],
+                threshold: None,
+                limit: None,
+                at_most: None,
+                verdict: Verdict::NotCompared,
+                why: None,
+            };
+            let mut rules: Vec<&Rule> = self
+                .rules
+                .iter()
+                .filter(|rule| rule.matches(&metric.case, &metric.name))
+                .collect();
+            // `--max-regression` reports metrics that disappeared, but not new ones.
+            if rules.is_empty() && metric.after.is_none() && !is_recommendation(&metric.name) {
+                rules.extend(&default);
+            }
+            for rule in rules {
+                let held = apply(rule, &finding, Proof::default(), self.strict)?;
+                compared |= held
+                    .as_ref()
+                    .is_some_and(|held| held.verdict != Verdict::NotCompared || self.strict);
+                evaluation.findings.extend(held);
+            }
+        }
+        if self.rules.is_empty() && self.max_regression.is_some() && !compared {
+            return Err(
+                Fault::usage("no figure is on both sides: `--max-regression` could never be exceeded")
+                    .hint("compare runs with common figures, or leave out `--max-regression`"),
+            );
+        }
+        Ok(evaluation)
+    }
+}
+
+fn finding(case: &str, line: &ComparedMetric, subject: usize, proof: Proof) -> Finding {
+    let (before, after) = (line.values[0], line.values[subject]);
+    let difference = before.zip(after).map(|(before, after)| after - before);
+    let intervals = [line.intervals[0], line.intervals[subject]];
+    let unfinished = proof.unfinished();
+    let shown = |before: f64, after: f64| proof.confirms((after > before) == (line.better == Some(Direction::Less)));
+    let verdict = match (before, after, line.better) {
+        (None, _, _) | (_, None, _) => Verdict::NotCompared,
+        (Some(before), Some(after), _) if before == after => Verdict::Same,
+        _ if unfinished.is_some() => Verdict::NotComparable,
+        (Some(before), Some(after), _) if within_interval(before, after, intervals) && !shown(before, after) => {
+            Verdict::NoDifferenceSeen
+        }
+        (_, _, None | Some(Direction::Neutral)) => Verdict::Other,
+        (Some(before), Some(after), Some(better)) if (after > before) == (better == Direction::More) => Verdict::Better,
+        _ => Verdict::Worse,
+    };
+    Finding {
+        subject,
+        case: case.to_owned(),
+        name: line.name.clone(),
+        unit: line.unit,
+        better: line.better,
+        before,
+        after,
+        difference,
+        percent: line.percents[subject].filter(|_| before.is_some()),
+        intervals,
+        threshold: None,
+        limit: None,
+        at_most: None,
+        why: unfinished.filter(|_| verdict == Verdict::NotComparable),
+        verdict,
+    }
+}
+
+/// Recommended points may move along the boundary from search to search, trading one axis for another. Only
+/// explicit thresholds apply to them.
+fn is_recommendation(name: &str) -> bool {
+    name.starts_with("recommended ")
+}
+
+/// Whether either value lies within the other's interval.
+fn within_interval(before: f64, after: f64, [first, other]: [Option<[f64; 2]>; 2]) -> bool {
+    let within =
+        |value: f64, interval: Option<[f64; 2]>| interval.is_some_and(|[low, high]| low <= value && value <= high);
+    within(after, first) || within(before, other)
+}
+
+/// Applies a threshold to a metric; `None` if neither the threshold nor the metric has a worse side.
+fn apply(rule: &Rule, finding: &Finding, proof: Proof, strict: bool) -> Result<Option<Finding>> {
+    let bound = |before| rule.bound(&finding.name, finding.unit, finding.better, before);
+    let Some(limit) = bound(finding.before)? else {
+        return Ok(None);
+    };
+    let beyond = |before: Option<f64>, after: f64| {
+        bound(before)
+            .ok()
+            .flatten()
+            .is_some_and(|limit| limit.is_exceeded_by(after))
+    };
+    let needed = finding.after.filter(|_| finding.before.is_some() || !limit.relative);
+    let loss = limit.at_most == (finding.better == Some(Direction::Less));
+    let (verdict, why) = match (needed, finding.before) {
+        (None, _) if strict => (Verdict::Exceeded, None),
+        (None, _) => (Verdict::NotCompared, None),
+        (Some(after), before) if !proof.decides(before, after, beyond) => {
+            let verdict = if strict {
+                Verdict::Exceeded
+            } else {
+                Verdict::NotComparable
+            };
+            (verdict, proof.unfinished())
+        }
+        (Some(after), Some(before))
+            if limit.relative
+                && before != after
+                && within_interval(before, after, finding.intervals)
+                && !(limit.is_exceeded_by(after) && proof.confirms(loss)) =>
+        {
+            let why = limit.is_exceeded_by(after).then(|| UNPROVEN.to_owned());
+            (Verdict::NoDifferenceSeen, why)
+        }
+        (Some(after), _) if limit.is_exceeded_by(after) => (Verdict::Exceeded, None),
+        (Some(_), _) => (Verdict::Within, None),
+    };
+    Ok(Some(Finding {
+        threshold: Some(rule.text.clone()),
+        limit: (!limit.relative || finding.before.is_some()).then_some(limit.value),
+        at_most: Some(limit.at_most),
+        verdict,
+        why,
+        ..finding.clone()
+    }))
+}
+
+/// Rejects a threshold on an unknown metric, or on one without a worse side.
+fn check_rule(rule: &Rule, comparison: &Comparison) -> Result<()> {
+    let lines = comparison.sections.iter().flat_map(|section| {
+        let lines = section.lines.iter();
+        lines.map(|line| (section.name(), line.name.as_str(), line.better))
+    });
+    let unmatched = comparison.unmatched.iter();
+    let unmatched = unmatched.map(|metric| {
+        (
+            metric.case.as_str(),
+            metric.name.as_str(),
+            Direction::of_metric(&metric.name, metric.unit),
+        )
+    });
+    let all: Vec<(&str, &str, Option<Direction>)> = lines.chain(unmatched).collect();
+    let on: Vec<_> = all.iter().filter(|(case, name, _)| rule.matches(case, name)).collect();
+    if on.is_empty() {
+        return Err(
+            Fault::usage(format!("`{}`: there is no figure `{}`", rule.text, rule.name()))
+                .hint(nearest_names(rule, &all)),
+        );
+    }
+    // A pattern may match several metrics, of which at least one must be possible.
+    if let [(_, _, better)] = on[..] {
+        rule.check(*better)?;
+    }
+    let side = |better: Option<Direction>| matches!(better, Some(Direction::More | Direction::Less));
+    if !rule.has_side() && !on.iter().any(|(_, _, better)| side(*better)) {
+        return Err(Fault::usage(format!(
+            "`{}`: it is unknown whether a higher or a lower `{}` is worse",
+            rule.text, on[0].1
+        ))
+        .hint("write `<=` or `>=`, or a limit with a sign"));
+    }
+    Ok(())
+}
+
+/// The most similar names, for an error hint.
+fn nearest_names(rule: &Rule, all: &[(&str, &str, Option<Direction>)]) -> String {
+    let wanted = rule.name();
+    let figure = wanted.rsplit('/').next().unwrap_or(wanted);
+    let mut names: Vec<&str> = all.iter().map(|(_, name, _)| *name).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return "nothing that is compared has figures".to_owned();
+    }
+    if names.contains(&figure) {
+        let mut cases: Vec<&str> = all
+            .iter()
+            .filter(|(_, name, _)| *name == figure)
+            .map(|(case, _, _)| *case)
+            .collect();
+        cases.dedup();
+        cases.truncate(LISTED);
+        return format!("`{figure}` is a figure of: {}", cases.join(", "));
+    }
+    names.sort_by_key(|name| {
+        let holds = name.contains(figure) || figure.contains(name);
+        (!holds, strsim::damerau_levenshtein(figure, name))
+    });
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    format!("the nearest are: {}{more}", names.join(", "))
+}

@@ -1,0 +1,210 @@
+//! Text tables that fit the page: what is too wide continues below, beside the columns that identify its rows.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::format::{ColumnFormat, width};
+use crate::report::Page;
+
+/// Blanks before a column.
+const GAP: usize = 2;
+
+/// A table of rows below their headings. Long headings are wrapped. Rows may be shorter than the headings.
+#[must_use]
+pub fn text_table(headings: &[String], rows: &[Vec<Value>], page: Page) -> String {
+    let columns: Vec<Column> = headings
+        .iter()
+        .enumerate()
+        .map(|(index, heading)| Column::new(heading, rows.iter().map(|row| row.get(index).unwrap_or(&Value::Null))))
+        .collect();
+    if columns.is_empty() {
+        return String::new();
+    }
+    let (keys, mut left) = columns.split_at(key_columns(&columns, rows.len(), page));
+    let mut blocks = Vec::new();
+    loop {
+        let mut block: Vec<&Column> = keys.iter().collect();
+        let mut room = page.width.saturating_sub(total_width(keys));
+        while let Some((next, rest)) = left.split_first()
+            && (block.len() == keys.len() || room >= GAP + next.width)
+        {
+            room = room.saturating_sub(GAP + next.width);
+            block.push(next);
+            left = rest;
+        }
+        blocks.push(render(&block, rows.len()));
+        if left.is_empty() {
+            return blocks.join("\n\n");
+        }
+    }
+}
+
+/// How many of the first columns identify all rows; one if that would take more than half of the page, or if none do.
+fn key_columns(columns: &[Column], rows: usize, page: Page) -> usize {
+    let unique = |keys: &&usize| {
+        let key = |row: usize| {
+            columns[..**keys]
+                .iter()
+                .map(|column| &column.entries[row])
+                .collect::<Vec<_>>()
+        };
+        (0..rows).map(key).collect::<HashSet<_>>().len() == rows
+    };
+    let fitting: Vec<usize> = (1..=columns.len())
+        .take_while(|keys| *keys == 1 || total_width(&columns[..*keys]) <= page.width / 2)
+        .collect();
+    fitting.iter().find(unique).copied().unwrap_or(1)
+}
+
+/// Total width of columns.
+fn total_width(columns: &[Column]) -> usize {
+    columns.iter().map(|column| GAP + column.width).sum()
+}
+
+struct Column {
+    heading: Vec<String>,
+    entries: Vec<String>,
+    width: usize,
+    left_aligned: bool,
+}
+
+impl Column {
+    fn new<'a>(heading: &str, values: impl Iterator<Item = &'a Value> + Clone) -> Self {
+        let format = ColumnFormat::new(values.clone());
+        let entries: Vec<String> = values.map(|value| format.apply(value)).collect();
+        let widest = |texts: &[String]| texts.iter().map(|text| width(text)).max().unwrap_or(0);
+        let word = heading.split_whitespace().map(width).max().unwrap_or(0);
+        let heading = wrap(heading, widest(&entries).max(word));
+        Self {
+            width: widest(&entries).max(widest(&heading)),
+            heading,
+            entries,
+            left_aligned: format.left_aligned,
+        }
+    }
+
+    /// An entry, aligned within its column.
+    fn cell(&self, text: &str) -> String {
+        let blanks = " ".repeat(self.width.saturating_sub(width(text)));
+        let gap = " ".repeat(GAP);
+        if self.left_aligned {
+            format!("{gap}{text}{blanks}")
+        } else {
+            format!("{gap}{blanks}{text}")
+        }
+    }
+}
+
+/// Wraps a heading to a width.
+fn wrap(heading: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in heading.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(word) <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn render(columns: &[&Column], rows: usize) -> String {
+    let head = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
+    let line = |entry: &dyn Fn(&Column) -> String| {
+        let cells: String = columns.iter().map(|column| column.cell(&entry(column))).collect();
+        cells.trim_end().to_owned()
+    };
+    // Headings end right above their columns.
+    let headings = (0..head).map(|index| {
+        line(&|column| {
+            let above = head - column.heading.len();
+            let text = index.checked_sub(above).and_then(|index| column.heading.get(index));
+            text.cloned().unwrap_or_default()
+        })
+    });
+    let body = (0..rows).map(|row| line(&|column| column.entries[row].clone()));
+    headings.chain(body).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::text_table;
+    use crate::report::Page;
+
+    fn drawn(headings: &[&str], rows: Value, width: usize) -> String {
+        let rows: Vec<Vec<Value>> = serde_json::from_value(rows).unwrap();
+        let headings: Vec<String> = headings.iter().map(|text| (*text).to_owned()).collect();
+        let page = Page {
+            width,
+            ..Page::default()
+        };
+        text_table(&headings, &rows, page)
+    }
+
+    #[test]
+    fn numbers_are_right_aligned_and_texts_left_aligned() {
+        let text = drawn(
+            &["engine", "tokens/s", "p99 TTFT, ms"],
+            json!([["vllm", 1833.25, 52.0], ["transformers", null]]),
+            80,
+        );
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "                            p99",
+                "                          TTFT,",
+                "  engine        tokens/s     ms",
+                "  vllm              1833   52.0",
+                "  transformers         -      -",
+            ]
+        );
+    }
+
+    #[test]
+    fn continued_columns_repeat_the_key_columns() {
+        let rows = json!([["a", 1, 2, 3], ["a", 2, 2, 3], ["b", 1, 2, 3]]);
+        let text = drawn(&["name", "n", "first figure", "second figure"], rows.clone(), 22);
+        let below = text.split("\n\n").nth(1).unwrap();
+        assert_eq!(
+            below.lines().collect::<Vec<_>>(),
+            [
+                "           second",
+                "  name  n  figure",
+                "  a     1       3",
+                "  a     2       3",
+                "  b     1       3",
+            ]
+        );
+        // On a page too narrow for both key columns, only the first is repeated.
+        let narrow = drawn(&["name", "n", "first figure", "second figure"], rows, 14);
+        assert!(narrow.split("\n\n").nth(1).unwrap().contains("\n  a      "), "{narrow}");
+    }
+
+    #[test]
+    fn wide_tables_continue_below() {
+        let text = drawn(
+            &["n", "aaaa", "bbbb", "cccc"],
+            json!([[1, 2, 3, 4], [10, 20, 30, 40]]),
+            16,
+        );
+        assert_eq!(
+            text,
+            "   n  aaaa  bbbb\n   1     2     3\n  10    20    30\n\n   n  cccc\n   1     4\n  10    40"
+        );
+        for line in text.lines() {
+            assert!(line.len() <= 16, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_table_is_empty() {
+        assert_eq!(drawn(&[], json!([]), 80), "");
+        assert_eq!(drawn(&["n"], json!([]), 80), "  n");
+    }
+}

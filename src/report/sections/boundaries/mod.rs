@@ -1,0 +1,116 @@
+//! Boundaries: charts of what fits and what fails, with every probe.
+//!
+//! `projection` chooses the axes of a chart, `cuts` the slices of a third axis, `probes` lists what is known of each
+//! probe, `panel` draws one plane or strip, `text` and `tables` say the same in sentences and tables.
+
+mod cuts;
+mod panel;
+mod probes;
+mod projection;
+mod tables;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use self::panel::FigureContext;
+use self::probes::Probes;
+use self::projection::{Projection, projections};
+use super::{Section, Source};
+use crate::boundary::Boundary;
+use crate::fault::Result;
+use crate::report::plot::Plot;
+use crate::report::{Extras, advise};
+use crate::run::RecordedPoint;
+
+/// Maximum number of boundaries to draw. A script with more summarises them itself.
+pub(super) const MAX_DRAWN: usize = 12;
+
+/// The sections. Unreadable boundaries are reported in `missing`.
+pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
+    let found = source
+        .found
+        .boundaries
+        .iter()
+        .filter(|found| !found.described.is_null());
+    let several = source.boundaries().len() > 1;
+    let mut sections = Vec::new();
+    for (index, (boundary, found)) in source.boundaries().iter().zip(found).enumerate().take(MAX_DRAWN) {
+        let number = several.then_some(index + 1);
+        let map = boundary.boundary.as_ref().map_err(Clone::clone);
+        let built = map.and_then(|map| section(map, &found.points, boundary.report, number));
+        match built {
+            Ok(section) => sections.push(section),
+            Err(fault) => missing.push(format!("boundary {} is not drawn: {}", index + 1, fault.message)),
+        }
+    }
+    sections
+}
+
+/// The section of one boundary. `answers` are its points with their full answers, `report` what `report(map)` returned,
+/// `number` its number if there are several.
+fn section(
+    boundary: &Boundary,
+    answers: &[RecordedPoint],
+    report: Option<&Value>,
+    number: Option<usize>,
+) -> Result<Section> {
+    let projections = projections(boundary);
+    let probes = Probes::new(boundary, answers);
+    // Fails for frontiers with too many corners; the rest of the section does not need it.
+    let advice = advise(boundary).ok().flatten();
+    let name = number.map_or_else(|| "boundary".to_owned(), |number| format!("boundary-{number}"));
+    let context = FigureContext::new(boundary, &probes, advice.as_ref());
+    let plots = projections
+        .iter()
+        .enumerate()
+        .map(|(index, projection)| plot(&context, projection, &name, index));
+    let plots = plots.collect::<Result<Vec<_>>>()?;
+    let axes_text = projections.first().map_or_else(String::new, Projection::axes_text);
+    let title = match (number, &plots[..]) {
+        (Some(number), _) => format!("Boundary {number}: {axes_text}"),
+        // The title of the only chart.
+        (None, [only]) => only.title.clone(),
+        (None, _) => format!("What fits: {axes_text}"),
+    };
+    Ok(Section {
+        title,
+        paragraphs: text::paragraphs(&context, &Extras::from_report(report, false)),
+        plots,
+        sheets: tables::sheets(boundary, &probes),
+        texts: Vec::new(),
+        name,
+    })
+}
+
+fn plot(context: &FigureContext, projection: &Projection, name: &str, index: usize) -> Result<Plot> {
+    let panels = context.panels(projection)?;
+    let name = match projection.slider.filter(|_| index > 0) {
+        Some(slider) => format!("{name}-by-{}", anchor(slider.name())),
+        None => name.to_owned(),
+    };
+    let drawn: usize = panels.iter().map(|panel| panel.spots.spots.len()).sum();
+    Ok(Plot {
+        name,
+        title: projection.title(),
+        words: text::alt_text(context, projection),
+        caption: text::caption(context.boundary, projection, &panels, context.probes.list.len() - drawn),
+        slider: projection.slider.map(|axis| axis.name().to_owned()),
+        sheet: tables::probes(context.probes, &panels),
+        panels,
+    })
+}
+
+/// A name as an anchor: `a-z`, `0-9` and `-`.
+fn anchor(name: &str) -> String {
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() {
+            letter.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    name.chars().map(plain).collect()
+}

@@ -1,0 +1,342 @@
+//! A panel of a boundary chart: a plane or a strip with its regions, probes, recommended point, and tooltips.
+
+use std::collections::{HashMap, HashSet};
+
+use super::cuts;
+use super::probes::{Probe, ProbeClass, Probes};
+use super::projection::Projection;
+use crate::boundary::{self, Boundary, Easier, Outlines, Point, Proof, Scalar, Slice};
+use crate::fault::Result;
+use crate::report::Advice;
+use crate::report::plot::{
+    Axis, Colour, Entry, Layer, Panel, ProvenPoint, ProvenRegions, Scale, Shape, TooltipPoint, Tooltips,
+};
+use crate::report::sections::nearest_failure::nearest_failure;
+use crate::unit::Unit;
+
+/// The rows of a strip from bottom to top.
+const ROWS: [(ProbeClass, &str); 4] = [
+    (ProbeClass::Fits, "fits"),
+    (ProbeClass::Fails, "fails"),
+    (ProbeClass::Clipped, "length limit"),
+    (ProbeClass::Unclear, "inconclusive"),
+];
+
+/// What all charts of a boundary need.
+pub(super) struct FigureContext<'a> {
+    pub(super) boundary: &'a Boundary,
+    pub(super) probes: &'a Probes,
+    pub(super) advice: Option<&'a Advice>,
+    /// Why the probe nearest to the safe point failed.
+    pub(super) nearest_failure: Option<String>,
+    /// Verdicts of the failing and clipped points, by point.
+    failed: HashMap<&'a str, &'a str>,
+}
+
+/// The vertical axis: an axis of the boundary, or the rows of a strip.
+enum VerticalAxis<'a> {
+    Axis(&'a boundary::Axis),
+    Rows(Vec<ProbeClass>),
+}
+
+impl<'a> FigureContext<'a> {
+    pub(super) fn new(boundary: &'a Boundary, probes: &'a Probes, advice: Option<&'a Advice>) -> Self {
+        let verdict = probes.columns.iter().position(|column| column == "verdict");
+        let failing = probes
+            .list
+            .iter()
+            .filter(|probe| matches!(probe.class, ProbeClass::Fails | ProbeClass::Clipped));
+        let failed = failing.filter_map(|probe| match probe.entries.get(verdict?)? {
+            Entry::Text(verdict) => Some((probe.name.as_str(), verdict.as_str())),
+            _ => None,
+        });
+        Self {
+            boundary,
+            probes,
+            advice,
+            nearest_failure: advice.and_then(|advice| Some(nearest_failure(boundary, &advice.safe)?.sentence())),
+            failed: failed.collect(),
+        }
+    }
+
+    /// One panel, or one for each cut of the slider's axis.
+    pub(super) fn panels(&self, projection: &Projection) -> Result<Vec<Panel>> {
+        let Some(slider) = projection.slider else {
+            let probes: Vec<&Probe> = self
+                .probes
+                .list
+                .iter()
+                .filter(|probe| constrains(projection, probe))
+                .collect();
+            return Ok(vec![self.panel(projection, None, &probes)?]);
+        };
+        let values = cuts::values(self.boundary, slider, self.advice);
+        let mut by_cut: Vec<Vec<&Probe>> = vec![Vec::new(); values.len()];
+        for probe in self.probes.list.iter().filter(|probe| constrains(projection, probe)) {
+            if let Some(index) = cuts::nearest_cut(slider, &values, &probe.point, probe.class) {
+                by_cut[index].push(probe);
+            }
+        }
+        let panels = values.iter().zip(by_cut);
+        panels
+            .map(|(value, probes)| self.panel(projection, Some(*value), &probes))
+            .collect()
+    }
+
+    fn panel(&self, projection: &Projection, at: Option<Scalar>, probes: &[&Probe]) -> Result<Panel> {
+        let slice_point = projection.slice_point(self.boundary, at);
+        let cut = self.boundary.slice(
+            projection.x.name(),
+            projection.y.map(boundary::Axis::name),
+            &slice_point,
+        )?;
+        let (across, up) = cut.ranges();
+        let vertical = match projection.y {
+            Some(axis) => VerticalAxis::Axis(axis),
+            None => VerticalAxis::Rows(rows(probes)),
+        };
+        let inside = |(x, y): &(f64, f64)| {
+            (across.0..=across.1).contains(x) && (projection.y.is_none() || (up.0..=up.1).contains(y))
+        };
+        let position = |point: &Point, class: ProbeClass| {
+            let x = point.0.get(projection.x.name())?.as_f64();
+            Some((x, vertical.height(point, class)?)).filter(inside)
+        };
+        let spots: Vec<TooltipPoint> = probes
+            .iter()
+            .filter_map(|probe| {
+                Some(TooltipPoint {
+                    at: position(&probe.point, probe.class)?,
+                    entries: probe.entries.clone(),
+                })
+            })
+            .collect();
+        let mut layers = regions(&cut, &vertical)?;
+        let ground = self.tooltip_regions(projection, &cut, &vertical, &layers);
+        layers.extend(marks(probes, position));
+        layers.extend(self.recommendation_marks(projection, at, position));
+        Ok(Panel {
+            title: match (projection.slider, at) {
+                (Some(axis), Some(value)) => cut_title(axis, value),
+                _ => String::new(),
+            },
+            x: axis(projection.x, across),
+            y: vertical.axis(up),
+            layers,
+            spots: Tooltips {
+                columns: self.probes.columns.clone(),
+                spots,
+            },
+            ground: Some(ground),
+            ..Panel::default()
+        })
+    }
+
+    /// Marks for the safe and the recommended point, if they lie on this cut.
+    fn recommendation_marks(
+        &self,
+        projection: &Projection,
+        at: Option<Scalar>,
+        place: impl Fn(&Point, ProbeClass) -> Option<(f64, f64)>,
+    ) -> Vec<Layer> {
+        let on_this_cut = |point: &Point| match (projection.slider, at) {
+            (Some(axis), Some(value)) => point
+                .0
+                .get(axis.name())
+                .is_some_and(|own| own.as_f64() == value.as_f64()),
+            _ => true,
+        };
+        let Some(advice) = self.advice else { return Vec::new() };
+        let marks = [
+            ("safe point", &advice.safe, Shape::Ring),
+            ("recommended", &advice.recommended, Shape::Star),
+        ];
+        let marks = marks.into_iter().filter(|(_, point, _)| on_this_cut(point));
+        let layer = |(name, point, shape): (&str, &Point, Shape)| {
+            Some(Layer::Dots {
+                name: name.to_owned(),
+                points: vec![place(point, ProbeClass::Fits)?],
+                colour: Colour::Recommended,
+                shape,
+            })
+        };
+        marks.filter_map(layer).collect()
+    }
+
+    /// What the tooltip needs between the probes. On a strip all rows are alike.
+    fn tooltip_regions(
+        &self,
+        projection: &Projection,
+        cut: &Slice,
+        vertical: &VerticalAxis,
+        regions: &[Layer],
+    ) -> ProvenRegions {
+        let rising = |axis: &boundary::Axis| axis.easier() == Easier::Down;
+        let corner = |proof: Proof, fits: bool| {
+            let verdict = self.failed.get(proof.point.to_string().as_str());
+            let verdict = if fits { "fits" } else { verdict.unwrap_or(&"fails") };
+            ProvenPoint {
+                at: (proof.at.0, vertical.proof_height(proof.at.1, fits)),
+                words: format!("{} {verdict}", proof.point),
+            }
+        };
+        let within = |role: Colour| {
+            let outlines = regions.iter().filter_map(|layer| match layer {
+                Layer::Area { outlines, colour, .. } if *colour == role => Some(outlines.clone()),
+                _ => None,
+            });
+            outlines.flatten().collect()
+        };
+        ProvenRegions {
+            rising: (rising(projection.x), projection.y.is_none_or(rising)),
+            fits: cut.fitting().into_iter().map(|proof| corner(proof, true)).collect(),
+            fails: cut.failing().into_iter().map(|proof| corner(proof, false)).collect(),
+            clips: cut.clipping().into_iter().map(|proof| corner(proof, false)).collect(),
+            band: within(Colour::Band),
+            predicted: within(Colour::Predicted),
+        }
+    }
+}
+
+impl VerticalAxis<'_> {
+    fn axis(&self, range: (f64, f64)) -> Axis {
+        match self {
+            VerticalAxis::Axis(own) => axis(own, range),
+            VerticalAxis::Rows(rows) => Axis {
+                label: "probes".to_owned(),
+                range: Some((-0.5, rows.len() as f64 - 0.5)),
+                names: rows.iter().map(|row| row_name(*row).to_owned()).collect(),
+                ..Axis::default()
+            },
+        }
+    }
+
+    fn height(&self, point: &Point, class: ProbeClass) -> Option<f64> {
+        match self {
+            VerticalAxis::Axis(axis) => Some(point.0.get(axis.name())?.as_f64()),
+            VerticalAxis::Rows(rows) => rows.iter().position(|row| *row == class).map(|row| row as f64),
+        }
+    }
+
+    /// A height of a cut in panel coordinates; on a strip, 0 to 1 spans all rows.
+    fn scaled_height(&self, height: f64) -> f64 {
+        match self {
+            VerticalAxis::Axis(_) => height,
+            VerticalAxis::Rows(rows) => height * rows.len() as f64 - 0.5,
+        }
+    }
+
+    /// The height at which a proof ends; on a strip it covers all rows.
+    fn proof_height(&self, height: f64, fits: bool) -> f64 {
+        match self {
+            VerticalAxis::Axis(_) => height,
+            VerticalAxis::Rows(_) => self.scaled_height(if fits { 1.0 } else { 0.0 }),
+        }
+    }
+}
+
+/// The title of a cut: `concurrency=4`.
+pub(super) fn cut_title(axis: &boundary::Axis, value: Scalar) -> String {
+    format!("{}={value}", axis.name())
+}
+
+/// Whether a probe constrains this slice. Off the slice, only a fitting probe does (it dominates the held, easiest
+/// values).
+fn constrains(projection: &Projection, probe: &Probe) -> bool {
+    let easiest = |axis: &&boundary::Axis| {
+        let own = probe.point.0.get(axis.name()).map(|value| value.as_f64());
+        own == Some(super::projection::easiest(axis).as_f64())
+    };
+    probe.class == ProbeClass::Fits || projection.held.iter().all(easiest)
+}
+
+/// The rows of a strip: `fits` and `fails` always, the others if needed.
+fn rows(probes: &[&Probe]) -> Vec<ProbeClass> {
+    let always = |class: ProbeClass| matches!(class, ProbeClass::Fits | ProbeClass::Fails);
+    let needed = |class: ProbeClass| always(class) || probes.iter().any(|probe| probe.class == class);
+    ROWS.iter()
+        .map(|(class, _)| *class)
+        .filter(|class| needed(*class))
+        .collect()
+}
+
+fn row_name(class: ProbeClass) -> &'static str {
+    ROWS.iter().find(|(row, _)| *row == class).map_or("", |(_, name)| name)
+}
+
+fn axis(axis: &boundary::Axis, range: (f64, f64)) -> Axis {
+    let (label, unit) = match axis.name() {
+        "input" => ("input length", Unit::Tokens),
+        "output" => ("output length", Unit::Tokens),
+        name => (name, Unit::Count),
+    };
+    Axis {
+        label: label.to_owned(),
+        unit,
+        scale: match axis.scale() {
+            boundary::Scale::Linear => Scale::Linear,
+            boundary::Scale::Log => Scale::Log,
+        },
+        range: Some(range),
+        ends: true,
+        names: Vec::new(),
+    }
+}
+
+/// The non-empty regions of a cut.
+fn regions(cut: &Slice, vertical: &VerticalAxis) -> Result<Vec<Layer>> {
+    let regions = cut.regions()?;
+    let drawn = |outlines: Outlines| -> Outlines {
+        let corner = |(x, y)| (x, vertical.scaled_height(y));
+        outlines
+            .into_iter()
+            .map(|line| line.into_iter().map(corner).collect())
+            .collect()
+    };
+    let all = [
+        ("proven to fit", regions.fits, Colour::Fits, false),
+        ("predicted to fit", regions.predicted, Colour::Predicted, true),
+        ("open", regions.open, Colour::Open, false),
+        ("contradictory, not safe", regions.band, Colour::Band, true),
+        ("proven to fail", regions.fails, Colour::Fails, false),
+        ("beyond a length limit", regions.clipped, Colour::Quiet, false),
+    ];
+    let some = all.into_iter().filter(|(_, outlines, ..)| !outlines.is_empty());
+    let layer = |(name, outlines, colour, hatched): (&str, Outlines, Colour, bool)| Layer::Area {
+        name: name.to_owned(),
+        outlines: drawn(outlines),
+        colour,
+        hatched,
+    };
+    Ok(some.map(layer).collect())
+}
+
+/// The probes by class, without duplicates.
+fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f64)>) -> Vec<Layer> {
+    let all = [
+        (ProbeClass::Unclear, "inconclusive probe", Colour::Open, Shape::Ring),
+        (
+            ProbeClass::Clipped,
+            "refused for its length",
+            Colour::Quiet,
+            Shape::Diamond,
+        ),
+        (ProbeClass::Fits, "probe that fits", Colour::Fits, Shape::Circle),
+        (ProbeClass::Fails, "probe that fails", Colour::Fails, Shape::Cross),
+    ];
+    let layer = |(class, name, colour, shape): (ProbeClass, &str, Colour, Shape)| {
+        let mut seen = HashSet::new();
+        let places = probes.iter().filter(|probe| probe.class == class);
+        let places = places.filter_map(|probe| place(&probe.point, class));
+        let points: Vec<(f64, f64)> = places
+            .filter(|(x, y)| seen.insert((x.to_bits(), y.to_bits())))
+            .collect();
+        (!points.is_empty()).then(|| Layer::Dots {
+            name: name.to_owned(),
+            points,
+            colour,
+            shape,
+        })
+    };
+    all.into_iter().filter_map(layer).collect()
+}

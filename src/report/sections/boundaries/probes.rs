@@ -1,0 +1,168 @@
+//! The probes of a boundary as table rows: point, verdict, evidence, latencies.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use crate::boundary::{Boundary, Moves, Point, Verdict};
+use crate::report::plot::Entry;
+use crate::report::sections::evidence;
+use crate::run::RecordedPoint;
+
+/// Limit for all distinct lines of evidence together, in characters, to keep the page small.
+const MAX_EVIDENCE_CHARS: usize = 250_000;
+
+/// Lines of evidence are never cut shorter than this.
+const MIN_LINE_CHARS: usize = 40;
+
+/// What a probe says about the boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProbeClass {
+    Fits,
+    Fails,
+    /// Refused for its length.
+    Clipped,
+    /// Inconclusive.
+    Unclear,
+}
+
+#[derive(Debug)]
+pub(super) struct Probe {
+    pub(super) point: Point,
+    /// The point as text, as a key.
+    pub(super) name: String,
+    pub(super) class: ProbeClass,
+    /// Cells for [`Probes::columns`].
+    pub(super) entries: Vec<Entry>,
+}
+
+/// The probes of a boundary in the order of recording.
+#[derive(Debug)]
+pub(super) struct Probes {
+    pub(super) columns: Vec<String>,
+    pub(super) list: Vec<Probe>,
+}
+
+/// Columns from an answer: heading, JSON pointer, divisor, decimals.
+const ANSWER_COLUMNS: [(&str, &str, f64, i32); 5] = [
+    ("peak, GiB", "/peak", 1_073_741_824.0, 2),
+    ("TTFT, ms", "/ttft_ms", 1.0, 1),
+    ("TPOT, ms", "/tpot_ms", 1.0, 2),
+    ("E2E, ms", "/e2el_ms", 1.0, 0),
+    ("KV cache, %", "/evidence/queue/kv_usage", 0.01, 1),
+];
+
+impl Probes {
+    /// `answers` are the boundary's records with their full answers, in the same order.
+    pub(super) fn new(boundary: &Boundary, answers: &[RecordedPoint]) -> Self {
+        let axes = boundary.lattice().axis_names();
+        let lines = lines(boundary);
+        let mut list = Vec::new();
+        let mut answer_counts: HashMap<String, [usize; 3]> = HashMap::new();
+        let mut columns = vec!["probe".to_owned()];
+        columns.extend(axes.iter().map(|name| (*name).to_owned()));
+        columns.extend(["verdict", "cause", "evidence"].map(str::to_owned));
+        columns.extend(ANSWER_COLUMNS.map(|(heading, ..)| heading.to_owned()));
+        columns.push("repeats".to_owned());
+        for (index, ((point, record), line)) in boundary.records().zip(lines).enumerate() {
+            let answer = answers.get(index).map_or(&Value::Null, |(_, answer)| answer);
+            let class = class(record.moves, record.verdict);
+            let mut entries = vec![Entry::Number((index + 1) as f64)];
+            entries.extend(
+                axes.iter()
+                    .map(|name| Entry::from(point.0.get(*name).map(|value| value.as_f64()))),
+            );
+            entries.push(verdict_text(record.verdict, class).into());
+            entries.push(record.cause.as_deref().into());
+            entries.push(line.into());
+            entries.extend(ANSWER_COLUMNS.map(|(_, place, by, digits)| answer_value(answer, place, by, digits)));
+            let name = point.to_string();
+            answer_counts.entry(name.clone()).or_default()[record.moves as usize] += 1;
+            list.push(Probe {
+                point,
+                name,
+                class,
+                entries,
+            });
+        }
+        for probe in &mut list {
+            probe
+                .entries
+                .push(answer_counts.get(&probe.name).and_then(repeats_text).into());
+        }
+        Self { columns, list }.without_empty_columns()
+    }
+
+    /// Removes columns that are empty for all probes.
+    fn without_empty_columns(mut self) -> Self {
+        let known = |at: usize| self.list.iter().any(|probe| probe.entries[at] != Entry::None);
+        let kept: Vec<bool> = (0..self.columns.len()).map(known).collect();
+        let mut places = kept.iter();
+        self.columns.retain(|_| places.next().copied().unwrap_or(true));
+        for probe in &mut self.list {
+            let mut places = kept.iter();
+            probe.entries.retain(|_| places.next().copied().unwrap_or(true));
+        }
+        self
+    }
+}
+
+fn class(moves: Moves, verdict: Verdict) -> ProbeClass {
+    match (moves, verdict) {
+        (Moves::Fits, _) => ProbeClass::Fits,
+        (Moves::Fails, _) => ProbeClass::Fails,
+        (Moves::None, Verdict::Refused) => ProbeClass::Clipped,
+        (Moves::None, _) => ProbeClass::Unclear,
+    }
+}
+
+/// A verdict and its class.
+fn verdict_text(verdict: Verdict, class: ProbeClass) -> String {
+    let says = match class {
+        ProbeClass::Fits => "fits",
+        ProbeClass::Fails => "fails",
+        ProbeClass::Clipped => "beyond a length limit",
+        ProbeClass::Unclear if verdict == Verdict::ShortOutput => "what it produced fits",
+        ProbeClass::Unclear => "inconclusive",
+    };
+    format!("{verdict} ({says})")
+}
+
+fn answer_value(answer: &Value, place: &str, by: f64, digits: i32) -> Entry {
+    let unit = 10f64.powi(digits);
+    let value = answer.pointer(place).and_then(Value::as_f64);
+    value.map(|value| (value / by * unit).round() / unit).into()
+}
+
+/// The line of evidence of each probe, cut shorter if there are many distinct ones.
+fn lines(boundary: &Boundary) -> Vec<Option<String>> {
+    let lines: Vec<_> = boundary
+        .records()
+        .map(|(_, record)| evidence::line(record.evidence.as_deref()))
+        .collect();
+    let distinct: HashSet<&String> = lines.iter().flatten().collect();
+    if distinct.iter().map(|line| line.len()).sum::<usize>() <= MAX_EVIDENCE_CHARS {
+        return lines;
+    }
+    let most = (MAX_EVIDENCE_CHARS / distinct.len()).max(MIN_LINE_CHARS);
+    let short = |line: Option<String>| line.map(|line| evidence::truncated(&line, most));
+    lines.into_iter().map(short).collect()
+}
+
+/// The answers of a point probed more than once, from the counts by [`Moves`]: `3 times: 2 fit, 1 fails`.
+fn repeats_text(counts: &[usize; 3]) -> Option<String> {
+    let words = [
+        (Moves::Fits, "fits", "fit"),
+        (Moves::Fails, "fails", "fail"),
+        (Moves::None, "inconclusive", "inconclusive"),
+    ];
+    let parts = words
+        .into_iter()
+        .filter_map(|(moves, one, more)| match counts[moves as usize] {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            count => Some(format!("{count} {more}")),
+        });
+    let all: usize = counts.iter().sum();
+    (all > 1).then(|| format!("{all} times: {}", parts.collect::<Vec<_>>().join(", ")))
+}

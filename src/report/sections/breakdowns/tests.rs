@@ -1,0 +1,174 @@
+//! Breakdowns of recorded runs, and of one made up to have every feature.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::super::{Source, document};
+use crate::memory::{Breakdown, Component, Footprint, Part, Provenance};
+use crate::report::plot::{Colour, Entry, Layer};
+use crate::run::{Folder, RecordedRun};
+
+fn real(run: &str) -> crate::report::sections::Section {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/runs")
+        .join(run);
+    let document = document(&folder).unwrap();
+    document
+        .sections
+        .into_iter()
+        .find(|part| part.name == "breakdown")
+        .unwrap()
+}
+
+#[test]
+fn recorded_breakdown_has_its_limit() {
+    let part = real("vllm-breakdown");
+    let plot = &part.plots[0];
+    assert!(
+        plot.words
+            .contains("128.06 GiB in use on GPU 0 (NVIDIA H200), 91.6 % of 139.80 GiB"),
+        "{}",
+        plot.words
+    );
+    assert!(
+        plot.words.contains("KV pool 111.13 GiB (86.8 %, engine-reported)"),
+        "{}",
+        plot.words
+    );
+    let limit = |layer: &Layer| matches!(layer, Layer::Rule { at, .. } if *at == 150_109_880_320.0);
+    assert!(plot.panels[0].layers.iter().any(limit));
+    assert_eq!(plot.panels.len(), 1, "nothing was expected");
+    let row = |name: &str| plot.sheet.rows.iter().find(|row| row[0] == Entry::from(name)).unwrap();
+    assert_eq!(
+        row("weights")[1..4],
+        [13.54.into(), 10.6.into(), "engine-reported".into()]
+    );
+    assert!(
+        part.paragraphs[0].contains("no estimate was recorded"),
+        "{:?}",
+        part.paragraphs
+    );
+}
+
+#[test]
+fn component_has_one_colour_in_both_charts() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs/vllm-two-gpus");
+    let document = document(&folder).unwrap();
+    let coloured = |part: &str| -> BTreeMap<String, Colour> {
+        let part = document.sections.iter().find(|own| own.name == part).unwrap();
+        let layers = part
+            .plots
+            .iter()
+            .flat_map(|plot| &plot.panels)
+            .flat_map(|panel| &panel.layers);
+        let named = layers.filter_map(|layer| match layer {
+            Layer::Ribbon { name, colour, .. } | Layer::Bars { name, colour, .. } => Some((name, colour)),
+            _ => None,
+        });
+        // Drop the source from the name.
+        let named = named.filter_map(|(name, colour)| Some((name.split_once(" (")?.0.to_owned(), *colour)));
+        named.collect()
+    };
+    let column = coloured("breakdown");
+    assert_eq!(column.len(), 6, "{column:?}");
+    assert_eq!(coloured("memory"), column);
+}
+
+#[test]
+fn two_gpus_are_two_columns() {
+    let part = real("vllm-two-gpus");
+    let plot = &part.plots[0];
+    assert_eq!(plot.panels[0].x.names, ["GPU 0 (NVIDIA H200)", "GPU 1 (NVIDIA H200)"]);
+    assert!(
+        plot.sheet.columns.contains(&"GPU 1, GiB".to_owned()),
+        "{:?}",
+        plot.sheet.columns
+    );
+    assert!(plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()));
+    assert!(plot.words.contains("beyond one copy"), "{}", plot.words);
+}
+
+fn part(component: Component, bytes: i64, within: Option<Component>) -> Part {
+    Part {
+        component,
+        bytes,
+        provenance: Provenance::Computed,
+        source: "made up".into(),
+        within,
+    }
+}
+
+#[test]
+fn estimate_is_drawn_with_the_measurement() {
+    const GIB: i64 = 1 << 30;
+    let parts = vec![
+        part(Component::Weights, 15 * GIB, None),
+        part(Component::KvPool, 40 * GIB, None),
+        part(Component::KvUsed, 3 * GIB, Some(Component::KvPool)),
+    ];
+    let device = Breakdown::new(Some("a".into()), 54 << 30, parts).unwrap();
+    let expected = vec![
+        part(Component::Weights, 10 * GIB, None),
+        part(Component::KvUsed, 3 * GIB, None),
+        part(Component::Activations, GIB, None),
+    ];
+    let expected = Breakdown::new(None, 14 << 30, expected).unwrap();
+    let details =
+        json!({ "estimate": { "all": expected }, "repeats": { "weights": { "lowest": 1.0, "highest": 2.0 } } });
+    let footprint = Footprint::new(vec![device], None, details).unwrap();
+    let mut found = RecordedRun::default();
+    found.breakdowns = vec![("made up".into(), json!(footprint))];
+    let source = Source::new(Folder::open(Path::new(".")).unwrap(), &found);
+    let mut missing = Vec::new();
+    let parts = super::sections(&source, &mut missing);
+    assert!(missing.is_empty());
+    let plot = &parts[0].plots[0];
+    assert_eq!(plot.panels[0].x.names, ["a", "estimate"]);
+    let panel = &plot.panels[1];
+    assert_eq!(panel.x.names, ["weights", "KV pool", "KV used", "activations"]);
+    let bars = |is_hatched: bool| {
+        let bars = panel.layers.iter().find_map(|layer| match layer {
+            Layer::Bars { bars, hatched, .. } if *hatched == is_hatched => Some(bars),
+            _ => None,
+        });
+        bars.unwrap().clone()
+    };
+    assert_eq!(bars(false)[0].interval, Some((1.0, 2.0)));
+    assert_eq!(bars(true).iter().map(|bar| bar.at).collect::<Vec<_>>(), [0.0, 2.0, 3.0]);
+    let row = |name: &str| plot.sheet.rows.iter().find(|row| row[0] == Entry::from(name)).unwrap();
+    assert_eq!(row("weights")[4..7], [10.0.into(), 5.0.into(), 50.0.into()]);
+    assert_eq!(
+        row("activations")[1..5],
+        [Entry::None, Entry::None, Entry::None, 1.0.into()]
+    );
+    assert!(plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()));
+    assert!(
+        plot.words.contains("The parts exceed the total by 1.00 GiB."),
+        "{}",
+        plot.words
+    );
+    assert!(plot.words.contains("14.00 GiB were expected"), "{}", plot.words);
+    // The bars of a column are stacked without gaps.
+    let mut top = 0.0;
+    for layer in &plot.panels[0].layers {
+        if let Layer::Bars {
+            bars, hatched: false, ..
+        } = layer
+        {
+            assert_eq!(bars[0].base, top);
+            top = bars[0].value;
+        }
+    }
+}
+
+#[test]
+fn unreadable_breakdown_is_reported() {
+    let mut found = RecordedRun::default();
+    found.breakdowns = vec![("broken".into(), json!({ "all": 1 }))];
+    let source = Source::new(Folder::open(Path::new(".")).unwrap(), &found);
+    let mut missing = Vec::new();
+    assert!(super::sections(&source, &mut missing).is_empty());
+    assert!(missing[0].contains("`broken`"), "{missing:?}");
+}

@@ -1,0 +1,218 @@
+//! One line of evidence for a verdict: the decisive log line without its prefix, or what the process and the queue did.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+/// Longest line of evidence, in characters.
+pub(super) const MAX_CHARS: usize = 200;
+
+/// More log lines than this are the tail of the log, not lines that a failure rule matched.
+const MAX_RULE_LINES: usize = 3;
+
+/// Separates an error message from a bound that the engine itself stated.
+const ENGINE_NOTE: &str = "; the engine itself says ";
+
+/// Start of the line made from such a message.
+pub(super) const ENGINE_SAYS: &str = "the engine itself says ";
+
+/// Prefixes of log lines in any order: process, level, time, file.
+static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let parts = [
+        r"\([^()]*\bpid=[^()]*\)",
+        r"\[?\d{2,4}[-/]\d\d[-/ ]?(\d{2,4})?[-T ]?\d\d:\d\d:\d\d[\d.,:+Z]*( TP\d+)?\]?",
+        r"\[?(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\]?:?",
+        r"\[[\w./-]+:\d+\]",
+        r"\[TRT-LLM\]",
+        r"\[(RANK \d+|[A-Z])\]",
+    ];
+    Regex::new(&format!(r"^\s*(({})\s+)+", parts.join("|"))).ok()
+});
+
+/// The line of evidence, at most [`MAX_CHARS`] characters; none if the answer has no evidence.
+pub(super) fn line(evidence: Option<&Value>) -> Option<String> {
+    let evidence = evidence?;
+    let mut text = main_text(evidence).unwrap_or_default();
+    let facts = facts(evidence, text.is_empty());
+    if !facts.is_empty() {
+        let space = MAX_CHARS.saturating_sub(facts.chars().count() + 2);
+        text = match truncated(&text, space) {
+            text if text.is_empty() => facts,
+            text => format!("{text}; {facts}"),
+        };
+    }
+    Some(truncated(&text, MAX_CHARS)).filter(|line| !line.is_empty())
+}
+
+/// The decisive log line or message.
+fn main_text(evidence: &Value) -> Option<String> {
+    // `error_msg` is the name in imported files.
+    let message = ["message", "error_msg"]
+        .iter()
+        .find_map(|key| evidence.get(key)?.as_str());
+    let message = message.unwrap_or_default();
+    let log = evidence.get("log").and_then(Value::as_array);
+    let lines: Vec<&str> = log.into_iter().flatten().filter_map(Value::as_str).collect();
+    // A few lines were picked by a failure rule; many are the tail of the log.
+    let rule_line =
+        (lines.len() <= MAX_RULE_LINES).then(|| lines.iter().find(|line| names_cause(line)).or(lines.first()));
+    if let Some((_, own)) = message.split_once(ENGINE_NOTE) {
+        let line = rule_line
+            .flatten()
+            .map_or_else(String::new, |line| format!(": {}", without_prefix(line)));
+        return Some(format!("{ENGINE_SAYS}{own}{line}"));
+    }
+    let best = match rule_line.flatten() {
+        Some(line) => line,
+        None if message.is_empty() => lines.last()?,
+        None => message,
+    };
+    Some(without_prefix(best)).filter(|line| !line.is_empty())
+}
+
+/// Whether a line names a resource or an error.
+fn names_cause(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    ["memory", "alloc", "error", "kv cache", "kill"]
+        .iter()
+        .any(|word| line.contains(word))
+}
+
+/// Exit status, HTTP status and queue. If nothing else is known (`only_fact`), also how many requests completed.
+fn facts(evidence: &Value, only_fact: bool) -> String {
+    let count = |at: &Value, key: &str| at.get(key).and_then(Value::as_u64);
+    let mut facts = Vec::new();
+    if let Some(code) = evidence.get("exit_code").and_then(Value::as_i64) {
+        facts.push(format!("exit status {code}"));
+    }
+    if evidence.get("oom_killed").and_then(Value::as_bool) == Some(true) {
+        facts.push("killed by the kernel (out of memory)".to_owned());
+    }
+    if let Some(status) = count(evidence, "http_status") {
+        facts.push(format!("HTTP status {status}"));
+    }
+    let (completed, issued) = (count(evidence, "completed"), count(evidence, "issued"));
+    if let (Some(completed), Some(issued), true) = (completed, issued, only_fact && facts.is_empty())
+        && issued > 0
+    {
+        let noun = if issued == 1 { "request" } else { "requests" };
+        facts.push(format!("{completed} of {issued} {noun} served"));
+    }
+    if let Some(queue) = evidence.get("queue").filter(|queue| queue.is_object()) {
+        let named = [("running", "running"), ("waiting", "waiting")];
+        let counts = named
+            .iter()
+            .filter_map(|(key, word)| Some(format!("{} {word}", count(queue, key)?)));
+        facts.extend(counts);
+    }
+    facts.join(", ")
+}
+
+/// A log line without its prefix, on one line. Keeps the mark of a simulated engine.
+fn without_prefix(line: &str) -> String {
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rest = match PREFIX.as_ref().and_then(|prefix| prefix.find(&line)) {
+        Some(found) if found.end() < line.len() => &line[found.end()..],
+        _ => return line,
+    };
+    if line.contains("SIMULATED") && !rest.contains("SIMULATED") {
+        return format!("SIMULATED {rest}");
+    }
+    rest.to_owned()
+}
+
+/// Cuts a text between words if it is longer than `max` characters.
+pub(super) fn truncated(text: &str, max: usize) -> String {
+    if text.chars().count() <= max {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(max.saturating_sub(1)).collect();
+    let end = cut.rfind(' ').filter(|end| *end * 2 > cut.len()).unwrap_or(cut.len());
+    format!("{}…", cut[..end].trim_end_matches([',', ';', ':', '.', ' ']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn log_line_loses_its_prefix() {
+        let cases = [
+            (
+                "(EngineCore pid=760) ERROR 11-21 07:29:52 [core.py:1231] ValueError: To serve at least one request",
+                "ValueError: To serve at least one request",
+            ),
+            (
+                "[2026-11-20 12:52:21 TP0] KV cache pool is full. Retract requests.",
+                "KV cache pool is full. Retract requests.",
+            ),
+            (
+                "[11/20/2026-12:52:30] [TRT-LLM] [E] RequestError: Request 2049 requires 300 KV cache blocks",
+                "RequestError: Request 2049 requires 300 KV cache blocks",
+            ),
+            (
+                "[TRT-LLM] [RANK 0] [E] torch.AcceleratorError: CUDA error",
+                "torch.AcceleratorError: CUDA error",
+            ),
+            ("cudaMalloc failed: out of memory", "cudaMalloc failed: out of memory"),
+            (
+                "(EngineCore pid=2 SIMULATED) ERROR 11-22 04:05:58 [core.py:1231] ValueError: too long",
+                "SIMULATED ValueError: too long",
+            ),
+            ("ERROR ", "ERROR"),
+        ];
+        for (log, expected) in cases {
+            let evidence = json!({ "log": [log], "message": "the engine died" });
+            assert_eq!(line(Some(&evidence)).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn message_is_preferred_to_a_log_tail() {
+        let log: Vec<String> = (0..20).map(|number| format!("line {number}")).collect();
+        let evidence = json!({ "log": log, "message": "no answer in time", "exit_code": null });
+        assert_eq!(line(Some(&evidence)).unwrap(), "no answer in time");
+        assert_eq!(line(Some(&json!({ "log": log }))).unwrap(), "line 19");
+    }
+
+    #[test]
+    fn queue_and_exit_status_are_added_within_the_limit() {
+        let queue = json!({ "kv_usage": 0.99, "preemptions": 4, "running": 31, "waiting": 50 });
+        let evidence = json!({ "message": "the engine preempted 4 sequences", "log": [], "queue": queue });
+        assert_eq!(
+            line(Some(&evidence)).unwrap(),
+            "the engine preempted 4 sequences; 31 running, 50 waiting"
+        );
+        let long = json!({ "log": ["out of memory ".repeat(40)], "exit_code": 137, "oom_killed": true });
+        let expected = line(Some(&long)).unwrap();
+        assert!(expected.chars().count() <= MAX_CHARS, "{expected}");
+        assert!(
+            expected.ends_with("…; exit status 137, killed by the kernel (out of memory)"),
+            "{expected}"
+        );
+    }
+
+    #[test]
+    fn bound_stated_by_the_engine_comes_first() {
+        let log = "(EngineCore pid=760) ERROR 11-21 07:29:52 [core.py:1231] ValueError: To serve 70064";
+        let message = format!("{log}; the engine itself says that 63344 tokens would fit, and 65754 do not");
+        assert_eq!(
+            line(Some(&json!({ "log": [log], "message": message }))).unwrap(),
+            "the engine itself says that 63344 tokens would fit, and 65754 do not: ValueError: To serve 70064"
+        );
+    }
+
+    #[test]
+    fn completed_requests_are_counted_and_no_evidence_is_none() {
+        let evidence = json!({ "completed": 8, "issued": 8, "log": [], "queue": { "running": 8, "waiting": 0 } });
+        assert_eq!(
+            line(Some(&evidence)).unwrap(),
+            "8 of 8 requests served, 8 running, 0 waiting"
+        );
+        assert_eq!(line(Some(&json!({}))), None);
+        assert_eq!(line(Some(&json!("free words"))), None);
+        assert_eq!(line(None), None);
+    }
+}

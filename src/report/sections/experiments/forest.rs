@@ -1,0 +1,390 @@
+//! Forest plot of an experiment: a row for each metric with its difference from the baseline setting, its 95 % interval
+//! and the noise band.
+
+use super::text::{metric_name, scaled, with_unit};
+use crate::experiment::{Comparison, Contrast, Experiment, Verdict};
+use crate::report::plot::{Axis, Colour, Entry, Layer, Note, Panel, Plot, Shape, Sheet, TooltipPoint, Tooltips};
+use crate::unit::Unit;
+
+/// Differences up to this many per cent are never clipped.
+const MIN_CAP: f64 = 100.0;
+
+/// A difference as drawn, in per cent of the baseline setting's mean.
+struct Row<'a> {
+    comparison: &'a Comparison,
+    contrast: &'a Contrast,
+    percent: f64,
+    interval: Option<(f64, f64)>,
+    /// Half the width of the noise band.
+    noise: Option<f64>,
+    y: f64,
+}
+
+/// Marker shapes and what they add to the legend.
+const SHAPES: [(Shape, &str); 4] = [
+    (Shape::Circle, ""),
+    (Shape::Ring, ", no difference shown"),
+    (Shape::Before, ", beyond the edge"),
+    (Shape::Beyond, ", beyond the edge"),
+];
+
+impl Row<'_> {
+    fn shape(&self, limits: (f64, f64)) -> Shape {
+        let is = match self.contrast.verdict {
+            Verdict::More | Verdict::Less => Shape::Circle,
+            _ => Shape::Ring,
+        };
+        overflow_shape(self.percent, limits).unwrap_or(is)
+    }
+}
+
+/// The shape of a value beyond the x range, drawn at its edge.
+pub(super) fn overflow_shape(percent: f64, (low, high): (f64, f64)) -> Option<Shape> {
+    match percent {
+        below if below < low => Some(Shape::Before),
+        above if above > high => Some(Shape::Beyond),
+        _ => None,
+    }
+}
+
+/// The plot; none if no metric has a relative difference.
+pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
+    let drawn: Vec<&Comparison> = found
+        .comparisons
+        .iter()
+        .filter(|one| one.contrasts.iter().any(|contrast| contrast.percent.is_some()))
+        .collect();
+    if drawn.is_empty() {
+        return None;
+    }
+    let settings = &found.measured.settings;
+    let others = settings.len() - 1;
+    let rows: Vec<Row> = drawn
+        .iter()
+        .rev()
+        .zip((0_u32..).map(f64::from))
+        .flat_map(|(one, place)| {
+            one.contrasts
+                .iter()
+                .filter_map(move |contrast| row(one, contrast, place, others))
+        })
+        .collect();
+    let limits = data_range(&rows);
+    let mut layers = vec![Layer::Area {
+        name: "equal settings differ by".to_owned(),
+        outlines: rows
+            .iter()
+            .filter_map(|row| Some(band(row, row.noise?, limits)))
+            .collect(),
+        colour: Colour::Quiet,
+        hatched: false,
+    }];
+    layers.push(Layer::Rule {
+        name: String::new(),
+        at: 0.0,
+        upright: true,
+        colour: Colour::Quiet,
+        dashed: false,
+        right: false,
+    });
+    for (index, setting) in settings.iter().enumerate().skip(1) {
+        let colour = Colour::Series(u8::try_from(index - 1).unwrap_or(u8::MAX));
+        let own: Vec<&Row> = rows.iter().filter(|row| row.contrast.setting == index).collect();
+        layers.push(Layer::Area {
+            name: if others == 1 {
+                "95 % interval".to_owned()
+            } else {
+                String::new()
+            },
+            outlines: own.iter().filter_map(|row| whisker(row, limits)).collect(),
+            colour,
+            hatched: false,
+        });
+        for (shape, words) in SHAPES {
+            let points: Vec<(f64, f64)> = own
+                .iter()
+                .filter(|row| row.shape(limits) == shape)
+                .map(|row| (clamped(row.percent, limits), row.y))
+                .collect();
+            if !points.is_empty() {
+                layers.push(Layer::Dots {
+                    name: format!("{}{words}", setting.name),
+                    points,
+                    colour,
+                    shape,
+                });
+            }
+        }
+    }
+    let notes: Vec<Note> = rows
+        .iter()
+        .filter(|row| overflow_shape(row.percent, limits).is_some())
+        .map(|row| Note {
+            at: (clamped(row.percent, limits), row.y),
+            label: super::text::percent(row.percent),
+        })
+        .collect();
+    let any = !notes.is_empty();
+    let mut caption = format!(
+        "Each row is a metric: the dot is its difference from {}, the bar the 95 % interval, the band the variation between starts with equal settings. \
+         Rings are differences that are not significant.",
+        settings[0].name
+    );
+    if any {
+        caption += " Triangles at the edge mark larger differences, labelled with their size.";
+    }
+    let names: Vec<String> = drawn.iter().rev().map(|one| metric_name(&one.name)).collect();
+    Some(Plot {
+        name: plot,
+        title: format!("Differences from {}", settings[0].name),
+        words: super::text::all(found).join(" "),
+        caption,
+        panels: vec![Panel {
+            x: Axis {
+                label: format!("difference from {}", settings[0].name),
+                unit: Unit::Percent,
+                range: Some(padded_range(limits)),
+                ..Axis::default()
+            },
+            y: Axis {
+                names,
+                ..Axis::default()
+            },
+            layers,
+            spots: spots(found, &rows, limits),
+            notes,
+            ..Panel::default()
+        }],
+        sheet: sheet(found),
+        ..Plot::default()
+    })
+}
+
+fn row<'a>(one: &'a Comparison, contrast: &'a Contrast, place: f64, others: usize) -> Option<Row<'a>> {
+    let percent = contrast.percent?;
+    let first = one.means[0].map(f64::abs).filter(|mean| *mean > 0.0)?;
+    let part = |value: f64| 100.0 * value / first;
+    // Settings of one metric are spread within its row.
+    let offset = (contrast.setting as f64 - 0.5 - others as f64 / 2.0) * 0.6 / others as f64;
+    Some(Row {
+        comparison: one,
+        contrast,
+        percent,
+        interval: contrast.interval.map(|[low, high]| (part(low), part(high))),
+        noise: one.noise.map(|noise| part(noise.largest)),
+        y: place - offset,
+    })
+}
+
+/// The x range of all that is drawn.
+fn data_range(rows: &[Row]) -> (f64, f64) {
+    let intervals = rows
+        .iter()
+        .filter_map(|row| row.interval)
+        .flat_map(|(low, high)| [low, high]);
+    let noise = rows.iter().filter_map(|row| row.noise).flat_map(|half| [-half, half]);
+    let values = || rows.iter().map(|row| row.percent);
+    clip_range(intervals.chain(noise).chain(values()), values())
+}
+
+/// The x range in per cent. Covers all `ends`, but is capped at 3 x the 75th percentile of `values`, so that outliers
+/// do not squash the rest.
+pub(super) fn clip_range(data_range: impl Iterator<Item = f64>, values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let mut sizes: Vec<f64> = values.map(f64::abs).collect();
+    sizes.sort_by(f64::total_cmp);
+    let upper_quartile = sizes.get(sizes.len().saturating_sub(1) * 3 / 4).copied().unwrap_or(0.0);
+    let limits = MIN_CAP.max(3.0 * upper_quartile);
+    let (low, high) = data_range.fold((-1.0_f64, 1.0_f64), |(low, high), end| (low.min(end), high.max(end)));
+    (low.max(-limits), high.min(limits))
+}
+
+pub(super) fn clamped(percent: f64, (low, high): (f64, f64)) -> f64 {
+    percent.clamp(low, high)
+}
+
+/// The range of the axis, with a margin for marks at its edges.
+pub(super) fn padded_range((low, high): (f64, f64)) -> (f64, f64) {
+    let margin = 0.04 * (high - low);
+    (low - margin, high + margin)
+}
+
+fn band(row: &Row, half: f64, limits: (f64, f64)) -> Vec<(f64, f64)> {
+    let place = row.y.round();
+    rectangle(
+        (clamped(-half, limits), clamped(half, limits)),
+        (place - 0.4, place + 0.4),
+    )
+}
+
+fn whisker(row: &Row, limits: (f64, f64)) -> Option<Vec<(f64, f64)>> {
+    let (low, high) = row.interval?;
+    let (low, high) = (clamped(low, limits), clamped(high, limits));
+    (low < high).then(|| rectangle((low, high), (row.y - 0.06, row.y + 0.06)))
+}
+
+fn rectangle(x: (f64, f64), y: (f64, f64)) -> Vec<(f64, f64)> {
+    vec![(x.0, y.0), (x.1, y.0), (x.1, y.1), (x.0, y.1)]
+}
+
+fn spots(found: &Experiment, rows: &[Row], limits: (f64, f64)) -> Tooltips {
+    let all = rows.iter().map(|row| {
+        let unit = row.comparison.unit;
+        let mean = |index: usize| Entry::from(row.comparison.means[index].map(|mean| with_unit(mean, unit)));
+        let interval = row
+            .contrast
+            .interval
+            .map(|[low, high]| format!("{} to {}", with_unit(low, unit), with_unit(high, unit)));
+        let entries = vec![
+            metric_name(&row.comparison.name).into(),
+            found.measured.settings[row.contrast.setting].name.as_str().into(),
+            mean(0),
+            mean(row.contrast.setting),
+            row.contrast
+                .difference
+                .map(|difference| with_unit(difference, unit))
+                .into(),
+            interval.into(),
+            row.comparison.noise.map(|noise| with_unit(noise.largest, unit)).into(),
+            row.contrast.verdict.words().into(),
+        ];
+        TooltipPoint {
+            at: (clamped(row.percent, limits), row.y),
+            entries,
+        }
+    });
+    let columns = [
+        "metric",
+        "setting",
+        &found.measured.settings[0].name,
+        "its mean",
+        "difference",
+        "95 % interval",
+        "equal settings differ by",
+        "verdict",
+    ];
+    Tooltips {
+        columns: columns.map(str::to_owned).to_vec(),
+        spots: all.collect(),
+    }
+}
+
+/// Every metric of every setting with its verdict.
+fn sheet(found: &Experiment) -> Sheet {
+    let settings = &found.measured.settings;
+    let columns = [
+        "metric",
+        "unit",
+        "setting",
+        &settings[0].name,
+        "its mean",
+        "difference",
+        "from",
+        "to",
+        "%",
+        "equal settings differ by",
+        "verdict",
+    ];
+    let rows = found.comparisons.iter().flat_map(|one| {
+        let (factor, unit) = scaled(one.unit);
+        one.contrasts.iter().map(move |contrast| {
+            let number = |value: Option<f64>| Entry::from(value.map(|value| value * factor));
+            vec![
+                metric_name(&one.name).into(),
+                unit.into(),
+                settings[contrast.setting].name.as_str().into(),
+                number(one.means[0]),
+                number(one.means[contrast.setting]),
+                number(contrast.difference),
+                number(contrast.interval.map(|interval| interval[0])),
+                number(contrast.interval.map(|interval| interval[1])),
+                contrast.percent.into(),
+                number(one.noise.map(|noise| noise.largest)),
+                contrast.verdict.words().into(),
+            ]
+        })
+    });
+    Sheet {
+        title: String::new(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::experiment::Measurements;
+
+    pub(in crate::report::sections::experiments) fn found() -> Experiment {
+        const GIB: f64 = 1_073_741_824.0;
+        let trial = |setting: usize, memory: f64, start: f64| json!({ "setting": setting, "figures": { "memory": memory * GIB, "start_time": start, "failed": 0.0 } });
+        let measured: Measurements = serde_json::from_value(json!({
+            "name": "cuda_graphs of vllm", "asked": "8 requests",
+            "settings": [{ "name": "on", "options": {} }, { "name": "off", "options": {} }],
+            "order": [0, 1, 1, 0, 0, 1],
+            "metrics": [{ "name": "memory", "unit": "bytes" }, { "name": "start_time", "unit": "s" }, { "name": "failed", "unit": "count" }],
+            "trials": [
+                trial(0, 17.0, 50.0), trial(1, 16.0, 30.0), trial(1, 16.1, 51.0), trial(0, 17.1, 52.0), trial(0, 16.9, 51.0),
+                { "setting": 1, "figures": {}, "failed": { "message": "CUDA out of memory", "cause": "memory" } },
+            ],
+        }))
+        .unwrap();
+        Experiment::new(measured).unwrap()
+    }
+
+    #[test]
+    fn difference_beyond_the_range_has_its_own_shape() {
+        let limits = (-20.0, 100.0);
+        assert_eq!(overflow_shape(100.0, limits), None);
+        assert_eq!(overflow_shape(1567.2, limits), Some(Shape::Beyond));
+        assert_eq!(overflow_shape(-21.0, limits), Some(Shape::Before));
+        let mut all = found();
+        let contrast = &mut all.comparisons[0].contrasts[0];
+        contrast.percent = Some(1567.2);
+        let plot = plot(&all, "x".into()).unwrap();
+        let layers = &plot.panels[0].layers;
+        assert!(layers.iter().any(
+            |layer| matches!(layer, Layer::Dots { shape: Shape::Beyond, name, .. } if name == "off, beyond the edge")
+        ));
+        assert_eq!(plot.panels[0].notes[0].label, "+1,567.2 %");
+        assert!(plot.caption.contains("Triangles"));
+    }
+
+    #[test]
+    fn each_metric_is_a_row_with_interval_and_noise_band() {
+        let plot = plot(&found(), "x".into()).unwrap();
+        let panel = &plot.panels[0];
+        assert_eq!(
+            panel.y.names,
+            ["start time", "memory"],
+            "a metric that is zero everywhere has no relative difference"
+        );
+        let Layer::Area { outlines, .. } = &panel.layers[0] else {
+            panic!()
+        };
+        assert_eq!(outlines.len(), 2);
+        let dots: Vec<(&str, &Vec<(f64, f64)>)> = panel
+            .layers
+            .iter()
+            .filter_map(|layer| match layer {
+                Layer::Dots { name, points, .. } => Some((name.as_str(), points)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(dots[0].0, "off");
+        assert!(
+            (dots[0].1[0].0 + 5.59).abs() < 0.01 && dots[0].1[0].1 == 1.0,
+            "{dots:?}"
+        );
+        assert_eq!(dots[1].0, "off, no difference shown");
+        assert_eq!(panel.spots.spots.len(), 2);
+        assert!(
+            plot.words.contains("memory 0.950 GiB less (5.6 %; 95 % interval"),
+            "{}",
+            plot.words
+        );
+        assert!(plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()));
+    }
+}

@@ -1,0 +1,149 @@
+//! Cost of tokens by level: money if a price was given, and energy if power was measured.
+
+use super::axes::{finding_marks, level_axis};
+use super::findings::SweepFindings;
+use super::format::{list, number};
+use super::load::LoadResult;
+use super::metrics::spots;
+use super::sweep::{Sweep, SweepLevel};
+use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Scale, Sheet};
+use crate::unit::Unit;
+
+type Cost = fn(&LoadResult) -> Option<f64>;
+
+const MONEY: [(&str, Cost); 2] = [
+    ("output tokens", |load| load.cost.per_million_output),
+    ("input and output tokens", |load| load.cost.per_million_total),
+];
+const ENERGY: [(&str, Cost); 2] = [
+    ("output tokens", |load| load.cost.wh_per_million_output),
+    ("input and output tokens", |load| load.cost.wh_per_million_total),
+];
+
+/// The chart; none if neither is known.
+pub(super) fn plot(sweep: &Sweep, findings: &SweepFindings, name: String) -> Option<Plot> {
+    let price = sweep
+        .levels
+        .iter()
+        .flat_map(|level| &level.loads)
+        .find_map(|load| load.cost.price_per_hour);
+    let panels = [
+        ("cost per million tokens, in the currency of the price", &MONEY),
+        ("energy per million tokens, Wh", &ENERGY),
+    ];
+    let panels: Vec<Panel> = panels
+        .into_iter()
+        .filter_map(|(title, curves)| panel(sweep, findings, title, curves))
+        .collect();
+    if panels.is_empty() {
+        return None;
+    }
+    let caption = price.map_or_else(String::new, |price| {
+        format!(
+            "At {} per hour for all GPUs together. Each curve divides the full price: they are two views, not parts of a sum.",
+            number(price)
+        )
+    });
+    Some(Plot {
+        name,
+        title: "What a million tokens cost".to_owned(),
+        words: alt_text(sweep),
+        caption,
+        panels,
+        sheet: sheet(sweep),
+        ..Plot::default()
+    })
+}
+
+fn panel(sweep: &Sweep, findings: &SweepFindings, title: &str, curves: &[(&str, Cost); 2]) -> Option<Panel> {
+    let mut layers = finding_marks(findings, true);
+    let before = layers.len();
+    for (index, (name, cost)) in curves.iter().enumerate() {
+        let points: Vec<(f64, Option<f64>)> = sweep
+            .levels
+            .iter()
+            .map(|level| (level.at, level.mean(cost).filter(|cost| *cost > 0.0)))
+            .collect();
+        if points.iter().any(|point| point.1.is_some()) {
+            layers.push(Layer::Line {
+                name: (*name).to_owned(),
+                points,
+                colour: Colour::Series(u8::try_from(index).unwrap_or(u8::MAX)),
+                dashed: false,
+                steps: false,
+                dots: true,
+                right: false,
+            });
+        }
+    }
+    let first = curves[0].1;
+    (layers.len() > before).then(|| Panel {
+        title: title.to_owned(),
+        x: level_axis(&[sweep]),
+        y: Axis {
+            unit: Unit::Count,
+            scale: Scale::Log,
+            ..Axis::default()
+        },
+        layers,
+        spots: spots(&[sweep], |level| {
+            Some((level.at, level.mean(first).filter(|cost| *cost > 0.0)?))
+        }),
+        ..Panel::default()
+    })
+}
+
+/// The cheapest and the most expensive level.
+fn alt_text(sweep: &Sweep) -> String {
+    let sentences = [(MONEY[0].1, "", "costs"), (ENERGY[0].1, " Wh", "takes")]
+        .into_iter()
+        .filter_map(|(cost, unit, verb)| {
+            let known: Vec<(&SweepLevel, f64)> = sweep
+                .levels
+                .iter()
+                .filter_map(|level| Some((level, level.mean(cost)?)))
+                .collect();
+            let (cheapest, low) = known.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+            let (most_expensive, high) = known.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+            Some(format!(
+                "{verb} least at {}, {}{unit}, and most at {}, {}{unit}",
+                sweep.level_text(cheapest.at),
+                number(*low),
+                sweep.level_text(most_expensive.at),
+                number(*high)
+            ))
+        });
+    let sentences: Vec<String> = sentences.collect();
+    format!("A million output tokens {}.", list(&sentences))
+}
+
+fn sheet(sweep: &Sweep) -> Sheet {
+    let columns = [
+        "cost per 1M output tokens",
+        "cost per 1M tokens",
+        "Wh per 1M output tokens",
+        "Wh per 1M tokens",
+    ];
+    let all: Vec<(&str, Cost)> = columns
+        .into_iter()
+        .zip(MONEY.iter().chain(&ENERGY).map(|one| one.1))
+        .collect();
+    let known: Vec<&(&str, Cost)> = all
+        .iter()
+        .filter(|(_, cost)| sweep.levels.iter().any(|level| level.mean(cost).is_some()))
+        .collect();
+    let head = std::iter::once(sweep.axis.name());
+    Sheet {
+        title: String::new(),
+        columns: head.chain(known.iter().map(|one| one.0)).map(str::to_owned).collect(),
+        rows: sweep
+            .levels
+            .iter()
+            .map(|level| {
+                std::iter::once(level.at.into())
+                    .chain(known.iter().map(|one| level.mean(one.1).into()))
+                    .collect()
+            })
+            .collect(),
+    }
+}

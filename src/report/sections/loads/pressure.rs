@@ -1,0 +1,224 @@
+//! Engine load by level: running and waiting requests, KV cache use, preemptions.
+
+use super::axes::{finding_marks, level_axis, zero_based_axis};
+use super::findings::SweepFindings;
+use super::format::{number, tenths};
+use super::load::LoadResult;
+use super::metrics::spots;
+use super::sweep::{Sweep, SweepLevel};
+use crate::load::engine_side::GaugeStats;
+use crate::report::plot::{Axis, Bar, Colour, Layer, Panel, Plot, Sheet};
+use crate::unit::Unit;
+
+type Gauge = fn(&LoadResult) -> Option<GaugeStats>;
+
+/// The chart; none if the engine reports no metrics.
+pub(super) fn plot(sweep: &Sweep, findings: &SweepFindings, name: String) -> Option<Plot> {
+    let panels: Vec<Panel> = [requests(sweep, findings), cache(sweep, findings), preemptions(sweep)]
+        .into_iter()
+        .flatten()
+        .collect();
+    if panels.is_empty() {
+        return None;
+    }
+    Some(Plot {
+        name,
+        title: "Engine load".to_owned(),
+        words: alt_text(sweep),
+        caption: "Lines are means over the measured time, shades reach to the highest value seen.".to_owned(),
+        panels,
+        sheet: sheet(sweep),
+        ..Plot::default()
+    })
+}
+
+fn gauge(sweep: &Sweep, name: &str, gauge: Gauge, factor: f64, colour: Colour) -> Vec<Layer> {
+    let mean = |level: &SweepLevel| Some(level.mean(|load| Some(gauge(load)?.mean))? * factor);
+    let max = |level: &SweepLevel| Some(level.mean(|load| Some(gauge(load)?.max))? * factor);
+    let points: Vec<(f64, Option<f64>)> = sweep.levels.iter().map(|level| (level.at, mean(level))).collect();
+    if points.iter().all(|point| point.1.is_none()) {
+        return Vec::new();
+    }
+    let shade = sweep
+        .levels
+        .iter()
+        .filter_map(|level| Some((level.at, mean(level)?, max(level)?)));
+    vec![
+        Layer::Ribbon {
+            name: String::new(),
+            points: shade.collect(),
+            colour,
+            solid: false,
+            steps: false,
+            right: false,
+        },
+        Layer::Line {
+            name: name.to_owned(),
+            points,
+            colour,
+            dashed: false,
+            steps: false,
+            dots: true,
+            right: false,
+        },
+    ]
+}
+
+/// The maxima of these gauges by level.
+fn top(sweep: &Sweep, gauges: &[Gauge]) -> impl Iterator<Item = f64> {
+    let levels = sweep.levels.iter();
+    levels.flat_map(|level| {
+        gauges
+            .iter()
+            .filter_map(|gauge| level.mean(|load| Some(gauge(load)?.max)))
+    })
+}
+
+fn requests(sweep: &Sweep, findings: &SweepFindings) -> Option<Panel> {
+    let gauges: [Gauge; 2] = [|load| load.running, |load| load.waiting];
+    let mut layers = gauge(sweep, "running", gauges[0], 1.0, Colour::Series(0));
+    layers.extend(gauge(sweep, "waiting in the engine", gauges[1], 1.0, Colour::Series(1)));
+    (!layers.is_empty()).then(|| Panel {
+        title: "requests".to_owned(),
+        x: level_axis(&[sweep]),
+        y: zero_based_axis("", Unit::Count, top(sweep, &gauges)),
+        layers: finding_marks(findings, true).into_iter().chain(layers).collect(),
+        spots: spots(&[sweep], |level| {
+            Some((level.at, level.mean(|load| Some(load.running?.mean))?))
+        }),
+        ..Panel::default()
+    })
+}
+
+fn cache(sweep: &Sweep, findings: &SweepFindings) -> Option<Panel> {
+    let layers = gauge(sweep, "KV cache used", |load| load.kv_usage, 100.0, Colour::Series(2));
+    (!layers.is_empty()).then(|| Panel {
+        title: "KV cache used".to_owned(),
+        x: level_axis(&[sweep]),
+        y: Axis {
+            unit: Unit::Percent,
+            range: Some((0.0, 100.0)),
+            ..Axis::default()
+        },
+        layers: finding_marks(findings, false).into_iter().chain(layers).collect(),
+        spots: spots(&[sweep], |level| {
+            Some((level.at, 100.0 * level.mean(|load| Some(load.kv_usage?.mean))?))
+        }),
+        ..Panel::default()
+    })
+}
+
+/// Preemptions as bars; none if there were none.
+fn preemptions(sweep: &Sweep) -> Option<Panel> {
+    let counts: Vec<Option<f64>> = sweep
+        .levels
+        .iter()
+        .map(|level| level.sum(|load| load.preemptions))
+        .collect();
+    if counts.iter().flatten().all(|count| *count == 0.0) {
+        return None;
+    }
+    let places = (0_u32..).map(f64::from);
+    let bars = places.zip(&counts).filter_map(|(at, count)| {
+        Some(Bar {
+            at,
+            value: (*count)?,
+            ..Bar::default()
+        })
+    });
+    Some(Panel {
+        title: "preemptions".to_owned(),
+        x: Axis {
+            label: level_axis(&[sweep]).label,
+            names: sweep.levels.iter().map(|level| number(level.at)).collect(),
+            ..Axis::default()
+        },
+        y: zero_based_axis("", Unit::Count, counts.iter().flatten().copied()),
+        layers: vec![Layer::Bars {
+            name: String::new(),
+            bars: bars.collect(),
+            colour: Colour::Limit,
+            hatched: false,
+        }],
+        ..Panel::default()
+    })
+}
+
+fn alt_text(sweep: &Sweep) -> String {
+    let usage = |level: &SweepLevel| level.mean(|load| Some(load.kv_usage?.max));
+    let mut sentences = Vec::new();
+    let fullest = sweep
+        .levels
+        .iter()
+        .filter_map(|level| Some((level, usage(level)?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((level, usage)) = fullest {
+        sentences.push(format!(
+            "The KV cache was used to {} % at most, at {}.",
+            tenths(100.0 * usage),
+            sweep.level_text(level.at)
+        ));
+    }
+    let waits = sweep.levels.iter().find(|level| {
+        level
+            .mean(|load| Some(load.waiting?.mean))
+            .is_some_and(|mean| mean >= 1.0)
+    });
+    if let Some(level) = waits {
+        sentences.push(format!(
+            "From {} on, at least one request waited in the engine on average.",
+            sweep.level_text(level.at)
+        ));
+    }
+    let preempted = sweep
+        .levels
+        .iter()
+        .find(|level| level.sum(|load| load.preemptions).is_some_and(|count| count > 0.0));
+    sentences.push(match preempted {
+        Some(level) => format!("Sequences were preempted from {} on.", sweep.level_text(level.at)),
+        None if sweep
+            .levels
+            .iter()
+            .all(|level| level.sum(|load| load.preemptions).is_some()) =>
+        {
+            "Nothing was preempted.".to_owned()
+        }
+        None => String::new(),
+    });
+    sentences.retain(|text| !text.is_empty());
+    sentences.join(" ")
+}
+
+fn sheet(sweep: &Sweep) -> Sheet {
+    let gauges: [(&str, &str, Gauge, f64); 3] = [
+        ("running, mean", "running, max", |load| load.running, 1.0),
+        ("waiting, mean", "waiting, max", |load| load.waiting, 1.0),
+        (
+            "KV cache used, %, mean",
+            "KV cache used, %, max",
+            |load| load.kv_usage,
+            100.0,
+        ),
+    ];
+    let columns = gauges.iter().flat_map(|one| [one.0, one.1]);
+    let rows = sweep.levels.iter().map(|level| {
+        let figures = gauges.iter().flat_map(|(_, _, gauge, factor)| {
+            let mean = level.mean(|load| Some(gauge(load)?.mean * factor));
+            let most = level.mean(|load| Some(gauge(load)?.max * factor));
+            [mean.into(), most.into()]
+        });
+        let head = std::iter::once(level.at.into());
+        head.chain(figures)
+            .chain([level.sum(|load| load.preemptions).into()])
+            .collect()
+    });
+    Sheet {
+        title: String::new(),
+        columns: std::iter::once(sweep.axis.name())
+            .chain(columns)
+            .chain(["preemptions"])
+            .map(str::to_owned)
+            .collect(),
+        rows: rows.collect(),
+    }
+}

@@ -1,0 +1,254 @@
+//! A sweep in sentences.
+
+use super::axes::onset_text;
+use super::findings::SweepFindings;
+use super::format::{list, ms, number};
+use super::load::LoadResult;
+use super::sweep::{Sweep, SweepAxis, SweepLevel};
+use crate::load::Summary;
+use crate::load::engine_side::Knee;
+
+/// Paragraphs: throughput and knee, latencies, late requests, preemption and queueing.
+pub(super) fn paragraphs(sweep: &Sweep, findings: &SweepFindings) -> Vec<String> {
+    let sentences = [
+        throughput(sweep, findings.knee),
+        latencies(sweep, findings.knee),
+        late_requests(sweep),
+        pressure(sweep, findings),
+    ];
+    sentences.into_iter().flatten().collect()
+}
+
+/// `at concurrency 64`, `at 2 requests/s`.
+fn at_level(level: f64, axis: SweepAxis) -> String {
+    format!("at {}", axis.level_text(&number(level)))
+}
+
+fn throughput(sweep: &Sweep, knee: Option<Knee>) -> Option<String> {
+    let curve = sweep.throughput();
+    let (first, last) = (curve.first()?, curve.last()?);
+    let best = curve
+        .iter()
+        .copied()
+        .reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+    let axis = sweep.axis;
+    let rises = |to: (f64, f64)| {
+        format!(
+            "Output throughput rises from {} tokens/s {} to {} {}",
+            number(first.1),
+            at_level(first.0, axis),
+            number(to.1),
+            at_level(to.0, axis)
+        )
+    };
+    Some(match knee {
+        Some(knee) if knee.x < last.0 => {
+            let bracket = if knee.low < knee.high {
+                format!(", located between {} and {}", number(knee.low), number(knee.high))
+            } else {
+                String::new()
+            };
+            let beyond = if best.0 > knee.x && best.1 > knee.y {
+                format!("beyond it, it reaches {} {}", number(best.1), at_level(best.0, axis))
+            } else {
+                format!(
+                    "beyond it, it does not rise, and is {} {}",
+                    number(last.1),
+                    at_level(last.0, axis)
+                )
+            };
+            format!("{}, the knee{bracket}; {beyond}.", rises((knee.x, knee.y)))
+        }
+        _ if best.0 == first.0 => format!(
+            "Output throughput is highest at the lowest level, {} tokens/s {}, and {} {}.",
+            number(first.1),
+            at_level(first.0, axis),
+            number(last.1),
+            at_level(last.0, axis)
+        ),
+        _ => {
+            let end = if best.0 == last.0 {
+                "the highest level measured: no knee was found, and higher levels may bring more".to_owned()
+            } else {
+                format!(
+                    "and is {} {}; no knee is distinguishable from the noise",
+                    number(last.1),
+                    at_level(last.0, axis)
+                )
+            };
+            format!("{}, {end}.", rises(best))
+        }
+    })
+}
+
+type Latency = fn(&LoadResult) -> &Summary;
+
+/// The highest percentile that a level supports, with its name.
+fn tail(level: &SweepLevel, latency: Latency) -> Option<(&'static str, f64)> {
+    type Percentile = fn(&Summary) -> Option<f64>;
+    let percentiles: [(&str, Percentile); 4] = [
+        ("p99", |one| one.p99),
+        ("p95", |one| one.p95),
+        ("p90", |one| one.p90),
+        ("p50", |one| one.p50),
+    ];
+    percentiles
+        .into_iter()
+        .find_map(|(name, of)| Some((name, level.mean(|load| of(latency(load)))?)))
+}
+
+/// Medians at the lowest level, the knee and the highest level.
+fn latencies(sweep: &Sweep, knee: Option<Knee>) -> Option<String> {
+    let (first, last) = (sweep.levels.first()?, sweep.levels.last()?);
+    let knee = knee.and_then(|knee| sweep.levels.iter().find(|level| level.at == knee.x));
+    let mut chosen: Vec<&SweepLevel> = vec![first];
+    chosen.extend(knee.filter(|level| level.at != first.at && level.at != last.at));
+    chosen.push(last);
+    let kinds: [(&str, Latency); 3] = [
+        ("Median TTFT is", |load| &load.ttft),
+        ("median TPOT", |load| &load.tpot),
+        ("median E2E latency", |load| &load.e2el),
+    ];
+    let sentences = kinds.into_iter().filter_map(|(what, latency)| {
+        let each = chosen.iter().filter_map(|level| {
+            let median = level.mean(|load| latency(load).p50)?;
+            let tail = tail(level, latency).filter(|(name, _)| *name != "p50");
+            let tail = tail.map_or_else(String::new, |(name, time)| format!(" ({name} {})", ms(time)));
+            Some(format!("{}{tail} {}", ms(median), at_level(level.at, sweep.axis)))
+        });
+        let each: Vec<String> = each.collect();
+        (!each.is_empty()).then(|| format!("{what} {}", list(&each)))
+    });
+    let sentences: Vec<String> = sentences.collect();
+    (!sentences.is_empty()).then(|| format!("{}.", sentences.join("; ")))
+}
+
+/// How much TTFT grows if counted from when requests were due. They were sent late because the client was late or
+/// concurrency was limited.
+fn late_requests(sweep: &Sweep) -> Option<String> {
+    let waited = sweep.levels.iter().filter_map(|level| {
+        let sent = level.mean(|load| load.ttft.p50)?;
+        let due = level.mean(|load| load.due_ttft.p50)?;
+        (due > 1.05 * sent && sweep.axis == SweepAxis::Rate).then_some((level.at, due))
+    });
+    let (worst, due) = waited.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(format!(
+        "Some requests were sent late: counted from when they were due, median TTFT {} is {}.",
+        at_level(worst, sweep.axis),
+        ms(due)
+    ))
+}
+
+fn pressure(sweep: &Sweep, findings: &SweepFindings) -> Option<String> {
+    let axis = sweep.axis;
+    let known = sweep
+        .levels
+        .iter()
+        .any(|level| level.sum(|load| load.preemptions).is_some());
+    let preemption = match &findings.preemption {
+        Some(onset) => Some(format!("Preemption begins {}.", onset_text(onset, axis))),
+        None if known => Some("Nothing is preempted at any level.".to_owned()),
+        None => None,
+    };
+    let queue = findings.queue.as_ref().map(|onset| {
+        format!(
+            "More requests arrive than are served from a rate {}.",
+            onset_text(onset, axis)
+        )
+    });
+    let sentences: Vec<String> = preemption.into_iter().chain(queue).collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+pub(super) fn single_load(level: &SweepLevel, axis: SweepAxis) -> Option<String> {
+    let load = level.loads.first()?;
+    let asked = if axis == SweepAxis::Other {
+        String::new()
+    } else {
+        format!(" {}", at_level(level.at, axis))
+    };
+    let tokens = level
+        .mean(|load| load.output_throughput)
+        .map(|tokens| format!(": {} output tokens/s", number(tokens)));
+    let mut sentences = vec![format!(
+        "{} of {} requests{asked} completed{}.",
+        number(level.sum(|load| Some(load.completed))?),
+        number(level.sum(|load| Some(load.issued))?),
+        tokens.unwrap_or_default()
+    )];
+    if let Some(median) = load.ttft.p50 {
+        let tail = tail(level, |load| &load.ttft).filter(|(name, _)| *name != "p50");
+        let tail = tail.map_or_else(String::new, |(name, time)| format!(" ({name}: {})", ms(time)));
+        sentences.push(format!("Median TTFT was {}{tail}.", ms(median)));
+    }
+    if let Some(preemptions) = load.preemptions.filter(|count| *count > 0) {
+        sentences.push(format!("There were {preemptions} preemptions."));
+    }
+    Some(sentences.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(at: f64, tokens: f64, first: f64, preemptions: u64) -> SweepLevel {
+        let latency = |median| Summary {
+            p50: Some(median),
+            p90: Some(2.0 * median),
+            ..Summary::default()
+        };
+        SweepLevel {
+            at,
+            loads: vec![LoadResult {
+                output_throughput: Some(tokens),
+                ttft: latency(first),
+                preemptions: Some(preemptions),
+                ..LoadResult::default()
+            }],
+        }
+    }
+
+    #[test]
+    fn knee_is_described_with_latencies() {
+        let levels = vec![
+            level(1.0, 20.0, 10.0, 0),
+            level(32.0, 640.0, 40.0, 0),
+            level(64.0, 641.0, 900.0, 5),
+        ];
+        let sweep = Sweep {
+            name: String::new(),
+            axis: SweepAxis::Concurrency,
+            settings: serde_json::Map::new(),
+            levels,
+        };
+        let knee = Knee {
+            x: 32.0,
+            y: 640.0,
+            low: 32.0,
+            high: 32.0,
+            distance: 0.5,
+        };
+        let onset = crate::load::engine_side::onset(&[(32.0, false), (64.0, true)]);
+        let findings = SweepFindings {
+            knee: Some(knee),
+            preemption: onset,
+            ..SweepFindings::default()
+        };
+        let text = super::paragraphs(&sweep, &findings);
+        assert_eq!(
+            text,
+            [
+                "Output throughput rises from 20 tokens/s at concurrency 1 to 640 at concurrency 32, the knee; beyond it, it reaches 641 at concurrency 64.",
+                "Median TTFT is 10 ms (p90 20 ms) at concurrency 1, 40 ms (p90 80 ms) at concurrency 32 and 900 ms (p90 1.80 s) at \
+                 concurrency 64.",
+                "Preemption begins between concurrency 32 and 64."
+            ]
+        );
+        let text = super::paragraphs(&sweep, &SweepFindings::default());
+        assert!(
+            text[0].contains("the highest level measured: no knee was found"),
+            "{text:?}"
+        );
+        assert_eq!(text[2], "Nothing is preempted at any level.");
+    }
+}

@@ -1,0 +1,222 @@
+//! Memory charts of recorded runs, of damaged ones, and of a very long and wide one.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::{Document, document};
+use super::Section;
+use crate::report::plot::{Layer, Plot, Span};
+
+fn runs() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs")
+}
+
+fn memory(document: &Document) -> &Section {
+    document.sections.iter().find(|part| part.name == "memory").unwrap()
+}
+
+fn line(plot: &Plot, panel: usize) -> Vec<(f64, Option<f64>)> {
+    let lines = plot.panels[panel].layers.iter().filter_map(|layer| match layer {
+        Layer::Line { points, .. } => Some(points.clone()),
+        _ => None,
+    });
+    lines.into_iter().next().unwrap()
+}
+
+fn phases(plot: &Plot) -> Vec<Span> {
+    let spans = plot.panels[0].layers.iter().find_map(|layer| match layer {
+        Layer::Spans { spans } => Some(spans.clone()),
+        _ => None,
+    });
+    spans.unwrap()
+}
+
+fn ribbons(plot: &Plot) -> Vec<&str> {
+    let layers = plot.panels[0].layers.iter();
+    layers
+        .filter_map(|layer| match layer {
+            Layer::Ribbon { name, .. } => Some(name.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn recorded_start_has_peak_limit_and_components() {
+    let document = document(&runs().join("vllm-breakdown")).unwrap();
+    assert_eq!(document.missing, Vec::<String>::new());
+    let plot = &memory(&document).plots[0];
+    let most = line(plot, 0).iter().filter_map(|point| point.1).fold(0.0, f64::max);
+    assert_eq!(most, 137_500_622_848.0, "no peak is lost");
+    for expected in [
+        "On GPU 0 (NVIDIA H200) at most 128.06 GiB was in use, 91.6 % of 139.80 GiB: 11.74 GiB were left",
+        "above memory_fraction 0.9",
+        "(at 54.7 s, warm-up)",
+        "12320 samples, 200 per second",
+        "32 were lost",
+    ] {
+        assert!(plot.words.contains(expected), "{expected}: {}", plot.words);
+    }
+    let labels: Vec<String> = phases(plot).into_iter().map(|span| span.label).collect();
+    assert_eq!(labels, ["loading", "warm-up", "load"].map(str::to_owned));
+    assert_eq!(
+        ribbons(plot),
+        [
+            "",
+            "runtime context (measured)",
+            "weights (engine-reported)",
+            "CUDA graphs (engine-reported)",
+            "KV pool (engine-reported)",
+            "activations (computed)"
+        ]
+    );
+    let probes = plot.panels[0]
+        .spots
+        .spots
+        .iter()
+        .filter(|spot| spot.entries[4] == "ok".into())
+        .count();
+    assert_eq!(probes, 4);
+    assert_eq!(plot.panels[1].y.label, "power");
+}
+
+#[test]
+fn a_start_that_failed_is_marked() {
+    let document = document(&runs().join("vllm-longest")).unwrap();
+    let part = memory(&document);
+    assert_eq!(part.plots.len(), 2);
+    let died = part.plots[0].panels[0].layers.iter().find_map(|layer| match layer {
+        Layer::Moments { moments, .. } => Some(moments.clone()),
+        _ => None,
+    });
+    let died = died.unwrap();
+    assert_eq!(died[0].label, "did not start: memory");
+    assert!((45.0..46.0).contains(&died[0].at), "{died:?}");
+    assert!(
+        part.paragraphs[0].contains("Of 2 starts, 1 did not become ready, and 0 died"),
+        "{:?}",
+        part.paragraphs
+    );
+    assert_eq!(part.sheets[0].rows.len(), 2);
+    assert_eq!(part.sheets[1].title, "Memory by the stages of each engine's life");
+}
+
+#[test]
+fn every_recorded_run_is_complete() {
+    for run in fs::read_dir(runs()).unwrap() {
+        let folder = run.unwrap().path();
+        let document = document(&folder).unwrap();
+        let part = memory(&document);
+        assert!(
+            !document.missing.iter().any(|note| note.contains("memory")),
+            "{folder:?}: {:?}",
+            document.missing
+        );
+        for plot in &part.plots {
+            assert!(
+                plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()),
+                "{folder:?}"
+            );
+            for panel in &plot.panels {
+                let spots = &panel.spots;
+                assert!(spots.spots.iter().all(|spot| spot.entries.len() == spots.columns.len()));
+            }
+        }
+    }
+}
+
+fn copy(run: &str, change: impl Fn(&Path)) -> Document {
+    let temp = tempfile::tempdir().unwrap();
+    let from = runs().join(run);
+    for name in ["manifest.json", "journal.jsonl", "result.json"] {
+        fs::copy(from.join(name), temp.path().join(name)).unwrap();
+    }
+    fs::create_dir(temp.path().join("memory")).unwrap();
+    for file in fs::read_dir(from.join("memory")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), temp.path().join("memory").join(file.file_name())).unwrap();
+    }
+    change(temp.path());
+    document(temp.path()).unwrap()
+}
+
+#[test]
+fn damaged_files_are_reported_and_the_rest_is_shown() {
+    let without = copy("vllm-breakdown", |folder| {
+        fs::remove_dir_all(folder.join("memory")).unwrap()
+    });
+    assert!(
+        without.missing.join(" ").contains("memory/ has no series"),
+        "{:?}",
+        without.missing
+    );
+    assert!(without.sections.iter().all(|part| part.name != "memory"));
+
+    let torn = copy("vllm-breakdown", |folder| {
+        let path = folder.join("memory/engine-1.csv");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, &text[..text.len() / 2]).unwrap();
+        fs::write(folder.join("memory/engine-1.usage.json"), "{").unwrap();
+        fs::write(folder.join("memory/engine-1.activity.csv"), "").unwrap();
+    });
+    let missing = torn.missing.join("; ");
+    assert!(
+        missing.contains("memory/engine-1.csv: the last line is incomplete"),
+        "{missing}"
+    );
+    assert!(
+        missing.contains("memory/engine-1.activity.csv: it is empty"),
+        "{missing}"
+    );
+    let plot = &memory(&torn).plots[0];
+    assert_eq!(plot.panels.len(), 1);
+    assert!(
+        plot.words.contains("NVIDIA H200"),
+        "the manifest knows the device too: {}",
+        plot.words
+    );
+}
+
+#[test]
+fn eight_gpus_are_lines_of_one_small_panel() {
+    let document = copy("vllm-breakdown", |folder| {
+        fs::remove_file(folder.join("memory/engine-1.usage.json")).unwrap();
+        let mut text = "from_s,to_s,phase,looks,total".to_owned();
+        (0..8).for_each(|gpu| write!(text, ",gpu{gpu}").unwrap());
+        for look in 0..60_000_u64 {
+            let at = look as f64 / 100.0;
+            write!(text, "\n{at:.6},{at:.6},load,1,0").unwrap();
+            (0..8).for_each(|gpu| {
+                write!(
+                    text,
+                    ",{}",
+                    if look == 31_234 + gpu {
+                        9_999_999
+                    } else {
+                        look * 7919 % 1_000_003
+                    }
+                )
+                .unwrap()
+            });
+        }
+        fs::write(folder.join("memory/engine-1.csv"), text + "\n").unwrap();
+    });
+    let plot = &memory(&document).plots[0];
+    let lines: Vec<_> = plot.panels[0]
+        .layers
+        .iter()
+        .filter_map(|layer| match layer {
+            Layer::Line { points, .. } => Some(points),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lines.len(), 8);
+    for points in lines {
+        assert!(points.len() < 2000, "{}", points.len());
+        assert_eq!(
+            points.iter().filter_map(|point| point.1).fold(0.0, f64::max),
+            9_999_999.0
+        );
+    }
+}

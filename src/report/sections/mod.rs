@@ -1,0 +1,198 @@
+//! The content of a run's page, independent of HTML: answers, caveats, facts about the run, and a section for each kind
+//! of result.
+//!
+//! Everything is read from the run folder, which may be damaged. `Document::missing` then says what could not be shown.
+
+mod answers;
+mod boundaries;
+mod breakdowns;
+mod components;
+mod evidence;
+mod experiments;
+mod facts;
+mod loads;
+mod memory;
+mod nearest_failure;
+mod reproduce;
+mod script_output;
+mod together;
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::plot::{Plot, Sheet};
+use super::{WarningGroup, group_warnings};
+use crate::boundary::Boundary;
+use crate::fault::Result;
+use crate::run::{Folder, RecordedRun};
+
+/// The content of the page of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Document {
+    /// The run's id.
+    pub run: String,
+    /// The script as the user named it.
+    pub script: String,
+    /// The result in one line: `input=4012 output=3891 fits: …`.
+    pub headline: String,
+    /// Its status: `done`, `failed: …`, `interrupted`, `not finished: …`.
+    pub status: String,
+    /// Whether any engine was simulated.
+    pub simulated: bool,
+    /// The main results, most important first: largest safe lengths, why the next point fails, flags to paste.
+    pub answers: Vec<Fact>,
+    /// Warnings that the reader must know before trusting a number.
+    pub caveats: Vec<String>,
+    /// What the folder has_hidden, and what the page therefore does not show.
+    pub missing: Vec<String>,
+    /// How the run was made: model, engine, versions, GPU, driver, flags, script and hash, seed, command to reproduce
+    /// it.
+    pub facts: Vec<Fact>,
+    /// More about how it was made, as tables: parameters, modules.
+    pub details: Vec<Sheet>,
+    /// The results.
+    pub sections: Vec<Section>,
+}
+
+/// A named fact.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    /// Its name: `model`.
+    pub term: String,
+    /// The fact.
+    pub text: String,
+    /// Whether it is code to paste: shown verbatim, with a copy button.
+    pub paste: bool,
+}
+
+impl Fact {
+    fn new(term: &str, text: impl Into<String>) -> Self {
+        Self {
+            term: term.to_owned(),
+            text: text.into(),
+            paste: false,
+        }
+    }
+
+    fn code(term: &str, text: impl Into<String>) -> Self {
+        Self {
+            paste: true,
+            ..Self::new(term, text)
+        }
+    }
+}
+
+/// A section of a page.
+#[derive(Clone, Debug, Default)]
+pub struct Section {
+    /// Its anchor: `a-z`, `0-9` and `-`; unique within a run.
+    pub name: String,
+    /// Its heading.
+    pub title: String,
+    /// Its sentences.
+    pub paragraphs: Vec<String>,
+    /// Its charts.
+    pub plots: Vec<Plot>,
+    /// Tables that belong to no chart.
+    pub sheets: Vec<Sheet>,
+    /// Preformatted text, as printed to a terminal.
+    pub texts: Vec<String>,
+}
+
+/// The run that sections are made from.
+struct Source<'a> {
+    folder: Folder,
+    found: &'a RecordedRun,
+    boundaries: OnceCell<Vec<RebuiltBoundary<'a>>>,
+}
+
+struct RebuiltBoundary<'a> {
+    /// A fault if the journal's entry is invalid.
+    boundary: Result<Boundary>,
+    /// What `report(map)` returned, if it was called.
+    report: Option<&'a Value>,
+}
+
+impl<'a> Source<'a> {
+    fn new(folder: Folder, found: &'a RecordedRun) -> Self {
+        Self {
+            folder,
+            found,
+            boundaries: OnceCell::new(),
+        }
+    }
+
+    /// The run's boundaries in the order of creation, rebuilt on first use.
+    fn boundaries(&self) -> &[RebuiltBoundary<'a>] {
+        self.boundaries.get_or_init(|| {
+            let described = self
+                .found
+                .boundaries
+                .iter()
+                .filter(|boundary| !boundary.described.is_null());
+            let rebuilt = described.map(|boundary| RebuiltBoundary {
+                boundary: boundary.rebuild(),
+                report: boundary.report.as_ref(),
+            });
+            rebuilt.collect()
+        })
+    }
+}
+
+/// The content of the page of the run in `folder`.
+///
+/// # Errors
+///
+/// `io` and `usage` if the folder holds no readable run.
+pub fn document(folder: &Path) -> Result<Document> {
+    let folder = Folder::open(folder)?;
+    let found = RecordedRun::from_folder(&folder)?;
+    Ok(build(&Source::new(folder, &found)))
+}
+
+/// The content of the pages of several runs, and sections that compare them (none for a single run).
+///
+/// # Errors
+///
+/// As [`document`].
+pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Vec<Section>)> {
+    let folders: Vec<Folder> = folders.iter().map(|path| Folder::open(path)).collect::<Result<_>>()?;
+    let found: Vec<RecordedRun> = folders.iter().map(RecordedRun::from_folder).collect::<Result<_>>()?;
+    let sources: Vec<Source> = folders
+        .into_iter()
+        .zip(&found)
+        .map(|(folder, found)| Source::new(folder, found))
+        .collect();
+    Ok((sources.iter().map(build).collect(), together::sections(&sources)))
+}
+
+fn build(source: &Source) -> Document {
+    let found = source.found;
+    let mut missing = found.missing.clone();
+    // Main results first. Memory over time is in nearly every run and seldom its question.
+    let builders = [
+        boundaries::sections,
+        experiments::sections,
+        loads::sections,
+        breakdowns::sections,
+        memory::sections,
+        script_output::sections,
+    ];
+    let warnings = group_warnings(found.warnings(), &found.load_warnings());
+    let sections = builders.iter().flat_map(|make| make(source, &mut missing)).collect();
+    Document {
+        run: found.manifest.run.clone(),
+        script: found.manifest.script.path.clone(),
+        headline: answers::headline(source),
+        status: found.ended(),
+        simulated: found.manifest.simulated,
+        answers: answers::answers(source),
+        caveats: warnings.iter().map(WarningGroup::sentence).collect(),
+        facts: facts::facts(source),
+        details: facts::details(source, &warnings),
+        missing,
+        sections,
+    }
+}

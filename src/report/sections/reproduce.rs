@@ -1,0 +1,174 @@
+//! Shell commands that resume or reproduce a run.
+
+use serde_json::Value;
+
+use super::{Fact, Source};
+use crate::run::{Manifest, has_hidden};
+
+/// Members of the manifest that the command needs. `simulated` comes after the optional members in the file, so if it
+/// was read, they were complete.
+const NEEDED: [&str; 5] = ["script", "set", "seed", "permissions", "simulated"];
+
+/// The commands and what they need, or why they are unknown.
+pub(super) fn facts(source: &Source) -> Vec<Fact> {
+    let found = source.found;
+    let lost: Vec<&str> = NEEDED.into_iter().filter(|name| found.lost.contains(*name)).collect();
+    if !lost.is_empty() {
+        return vec![Fact::new(
+            "to repeat it",
+            format!(
+                "not known: manifest.json is lost or damaged, and with it {} of this run",
+                member_names(&lost)
+            ),
+        )];
+    }
+    let mut facts = Vec::new();
+    if let Some(command) = resume_command(source) {
+        facts.push(Fact::code("to go on with it", command));
+    }
+    facts.push(Fact::code("to repeat it", command(&found.manifest)));
+    if let Some(own) = script_note(source) {
+        facts.push(Fact::new("its script", own));
+    }
+    facts
+}
+
+/// Members of the manifest in a user's words.
+fn member_names(lost: &[&str]) -> String {
+    let names = lost.iter().map(|name| match *name {
+        "script" => "the script",
+        "set" => "what was set",
+        "seed" => "the seed",
+        "permissions" => "what was allowed",
+        _ => "further options",
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// The command that resumes an unfinished run, as the terminal prints it; none if there is nothing to resume.
+fn resume_command(source: &Source) -> Option<String> {
+    let (found, manifest) = (source.found, &source.found.manifest);
+    let resumable = found.has_measured() || manifest.status != "failed";
+    if found.done() || !resumable || !found.can_resume() || has_hidden(&manifest.set) {
+        return None;
+    }
+    let mut words = vec![
+        "profiler".to_owned(),
+        "run".to_owned(),
+        shell_quoted(&manifest.script.path),
+    ];
+    words.extend([
+        "--resume".to_owned(),
+        shell_quoted(&source.folder.path().display().to_string()),
+    ]);
+    words.extend(permission_flags(manifest));
+    Some(words.join(" "))
+}
+
+/// A note for readers who have the page but not the script file.
+fn script_note(source: &Source) -> Option<String> {
+    let path = &source.found.manifest.script.path;
+    // Shipped scripts have a bare name.
+    let file = path.contains('/') || path.ends_with(".rhai");
+    let kept = source.folder.has_file("script.rhai");
+    (file && kept).then(|| {
+        format!("the commands need the file `{path}`; the run's folder keeps its text as `script.rhai`, and what it imports below `modules/`")
+    })
+}
+
+/// `profiler run SCRIPT --seed N` with all parameters and permissions.
+fn command(manifest: &Manifest) -> String {
+    let mut words = vec![
+        "profiler".to_owned(),
+        "run".to_owned(),
+        shell_quoted(&manifest.script.path),
+    ];
+    let mut set = manifest.set.clone();
+    if let Some(engine) = auto_engine(manifest) {
+        set.insert("engine".to_owned(), engine.into());
+    }
+    for (key, value) in &set {
+        words.push("--set".to_owned());
+        words.push(shell_quoted(&format!("{key}={}", set_value(value))));
+    }
+    if let Some(seed) = manifest.seed {
+        words.extend(["--seed".to_owned(), seed.to_string()]);
+    }
+    words.extend(permission_flags(manifest));
+    words.join(" ")
+}
+
+/// The engine that `auto` resolved to; on another machine it may resolve to another.
+fn auto_engine(manifest: &Manifest) -> Option<String> {
+    let requested = manifest.parameters.as_ref()?.get("engine")?;
+    let mut used = manifest
+        .engines
+        .iter()
+        .filter_map(|engine| engine["info"]["engine"].as_str());
+    let first = used.next()?;
+    (*requested == "auto" && used.all(|other| other == first)).then(|| first.to_owned())
+}
+
+fn permission_flags(manifest: &Manifest) -> Vec<String> {
+    let mut words = Vec::new();
+    for allowed in &manifest.permissions {
+        words.push("--allow".to_owned());
+        words.push(shell_quoted(allowed));
+    }
+    if manifest.shared_gpu {
+        words.push("--shared-gpu".to_owned());
+    }
+    if let Some(most) = manifest.max_operations {
+        words.extend(["--max-operations".to_owned(), most.to_string()]);
+    }
+    words
+}
+
+/// A value in the form that `--set` parses back: strings unquoted unless they would parse as something else.
+fn set_value(value: &Value) -> String {
+    match value {
+        Value::String(text) if serde_json::from_str::<Value>(text).is_err() => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+/// Quotes a word for a POSIX shell.
+pub(super) fn shell_quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::script::params;
+
+    proptest! {
+        #[test]
+        fn values_round_trip(text in ".*", number in any::<i64>()) {
+            for value in [json!(text), json!(number), json!([text, number]), json!({ "a.b": text }), json!(null)] {
+                let assignment = format!("key={}", set_value(&value));
+                prop_assert_eq!(params::assignment(&assignment).unwrap(), ("key", value));
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        for (word, typed) in [
+            ("model=meta-llama/Llama-3.1-8B", "model=meta-llama/Llama-3.1-8B"),
+            ("input=[1,2]", "'input=[1,2]'"),
+            ("a'b $c", r"'a'\''b $c'"),
+            ("", "''"),
+            ("~/x", "'~/x'"),
+        ] {
+            assert_eq!(shell_quoted(word), typed);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The engine starts of a run, reconstructed from its journal: when each started, was ready and ended, why it failed,
+//! and what was measured on it.
+//!
+//! Pure. Times are seconds since the run's first event.
+
+use serde_json::Value;
+
+use super::Event;
+
+/// One start of an engine, or one attachment to a running engine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EngineSession {
+    /// Its number among the engines of this execution, from 1: its files are named `engine-<number>`.
+    pub number: u64,
+    /// The engine and its limits; empty for one that was attached to.
+    pub what: String,
+    /// When it was launched or attached to.
+    pub began: f64,
+    /// When it was ready; `None` if it never was.
+    pub ready: Option<f64>,
+    /// When it stopped; `None` if it ran until the end of the run or of the journal.
+    pub ended: Option<f64>,
+    /// The failure of its start, as in [`Event::StartFailed`]; null if it started.
+    pub failure: Value,
+    /// Its description, as in [`Event::Engine`]; only `options` if it did not start.
+    pub info: Value,
+    /// The probes and loads on it, in order.
+    pub measurements: Vec<Measurement>,
+    /// Whether its files were written: it stopped, or the run ended.
+    pub files_written: bool,
+}
+
+/// One probe or load on an engine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measurement {
+    /// When it started.
+    pub from: f64,
+    /// When it was answered.
+    pub to: f64,
+    /// Description: `input=512 output=128`, `load of 64 requests, …`.
+    pub what: String,
+    /// Its verdict, if it is a probe.
+    pub verdict: Option<String>,
+    /// The cause of the verdict.
+    pub cause: Option<String>,
+    /// Whether the verdict means that the point does not fit.
+    pub fails: bool,
+    /// Whether the engine died of it.
+    pub died: bool,
+}
+
+/// Reconstructs engine starts from events in their order.
+#[derive(Debug, Default)]
+pub(super) struct EngineSessions {
+    sessions: Vec<EngineSession>,
+    /// Index of the first engine of this execution.
+    first: usize,
+    /// Start time and description of the measurement under way.
+    measuring: Option<(f64, String)>,
+    /// Time of the first event, in Unix seconds.
+    journal_start: Option<f64>,
+}
+
+impl EngineSessions {
+    pub(super) fn into_sessions(self) -> Vec<EngineSession> {
+        self.sessions
+    }
+
+    /// Adds the next event, which happened at `time` (formatted as in the journal).
+    pub(super) fn add(&mut self, time: &str, event: &Event) {
+        let Some(now) = seconds(time) else { return };
+        let now = now - *self.journal_start.get_or_insert(now);
+        match event {
+            Event::Phase { phase, detail } => self.enter(now, phase, detail),
+            Event::Engine { info } => self.engine(now, info),
+            Event::StartFailed { args, failure } => {
+                if let Some(session) = self.sessions[self.first..]
+                    .iter_mut()
+                    .rev()
+                    .find(|session| session.ready.is_none())
+                {
+                    session.failure = failure.clone();
+                    session.info["options"] = args["launch"].clone();
+                }
+            }
+            Event::Began { .. } => self.measuring = None,
+            Event::Done { args, answer, .. } => self.answered(now, args, answer),
+            Event::Resumed { .. } => {
+                self.first = self.sessions.len();
+                self.measuring = None;
+            }
+            Event::End { .. } => self.sessions[self.first..]
+                .iter_mut()
+                .for_each(|session| session.files_written = true),
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, now: f64, phase: &str, detail: &str) {
+        match phase {
+            "loading" => self.begin(now, detail),
+            "ready" => {
+                if let Some(session) = self.newest(|session| session.ready.is_none()) {
+                    session.ready = Some(now);
+                }
+            }
+            "stopped" => {
+                let engine = detail.split(' ').next();
+                if let Some(session) = self.newest(|session| session.what.split(' ').next() == engine) {
+                    session.ended = Some(now);
+                    session.files_written = true;
+                }
+            }
+            "probing" => self.measuring = Some((now, detail.to_owned())),
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, now: f64, what: &str) {
+        let number = self.sessions.len() - self.first + 1;
+        self.sessions.push(EngineSession {
+            number: number as u64,
+            what: what.to_owned(),
+            began: now,
+            ..EngineSession::default()
+        });
+    }
+
+    fn engine(&mut self, now: f64, info: &Value) {
+        if self
+            .newest(|session| session.ready.is_some() && session.info.is_null())
+            .is_none()
+        {
+            // The engine was running already.
+            self.begin(now, "");
+        }
+        if let Some(session) = self.newest(|session| session.info.is_null()) {
+            session.ready.get_or_insert(now);
+            session.info = info.clone();
+        }
+    }
+
+    fn answered(&mut self, now: f64, args: &Value, answer: &Value) {
+        let Some((from, what)) = self.measuring.take() else {
+            return;
+        };
+        let launch = &args["launch"];
+        let same_options = |session: &EngineSession| session.ready.is_some() && session.info["options"] == *launch;
+        let matched = self.newest(same_options).is_some();
+        let Some(session) =
+            self.newest(|session| session.ready.is_some() && (!matched || session.info["options"] == *launch))
+        else {
+            return;
+        };
+        let text = |key: &str| answer[key].as_str().map(str::to_owned);
+        session.measurements.push(Measurement {
+            from,
+            to: now,
+            what,
+            verdict: text("verdict"),
+            cause: text("cause"),
+            fails: answer["moves"] == "fails",
+            died: answer["evidence"]["survived"] == false,
+        });
+    }
+
+    /// The latest engine that has not stopped and satisfies `is`.
+    fn newest(&mut self, is: impl Fn(&EngineSession) -> bool) -> Option<&mut EngineSession> {
+        let mut sessions = self.sessions[self.first..].iter_mut().rev();
+        sessions.find(|session| session.ended.is_none() && is(session))
+    }
+}
+
+/// Unix seconds.
+fn seconds(time: &str) -> Option<f64> {
+    let time: jiff::Timestamp = time.parse().ok()?;
+    Some(time.as_millisecond() as f64 / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn sessions(events: &[(u64, Value)]) -> Vec<EngineSession> {
+        let mut sessions = EngineSessions::default();
+        for (at, event) in events {
+            let event: Event = serde_json::from_value(event.clone()).unwrap();
+            sessions.add(&format!("2026-11-21T07:32:{at:02}.500Z"), &event);
+        }
+        sessions.into_sessions()
+    }
+
+    fn phase(phase: &str, detail: &str) -> Value {
+        json!({ "event": "phase", "phase": phase, "detail": detail })
+    }
+
+    fn done(launch: &Value, verdict: &str, survived: &Value) -> Value {
+        json!({
+            "event": "done", "kind": "probe", "args": { "launch": launch },
+            "answer": { "verdict": verdict, "cause": "cuda", "moves": if verdict == "oom" { "fails" } else { "fits" }, "evidence": { "survived": survived } }
+        })
+    }
+
+    #[test]
+    fn a_failed_start_and_an_engine_that_died() {
+        let launch = json!({ "memory_fraction": 0.9 });
+        let began = json!({ "event": "began", "kind": "probe", "args": {} });
+        let sessions = sessions(&[
+            (0, began.clone()),
+            (1, phase("starting", "vllm input=9")),
+            (1, phase("loading", "vllm input=9")),
+            (5, phase("stopped", "vllm input=9")),
+            (
+                5,
+                json!({ "event": "start_failed", "args": { "launch": launch }, "failure": { "cause": "memory" } }),
+            ),
+            (5, done(&launch, "start_failed", &Value::Null)),
+            (6, began.clone()),
+            (6, phase("loading", "vllm input=8")),
+            (9, phase("ready", "vllm input=8")),
+            (9, json!({ "event": "engine", "info": { "options": launch } })),
+            (10, phase("probing", "input=8")),
+            (12, done(&launch, "oom", &json!(false))),
+            (13, began),
+            (13, done(&launch, "start_failed", &Value::Null)),
+            (14, phase("stopped", "vllm")),
+        ]);
+        assert_eq!(sessions.len(), 2);
+        assert_eq!(
+            (sessions[0].number, sessions[0].ready, sessions[0].ended),
+            (1, None, Some(5.0))
+        );
+        assert_eq!(sessions[0].failure["cause"], "memory");
+        assert_eq!(sessions[0].info["options"], launch);
+        assert_eq!(
+            (sessions[1].began, sessions[1].ready, sessions[1].ended),
+            (6.0, Some(9.0), Some(14.0))
+        );
+        assert_eq!(
+            sessions[1].measurements,
+            [Measurement {
+                from: 10.0,
+                to: 12.0,
+                what: "input=8".into(),
+                verdict: Some("oom".into()),
+                cause: Some("cuda".into()),
+                fails: true,
+                died: true,
+            }],
+            "what was answered without measuring the engine is not its"
+        );
+        assert!(
+            sessions
+                .iter()
+                .all(|session| session.files_written && session.failure.is_null() != (session.number == 1))
+        );
+    }
+
+    #[test]
+    fn a_resumed_run_numbers_its_engines_from_one() {
+        let info = json!({ "event": "engine", "info": { "options": {} } });
+        let sessions = sessions(&[
+            (0, phase("loading", "vllm")),
+            (1, phase("ready", "vllm")),
+            (1, info.clone()),
+            (2, json!({ "event": "resumed", "answers": 0, "points": 0 })),
+            (3, info),
+            (4, json!({ "event": "end", "status": "done", "value": null })),
+        ]);
+        let starts: Vec<_> = sessions
+            .iter()
+            .map(|session| (session.number, session.began, session.files_written))
+            .collect();
+        assert_eq!(starts, [(1, 0.0, false), (1, 3.0, true)], "the second ran already");
+        assert_eq!(sessions[1].what, "");
+    }
+}

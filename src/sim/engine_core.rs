@@ -1,0 +1,369 @@
+//! Core of a running simulated engine, between HTTP and scheduler: queues requests, runs steps in scaled time, sends
+//! out tokens, and triggers exits.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::devices::SimDevices;
+use super::failing::{AfterFailure, FailedRequest};
+use super::handle::{Exit, LogSink};
+use super::options::Victim;
+use super::prefixes::{PrefixCache, PrefixHashes};
+use super::profile::Engine;
+use super::schedule::{Counters, Event, KvStore, Request, Scheduler};
+use super::setup::Setup;
+use super::start::{LinePrefix, LogLine, MemorySizes, ServingEngine};
+use super::time::TimeScaler;
+use super::tokens::TokenCounter;
+
+/// Steps between two yields to the async runtime when model time is free (time scale 0).
+const STEPS_PER_YIELD: u32 = 32;
+
+/// Delay before an exit, so that the error reaches the client first.
+const EXIT_DELAY: Duration = Duration::from_millis(20);
+
+/// Limit of the wait for further requests, in units of `gather_ms`.
+const MAX_GATHER_PERIODS: u32 = 20;
+
+/// How long requests that run together wait for a read of the metrics when model time is free.
+const METRICS_WAIT: Duration = Duration::from_millis(100);
+
+pub(super) struct EngineCore {
+    pub(super) setup: Setup,
+    pub(super) counter: TokenCounter,
+    pub(super) devices: Arc<SimDevices>,
+    pub(super) max_total: u64,
+    pub(super) max_input: u64,
+    pub(super) kv_tokens: Option<u64>,
+    pub(super) blocks: Option<(u64, u64)>,
+    pub(super) sizes: Option<MemorySizes>,
+    used: u64,
+    // Step count at the last read of metrics that are cleared by each read (TensorRT-LLM).
+    last_metrics_step: AtomicU64,
+    log: LogSink,
+    ready: watch::Sender<bool>,
+    /// Ollama: why the model could not be loaded.
+    pub(super) load_error: Option<String>,
+    dead: AtomicBool,
+    refusals: AtomicU64,
+    arrivals: AtomicU64,
+    queue: Mutex<QueueState>,
+    wake: Notify,
+    metrics_read: Notify,
+    exit_sender: mpsc::UnboundedSender<Exit>,
+}
+
+struct QueueState {
+    scheduler: Scheduler,
+    prefixes: PrefixCache,
+    clients: HashMap<u64, Client>,
+    next: u64,
+}
+
+/// A waiting client.
+struct Client {
+    events: mpsc::UnboundedSender<Event>,
+    /// Whether it has received its first token.
+    has_token: bool,
+}
+
+/// State for the metrics pages.
+pub(super) struct Snapshot {
+    pub(super) running: usize,
+    pub(super) waiting: usize,
+    pub(super) usage: Option<f64>,
+    pub(super) counters: Counters,
+    /// Tokens looked up in the prefix cache, and found there.
+    pub(super) prefixes: (u64, u64),
+}
+
+impl EngineCore {
+    pub(super) fn new(
+        setup: Setup,
+        serving: ServingEngine,
+        counter: TokenCounter,
+        devices: Arc<SimDevices>,
+        log: LogSink,
+        exit_sender: mpsc::UnboundedSender<Exit>,
+    ) -> Self {
+        Self {
+            refusals: AtomicU64::new(setup.misbehave.refuse_429.unwrap_or(0)),
+            arrivals: AtomicU64::new(0),
+            setup,
+            counter,
+            devices,
+            max_total: serving.max_total,
+            max_input: serving.max_input,
+            kv_tokens: serving.kv_tokens,
+            blocks: serving.blocks,
+            sizes: serving.sizes,
+            used: serving.used,
+            last_metrics_step: AtomicU64::new(0),
+            log,
+            ready: watch::Sender::new(false),
+            load_error: serving.load_error,
+            dead: AtomicBool::new(false),
+            queue: Mutex::new(QueueState {
+                scheduler: serving.scheduler,
+                prefixes: PrefixCache::new(serving.kv_tokens.unwrap_or_default()),
+                clients: HashMap::new(),
+                next: 1,
+            }),
+            wake: Notify::new(),
+            metrics_read: Notify::new(),
+            exit_sender,
+        }
+    }
+
+    /// Marks the model as loaded; requests are served from now on.
+    pub(super) fn set_loaded(&self) {
+        self.ready.send_replace(true);
+    }
+
+    pub(super) fn is_loaded(&self) -> bool {
+        *self.ready.borrow()
+    }
+
+    pub(super) async fn wait_loaded(&self) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.ready.subscribe().wait_for(|ready| *ready).await;
+    }
+
+    /// Whether the engine is alive but no longer serves.
+    pub(super) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// Logs a request's failure and applies its effect on the engine.
+    pub(super) fn apply_failure(&self, failed: &FailedRequest) {
+        for text in &failed.log {
+            self.log_line(&LogLine::new(LinePrefix::Bare, text));
+        }
+        if failed.then != AfterFailure::Lives {
+            self.dead.store(true, Ordering::Release);
+        }
+        if failed.then == AfterFailure::Exits {
+            let (exit_sender, exit) = (self.exit_sender.clone(), failed.ending.into());
+            tokio::spawn(async move {
+                // The error reaches the client first.
+                tokio::time::sleep(EXIT_DELAY).await;
+                let _ = exit_sender.send(exit);
+            });
+        }
+    }
+
+    /// Counts an arriving request. Returns whether it is one of those that fail before admission.
+    pub(super) fn next_request_misbehaves(&self) -> bool {
+        let number = self.arrivals.fetch_add(1, Ordering::AcqRel) + 1;
+        self.setup.misbehave.applies_to(number)
+    }
+
+    /// Whether to answer this request with 429, because of misbehaviour or the engine's own limit.
+    pub(super) fn overloaded(&self) -> bool {
+        let refused = self.next_request_misbehaves()
+            && self
+                .refusals
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1))
+                .is_ok();
+        let busy = || {
+            self.setup
+                .max_concurrent
+                .is_some_and(|limit| self.queue().clients.len() as u64 >= limit)
+        };
+        refused || busy()
+    }
+
+    /// Whether the engine has a prefix cache and it is enabled.
+    pub(super) fn has_prefix_cache(&self) -> bool {
+        let engine = self.setup.profile.engine;
+        self.setup.prefix_cache && matches!(engine, Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm)
+    }
+
+    /// Number of the prompt's tokens found in the prefix cache; adds the prompt to it.
+    pub(super) fn look_up(&self, prompt: &PrefixHashes) -> u64 {
+        self.queue().prefixes.look_up(prompt)
+    }
+
+    /// Queues a request; `cached` prompt tokens need not be computed.
+    pub(super) fn submit(self: &Arc<Self>, rows: u64, input: u64, output: u64, cached: u64) -> QueuedRequest {
+        let (sender, events) = mpsc::unbounded_channel();
+        let mut queue = self.queue();
+        let id = queue.next;
+        queue.next += 1;
+        queue.clients.insert(
+            id,
+            Client {
+                events: sender,
+                has_token: false,
+            },
+        );
+        queue.scheduler.submit(Request {
+            id,
+            rows,
+            input,
+            output,
+            cached,
+        });
+        drop(queue);
+        self.wake.notify_one();
+        QueuedRequest {
+            id,
+            total: input.saturating_add(output),
+            events,
+            core: Arc::clone(self),
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.metrics_read.notify_waiters();
+        let queue = self.queue();
+        Snapshot {
+            running: queue.scheduler.running(),
+            waiting: queue.scheduler.waiting(),
+            usage: queue.scheduler.store().usage(),
+            counters: *queue.scheduler.counters(),
+            prefixes: (queue.prefixes.queries, queue.prefixes.hits),
+        }
+    }
+
+    /// Whether steps were made since the last call; `steps` is the current count.
+    pub(super) fn has_new_steps(&self, steps: u64) -> bool {
+        self.last_metrics_step.swap(steps, Ordering::AcqRel) != steps
+    }
+
+    /// Ends the process.
+    pub(super) fn exit_process(&self, exit: Exit) {
+        // Fails only if the process is already exiting.
+        let _ = self.exit_sender.send(exit);
+    }
+
+    pub(super) fn log_line(&self, line: &LogLine) {
+        (self.log)(&line.at(&jiff::Zoned::now()).to_string());
+    }
+
+    /// Runs steps until dropped.
+    pub(super) async fn run(self: Arc<Self>) {
+        let mut scaler = TimeScaler::new(self.setup.time_scale);
+        let mut steps: u32 = 0;
+        let mut several = false;
+        loop {
+            let Some(seconds) = Some(())
+                .filter(|()| !self.setup.misbehave.starve)
+                .and_then(|()| self.step())
+            else {
+                self.devices.set_busy(false);
+                self.wake.notified().await;
+                several = self.wait_for_more_requests().await;
+                scaler.reset();
+                continue;
+            };
+            self.devices.set_busy(true);
+            steps = steps.wrapping_add(1);
+            if several && self.setup.time_scale == 0.0 && self.all_have_tokens() {
+                several = false;
+                let _ = tokio::time::timeout(METRICS_WAIT, self.metrics_read.notified()).await;
+            }
+            if let Some(sleep) = scaler.spend(seconds) {
+                let began = Instant::now();
+                tokio::time::sleep(sleep).await;
+                scaler.slept(began.elapsed());
+            } else if steps.is_multiple_of(STEPS_PER_YIELD) {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Waits until no request has arrived for `gather_ms`, or the limit is reached. Returns whether several requests
+    /// are present.
+    async fn wait_for_more_requests(&self) -> bool {
+        let quiet = Duration::from_millis(self.setup.gather_ms);
+        if quiet.is_zero() {
+            return false;
+        }
+        let began = Instant::now();
+        while began.elapsed() < quiet * MAX_GATHER_PERIODS
+            && tokio::time::timeout(quiet, self.wake.notified()).await.is_ok()
+        {}
+        self.queue().clients.len() > 1
+    }
+
+    /// Whether several requests are present and all have a token, so all run together. If time is free, the next step
+    /// may finish them.
+    fn all_have_tokens(&self) -> bool {
+        let queue = self.queue();
+        queue.clients.len() > 1 && queue.clients.values().all(|client| client.has_token)
+    }
+
+    /// Runs one step and returns its model time; none if there are no requests.
+    fn step(&self) -> Option<f64> {
+        let mut queue = self.queue();
+        let step = queue.scheduler.step()?;
+        let used = match queue.scheduler.store() {
+            KvStore::Pool(..) => self.used,
+            KvStore::Dynamic(memory) => memory.used(),
+        };
+        self.devices.set(used);
+        for (id, event) in step.events {
+            if let Event::Oom(oom) = event {
+                self.log_line(&LogLine::new(
+                    LinePrefix::Bare,
+                    format!("torch.OutOfMemoryError: {oom}"),
+                ));
+                match self.setup.victim {
+                    Victim::Request => {}
+                    Victim::Process => self.exit_process(exit(1, false)),
+                    Victim::Killed => self.exit_process(exit(137, true)),
+                }
+                if self.setup.victim != Victim::Request {
+                    return Some(step.seconds);
+                }
+            }
+            let client = match event {
+                Event::Token => queue.clients.get_mut(&id).map(|client| {
+                    client.has_token = true;
+                    client.events.clone()
+                }),
+                Event::Last | Event::Oom(_) => queue.clients.remove(&id).map(|client| client.events),
+            };
+            if let Some(client) = client {
+                // A client that disconnected cancels by dropping its request.
+                let _ = client.send(event);
+            }
+        }
+        Some(step.seconds)
+    }
+
+    fn cancel(&self, id: u64) {
+        let mut queue = self.queue();
+        if queue.clients.remove(&id).is_some() {
+            queue.scheduler.cancel(id);
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, QueueState> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn exit(code: i32, oom_killed: bool) -> Exit {
+    Exit { code, oom_killed }
+}
+
+/// A request in the engine. Dropping it cancels the request.
+pub(super) struct QueuedRequest {
+    pub(super) id: u64,
+    /// Tokens of input and output.
+    pub(super) total: u64,
+    pub(super) events: mpsc::UnboundedReceiver<Event>,
+    pub(super) core: Arc<EngineCore>,
+}
+
+impl Drop for QueuedRequest {
+    fn drop(&mut self) {
+        self.core.cancel(self.id);
+    }
+}

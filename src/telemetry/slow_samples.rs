@@ -1,0 +1,266 @@
+//! Slow samples: power and utilisation of devices, and memory of processes. Taken at a lower rate than memory.
+//!
+//! Pure, with bounded size. Times are microseconds since the sampler's start. When there are too many rows, neighbours
+//! are merged: power and utilisation to their mean, a process's memory to its maximum.
+
+use std::collections::HashMap;
+
+use super::phase::Phase;
+use super::reading::{Reading, Tenant};
+
+/// Maximum rows of each kind before neighbours are merged: almost two hours at 10 Hz.
+const MOST_ROWS: usize = 1 << 16;
+
+/// Power and utilisation of one device, in one sample or averaged over several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceActivity {
+    /// The device's id.
+    pub device: String,
+    /// Power drawn, in watts.
+    pub power_w: Option<f64>,
+    /// Utilisation in per cent.
+    pub busy_percent: Option<f64>,
+}
+
+/// Power and utilisation of all devices, in one sample or averaged over several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActivitySample {
+    /// Time of the first sample, in microseconds since the sampler's start.
+    pub from: u64,
+    /// Time of the last sample, in microseconds since the sampler's start.
+    pub to: u64,
+    /// Phase of the engine's life.
+    pub phase: Phase,
+    /// Number of samples.
+    pub looks: u64,
+    /// Each device that reports power or utilisation.
+    pub devices: Vec<DeviceActivity>,
+}
+
+/// Memory of one process on one device, while it stayed the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessMemory {
+    /// Time of the first sample, in microseconds since the sampler's start.
+    pub from: u64,
+    /// Time of the last sample, in microseconds since the sampler's start.
+    pub to: u64,
+    /// Number of samples.
+    pub looks: u64,
+    /// The process, the device, and the bytes.
+    pub tenant: Tenant,
+}
+
+/// All slow samples of a sampler.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SlowSamples {
+    activity: Vec<ActivitySample>,
+    processes: Vec<ProcessMemory>,
+    /// Index of the latest row of each process on each device, while it can be extended.
+    open: HashMap<(u32, String), usize>,
+    limit: usize,
+}
+
+impl SlowSamples {
+    /// Adds a sample. Times must not decrease.
+    pub fn push(&mut self, at: u64, phase: Phase, reading: &Reading) {
+        if !reading.activity.is_empty() {
+            self.activity.push(ActivitySample {
+                from: at,
+                to: at,
+                phase,
+                looks: 1,
+                devices: reading.activity.iter().map(activity_of).collect(),
+            });
+        }
+        for tenant in &reading.tenants {
+            self.record_process(at, tenant);
+        }
+        let here = |pid: u32, device: &str| {
+            let mut tenants = reading.tenants.iter();
+            tenants.any(|tenant| tenant.pid == pid && tenant.device == device)
+        };
+        self.open.retain(|(pid, device), _| here(*pid, device));
+        if self.activity.len() > MOST_ROWS {
+            self.activity = merge_pairs(std::mem::take(&mut self.activity));
+        }
+        if self.processes.len() > self.limit.max(MOST_ROWS) {
+            self.merge_processes();
+        }
+    }
+
+    /// Power and utilisation, oldest first.
+    #[must_use]
+    pub fn activity(&self) -> &[ActivitySample] {
+        &self.activity
+    }
+
+    /// Memory of processes, ordered by the start of each row.
+    #[must_use]
+    pub fn processes(&self) -> &[ProcessMemory] {
+        &self.processes
+    }
+
+    fn record_process(&mut self, at: u64, tenant: &Tenant) {
+        let key = (tenant.pid, tenant.device.clone());
+        if let Some(row) = self.open.get(&key).and_then(|&row| self.processes.get_mut(row))
+            && row.tenant.used == tenant.used
+        {
+            row.to = at;
+            row.looks += 1;
+            return;
+        }
+        self.open.insert(key, self.processes.len());
+        self.processes.push(ProcessMemory {
+            from: at,
+            to: at,
+            looks: 1,
+            tenant: tenant.clone(),
+        });
+    }
+
+    /// Merges each process's rows on a device in pairs.
+    fn merge_processes(&mut self) {
+        let mut merged: Vec<ProcessMemory> = Vec::with_capacity(self.processes.len());
+        let mut partners: HashMap<(u32, String), usize> = HashMap::new();
+        self.open.clear();
+        for row in self.processes.drain(..) {
+            let key = (row.tenant.pid, row.tenant.device.clone());
+            match partners.remove(&key).and_then(|at| merged.get_mut(at)) {
+                Some(first) => {
+                    first.to = row.to;
+                    first.looks += row.looks;
+                    first.tenant.used = first.tenant.used.max(row.tenant.used);
+                }
+                None => {
+                    partners.insert(key, merged.len());
+                    merged.push(row);
+                }
+            }
+        }
+        self.processes = merged;
+        // If many short-lived processes cannot be merged, do not try again on every sample.
+        self.limit = 2 * self.processes.len();
+    }
+}
+
+fn activity_of(activity: &super::reading::Activity) -> DeviceActivity {
+    DeviceActivity {
+        device: activity.device.clone(),
+        power_w: activity.power_mw.map(|power| power as f64 / 1000.0),
+        busy_percent: activity.busy_percent.map(|busy| busy as f64),
+    }
+}
+
+/// Merges neighbours of the same phase and devices in pairs.
+fn merge_pairs(rows: Vec<ActivitySample>) -> Vec<ActivitySample> {
+    let mut merged: Vec<ActivitySample> = Vec::with_capacity(rows.len() / 2 + 1);
+    let mut open = false;
+    for row in rows {
+        match merged.last_mut() {
+            Some(last) if open && can_merge(last, &row) => {
+                join(last, &row);
+                open = false;
+            }
+            _ => {
+                merged.push(row);
+                open = true;
+            }
+        }
+    }
+    merged
+}
+
+fn can_merge(last: &ActivitySample, row: &ActivitySample) -> bool {
+    let ids = |moment: &ActivitySample| -> Vec<String> {
+        moment.devices.iter().map(|device| device.device.clone()).collect()
+    };
+    last.phase == row.phase && ids(last) == ids(row)
+}
+
+fn join(into: &mut ActivitySample, row: &ActivitySample) {
+    let (a, b) = (into.looks as f64, row.looks as f64);
+    let mean = |one: Option<f64>, other: Option<f64>| match (one, other) {
+        (Some(one), Some(other)) => Some((one * a + other * b) / (a + b)),
+        (one, other) => one.or(other),
+    };
+    for (device, other) in into.devices.iter_mut().zip(&row.devices) {
+        device.power_w = mean(device.power_w, other.power_w);
+        device.busy_percent = mean(device.busy_percent, other.busy_percent);
+    }
+    into.to = row.to;
+    into.looks += row.looks;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Activity;
+
+    fn reading(power_mw: u64, held: &[(u32, u64)]) -> Reading {
+        Reading {
+            devices: Vec::new(),
+            tenants: held
+                .iter()
+                .map(|&(pid, used)| Tenant {
+                    pid,
+                    device: "g".into(),
+                    used: Some(used),
+                })
+                .collect(),
+            activity: vec![Activity {
+                device: "g".into(),
+                power_mw: Some(power_mw),
+                busy_percent: None,
+            }],
+        }
+    }
+
+    #[test]
+    fn process_has_a_row_per_amount_and_stay() {
+        let mut beside = SlowSamples::default();
+        for (at, held) in [
+            (0, vec![(1, 5)]),
+            (1, vec![(1, 5), (2, 9)]),
+            (2, vec![(1, 6)]),
+            (3, vec![(1, 6), (2, 9)]),
+        ] {
+            beside.push(at, Phase::Load, &reading(0, &held));
+        }
+        let rows: Vec<_> = beside
+            .processes()
+            .iter()
+            .map(|row| (row.tenant.pid, row.tenant.used, row.from, row.to, row.looks))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                (1, Some(5), 0, 1, 2),
+                (2, Some(9), 1, 1, 1),
+                (1, Some(6), 2, 3, 2),
+                (2, Some(9), 3, 3, 1)
+            ],
+            "process 2 left in between"
+        );
+    }
+
+    #[test]
+    fn rows_are_bounded_and_merging_keeps_values() {
+        let mut beside = SlowSamples::default();
+        let looks = 2 * MOST_ROWS as u64 + 9;
+        for at in 0..looks {
+            let held = if at == 101 { looks } else { at };
+            beside.push(at, Phase::Load, &reading(at % 2 * 2000, &[(1, held)]));
+        }
+        assert!(beside.activity().len() <= MOST_ROWS && beside.processes().len() <= 2 * MOST_ROWS);
+        assert_eq!(beside.activity().iter().map(|row| row.looks).sum::<u64>(), looks);
+        assert_eq!(beside.processes().iter().map(|row| row.looks).sum::<u64>(), looks);
+        let energy: f64 = beside
+            .activity()
+            .iter()
+            .map(|row| row.devices[0].power_w.unwrap() * row.looks as f64)
+            .sum();
+        assert!((energy - looks as f64).abs() <= 1.0, "one watt on average: {energy}");
+        let most = beside.processes().iter().filter_map(|row| row.tenant.used).max();
+        assert_eq!(most, Some(looks), "the highest is never lost");
+    }
+}
