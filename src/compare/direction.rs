@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 use super::Unit;
+use super::load_metrics::LOAD_METRICS;
 use crate::memory::Component;
 
 /// Which direction of a metric is better.
@@ -22,10 +23,6 @@ pub enum Direction {
 
 /// Throughput, what fits, and capacity.
 const HIGHER: &[&str] = &[
-    "request_throughput",
-    "request_goodput",
-    "output_throughput",
-    "total_token_throughput",
     "max_output_tokens_per_s",
     "requests_per_second",
     "tokens_per_second",
@@ -39,9 +36,6 @@ const HIGHER: &[&str] = &[
 
 /// Losses, waiting, and costs of each engine whatever it serves.
 const LOWER: &[&str] = &[
-    "failed",
-    "cut_off",
-    "preemptions",
     "newly failing",
     "start_time",
     "kv_tokens_lost",
@@ -51,7 +45,6 @@ const LOWER: &[&str] = &[
     "memory_beside_kv",
     "memory_for_each_graph",
     "graphs_memory",
-    "peak_memory",
     "mean_latency_ms",
     "mean_memory",
     "peak_memory_share",
@@ -86,9 +79,6 @@ const LOWER: &[&str] = &[
 
 const NEUTRAL: &[&str] = &[
     // Settings, the extent of a measurement, and what follows from them at a given throughput.
-    "issued",
-    "completed",
-    "duration",
     "elapsed_time",
     "prompts",
     "num_requests",
@@ -141,6 +131,9 @@ impl Direction {
     /// The better direction of a metric; `None` if unknown.
     #[must_use]
     pub fn of_metric(name: &str, unit: Unit) -> Option<Self> {
+        if let Some(metric) = LOAD_METRICS.iter().find(|metric| metric.name == name) {
+            return Some(metric.better);
+        }
         for (names, direction) in [(HIGHER, Self::More), (LOWER, Self::Less), (NEUTRAL, Self::Neutral)] {
             if names.contains(&name) {
                 return Some(direction);
@@ -174,7 +167,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::compare::{ComparisonInput, from_run, import};
+    use crate::compare::{ComparisonInput, import};
     use crate::run::RecordedRun;
 
     #[track_caller]
@@ -216,9 +209,6 @@ mod tests {
 
     #[test]
     fn every_metric_of_a_load_has_a_direction() {
-        for (name, unit) in from_run::names() {
-            assert!(Direction::of_metric(&name, unit).is_some(), "{name}");
-        }
         assert_eq!(
             Direction::of_metric("p99_ttft_ms", Unit::Milliseconds),
             Some(Direction::Less)

@@ -2,42 +2,15 @@
 
 use serde_json::Value;
 
-use super::ComparisonInput;
-use super::input::{Case, Unit};
 use super::setup::setup;
+use super::{Case, ComparisonInput, load_metrics};
 use crate::experiment::Experiment;
 use crate::fault::{Fault, Kind, Result};
+use crate::load::LoadAnswer;
 use crate::load::stats::Spread;
 use crate::memory::Footprint;
 use crate::memory::compare::{Facts, implausible};
 use crate::run::{RecordedBoundary, RecordedRun};
-
-/// Top-level metrics of a load.
-const METRICS: [(&str, Unit); 9] = [
-    ("request_throughput", Unit::RequestsPerSecond),
-    ("output_throughput", Unit::TokensPerSecond),
-    ("total_token_throughput", Unit::TokensPerSecond),
-    ("issued", Unit::Count),
-    ("completed", Unit::Count),
-    ("failed", Unit::Count),
-    ("cut_off", Unit::Count),
-    ("preemptions", Unit::Count),
-    ("duration", Unit::Seconds),
-];
-
-/// Nested metrics of a load: name, JSON pointer, unit.
-const NESTED_METRICS: [(&str, &str, Unit); 2] = [
-    ("peak_memory", "/memory/peak", Unit::Bytes),
-    (
-        "request_goodput",
-        "/goodput/request_throughput",
-        Unit::RequestsPerSecond,
-    ),
-];
-
-/// Samples and their statistics; `STATISTIC_SAMPLE` is the name in vLLM's bench.
-const SAMPLES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
-const STATISTICS: [&str; 7] = ["mean", "median", "std", "p90", "p95", "p99", "p99_9"];
 
 impl ComparisonInput {
     /// Converts a run; `title` is its folder as the user named it.
@@ -230,40 +203,6 @@ pub(super) fn load(args: &Value, answer: &Value) -> Case {
     if case.name.is_empty() {
         case.name = "load".to_owned();
     }
-    // The interval between several repeats of one call.
-    let between = |pointer: &str| interval(answer.pointer(&format!("/repeats{pointer}/ci")));
-    for (name, unit) in METRICS {
-        case.metric_with_interval(name, answer[name].as_f64(), unit, between(&format!("/{name}")));
-    }
-    for (name, pointer, unit) in NESTED_METRICS {
-        case.metric(name, answer.pointer(pointer).and_then(Value::as_f64), unit);
-    }
-    for sample in SAMPLES {
-        for figure in STATISTICS {
-            let name = format!("{figure}_{sample}");
-            // The median's interval is that of the 50th percentile.
-            let statistic = if figure == "median" { "p50" } else { figure };
-            let within = || interval(answer[sample].pointer(&format!("/ci/{statistic}")));
-            let interval = between(&format!("/{sample}/{figure}")).or_else(within);
-            case.metric_with_interval(&name, answer[sample][figure].as_f64(), Unit::Milliseconds, interval);
-        }
-    }
+    load_metrics::add(&mut case, &LoadAnswer::read(answer));
     case
-}
-
-fn interval(value: Option<&Value>) -> Option<[f64; 2]> {
-    let value = value?;
-    Some([value[0].as_f64()?, value[1].as_f64()?])
-}
-
-/// The names that a load's figures may have.
-#[cfg(test)]
-pub(super) fn names() -> Vec<(String, Unit)> {
-    let alone = METRICS.iter().map(|(name, unit)| ((*name).to_owned(), *unit));
-    let within = NESTED_METRICS.iter().map(|(name, _, unit)| ((*name).to_owned(), *unit));
-    let samples = SAMPLES.iter().flat_map(|sample| {
-        let figures = STATISTICS.iter();
-        figures.map(move |figure| (format!("{figure}_{sample}"), Unit::Milliseconds))
-    });
-    alone.chain(within).chain(samples).collect()
 }

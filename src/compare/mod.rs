@@ -8,6 +8,7 @@ pub mod export;
 mod from_run;
 pub mod import;
 mod input;
+mod load_metrics;
 mod setup;
 
 pub use direction::Direction;

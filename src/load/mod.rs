@@ -2,6 +2,7 @@
 //!
 //! Independent of engines: `engine::protocol` decodes the events of each protocol through the [`Decode`] trait.
 
+mod answer;
 mod client;
 mod decode;
 pub mod engine_side;
@@ -15,6 +16,7 @@ pub mod stats;
 mod stream;
 mod timing;
 
+pub use answer::{EngineDeath, LoadAnswer, LoadRepeats, PrecisionReached, WarmupCounts};
 pub use client::{ClientHealth, Clock, Control, Job, LoadConfig, LoadRun, RequestSource, Slots, Step, run_load};
 pub use decode::{Counts, Decode, Framing, StreamEvent};
 pub use ndjson::Ndjson;

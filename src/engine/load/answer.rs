@@ -4,10 +4,8 @@
 
 use std::path::Path;
 
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::death::EngineDeath;
 use super::options::LoadOptions;
 use super::pool::pool;
 use super::records::file_stem;
@@ -18,7 +16,7 @@ use crate::fault::{Fault, Result};
 use crate::load::engine_side::{Cost, EngineStats, WindowThroughput, timeline, write};
 use crate::load::plan::{Arrivals, EndReason, Warmup};
 use crate::load::stats::{LoadStats, RepeatStats, Settings, TargetConcurrency};
-use crate::load::{Outcome, Record};
+use crate::load::{EngineDeath, LoadAnswer, LoadRepeats, Outcome, PrecisionReached, WarmupCounts};
 
 /// Maximum characters shown of a failed request's message.
 const MAX_MESSAGE: usize = 160;
@@ -34,53 +32,39 @@ impl Engine {
     ) -> Result<Value> {
         let mut warnings = Vec::new();
         let mut each = Vec::new();
-        let mut figures = Vec::new();
         for repeat in &repeats {
-            let mut joined = joined(repeat);
-            joined.timeline.file = self.write_timeline(session.number, repeat)?;
+            let mut one = describe(options, session, repeat)?;
+            one.engine.timeline.file = self.write_timeline(session.number, repeat)?;
+            one.records = self.relative(repeat.file.as_deref());
             warnings.extend(load_warnings(options, session, repeat));
-            warnings.extend(joined.warnings(&repeat.records));
-            let (mut map, numbers) = describe(options, session, repeat, &joined)?;
-            self.write_bench(options, session, repeat, &numbers)?;
-            map.insert("records".into(), self.relative(repeat.file.as_deref()).into());
-            each.push(map);
-            figures.push(numbers);
+            warnings.extend(one.engine.warnings(&repeat.records));
+            self.write_bench(options, session, repeat, &one.stats)?;
+            each.push(one);
         }
-        let (mut answer, numbers) = match <[Repeat; 1]>::try_from(repeats) {
-            Ok([one]) => {
-                let mut only = each.remove(0);
-                let warmup_and_precision = warmup_and_precision(options, &one)?;
-                only.extend(warmup_and_precision);
-                only.insert("repeats".into(), Value::Null);
-                (only, figures.remove(0))
-            }
+        let mut answer = match <[Repeat; 1]>::try_from(repeats) {
+            Ok(_) => each.remove(0),
             Err(repeats) => {
-                let whole = pool(repeats);
-                let (mut all, numbers) = describe(options, session, &whole, &joined(&whole))?;
-                all.extend(warmup_and_precision(options, &whole)?);
-                let first = each.first().and_then(|first| first.get("records")).cloned();
-                all.insert("records".into(), first.into());
-                let mut together = value(&RepeatStats::new(&figures))?;
-                together["each"] = each.into();
-                all.insert("repeats".into(), together);
-                (all, numbers)
+                let stats: Vec<LoadStats> = each.iter().map(|one| one.stats.clone()).collect();
+                let stats = RepeatStats::new(&stats);
+                LoadAnswer {
+                    records: each.first().and_then(|first| first.records.clone()),
+                    repeats: Some(LoadRepeats { stats, each }),
+                    ..describe(options, session, &pool(repeats))?
+                }
             }
         };
-        warnings.extend(failures(&numbers));
+        warnings.extend(failures(&answer.stats));
         if let Some(died) = &died {
-            warnings.push(format!("the engine died within the load: {}", died.message()));
-            answer.insert("stopped".into(), value(&EndReason::Died)?);
+            warnings.push(format!("the engine died within the load: {}", died.message));
+            answer.stopped = EndReason::Died;
         }
-        answer.insert("died".into(), value(&died)?);
-        answer.insert("number".into(), session.number.into());
-        if let Some(Value::Array(map)) = answer.get_mut("warnings") {
-            map.extend(warnings.into_iter().map(Value::from));
-            map.dedup();
-            for warning in map.iter().filter_map(Value::as_str) {
-                self.context.run.warn(warning)?;
-            }
+        answer.died = died;
+        answer.stats.warnings.extend(warnings);
+        answer.stats.warnings.dedup();
+        for warning in &answer.stats.warnings {
+            self.context.run.warn(warning)?;
         }
-        Ok(Value::Object(answer))
+        serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))
     }
 
     /// Writes the engine's timeline. Returns its path within the run's folder.
@@ -130,45 +114,57 @@ impl Engine {
     }
 }
 
-/// The measured window in seconds on the load's clock.
-fn window(repeat: &Repeat) -> (f64, f64) {
-    (repeat.from.unwrap_or(repeat.to).as_secs_f64(), repeat.to.as_secs_f64())
-}
-
-/// Engine-side measurements within the measured window.
-fn joined(repeat: &Repeat) -> EngineStats {
-    let (from, to) = window(repeat);
-    EngineStats::new(&repeat.seen, &repeat.records, from, to)
-}
-
-/// The statistics and engine-side measurements of a load, as a map.
-fn describe(
-    options: &LoadOptions,
-    session: &Session,
-    repeat: &Repeat,
-    joined: &EngineStats,
-) -> Result<(Map<String, Value>, LoadStats)> {
-    let figures = LoadStats::from_records(&repeat.records, &settings(options, session, repeat));
-    let (from, to) = window(repeat);
+/// The answer of one repeat, or of all of them pooled: statistics and engine-side measurements within the measured window.
+fn describe(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Result<LoadAnswer> {
+    let stats = LoadStats::from_records(&repeat.records, &settings(options, session, repeat));
+    let (from, to) = (repeat.from.unwrap_or(repeat.to).as_secs_f64(), repeat.to.as_secs_f64());
+    let engine = EngineStats::new(&repeat.seen, &repeat.records, from, to);
     let cost = Cost::new(
         options.price_per_hour,
         WindowThroughput {
-            input_throughput: figures.rates.input_throughput.unwrap_or(0.0),
-            output_throughput: figures.rates.output_throughput.unwrap_or(0.0),
+            input_throughput: stats.rates.input_throughput.unwrap_or(0.0),
+            output_throughput: stats.rates.output_throughput.unwrap_or(0.0),
             seconds: to - from,
-            energy_wh: joined.energy_wh,
+            energy_wh: engine.energy_wh,
         },
     )?;
-    let mut map = Map::new();
-    for part in [value(&figures)?, value(joined)?] {
-        if let Value::Object(part) = part {
-            map.extend(part);
-        }
+    let precision = options.precision.map(|precision| PrecisionReached {
+        metric: precision.metric,
+        statistic: precision.statistic,
+        within: precision.within,
+        reached: repeat.end == EndReason::Precision,
+        width: repeat.width,
+    });
+    Ok(LoadAnswer {
+        stats,
+        engine,
+        cost,
+        seed: repeat.seed,
+        stopped: repeat.end,
+        warmup: options.warmup.map(|_| warmup(repeat)),
+        precision,
+        number: session.number,
+        ..LoadAnswer::default()
+    })
+}
+
+fn warmup(repeat: &Repeat) -> WarmupCounts {
+    let outcomes = || {
+        repeat
+            .records
+            .iter()
+            .filter(|record| record.warmup)
+            .map(|record| &record.outcome)
+    };
+    WarmupCounts {
+        issued: outcomes().count(),
+        completed: outcomes().filter(|outcome| **outcome == Outcome::Completed).count(),
+        failed: outcomes()
+            .filter(|outcome| matches!(outcome, Outcome::Failed(_)))
+            .count(),
+        cut_off: outcomes().filter(|outcome| **outcome == Outcome::CutOff).count(),
+        seconds: repeat.from.map(|from| from.as_secs_f64()),
     }
-    map.insert("cost".into(), value(&cost)?);
-    map.insert("seed".into(), repeat.seed.into());
-    map.insert("stopped".into(), value(&repeat.end)?);
-    Ok((map, figures))
 }
 
 fn settings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Settings {
@@ -183,42 +179,14 @@ fn settings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Settin
     }
 }
 
-/// The warm-up, and how close `precision` came to its target.
-fn warmup_and_precision(options: &LoadOptions, repeat: &Repeat) -> Result<Map<String, Value>> {
-    let warm: Vec<&Record> = repeat.records.iter().filter(|record| record.warmup).collect();
-    let with = |wanted: fn(&Outcome) -> bool| warm.iter().filter(|record| wanted(&record.outcome)).count();
-    let warmup = options.warmup.map(|_| {
-        json!({
-            "issued": warm.len(),
-            "completed": with(|outcome| *outcome == Outcome::Completed),
-            "failed": with(|outcome| matches!(outcome, Outcome::Failed(_))),
-            "cut_off": with(|outcome| *outcome == Outcome::CutOff),
-            "seconds": repeat.from.map(|from| from.as_secs_f64()),
-        })
-    });
-    let precision = options.precision.map(|precision| {
-        json!({
-            "metric": precision.metric,
-            "statistic": precision.statistic,
-            "within": precision.within,
-            "reached": repeat.end == EndReason::Precision,
-            "width": repeat.width,
-        })
-    });
-    let mut map = Map::new();
-    map.insert("warmup".into(), value(&warmup)?);
-    map.insert("precision".into(), value(&precision)?);
-    Ok(map)
-}
-
 /// Warnings about this repeat.
 fn load_warnings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Vec<String> {
-    let mut map = Vec::new();
+    let mut warnings = Vec::new();
     if session.plan.warmup != Warmup::None && repeat.from.is_none() {
-        map.push("the load ended within its warm-up: nothing was measured".to_owned());
+        warnings.push("the load ended within its warm-up: nothing was measured".to_owned());
     }
     if let Some(why) = &repeat.given_up {
-        map.push(format!("the load was given up: {why}"));
+        warnings.push(format!("the load was given up: {why}"));
     }
     if let Some(precision) = options.precision
         && repeat.end != EndReason::Precision
@@ -230,7 +198,7 @@ fn load_warnings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> V
                 precision.first_check()
             ),
         };
-        map.push(format!(
+        warnings.push(format!(
             "the confidence interval of `precision` did not reach ±{:.1} %: {width}; give more `requests` or `duration`",
             100.0 * precision.within
         ));
@@ -238,13 +206,13 @@ fn load_warnings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> V
     if let Some(corpus) = &session.corpus
         && repeat.records.len() > corpus.prompts().len()
     {
-        map.push(format!(
+        warnings.push(format!(
             "{} requests reused the {} prompts of the file: an engine with a prefix cache answers a repeated prompt faster",
             repeat.records.len(),
             corpus.prompts().len()
         ));
     }
-    map
+    warnings
 }
 
 /// A warning that counts failed requests by kind, each with its first message.
@@ -277,8 +245,4 @@ fn held(arrivals: &Arrivals, repeat: &Repeat) -> TargetConcurrency {
         },
         Arrivals::Open { .. } | Arrivals::ClosedSteps(_) | Arrivals::Replay(_) => TargetConcurrency::Varying,
     }
-}
-
-fn value(of: &impl Serialize) -> Result<Value> {
-    serde_json::to_value(of).map_err(|error| Fault::internal(error.to_string()))
 }

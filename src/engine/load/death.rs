@@ -1,31 +1,12 @@
 //! Determines whether the engine survived a load, and why not.
 
-use serde::Serialize;
-
 use crate::boundary::Verdict;
 use crate::engine::failure::{Exit, Symptoms};
 use crate::engine::handle::Running;
 use crate::engine::start::{TAIL, strip_colours};
 use crate::engine::{Engine, RulePhase};
 use crate::fault::Result;
-use crate::load::{FailureForm, Outcome, Record};
-
-/// How an engine died during a load.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct EngineDeath {
-    /// The verdict that a probe would have.
-    verdict: Verdict,
-    cause: String,
-    /// One sentence for the user.
-    message: String,
-    /// The decisive log line, or the end of the log.
-    log: Vec<String>,
-    exit_code: Option<i64>,
-    /// Whether the kernel's OOM killer ended the engine.
-    oom_killed: bool,
-    #[serde(skip)]
-    exited: bool,
-}
+use crate::load::{EngineDeath, FailureForm, Outcome, Record};
 
 /// State of an engine after a load.
 pub(super) enum AfterLoad {
@@ -34,7 +15,11 @@ pub(super) enum AfterLoad {
     /// Requests failed, but it still serves.
     Survived,
     /// It no longer serves.
-    Dead(Box<EngineDeath>),
+    Dead {
+        death: Box<EngineDeath>,
+        /// Whether its process or container has exited.
+        exited: bool,
+    },
 }
 
 impl Engine {
@@ -90,25 +75,18 @@ impl Engine {
             (None, None) if running.server.ours() => "its process is alive but no longer serves".to_owned(),
             (None, None) => "it no longer answers".to_owned(),
         };
-        Ok(AfterLoad::Dead(Box::new(EngineDeath {
+        let death = EngineDeath {
             verdict,
             cause: cause.unwrap_or_else(|| unexplained.to_owned()),
             message,
             log: line.map_or_else(|| strip_colours(running.server.last(TAIL)), |line| vec![line]),
             exit_code: exit.and_then(|exit| exit.code),
             oom_killed: exit.is_some_and(|exit| exit.oom_killed),
+        };
+        Ok(AfterLoad::Dead {
+            death: Box::new(death),
             exited: exit.is_some(),
-        })))
-    }
-}
-
-impl EngineDeath {
-    pub(super) fn exited(&self) -> bool {
-        self.exited
-    }
-
-    pub(super) fn message(&self) -> &str {
-        &self.message
+        })
     }
 }
 

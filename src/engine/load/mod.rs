@@ -87,7 +87,7 @@ impl Engine {
             after = self.check_after_load(running, &load.records, load.died, cursor)?;
             let given_up = load.given_up.is_some();
             done.push(load);
-            if given_up || matches!(after, AfterLoad::Dead(_)) {
+            if given_up || matches!(after, AfterLoad::Dead { .. }) {
                 break;
             }
         }
@@ -99,13 +99,13 @@ impl Engine {
             AfterLoad::Well | AfterLoad::Survived if done.last().is_some_and(|load| load.given_up.is_some()) => {
                 Health::Lost
             }
-            AfterLoad::Dead(died) if died.exited() => Health::Suspect,
-            AfterLoad::Dead(_) => Health::Lost,
+            AfterLoad::Dead { exited: true, .. } => Health::Suspect,
+            AfterLoad::Dead { .. } => Health::Lost,
             AfterLoad::Survived => Health::Suspect,
             AfterLoad::Well => Health::after(records().all(|record| whole(&record.outcome))),
         };
         let died = match after {
-            AfterLoad::Dead(died) => Some(*died),
+            AfterLoad::Dead { death, .. } => Some(*death),
             _ => None,
         };
         let answer = self.answer(options, &session, done, died)?;

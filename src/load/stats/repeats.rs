@@ -7,6 +7,7 @@ use super::{LoadStats, Summary};
 
 /// Statistics over repeated loads. `None` if not every load supports the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RepeatStats {
     /// Number of loads.
     pub runs: u64,
