@@ -7,6 +7,7 @@ pub mod csv;
 pub mod engine;
 pub mod experiment;
 pub mod fault;
+pub mod fmt;
 pub mod http;
 pub mod load;
 pub mod memory;

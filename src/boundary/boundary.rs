@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::dominance::{DominatedSet, maximal};
 use super::lattice::{Cell, below};
-use super::record::Record;
+use super::open_region::OpenRegionEstimate;
 use super::version_space::VersionSpace;
 use super::view::{Change, View, Volume};
-use super::{Answer, Lattice, Moves, Overload, Point, Scalar, Verdict};
+use super::{Answer, Lattice, Moves, Overload, Point, Record, Scalar, Verdict};
 use crate::fault::{Fault, Kind, Result};
 
 const MOST_POINTS: usize = 1_000_000;
@@ -87,17 +87,21 @@ pub struct Boundary {
     /// The refused cells that no fitting cell contradicts, mirrored.
     pub(super) clips: DominatedSet,
     view: OnceLock<Result<View>>,
+    expectations: Expectations,
+}
+
+/// What the hypotheses say about the current view, each computed when first needed.
+#[derive(Debug, Default)]
+struct Expectations {
+    hypotheses: OnceLock<Option<VersionSpace>>,
+    open_region: OnceLock<Option<OpenRegionEstimate>>,
+    fitting_upper_bound: OnceLock<f64>,
 }
 
 impl Boundary {
     /// An empty boundary. `axes` is an object of axes by name (see [`super::Axis::parse`]).
     pub fn new(axes: &Value, options: Options) -> Result<Self> {
-        if !(0.0..=1.0).contains(&options.coverage) {
-            return Err(Fault::usage(format!(
-                "option `coverage`: {} is not between 0 and 1",
-                options.coverage
-            )));
-        }
+        check_coverage(options.coverage)?;
         Ok(Self {
             lattice: Lattice::parse(axes)?,
             options,
@@ -111,6 +115,7 @@ impl Boundary {
             refused: Vec::new(),
             clips: DominatedSet::default(),
             view: OnceLock::new(),
+            expectations: Expectations::default(),
         })
     }
 
@@ -283,8 +288,28 @@ impl Boundary {
     /// Memory limits that agree with everything proven; `None` if there are none.
     pub(super) fn hypotheses(&self) -> Result<Option<&VersionSpace>> {
         let view = self.view()?;
-        let hypotheses = || VersionSpace::new(&self.lattice, &view.fits, &view.excluded);
-        Ok(view.hypotheses.get_or_init(hypotheses).as_ref())
+        let find = || VersionSpace::new(&self.lattice, &view.fits, &view.excluded);
+        Ok(self.expectations.hypotheses.get_or_init(find).as_ref())
+    }
+
+    /// What the hypotheses expect of the open region; `None` without hypotheses.
+    pub(super) fn open_region(&self) -> Result<Option<&OpenRegionEstimate>> {
+        let (view, hypotheses) = (self.view()?, self.hypotheses()?);
+        let excluded = |cell: &[i64]| self.is_excluded(cell);
+        let estimate =
+            || hypotheses.map(|hypotheses| OpenRegionEstimate::new(hypotheses, view, &self.lattice, excluded));
+        Ok(self.expectations.open_region.get_or_init(estimate).as_ref())
+    }
+
+    /// The most open volume that fits at 95 % confidence; `None` without hypotheses.
+    fn fitting_upper_bound(&self) -> Result<Option<f64>> {
+        let (Some(hypotheses), Some(open_region)) = (self.hypotheses()?, self.open_region()?) else {
+            return Ok(None);
+        };
+        let view = self.view()?;
+        let excluded = |cell: &[i64]| self.is_excluded(cell);
+        let bound = || open_region.fitting_upper_bound(hypotheses, view, &self.lattice, excluded);
+        Ok(Some(*self.expectations.fitting_upper_bound.get_or_init(bound)))
     }
 
     /// Updates the cached view if there is one. Otherwise it is derived when it is needed.
@@ -292,6 +317,7 @@ impl Boundary {
         if matches!(change, Change::None) {
             return;
         }
+        self.expectations = Expectations::default();
         if let Some(Ok(mut view)) = self.view.take()
             && view.update(&self.lattice, change)
         {
@@ -376,4 +402,14 @@ impl Boundary {
         cells.sort_unstable();
         cells.iter().map(|cell| self.lattice.point(cell)).collect()
     }
+}
+
+/// Rejects a coverage that is not a share.
+pub(super) fn check_coverage(coverage: f64) -> Result<()> {
+    if (0.0..=1.0).contains(&coverage) {
+        return Ok(());
+    }
+    Err(Fault::usage(format!(
+        "option `coverage`: {coverage} is not between 0 and 1"
+    )))
 }

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use super::lattice::{Cell, below};
+use super::lattice::{Cell, below, box_volume};
 
 const LEAF: usize = 8;
 
@@ -39,7 +39,8 @@ impl<'a> LargestBoxes<'a> {
     fn push(&mut self, low: usize, high: usize) {
         let (from, to) = (&self.lows.nodes[low].corner, &self.highs.nodes[high].corner);
         if below(from, to) {
-            self.heap.push((volume(from, to), true, Reverse(low), Reverse(high)));
+            self.heap
+                .push((box_volume(from, to) as u128, true, Reverse(low), Reverse(high)));
         }
     }
 
@@ -50,7 +51,8 @@ impl<'a> LargestBoxes<'a> {
                     for to in &self.highs.order[highs.clone()] {
                         let (from, until) = (&self.lows.cells[*at], &self.highs.cells[*to]);
                         if below(from, until) {
-                            self.heap.push((volume(from, until), false, Reverse(*at), Reverse(*to)));
+                            self.heap
+                                .push((box_volume(from, until) as u128, false, Reverse(*at), Reverse(*to)));
                         }
                     }
                 }
@@ -148,12 +150,6 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The number of cells in the box from one cell to another.
-fn volume(low: &Cell, high: &Cell) -> u128 {
-    let sides = low.iter().zip(high).map(|(low, high)| (high - low + 1) as f64);
-    sides.product::<f64>() as u128
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,7 +164,7 @@ mod tests {
             let mut all: Vec<(Reverse<u128>, usize, usize)> = Vec::new();
             for (at, low) in lows.iter().enumerate() {
                 for (to, high) in highs.iter().enumerate().filter(|(_, high)| below(low, high)) {
-                    all.push((Reverse(volume(low, high)), at, to));
+                    all.push((Reverse(box_volume(low, high) as u128), at, to));
                 }
             }
             all.sort_unstable();

@@ -1,5 +1,7 @@
 //! The search range of a boundary: its axes, and the conversion between points and lattice cells.
 
+use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
 use super::{Axis, Point, Scalar};
@@ -52,6 +54,12 @@ impl Lattice {
     pub(super) fn free(&self) -> Vec<usize> {
         let free = self.axes.iter().enumerate().filter(|(_, axis)| axis.last() > 0);
         free.map(|(index, _)| index).collect()
+    }
+
+    /// The index of the axis with this name.
+    pub(super) fn index(&self, name: &str) -> Result<usize> {
+        let index = self.axes.iter().position(|axis| axis.name() == name);
+        index.ok_or_else(|| Fault::usage(format!("`{name}` is not an axis of this boundary")))
     }
 
     /// The names of the axes, in the same order.
@@ -139,4 +147,63 @@ impl Lattice {
 /// Whether `a` is at most `b` on every axis.
 pub(super) fn below(a: &[i64], b: &[i64]) -> bool {
     a.iter().zip(b).all(|(a, b)| a <= b)
+}
+
+/// Whether neither cell lies below the other.
+pub(super) fn incomparable(a: &Cell, b: &Cell) -> bool {
+    !below(a, b) && !below(b, a)
+}
+
+/// All cells, or `most` of them, evenly spaced.
+pub(super) fn evenly_spaced(cells: &[Cell], most: usize) -> impl Iterator<Item = &Cell> {
+    cells.iter().step_by(cells.len().div_ceil(most).max(1))
+}
+
+/// A random cell from `low` to `high`, which differ only on free axes.
+pub(super) fn random_cell(low: &Cell, high: &Cell, free: &[usize], random: &mut ChaCha8Rng) -> Cell {
+    let mut cell = low.clone();
+    for axis in free {
+        cell[*axis] = random.random_range(low[*axis]..=high[*axis]);
+    }
+    cell
+}
+
+/// The number of cells from `low` to `high`.
+pub(super) fn box_volume(low: &Cell, high: &Cell) -> f64 {
+    let sides = low.iter().zip(high).map(|(low, high)| (high - low + 1).max(0) as f64);
+    sides.product()
+}
+
+/// The share of a segment up to which at least this share of the hypotheses admits it. `reaches` falls.
+pub(super) fn reach_at_chance(reaches: &[f64], chance: f64) -> f64 {
+    let needed = (chance * reaches.len() as f64).ceil().max(1.0);
+    reaches.get(needed as usize - 1).copied().unwrap_or(0.0)
+}
+
+/// The last cell within this share of a segment.
+pub(super) fn cell_along(from: &Cell, to: &Cell, share: f64) -> Cell {
+    from.iter()
+        .zip(to)
+        .map(|(from, to)| step_along(*from, *to, share))
+        .collect()
+}
+
+/// The last step within this share of the way between two others.
+pub(super) fn step_along(from: i64, to: i64, share: f64) -> i64 {
+    let steps = ((to - from) as f64 * share.clamp(0.0, 1.0) + 1e-7).floor() as i64;
+    from + steps
+}
+
+/// The diagonal of a box and the diagonals of its faces, as segments.
+pub(super) fn diagonal_and_faces(low: &Cell, high: &Cell) -> Vec<(Cell, Cell)> {
+    let pinned = |axis: usize, at: i64| {
+        let (mut from, mut to) = (low.clone(), high.clone());
+        (from[axis], to[axis]) = (at, at);
+        (from, to)
+    };
+    let wide = (0..low.len()).filter(|axis| low[*axis] < high[*axis]);
+    let diagonal_and_faces = wide.flat_map(|axis| [pinned(axis, low[axis]), pinned(axis, high[axis])]);
+    std::iter::once((low.clone(), high.clone()))
+        .chain(diagonal_and_faces)
+        .collect()
 }

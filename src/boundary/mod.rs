@@ -4,64 +4,52 @@
 //! Pure: no clock, no network, no Rhai. Limits are monotone: if a point fits, every easier point fits.
 //!
 //! [`Axis`] and [`Lattice`] convert points to cells whose coordinates all grow harder. [`Boundary`] holds the
-//! recorded points and answers what they prove: `dominance` (is a cell at or below a known one), `corners` (where the
-//! open region begins), `volume`, `band` (contradictions), `slice` and `staircase` (outlines for charts).
+//! recorded points and answers what they prove, from a `view` of what follows from them: the maximal fitting and
+//! minimal failing cells (`dominance`), and the volumes between them (`volume`). `contradictions` finds answers that
+//! no monotone limit allows; `slice` and `staircase` make outlines for charts.
 //!
-//! The search: `refine`, `rays` and `grid` propose points. `version_space` holds memory limits that agree with every
-//! answer (the hypotheses); `choose` lets them vote on the next point, `open_region` and `upper_bound` estimate how
-//! much of the open region fits, and `verification` repeats known points to detect noise. `predict` reports
-//! expectations, which never count as proof. [`model`] predicts the memory that a point takes.
+//! The search: `version_space` holds memory limits that agree with every answer (the hypotheses), and `open_region`
+//! estimates by them how much of the open region fits. `search` proposes the next points: those that the hypotheses
+//! choose by vote (`committee`), the largest open boxes (`largest_boxes`), or those on `rays` with a tolerance.
+//! `predict` reports expectations, which never count as proof. [`memory_model`] predicts the memory that a point
+//! takes.
 //!
-//! For benchmarks of strategies: `neighbours` is tgi-profiler's search, [`KnownBoundary`] a boundary to score
-//! against, and `minimum_probes` the fewest probes that could prove it.
+//! For benchmarks of strategies: `neighbours` is tgi-profiler's search, and [`KnownBoundary`] a boundary to score
+//! against.
 
 mod answer;
 mod axis;
-mod band;
-#[expect(clippy::module_inception, reason = "the room is named after what it holds")]
+#[expect(clippy::module_inception, reason = "the module is named after its main type")]
 mod boundary;
-mod choose;
-mod corners;
+mod committee;
+mod contradictions;
 mod dominance;
-mod expected_gain;
-mod gap;
-mod grid;
 mod known_boundary;
 mod largest_boxes;
 mod lattice;
-mod line;
-mod minimum_probes;
-pub mod model;
+pub mod memory_model;
 mod neighbours;
 mod open_region;
-mod point;
 mod predict;
 #[cfg(test)]
 mod properties;
 mod rays;
-mod record;
-mod refine;
+mod search;
 mod slice;
 mod staircase;
-mod upper_bound;
-mod verdict;
-mod verification;
 mod version_space;
 mod view;
 mod volume;
 
-pub use answer::Answer;
-pub use axis::{Axis, Easier, Scale};
-pub use band::{AnswerCounts, Band};
+pub use answer::{Answer, Moves, Overload, Record, Verdict};
+pub use axis::{Axis, Easier, Point, Scalar, Scale};
 pub use boundary::{Boundary, Class, Options};
-pub use expected_gain::ExpectedGain;
+pub use contradictions::{AnswerCounts, Band};
 pub use known_boundary::KnownBoundary;
 pub use lattice::Lattice;
-pub use line::Bracket;
 pub use neighbours::{OpposingPair, PairingOptions};
-pub use point::{Point, Scalar};
 pub use predict::{PredictedCrossing, Prediction};
-pub use record::Record;
+pub use rays::Bracket;
+pub use search::ExpectedGain;
 pub use slice::{Outlines, Proof, Regions, Slice};
-pub use verdict::{Moves, Overload, Verdict};
 pub use view::Volume;

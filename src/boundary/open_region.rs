@@ -1,19 +1,27 @@
-//! Estimates how much of the open region fits, from random cells and the votes of the hypotheses.
+//! Estimates how much of the open region fits, from random cells and the votes of the hypotheses: the expectation for
+//! choosing points, and the upper bound that decides when a search may stop.
+//!
+//! A search that stops when a rough estimate first passes a threshold stops too early: it checks repeatedly, and the
+//! threshold is passed by chance. The upper bound therefore uses more samples than the expectation, and errs on the
+//! safe side.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::Boundary;
-use super::choose::cell_along;
-use super::lattice::{Cell, below};
+use super::lattice::{Cell, Lattice, below, box_volume, cell_along, evenly_spaced, random_cell};
 use super::version_space::{HypothesisSet, VersionSpace};
 use super::view::View;
-use crate::fault::Result;
 
-/// Random open cells.
-const SAMPLES: usize = 512;
+/// Random open cells for the expectation.
+const EXPECTATION_SAMPLES: usize = 512;
+/// Random open cells for the upper bound.
+const BOUND_SAMPLES: usize = 1024;
 /// Lowest open cells to consider.
 const MAX_BOXES: usize = 128;
+/// The weight of the hypotheses under which no more fits.
+const CONFIDENCE: f64 = 0.95;
+/// Standard deviations of the sampling error that are added: one-sided, at 95 % confidence.
+const DEVIATIONS: f64 = 1.645;
 
 /// The box above a lowest open cell that may fit, up to the farthest cell that any hypothesis reaches on each axis.
 #[derive(Clone, Debug)]
@@ -34,6 +42,55 @@ pub(super) struct OpenRegionEstimate {
 }
 
 impl OpenRegionEstimate {
+    /// Draws random cells from the open boxes; `is_excluded` says whether a cell fails or lies beyond a length limit.
+    /// The seed is fixed, so the result is deterministic.
+    pub(super) fn new(
+        hypotheses: &VersionSpace,
+        view: &View,
+        lattice: &Lattice,
+        is_excluded: impl Fn(&[i64]) -> bool,
+    ) -> Self {
+        let (last, free) = (lattice.last(), lattice.free());
+        let boxes: Vec<OpenBox> = evenly_spaced(&view.lowest, MAX_BOXES)
+            .map(|low| OpenBox::new(low, &last, hypotheses))
+            .collect();
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut all = 0.0;
+        let ends: Vec<f64> = boxes
+            .iter()
+            .map(|open_box| {
+                all += box_volume(&open_box.low, &open_box.farthest);
+                all
+            })
+            .collect();
+        // The boxes considered represent all boxes.
+        all *= view.lowest.len() as f64 / boxes.len() as f64;
+        let mut votes = Vec::new();
+        for _ in 0..EXPECTATION_SAMPLES {
+            let at = random.random::<f64>() * ends.last().copied().unwrap_or(0.0);
+            let Some(open_box) = boxes.get(ends.partition_point(|end| *end < at)) else {
+                continue;
+            };
+            let cell = random_cell(&open_box.low, &open_box.farthest, &free, &mut random);
+            if is_excluded(&cell) {
+                continue;
+            }
+            let admitting = hypotheses.votes(&cell);
+            if admitting == 0 {
+                continue;
+            }
+            // A cell in several boxes is drawn more often: if any hypothesis admits it, it lies in the box of each
+            // lowest open cell below it.
+            let holding = view.lowest.iter().filter(|low| below(low, &cell)).count();
+            votes.push((all / EXPECTATION_SAMPLES as f64 / holding as f64, admitting));
+        }
+        Self {
+            boxes,
+            count: f64::from(hypotheses.count()),
+            votes,
+        }
+    }
+
     /// The probability that a cell with these votes fits.
     pub(super) fn chance(&self, votes: HypothesisSet) -> f64 {
         f64::from(votes.count_ones()) / self.count
@@ -74,58 +131,68 @@ impl OpenRegionEstimate {
             .sum();
         sum / self.count
     }
-}
 
-impl Boundary {
-    /// The estimate for the current state; `None` without hypotheses.
-    pub(super) fn open_region(&self) -> Result<Option<&OpenRegionEstimate>> {
-        let view = self.view()?;
-        let hypotheses = self.hypotheses()?;
-        let open_region = || hypotheses.map(|hypotheses| self.estimate_open_region(hypotheses, view));
-        Ok(view.open_region.get_or_init(open_region).as_ref())
+    /// The most open volume that fits at 95 % confidence.
+    pub(super) fn fitting_upper_bound(
+        &self,
+        hypotheses: &VersionSpace,
+        view: &View,
+        lattice: &Lattice,
+        is_excluded: impl Fn(&[i64]) -> bool,
+    ) -> f64 {
+        at_most(hypotheses, &self.sample_votes(hypotheses, view, lattice, is_excluded))
     }
 
-    /// Draws random cells from the open boxes. The seed is fixed, so the result is deterministic.
-    fn estimate_open_region(&self, hypotheses: &VersionSpace, view: &View) -> OpenRegionEstimate {
-        let (last, free) = (self.lattice.last(), self.lattice.free());
-        let boxes: Vec<OpenBox> = evenly_spaced(&view.lowest, MAX_BOXES)
-            .map(|low| OpenBox::new(low, &last, hypotheses))
-            .collect();
+    /// The votes at random cells of the boxes, each with the volume that the cell represents. The seed is fixed, so
+    /// the result is deterministic.
+    ///
+    /// Half of the cells are drawn from what is likely to fit and half from all that may fit, so that neither a long
+    /// thin corner nor the bulk is missed.
+    fn sample_votes(
+        &self,
+        hypotheses: &VersionSpace,
+        view: &View,
+        lattice: &Lattice,
+        is_excluded: impl Fn(&[i64]) -> bool,
+    ) -> Vec<(f64, HypothesisSet)> {
+        let boxes = &self.boxes;
+        if boxes.is_empty() {
+            return Vec::new();
+        }
+        let likely = BoxSampler::new(boxes.iter().map(|open_box| (&open_box.low, &open_box.likely)));
+        let all = BoxSampler::new(boxes.iter().map(|open_box| (&open_box.low, &open_box.farthest)));
+        let free = lattice.free();
         let mut random = ChaCha8Rng::seed_from_u64(1);
-        let mut all = 0.0;
-        let ends: Vec<f64> = boxes
-            .iter()
-            .map(|open_box| {
-                all += box_volume(&open_box.low, &open_box.farthest);
-                all
-            })
-            .collect();
-        // The boxes considered represent all boxes.
-        all *= view.lowest.len() as f64 / boxes.len() as f64;
         let mut votes = Vec::new();
-        for _ in 0..SAMPLES {
-            let at = random.random::<f64>() * ends.last().copied().unwrap_or(0.0);
-            let Some(open_box) = boxes.get(ends.partition_point(|end| *end < at)) else {
-                continue;
-            };
-            let cell = random_cell(&open_box.low, &open_box.farthest, &free, &mut random);
-            if self.is_excluded(&cell) {
+        for index in 0..BOUND_SAMPLES {
+            let place = ((index / 2) as f64 + 0.5) / (BOUND_SAMPLES / 2) as f64;
+            let from = if index % 2 == 0 { &likely } else { &all };
+            let cell = from.draw(place, &free, &mut random);
+            if is_excluded(&cell) {
                 continue;
             }
             let admitting = hypotheses.votes(&cell);
             if admitting == 0 {
                 continue;
             }
-            // A cell in several boxes is drawn more often: if any hypothesis admits it, it lies in the box of each
-            // lowest open cell below it.
-            let holding = view.lowest.iter().filter(|low| below(low, &cell)).count();
-            votes.push((all / SAMPLES as f64 / holding as f64, admitting));
+            // If any hypothesis admits the cell, it lies in the box of each lowest open cell below it, and may be
+            // drawn from each.
+            let (mut density, mut sampled_boxes) = (0.0, 0.0);
+            for open_box in boxes.iter().filter(|open_box| below(&open_box.low, &cell)) {
+                sampled_boxes += 1.0;
+                let more = if below(&cell, &open_box.likely) {
+                    likely.density()
+                } else {
+                    0.0
+                };
+                density += (more + all.density()) / 2.0;
+            }
+            // The boxes considered represent all boxes.
+            let held = view.lowest.iter().filter(|low| below(low, &cell)).count() as f64;
+            let stands = sampled_boxes / held * view.lowest.len() as f64 / boxes.len() as f64;
+            votes.push((stands / density / BOUND_SAMPLES as f64, admitting));
         }
-        OpenRegionEstimate {
-            boxes,
-            count: f64::from(hypotheses.count()),
-            votes,
-        }
+        votes
     }
 }
 
@@ -147,22 +214,59 @@ impl OpenBox {
     }
 }
 
-/// All cells, or `most` of them, evenly spaced.
-pub(super) fn evenly_spaced(cells: &[Cell], most: usize) -> impl Iterator<Item = &Cell> {
-    cells.iter().step_by(cells.len().div_ceil(most).max(1))
+/// The volume that hypotheses of enough weight do not exceed, plus a margin for the sampling error.
+fn at_most(hypotheses: &VersionSpace, votes: &[(f64, HypothesisSet)]) -> f64 {
+    let under = |limit: u32| -> f64 {
+        let held = votes.iter().filter(|(_, votes)| votes >> limit & 1 == 1);
+        held.map(|(volume, _)| volume).sum()
+    };
+    let mut fitting: Vec<(f64, f64)> = (0..hypotheses.count())
+        .map(|limit| (under(limit), hypotheses.weight(limit)))
+        .collect();
+    fitting.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut weight = 0.0;
+    let enough = |(_, more): &&(f64, f64)| {
+        weight += more;
+        weight >= CONFIDENCE
+    };
+    let found = fitting.iter().find(enough).or(fitting.last());
+    let most = found.map_or(0.0, |(volume, _)| *volume);
+    let (sum, squares) = votes.iter().fold((0.0, 0.0), |(sum, squares), (volume, _)| {
+        (sum + volume, squares + volume * volume)
+    });
+    let deviation = if sum > 0.0 { squares.sqrt() / sum } else { 0.0 };
+    most * (1.0 + DEVIATIONS * deviation)
 }
 
-/// A random cell from `low` to `high`, which differ only on free axes.
-pub(super) fn random_cell(low: &Cell, high: &Cell, free: &[usize], random: &mut ChaCha8Rng) -> Cell {
-    let mut cell = low.clone();
-    for axis in free {
-        cell[*axis] = random.random_range(low[*axis]..=high[*axis]);
+/// Draws cells from boxes, each cell of each box with the same probability.
+struct BoxSampler<'a> {
+    boxes: Vec<(&'a Cell, &'a Cell)>,
+    /// The cumulative volume up to each box.
+    ends: Vec<f64>,
+}
+
+impl<'a> BoxSampler<'a> {
+    fn new(boxes: impl Iterator<Item = (&'a Cell, &'a Cell)>) -> Self {
+        let boxes: Vec<_> = boxes.collect();
+        let mut all = 0.0;
+        let mut end = |(low, high): &(&Cell, &Cell)| {
+            all += box_volume(low, high);
+            all
+        };
+        let ends = boxes.iter().map(&mut end).collect();
+        Self { boxes, ends }
     }
-    cell
-}
 
-/// The number of cells from `low` to `high`.
-pub(super) fn box_volume(low: &Cell, high: &Cell) -> f64 {
-    let sides = low.iter().zip(high).map(|(low, high)| (high - low + 1).max(0) as f64);
-    sides.product()
+    /// The probability of drawing a given cell from one box that contains it.
+    fn density(&self) -> f64 {
+        1.0 / self.ends.last().copied().unwrap_or(1.0)
+    }
+
+    /// A random cell of the box at this share of the total volume.
+    fn draw(&self, place: f64, free: &[usize], random: &mut ChaCha8Rng) -> Cell {
+        let at = place * self.ends.last().copied().unwrap_or(0.0);
+        let index = self.ends.partition_point(|end| *end < at).min(self.boxes.len() - 1);
+        let (low, high) = self.boxes[index];
+        random_cell(low, high, free, random)
+    }
 }

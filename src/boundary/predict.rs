@@ -5,8 +5,7 @@
 
 use serde::Serialize;
 
-use super::choose::reach_at_chance;
-use super::lattice::Cell;
+use super::lattice::{Cell, reach_at_chance};
 use super::{Boundary, Class, Point};
 use crate::fault::Result;
 

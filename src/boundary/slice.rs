@@ -8,7 +8,7 @@
 use super::lattice::Cell;
 use super::staircase::{Outline, Staircase};
 use super::{Axis, Boundary, Point};
-use crate::fault::{Fault, Result};
+use crate::fault::Result;
 
 /// Columns at which the predicted limit is evaluated.
 const COLUMNS: usize = 160;
@@ -62,10 +62,7 @@ impl Boundary {
     /// The slice along the axis `x`, and `y` if given. The other axes are held at the values of `at_point`, rounded
     /// to the easier side.
     pub fn slice(&self, x: &str, y: Option<&str>, at_point: &Point) -> Result<Slice<'_>> {
-        let index = |name: &str| {
-            let place = self.lattice.axes().iter().position(|axis| axis.name() == name);
-            place.ok_or_else(|| Fault::usage(format!("`{name}` is not an axis of this boundary")))
-        };
+        let index = |name: &str| self.lattice.index(name);
         let (x, y) = (index(x)?, y.map(index).transpose()?);
         let (at, _) = self.lattice.cells(&self.lattice.coordinates(at_point)?)?;
         let mut slice = Slice {

@@ -3,13 +3,8 @@
 //! It is updated with each answer or derived anew. Both give the same result, so the order of recording does not
 //! matter.
 
-use std::sync::OnceLock;
-
-use super::corners::{lowest_open, replace_covered};
-use super::dominance::{DominatedSet, maximal};
+use super::dominance::{DominatedSet, lowest_open, maximal, replace_covered};
 use super::lattice::{Cell, Lattice, below};
-use super::open_region::OpenRegionEstimate;
-use super::version_space::VersionSpace;
 use super::volume::{between, covered};
 use crate::fault::{Fault, Kind, Result};
 
@@ -57,10 +52,6 @@ pub(super) struct View {
     /// The maximal open cells.
     pub(super) highest: Vec<Cell>,
     pub(super) volume: Volume,
-    /// Computed when first needed.
-    pub(super) hypotheses: OnceLock<Option<VersionSpace>>,
-    pub(super) open_region: OnceLock<Option<OpenRegionEstimate>>,
-    pub(super) fitting_upper_bound: OnceLock<f64>,
 }
 
 impl View {
@@ -113,9 +104,6 @@ impl View {
             lowest,
             highest,
             volume,
-            hypotheses: OnceLock::new(),
-            open_region: OnceLock::new(),
-            fitting_upper_bound: OnceLock::new(),
         })
     }
 
@@ -132,9 +120,6 @@ impl View {
             }
             Change::Rebuild => false,
         };
-        self.hypotheses = OnceLock::new();
-        self.open_region = OnceLock::new();
-        self.fitting_upper_bound = OnceLock::new();
         updated && affordable(lattice, self.fits.len().max(self.excluded.len())).is_ok()
     }
 

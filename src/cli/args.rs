@@ -1,16 +1,8 @@
-//! The command line as clap parses it: the commands, and options shared by several of them.
+//! The commands, as clap parses them.
 
-use std::path::{Path, PathBuf};
-
-use clap::{Args, Parser, Subcommand};
-use serde_json::{Map, Value};
-use url::Url;
+use clap::{Parser, Subcommand};
 
 use super::{check, compare, doc, doctor, estimate, fork, list, repl, report, run, show, sim};
-use crate::fault::Result;
-use crate::run::add_secrets;
-use crate::runtime::{Permits, redact};
-use crate::script::params;
 
 /// Finds by experiment what a GPU will hold for an LLM inference engine.
 #[derive(Debug, Parser)]
@@ -47,82 +39,4 @@ pub(super) enum Command {
     Doctor(doctor::Args),
     /// Serve the simulated engine
     Sim(sim::Args),
-}
-
-/// What a script is run with.
-#[derive(Args, Debug, Default)]
-pub(super) struct ScriptOptions {
-    /// Set a parameter; VALUE is JSON, else a string; dots reach into maps
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(super) set: Vec<String>,
-    /// Parameters from a YAML, TOML or JSON file; --set wins
-    #[arg(long, value_name = "FILE")]
-    pub(super) params: Option<PathBuf>,
-    /// Seed of everything random; drawn and recorded when absent
-    #[arg(long, value_name = "N")]
-    pub(super) seed: Option<u64>,
-    /// Allow what a stranger's script may not do: token, process, exec, code, image=PREFIX, mount=DIR, net=HOST
-    #[arg(long, value_name = "WHAT")]
-    pub(super) allow: Vec<String>,
-    /// Operations that a script may use between two primitives
-    #[arg(long, value_name = "N")]
-    pub(super) max_operations: Option<u64>,
-    /// Measure although other processes use the GPU
-    #[arg(long)]
-    pub(super) shared_gpu: bool,
-}
-
-impl ScriptOptions {
-    /// The parameters of `--params` and `--set`; the latter win. Registers secrets among them for redaction.
-    pub(super) fn parameters(&self) -> Result<Map<String, Value>> {
-        let mut map = match &self.params {
-            Some(file) => params::read_file(file)?,
-            None => Map::new(),
-        };
-        for text in &self.set {
-            let (path, value) = params::assignment(text)?;
-            params::assign(&mut map, path, value)?;
-        }
-        // Before anything of it is written or printed.
-        add_secrets(redact::secrets(&Value::Object(map.clone())));
-        Ok(map)
-    }
-
-    /// The permissions of `--allow`, and those implied by `--set`: an address, a container, a model's folder,
-    /// and files that the user named there. A parameter file grants nothing: like the script, it may come from
-    /// somebody else.
-    pub(super) fn permits(&self) -> Result<Permits> {
-        let mut permits = Permits::parse(&self.allow)?;
-        for text in &self.set {
-            let (path, value) = params::assignment(text)?;
-            name_files(&mut permits, &value);
-            let Value::String(value) = value else { continue };
-            match path.rsplit('.').next().unwrap_or(path) {
-                "url" => {
-                    if let Ok(url) = Url::parse(&value) {
-                        permits.name_url(&url);
-                    }
-                }
-                "container" => permits.name_container(&value),
-                "model" | "tokenizer" => {
-                    // A name that is no folder is a model of the hub.
-                    let _ = permits.name_model(Path::new(&value));
-                }
-                _ => {}
-            }
-        }
-        Ok(permits)
-    }
-}
-
-/// Permits every file that a value names. Missing files are reported when the script reads them.
-fn name_files(permits: &mut Permits, value: &Value) {
-    match value {
-        Value::String(text) => {
-            let _ = permits.name_file(Path::new(text));
-        }
-        Value::Array(values) => values.iter().for_each(|value| name_files(permits, value)),
-        Value::Object(values) => values.values().for_each(|value| name_files(permits, value)),
-        _ => {}
-    }
 }

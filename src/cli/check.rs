@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::Status;
-use super::program::Program;
+use super::program::{Program, Status};
 use crate::fault::{Kind, Result};
 use crate::run::Run;
 use crate::runtime::Permits;

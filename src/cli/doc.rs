@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Status;
-use super::program::Program;
+use super::program::{Program, Status};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::script::reference::{Found, Reference};

@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 
-use super::Status;
-use super::program::Program;
-use super::run::{Args, complain, host};
+use super::options::ScriptOptions;
+use super::program::{Program, Status, json_text};
 use crate::boundary::Point;
-use crate::fault::{Fault, Kind, Result};
+use crate::fault::{Kind, Result};
 use crate::report::{SIMULATED, planned_starts};
 use crate::run::{Event, Plan, Run};
 use crate::script::{self, Host, Main};
@@ -35,9 +34,16 @@ struct Preview {
     cut_off: bool,
 }
 
-pub(super) fn execute(args: &Args, script: &Path, main: &Main, plan: Plan, program: &Program) -> Result<Status> {
+pub(super) fn execute(
+    options: &ScriptOptions,
+    json: bool,
+    script: &Path,
+    main: &Main,
+    plan: Plan,
+    program: &Program,
+) -> Result<Status> {
     let run = Arc::new(Run::ephemeral("dry-run"));
-    let host = host(args, script, plan.set, run, program)?;
+    let host = options.host(script, plan.set, run, true, program)?;
     let preview = Arc::new(Mutex::new(Preview::default()));
     let listener = Arc::clone(&preview);
     host.run.listen(Box::new(move |event| {
@@ -59,20 +65,20 @@ pub(super) fn execute(args: &Args, script: &Path, main: &Main, plan: Plan, progr
             Kind::DryRun => {}
             // If the script found something missing, its output up to there is printed too.
             Kind::Missing | Kind::NotAllowed if !preview.output.is_empty() => missing = Some(diagnostic),
-            _ if preview.engines.is_empty() => return Ok(complain(program, &diagnostic)),
+            _ if preview.engines.is_empty() => return Ok(program.complain(&diagnostic)),
             // After a made-up answer, the script may miss values that only a real answer has.
             _ => {}
         }
         preview.cut_off = true;
     }
     let document = document(&preview, &host, &plan.permissions)?;
-    let text = if args.json {
-        serde_json::to_string_pretty(&document).map_err(|error| Fault::internal(error.to_string()))?
+    let text = if json {
+        json_text(&document)?
     } else {
         describe(&document)
     };
     program.terminal.print(&crate::run::hide(&text))?;
-    Ok(missing.map_or(0, |diagnostic| complain(program, &diagnostic)))
+    Ok(missing.map_or(0, |diagnostic| program.complain(&diagnostic)))
 }
 
 fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Value> {

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::Status;
-use super::program::Program;
+use super::program::{Program, Status, json_text};
 use crate::fault::{Fault, Result};
 use crate::memory::compare::size;
 use crate::memory::{Estimate, EstimateRequest, estimate};
@@ -105,7 +104,7 @@ fn document(estimates: &[(&str, Estimate)]) -> Result<String> {
         .map(|(model, estimate)| Named { model, estimate })
         .collect();
     let document = serde_json::json!({"schema": SCHEMA, "estimates": estimates});
-    serde_json::to_string_pretty(&document).map_err(|error| Fault::internal(error.to_string()))
+    json_text(&document)
 }
 
 /// Parses bytes with or without a unit.

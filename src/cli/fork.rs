@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Status;
-use super::program::Program;
+use super::program::{Program, Status};
 use crate::fault::Result;
 use crate::script;
 

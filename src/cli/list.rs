@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use super::Status;
-use super::program::Program;
-use crate::fault::{Fault, Result};
+use super::program::{Program, Status, json_text};
+use crate::fault::Result;
 use crate::script::shipped::{self, Shipped};
 
 /// Arguments.
@@ -29,7 +28,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         probes: shipped::described_probes(),
     };
     let text = if args.json {
-        serde_json::to_string_pretty(&listing).map_err(|error| Fault::internal(error.to_string()))?
+        json_text(&listing)?
     } else {
         table(&listing)
     };

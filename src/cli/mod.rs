@@ -9,11 +9,11 @@ mod dry_run;
 mod estimate;
 mod fork;
 mod list;
+mod options;
 mod program;
 mod repl;
 mod report;
 mod run;
-mod script_help;
 mod show;
 mod signals;
 mod sim;
@@ -21,15 +21,12 @@ mod sim;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::report::Terminal;
 use args::{Arguments, Command};
-use program::Program;
-
-/// The exit status of a command that succeeded: 0, or 1 if nothing fits.
-type Status = u8;
+use program::{Program, Status};
 
 /// Runs one command line, starting with the program's name. May be called more than once per process.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -64,10 +61,28 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::List(args) => list::execute(args, program),
         Command::Repl(args) => repl::execute(args, program),
         Command::Report(args) => report::execute(args, program),
+        Command::Run(args) if args.asks_for_help() => run_help(program),
         Command::Run(args) => run::execute(args, program),
         Command::Show(args) => show::execute(args, program),
         Command::Sim(args) => sim::execute(args, program),
     }
+}
+
+/// Prints the help of `profiler run` itself, rather than of a script.
+fn run_help(program: &Program) -> Result<Status> {
+    let mut command = Arguments::command();
+    command.build();
+    let run = command
+        .find_subcommand_mut("run")
+        .ok_or_else(|| Fault::internal("there is no command `run`"))?;
+    let help = run.render_help();
+    let text = if program.terminal.colour {
+        help.ansi().to_string()
+    } else {
+        help.to_string()
+    };
+    program.terminal.print(text.trim_end())?;
+    Ok(0)
 }
 
 /// `--help` and `--version` are results; anything else is a usage error.

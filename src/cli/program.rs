@@ -1,11 +1,17 @@
 //! The environment of every command: async runtime, cancellation, output streams.
 
+use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
 
 use super::signals::Signals;
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Kind, Result};
 use crate::report::Terminal;
+use crate::run::hide;
+use crate::script::Diagnostic;
 use crate::task::Tasks;
+
+/// The exit status of a command that succeeded: 0, or 1 if nothing fits.
+pub(super) type Status = u8;
 
 /// Enough for sockets and timers; computation runs on the script's thread.
 const WORKERS: usize = 2;
@@ -33,4 +39,24 @@ impl Program {
             _runtime: runtime,
         })
     }
+
+    /// Prints a JSON document without secrets.
+    pub(super) fn print_json(&self, value: &impl Serialize) -> Result<()> {
+        self.terminal.print(&hide(&json_text(value)?))
+    }
+
+    /// Prints the error that ended the script. An interruption is not the fault of any line.
+    pub(super) fn complain(&self, diagnostic: &Diagnostic) -> Status {
+        let text = match diagnostic.fault.kind {
+            Kind::Interrupted => Diagnostic::from(diagnostic.fault.clone()).render(self.terminal.error_colour),
+            _ => diagnostic.render(self.terminal.error_colour),
+        };
+        self.terminal.print_error(hide(&text).trim_end());
+        diagnostic.fault.kind.exit_code()
+    }
+}
+
+/// A value as indented JSON.
+pub(super) fn json_text(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string_pretty(value).map_err(|error| Fault::internal(error.to_string()))
 }

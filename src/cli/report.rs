@@ -6,8 +6,7 @@ use std::path::{Component, Path, PathBuf, absolute};
 
 use serde_json::json;
 
-use super::Status;
-use super::program::Program;
+use super::program::{Program, Status, json_text};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::html::{self, Anchors};
 use crate::report::plot::{self, Plot};
@@ -87,7 +86,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let text = if args.json {
         let simulated = stories.iter().any(|story| story.simulated);
         let document = json!({ "schema": SCHEMA, "simulated": simulated, "html": page, "svg": svg, "png": png });
-        serde_json::to_string_pretty(&document).map_err(|error| Fault::internal(error.to_string()))?
+        json_text(&document)?
     } else {
         let paths = page
             .iter()

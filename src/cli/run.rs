@@ -1,4 +1,5 @@
-//! `profiler run`: runs a script and writes a run folder.
+//! `profiler run`: runs a script and writes a run folder; `profiler run SCRIPT --help` shows the script's purpose
+//! and parameters.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,13 +7,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::args::ScriptOptions;
-use super::program::Program;
-use super::{Status, dry_run, report, script_help, show};
+use super::options::ScriptOptions;
+use super::program::{Program, Status};
+use super::{dry_run, report, show};
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{Live, Page, SIMULATED};
-use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, failure_document, has_hidden, hide};
-use crate::runtime::{Services, orphans};
+use crate::report::{Live, SIMULATED};
+use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, failure_document, has_hidden};
+use crate::runtime::orphans;
+use crate::script::params::Declared;
 use crate::script::{self, Diagnostic, Host, Main, Settings};
 use crate::telemetry;
 
@@ -29,7 +31,7 @@ pub(super) struct Args {
     /// The script: a path, or the name of a shipped one; with --resume, the one that ran
     script: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) options: ScriptOptions,
+    options: ScriptOptions,
     /// The run's folder; runs/TIME-SCRIPT when absent
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     out: Option<PathBuf>,
@@ -41,10 +43,17 @@ pub(super) struct Args {
     dry_run: bool,
     /// Print the result as one JSON document
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
     /// This help, or with SCRIPT the script's own parameters
     #[arg(long, short)]
     help: bool,
+}
+
+impl Args {
+    /// Whether the command's own help is asked for, rather than that of a script.
+    pub(super) fn asks_for_help(&self) -> bool {
+        self.help && self.script.is_none() && self.resume.is_none()
+    }
 }
 
 /// The result of preparing a run.
@@ -70,7 +79,6 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     let script = match (&args.script, &args.resume) {
         (Some(script), _) => script.clone(),
         (None, Some(folder)) => PathBuf::from(Manifest::read(&Folder::open(folder)?)?.script.path),
-        (None, None) if args.help => return script_help::command_help(program).map(Prepared::Finished),
         (None, None) => {
             return Err(Fault::usage("`profiler run` needs a script")
                 .hint("give the path of one, or a name that `profiler list` shows: profiler run adaptive"));
@@ -78,7 +86,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     };
     let main = Main::open(&script)?;
     if args.help {
-        return script_help::script_parameters(&script, &main, program).map(Prepared::Finished);
+        return print_script_help(&script, &main, program).map(Prepared::Finished);
     }
     let mut plan = Plan {
         script: Script {
@@ -94,7 +102,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         max_operations: args.options.max_operations,
     };
     if args.dry_run {
-        return dry_run::execute(args, &script, &main, plan, program).map(Prepared::Finished);
+        return dry_run::execute(&args.options, args.json, &script, &main, plan, program).map(Prepared::Finished);
     }
     let module = |name: &str| script::module_hash(&main, name);
     let run = match &args.resume {
@@ -119,9 +127,11 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         None => {
             // A script that does not compile leaves no folder.
             let nowhere = Arc::new(Run::ephemeral("compile"));
-            if let Err(diagnostic) = script::compile(&host(args, &script, Map::new(), nowhere, program)?, &main) {
+            if let Err(diagnostic) =
+                script::compile(&args.options.host(&script, Map::new(), nowhere, false, program)?, &main)
+            {
                 print_not_started(args, &script, &diagnostic, program);
-                return Ok(Prepared::Finished(complain(program, &diagnostic)));
+                return Ok(Prepared::Finished(program.complain(&diagnostic)));
             }
             Run::create(&plan, args.out.as_deref())?
         }
@@ -131,38 +141,8 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
             .terminal
             .print_error(&format!("run folder: {}", folder.display()));
     }
-    let host = host(args, &script, plan.set, Arc::new(run), program)?;
+    let host = args.options.host(&script, plan.set, Arc::new(run), false, program)?;
     Ok(Prepared::Ready(main, host))
-}
-
-/// Creates the script's host from the options.
-pub(super) fn host(
-    args: &Args,
-    script: &Path,
-    set: Map<String, Value>,
-    run: Arc<Run>,
-    program: &Program,
-) -> Result<Arc<Host>> {
-    let settings = Settings {
-        script: script.to_owned(),
-        set,
-        seed: run.seed(),
-        dry_run: args.dry_run,
-        shared_gpu: args.options.shared_gpu,
-        max_operations: args.options.max_operations,
-        max_memory: None,
-        page: Page::from(&program.terminal),
-    };
-    let permits = args.options.permits()?;
-    let services = Arc::new(Services::default());
-    program.signals.guard(&services);
-    Ok(Arc::new(Host::new(
-        program.tasks.clone(),
-        run,
-        permits,
-        services,
-        settings,
-    )))
 }
 
 /// Runs the script, ends everything that it started, and prints the result.
@@ -226,7 +206,7 @@ fn conclude(
     let value = match ended {
         Ok(value) => value,
         Err(diagnostic) => {
-            let status = complain(program, &diagnostic);
+            let status = program.complain(&diagnostic);
             let interrupted = diagnostic.fault.kind == Kind::Interrupted;
             let fault = fault_json(&diagnostic);
             let ended = host
@@ -240,7 +220,7 @@ fn conclude(
             }
             if args.json {
                 let document = ended.unwrap_or_else(|_| host.run.document(Err(&fault)));
-                print_json(&document, program)?;
+                program.print_json(&document)?;
             }
             if interrupted && !args.json {
                 print_partial_results(&host.run, program);
@@ -254,20 +234,20 @@ fn conclude(
         Err(fault) => {
             if args.json {
                 let fault = fault_json(&Diagnostic::from(fault.clone()));
-                print_json(&host.run.document(Err(&fault)), program)?;
+                program.print_json(&host.run.document(Err(&fault)))?;
             }
             return Err(fault);
         }
     };
     let result = &document["result"];
     if args.json {
-        print_json(&document, program)?;
+        program.print_json(&document)?;
     } else if !live.has_shown(result) {
         if host.run.simulated() {
             program.terminal.print(SIMULATED)?;
         }
         if !result.is_null() {
-            print_json(result, program)?;
+            program.print_json(result)?;
         }
     }
     if host.run.nothing_fits() {
@@ -279,9 +259,9 @@ fn conclude(
 
 /// Handles a usage error before anything was measured: removes the useless folder.
 fn discard_run(args: &Args, diagnostic: &Diagnostic, host: &Host, program: &Program) -> Result<Status> {
-    let status = complain(program, diagnostic);
+    let status = program.complain(diagnostic);
     if args.json {
-        print_json(&host.run.document(Err(&fault_json(diagnostic))), program)?;
+        program.print_json(&host.run.document(Err(&fault_json(diagnostic))))?;
     }
     if host.run.discard(args.out.is_none()) {
         program
@@ -303,16 +283,6 @@ fn print_partial_results(run: &Run, program: &Program) {
     }
 }
 
-/// Prints the error that ended the script. An interruption is not the fault of any line.
-pub(super) fn complain(program: &Program, diagnostic: &Diagnostic) -> Status {
-    let text = match diagnostic.fault.kind {
-        Kind::Interrupted => Diagnostic::from(diagnostic.fault.clone()).render(program.terminal.error_colour),
-        _ => diagnostic.render(program.terminal.error_colour),
-    };
-    program.terminal.print_error(hide(&text).trim_end());
-    diagnostic.fault.kind.exit_code()
-}
-
 /// The error as JSON, for the journal, `result.json` and `--json`.
 fn fault_json(diagnostic: &Diagnostic) -> Value {
     json!({
@@ -323,19 +293,14 @@ fn fault_json(diagnostic: &Diagnostic) -> Value {
     })
 }
 
-fn print_json(value: &Value, program: &Program) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Fault::internal(error.to_string()))?;
-    program.terminal.print(&hide(&text))
-}
-
 /// Prints the JSON document of a run that did not start.
 fn print_not_started(args: &Args, script: &Path, diagnostic: &Diagnostic, program: &Program) {
     if args.json && !args.dry_run {
         // The error itself is printed elsewhere and decides the exit status.
-        let _ = print_json(
-            &failure_document(&script.display().to_string(), &fault_json(diagnostic)),
-            program,
-        );
+        let _ = program.print_json(&failure_document(
+            &script.display().to_string(),
+            &fault_json(diagnostic),
+        ));
     }
 }
 
@@ -379,4 +344,61 @@ fn take_inventory(run: &Run) {
     let Ok(gpus) = telemetry::gpus() else { return };
     let driver = gpus.iter().find_map(|gpu| gpu.driver.clone());
     run.set_gpus(gpus.iter().map(|gpu| json!(gpu)).collect(), driver);
+}
+
+/// The help of a script: its description and its parameters.
+fn print_script_help(path: &Path, main: &Main, program: &Program) -> Result<Status> {
+    let settings = Settings {
+        script: path.to_owned(),
+        ..Settings::default()
+    };
+    let host = Arc::new(Host::new(
+        program.tasks.clone(),
+        Arc::new(Run::ephemeral("help")),
+        Default::default(),
+        Default::default(),
+        settings,
+    ));
+    let declared = match script::describe_params(&host, main) {
+        Ok(declared) => declared,
+        Err(diagnostic) => return Ok(program.complain(&diagnostic)),
+    };
+    let mut parts = Vec::new();
+    let about: Vec<&str> = script::description(&main.source.text).collect();
+    if !about.is_empty() {
+        parts.push(about.join("\n").trim().to_owned());
+    }
+    parts.push(format!(
+        "Usage: profiler run {} [--set KEY=VALUE]... [OPTIONS]",
+        path.display()
+    ));
+    parts.push(parameters(&declared));
+    parts.push("`profiler run --help` shows the options that every script has.".to_owned());
+    program.terminal.print(&parts.join("\n\n"))?;
+    Ok(0)
+}
+
+fn parameters(declared: &[Declared]) -> String {
+    if declared.is_empty() {
+        return "It takes no parameters.".to_owned();
+    }
+    let left: Vec<String> = declared
+        .iter()
+        .map(|one| format!("{}={}", one.name, one.default))
+        .collect();
+    // A long default moves only its own description to the right.
+    let width = left
+        .iter()
+        .map(String::len)
+        .filter(|length| *length <= 36)
+        .max()
+        .unwrap_or(0);
+    let rows = left
+        .iter()
+        .zip(declared)
+        .map(|(left, one)| format!("  {left:width$}  {}", one.meaning).trim_end().to_owned());
+    std::iter::once("Parameters and their defaults:".to_owned())
+        .chain(rows)
+        .collect::<Vec<_>>()
+        .join("\n")
 }

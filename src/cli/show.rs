@@ -4,8 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::Status;
-use super::program::Program;
+use super::program::{Program, Status, json_text};
 use super::report::page_of;
 use crate::compare::export::{self, Sheet};
 use crate::compare::{ComparisonInput, import};
@@ -57,7 +56,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         true => {
             let mut document = found.everything();
             document["html"] = json!(page_of(&folder));
-            program.terminal.print(&hide(&pretty(&document)?))?;
+            program.print_json(&document)?;
         }
         false => print(&found, Some(&folder), program)?,
     }
@@ -85,13 +84,13 @@ fn print_foreign(input: &ComparisonInput, json: bool, program: &Program) -> Resu
     }
     let mut document = serde_json::to_value(input).map_err(|error| Fault::internal(error.to_string()))?;
     document["schema"] = SCHEMA.into();
-    program.terminal.print(&hide(&pretty(&document)?))
+    program.print_json(&document)
 }
 
 /// Prints the result of a finished run, as the run itself did.
 pub(super) fn print_finished(found: &RecordedRun, json: bool, program: &Program) -> Result<()> {
     match json {
-        true => program.terminal.print(&hide(&pretty(&found.document())?)),
+        true => program.print_json(&found.document()),
         false => print(found, None, program),
     }
 }
@@ -138,7 +137,7 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
             true => {
                 "result: it does not match the points of the journal, which are drawn above; --json has it".to_owned()
             }
-            false => format!("result: {}", pretty(result)?),
+            false => format!("result: {}", json_text(result)?),
         });
     }
     let warnings = report::group_warnings(found.warnings(), &found.load_warnings());
@@ -222,8 +221,4 @@ fn already_shown(found: &RecordedRun, result: &Value) -> bool {
         .map(|(_, value)| value);
     let texts = found.shown.iter().map(|(value, _)| value);
     result.is_null() || reports.chain(drawn).chain(texts).any(|shown| shown == result)
-}
-
-fn pretty(value: &Value) -> Result<String> {
-    serde_json::to_string_pretty(value).map_err(|error| Fault::internal(error.to_string()))
 }

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Status;
-use super::program::Program;
+use super::program::{Program, Status};
 use crate::fault::{Fault, Result};
 use crate::report::Terminal;
 use crate::sim::{LogSink, Misbehave, Options, Sim, SimHandle, Spec, State, Victim};

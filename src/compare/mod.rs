@@ -9,7 +9,18 @@ mod from_run;
 pub mod import;
 mod input;
 mod load_metrics;
-mod setup;
 
+use std::path::Path;
+
+use crate::fault::Result;
+use crate::run::RecordedRun;
 pub use direction::Direction;
 pub use input::{Case, ComparisonInput, Metric, Unit};
+
+/// Opens a run's folder, or a file of another tool.
+pub fn open(path: &Path) -> Result<ComparisonInput> {
+    if path.is_dir() {
+        return ComparisonInput::from_run(&RecordedRun::read(path)?, &path.display().to_string());
+    }
+    import::read(path)
+}

@@ -1,12 +1,15 @@
-//! Extracts facts (`kv_tokens`, `weights_bytes`, `max_model_len`, …) from log lines with the adapter's patterns.
+//! Facts that an engine reports (`kv_tokens`, `weights_bytes`, `max_model_len`, …): extracted from log lines with the
+//! adapter's patterns, or read from JSON pages. Each keeps its location; `std/memory` interprets them.
 
 use std::collections::BTreeMap;
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-use super::pattern::compile;
-use crate::fault::Result;
+use super::limits::EngineBounds;
+use crate::fault::{Fault, Result};
+use crate::telemetry::UsedByDevice;
 
 /// Values by fact name; sizes in bytes.
 pub(super) type FactValues = BTreeMap<String, Value>;
@@ -134,6 +137,167 @@ fn value(fact: &str, text: &str) -> (String, Value) {
     (fact.to_owned(), value)
 }
 
+/// Compiles a pattern. `place` names its location in the adapter for the error message.
+pub(super) fn compile(pattern: &str, place: &str) -> Result<Regex> {
+    Regex::new(pattern).map_err(|error| {
+        // The last line of the error states the reason; the lines before it show the pattern.
+        let text = error.to_string();
+        let reason = text
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim_start_matches("error: ")
+            .to_owned();
+        Fault::usage(format!(
+            "`{place}` of the adapter: the pattern `{pattern}` is wrong: {reason}"
+        ))
+        .hint("patterns are those of Rust's regex crate: no look-around, no back-references")
+    })
+}
+
+/// Removes ANSI colour codes (ECMA-48 control sequences), which some engines write even to pipes.
+pub(super) fn without_colour(line: &str) -> std::borrow::Cow<'_, str> {
+    if !line.contains('\u{1b}') {
+        return line.into();
+    }
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        if c != '\u{1b}' {
+            plain.push(c);
+        } else if rest.as_str().starts_with('[') {
+            rest.next();
+            rest.find(|c| ('\u{40}'..='\u{7e}').contains(c));
+        }
+    }
+    plain.into()
+}
+
+/// Removes colour codes.
+pub(super) fn strip_colours(lines: Vec<String>) -> Vec<String> {
+    lines
+        .into_iter()
+        .map(|line| match without_colour(&line) {
+            std::borrow::Cow::Borrowed(_) => line,
+            std::borrow::Cow::Owned(strip_colours) => strip_colours,
+        })
+        .collect()
+}
+
+/// One reported fact.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ReportedFact {
+    /// Such as `weights_bytes`.
+    #[serde(skip)]
+    pub name: String,
+    /// A number if it parses as one (sizes in bytes), otherwise text.
+    pub value: Value,
+    /// `log`, or the path of the page.
+    pub origin: String,
+    /// The log line, the line of the metrics page, or the pointer into the information page.
+    pub text: String,
+    /// Number of the log line, from 0.
+    pub line: Option<u64>,
+    /// The tensor-parallel rank that wrote the line, if it is named.
+    pub rank: Option<u64>,
+    /// The device named by the line: `CUDA0`, `CPU`.
+    pub device: Option<String>,
+    /// Bytes in use by device id in the last sample before the line, if memory was sampled then.
+    pub before: Option<UsedByDevice>,
+    /// The same in the first sample after the line.
+    pub after: Option<UsedByDevice>,
+}
+
+/// Groups facts by name, oldest first.
+pub(super) fn group_by_name(reported: Vec<ReportedFact>) -> BTreeMap<String, Vec<ReportedFact>> {
+    let mut facts: BTreeMap<String, Vec<ReportedFact>> = BTreeMap::new();
+    for one in reported {
+        facts.entry(one.name.clone()).or_default().push(one);
+    }
+    // A fact may be reported in several units, each with its own pattern.
+    facts.values_mut().for_each(|same| same.sort_by_key(|one| one.line));
+    facts
+}
+
+/// The facts in a log, without arrival times.
+pub(super) fn facts_in_log(rules: &FactRules, ranks: &[Regex], log: &[String]) -> Vec<ReportedFact> {
+    let fact = |found: FactMatch| {
+        let text = &log[found.line];
+        ReportedFact {
+            rank: rank(ranks, text, found.begins),
+            line: Some(found.line as u64),
+            ..ReportedFact::from_match(found, "log", text)
+        }
+    };
+    rules.matches(log).into_iter().map(fact).collect()
+}
+
+/// The rank named before the match; the rest of the line is the engine's text.
+fn rank(ranks: &[Regex], line: &str, begins: usize) -> Option<u64> {
+    let prefix = &line[..begins];
+    let number = ranks.iter().find_map(|pattern| pattern.captures(prefix)?.get(1));
+    number?.as_str().parse().ok()
+}
+
+impl ReportedFact {
+    pub(super) fn from_match(found: FactMatch, origin: &str, text: &str) -> Self {
+        Self {
+            name: found.fact,
+            value: found.value,
+            origin: origin.to_owned(),
+            text: text.trim().to_owned(),
+            device: found.device,
+            ..Self::default()
+        }
+    }
+
+    /// The fact in a field of an information page, if it has a value.
+    pub(super) fn from_page(field: &str, path: &str, pointer: &str, at_pointer: &Value) -> Option<Self> {
+        let (name, value) = fact_from_json(field, at_pointer)?;
+        Some(Self {
+            name,
+            value,
+            origin: path.to_owned(),
+            text: pointer.to_owned(),
+            ..Self::default()
+        })
+    }
+}
+
+/// What is known about an engine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Info {
+    /// The engine's name, such as `vllm` or `sim`.
+    pub engine: String,
+    /// The engine's version.
+    pub version: Option<String>,
+    /// The model's name as reported by the engine.
+    pub model: Option<String>,
+    /// Maximum input and output together, in tokens.
+    pub max_model_len: Option<u64>,
+    /// KV cache size in tokens.
+    pub kv_tokens: Option<u64>,
+    /// Vocabulary size, if reported. Prompt ids must be below it.
+    #[serde(skip)]
+    pub(super) vocabulary: Option<u32>,
+    /// The engine's own bounds, for verdicts.
+    #[serde(skip)]
+    pub(super) reported: EngineBounds,
+    /// Whether this is the simulated engine, so that nothing was measured.
+    pub simulated: bool,
+}
+
+impl Info {
+    pub(super) fn before(engine: &str, model: Option<&str>, simulated: bool) -> Self {
+        Self {
+            engine: engine.to_owned(),
+            model: model.map(str::to_owned),
+            simulated,
+            ..Self::default()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -226,6 +390,30 @@ mod tests {
                 (name(), json!(1_610_612_736), 0, 3, "CUDA0".to_owned()),
                 (name(), json!(2048), 1, 3, "CPU".to_owned())
             ]
+        );
+    }
+}
+
+#[cfg(test)]
+mod pattern_tests {
+    use super::*;
+
+    #[test]
+    fn colours_go_and_text_stays() {
+        assert_eq!(
+            without_colour("\u{1b}[2m2026\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m x"),
+            "2026  INFO x"
+        );
+        assert_eq!(without_colour("plain"), "plain");
+        assert_eq!(without_colour("cut \u{1b}["), "cut ");
+    }
+
+    #[test]
+    fn a_wrong_pattern_is_named() {
+        let fault = compile("a(", "failures()[2]").unwrap_err();
+        assert!(
+            fault.message.contains("failures()[2]") && fault.message.contains("a("),
+            "{fault}"
         );
     }
 }

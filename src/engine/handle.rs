@@ -6,16 +6,14 @@ use std::time::Duration;
 use reqwest::Client;
 use serde_json::json;
 
-use super::batch::MetricsPage;
-use super::info::Info;
+use super::facts::{Info, ReportedFact};
+use super::limits::RequestSpeed;
+use super::metrics::MetricsPage;
 use super::options::LaunchOptions;
 use super::plan::{NextStart, StartFailure, StartHistory};
 use super::prompting::Prompting;
-use super::reported_facts::ReportedFact;
 use super::rules::{Rules, degraded};
-use super::server::Server;
-use super::speed::RequestSpeed;
-use super::start::Ready;
+use super::server::{Ready, Server};
 use super::usage::MemoryStages;
 use super::{Adapter, Context, Limits, Readiness};
 use crate::fault::{Fault, Result};
@@ -138,7 +136,7 @@ impl Engine {
         let failed = failed.filter_map(|failure| serde_json::from_value(failure).ok());
         let starts = StartHistory::new(failed.collect());
         Ok(Self {
-            rules: Rules::of(adapter.as_ref())?,
+            rules: Rules::from_adapter(adapter.as_ref())?,
             client: http::build(
                 http::direct()
                     .pool_idle_timeout(IDLE)

@@ -1,49 +1,18 @@
-//! What an engine reports about itself on its information pages and in its log.
+//! What an engine reports about itself on its pages and in its log, and the architecture of its model.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Engine;
-use super::bounds::EngineBounds;
-use super::reported_facts::ReportedFact;
-use super::start::Ready;
-use crate::fault::Result;
-
-/// What is known about an engine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Info {
-    /// The engine's name, such as `vllm` or `sim`.
-    pub engine: String,
-    /// The engine's version.
-    pub version: Option<String>,
-    /// The model's name as reported by the engine.
-    pub model: Option<String>,
-    /// Maximum input and output together, in tokens.
-    pub max_model_len: Option<u64>,
-    /// KV cache size in tokens.
-    pub kv_tokens: Option<u64>,
-    /// Vocabulary size, if reported. Prompt ids must be below it.
-    #[serde(skip)]
-    pub(super) vocabulary: Option<u32>,
-    /// The engine's own bounds, for verdicts.
-    #[serde(skip)]
-    pub(super) reported: EngineBounds,
-    /// Whether this is the simulated engine, so that nothing was measured.
-    pub simulated: bool,
-}
-
-impl Info {
-    pub(super) fn before(engine: &str, model: Option<&str>, simulated: bool) -> Self {
-        Self {
-            engine: engine.to_owned(),
-            model: model.map(str::to_owned),
-            simulated,
-            ..Self::default()
-        }
-    }
-}
+use super::facts::{Info, ReportedFact, facts_in_log, group_by_name, without_colour};
+use super::limits::EngineBounds;
+use super::server::{Ready, Server};
+use super::{Engine, Limits};
+use crate::fault::{Fault, Result};
+use crate::runtime::{LogLine, RuntimeKind};
+use crate::sim::Spec;
+use crate::telemetry::Sampler;
 
 impl Engine {
     /// Reads the pages that the adapter names. Facts that they lack are taken from the log. Adds the pages' facts to
@@ -106,5 +75,117 @@ impl Engine {
         let request = self.client.get(url).timeout(std::time::Duration::from_secs(10));
         let answer = request.send().await.and_then(reqwest::Response::error_for_status);
         answer.ok()?.text().await.ok()
+    }
+}
+
+impl Engine {
+    /// Every fact that the running engine reported, by name, oldest first. Empty if it does not run.
+    pub fn facts(&self) -> BTreeMap<String, Vec<ReportedFact>> {
+        let live = self.lock();
+        live.running.as_ref().map_or_else(BTreeMap::new, |running| {
+            let mut facts = running.facts.clone();
+            let since = running.server.arrived(running.facts_read);
+            facts.extend(self.read_lines(&since, &running.server, running.sampler.as_ref()));
+            group_by_name(facts)
+        })
+    }
+
+    /// The facts in log lines, with the memory in use when each line arrived.
+    ///
+    /// Lines of attached or simulated engines get no memory: they were written before we watched, or in modelled time.
+    pub(super) fn read_lines(
+        &self,
+        lines: &[LogLine],
+        server: &Server,
+        sampler: Option<&Sampler>,
+    ) -> Vec<ReportedFact> {
+        let log: Vec<String> = lines
+            .iter()
+            .map(|line| without_colour(&line.text).into_owned())
+            .collect();
+        let sampler = sampler.filter(|_| server.ours() && server.simulated().is_none());
+        let mut facts = facts_in_log(&self.rules.facts, &self.rules.ranks, &log);
+        for fact in &mut facts {
+            let Some(line) = fact.line.and_then(|at| lines.get(usize::try_from(at).ok()?)) else {
+                continue;
+            };
+            fact.line = Some(line.number);
+            if let Some(sampler) = sampler {
+                (fact.before, fact.after) = sampler.around(line.at);
+            }
+        }
+        facts
+    }
+
+    /// Facts on the metrics page that do not change.
+    pub(super) fn read_gauges(&self, server: &Server) -> Result<Vec<ReportedFact>> {
+        let path = &self.rules.metrics.path;
+        if path.is_empty() {
+            return Ok(Vec::new());
+        }
+        let url = server.url(path)?;
+        let page = self
+            .context
+            .tasks
+            .wait(async { Ok(self.fetch(&url).await) })?
+            .unwrap_or_default();
+        let lines: Vec<String> = page.lines().map(str::to_owned).collect();
+        let found = self.rules.gauges.matches(&lines);
+        Ok(found
+            .into_iter()
+            .map(|found| {
+                let text = lines[found.line].clone();
+                ReportedFact::from_match(found, path, &text)
+            })
+            .collect())
+    }
+}
+
+/// Where the model architecture comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Architecture {
+    /// The contents of `config.json`.
+    Config(Value),
+    /// A local folder or a Hugging Face model id.
+    Model(String),
+}
+
+impl Engine {
+    /// The source of the model architecture. A simulated engine uses the model of its profile. An attached engine is
+    /// asked which model it serves, unless a local folder was given.
+    ///
+    /// # Errors
+    ///
+    /// `missing` where no model is named.
+    pub fn architecture(&self) -> Result<Architecture> {
+        if let Some(config) = self.simulated_shape()? {
+            return Ok(Architecture::Config(config));
+        }
+        let named = self.options.model.clone();
+        if let Some(folder) = named.as_ref().filter(|model| Path::new(model).is_absolute()) {
+            return Ok(Architecture::Model(folder.clone()));
+        }
+        let served = match self.runtime {
+            RuntimeKind::Attach => self.info().model,
+            _ => None,
+        };
+        served.or(named).map(Architecture::Model).ok_or_else(|| {
+            Fault::missing(
+                format!("the model of `{}` is not named", self.name()),
+                "name it as `model`: its id or its folder",
+            )
+        })
+    }
+
+    /// The architecture in the simulated engine's profile, if it has one.
+    fn simulated_shape(&self) -> Result<Option<Value>> {
+        if self.runtime != RuntimeKind::Sim {
+            return Ok(None);
+        }
+        let whole = self.full_limits(Limits::SMALLEST);
+        let launch = self.adapter.launch(&self.adapter_options(Some(whole)))?;
+        let Some(spec) = launch.sim else { return Ok(None) };
+        let (profile, _) = Spec::from_script(spec, &self.context.home)?.resolve()?;
+        profile.shape.map(|shape| shape.config()).transpose()
     }
 }

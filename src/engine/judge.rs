@@ -1,9 +1,10 @@
 //! Derives a verdict from what was observed during a probe. The order of the checks here defines the verdicts.
+//!
+//! Output shorter than requested is never `ok`: the engine's token counts are compared with the requested ones.
 
-use super::bounds::EngineBounds;
-use super::counts::{check_counts, input_count};
 use super::failure::{Exit, FailureRules, Finding, Symptoms};
-use super::queue_metrics::QueueMetrics;
+use super::limits::{Bound, EngineBounds};
+use super::metrics::QueueMetrics;
 use super::{Limits, RulePhase};
 use crate::boundary::Verdict;
 use crate::load::{StreamEnd, StreamResponse};
@@ -250,6 +251,58 @@ fn excerpt(text: &str) -> String {
     line.chars().take(LONGEST).chain(['…']).collect()
 }
 
+/// Checks the counts of a completed response. `tolerance` is the number of output tokens that may be missing.
+pub(super) fn check_counts(
+    answer: &StreamResponse,
+    requested: &Limits,
+    tolerance: u64,
+    reported: &EngineBounds,
+) -> Option<Judgement> {
+    let (Some(input), Some(output)) = (answer.counts.input, answer.counts.output) else {
+        let message = "the engine did not report token counts";
+        return Some(Judgement::new(Verdict::Error, "no_counts", message));
+    };
+    if input != requested.input {
+        // Some engines silently truncate prompts to their limit.
+        let bound = reported.bound(requested).filter(|_| input < requested.input);
+        let other = input_count(input, requested);
+        let message = other.message.clone().unwrap_or_default();
+        return Some(explain_by_bound(message, bound).unwrap_or(other));
+    }
+    if output.saturating_add(tolerance) >= requested.output {
+        return None;
+    }
+    let finish = answer.finish.as_deref().unwrap_or_default();
+    let message = format!("{output} of {} tokens, then `{finish}`", requested.output);
+    if !matches!(finish, "length" | "limit" | "max_tokens") {
+        let message = format!("the text ended early: {message}");
+        return Some(Judgement::new(Verdict::ShortOutput, "end_of_text", message));
+    }
+    let message = format!("the engine clipped the output: {message}");
+    let bound = reported.bound_of_output(requested, output);
+    Some(
+        explain_by_bound(message, bound)
+            .unwrap_or_else(|message| Judgement::new(Verdict::ShortOutput, "clipped", message)),
+    )
+}
+
+/// The engine counted a different input length, so the prompt was not the requested one.
+pub(super) fn input_count(counted: u64, requested: &Limits) -> Judgement {
+    let message = format!("the engine counted {counted} tokens of input, not {}", requested.input);
+    Judgement::new(Verdict::Error, "input_count", message)
+}
+
+/// `Refused` if a bound explains the mismatch; otherwise returns the message unchanged.
+fn explain_by_bound(message: String, bound: Option<Bound>) -> Result<Judgement, String> {
+    match bound {
+        Some(bound) => {
+            let message = format!("{message}; {}", bound.message);
+            Ok(Judgement::new(Verdict::Refused, bound.cause, message))
+        }
+        None => Err(message),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -482,6 +535,88 @@ mod tests {
         assert_eq!(
             verdict_of(&[good(), away], None, &[], &[]),
             is(Verdict::Queued, "overloaded")
+        );
+    }
+}
+
+#[cfg(test)]
+mod count_tests {
+    use super::*;
+    use crate::load::{Counts, StreamEnd, Timing};
+
+    const REQUESTED: Limits = Limits {
+        input: 10,
+        output: 5,
+        total: 15,
+        concurrency: 1,
+    };
+
+    /// Verdict and cause of a response with these counts and this finish reason.
+    fn judged(input: u64, output: u64, finish: &str, reported: EngineBounds) -> Option<(Verdict, String)> {
+        let answer = StreamResponse {
+            end: StreamEnd::Complete,
+            finish: Some(finish.into()),
+            counts: Counts {
+                input: Some(input),
+                output: Some(output),
+            },
+            tokens_seen: None,
+            error: None,
+            timing: Timing::start(),
+        };
+        let judgement = check_counts(&answer, &REQUESTED, 1, &reported)?;
+        Some((judgement.verdict, judgement.cause.unwrap_or_default()))
+    }
+
+    fn is(verdict: Verdict, cause: &str) -> Option<(Verdict, String)> {
+        Some((verdict, cause.to_owned()))
+    }
+
+    #[test]
+    fn clipping_is_explained_by_the_bound_that_the_engine_reports() {
+        let pool = EngineBounds {
+            kv_tokens: Some(14),
+            max_model_len: Some(100),
+            ..EngineBounds::default()
+        };
+        let context = EngineBounds {
+            kv_tokens: Some(100),
+            max_model_len: Some(14),
+            ..EngineBounds::default()
+        };
+        assert_eq!(judged(10, 3, "length", pool), is(Verdict::Refused, "kv_cache"));
+        assert_eq!(judged(10, 3, "length", context), is(Verdict::Refused, "length_limit"));
+        assert_eq!(
+            judged(10, 3, "length", EngineBounds::default()),
+            is(Verdict::ShortOutput, "clipped")
+        );
+        assert_eq!(
+            judged(10, 4, "length", EngineBounds::default()),
+            None,
+            "within the tolerance"
+        );
+    }
+
+    #[test]
+    fn the_end_of_text_is_no_clipping_whatever_the_bounds() {
+        let pool = EngineBounds {
+            kv_tokens: Some(14),
+            ..EngineBounds::default()
+        };
+        assert_eq!(judged(10, 3, "stop", pool), is(Verdict::ShortOutput, "end_of_text"));
+    }
+
+    #[test]
+    fn a_prompt_that_was_cut_is_refused_and_any_other_count_is_an_error() {
+        let context = EngineBounds {
+            max_model_len: Some(12),
+            ..EngineBounds::default()
+        };
+        assert_eq!(judged(7, 5, "length", context), is(Verdict::Refused, "length_limit"));
+        assert_eq!(judged(11, 5, "length", context), is(Verdict::Error, "input_count"));
+        assert_eq!(
+            judged(7, 5, "length", EngineBounds::default()),
+            is(Verdict::Error, "input_count")
         );
     }
 }

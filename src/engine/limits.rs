@@ -1,7 +1,12 @@
-//! The limits that one start must serve: a boundary's search range or a single point.
+//! The limits that one start must serve, the bounds that the engine reports in turn, and request timeouts.
+//!
+//! [`Limits`] come from a boundary's search range or a single point. [`EngineBounds`] explain why a request was not served
+//! in full: memory, or a configured length. [`BoundsReport`] hands them to the search, as predictions and not as proof.
 
 use std::fmt;
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Limits;
@@ -144,6 +149,153 @@ fn ends(axis: &Value) -> Option<(u64, u64)> {
     (highest >= 1.0).then(|| (lowest.max(0.0).ceil() as u64, highest.ceil() as u64))
 }
 
+/// Bounds in tokens; `None` if the engine does not report them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EngineBounds {
+    /// KV cache size.
+    pub(super) kv_tokens: Option<u64>,
+    /// Longest input and output together.
+    pub(super) max_model_len: Option<u64>,
+    /// Longest input.
+    pub(super) max_input: Option<u64>,
+    /// The length to which the engine reduced itself for lack of memory.
+    pub(super) fitted: Option<u64>,
+}
+
+/// A bound that a request exceeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bound {
+    /// `kv_cache` or `length_limit`.
+    pub(super) cause: &'static str,
+    /// One sentence for the user.
+    pub(super) message: String,
+}
+
+impl EngineBounds {
+    /// The bound that explains why a request of this size is not served in full; the lowest if several do. Engines
+    /// reserve one token of a bound (llama.cpp) or two (`SGLang`), so nearly reaching it is enough.
+    pub(super) fn bound(&self, requested: &Limits) -> Option<Bound> {
+        let total = requested.total;
+        let reached = |bound: Option<u64>| bound.filter(|bound| *bound <= total.saturating_add(1));
+        if let Some(fitted) = reached(self.fitted) {
+            return Some(Bound {
+                cause: "kv_cache",
+                message: format!("its memory allows a length of {fitted} tokens"),
+            });
+        }
+        let kv = reached(self.kv_tokens).filter(|kv| self.max_model_len.is_none_or(|longest| *kv < longest));
+        if let Some(kv) = kv {
+            return Some(Bound {
+                cause: "kv_cache",
+                message: format!("its KV cache holds {kv} tokens"),
+            });
+        }
+        let limit = |what: &str, bound: u64| Bound {
+            cause: "length_limit",
+            message: format!("its {what} is {bound} tokens"),
+        };
+        reached(self.max_model_len)
+            .map(|longest| limit("longest context", longest))
+            .or_else(|| {
+                let longest = self.max_input.filter(|longest| *longest < requested.input)?;
+                Some(limit("longest input", longest))
+            })
+    }
+
+    /// The bound that explains why an output ended after `output` tokens. TGI feeds its output back as input in slices,
+    /// so its longest input limits the output too.
+    pub(super) fn bound_of_output(&self, requested: &Limits, output: u64) -> Option<Bound> {
+        self.bound(requested).or_else(|| {
+            let longest = self
+                .max_input
+                .filter(|longest| requested.input.saturating_add(output) > *longest)?;
+            Some(Bound {
+                cause: "length_limit",
+                message: format!("its longest input is {longest} tokens, and what it produced becomes input"),
+            })
+        })
+    }
+}
+
+/// Bounds as the engine reports them; `None` if it does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundsReport {
+    /// KV cache size in tokens, for all requests together.
+    pub tokens: Option<u64>,
+    /// Tokens per KV cache block; each request uses whole blocks.
+    pub block: Option<u64>,
+    /// Longest input and output together: estimated by a failed start, or reduced by the engine itself.
+    pub longest: Option<u64>,
+    /// Longest input.
+    pub longest_input: Option<u64>,
+}
+
+impl BoundsReport {
+    /// Combines the bounds of the running start with those of failed starts; `None` if there are none.
+    ///
+    /// A context length that the engine was started with is not its own bound and is left out.
+    pub(super) fn new(reported: &EngineBounds, block: Option<u64>, estimate: Option<u64>) -> Option<Self> {
+        let report = Self {
+            // A KV cache exactly as large as the configured length says nothing about memory.
+            tokens: reported
+                .kv_tokens
+                .filter(|tokens| reported.max_model_len != Some(*tokens)),
+            block,
+            longest: [reported.fitted, estimate].into_iter().flatten().min(),
+            longest_input: reported.max_input,
+        };
+        let bounds = [report.tokens, report.longest, report.longest_input];
+        bounds.iter().any(Option::is_some).then_some(report)
+    }
+}
+
+/// Timeout as a multiple of the expected duration.
+const TIMEOUT_FACTOR: f64 = 10.0;
+
+/// Minimum timeout in seconds: the first request compiles kernels and fills caches.
+const MIN_TIMEOUT: f64 = 60.0;
+
+/// Maximum timeout in seconds.
+const MAX_TIMEOUT: f64 = 3600.0;
+
+/// Assumed seconds per token before any request completed: those of a CPU.
+const DEFAULT_PREFILL: f64 = 0.005;
+const DEFAULT_DECODE: f64 = 0.1;
+
+/// The slowest prefill and decode so far, in seconds per token.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RequestSpeed {
+    prefill: Option<f64>,
+    decode: Option<f64>,
+}
+
+impl RequestSpeed {
+    /// Records the speed of a completed request.
+    pub(super) fn learn(&mut self, requested: &Limits, ttft_ms: Option<f64>, tpot_ms: Option<f64>) {
+        if let Some(ttft) = ttft_ms {
+            self.prefill = slower(self.prefill, ttft / 1e3 / real(requested.input));
+        }
+        if let Some(tpot) = tpot_ms {
+            self.decode = slower(self.decode, tpot / 1e3);
+        }
+    }
+
+    /// The timeout for `requested.concurrency` such requests. Their prefills may run one after another.
+    pub(super) fn timeout(&self, requested: &Limits) -> Duration {
+        let prefill = self.prefill.unwrap_or(DEFAULT_PREFILL) * real(requested.input) * real(requested.concurrency);
+        let usual = prefill + self.decode.unwrap_or(DEFAULT_DECODE) * real(requested.output);
+        Duration::from_secs_f64((TIMEOUT_FACTOR * usual).clamp(MIN_TIMEOUT, MAX_TIMEOUT))
+    }
+}
+
+fn slower(before: Option<f64>, now: f64) -> Option<f64> {
+    Some(before.map_or(now, |before| before.max(now)))
+}
+
+fn real(count: u64) -> f64 {
+    count as f64
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -193,6 +345,136 @@ mod tests {
         assert_eq!(
             limits(10, 8, 2).capped(12).to_string(),
             "input=10 output=8 total=12 concurrency=2"
+        );
+    }
+}
+
+#[cfg(test)]
+mod bounds_tests {
+    use super::*;
+
+    const REQUESTED: Limits = Limits {
+        input: 600,
+        output: 400,
+        total: 1000,
+        concurrency: 1,
+    };
+
+    fn cause(reported: EngineBounds) -> Option<&'static str> {
+        reported.bound(&REQUESTED).map(|bound| bound.cause)
+    }
+
+    #[test]
+    fn the_lower_bound_is_the_one_that_holds() {
+        let of = |kv_tokens, max_model_len| {
+            cause(EngineBounds {
+                kv_tokens,
+                max_model_len,
+                ..EngineBounds::default()
+            })
+        };
+        assert_eq!(of(None, None), None);
+        assert_eq!(of(Some(5000), Some(2000)), None);
+        assert_eq!(of(Some(900), Some(2000)), Some("kv_cache"));
+        assert_eq!(of(Some(1000), None), Some("kv_cache"), "one token is kept");
+        assert_eq!(of(Some(5000), Some(900)), Some("length_limit"));
+        assert_eq!(of(Some(900), Some(800)), Some("length_limit"));
+        // A KV cache exactly as large as the configured length says nothing about memory.
+        assert_eq!(of(Some(900), Some(900)), Some("length_limit"));
+    }
+
+    #[test]
+    fn a_length_that_the_engine_shrank_for_memory_is_memory() {
+        let shrunk = EngineBounds {
+            kv_tokens: Some(900),
+            max_model_len: Some(900),
+            fitted: Some(900),
+            max_input: None,
+        };
+        assert_eq!(cause(shrunk), Some("kv_cache"));
+    }
+
+    #[test]
+    fn the_longest_input_bounds_inputs_and_what_becomes_input() {
+        let of = |max_input| EngineBounds {
+            max_input: Some(max_input),
+            max_model_len: Some(4096),
+            ..EngineBounds::default()
+        };
+        assert_eq!(cause(of(599)), Some("length_limit"));
+        assert_eq!(cause(of(600)), None);
+        assert_eq!(of(900).bound_of_output(&REQUESTED, 300), None);
+        let bound = of(900).bound_of_output(&REQUESTED, 301).unwrap();
+        assert_eq!(bound.cause, "length_limit");
+    }
+}
+
+#[cfg(test)]
+mod report_tests {
+    use super::*;
+
+    #[test]
+    fn only_bounds_of_its_own_are_reported() {
+        let bounds = |kv_tokens, fitted| EngineBounds {
+            kv_tokens,
+            max_model_len: Some(4096),
+            fitted,
+            max_input: None,
+        };
+        assert_eq!(BoundsReport::new(&bounds(None, None), Some(16), None), None);
+        assert_eq!(BoundsReport::new(&bounds(Some(4096), None), None, None), None);
+        let report = BoundsReport::new(&bounds(Some(9000), Some(4096)), Some(16), Some(5000)).unwrap();
+        assert_eq!(
+            (report.tokens, report.block, report.longest),
+            (Some(9000), Some(16), Some(4096))
+        );
+        assert_eq!(
+            BoundsReport::new(&bounds(None, None), None, Some(700)).unwrap().longest,
+            Some(700)
+        );
+    }
+}
+
+#[cfg(test)]
+mod speed_tests {
+    use super::*;
+
+    fn requested(input: u64, output: u64, concurrency: u64) -> Limits {
+        Limits {
+            input,
+            output,
+            total: input + output,
+            concurrency,
+        }
+    }
+
+    #[test]
+    fn short_requests_have_a_minute_and_none_has_more_than_an_hour() {
+        assert_eq!(RequestSpeed::default().timeout(&requested(1, 1, 1)).as_secs(), 60);
+        assert_eq!(
+            RequestSpeed::default()
+                .timeout(&requested(1_000_000, 100_000, 64))
+                .as_secs(),
+            3600
+        );
+    }
+
+    #[test]
+    fn a_fast_engine_is_not_waited_for_as_if_it_were_a_cpu() {
+        let mut speed = RequestSpeed::default();
+        speed.learn(&requested(1000, 64, 1), Some(100.0), Some(20.0));
+        assert_eq!(speed.timeout(&requested(63_280, 64, 1)).as_secs(), 76);
+    }
+
+    #[test]
+    fn a_slow_engine_gets_more_time() {
+        let mut speed = RequestSpeed::default();
+        let before = speed.timeout(&requested(1000, 1000, 1));
+        speed.learn(&requested(100, 10, 1), Some(1000.0), Some(250.0));
+        let after = speed.timeout(&requested(1000, 1000, 1));
+        assert!(
+            before.as_secs() == 1050 && after.as_secs() == 2600,
+            "{before:?} {after:?}"
         );
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::json;
 
+use super::handle::{Live, Running};
 use super::server::Server;
 use super::usage::MemoryStages;
 use super::{Engine, Usage};
@@ -236,4 +237,126 @@ fn downsample(series: &Series) -> Vec<(f64, u64)> {
             ((chunk[0].from - first.from) as f64 / 1e6, peak)
         })
         .collect()
+}
+
+impl Engine {
+    /// Memory by the stages of the newest start.
+    ///
+    /// # Errors
+    ///
+    /// Errors of listing the engine's processes.
+    pub fn usage(&self) -> Result<Usage> {
+        let mut live = self.lock();
+        let Live { running, stages, .. } = &mut *live;
+        if let Some(running) = running {
+            self.record_processes(stages, &running.server)?;
+            if !stages.had_requests() {
+                self.record_loaded(stages, running)?;
+            }
+            if let Some(sampler) = &running.sampler {
+                stages.record_peak(sampler);
+            }
+        }
+        Ok(stages.usage().clone())
+    }
+
+    /// Begins a start: forgets the previous one and reads the GPUs.
+    pub(super) fn begin_stages(&self, stages: &mut MemoryStages) -> Result<()> {
+        *stages = MemoryStages::begin(self.gpus()?.map(|mut source| source.read()).transpose()?);
+        Ok(())
+    }
+
+    /// Records that the engine is ready.
+    pub(super) fn record_ready(&self, stages: &mut MemoryStages, server: &Server) -> Result<()> {
+        self.record_processes(stages, server)?;
+        stages.record_ready();
+        Ok(())
+    }
+
+    pub(super) fn record_processes(&self, stages: &mut MemoryStages, server: &Server) -> Result<()> {
+        stages.add_processes(self.context.tasks.wait(server.pids())?);
+        Ok(())
+    }
+
+    /// Requests begin. The first one ends the stage `loaded`.
+    pub(super) fn begin_requests(&self, live: &mut Live) -> Result<()> {
+        let Live { running, stages, .. } = live;
+        let Some(running) = running else { return Ok(()) };
+        if !stages.had_requests() {
+            self.record_processes(stages, &running.server)?;
+            self.record_loaded(stages, running)?;
+            stages.record_first_request();
+        }
+        if let Some(sampler) = &running.sampler {
+            sampler.mark(if stages.is_warm() { Phase::Load } else { Phase::WarmUp });
+        }
+        Ok(())
+    }
+
+    /// Requests have ended; `whole` if one completed. The first completion ends the warm-up.
+    pub(super) fn end_requests(&self, live: &mut Live, whole: bool) -> Result<()> {
+        let Live { running, stages, .. } = live;
+        let Some(running) = running else { return Ok(()) };
+        let Some(sampler) = &running.sampler else { return Ok(()) };
+        if whole && !stages.is_warm() {
+            self.record_processes(stages, &running.server)?;
+            if let Some(reading) = self.read_memory(&running.server)? {
+                sampler.add(&reading);
+                stages.record_warmed(&reading, sampler);
+            }
+        }
+        sampler.mark(Phase::Ready);
+        Ok(())
+    }
+
+    /// The engine is about to be stopped.
+    pub(super) fn record_stopping(
+        &self,
+        stages: &mut MemoryStages,
+        server: &Server,
+        sampler: Option<&Sampler>,
+    ) -> Result<()> {
+        // Not interruptible, because the engine is stopped next in any case.
+        stages.add_processes(self.context.tasks.finish(server.pids())?);
+        if let Some(sampler) = sampler {
+            stages.record_peak(sampler);
+            if !stages.is_attached() {
+                sampler.mark(Phase::After);
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine was stopped: waits for memory to be released and reads it a last time.
+    pub(super) fn record_after_stop(
+        &self,
+        stages: &mut MemoryStages,
+        server: &Server,
+        sampler: Option<&Sampler>,
+    ) -> Result<()> {
+        let Some(sampler) = sampler else { return Ok(()) };
+        stages.record_peak(sampler);
+        // An attached engine keeps running.
+        if stages.is_attached() {
+            return Ok(());
+        }
+        let reading = match stages.released(sampler) {
+            Some(reading) => Some(reading),
+            None => self.read_settled_memory(stages.before(), server)?,
+        };
+        if let Some(reading) = reading {
+            sampler.add(&reading);
+            stages.record_after_stop(&reading);
+        }
+        Ok(())
+    }
+
+    fn record_loaded(&self, stages: &mut MemoryStages, running: &Running) -> Result<()> {
+        let Some(sampler) = &running.sampler else { return Ok(()) };
+        if let Some(reading) = self.read_memory(&running.server)? {
+            sampler.add(&reading);
+            stages.record_loaded(&reading, sampler);
+        }
+        Ok(())
+    }
 }

@@ -1,11 +1,14 @@
-//! Reads an engine's metrics page (queue, KV cache and counters) with the adapter's rules.
+//! Fetches and reads an engine's metrics page (queue, KV cache and counters) with the adapter's rules: Prometheus text
+//! (exposition format 0.0.4), or JSON with one snapshot or a list of them, as in TensorRT-LLM.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use reqwest::Client;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::prometheus::{Sample, samples};
-use super::{MetricFormat, MetricRules, moments};
+use super::{MetricFormat, MetricRules};
 use crate::load::engine_side::EngineMetrics;
 
 /// Separates the terms of a sum.
@@ -44,7 +47,7 @@ impl From<EngineMetrics> for Metrics {
 pub(super) fn read(page: &str, rules: &MetricRules) -> Vec<EngineMetrics> {
     match rules.format {
         MetricFormat::Prometheus => vec![of_samples(page, rules)],
-        MetricFormat::Json => moments::read(page, rules),
+        MetricFormat::Json => read_json(page, rules),
     }
 }
 
@@ -132,6 +135,163 @@ fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
+/// Separates the two pointers of a ratio: `/used of /all`.
+const OF: &str = " of ";
+
+/// The snapshots on a page; none if it is not JSON.
+fn read_json(page: &str, rules: &MetricRules) -> Vec<EngineMetrics> {
+    let snapshots = match serde_json::from_str(page) {
+        Ok(Value::Array(snapshots)) => snapshots,
+        Ok(snapshot @ Value::Object(_)) => vec![snapshot],
+        Ok(_) | Err(_) => Vec::new(),
+    };
+    let read_snapshot = |snapshot: &Value| {
+        let evaluate = |pointers: &[String]| first(pointers, |pointer| figure(snapshot, pointer));
+        state(rules, evaluate, evaluate)
+    };
+    snapshots.iter().map(read_snapshot).collect()
+}
+
+/// The value of a pointer, or the ratio of two.
+fn figure(snapshot: &Value, pointer: &str) -> Option<f64> {
+    let number = |pointer: &str| snapshot.pointer(pointer.trim())?.as_f64();
+    match pointer.split_once(OF) {
+        Some((part, whole)) => Some(number(part)? / number(whole)?).filter(|share| share.is_finite()),
+        None => number(pointer),
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sample<'a> {
+    /// Such as `vllm:num_requests_running`.
+    pub(super) name: &'a str,
+    /// The text between the braces.
+    pub(super) labels: &'a str,
+    /// The value, which may be NaN or infinite.
+    pub(super) value: f64,
+}
+
+impl Sample<'_> {
+    /// Whether the sample has a label such as `reason="abort"`. Quotes within other labels' values are escaped, so they
+    /// cannot match.
+    pub(super) fn has(&self, label: &str) -> bool {
+        let mut found = self.labels.match_indices(label);
+        found.any(|(at, _)| matches!(self.labels[..at].trim_end().chars().next_back(), None | Some(',')))
+    }
+}
+
+/// The samples with wanted names, in page order. Skips comments and malformed lines.
+pub(super) fn samples(page: &str, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Sample<'_>> {
+    page.lines().filter_map(move |line| sample(line, &wanted))
+}
+
+fn sample(line: &str, wanted: impl Fn(&str) -> bool) -> Option<Sample<'_>> {
+    let line = line.trim();
+    let end = line.find(|c: char| c == '{' || c.is_whitespace())?;
+    let (name, rest) = line.split_at(end);
+    if name.is_empty() || name.starts_with('#') || !wanted(name) {
+        return None;
+    }
+    let (labels, rest) = match rest.strip_prefix('{') {
+        Some(inner) => inner.split_at(closing(inner)?),
+        None => ("", rest),
+    };
+    // A timestamp may follow the value.
+    let value = rest.trim_start_matches('}').split_whitespace().next()?.parse().ok()?;
+    Some(Sample { name, labels, value })
+}
+
+/// Position of the closing brace, ignoring braces in quoted values and escaped quotes.
+fn closing(inner: &str) -> Option<usize> {
+    let mut quoted = false;
+    let mut escaped = false;
+    inner.char_indices().find_map(|(at, c)| {
+        if std::mem::take(&mut escaped) {
+            return None;
+        }
+        match c {
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            '}' if !quoted => return Some(at),
+            _ => {}
+        }
+        None
+    })
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct QueueMetrics {
+    first: Option<Metrics>,
+    last: Option<Metrics>,
+    peak: Metrics,
+}
+
+impl QueueMetrics {
+    pub(super) fn add(&mut self, metrics: Metrics) {
+        self.first.get_or_insert(metrics);
+        self.last = Some(metrics);
+        self.peak.running = self.peak.running.max(metrics.running);
+        self.peak.waiting = self.peak.waiting.max(metrics.waiting);
+        self.peak.paused = self.peak.paused.max(metrics.paused);
+        self.peak.kv_usage = match (self.peak.kv_usage, metrics.kv_usage) {
+            (Some(before), Some(now)) => Some(before.max(now)),
+            (before, now) => before.or(now),
+        };
+    }
+
+    /// The highest values, and the preemptions since the first poll; `None` without any poll.
+    pub(super) fn peaks(&self) -> Option<Metrics> {
+        self.first?;
+        Some(Metrics {
+            preemptions: self.preempted(),
+            ..self.peak
+        })
+    }
+
+    /// Preemptions since the first poll, or the maximum number of currently preempted sequences if the engine reports
+    /// only that.
+    pub(super) fn preempted(&self) -> Option<u64> {
+        let counted = |seen: Option<Metrics>| seen?.preemptions;
+        match (counted(self.first), counted(self.last)) {
+            (Some(before), Some(now)) => Some(now.saturating_sub(before)),
+            _ => self.peak.paused,
+        }
+    }
+
+    /// Whether nothing ran and all `unfinished` requests were queued at the last poll. SGLang and TGI count a sequence
+    /// in prefill as neither.
+    pub(super) fn idle(&self, unfinished: u64) -> bool {
+        self.last.is_some_and(|last| {
+            last.running == Some(0) && last.waiting.is_some_and(|waiting| waiting > 0 && waiting >= unfinished)
+        })
+    }
+
+    /// Whether the `unfinished` requests make no progress: all are queued with none running, or sequences are being
+    /// preempted.
+    pub(super) fn stuck(&self, unfinished: u64) -> bool {
+        self.idle(unfinished) || self.preempted().is_some_and(|preempted| preempted > 0)
+    }
+}
+
+/// Timeout for fetching the metrics page.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[derive(Clone)]
+pub(super) struct MetricsPage {
+    pub(super) client: Client,
+    pub(super) url: String,
+    pub(super) rules: MetricRules,
+}
+
+impl MetricsPage {
+    /// Fetches the page; snapshots are oldest first. `None` if the page does not answer.
+    pub(super) async fn fetch(&self) -> Option<Vec<EngineMetrics>> {
+        let request = self.client.get(&self.url).timeout(PAGE_TIMEOUT).send().await.ok()?;
+        let text = request.error_for_status().ok()?.text().await.ok()?;
+        Some(read(&text, &self.rules))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -198,5 +358,151 @@ mod tests {
     #[test]
     fn an_unrelated_page_has_no_metrics() {
         assert_eq!(read("<html></html>", &rules()), [EngineMetrics::default()]);
+    }
+}
+
+#[cfg(test)]
+mod json_tests {
+    use super::*;
+    use crate::engine::MetricFormat;
+
+    fn rules() -> MetricRules {
+        let names = |name: &str| vec![name.to_owned()];
+        MetricRules {
+            path: "/metrics".into(),
+            format: MetricFormat::Json,
+            running: names("/numActiveRequests"),
+            waiting: names("/numQueuedRequests"),
+            kv_usage: names("/kv/used of /kv/all"),
+            paused: names("/stats/paused"),
+            prefix_queries: names("/kv/hit + /kv/missed"),
+            ..MetricRules::default()
+        }
+    }
+
+    #[test]
+    fn every_snapshot_of_a_list_is_read() {
+        let page = r#"[{"numActiveRequests":2,"numQueuedRequests":1,"kv":{"used":3,"all":4,"hit":2,"missed":7},"stats":{"paused":1}},
+            {"numActiveRequests":0,"kv":{"used":0,"all":0}}]"#;
+        let snapshots = read_json(page, &rules());
+        let first = EngineMetrics {
+            running: Some(2),
+            waiting: Some(1),
+            kv_usage: Some(0.75),
+            paused: Some(1),
+            prefix_queries: Some(9),
+            ..EngineMetrics::default()
+        };
+        let second = EngineMetrics {
+            running: Some(0),
+            ..EngineMetrics::default()
+        };
+        assert_eq!(snapshots, [first, second]);
+    }
+
+    #[test]
+    fn an_empty_list_and_non_json_have_no_snapshots() {
+        assert_eq!(read_json("[]", &rules()), []);
+        assert_eq!(read_json("# HELP", &rules()), []);
+        assert_eq!(read_json("{}", &rules()), [EngineMetrics::default()]);
+    }
+}
+
+#[cfg(test)]
+mod prometheus_tests {
+    use super::*;
+
+    fn read(page: &str) -> Vec<(&str, &str, f64)> {
+        samples(page, |_| true)
+            .map(|sample| (sample.name, sample.labels, sample.value))
+            .collect()
+    }
+
+    #[test]
+    fn samples_are_read_with_and_without_labels_and_time() {
+        let page =
+            "# HELP a b\n# TYPE a gauge\na 1\nb{x=\"1\"} 2.5\n\nc{x=\"}\\\"}\",y=\"2\"} 3e2 1395066363000\nd{} +Inf\n";
+        assert_eq!(
+            read(page),
+            [
+                ("a", "", 1.0),
+                ("b", "x=\"1\"", 2.5),
+                ("c", "x=\"}\\\"}\",y=\"2\"", 300.0),
+                ("d", "", f64::INFINITY)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_label_is_found_where_it_begins_and_nowhere_else() {
+        let page = "a{engine=\"0\", reason=\"stop\",x=\"reason=\\\"abort\\\"\",no_reason=\"length\"} 1\n";
+        let sample = samples(page, |name| name == "a").next().unwrap();
+        assert!(sample.has("engine=\"0\"") && sample.has("reason=\"stop\""));
+        assert!(!sample.has("reason=\"abort\"") && !sample.has("reason=\"length\""));
+        assert_eq!(samples(page, |name| name == "b").count(), 0);
+    }
+
+    #[test]
+    fn malformed_lines_are_skipped() {
+        assert_eq!(read("<html>\na\nb x\nc{ 1\n{} 2\n"), []);
+    }
+}
+
+#[cfg(test)]
+mod queue_tests {
+    use super::*;
+
+    fn queue(polls: &[(u64, u64, u64)]) -> QueueMetrics {
+        let mut queue = QueueMetrics::default();
+        for (running, waiting, preemptions) in polls {
+            queue.add(Metrics {
+                running: Some(*running),
+                waiting: Some(*waiting),
+                preemptions: Some(*preemptions),
+                ..Metrics::default()
+            });
+        }
+        queue
+    }
+
+    #[test]
+    fn without_polls_nothing_is_known() {
+        assert_eq!((queue(&[]).peaks(), queue(&[]).stuck(1)), (None, false));
+    }
+
+    #[test]
+    fn peaks_and_new_preemptions_are_kept() {
+        let seen = queue(&[(0, 0, 7), (5, 2, 8), (1, 0, 9)]).peaks().unwrap();
+        assert_eq!(
+            (seen.running, seen.waiting, seen.preemptions),
+            (Some(5), Some(2), Some(2))
+        );
+    }
+
+    #[test]
+    fn paused_sequences_count_as_preempted() {
+        let mut queue = QueueMetrics::default();
+        for paused in [0, 2, 0] {
+            queue.add(Metrics {
+                paused: Some(paused),
+                ..Metrics::default()
+            });
+        }
+        assert_eq!(queue.preempted(), Some(2));
+    }
+
+    #[test]
+    fn stuck_is_waiting_without_running_or_preempting() {
+        assert!(queue(&[(1, 0, 0), (0, 3, 0)]).stuck(3));
+        assert!(!queue(&[(0, 3, 0), (1, 2, 0)]).stuck(3));
+        assert!(queue(&[(1, 0, 0), (1, 0, 4)]).stuck(1));
+        assert!(!queue(&[(0, 0, 4)]).stuck(1));
+    }
+
+    #[test]
+    fn a_request_in_prefill_neither_runs_nor_waits() {
+        let reading_one_of_four = queue(&[(0, 3, 0)]);
+        assert!(!reading_one_of_four.stuck(4));
+        assert!(reading_one_of_four.stuck(3));
     }
 }

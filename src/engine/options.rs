@@ -1,13 +1,19 @@
-//! Options of an engine, with the same names for every engine.
+//! Options of an engine, with the same names for every engine, and what an engine needs from the rest of the program.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::Limits;
 use crate::fault::{Fault, Result};
+use crate::prompt::PromptCache;
+use crate::run::Run;
+use crate::runtime::{Permits, Services};
+use crate::task::Tasks;
+use crate::telemetry::Source;
 
 /// Options of `engines::launch` and `engines::attach`. `()` and `""` count as not given. An adapter sees every key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -309,6 +315,39 @@ fn gpus<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Er
             })
             .collect(),
     })
+}
+
+/// Returns the axes of the newest boundary. Called when an engine starts.
+pub type Axes = Arc<dyn Fn() -> Option<Value> + Send + Sync>;
+
+/// Opens the memory source for the named GPUs; `None` if the machine has no GPUs.
+pub type Gpus = Arc<dyn Fn(&[String]) -> Result<Option<Box<dyn Source>>> + Send + Sync>;
+
+/// What an engine needs from the rest of the program.
+#[derive(Clone)]
+pub struct Context {
+    /// Runs asynchronous work.
+    pub tasks: Tasks,
+    /// The run: journal, replay and events.
+    pub run: Arc<Run>,
+    /// What the user has allowed.
+    pub permits: Permits,
+    /// Everything that this run started.
+    pub services: Arc<Services>,
+    /// Tokenizers and prompts of the run.
+    pub prompt_cache: Arc<PromptCache>,
+    /// Axes of the newest boundary.
+    pub axes: Axes,
+    /// Opens the memory source of the GPUs.
+    pub gpus: Gpus,
+    /// Folder of the main script; relative model paths start here.
+    pub home: PathBuf,
+    /// Seed for prompts.
+    pub seed: u64,
+    /// Whether other processes may use the GPUs.
+    pub shared_gpu: bool,
+    /// Whether to start nothing.
+    pub dry_run: bool,
 }
 
 #[cfg(test)]

@@ -1,14 +1,20 @@
-//! `--dry-run`: shows what would be started, and answers probes from a simple memory model.
+//! Checks and previews a start without starting anything: what it needs, and `--dry-run`, which answers probes from a
+//! simple memory model.
 
+use std::path::Path;
+
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer::ProbeAnswer;
-use super::info::Info;
-use super::{Engine, Limits};
+use super::facts::Info;
+use super::{Engine, Limits, Readiness};
 use crate::boundary::{Overload, Point, Verdict};
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
-use crate::runtime::RuntimeKind;
+use crate::runtime::{Launch, RuntimeKind, image_is_present};
+use crate::sim::Spec;
+use crate::telemetry::select;
 
 /// Maximum probes of a dry run.
 const MAX_PROBES: u64 = 300;
@@ -88,4 +94,177 @@ fn refusal_text(fault: Fault) -> String {
         Some(hint) => format!("{}: {hint}", fault.message),
         None => fault.message,
     }
+}
+
+/// What a start needs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Needs {
+    /// The runtime.
+    pub runtime: RuntimeKind,
+    /// Whether it is the simulated engine.
+    pub simulated: bool,
+    /// Docker: the image.
+    pub image: Option<String>,
+    /// Docker: whether the image is present; `None` if Docker does not answer.
+    pub image_here: Option<bool>,
+    /// Process: the program and its arguments.
+    pub command: Vec<String>,
+    /// The devices that it would use, as far as they can be read.
+    pub devices: Vec<Device>,
+    /// What prevents the start.
+    pub missing: Vec<MissingItem>,
+    /// What the start would go without, and how to allow it.
+    pub withheld: Vec<String>,
+}
+
+/// A device with memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Device {
+    /// UUID; for a simulated device its index.
+    pub id: String,
+    /// Product name.
+    pub name: String,
+    /// Capacity in bytes.
+    pub total: u64,
+}
+
+/// Something that is missing or not allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MissingItem {
+    /// The kind of error that the start would end with.
+    pub kind: &'static str,
+    /// The error message.
+    pub message: String,
+    /// The remedy.
+    pub hint: Option<String>,
+}
+
+impl Needs {
+    /// Records an error as missing and returns `None`. Interruptions and internal errors are passed on.
+    fn require<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(fault) if matches!(fault.kind, Kind::Interrupted | Kind::Internal) => Err(fault),
+            Err(fault) => {
+                self.missing.push(MissingItem {
+                    kind: fault.kind.name(),
+                    message: fault.message,
+                    hint: fault.hint,
+                });
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Checks what a start with this engine's limits needs.
+    ///
+    /// # Errors
+    ///
+    /// `interrupted`. Missing things are part of the answer.
+    pub fn needs(&self) -> Result<Needs> {
+        let mut needs = Needs {
+            runtime: self.runtime,
+            simulated: self.runtime == RuntimeKind::Sim,
+            image: None,
+            image_here: None,
+            command: Vec::new(),
+            devices: Vec::new(),
+            missing: Vec::new(),
+            withheld: Vec::new(),
+        };
+        if self.runtime == RuntimeKind::Attach {
+            let answers = self.answers();
+            needs.require(answers)?;
+            needs.devices = devices(&self.options.gpus).unwrap_or_default();
+            return Ok(needs);
+        }
+        let launch = self
+            .adapter
+            .launch(&self.adapter_options(Some(self.full_limits(Limits::SMALLEST))));
+        let Some(launch) = needs.require(launch)? else {
+            return Ok(needs);
+        };
+        let permits = &self.context.permits;
+        let grant = needs.require(permits.check_launch(self.runtime, &launch, self.shipped_image()))?;
+        needs.withheld = grant.map(|grant| grant.withheld).unwrap_or_default();
+        match self.runtime {
+            RuntimeKind::Docker => {
+                let image = launch.image.clone().unwrap_or_default();
+                let here = self.context.tasks.wait(image_is_present(&image));
+                needs.image_here = needs.require(here)?;
+                needs.image = Some(image);
+            }
+            RuntimeKind::Process => {
+                needs.require(found(launch.command.first()))?;
+                needs.command.clone_from(&launch.command);
+            }
+            RuntimeKind::Sim | RuntimeKind::Attach => {}
+        }
+        let seen = self.devices_of(launch);
+        needs.devices = needs.require(seen)?.unwrap_or_default();
+        Ok(needs)
+    }
+
+    /// Whether the attached engine is ready.
+    fn answers(&self) -> Result<()> {
+        let server = self.find()?;
+        match self.adapter.ready(server.base_url(), &self.adapter_options(None))? {
+            Readiness::Ready => Ok(()),
+            Readiness::NotYet => Err(Fault::missing(
+                "no ready engine answers there",
+                "start it, or name the URL or container where it runs",
+            )),
+            Readiness::Failed(why) => Err(Fault::missing(
+                format!("the engine there is not ready: {}", why.trim()),
+                "fix the engine",
+            )),
+        }
+    }
+
+    fn devices_of(&self, launch: Launch) -> Result<Vec<Device>> {
+        let Some(spec) = launch.sim else {
+            return devices(&launch.gpus);
+        };
+        let (profile, _) = Spec::from_script(spec, &self.context.home)?.resolve()?;
+        let count = self.options.tensor_parallel.unwrap_or(1);
+        let device = |index: u64| Device {
+            id: index.to_string(),
+            name: profile.gpu.clone(),
+            total: profile.memory.total(),
+        };
+        Ok((0..count).map(device).collect())
+    }
+}
+
+fn devices(names: &[String]) -> Result<Vec<Device>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let chosen = select(names)?.into_iter();
+    Ok(chosen
+        .map(|gpu| Device {
+            id: gpu.id,
+            name: gpu.name,
+            total: gpu.total,
+        })
+        .collect())
+}
+
+/// Whether a program is found in PATH.
+fn found(program: Option<&String>) -> Result<()> {
+    let program = program.map_or("", String::as_str);
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let here = match program.contains('/') {
+        true => Path::new(program).is_file(),
+        false => !program.is_empty() && std::env::split_paths(&folders).any(|folder| folder.join(program).is_file()),
+    };
+    if here {
+        return Ok(());
+    }
+    Err(Fault::missing(
+        format!("there is no program `{program}`"),
+        "install it, or name it with the option `program`",
+    ))
 }

@@ -4,19 +4,20 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::allocation::allocations;
+use super::answer::ProbeOptions;
 use super::answer::{Evidence, ProbeAnswer};
-use super::batch::{STALL, send_batch};
+use super::facts::strip_colours;
 use super::failure::Exit;
+use super::failure::allocations;
 use super::handle::{Ensured, Health, Live, Running};
 use super::judge::{Judgement, Observation, error_message, judge, succeeded};
 use super::memory::memory_window;
+use super::metrics::QueueMetrics;
 use super::plan::StartFailure;
-use super::probe_options::ProbeOptions;
-use super::progress::REQUEST;
 use super::prompting::{Prompting, origin};
-use super::queue_metrics::QueueMetrics;
-use super::start::{TAIL, strip_colours};
+use super::rules::REQUEST;
+use super::send::{STALL, send_batch};
+use super::start::TAIL;
 use super::{Allocation, BoundsReport, Engine, Limits, RequestForm, protocol};
 use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};

@@ -1,4 +1,5 @@
-//! An adapter's rules in compiled form: patterns, metric names and information pages.
+//! An adapter's rules in compiled form: patterns, metric names, information pages and the phases of a start. Also reads
+//! recorded output of an engine with them, for tests of adapters.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +7,11 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::allocation::allocations;
-use super::facts::{FactRules, FactValues};
-use super::failure::{Exit, FailureRules, Symptoms};
-use super::pattern::compile;
-use super::progress::{Progress, REQUEST};
-use super::reported_facts::{ReportedFact, facts_in_log, group_by_name};
-use super::server::check_path;
-use super::{Adapter, Allocation, InfoRule, MetricRules, RulePhase, metrics};
+use super::facts::{FactRules, FactValues, ReportedFact, compile, facts_in_log, group_by_name};
+use super::failure::{Exit, FailureRules, Symptoms, allocations};
+use super::{Adapter, Allocation, InfoRule, MetricRules, ProgressRule, RulePhase, metrics};
 use crate::boundary::Verdict;
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::load::engine_side::EngineMetrics;
 
 /// The compiled results of an adapter's `facts()` and `failures()`.
@@ -33,7 +29,7 @@ pub(super) struct Rules {
 
 impl Rules {
     /// Calls the adapter and compiles its rules.
-    pub(super) fn of(adapter: &dyn Adapter) -> Result<Self> {
+    pub(super) fn from_adapter(adapter: &dyn Adapter) -> Result<Self> {
         let facts = adapter.facts()?;
         let pages = facts.info.values().flatten().map(|rule| rule.path.as_str());
         let metrics = Some(facts.metrics.path.as_str()).filter(|path| !path.is_empty());
@@ -113,7 +109,7 @@ pub fn read_request(adapter: &dyn Adapter, messages: &[String], log: &[String], 
 ///
 /// `usage` for unusable adapter rules.
 pub fn read_metrics(adapter: &dyn Adapter, page: &str) -> Result<Vec<EngineMetrics>> {
-    Ok(metrics::read(page, &Rules::of(adapter)?.metrics))
+    Ok(metrics::read(page, &Rules::from_adapter(adapter)?.metrics))
 }
 
 fn read(
@@ -123,8 +119,8 @@ fn read(
     log: &[String],
     code: Option<i64>,
 ) -> Result<Reading> {
-    let rules = Rules::of(adapter)?;
-    let log = super::start::strip_colours(log.to_vec());
+    let rules = Rules::from_adapter(adapter)?;
+    let log = super::facts::strip_colours(log.to_vec());
     let exit = code.map(|code| Exit {
         code: Some(code),
         oom_killed: false,
@@ -137,7 +133,7 @@ fn read(
     let found = rules.failures.classify(phase, symptoms);
     Ok(Reading {
         facts: rules.facts.find(&log),
-        told: group_by_name(facts_in_log(&rules, &log)),
+        told: group_by_name(facts_in_log(&rules.facts, &rules.ranks, &log)),
         verdict: found.as_ref().map(|found| found.verdict),
         cause: found.as_ref().and_then(|found| found.cause.clone()),
         line: found.and_then(|found| found.line),
@@ -147,6 +143,51 @@ fn read(
         },
         allocations: allocations(messages.iter().chain(&log)),
     })
+}
+
+/// Rejects a path that would redirect a request to another host: after `http://127.0.0.1:8000`, `@elsewhere/` would.
+pub(super) fn check_path(path: &str) -> Result<()> {
+    if path.starts_with('/') {
+        return Ok(());
+    }
+    Err(Fault::usage(format!("the path `{path}` does not begin with `/`"))
+        .hint("an adapter's paths are below the address of its engine"))
+}
+
+/// The phase before the first match.
+const FIRST: &str = "weights";
+
+/// The phase of a ready engine.
+pub(super) const REQUEST: &str = "request";
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    rules: Vec<(Regex, String)>,
+}
+
+impl Progress {
+    /// Compiles `facts().progress`.
+    pub(super) fn new(rules: &[ProgressRule]) -> Result<Self> {
+        let rules = rules
+            .iter()
+            .enumerate()
+            .map(|(index, rule)| {
+                let pattern = compile(&rule.pattern, &format!("facts().progress[{index}]"))?;
+                Ok((pattern, rule.phase.clone()))
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { rules })
+    }
+
+    /// The phase of a start with this log: that of the last matching line. `None` if the adapter defines no phases.
+    pub(super) fn phase(&self, log: &[String]) -> Option<String> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let of_line = |line: &String| self.rules.iter().find(|(pattern, _)| pattern.is_match(line));
+        let last = log.iter().rev().find_map(of_line);
+        Some(last.map_or(FIRST, |(_, phase)| phase).to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -171,5 +212,36 @@ mod tests {
         assert_eq!((reasons(0, true).len(), reasons(0, false).len()), (1, 0));
         let words = [("degraded".to_owned(), json!("context size reduced"))].into();
         assert_eq!(degraded(&words, &parts, true), ["context size reduced"]);
+    }
+}
+
+#[cfg(test)]
+mod progress_tests {
+    use super::*;
+
+    fn phase(rules: &[(&str, &str)], log: &[&str]) -> Option<String> {
+        let rules: Vec<ProgressRule> = rules
+            .iter()
+            .map(|(pattern, phase)| ProgressRule {
+                pattern: (*pattern).to_owned(),
+                phase: (*phase).to_owned(),
+            })
+            .collect();
+        let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
+        Progress::new(&rules).unwrap().phase(&log)
+    }
+
+    #[test]
+    fn the_last_matching_line_determines_the_phase() {
+        let rules = [("loading took", "profiling"), ("KV cache size", "graph_capture")];
+        assert_eq!(phase(&rules, &["boot"]).as_deref(), Some("weights"));
+        assert_eq!(phase(&rules, &["loading took 3 s", "?"]).as_deref(), Some("profiling"));
+        let log = ["loading took 3 s", "KV cache size: 9", "CUDA out of memory"];
+        assert_eq!(phase(&rules, &log).as_deref(), Some("graph_capture"));
+    }
+
+    #[test]
+    fn an_adapter_without_phases_has_none() {
+        assert_eq!(phase(&[], &["loading took 3 s"]), None);
     }
 }

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
-use super::Engine;
+use super::facts::FactValues;
 use super::failure::Exit;
+use super::rules::check_path;
 use crate::fault::{Fault, Result};
-use crate::runtime::{Captured, Launch, LogLine, Program, RuntimeKind, Service, StartContext, Target, attach, start};
-use crate::sim::Spec;
-use crate::telemetry::Reading;
+use crate::runtime::{Captured, LogLine, Program, RuntimeKind, Service};
+use crate::telemetry::{Reading, Sampler};
 
 /// How long to wait for the exit of an engine that broke a stream: the exit is reported after the socket closes.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,60 +18,8 @@ pub(super) struct Server {
     base_url: String,
 }
 
-impl Engine {
-    /// Starts the server that the adapter describes.
-    pub(super) fn launch(&self, mut launch: Launch) -> Result<Server> {
-        launch.in_process |= self.options.in_process;
-        if let Some(spec) = launch.sim.take() {
-            // Files named by a script are relative to its folder.
-            launch.sim = Some(json!(Spec::from_script(spec, &self.context.home)?));
-        }
-        let mut words = launch.command.iter().chain(launch.env.values());
-        if self.runtime == RuntimeKind::Process && words.any(|word| word.contains("{port}")) {
-            // The adapter's port is the one inside a container; on this machine it may be taken.
-            launch.port = self.options.port.unwrap_or_default();
-        }
-        let context = self.start_context();
-        let service = self.context.tasks.wait(start(self.runtime, &launch, &context))?;
-        Server::new(service)
-    }
-
-    /// Connects to a server that already runs.
-    pub(super) fn find(&self) -> Result<Server> {
-        let target = match (&self.options.url, &self.options.container) {
-            (Some(url), None) => Target::Url(url.clone()),
-            (None, Some(container)) => Target::Container(container.clone(), None),
-            (None, None) => {
-                return Err(
-                    Fault::usage("nothing to attach to").hint("give `url`, or the name of a running `container`")
-                );
-            }
-            (Some(_), Some(_)) => {
-                return Err(Fault::usage("`url` and `container` are both given").hint("give one of them"));
-            }
-        };
-        let context = self.start_context();
-        Server::new(self.context.tasks.wait(attach(&target, &context))?)
-    }
-
-    pub(super) fn start_context(&self) -> StartContext {
-        StartContext {
-            run: Arc::clone(&self.context.run),
-            permits: self.context.permits.clone(),
-            services: Arc::clone(&self.context.services),
-            shipped_image: self.shipped_image(),
-            prefix: "engine".to_owned(),
-        }
-    }
-
-    /// Whether a shipped adapter alone decides what is started.
-    pub(super) fn shipped_image(&self) -> bool {
-        self.adapter.shipped() && self.options.image.is_none() && self.options.program.is_none()
-    }
-}
-
 impl Server {
-    fn new(service: Arc<Service>) -> Result<Self> {
+    pub(super) fn new(service: Arc<Service>) -> Result<Self> {
         let base_url = service
             .base_url()
             .ok_or_else(|| {
@@ -178,11 +124,10 @@ impl Server {
     }
 }
 
-/// Rejects a path that would redirect a request to another host: after `http://127.0.0.1:8000`, `@elsewhere/` would.
-pub(super) fn check_path(path: &str) -> Result<()> {
-    if path.starts_with('/') {
-        return Ok(());
-    }
-    Err(Fault::usage(format!("the path `{path}` does not begin with `/`"))
-        .hint("an adapter's paths are below the address of its engine"))
+/// A server that is ready.
+pub(super) struct Ready {
+    pub(super) server: Server,
+    pub(super) sampler: Option<Sampler>,
+    /// Facts in its start log.
+    pub(super) facts: FactValues,
 }

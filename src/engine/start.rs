@@ -1,22 +1,22 @@
 //! Starts an engine, waits until it is ready, and explains failed starts.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::allocation::allocations;
 use super::answer::Evidence;
-use super::facts::FactValues;
-use super::failure::{Exit, Symptoms};
-use super::pattern::without_colour;
+use super::facts::{FactValues, strip_colours};
+use super::failure::{Exit, Symptoms, allocations};
 use super::plan::StartFailure;
-use super::server::Server;
+use super::server::{Ready, Server};
 use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
-use crate::runtime::{Mount, RuntimeKind};
+use crate::runtime::{Launch, Mount, RuntimeKind, StartContext, Target, attach, start};
+use crate::sim::Spec;
 use crate::telemetry::{Phase, Sampler, Vendor, select};
 
 /// Pauses between readiness checks. Short at first, because the simulated engine is ready immediately.
@@ -31,14 +31,6 @@ const PROCESSES_EVERY: Duration = Duration::from_secs(1);
 
 /// Log lines kept for an unexplained failure.
 pub(super) const TAIL: usize = 40;
-
-/// A server that is ready.
-pub(super) struct Ready {
-    pub(super) server: Server,
-    pub(super) sampler: Option<Sampler>,
-    /// Facts in its start log.
-    pub(super) facts: FactValues,
-}
 
 enum StartState {
     Ready,
@@ -276,17 +268,58 @@ impl Engine {
     }
 }
 
-/// Removes colour codes.
-pub(super) fn strip_colours(lines: Vec<String>) -> Vec<String> {
-    lines
-        .into_iter()
-        .map(|line| match without_colour(&line) {
-            std::borrow::Cow::Borrowed(_) => line,
-            std::borrow::Cow::Owned(strip_colours) => strip_colours,
-        })
-        .collect()
-}
-
 pub(super) fn tail(log: &[String]) -> Vec<String> {
     log[log.len().saturating_sub(TAIL)..].to_vec()
+}
+
+impl Engine {
+    /// Starts the server that the adapter describes.
+    pub(super) fn launch(&self, mut launch: Launch) -> Result<Server> {
+        launch.in_process |= self.options.in_process;
+        if let Some(spec) = launch.sim.take() {
+            // Files named by a script are relative to its folder.
+            launch.sim = Some(json!(Spec::from_script(spec, &self.context.home)?));
+        }
+        let mut words = launch.command.iter().chain(launch.env.values());
+        if self.runtime == RuntimeKind::Process && words.any(|word| word.contains("{port}")) {
+            // The adapter's port is the one inside a container; on this machine it may be taken.
+            launch.port = self.options.port.unwrap_or_default();
+        }
+        let context = self.start_context();
+        let service = self.context.tasks.wait(start(self.runtime, &launch, &context))?;
+        Server::new(service)
+    }
+
+    /// Connects to a server that already runs.
+    pub(super) fn find(&self) -> Result<Server> {
+        let target = match (&self.options.url, &self.options.container) {
+            (Some(url), None) => Target::Url(url.clone()),
+            (None, Some(container)) => Target::Container(container.clone(), None),
+            (None, None) => {
+                return Err(
+                    Fault::usage("nothing to attach to").hint("give `url`, or the name of a running `container`")
+                );
+            }
+            (Some(_), Some(_)) => {
+                return Err(Fault::usage("`url` and `container` are both given").hint("give one of them"));
+            }
+        };
+        let context = self.start_context();
+        Server::new(self.context.tasks.wait(attach(&target, &context))?)
+    }
+
+    pub(super) fn start_context(&self) -> StartContext {
+        StartContext {
+            run: Arc::clone(&self.context.run),
+            permits: self.context.permits.clone(),
+            services: Arc::clone(&self.context.services),
+            shipped_image: self.shipped_image(),
+            prefix: "engine".to_owned(),
+        }
+    }
+
+    /// Whether a shipped adapter alone decides what is started.
+    pub(super) fn shipped_image(&self) -> bool {
+        self.adapter.shipped() && self.options.image.is_none() && self.options.program.is_none()
+    }
 }

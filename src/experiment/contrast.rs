@@ -133,13 +133,17 @@ struct Sample {
 impl Sample {
     fn from_values(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
-        // Relative to the first value, so that the mean of equal values is exact.
-        let first = values.first()?;
-        let mean = first + values.iter().map(|value| value - first).sum::<f64>() / n;
+        let mean = mean(values)?;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let variance = if n > 1.0 { squares / (n - 1.0) } else { 0.0 };
         Some(Self { n, mean, variance })
     }
+}
+
+/// The mean, computed relative to the first value so that the mean of equal values is exact.
+pub(super) fn mean(values: &[f64]) -> Option<f64> {
+    let first = values.first()?;
+    Some(first + values.iter().map(|value| value - first).sum::<f64>() / values.len() as f64)
 }
 
 /// Half the width of the interval of the difference of two means.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::contrast::{Contrast, Noise};
+use super::contrast::{Contrast, Noise, mean};
 use crate::fault::{Fault, Result};
 use crate::unit::Unit;
 
@@ -177,11 +177,6 @@ impl Measurements {
             values,
         })
     }
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    let first = values.first()?;
-    Some(first + values.iter().map(|value| value - first).sum::<f64>() / values.len() as f64)
 }
 
 #[cfg(test)]

@@ -4,24 +4,16 @@
 
 mod answer;
 mod client;
-mod decode;
 pub mod engine_side;
-mod jsonl;
-mod lines;
-mod ndjson;
+mod framing;
 pub mod plan;
 mod record;
-mod sse;
 pub mod stats;
 mod stream;
-mod timing;
 
 pub use answer::{EngineDeath, LoadAnswer, LoadRepeats, PrecisionReached, WarmupCounts};
 pub use client::{ClientHealth, Clock, Control, Job, LoadConfig, LoadRun, RequestSource, Slots, Step, run_load};
-pub use decode::{Counts, Decode, Framing, StreamEvent};
-pub use ndjson::Ndjson;
+pub use framing::{Counts, Decode, Framing, StreamEvent};
 pub use record::{Failure, FailureForm, Outcome, Record};
-pub use sse::{Sse, SseEvent};
 pub use stats::Summary;
-pub use stream::{StreamEnd, StreamRequest, StreamResponse, send_streaming};
-pub use timing::Timing;
+pub use stream::{StreamEnd, StreamRequest, StreamResponse, Timing, send_streaming};

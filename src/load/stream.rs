@@ -1,4 +1,5 @@
-//! Sends one streaming request and reads the response. `engine` decides whether it was a success.
+//! Sends one streaming request, reads the response, and computes its latencies. `engine` decides whether it was a
+//! success.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +7,8 @@ use bytes::Bytes;
 use reqwest::{Client, Response, header};
 use tokio_util::sync::CancellationToken;
 
-use super::decode::{Counts, Decode, Framing, StreamEvent};
-use super::ndjson::Ndjson;
-use super::sse::Sse;
-use super::timing::Timing;
+use super::framing::{Counts, Decode, EventReader, StreamEvent};
+use super::stats::per_token;
 use crate::fault::Result;
 use crate::http::root;
 
@@ -93,7 +92,7 @@ async fn exchange(client: &Client, request: &StreamRequest, reader: &mut Reader<
             "text/event-stream, application/x-ndjson, application/json",
         )
         .body(request.body.clone());
-    reader.response.timing.sent = Instant::now();
+    reader.sink.response.timing.sent = Instant::now();
     match request.send().await {
         Ok(response) if response.status().is_success() => read(response, reader).await,
         Ok(response) => StreamEnd::Status(response.status().as_u16(), error_body(response).await),
@@ -104,7 +103,7 @@ async fn exchange(client: &Client, request: &StreamRequest, reader: &mut Reader<
 
 async fn read(mut response: Response, reader: &mut Reader<impl FnOnce()>) -> StreamEnd {
     loop {
-        let chunk = if reader.finished {
+        let chunk = if reader.sink.finished {
             // Only the end of the body can follow the last event. Waiting for it makes the connection reusable.
             match tokio::time::timeout(LINGER, response.chunk()).await {
                 Ok(Ok(chunk)) => chunk,
@@ -142,13 +141,13 @@ async fn error_body(mut response: Response) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-enum Frames {
-    Sse(Sse),
-    Ndjson(Ndjson),
+struct Reader<F> {
+    events: EventReader,
+    sink: Sink<F>,
 }
 
-struct Reader<F> {
-    frames: Frames,
+/// Collects what the events contain.
+struct Sink<F> {
     decoder: Box<dyn Decode>,
     on_first_token: Option<F>,
     finished: bool,
@@ -158,78 +157,164 @@ struct Reader<F> {
 impl<F: FnOnce()> Reader<F> {
     fn new(decoder: Box<dyn Decode>, on_first_token: F) -> Self {
         Self {
-            frames: match decoder.framing() {
-                Framing::Sse => Frames::Sse(Sse::new()),
-                Framing::Ndjson => Frames::Ndjson(Ndjson::new()),
-            },
-            decoder,
-            on_first_token: Some(on_first_token),
-            finished: false,
-            response: StreamResponse {
-                end: StreamEnd::Deadline,
-                finish: None,
-                counts: Counts::default(),
-                tokens_seen: Some(0),
-                error: None,
-                timing: Timing::start(),
+            events: EventReader::new(decoder.framing()),
+            sink: Sink {
+                decoder,
+                on_first_token: Some(on_first_token),
+                finished: false,
+                response: StreamResponse {
+                    end: StreamEnd::Deadline,
+                    finish: None,
+                    counts: Counts::default(),
+                    tokens_seen: Some(0),
+                    error: None,
+                    timing: Timing::start(),
+                },
             },
         }
     }
 
     fn push(&mut self, bytes: &[u8], at: Instant) -> Result<()> {
-        self.response.timing.first_byte.get_or_insert(at);
-        self.with_frames(|frames, piece| match frames {
-            Frames::Sse(sse) => sse.push(bytes, |event| piece(event.name, event.data, at)),
-            Frames::Ndjson(ndjson) => ndjson.push(bytes, |line| piece("", line, at)),
-        })
+        self.sink.response.timing.first_byte.get_or_insert(at);
+        self.events.push(bytes, |name, data| self.sink.event(name, data, at))
     }
 
     fn finish(&mut self, at: Instant) -> Result<()> {
-        self.with_frames(|frames, piece| match frames {
-            Frames::Sse(sse) => sse.finish(|event| piece(event.name, event.data, at)),
-            Frames::Ndjson(ndjson) => {
-                ndjson.finish(|line| piece("", line, at));
-                Ok(())
-            }
-        })
+        self.events.finish(|name, data| self.sink.event(name, data, at))
     }
 
-    fn with_frames<T>(&mut self, work: impl FnOnce(&mut Frames, &mut dyn FnMut(&str, &str, Instant)) -> T) -> T {
-        let Self {
-            frames,
-            decoder,
-            on_first_token,
-            finished,
-            response,
-        } = self;
-        work(frames, &mut |name, data, at| {
-            let piece = decoder.event(name, data, None);
-            *finished |= piece.last;
-            if piece.content
-                && let Some(on_first_token) = on_first_token.take()
-            {
-                on_first_token();
-            }
-            response.take(piece, at);
-        })
+    fn into_response(self, end: StreamEnd) -> StreamResponse {
+        let mut response = self.sink.response;
+        response.end = end;
+        response.timing.ended = Some(Instant::now());
+        response
     }
+}
 
-    fn into_response(mut self, end: StreamEnd) -> StreamResponse {
-        self.response.end = end;
-        self.response.timing.ended = Some(Instant::now());
-        self.response
+impl<F: FnOnce()> Sink<F> {
+    fn event(&mut self, name: &str, data: &str, at: Instant) {
+        let event = self.decoder.event(name, data, None);
+        self.finished |= event.last;
+        if event.content
+            && let Some(on_first_token) = self.on_first_token.take()
+        {
+            on_first_token();
+        }
+        self.response.take(event, at);
     }
 }
 
 impl StreamResponse {
-    fn take(&mut self, piece: StreamEvent, at: Instant) {
-        if piece.content {
+    fn take(&mut self, event: StreamEvent, at: Instant) {
+        if event.content {
             self.timing.record_content(at);
-            self.tokens_seen = self.tokens_seen.zip(piece.tokens).map(|(seen, more)| seen + more);
+            self.tokens_seen = self.tokens_seen.zip(event.tokens).map(|(seen, more)| seen + more);
         }
-        self.counts.input = piece.counts.input.or(self.counts.input);
-        self.counts.output = piece.counts.output.or(self.counts.output);
-        self.finish = piece.finish.or(self.finish.take());
-        self.error = self.error.take().or(piece.error);
+        self.counts.input = event.counts.input.or(self.counts.input);
+        self.counts.output = event.counts.output.or(self.counts.output);
+        self.finish = event.finish.or(self.finish.take());
+        self.error = self.error.take().or(event.error);
+    }
+}
+
+/// Timestamps of one response, by a monotonic clock, taken when the network chunk was read.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// Just before sending. Includes connection setup for a new connection.
+    pub sent: Instant,
+    /// First byte of the body.
+    pub first_byte: Option<Instant>,
+    /// First event with text or tokens.
+    pub first_token: Option<Instant>,
+    /// Last event with text or tokens.
+    pub last_token: Option<Instant>,
+    /// When the response ended, for whatever reason.
+    pub ended: Option<Instant>,
+    /// ITL: times between events with text or tokens, in milliseconds.
+    itl_ms: Vec<f32>,
+}
+
+impl Timing {
+    /// Starts timing a request that is sent now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self {
+            sent: Instant::now(),
+            first_byte: None,
+            first_token: None,
+            last_token: None,
+            ended: None,
+            itl_ms: Vec::new(),
+        }
+    }
+
+    /// Records an event with text or tokens.
+    fn record_content(&mut self, at: Instant) {
+        if let Some(previous) = self.last_token {
+            self.itl_ms.push(milliseconds(at - previous) as f32);
+        }
+        self.first_token.get_or_insert(at);
+        self.last_token = Some(at);
+    }
+
+    /// TTFT: from sending to the first text or token.
+    #[must_use]
+    pub fn ttft_ms(&self) -> Option<f64> {
+        Some(milliseconds(self.first_token? - self.sent))
+    }
+
+    /// E2E latency: from sending to the last text or token, as in vLLM's bench. Later usage events and `[DONE]` do not
+    /// count.
+    #[must_use]
+    pub fn e2el_ms(&self) -> Option<f64> {
+        Some(milliseconds(self.last_token? - self.sent))
+    }
+
+    /// TPOT as in vLLM's bench: (E2E latency − TTFT) / (tokens − 1), with the engine's token count. `None` for one
+    /// token.
+    #[must_use]
+    pub fn tpot_ms(&self, output: u64) -> Option<f64> {
+        per_token(self.e2el_ms()? - self.ttft_ms()?, output)
+    }
+
+    /// ITL as in vLLM's bench: times between events with text or tokens, in milliseconds. An event with several tokens
+    /// counts once.
+    #[must_use]
+    pub fn itl_ms(&self) -> &[f32] {
+        &self.itl_ms
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_match_their_definitions() {
+        let mut timing = Timing::start();
+        let at = |ms: u64| timing.sent + Duration::from_millis(ms);
+        let stamps = [at(100), at(110), at(140)];
+        for stamp in stamps {
+            timing.record_content(stamp);
+        }
+        assert_eq!(timing.ttft_ms(), Some(100.0));
+        assert_eq!(timing.e2el_ms(), Some(140.0));
+        // Three events, but the engine counted five tokens.
+        assert_eq!(timing.tpot_ms(5), Some(10.0));
+        assert_eq!(timing.tpot_ms(1), None);
+        assert_eq!(timing.itl_ms(), [10.0, 30.0]);
+    }
+
+    #[test]
+    fn no_token_gives_no_latency() {
+        let timing = Timing::start();
+        assert_eq!(
+            (timing.ttft_ms(), timing.e2el_ms(), timing.tpot_ms(5)),
+            (None, None, None)
+        );
     }
 }

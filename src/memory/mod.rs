@@ -5,17 +5,11 @@
 
 mod breakdown;
 pub mod compare;
-mod component;
 mod estimate;
 mod footprint;
-mod part;
-mod provenance;
 mod shape;
 
-pub use breakdown::Breakdown;
-pub use component::Component;
+pub use breakdown::{Breakdown, Component, Part, Provenance};
 pub use estimate::{Estimate, EstimateRequest, Fits, LayerKind, ModelFiles, estimate};
 pub use footprint::{BaselineMemory, Footprint, Overhead, OverheadBaseline};
-pub use part::Part;
-pub use provenance::Provenance;
 pub use shape::{Dtype, Headers};

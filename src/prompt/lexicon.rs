@@ -14,7 +14,7 @@ use tokenizers::tokenizer::{
 use crate::fault::{Fault, Result};
 
 use super::Tokenizer;
-use super::rng::shuffle;
+use super::ids::shuffle;
 use super::tokenizer::encoding_error;
 
 /// More words only take more time to load.

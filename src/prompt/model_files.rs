@@ -1,17 +1,16 @@
-//! Finds the files that describe a model's size: its `config.json`, and the headers of its weights if available.
+//! Finds a model's files in a local folder, the Hugging Face cache or the hub: its tokenizer, and the files that describe
+//! its size (`config.json` and the headers of its weights).
 
-mod folder;
-mod index;
-mod remote;
-
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 
 use super::hub::{Hub, ModelId};
-use super::tokenizer::CONFIG;
+use super::tokenizer::{CHAT_TEMPLATE, CONFIG, TOKENIZER, TOKENIZER_CONFIG};
 use crate::fault::{Fault, Result};
 use crate::memory::{Headers, ModelFiles};
 
@@ -30,11 +29,11 @@ const SINGLE: &str = "model.safetensors";
 pub async fn read_model(name: &str, hub: &Hub) -> Result<ModelFiles> {
     let path = Path::new(name);
     if path.is_dir() {
-        return folder::read_model(path);
+        return read_folder(path);
     }
     if path.is_file() && path.file_name().is_some_and(|file| file == CONFIG) {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        return folder::read_model(parent.unwrap_or(Path::new(".")));
+        return read_folder(parent.unwrap_or(Path::new(".")));
     }
     if path.exists() {
         return Err(Fault::usage(format!("`{name}` is neither a folder nor a `{CONFIG}`"))
@@ -49,7 +48,7 @@ pub async fn read_model(name: &str, hub: &Hub) -> Result<ModelFiles> {
     let model: ModelId = name.parse().map_err(|fault: Fault| {
         fault.hint("a model is `org/name` or `org/name@revision`; a folder holds `config.json`")
     })?;
-    remote::read_model(&model, hub).await
+    read_remote(&model, hub).await
 }
 
 fn json(path: &Path) -> Result<Value> {
@@ -67,4 +66,257 @@ fn add_header(headers: &mut Headers, path: &Path) -> Result<()> {
     let end = Headers::end(&start).map_err(named)?;
     file.take(end - 8).read_to_end(&mut start).map_err(io)?;
     headers.add(&start).map_err(named)
+}
+
+fn read_folder(folder: &Path) -> Result<ModelFiles> {
+    let config = folder.join(CONFIG);
+    if !config.is_file() {
+        return Err(Fault::missing(
+            format!("the folder `{}` has no `{CONFIG}`", folder.display()),
+            "name a folder that holds the model's `config.json`, or a model of the Hugging Face hub",
+        ));
+    }
+    let mut model_info = ModelFiles {
+        config: json(&config)?,
+        ..ModelFiles::default()
+    };
+    let index = folder.join(INDEX);
+    if index.is_file() {
+        let index = Index::read(&json(&index)?)?;
+        model_info.indexed = index.bytes;
+        let (there, absent): (Vec<_>, Vec<_>) = index.files.iter().partition(|file| folder.join(file).is_file());
+        if absent.is_empty() {
+            model_info.headers = Some(headers(
+                &there.iter().map(|file| folder.join(file)).collect::<Vec<_>>(),
+            )?);
+        } else {
+            model_info.notes.push(format!(
+                "{} of {} weight files are not in the folder: their headers were not read",
+                absent.len(),
+                index.files.len()
+            ));
+        }
+    } else if folder.join(SINGLE).is_file() {
+        model_info.headers = Some(headers(&[folder.join(SINGLE)])?);
+    } else {
+        gguf(folder, &mut model_info)?;
+    }
+    Ok(model_info)
+}
+
+fn headers(files: &[PathBuf]) -> Result<Headers> {
+    let mut headers = Headers::default();
+    for file in files {
+        add_header(&mut headers, file)?;
+    }
+    Ok(headers)
+}
+
+/// Total size of the GGUF files, if they belong to one model: one file, or the parts of one.
+fn gguf(folder: &Path, model_info: &mut ModelFiles) -> Result<()> {
+    let io = |error| Fault::io(folder, &error);
+    let mut sizes = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".gguf") {
+            // Cached files are links.
+            let size = fs::metadata(entry.path())
+                .map_err(|error| Fault::io(&entry.path(), &error))?
+                .len();
+            sizes.push((name, size));
+        }
+    }
+    let parts = sizes.iter().all(|(name, _)| name.contains("-of-"));
+    match sizes.len() {
+        0 => {}
+        many if many == 1 || parts => model_info.gguf = Some(sizes.iter().map(|(_, size)| size).sum()),
+        many => model_info.notes.push(format!(
+            "the folder holds {many} GGUF files of different models: their sizes were not used"
+        )),
+    }
+    Ok(())
+}
+
+/// More files than any model has.
+const MAX_FILES: usize = 1000;
+
+struct Index {
+    /// Names of the files.
+    files: BTreeSet<String>,
+    /// Bytes of all tensors.
+    bytes: Option<u64>,
+}
+
+impl Index {
+    fn read(json: &Value) -> Result<Self> {
+        let unusable = |why: &str| Fault::usage(format!("`model.safetensors.index.json` {why}"));
+        let map = json["weight_map"]
+            .as_object()
+            .ok_or_else(|| unusable("has no `weight_map`"))?;
+        let files: Option<BTreeSet<String>> = map.values().map(|file| file.as_str().map(str::to_owned)).collect();
+        let files = files.ok_or_else(|| unusable("names a file that is not a string"))?;
+        // The name becomes part of a path and of a URL.
+        if let Some(odd) = files.iter().find(|file| !is_plain(file)) {
+            return Err(unusable(&format!(
+                "names a file `{odd}`, which is not a plain file name"
+            )));
+        }
+        if files.len() > MAX_FILES {
+            return Err(unusable(&format!(
+                "names {} files, more than any model has",
+                files.len()
+            )));
+        }
+        Ok(Self {
+            files,
+            // Some are written as a float.
+            bytes: json["metadata"]["total_size"]
+                .as_u64()
+                .or_else(|| whole(&json["metadata"]["total_size"])),
+        })
+    }
+}
+
+fn is_plain(file: &str) -> bool {
+    file.ends_with(".safetensors")
+        && !file.starts_with('.')
+        && file
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+fn whole(value: &Value) -> Option<u64> {
+    let number = value.as_f64()?;
+    (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then_some(number as u64)
+}
+
+/// Bytes of the first request; most headers are shorter.
+const FIRST_REQUEST: u64 = 256 << 10;
+/// Maximum concurrent requests.
+const MAX_CONCURRENT: usize = 8;
+
+async fn read_remote(model: &ModelId, hub: &Hub) -> Result<ModelFiles> {
+    let mut model_info = ModelFiles {
+        config: json(&hub.file(model, CONFIG).await?)?,
+        ..ModelFiles::default()
+    };
+    let files: Vec<String> = match hub.optional(model, INDEX).await? {
+        None => vec![SINGLE.to_owned()],
+        Some(path) => {
+            let index = Index::read(&json(&path)?)?;
+            model_info.indexed = index.bytes;
+            index.files.into_iter().collect()
+        }
+    };
+    let several = files.len() > 1;
+    let reads = files.iter().map(|file| header(model, hub, file));
+    let read: Vec<Result<Option<Headers>>> = stream::iter(reads).buffered(MAX_CONCURRENT).collect().await;
+    match read.into_iter().collect::<Result<Option<Vec<Headers>>>>() {
+        Ok(Some(each)) => {
+            let tensors = each.into_iter().flat_map(|headers| headers.tensors).collect();
+            model_info.headers = Some(Headers { tensors });
+        }
+        // A model in another format lacks this file; one of several files must exist.
+        Ok(None) if several || hub.offline => {
+            model_info
+                .notes
+                .push(format!("some weight headers of `{model}` are not available"));
+        }
+        Ok(None) => {}
+        Err(fault) => model_info
+            .notes
+            .push(format!("the weight headers of `{model}` were not read: {fault}")),
+    }
+    Ok(model_info)
+}
+
+/// The header of one file, from the cache or the hub; `None` if there is no such file.
+async fn header(model: &ModelId, hub: &Hub, file: &str) -> Result<Option<Headers>> {
+    let mut headers = Headers::default();
+    if let Some(path) = hub.cached(model, file) {
+        add_header(&mut headers, &path)?;
+        return Ok(Some(headers));
+    }
+    if hub.offline {
+        return Ok(None);
+    }
+    let named = |fault: Fault| fault.while_doing(format!("`{file}`"));
+    let Some(mut start) = hub.start(model, file, FIRST_REQUEST).await? else {
+        return Ok(None);
+    };
+    let end = Headers::end(&start).map_err(named)?;
+    if end > start.len() as u64 {
+        let Some(longer) = hub.start(model, file, end).await? else {
+            return Ok(None);
+        };
+        start = longer;
+    }
+    headers.add(&start).map_err(named)?;
+    Ok(Some(headers))
+}
+
+/// The folder or file for [`super::Prompts::open`]. `name` is a folder with `tokenizer.json`, the file itself, or a
+/// Hugging Face model id, which is looked up in the cache or downloaded.
+///
+/// # Errors
+///
+/// `missing` with a remedy if there is no tokenizer; `usage` for an invalid name.
+pub async fn locate(name: &str, hub: &Hub) -> Result<PathBuf> {
+    let path = Path::new(name);
+    if path.join(TOKENIZER).is_file() || path.is_file() {
+        return Ok(path.to_owned());
+    }
+    if path.is_dir() {
+        return Err(Fault::missing(
+            format!("the folder `{name}` has no `{TOKENIZER}`"),
+            "name the tokenizer with `tokenizer`: a folder with that file, or a model of the Hugging Face hub",
+        ));
+    }
+    let looks_like_a_path = path.is_absolute() || name.starts_with(['.', '~']) || name.ends_with(".json");
+    if looks_like_a_path {
+        return Err(Fault::missing(
+            format!("there is no `{name}`"),
+            "check the path; a model of the Hugging Face hub is named `org/name`",
+        ));
+    }
+    let model: ModelId = name.parse()?;
+    hub.folder(&model, TOKENIZER, &[TOKENIZER_CONFIG, CONFIG, CHAT_TEMPLATE])
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn files_and_bytes_are_read() {
+        let index = Index::read(&json!({
+            "metadata": {"total_size": 12.0},
+            "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors", "c": "model-1.safetensors"},
+        }))
+        .unwrap();
+        assert_eq!((index.files.len(), index.bytes), (2, Some(12)));
+    }
+
+    #[test]
+    fn a_file_elsewhere_is_refused() {
+        for file in [
+            "../x.safetensors",
+            "/etc/passwd",
+            "a/b.safetensors",
+            "x.bin",
+            ".x.safetensors",
+        ] {
+            let refused = Index::read(&json!({"weight_map": {"a": file}}));
+            assert!(
+                refused.err().unwrap().message.contains("not a plain file name"),
+                "{file}"
+            );
+        }
+        assert!(Index::read(&json!({"weight_map": {"a": 1}})).is_err());
+        assert!(Index::read(&json!([])).is_err());
+    }
 }

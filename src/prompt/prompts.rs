@@ -1,17 +1,19 @@
 //! Makes prompts from a tokenizer or a vocabulary size, a seed and a counter.
+//!
+//! [`PromptCache`] holds the tokenizers and prompts of a run. Each tokenizer is loaded once, and all prompts of the same
+//! model and seed share a counter, so that no two prompts of a run start the same.
 
+use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::fault::{Fault, Result};
-use crate::prompt::PromptForm;
-
-use super::chat::Wrapper;
+use super::ids::{PromptRng, first_two, shuffle};
 use super::lexicon::Lexicon;
-use super::rng::{PromptRng, first_two, shuffle};
-use super::text::TextWriter;
-use super::{Content, Prompt, PromptSpec, Tokenizer, common_words, usable_ids};
+use super::text::{TextWriter, common_words};
+use super::tokenizer::Wrapper;
+use super::{Content, Hub, Prompt, PromptForm, PromptSpec, Tokenizer, ids, locate};
+use crate::fault::{Fault, Kind, Result};
 
 /// Makes prompts. The same seed makes the same prompts in the same order; all start differently.
 pub struct Prompts {
@@ -35,11 +37,7 @@ impl Prompts {
     /// `usage` if its vocabulary has no usable tokens.
     pub fn new(tokenizer: impl Into<Arc<Tokenizer>>, seed: u64) -> Result<Self> {
         let tokenizer = tokenizer.into();
-        Ok(Self::build(
-            usable_ids::for_tokenizer(&tokenizer)?,
-            Some(tokenizer),
-            seed,
-        ))
+        Ok(Self::build(ids::for_tokenizer(&tokenizer)?, Some(tokenizer), seed))
     }
 
     /// Prompts for the tokenizer in this file or folder. Blocks on file access; not for async code.
@@ -49,7 +47,7 @@ impl Prompts {
 
     /// Prompts of token ids for a model of which only the vocabulary size is known.
     pub fn from_vocabulary_size(size: u32, seed: u64) -> Result<Self> {
-        Ok(Self::build(usable_ids::for_vocabulary_size(size)?, None, seed))
+        Ok(Self::build(ids::for_vocabulary_size(size)?, None, seed))
     }
 
     /// Prompts for a model with an unknown tokenizer: text of common words. Their token count is only known from the
@@ -155,7 +153,7 @@ impl Prompts {
 
     fn text(&self, serial: u64, spec: &PromptSpec) -> Result<String> {
         if self.common_words {
-            return Ok(common_words::text(self.seed, serial, spec));
+            return Ok(common_words(self.seed, serial, spec));
         }
         let (Some(tokenizer), Some(lexicon)) = (&self.tokenizer, &self.lexicon) else {
             return Err(Fault::usage("a prompt of text needs the model's tokenizer").hint(
@@ -171,4 +169,75 @@ impl Prompts {
         };
         writer.write(spec, serial)
     }
+}
+
+/// A tokenizer takes tens of megabytes.
+const MAX_TOKENIZERS: usize = 4;
+/// The prompts of one seed take a megabyte.
+const MAX_PROMPTS: usize = 32;
+
+/// The source of prompts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// A tokenizer: a folder, a file, or a Hugging Face model id.
+    Tokenizer(String),
+    /// A vocabulary of known size.
+    Vocabulary(u32),
+    /// The same, with text of common words.
+    Words(u32),
+}
+
+/// The tokenizers and prompts of a run.
+#[derive(Default)]
+pub struct PromptCache {
+    tokenizers: Mutex<HashMap<String, Arc<Tokenizer>>>,
+    prompts: Mutex<HashMap<(Origin, u64), Arc<Prompts>>>,
+}
+
+impl PromptCache {
+    /// The prompts of this source and seed. A tokenizer is located with [`locate`] and loaded on first use.
+    ///
+    /// # Errors
+    ///
+    /// As [`locate`] and [`Tokenizer::open`]; `limit` if a run uses too many different ones.
+    pub async fn prompts(&self, origin: &Origin, seed: u64) -> Result<Arc<Prompts>> {
+        let key = (origin.clone(), seed);
+        if let Some(cached) = locked(&self.prompts).get(&key) {
+            return Ok(Arc::clone(cached));
+        }
+        let made = match origin {
+            Origin::Tokenizer(name) => Prompts::new(self.tokenizer(name).await?, seed)?,
+            Origin::Vocabulary(size) => Prompts::from_vocabulary_size(*size, seed)?,
+            Origin::Words(size) => Prompts::from_common_words(*size, seed)?,
+        };
+        let mut prompts = locked(&self.prompts);
+        let room = prompts.len() < MAX_PROMPTS;
+        match prompts.get(&key) {
+            Some(cached) => Ok(Arc::clone(cached)),
+            None if room => Ok(Arc::clone(prompts.entry(key).or_insert(Arc::new(made)))),
+            None => Err(too_many("seeds of prompts", MAX_PROMPTS)),
+        }
+    }
+
+    async fn tokenizer(&self, name: &str) -> Result<Arc<Tokenizer>> {
+        if let Some(cached) = locked(&self.tokenizers).get(name) {
+            return Ok(Arc::clone(cached));
+        }
+        if locked(&self.tokenizers).len() >= MAX_TOKENIZERS {
+            return Err(too_many("tokenizers", MAX_TOKENIZERS));
+        }
+        let tokenizer = Tokenizer::open(&locate(name, &Hub::from_env()?).await?)?;
+        let mut tokenizers = locked(&self.tokenizers);
+        Ok(Arc::clone(
+            tokenizers.entry(name.to_owned()).or_insert(Arc::new(tokenizer)),
+        ))
+    }
+}
+
+fn too_many(what: &str, most: usize) -> Fault {
+    Fault::new(Kind::Limit, format!("a run can use at most {most} {what}")).hint("use fewer, or split the script")
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,15 +1,17 @@
-//! Makes text of exactly N tokens.
+//! Makes text of exactly N tokens with a tokenizer, or text of common words for an unknown tokenizer.
 //!
-//! The first word, the last word and the text around them are encoded; the lexicon gives the token counts of the words
-//! between. If the lexicon cannot guarantee them, the whole text is encoded, and words or letters are removed or added
-//! until the count is exact.
+//! With a tokenizer, the first word, the last word and the text around them are encoded; the lexicon gives the token
+//! counts of the words between. If the lexicon cannot guarantee them, the whole text is encoded, and words or letters are
+//! removed or added until the count is exact.
+//!
+//! The common words are single tokens in the common vocabularies (GPT-2, Llama, Mistral, Qwen, Gemma, Phi). Only the
+//! engine's own count proves the length of such a text, see [`super::Calibration`].
 
-use crate::fault::{Fault, Result};
-
-use super::chat::Wrapper;
+use super::ids::{PromptRng, first_two};
 use super::lexicon::{Lexicon, Word};
-use super::rng::{PromptRng, first_two};
+use super::tokenizer::Wrapper;
 use super::{PromptSpec, Tokenizer};
+use crate::fault::{Fault, Result};
 
 /// Maximum corrections of a text.
 const MAX_REPAIRS: usize = 64;
@@ -179,4 +181,122 @@ fn shorten(text: &mut String) -> bool {
         None => return false,
     }
     true
+}
+
+/// Frequent English nouns.
+const WORDS: [&str; 64] = [
+    "time",
+    "year",
+    "people",
+    "way",
+    "day",
+    "man",
+    "thing",
+    "woman",
+    "life",
+    "child",
+    "world",
+    "school",
+    "state",
+    "family",
+    "student",
+    "group",
+    "country",
+    "problem",
+    "hand",
+    "part",
+    "place",
+    "case",
+    "week",
+    "company",
+    "system",
+    "program",
+    "question",
+    "work",
+    "government",
+    "number",
+    "night",
+    "point",
+    "home",
+    "water",
+    "room",
+    "mother",
+    "area",
+    "money",
+    "story",
+    "fact",
+    "month",
+    "lot",
+    "right",
+    "study",
+    "book",
+    "eye",
+    "job",
+    "word",
+    "business",
+    "issue",
+    "side",
+    "kind",
+    "head",
+    "house",
+    "service",
+    "friend",
+    "father",
+    "power",
+    "hour",
+    "game",
+    "line",
+    "end",
+    "member",
+    "law",
+];
+
+/// A text of one word less than the specified tokens, because most tokenizers add one in front: a prompt that is too
+/// short is counted and corrected, but one that is too long may be rejected without a count. After the shared prefix,
+/// it starts differently from all other prompts of this seed.
+pub(super) fn common_words(seed: u64, serial: u64, spec: &PromptSpec) -> String {
+    let count = spec.tokens.saturating_sub(1).max(1);
+    let random_word = |rng: &mut PromptRng| WORDS[rng.below(WORDS.len())];
+    let mut rng = PromptRng::for_prefix(seed);
+    let mut words: Vec<&str> = (0..spec.shared_prefix).map(|_| random_word(&mut rng)).collect();
+    words.extend(first_two(serial, WORDS.len()).map(|index| WORDS[index]));
+    words.truncate(count);
+    let mut rng = PromptRng::for_prompt(seed, serial);
+    words.extend((words.len()..count).map(|_| random_word(&mut rng)));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn texts_have_one_word_less_than_tokens_and_start_differently() {
+        for (tokens, words) in [(1, 1), (2, 1), (3, 2), (500, 499)] {
+            assert_eq!(common_words(7, 9, &PromptSpec::text(tokens)).split(' ').count(), words);
+        }
+        let begins: HashSet<String> = (0..4096)
+            .map(|serial| common_words(7, serial, &PromptSpec::text(3)))
+            .collect();
+        assert_eq!(begins.len(), 4096);
+        let sharing = PromptSpec {
+            shared_prefix: 10,
+            ..PromptSpec::text(20)
+        };
+        let prefix = |serial| {
+            common_words(7, serial, &sharing)
+                .split(' ')
+                .take(10)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(prefix(1), prefix(2));
+    }
+
+    #[test]
+    fn no_word_comes_twice() {
+        assert_eq!(WORDS.iter().collect::<HashSet<_>>().len(), WORDS.len());
+    }
 }

@@ -3,11 +3,11 @@
 use console::Style;
 use serde_json::Value;
 
-use super::figure::figure;
 use super::table::{table, wrapped};
 use super::{Extras, Page, breakdown, summarize};
 use crate::compare::{Case, ComparisonInput, Unit};
 use crate::fault::Result;
+use crate::fmt::with_unit;
 use crate::memory::Footprint;
 use crate::memory::compare::Implausible;
 
@@ -127,7 +127,7 @@ fn case_tables(case: &Case, simulated: bool, page: Page) -> Vec<String> {
         parts.push(breakdown(&case.name, &footprint, simulated, page));
     }
     if !case.figures.is_empty() {
-        let row = |one: &crate::compare::Metric| vec![one.name.clone(), figure(one.value, one.unit)];
+        let row = |one: &crate::compare::Metric| vec![one.name.clone(), with_unit(one.value, one.unit)];
         let rows: Vec<Vec<String>> = case.figures.iter().map(row).collect();
         parts.push(table(&[&case.name, ""], &rows, page).trim_end().to_owned());
     }
@@ -147,7 +147,8 @@ fn value(case: &Case, name: &str) -> Option<(f64, Unit)> {
 
 /// One row per case; the metrics left out are in the JSON.
 fn summary(cases: &[&Case], names: &[&str], page: Page) -> String {
-    let shown = |value: Option<(f64, Unit)>| value.map_or_else(|| "-".to_owned(), |(value, unit)| figure(value, unit));
+    let shown =
+        |value: Option<(f64, Unit)>| value.map_or_else(|| "-".to_owned(), |(value, unit)| with_unit(value, unit));
     let rows: Vec<Vec<String>> = cases
         .iter()
         .map(|case| {

@@ -1,11 +1,13 @@
-//! Memory estimates of several models as one table in GiB, followed by the source of each number.
+//! Memory estimates for the terminal: several models as one table in GiB with the source of each number, and the
+//! comparison of measured memory with an external estimate.
 
 use std::collections::BTreeSet;
 
 use super::Page;
 use super::comparison_input::lines;
 use super::table::table;
-use crate::memory::compare::Gib;
+use crate::fmt::{Gib, relative};
+use crate::memory::compare::{Comparison, ExternalEstimate};
 use crate::memory::{Component, Estimate, Part};
 
 /// One column per model, wrapped into several tables if the page is too narrow; then the sources and notes of
@@ -181,11 +183,68 @@ fn short(model: &str) -> &str {
 }
 
 fn gib(bytes: u64) -> String {
-    Gib(i64::try_from(bytes).unwrap_or(i64::MAX)).to_string()
+    Gib::from(bytes).to_string()
 }
 
 fn billions(parameters: u64) -> String {
     format!("{:.3} B", parameters as f64 / 1e9)
+}
+
+/// Formats one comparison. Differences are estimated minus measured, relative to measured. No trailing newline.
+pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comparison, page: Page) -> String {
+    let gib = |bytes: Option<i64>| bytes.map_or_else(|| "-".to_owned(), |bytes| Gib(bytes).to_string());
+    let rows: Vec<Vec<String>> = comparison
+        .rows
+        .iter()
+        .map(|row| {
+            vec![
+                row.term.name().to_owned(),
+                gib(row.measured),
+                gib(row.said),
+                row.difference
+                    .map_or_else(String::new, |difference| Gib(difference).to_string()),
+                relative(row.percent),
+            ]
+        })
+        .collect();
+    let mut parts = vec![format!(
+        "{name} compared with {}\n{}",
+        claim.by,
+        table(
+            &["component", "measured", "said", "said - measured", "of the measured"],
+            &rows,
+            page
+        )
+    )];
+    let measured = comparison.rows.iter().filter_map(|row| {
+        let from = row.measured_as.as_ref()?;
+        Some(format!("{}: {from}", row.term.name()))
+    });
+    let measured: Vec<String> = measured.collect();
+    if !measured.is_empty() {
+        parts.push(format!(
+            "what was measured\n{}",
+            lines(measured.iter().map(String::as_str), page)
+        ));
+    }
+    if !comparison.explanations.is_empty() {
+        let found = comparison
+            .explanations
+            .iter()
+            .map(|found| format!("{} ({}): {}", found.about, found.assumption, found.text));
+        let found: Vec<String> = found.collect();
+        parts.push(format!(
+            "which assumption explains it\n{}",
+            lines(found.iter().map(String::as_str), page)
+        ));
+    }
+    if !claim.notes.is_empty() {
+        parts.push(format!(
+            "notes\n{}",
+            lines(claim.notes.iter().map(String::as_str), page)
+        ));
+    }
+    parts.join("\n\n")
 }
 
 #[cfg(test)]

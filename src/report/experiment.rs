@@ -6,10 +6,10 @@ use console::Style;
 use serde_json::Value;
 
 use super::comparison_input::lines;
-use super::figure::{figure, gib, relative};
 use super::table::table;
 use super::{Count, Page, SIMULATED};
 use crate::experiment::{Comparison, Contrast, Experiment, Setting, Verdict};
+use crate::fmt::{gib_number, relative, signed, with_unit};
 use crate::unit::Unit;
 
 /// From this page width on, the relative difference is shown too.
@@ -36,7 +36,7 @@ pub fn experiment(found: &Experiment, simulated: bool, page: Page) -> String {
     parts.extend(failures(found, page));
     if !found.further.is_empty() {
         let shown =
-            |value: Option<f64>, unit| value.map_or_else(|| "not measured".to_owned(), |value| figure(value, unit));
+            |value: Option<f64>, unit| value.map_or_else(|| "not measured".to_owned(), |value| with_unit(value, unit));
         let rows = found.further.iter();
         let width = rows.clone().map(|one| one.name.chars().count()).max().unwrap_or(0);
         let rows: Vec<Vec<String>> = rows
@@ -98,7 +98,7 @@ fn setting_table(found: &Experiment, index: usize, setting: &Setting, page: Page
             shown(comparison.means[index]),
             contrast
                 .difference
-                .map_or_else(|| "-".to_owned(), |value| signed(value, unit)),
+                .map_or_else(|| "-".to_owned(), |value| signed(plain(value, unit))),
             shown(half_width(contrast)),
         ];
         if wide {
@@ -178,23 +178,12 @@ fn metric_label(name: &str) -> String {
 /// The number without its unit.
 fn plain(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::Bytes => gib(value),
+        Unit::Bytes => gib_number(value),
         Unit::Tokens | Unit::Count => format!("{value:.0}"),
         _ if value.abs() >= 1000.0 => format!("{value:.0}"),
         _ if value.abs() >= 100.0 => format!("{value:.1}"),
         _ if value.abs() >= 1.0 || value == 0.0 => format!("{value:.2}"),
         _ => format!("{value:.4}"),
-    }
-}
-
-fn signed(value: f64, unit: Unit) -> String {
-    let text = plain(value, unit);
-    // A value that rounds to zero has no sign.
-    let nothing = !text.contains(|digit: char| ('1'..='9').contains(&digit));
-    match text.strip_prefix('-') {
-        Some(rest) if nothing => rest.to_owned(),
-        None if !nothing => format!("+{text}"),
-        _ => text,
     }
 }
 
@@ -283,12 +272,5 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("kv tokens"), "{text}");
-    }
-
-    #[test]
-    fn a_value_that_rounds_to_zero_has_no_sign() {
-        assert_eq!(signed(-0.001, Unit::Bytes), "0.00");
-        assert_eq!(signed(-12.0, Unit::Tokens), "-12");
-        assert_eq!(signed(0.0125, Unit::Milliseconds), "+0.0125");
     }
 }

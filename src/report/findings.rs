@@ -1,12 +1,12 @@
-//! The summary of a boundary as a value: what the script function `report(map)` returns.
+//! The summary of a boundary as a value, as the script function `report(map)` returns it, with the operating point
+//! to recommend.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::advice::{Advice, advise};
-use crate::boundary::{Band, Boundary, Moves, Point, PredictedCrossing, Scalar, Verdict};
+use crate::boundary::{Axis, Band, Boundary, Easier, Moves, Point, PredictedCrossing, Scalar, Scale, Verdict};
 use crate::fault::Result;
 
 /// What `report(map)` returns.
@@ -79,5 +79,153 @@ impl Findings {
             band: boundary.band(),
             search,
         })
+    }
+}
+
+/// Safety margin: the recommended point is 5 % below the safe one on every axis where that is at least one
+/// step.
+const MARGIN: f64 = 0.05;
+
+/// The operating point to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advice {
+    /// The point of the frontier with the highest score.
+    pub safe: Point,
+    /// The safe point less the margin, within the search space.
+    pub recommended: Point,
+}
+
+/// The point to run, or `None` if nothing fits.
+///
+/// Of the frontier, takes the point with the largest product of its normalised coordinates. This favours
+/// balanced points over a long input with no output, and the reverse.
+pub fn advise(boundary: &Boundary) -> Result<Option<Advice>> {
+    let axes = boundary.lattice().axes();
+    let frontier = boundary.frontier()?;
+    let best = frontier
+        .into_iter()
+        .map(|point| (score(axes, &point), point))
+        .max_by(|(a, _), (b, _)| a.total_cmp(b));
+    Ok(best.map(|(_, safe)| Advice {
+        recommended: with_margin(axes, &safe),
+        safe,
+    }))
+}
+
+fn score(axes: &[Axis], point: &Point) -> f64 {
+    let share = |axis: &Axis| {
+        let value = point.0.get(axis.name())?.as_f64();
+        // Above zero, so that an axis at its easiest end does not hide the other axes.
+        Some(0.01 + hardness(axis, value))
+    };
+    axes.iter().filter_map(share).product()
+}
+
+fn hardness(axis: &Axis, value: f64) -> f64 {
+    let share = axis_position(axis, value);
+    match axis.easier() {
+        Easier::Down => share,
+        Easier::Up => 1.0 - share,
+    }
+}
+
+/// Position of a value between the lowest (0) and the highest (1) end of its axis, on the axis's own scale.
+pub(super) fn axis_position(axis: &Axis, value: f64) -> f64 {
+    let (low, high) = axis.range();
+    let (low, high) = (low.as_f64(), high.as_f64());
+    if low >= high {
+        return 0.0;
+    }
+    let share = match axis.scale() {
+        Scale::Linear => (value - low) / (high - low),
+        Scale::Log => (value / low).ln() / (high / low).ln(),
+    };
+    share.clamp(0.0, 1.0)
+}
+
+fn with_margin(axes: &[Axis], safe: &Point) -> Point {
+    let easier = |(name, value): (&String, &Scalar)| {
+        let axis = axes.iter().find(|axis| axis.name() == name);
+        (name.clone(), axis.map_or(*value, |axis| step_back(axis, *value)))
+    };
+    Point(safe.0.iter().map(easier).collect())
+}
+
+/// Moves a value towards the easier end by the margin, within the axis. Integers stay integers.
+fn step_back(axis: &Axis, value: Scalar) -> Scalar {
+    let (low, high) = axis.range();
+    let real = value.as_f64();
+    // Small counts stay: one less of two concurrent requests would be half, not 5 %. The lengths step back
+    // anyway.
+    if matches!(value, Scalar::Int(_)) && MARGIN * real.abs() < 1.0 {
+        return value;
+    }
+    let eased = match axis.easier() {
+        Easier::Down => (real - MARGIN * real.abs()).max(low.as_f64()),
+        Easier::Up => (real + MARGIN * real.abs()).min(high.as_f64()),
+    };
+    match value {
+        Scalar::Int(_) => Scalar::Int(match axis.easier() {
+            Easier::Down => eased.floor().max(low.as_f64()) as i64,
+            Easier::Up => eased.ceil().min(high.as_f64()) as i64,
+        }),
+        // Six decimals are finer than any axis is measured.
+        Scalar::Float(_) => Scalar::Float((eased * 1e6).round() / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boundary::{Answer, Options, Verdict};
+    use serde_json::json;
+
+    fn boundary(axes: serde_json::Value, fitting: &[serde_json::Value]) -> Boundary {
+        let mut boundary = Boundary::new(&axes, Options::default()).unwrap();
+        for point in fitting {
+            let point: Point = serde_json::from_value(point.clone()).unwrap();
+            boundary.record(&point, &Answer::from(Verdict::Ok)).unwrap();
+        }
+        boundary
+    }
+
+    #[test]
+    fn the_balanced_point_is_recommended_less_the_margin() {
+        let boundary = boundary(
+            json!({ "input": [128, 8192], "output": [128, 4096] }),
+            &[
+                json!({ "input": 8192, "output": 128 }),
+                json!({ "input": 4000, "output": 2000 }),
+                json!({ "input": 128, "output": 4096 }),
+            ],
+        );
+        let advice = advise(&boundary).unwrap().unwrap();
+        assert_eq!(advice.safe.to_string(), "input=4000 output=2000");
+        assert_eq!(advice.recommended.to_string(), "input=3800 output=1900");
+    }
+
+    #[test]
+    fn the_margin_goes_to_the_easier_end_and_stays_in_the_search_space() {
+        let boundary = boundary(
+            json!({ "fraction": { "range": [0.5, 0.9], "easier": "up" }, "input": [100, 200] }),
+            &[json!({ "fraction": 0.88, "input": 100 })],
+        );
+        let advice = advise(&boundary).unwrap().unwrap();
+        assert_eq!(advice.recommended.to_string(), "fraction=0.9 input=100");
+    }
+
+    #[test]
+    fn few_concurrent_requests_are_not_halved() {
+        let boundary = boundary(
+            json!({ "input": [128, 8192], "concurrency": [1, 64] }),
+            &[json!({ "input": 2000, "concurrency": 2 })],
+        );
+        let advice = advise(&boundary).unwrap().unwrap();
+        assert_eq!(advice.recommended.to_string(), "concurrency=2 input=1900");
+    }
+
+    #[test]
+    fn nothing_is_recommended_where_nothing_fits() {
+        assert_eq!(advise(&boundary(json!({ "input": [1, 9] }), &[])).unwrap(), None);
     }
 }

@@ -4,10 +4,10 @@ use console::Style;
 use serde_json::Value;
 
 use super::table::table;
-use super::unit::{Bytes, Count};
 use super::{Page, advise, draw};
 use crate::boundary::{Band, Boundary, Moves, Point, Scalar};
 use crate::fault::Result;
+use crate::fmt::{Bytes, Count};
 
 const MAX_FRONTIER_POINTS: usize = 12;
 

@@ -6,13 +6,15 @@
 //! can claim any length. The path of the folder itself comes from the user and may be a link.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufWriter, ErrorKind, Read as _, Write};
+use std::fs::File;
+use std::io::{BufRead, BufWriter, ErrorKind, Read as _, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
+use jiff::Timestamp;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
@@ -20,7 +22,7 @@ use nix::sys::stat::{Mode, SFlag, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::Serialize;
 
-use super::{clock, secrets};
+use super::secrets;
 use crate::fault::{Fault, Kind, Result};
 
 /// Flags to open a subfolder that must not be a link. `O_PATH` needs no read permission.
@@ -74,7 +76,7 @@ impl Folder {
     pub(super) fn create(out: Option<&Path>, name: &str) -> Result<Self> {
         let wanted = match out {
             Some(out) => out.to_owned(),
-            None => Path::new("runs").join(format!("{}-{name}", clock::stamp())),
+            None => Path::new("runs").join(format!("{}-{name}", stamp())),
         };
         if let Some(parent) = wanted.parent() {
             fs::create_dir_all(parent).map_err(|error| Fault::io(parent, &error))?;
@@ -394,6 +396,21 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
 
 fn is_empty(path: &Path) -> bool {
     fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Now, UTC, to the millisecond: `2026-11-21T03:30:00.123Z`.
+pub(super) fn now() -> String {
+    format!("{:.3}", Timestamp::now())
+}
+
+/// Now, UTC, as a part of a file name: `2026-11-21T033000Z`.
+pub(super) fn stamp() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H%M%SZ").to_string()
+}
+
+/// Now, UTC, as tgi-profiler names its files: `20261121_033000`.
+pub(super) fn compact() -> String {
+    Timestamp::now().strftime("%Y%m%d_%H%M%S").to_string()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::folder::{Folder, read_line};
-use super::{Event, clock, secrets};
+use super::{Event, folder, secrets};
 use crate::fault::{Fault, Kind, Result};
 
 pub(super) const JOURNAL: &str = "journal.jsonl";
@@ -82,7 +82,7 @@ impl Journal {
     pub(super) fn append(&mut self, event: &Event) -> Result<()> {
         let line = Line {
             event,
-            time: clock::now(),
+            time: folder::now(),
         };
         let line = serde_json::to_string(&line)
             .map_err(|error| Fault::internal(format!("an event that cannot be written: {error}")))?;
@@ -233,7 +233,7 @@ mod tests {
         let path = folder.path().join("journal.jsonl");
         let good = serde_json::to_string(&Line {
             event: &done(1),
-            time: clock::now(),
+            time: folder::now(),
         })
         .unwrap();
         std::fs::write(&path, format!("{good}\n{{\"event\":\"po\0\n{good}\n")).unwrap();

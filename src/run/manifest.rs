@@ -1,5 +1,6 @@
-//! `manifest.json`: what ran, with what, on which machine. Written before the script starts, and again as more is
-//! known.
+//! `manifest.json`: what ran, with what, on which machine; and how a plan differs from it, as a resume needs the same one.
+//!
+//! The manifest is written before the script starts, and again as more is known.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,8 +8,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Plan;
 use super::folder::{Folder, not_a_run};
+use super::secrets;
 use crate::fault::{Fault, Kind, Result};
 
 /// Version of all files in a run's folder, and of `--json`.
@@ -144,4 +145,153 @@ pub(super) fn foreign(path: &Path, value: &Value) -> Fault {
         schema.map_or_else(|| "none".to_owned(), |schema| schema.to_string())
     ))
     .hint("use the profiler version that wrote it")
+}
+
+/// What to run.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The script.
+    pub script: Script,
+    /// Its text.
+    pub text: String,
+    /// Values from `--params` and `--set`. On a resume, empty means unchanged.
+    pub set: Map<String, Value>,
+    /// `--seed`.
+    pub seed: Option<u64>,
+    /// Permissions given by the user.
+    pub permissions: Vec<String>,
+    /// `--shared-gpu`.
+    pub shared_gpu: bool,
+    /// `--max-operations`.
+    pub max_operations: Option<u64>,
+}
+
+/// Differences between `plan` and the recorded manifest, for people. `module` returns the current hash of a module.
+pub(super) fn differences(manifest: &Manifest, plan: &Plan, module: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let mut differences = Vec::new();
+    if manifest.script.sha256 != plan.script.sha256 {
+        differences.push(format!("the script `{}` has changed", plan.script.path));
+    }
+    for (name, sha256) in &manifest.modules {
+        match module(name) {
+            Some(now) if now == *sha256 => {}
+            Some(_) => differences.push(format!("the module `{name}` has changed")),
+            None => differences.push(format!("the module `{name}` no longer exists")),
+        }
+    }
+    if !plan.set.is_empty() {
+        parameters("", &manifest.set, &secrets::redacted_map(&plan.set), &mut differences);
+    }
+    if let (Some(before), Some(now)) = (manifest.seed, plan.seed)
+        && before != now
+    {
+        differences.push(format!("the seed was {before} and is {now}"));
+    }
+    differences
+}
+
+fn parameters(prefix: &str, before: &Map<String, Value>, now: &Map<String, Value>, found: &mut Vec<String>) {
+    let added = now.keys().filter(|key| !before.contains_key(*key));
+    for key in before.keys().chain(added) {
+        let name = format!("{prefix}{key}");
+        match (before.get(key), now.get(key)) {
+            (Some(Value::Object(before)), Some(Value::Object(now))) => {
+                parameters(&format!("{name}."), before, now, found);
+            }
+            (Some(before), Some(now)) if before == now => {}
+            (Some(before), Some(now)) => found.push(format!("the parameter `{name}` was {before} and is {now}")),
+            (Some(before), None) => found.push(format!("the parameter `{name}` was {before} and is not set")),
+            (None, Some(now)) => found.push(format!("the parameter `{name}` was not set and is {now}")),
+            (None, None) => {}
+        }
+    }
+}
+
+/// JSON pointers that identify an engine. Two descriptions that agree in these are meant to be the same engine.
+const IDENTITY: [&str; 3] = ["/info/engine", "/runtime", "/options"];
+
+/// JSON pointers that must then be equal, if both descriptions contain them.
+const MUST_MATCH: [&str; 5] = [
+    "/info/version",
+    "/info/model",
+    "/launched/image",
+    "/launched/digest",
+    "/launched/image_digest",
+];
+
+/// Differences between a started engine and the same engine of earlier executions; empty for a new engine.
+pub(super) fn engine_differences(before: &[Value], now: &Value) -> Vec<String> {
+    let differ = |before: &Value| -> Vec<String> {
+        let changes = MUST_MATCH.iter().filter_map(|pointer| {
+            let (before, now) = (before.pointer(pointer)?, now.pointer(pointer)?);
+            let same = before == now || before.is_null() || now.is_null();
+            let name = pointer.rsplit('/').next().unwrap_or(pointer);
+            (!same).then(|| format!("the engine's {name} was {before} and is {now}"))
+        });
+        changes.collect()
+    };
+    let same_engine = |before: &&Value| IDENTITY.iter().all(|key| before.pointer(key) == now.pointer(key));
+    before
+        .iter()
+        .filter(same_engine)
+        .map(differ)
+        .min_by_key(Vec::len)
+        .unwrap_or_default()
+}
+
+/// Whether `before` contains the same engine.
+pub(super) fn contains_engine(before: &[Value], now: &Value) -> bool {
+    let same = |before: &Value| {
+        let mut keys = IDENTITY.iter().chain(&MUST_MATCH);
+        keys.all(|key| before.pointer(key) == now.pointer(key))
+    };
+    before.iter().any(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn map(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn parameters_are_compared_by_their_paths() {
+        let mut found = Vec::new();
+        let before = map(json!({ "model": "a", "search": { "seed": 1, "coverage": 0.9 }, "gpus": [0] }));
+        let now = map(json!({ "model": "a", "search": { "seed": 2, "coverage": 0.9 }, "url": "x" }));
+        parameters("", &before, &now, &mut found);
+        assert_eq!(
+            found,
+            [
+                "the parameter `gpus` was [0] and is not set",
+                "the parameter `search.seed` was 1 and is 2",
+                "the parameter `url` was not set and is \"x\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_resume_needs_the_same_engine() {
+        let engine = |version: Value, limit: u64| json!({ "info": { "engine": "vllm", "version": version }, "limits": { "input": limit } });
+        let before = [engine(json!("0.24.0"), 1)];
+        assert!(engine_differences(&before, &engine(json!("0.24.0"), 2)).is_empty());
+        assert!(
+            engine_differences(&before, &engine(Value::Null, 2)).is_empty(),
+            "unknown is not different"
+        );
+        assert!(engine_differences(&[], &engine(json!("0.25.0"), 1)).is_empty());
+        assert_eq!(
+            engine_differences(&before, &engine(json!("0.25.0"), 1)),
+            ["the engine's version was \"0.24.0\" and is \"0.25.0\""]
+        );
+        let other = json!({ "info": { "engine": "tgi", "version": "3.3.6" } });
+        assert!(
+            engine_differences(&before, &other).is_empty(),
+            "a second engine of the same script"
+        );
+        assert!(contains_engine(&before, &engine(json!("0.24.0"), 9)) && !contains_engine(&before, &other));
+    }
 }

@@ -2,53 +2,43 @@
 //!
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal stores it, listeners (the live view) show
 //! it. A run that is killed can be resumed; each time is one execution of it. [`Run::replay`] then answers from the
-//! journal what earlier executions finished. `create` starts and resumes runs, `plan` checks what must be unchanged,
-//! `writer` writes the folder, `reader` reads it, and [`Folder`] opens every file in it.
+//! journal what earlier executions finished. `writer` starts and resumes runs and writes the folder, `manifest` checks
+//! what must be unchanged, `reader` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
 
-mod clock;
-mod create;
 mod event;
-mod experiment_depth;
+mod files;
 mod folder;
 mod journal;
 mod manifest;
-mod plan;
 mod reader;
-mod recover_manifest;
-mod recover_points;
+mod recorded;
+mod recover;
 mod replay;
-mod script_files;
 mod secrets;
 mod sessions;
-mod stages;
-mod totals;
-mod validate;
 mod writer;
 
 pub use event::Event;
 pub use folder::Folder;
 pub(crate) use folder::read_line;
+pub use manifest::Plan;
 pub use manifest::{Machine, Manifest, SCHEMA, Script};
-pub use plan::Plan;
-pub use reader::{RecordedBoundary, RecordedRun};
+pub use recorded::{RecordedBoundary, RecordedRun};
 pub use replay::RecordedPoint;
 pub use secrets::{add_secrets, has_hidden, hide};
 pub use sessions::{EngineSession, Measurement};
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::boundary::Point;
-use crate::csv;
-use crate::fault::{Fault, Kind, Result};
+use crate::fault::Result;
+use event::Totals;
 use replay::Replay;
-use totals::Totals;
 use writer::RunWriter;
 
 /// Called with every event as it happens.
@@ -64,7 +54,7 @@ pub struct Run {
     simulated: AtomicBool,
     replay: Mutex<Replay>,
     ordinals: Mutex<BTreeMap<String, u64>>,
-    started_files: script_files::StartedFiles,
+    started_files: files::StartedFiles,
     totals: Mutex<Totals>,
     writer: Option<RunWriter>,
 }
@@ -75,7 +65,7 @@ impl Run {
     pub fn ephemeral(id: &str) -> Self {
         Self {
             id: id.to_owned(),
-            seed: create::draw_seed(),
+            seed: writer::draw_seed(),
             ..Self::default()
         }
     }
@@ -96,131 +86,6 @@ impl Run {
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.writer.as_ref().map(|writer| writer.folder.path())
-    }
-
-    /// Opens `SUBFOLDER/NAME` for appending, and returns its path; `None` if the run has no folder.
-    ///
-    /// A file of that name from an earlier execution is kept: the new one is numbered.
-    ///
-    /// # Errors
-    ///
-    /// `io` and `missing` if it cannot be opened.
-    pub fn append(&self, subfolder: &str, name: &str) -> Result<Option<(PathBuf, File)>> {
-        let Some((folder, name)) = self.locate(subfolder, name)? else {
-            return Ok(None);
-        };
-        let file = folder.append(&name)?;
-        Ok(Some((folder.path().join(name), file)))
-    }
-
-    /// Writes `SUBFOLDER/NAME` atomically, named as by [`Run::append`]; returns its path.
-    ///
-    /// # Errors
-    ///
-    /// `io` and `missing` if it cannot be written.
-    pub fn write(
-        &self,
-        subfolder: &str,
-        name: &str,
-        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-    ) -> Result<Option<PathBuf>> {
-        let Some((folder, name)) = self.locate(subfolder, name)? else {
-            return Ok(None);
-        };
-        folder.replace(&name, write)?;
-        Ok(Some(folder.path().join(name)))
-    }
-
-    /// Writes a JSON document like [`Run::write`].
-    ///
-    /// # Errors
-    ///
-    /// `io` and `missing` if it cannot be written.
-    pub fn write_json(&self, subfolder: &str, name: &str, document: &Value) -> Result<Option<PathBuf>> {
-        let Some((folder, name)) = self.locate(subfolder, name)? else {
-            return Ok(None);
-        };
-        folder.replace_json(&name, document)?;
-        Ok(Some(folder.path().join(name)))
-    }
-
-    /// Creates the folder `SUBFOLDER/NAME`, named as by [`Run::append`]; returns its path.
-    ///
-    /// # Errors
-    ///
-    /// `io` and `missing` if it cannot be created.
-    pub fn make_folder(&self, subfolder: &str, name: &str) -> Result<Option<PathBuf>> {
-        let located = self.locate(subfolder, name)?;
-        located.map(|(folder, name)| folder.make_folder(&name)).transpose()
-    }
-
-    /// The run's folder, and the name in it for a file of this execution.
-    fn locate(&self, subfolder: &str, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
-        match &self.writer {
-            Some(writer) => Ok(Some((&writer.folder, writer.name(subfolder, name)?))),
-            None => Ok(None),
-        }
-    }
-
-    /// Writes rows as `tables/NAME.csv` and `tables/NAME.json`, each atomically replacing the table of that name.
-    /// Returns the CSV file; `None` if the run has no folder.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for a name with other characters than letters, digits, `_` and `-`; `io` and `missing` if it cannot be
-    /// written.
-    pub fn keep_table(&self, name: &str, columns: &[String], rows: &[Map<String, Value>]) -> Result<Option<PathBuf>> {
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
-        if name.is_empty() || !name.chars().all(plain) {
-            return Err(
-                Fault::usage(format!("`{name}` is not a valid table name")).hint("use letters, digits, `_` and `-`")
-            );
-        }
-        let Some(RunWriter { folder, .. }) = &self.writer else {
-            return Ok(None);
-        };
-        let file = |extension: &str| Path::new("tables").join(format!("{name}.{extension}"));
-        folder.replace_json(&file("json"), &rows)?;
-        folder.replace_text(&file("csv"), &secrets::hide(&csv::write(columns, rows)))?;
-        Ok(Some(folder.path().join(file("csv"))))
-    }
-
-    /// Reads a CSV file of the run's own folder, by its relative path; empty if the run has no folder.
-    ///
-    /// # Errors
-    ///
-    /// `not_allowed` for a file elsewhere, whether it exists or not; `io` if it cannot be read.
-    pub fn read_table(&self, file: &str) -> Result<Vec<Map<String, Value>>> {
-        let Some(RunWriter { folder, .. }) = &self.writer else {
-            return Ok(Vec::new());
-        };
-        let elsewhere = || {
-            Fault::not_allowed(
-                format!("no file `{file}` in the run's folder"),
-                "give a path from a load's answer, such as `timeline.file`, or one in `tables/`",
-            )
-        };
-        // `keep_table` returns a path that includes the folder's.
-        let inside = Path::new(file);
-        let inside = inside.strip_prefix(folder.path()).unwrap_or(inside);
-        let bytes = match folder.read(inside) {
-            Ok(Some(bytes)) => bytes,
-            Err(fault) if fault.kind != Kind::Usage => return Err(fault),
-            _ => return Err(elsewhere()),
-        };
-        let broken = |why: String| Fault::new(Kind::Io, format!("`{file}` is not a table: {why}"));
-        let text = String::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
-        csv::table(&text).map_err(broken)
-    }
-
-    /// Writes a document for another tool as `STEM_<UTC time>.json` and returns the file; `None` if the run has no
-    /// folder.
-    ///
-    /// # Errors
-    ///
-    /// `io` and `missing` if it cannot be written.
-    pub fn export(&self, stem: &str, document: &Value) -> Result<Option<PathBuf>> {
-        self.write_json("", &format!("{stem}_{}.json", clock::compact()), document)
     }
 
     /// Stores an imported module by its name: `std/search.rhai`, or a path relative to the script's folder.

@@ -1,108 +1,20 @@
 //! Reads a run back from its folder: finished, failed, killed or still under way, complete or damaged.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::experiment_depth::ExperimentDepth;
 use super::folder::{Folder, not_a_run, not_found};
 use super::journal::{self, JOURNAL};
 use super::manifest::{MANIFEST, Manifest};
-use super::plan::{self, Plan};
-use super::recover_manifest::{self, JournalSummary, ManifestFile};
-use super::recover_points;
-use super::replay::RecordedPoint;
-use super::sessions::{EngineSession, EngineSessions};
-use super::totals::Totals;
-use super::writer::refusal;
-use super::{Event, document};
-use super::{stages, validate};
-use crate::boundary::{Answer, Boundary, Options};
+use super::recorded::{RecordedBoundary, RecordedRun};
+use super::recover::{self, JournalSummary, ManifestFile};
+use super::sessions::EngineSessions;
+use super::{Event, event};
 use crate::fault::{Fault, Kind, Result};
 
 /// Largest number of boundaries of a run; a higher index is damage.
 const MOST_BOUNDARIES: usize = 1 << 16;
-
-/// A boundary as recorded in the journal.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RecordedBoundary {
-    /// `#{ axes, options }` as the script gave them.
-    pub described: Value,
-    /// Its points in the order in which they were recorded.
-    pub points: Vec<RecordedPoint>,
-    /// When each point was recorded, UTC.
-    pub times: Vec<String>,
-    /// The result of `report(map)`, if it was called.
-    pub report: Option<Value>,
-}
-
-/// A run as read from its folder.
-#[derive(Debug, Default)]
-pub struct RecordedRun {
-    /// The manifest. If its file is lost, reconstructed from the other files as far as possible.
-    pub manifest: Manifest,
-    /// The boundaries, in the order in which the script created them.
-    pub boundaries: Vec<RecordedBoundary>,
-    /// Memory by component ([`crate::memory::Footprint`]), by name; the latest of each name.
-    pub breakdowns: Vec<(String, Value)>,
-    /// Comparisons of settings ([`crate::experiment::Experiment`]), by name; the latest of each name.
-    pub experiments: Vec<(String, Value)>,
-    /// Memory by stage of each engine ([`crate::engine::Usage`] with `sampling`), by the engine's name.
-    pub stages: Vec<(String, Value)>,
-    /// The engine starts, oldest first, with the measurements of each.
-    pub sessions: Vec<EngineSession>,
-    /// Results for which the script supplied the text: the value and the text.
-    pub shown: Vec<(Value, String)>,
-    /// Charts drawn by the script ([`crate::report::plot::Plot`]), by name; the latest of each name.
-    pub plots: Vec<(String, Value)>,
-    /// Loads that finished outside of experiments: arguments and answers.
-    pub loads: Vec<(Value, Value)>,
-    /// Loads that finished within experiments: arguments and answers.
-    pub experiment_loads: Vec<(Value, Value)>,
-    /// Values recorded by the script, by name.
-    pub records: Vec<(String, Value)>,
-    /// Number of finished probes, loads and experiments.
-    pub finished: u64,
-    /// Number of engine starts, including failed ones.
-    pub starts: u64,
-    /// Time of the last event, UTC.
-    pub last: Option<String>,
-    /// The fault that ended the last execution, if one did.
-    pub fault: Option<Value>,
-    /// Fields of the manifest that its file does not contain; some are reconstructed.
-    pub lost: BTreeSet<String>,
-    /// Whether the run ended but its journal lacks the end: counts are lower limits.
-    pub ends_early: bool,
-    /// What is damaged in the folder, and what is therefore missing.
-    pub missing: Vec<String>,
-    /// Whether the run has a manifest and nothing else: it was killed at the start, or is just starting.
-    pub not_started: bool,
-    result: Option<Value>,
-    totals: Totals,
-    experiment_depth: ExperimentDepth,
-    /// The first damage of the journal that prevents a resume.
-    damage: Option<Fault>,
-    /// Loads of the experiment under way. An interrupted experiment is repeated completely.
-    pending: Vec<(Value, Value)>,
-}
-
-impl RecordedBoundary {
-    /// Rebuilds the boundary with its points.
-    pub fn rebuild(&self) -> Result<Boundary> {
-        let options = self.described.get("options").filter(|options| !options.is_null());
-        let options = match options {
-            Some(options) => serde_json::from_value(options.clone())
-                .map_err(|error| Fault::new(Kind::Io, format!("a boundary of this run cannot be read: {error}")))?,
-            None => Options::default(),
-        };
-        let mut boundary = Boundary::new(&self.described["axes"], options)?;
-        for (point, answer) in &self.points {
-            boundary.record(point, &Answer::parse(answer)?)?;
-        }
-        Ok(boundary)
-    }
-}
 
 impl RecordedRun {
     /// Reads a run's folder as far as possible; [`RecordedRun::missing`] lists the damage. Changes nothing in the
@@ -121,9 +33,9 @@ impl RecordedRun {
     ///
     /// As [`RecordedRun::read`].
     pub fn from_folder(folder: &Folder) -> Result<Self> {
-        let manifest_file = recover_manifest::manifest(folder)?;
+        let manifest_file = recover::manifest(folder)?;
         let mut found = Self {
-            not_started: matches!(&manifest_file, ManifestFile::Complete(manifest) if recover_manifest::not_started(folder, manifest)),
+            not_started: matches!(&manifest_file, ManifestFile::Complete(manifest) if recover::not_started(folder, manifest)),
             ..Self::default()
         };
         let summary = match found.not_started {
@@ -151,7 +63,7 @@ impl RecordedRun {
                     found.missing.insert(0, why);
                     return Err(unreadable(folder, &found.missing));
                 }
-                let (manifest, lost) = recover_manifest::fill_in(summary.manifest(folder, &document), parts);
+                let (manifest, lost) = recover::fill_in(summary.manifest(folder, &document), parts);
                 found.manifest = manifest;
                 let names: Vec<&str> = lost.iter().map(String::as_str).collect();
                 let note = format!("{why}; missing or reconstructed: {}", names.join(", "));
@@ -163,15 +75,14 @@ impl RecordedRun {
             let note = "the result of the script is neither in the journal nor in result.json";
             found.missing.push(note.to_owned());
         }
-        found.stages = stages::read(folder, &mut found.missing);
+        found.stages = read_stages(folder, &mut found.missing);
         found.experiment_loads.append(&mut found.pending);
         if found.ends_early {
-            found.missing.extend(recover_points::recover_points(
-                &mut found.boundaries,
-                found.result.as_ref(),
-            ));
+            found
+                .missing
+                .extend(recover::recover_points(&mut found.boundaries, found.result.as_ref()));
         }
-        validate::drop_unreadable(&mut found);
+        recover::drop_unreadable(&mut found);
         Ok(found)
     }
 
@@ -217,7 +128,7 @@ impl RecordedRun {
             });
         self.sessions = sessions.into_sessions();
         if !damaged.is_empty() {
-            let lines = validate::ranges(&damaged);
+            let lines = recover::ranges(&damaged);
             self.missing.push(format!(
                 "journal.jsonl: {lines} cannot be read: these events are missing"
             ));
@@ -267,141 +178,6 @@ impl RecordedRun {
         document
     }
 
-    /// Fails, listing the differences, if `plan` is not the plan of this run. `module` returns the current hash of a
-    /// module.
-    pub fn check(&self, plan: &Plan, module: &dyn Fn(&str) -> Option<String>) -> Result<()> {
-        match plan::differences(&self.manifest, plan, module) {
-            differences if differences.is_empty() => Ok(()),
-            differences => Err(refusal(&differences)),
-        }
-    }
-
-    /// Whether the script finished.
-    #[must_use]
-    pub fn done(&self) -> bool {
-        self.manifest.status == "done"
-    }
-
-    /// How the run ended, for people: `done`, `failed: …`, `interrupted: …`, `not finished: …`.
-    #[must_use]
-    pub fn ended(&self) -> String {
-        let fault = self.fault.as_ref().and_then(|fault| fault["message"].as_str());
-        match (self.manifest.status.as_str(), fault) {
-            _ if self.not_started => {
-                "not started: nothing was recorded yet; it was killed at the start, or is just starting; --resume starts it"
-                    .to_owned()
-            }
-            ("running", _) => "not finished: still running, or killed; --resume continues it".to_owned(),
-            (status, Some(fault)) if status != fault => format!("{status}: {fault}"),
-            (status, _) => status.to_owned(),
-        }
-    }
-
-    /// The first part of [`RecordedRun::ended`], for tables: `done`, `failed`, `not finished`.
-    #[must_use]
-    pub fn state(&self) -> String {
-        let ended = self.ended();
-        ended.split(':').next().unwrap_or_default().to_owned()
-    }
-
-    /// Whether points were tested and none fits.
-    #[must_use]
-    pub fn nothing_fits(&self) -> bool {
-        self.totals.nothing_fits()
-    }
-
-    /// Whether anything was measured: a point recorded, or a probe, load or experiment finished.
-    #[must_use]
-    pub fn has_measured(&self) -> bool {
-        self.totals.has_measured()
-    }
-
-    /// Whether everything that a resume needs is undamaged.
-    #[must_use]
-    pub fn can_resume(&self) -> bool {
-        self.damage.is_none() && self.lost.is_empty()
-    }
-
-    /// Warnings, oldest first.
-    #[must_use]
-    pub fn warnings(&self) -> &[String] {
-        self.totals.warnings()
-    }
-
-    /// The warnings of each finished load, oldest first.
-    #[must_use]
-    pub fn load_warnings(&self) -> Vec<Vec<String>> {
-        let texts = |(_, answer): &(Value, Value)| {
-            let warnings = answer["warnings"].as_array().into_iter().flatten();
-            warnings.filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        self.loads.iter().chain(&self.experiment_loads).map(texts).collect()
-    }
-
-    /// The value of the script's last expression; `None` if the script did not finish.
-    #[must_use]
-    pub fn result(&self) -> Option<&Value> {
-        self.result.as_ref()
-    }
-
-    /// The document that `--json` prints, with `missing` if the folder is damaged.
-    #[must_use]
-    pub fn document(&self) -> Value {
-        let fault = self.fault.as_ref().unwrap_or(&Value::Null);
-        let manifest = &self.manifest;
-        let mut document = document(
-            manifest.simulated,
-            Some(&manifest.run),
-            &manifest.script.path,
-            self.result.as_ref().ok_or(fault),
-            self.warnings(),
-        );
-        if !self.missing.is_empty() {
-            document["missing"] = self.missing.clone().into();
-        }
-        document
-    }
-
-    /// The document with all measurements: points, loads, experiments, breakdowns, records, and memory by stage.
-    #[must_use]
-    pub fn everything(&self) -> Value {
-        let named = |named: &[(String, Value)]| named.iter().cloned().collect::<Map<_, _>>();
-        let points = |boundary: &RecordedBoundary| {
-            let points = boundary.points.iter().zip(boundary.times.iter());
-            let points =
-                points.map(|((point, answer), time)| json!({ "point": point, "answer": answer, "time": time }));
-            points.collect::<Vec<_>>()
-        };
-        let boundaries = self.boundaries.iter().map(|boundary| {
-            let (described, report) = (&boundary.described, &boundary.report);
-            json!({ "axes": described["axes"], "options": described["options"], "points": points(boundary), "report": report })
-        });
-        let loads = self
-            .loads
-            .iter()
-            .map(|(args, answer)| json!({ "args": args, "answer": answer }));
-        let records = self
-            .records
-            .iter()
-            .map(|(name, value)| json!({ "name": name, "value": value }));
-        let mut document = self.document();
-        document["status"] = self.manifest.status.clone().into();
-        document["manifest"] = json!(self.manifest);
-        let parts = [
-            ("boundaries", boundaries.collect::<Vec<_>>().into()),
-            ("loads", loads.collect::<Vec<_>>().into()),
-            ("experiments", named(&self.experiments).into()),
-            ("breakdowns", named(&self.breakdowns).into()),
-            ("records", records.collect::<Vec<_>>().into()),
-            ("memory", named(&self.stages).into()),
-        ];
-        let there = |value: &Value| value.as_array().is_none_or(|list| !list.is_empty()) && *value != json!({});
-        for (name, value) in parts.into_iter().filter(|(_, value)| there(value)) {
-            document[name] = value;
-        }
-        document
-    }
-
     fn boundary(&mut self, index: usize) -> &mut RecordedBoundary {
         if self.boundaries.len() <= index {
             self.boundaries.resize_with(index + 1, RecordedBoundary::default);
@@ -436,7 +212,7 @@ impl RecordedRun {
             }
             Event::Record { name, value } => self.records.push((name, value)),
             Event::Done { kind, args, answer } => {
-                self.finished += u64::from(super::event::measures(&kind));
+                self.finished += u64::from(event::measures(&kind));
                 match kind.as_str() {
                     "load" if top_level => self.loads.push((args, answer)),
                     "load" => self.pending.push((args, answer)),
@@ -488,5 +264,56 @@ fn replace_named(named: &mut Vec<(String, Value)>, name: String, value: Value) {
     match named.iter_mut().find(|(other, _)| *other == name) {
         Some((_, newest)) => *newest = value,
         None => named.push((name, value)),
+    }
+}
+
+const MARK: &str = ".usage";
+
+/// The engines in the order of their starts, each with its stages. Null stands for an unreadable file, such as one of a
+/// killed run; it is noted in `missing`.
+fn read_stages(folder: &Folder, missing: &mut Vec<String>) -> Vec<(String, Value)> {
+    let files = folder.names("memory").unwrap_or_else(|fault| {
+        missing.push(format!(
+            "memory/ cannot be read ({}): memory over time is missing",
+            fault.message
+        ));
+        Vec::new()
+    });
+    let mut names: Vec<(String, String)> = files.iter().filter_map(|file| engine_of(file)).collect();
+    // `engine-10` comes after `engine-9`.
+    names.sort_by_key(|(name, _)| (name.len(), name.clone()));
+    let stages = names.into_iter().map(|(name, file)| {
+        let (text, why) = match folder.read(format!("memory/{file}")) {
+            Ok(text) => (text.unwrap_or_default(), format!("memory/{file} is incomplete")),
+            Err(fault) => (Vec::new(), fault.message),
+        };
+        let usage: Value = serde_json::from_slice(&text).unwrap_or_default();
+        if usage.is_null() {
+            missing.push(format!("{why}: memory of {name} by stage is missing"));
+        }
+        (name, usage)
+    });
+    stages.collect()
+}
+
+/// Splits a file name into engine and file: `engine-1` for `engine-1.usage.json`, `engine-1-2` for
+/// `engine-1.usage-2.json` of a resumed run.
+fn engine_of(file: &str) -> Option<(String, String)> {
+    let (engine, copy) = file.strip_suffix(".json")?.split_once(MARK)?;
+    let is_usage = copy.is_empty() || copy.strip_prefix('-').is_some_and(|copy| copy.parse::<u32>().is_ok());
+    is_usage.then(|| (format!("{engine}{copy}"), file.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_files_of_every_execution_are_found() {
+        let engine = |file| engine_of(file).map(|(engine, _)| engine);
+        assert_eq!(engine("engine-1.usage.json").as_deref(), Some("engine-1"));
+        assert_eq!(engine("engine-1.usage-2.json").as_deref(), Some("engine-1-2"));
+        assert_eq!(engine("engine-1.usage-old.json"), None);
+        assert_eq!(engine("engine-1.csv"), None);
     }
 }

@@ -4,8 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::Value;
 
-use super::Event;
-use super::experiment_depth::ExperimentDepth;
+use super::event::Event;
 use super::secrets::hide;
 use crate::boundary::Point;
 
@@ -120,6 +119,29 @@ impl Replay {
 /// JSON maps are sorted, so equal arguments give equal keys. The journal contains them without secrets.
 fn key(kind: &str, args: &Value) -> String {
     hide(&format!("{kind} {args}")).into_owned()
+}
+
+const HOLDS: &str = "experiment";
+
+#[derive(Debug, Default)]
+pub(super) struct ExperimentDepth {
+    depth: usize,
+}
+
+impl ExperimentDepth {
+    /// Adds the next event. Returns whether it is outside of every experiment.
+    pub(super) fn is_top_level(&mut self, event: &Event) -> bool {
+        match event {
+            Event::Began { kind, .. } if kind == HOLDS => self.depth += 1,
+            Event::Done { kind, .. } | Event::GivenUp { kind, .. } if kind == HOLDS => {
+                self.depth = self.depth.saturating_sub(1);
+            }
+            // Experiments of the previous execution ended with it.
+            Event::Resumed { .. } => self.depth = 0,
+            _ => {}
+        }
+        self.depth == 0
+    }
 }
 
 #[cfg(test)]

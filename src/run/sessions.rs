@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::Event;
+use super::event::Event;
 
 /// One start of an engine, or one attachment to a running engine.
 #[derive(Clone, Debug, Default, PartialEq)]

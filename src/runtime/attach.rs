@@ -1,19 +1,20 @@
-//! Attaching to a running server: a URL, or a container by name. Attached servers are never stopped; commands run
-//! inside an attached container only with permission.
+//! Attaching to a running server: a URL, or a container by name, with the model that it serves. Attached servers are
+//! never stopped; commands run inside an attached container only with permission.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::InspectContainerOptions;
+use serde::Serialize;
 use serde_json::json;
 use url::Url;
 
-use super::docker::{self, ContainerClient};
-use super::service::{Backend, Service};
+use super::docker::ContainerClient;
+use super::launch::Started;
 use super::state::{Exit, State};
-use super::{ExecOutput, Permits, ServerLog, StartContext, redact};
+use super::{Permits, ServerLog, docker, redact};
 use crate::fault::{Fault, Result};
+use crate::run::Run;
 
 /// What to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,21 +31,8 @@ pub(super) struct Attached {
     permits: Permits,
 }
 
-/// Attaches to a running server. A container's log is followed, starting with its newest 1000 lines. ||
-/// # Errors
-///
-/// `not_allowed` for a remote address or a container that the user neither named nor allowed; `usage` for an invalid
-/// URL, or a container that publishes several ports; `missing` for a container that does not exist or is not running.
-pub async fn attach(target: &Target, context: &StartContext) -> Result<Arc<Service>> {
-    let name = context.services.next_name(&context.prefix);
-    let service = match target {
-        Target::Url(text) => attach_url(text, &name, context)?,
-        Target::Container(container, port) => attach_container(container, *port, &name, context).await?,
-    };
-    Ok(context.services.register(service))
-}
-
-fn attach_url(text: &str, name: &str, context: &StartContext) -> Result<Service> {
+/// Attaches to a URL.
+pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started<Attached>> {
     // Text that does not parse may still contain a password, so it is not shown.
     let url = Url::parse(text).map_err(|error| {
         Fault::usage(format!("`url` is not a valid URL: {error}")).hint("write `http://127.0.0.1:8000`")
@@ -55,21 +43,31 @@ fn attach_url(text: &str, name: &str, context: &StartContext) -> Result<Service>
             redact::url(&url)
         )));
     }
-    context.permits.check_url(&url)?;
+    permits.check_url(&url)?;
     let logs = ServerLog::default();
     logs.end();
     let info = json!({"runtime": "attach", "url": redact::url(&url)});
-    let attached = Attached {
-        container: None,
-        permits: context.permits.clone(),
-    };
-    let base = url.as_str().trim_end_matches('/').to_owned();
-    Ok(Service::new(name, Some(base), logs, info, Backend::Attached(attached)))
+    Ok(Started {
+        backend: Attached {
+            container: None,
+            permits: permits.clone(),
+        },
+        base_url: Some(url.as_str().trim_end_matches('/').to_owned()),
+        logs,
+        info,
+    })
 }
 
-async fn attach_container(container: &str, port: Option<u16>, name: &str, context: &StartContext) -> Result<Service> {
-    docker::check_name(container)?;
-    context.permits.check_attach(container)?;
+/// Attaches to a container. Its log is followed, starting with its newest 1000 lines.
+pub(super) async fn attach_container(
+    container: &str,
+    port: Option<u16>,
+    name: &str,
+    run: &Run,
+    permits: &Permits,
+) -> Result<Started<Attached>> {
+    docker::check_container(container)?;
+    permits.check_attach(container)?;
     let client = docker::connect().await?;
     let inspected = client
         .inspect_container(container, None::<InspectContainerOptions>)
@@ -88,14 +86,18 @@ async fn attach_container(container: &str, port: Option<u16>, name: &str, contex
         ));
     }
     let url = address(&inspected, port).map_err(|fault| fault.while_doing(format!("the container `{container}`")))?;
-    let logs = ServerLog::create(&context.run, name)?;
+    let logs = ServerLog::create(run, name)?;
     docker::follow(&client, &id, "1000", logs.clone());
     let info = describe(container, &url, &inspected);
-    let attached = Attached {
-        container: Some((container.to_owned(), ContainerClient::new(client, id))),
-        permits: context.permits.clone(),
-    };
-    Ok(Service::new(name, Some(url), logs, info, Backend::Attached(attached)))
+    Ok(Started {
+        backend: Attached {
+            container: Some((container.to_owned(), ContainerClient::new(client, id))),
+            permits: permits.clone(),
+        },
+        base_url: Some(url),
+        logs,
+        info,
+    })
 }
 
 /// Published port on this machine, else the container's own network address.
@@ -185,7 +187,7 @@ fn describe(name: &str, url: &str, inspected: &ContainerInspectResponse) -> serd
         "digest": inspected.image,
         "command": redact::command_line(&command),
         "env": shown,
-        "model": docker::model(&command, &env, &mounts),
+        "model": find_model(&command, &env, &mounts),
     })
 }
 
@@ -207,18 +209,6 @@ impl Attached {
             }
             client.wait().await;
         }
-    }
-
-    pub(super) async fn exec(&self, command: &[String]) -> Result<ExecOutput> {
-        self.allowed_container()?.exec(command).await
-    }
-
-    pub(super) async fn copy_in(&self, from: &Path, to: &str) -> Result<()> {
-        self.allowed_container()?.copy_in(from, to).await
-    }
-
-    pub(super) async fn copy_out(&self, from: &str, to: &Path) -> Result<()> {
-        self.allowed_container()?.copy_out(from, to).await
     }
 
     pub(super) async fn pids(&self) -> Result<Vec<u32>> {
@@ -244,6 +234,99 @@ impl Attached {
         self.permits.check_exec(name)?;
         Ok(client)
     }
+}
+
+/// Options that name the model, for all engines.
+const OPTIONS: [&str; 6] = [
+    "--model",
+    "--model-path",
+    "--model-id",
+    "--model_path",
+    "--hf-repo",
+    "-m",
+];
+/// Commands followed by the model.
+const COMMANDS: [&str; 2] = ["serve", "trtllm-serve"];
+/// Variables that name the model.
+const VARIABLES: [&str; 5] = [
+    "MODEL_ID",
+    "MODEL_PATH",
+    "MODEL",
+    "LLAMA_ARG_MODEL",
+    "LLAMA_ARG_HF_REPO",
+];
+/// Hub cache folders that images use by default.
+const CACHES: [&str; 3] = ["/root/.cache/huggingface/hub", "/data", "/root/.ollama/models"];
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+struct Model {
+    /// As in the command line: a hub id, or a path inside the container.
+    name: String,
+    /// Paths inside the container where it may be stored, most likely first.
+    paths: Vec<String>,
+    /// The corresponding path on the host, if it is mounted.
+    host_path: Option<String>,
+}
+
+/// `env` has `NAME=value` entries; `mounts` are (host, container) paths.
+fn find_model(command: &[String], env: &[String], mounts: &[(String, String)]) -> Option<Model> {
+    let variable = |name: &str| env.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
+    let name = model_name(command)
+        .or_else(|| VARIABLES.iter().find_map(|name| variable(name)))?
+        .to_owned();
+    let paths = if name.starts_with('/') {
+        vec![name.clone()]
+    } else {
+        let folder = format!("models--{}", name.split(':').next().unwrap_or(&name).replace('/', "--"));
+        let home = variable("HF_HOME").map(|home| format!("{home}/hub"));
+        let set = ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"]
+            .iter()
+            .find_map(|name| variable(name).map(str::to_owned));
+        set.or(home)
+            .into_iter()
+            .chain(CACHES.map(str::to_owned))
+            .map(|cache| format!("{}/{folder}", cache.trim_end_matches('/')))
+            .collect()
+    };
+    let host_path = paths.iter().find_map(|path| on_host(path, mounts));
+    Some(Model { name, paths, host_path })
+}
+
+fn model_name(command: &[String]) -> Option<&str> {
+    // Long options first: in `python -m`, `-m` names a module.
+    let option = OPTIONS.iter().find_map(|&option| {
+        command
+            .iter()
+            .enumerate()
+            .find_map(|(at, word)| match word.split_once('=') {
+                Some((name, value)) if name == option => Some(value),
+                _ if word == option => command.get(at + 1).map(String::as_str),
+                _ => None,
+            })
+    });
+    let positional = || {
+        let at = command
+            .iter()
+            .position(|word| COMMANDS.contains(&word.rsplit('/').next().unwrap_or(word)))?;
+        command[at + 1..]
+            .iter()
+            .find(|word| !word.starts_with('-'))
+            .map(String::as_str)
+    };
+    option.or_else(positional).filter(|name| !name.is_empty())
+}
+
+/// Uses the deepest mount that contains the path.
+fn on_host(path: &str, mounts: &[(String, String)]) -> Option<String> {
+    mounts
+        .iter()
+        .filter_map(|(host, inside)| {
+            let rest = path.strip_prefix(inside.trim_end_matches('/'))?;
+            (rest.is_empty() || rest.starts_with('/'))
+                .then(|| (inside.len(), format!("{}{rest}", host.trim_end_matches('/'))))
+        })
+        .max()
+        .map(|(_, found)| found)
 }
 
 #[cfg(test)]
@@ -287,5 +370,57 @@ mod tests {
             !text.contains("sk-1") && !text.contains("hf_1") && text.contains(r#""A":"b""#),
             "{text}"
         );
+    }
+
+    fn command(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn mounted(host: &str, inside: &str) -> Vec<(String, String)> {
+        vec![(host.to_owned(), inside.to_owned())]
+    }
+
+    #[test]
+    fn the_model_of_every_engine_is_found() {
+        for (line, env, name) in [
+            (
+                "vllm serve meta-llama/Llama-3.1-8B --port 80",
+                "",
+                "meta-llama/Llama-3.1-8B",
+            ),
+            ("python -m sglang.launch_server --model-path /models/x", "", "/models/x"),
+            ("text-generation-launcher --model-id=org/m", "", "org/m"),
+            ("text-generation-launcher", "MODEL_ID=org/m", "org/m"),
+            (
+                "/app/llama-server -c 512 --model /models/tiny.gguf",
+                "",
+                "/models/tiny.gguf",
+            ),
+        ] {
+            let found = find_model(&command(line), &[env.to_owned()], &[]).unwrap();
+            assert_eq!(found.name, name, "{line}");
+        }
+        assert_eq!(find_model(&command("nginx -g daemon"), &[], &[]), None);
+    }
+
+    #[test]
+    fn a_mounted_path_is_mapped_to_the_host() {
+        let found = find_model(
+            &command("--model /models/a/b.gguf"),
+            &[],
+            &mounted("/srv/models/", "/models"),
+        )
+        .unwrap();
+        assert_eq!(found.host_path.as_deref(), Some("/srv/models/a/b.gguf"));
+        let outside = find_model(&command("--model /models2/b"), &[], &mounted("/srv", "/models")).unwrap();
+        assert_eq!(outside.host_path, None);
+    }
+
+    #[test]
+    fn an_id_is_looked_for_in_the_cache() {
+        let env = ["HF_HOME=/cache".to_owned()];
+        let found = find_model(&command("--model org/m"), &env, &mounted("/home/me/hub", "/cache/hub")).unwrap();
+        assert_eq!(found.paths[0], "/cache/hub/models--org--m");
+        assert_eq!(found.host_path.as_deref(), Some("/home/me/hub/models--org--m"));
     }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::service::Backend;
+use super::launch::Started;
 use super::state::{Exit, State};
-use super::{Launch, ServerLog, Service};
+use super::{Launch, ServerLog};
 use crate::fault::{Fault, Result};
 use crate::sim::{self, Sim, SimHandle, Spec};
 
 /// Starts the simulated engine described by `launch.sim` on a loopback port chosen by the kernel.
-pub(super) fn start(launch: &Launch, name: &str, logs: ServerLog) -> Result<Service> {
+pub(super) fn start(launch: &Launch, logs: ServerLog) -> Result<Started<InProcess>> {
     let spec = launch
         .sim
         .clone()
@@ -25,14 +25,12 @@ pub(super) fn start(launch: &Launch, name: &str, logs: ServerLog) -> Result<Serv
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let info = json!({"runtime": "sim", "profile": spec.profile, "gpu": profile.gpu, "options": spec.options});
     let handle = Sim::start(profile, options, address, Arc::new(move |line| sink.push(line)))?;
-    let url = handle.url.clone();
-    Ok(Service::new(
-        name,
-        Some(url),
+    Ok(Started {
+        base_url: Some(handle.url.clone()),
+        backend: InProcess(handle),
         logs,
         info,
-        Backend::InProcess(InProcess(handle)),
-    ))
+    })
 }
 
 pub(super) struct InProcess(pub(super) SimHandle);

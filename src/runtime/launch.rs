@@ -1,12 +1,18 @@
-//! Launch description of a server, as given by an adapter, `docker::start` or `process::start`.
+//! Launch description of a server, and what it brings along: text files, the probe hook, the Hugging Face token and the
+//! model cache.
 
 use std::collections::BTreeMap;
-
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
-use crate::fault::{Fault, Result};
+use super::ServerLog;
+use crate::fault::{Fault, Kind, Result};
+use crate::prompt::Hub;
 
 /// A server to start. Options that are never granted (`privileged`, `network`) exist so that they can be refused by
 /// name.
@@ -26,7 +32,7 @@ pub struct Launch {
     /// Text files for the engine, by plain file name. `{files}` in arguments and environment is replaced by their
     /// folder.
     pub files: BTreeMap<String, String>,
-    /// Whether probes may query its processes from inside; see `hook`.
+    /// Whether probes may query its processes from inside; see `add_hook`.
     pub in_process: bool,
     /// Docker: port that the server listens on inside the container.
     pub port: u16,
@@ -86,6 +92,15 @@ pub struct Mount {
     pub writable: bool,
 }
 
+/// A started or attached server, as its runtime returns it.
+pub(super) struct Started<B> {
+    pub(super) backend: B,
+    pub(super) base_url: Option<String>,
+    pub(super) logs: ServerLog,
+    /// For the manifest; without secrets.
+    pub(super) info: serde_json::Value,
+}
+
 /// GPU indices may be written as numbers.
 fn names<'de, D: serde::Deserializer<'de>>(list: D) -> std::result::Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
@@ -101,6 +116,156 @@ fn names<'de, D: serde::Deserializer<'de>>(list: D) -> std::result::Result<Vec<S
     Ok(names.collect())
 }
 
+/// Replaced by the folder's path in arguments and environment.
+const PLACEHOLDER: &str = "{files}";
+/// Folder inside a container, relative to `/` as in a tar archive.
+pub(super) const CONTAINER_FOLDER: &str = "profiler-files";
+/// Limit for all texts together: these are options, not data.
+const MAX_TOTAL_BYTES: usize = 1 << 20;
+
+pub(super) fn container_path() -> String {
+    format!("/{CONTAINER_FOLDER}")
+}
+
+/// Replaces `{files}` by `folder`. Without files nothing is replaced, because the braces may be meant for the engine.
+pub(super) fn with_folder(launch: &Launch, folder: &str) -> Launch {
+    let mut launch = launch.clone();
+    if launch.files.is_empty() {
+        return launch;
+    }
+    let words = launch.entrypoint.iter_mut().chain(&mut launch.args);
+    for text in words.chain(&mut launch.command).chain(launch.env.values_mut()) {
+        *text = text.replace(PLACEHOLDER, folder);
+    }
+    launch
+}
+
+/// Refuses names that could leave the folder, and too much text.
+pub(super) fn check_files(files: &BTreeMap<String, String>) -> Result<()> {
+    let is_plain = |name: &str| {
+        !name.starts_with('.')
+            && (1..=100).contains(&name.len())
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+    };
+    if let Some(name) = files.keys().find(|name| !is_plain(name)) {
+        return Err(Fault::usage(format!("`files` names `{name}`, which is not a plain file name"))
+            .hint("use letters, digits, `.`, `-` and `_`, such as `options.yaml`, and refer to it as `{files}/options.yaml`"));
+    }
+    if files.values().map(String::len).sum::<usize>() > MAX_TOTAL_BYTES {
+        return Err(Fault::usage("`files` have more than 1 MiB of text").hint("mount a folder instead"));
+    }
+    Ok(())
+}
+
+/// Temporary folder with the files, removed when dropped. None if there are no files.
+pub(super) fn temp_folder(files: &BTreeMap<String, String>) -> Result<Option<TempDir>> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let folder = tempfile::Builder::new()
+        .prefix("profiler-files-")
+        .tempdir()
+        .map_err(|error| {
+            Fault::new(
+                Kind::Io,
+                format!("cannot create a temporary folder for the engine's files: {error}"),
+            )
+        })?;
+    for (name, text) in files {
+        write(&folder.path().join(name), text)?;
+    }
+    Ok(Some(folder))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|error| Fault::io(path, &error))
+}
+
+/// Tar archive of the folder `name` with the files, to be unpacked in `/` of a container. Readable by any user.
+pub(super) fn archive(name: &str, files: &BTreeMap<String, String>) -> Result<Bytes> {
+    let packed = || {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut folder = tar::Header::new_gnu();
+        folder.set_entry_type(tar::EntryType::Directory);
+        folder.set_mode(0o755);
+        folder.set_size(0);
+        archive.append_data(&mut folder, format!("{name}/"), std::io::empty())?;
+        for (file, text) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_mode(0o644);
+            header.set_size(text.len() as u64);
+            archive.append_data(&mut header, format!("{name}/{file}"), text.as_bytes())?;
+        }
+        archive.into_inner()
+    };
+    let packed: std::io::Result<Vec<u8>> = packed();
+    packed
+        .map(Bytes::from)
+        .map_err(|error| Fault::internal(format!("cannot pack the engine's files: {error}")))
+}
+
+const HOOK: &str = include_str!("../../stdlib/probes/hook/sitecustomize.py");
+/// Part of the socket names of the engine's processes.
+const NAME_VARIABLE: &str = "PROFILER_IN_PROCESS";
+const PYTHONPATH: &str = "PYTHONPATH";
+
+/// Adds the hook to the launch, if requested. `inherited` is the PYTHONPATH the engine would have had; `name` is the
+/// server's name.
+///
+/// Applied after the permission check: this PYTHONPATH is our own.
+pub(super) fn add_hook(launch: &Launch, inherited: Option<String>, name: &str) -> Launch {
+    let mut launch = launch.clone();
+    if !launch.in_process {
+        return launch;
+    }
+    let path = match launch
+        .env
+        .get(PYTHONPATH)
+        .cloned()
+        .or(inherited)
+        .filter(|path| !path.is_empty())
+    {
+        Some(path) => format!("{{files}}:{path}"),
+        None => "{files}".to_owned(),
+    };
+    launch.files.insert("sitecustomize.py".to_owned(), HOOK.to_owned());
+    launch.env.insert(PYTHONPATH.to_owned(), path);
+    // Native engines of several runs share one socket name space.
+    launch
+        .env
+        .insert(NAME_VARIABLE.to_owned(), format!("{}-{name}", std::process::id()));
+    launch
+}
+
+/// Environment variables with the token: the current name, and the one older servers read.
+pub(super) const TOKEN_VARIABLES: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
+
+/// Environment entries with the token; empty if the user has none.
+pub(super) fn token_env() -> Vec<(&'static str, String)> {
+    let token = Hub::from_env().ok().and_then(|hub| hub.token);
+    token.map_or_else(Vec::new, |token| {
+        TOKEN_VARIABLES.map(|name| (name, token.reveal().to_owned())).into()
+    })
+}
+
+/// The hub cache (the folder of `models--…` folders), if it contains a model that the launch names. The parent folder
+/// is never mounted, because the token is stored there.
+///
+/// A cache without the model is not mounted either: it is read-only, so the server could not download the model into
+/// it.
+pub(super) fn cache_with_model(launch: &Launch) -> Option<PathBuf> {
+    let cache = fs::canonicalize(Hub::from_env().ok()?.cache).ok()?;
+    let mut words = launch.args.iter().chain(&launch.entrypoint).chain(launch.env.values());
+    let is_cached = |word: &String| {
+        let name = word.rsplit('=').next().unwrap_or(word);
+        let plain = !name.is_empty() && !name.starts_with(['/', '.', '-']);
+        plain && cache.join(format!("models--{}", name.replace('/', "--"))).is_dir()
+    };
+    words.any(is_cached).then_some(cache)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,5 +275,88 @@ mod tests {
         let launch: Launch = serde_json::from_str(r#"{"gpus": [0, "GPU-ab"]}"#).unwrap();
         assert_eq!(launch.gpus, ["0", "GPU-ab"]);
         assert!(serde_json::from_str::<Launch>(r#"{"gpus": [true]}"#).is_err());
+    }
+
+    fn one_file(name: &str) -> BTreeMap<String, String> {
+        [(name.to_owned(), "dtype: auto\n".to_owned())].into()
+    }
+
+    #[test]
+    fn only_plain_names_are_files() {
+        assert!(check_files(&one_file("options.yaml")).is_ok());
+        for name in [
+            "../x",
+            "/etc/passwd",
+            "a/b",
+            "",
+            ".",
+            "..",
+            ".hidden",
+            "a\\b",
+            "a b",
+            "ü",
+        ] {
+            assert!(
+                check_files(&one_file(name))
+                    .unwrap_err()
+                    .message
+                    .contains("plain file name"),
+                "{name}"
+            );
+        }
+        let large = [("a".to_owned(), "x".repeat(MAX_TOTAL_BYTES + 1))].into();
+        assert!(check_files(&large).is_err());
+    }
+
+    #[test]
+    fn the_placeholder_is_replaced() {
+        let launch = Launch {
+            args: vec!["--config={files}/a".into()],
+            command: vec!["x".into(), "{files}".into()],
+            env: [("CONFIG".to_owned(), "{files}/a".to_owned())].into(),
+            ..Launch::default()
+        };
+        assert_eq!(with_folder(&launch, "/f"), launch, "there are no files");
+        let launch = Launch {
+            files: one_file("a"),
+            ..launch
+        };
+        let launch = with_folder(&launch, "/f");
+        assert_eq!(
+            (&launch.args[0], &launch.command[1], &launch.env["CONFIG"]),
+            (&"--config=/f/a".to_owned(), &"/f".to_owned(), &"/f/a".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_temporary_folder_is_removed_on_drop() {
+        let folder = temp_folder(&one_file("a.yaml")).unwrap().unwrap();
+        let path = folder.path().to_owned();
+        assert_eq!(fs::read_to_string(path.join("a.yaml")).unwrap(), "dtype: auto\n");
+        drop(folder);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_existing_path_comes_after_the_hook() {
+        let mut launch = Launch::default();
+        assert_eq!(
+            add_hook(&launch, Some("/image".into()), "engine-1"),
+            launch,
+            "not requested"
+        );
+        launch.in_process = true;
+        let path = |launch: &Launch, inherited: Option<&str>| {
+            add_hook(launch, inherited.map(Into::into), "x").env[PYTHONPATH].clone()
+        };
+        assert_eq!(path(&launch, None), "{files}");
+        assert_eq!(path(&launch, Some("/image")), "{files}:/image");
+        launch.env.insert(PYTHONPATH.into(), "/own".into());
+        assert_eq!(path(&launch, Some("/image")), "{files}:/own");
+        assert!(
+            add_hook(&launch, None, "engine-1")
+                .files
+                .contains_key("sitecustomize.py")
+        );
     }
 }

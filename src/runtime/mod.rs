@@ -7,43 +7,47 @@
 //! starts.
 
 mod attach;
-mod captured;
 mod cgroup;
-mod container_names;
-mod credentials;
-mod disk;
 mod docker;
-mod exec_output;
-mod files;
-mod hook;
 mod identity;
 mod in_process;
-mod kind;
 mod launch;
-mod lines;
 pub mod orphans;
+mod output;
 mod permits;
 mod process;
-mod program;
 pub mod redact;
-mod server_log;
 mod service;
 mod services;
 mod start;
 mod state;
 
-pub use attach::{Target, attach};
-pub use captured::Captured;
-pub use disk::free as disk_free;
+pub use attach::Target;
 pub use docker::{DockerInfo, info as docker_info, is_present as image_is_present};
-pub use exec_output::ExecOutput;
-use identity::ProcessIdentity;
-pub use kind::RuntimeKind;
 pub use launch::{Launch, Mount};
+pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Grant, Permits};
-pub use program::{Program, placeholder_launch};
-pub use server_log::{LogLine, ServerLog};
-pub use service::Service;
+pub use service::{Program, Service, placeholder_launch};
 pub use services::Services;
-pub use start::{StartContext, start};
-pub use state::{Exit, State};
+pub use start::{StartContext, attach, start};
+pub use state::{Exit, RuntimeKind, State};
+
+use std::path::Path;
+
+use crate::fault::Result;
+use crate::run::{Event, Run};
+
+/// Free bytes on the file system of `path`. None if it cannot be determined.
+#[must_use]
+pub fn disk_free(path: &Path) -> Option<u64> {
+    let stat = nix::sys::statvfs::statvfs(path).ok()?;
+    Some(stat.blocks_available() * stat.fragment_size())
+}
+
+/// Reports the current phase of a start to the run.
+fn phase(run: &Run, phase: &str, detail: &str) -> Result<()> {
+    run.note(Event::Phase {
+        phase: phase.to_owned(),
+        detail: detail.to_owned(),
+    })
+}

@@ -62,7 +62,7 @@ pub fn processes() -> Vec<Orphan> {
 /// `missing` if no Docker daemon is reachable.
 pub async fn containers() -> Result<Vec<Orphan>> {
     let here = ProcessIdentity::current();
-    let (_, found) = docker::find_orphans().await?;
+    let (_, found) = docker::labelled_containers().await?;
     Ok(found
         .into_iter()
         .filter_map(|container| {
@@ -84,7 +84,7 @@ pub async fn end(orphans: &[Orphan]) -> Result<usize> {
         match &orphan.handle {
             Handle::Container(id) => {
                 let docker = docker::connect().await?;
-                docker::remove_orphan(&docker, id).await?;
+                docker::remove(&docker, id).await?;
             }
             Handle::Process(pid, start) if super::identity::start_time(*pid) == *start => {
                 tree::signal(&[*pid], Signal::SIGKILL);

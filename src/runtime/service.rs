@@ -1,7 +1,8 @@
-//! A started or attached server, with the same operations for every runtime.
+//! A started or attached server, with the same operations for every runtime, and Python programs run inside it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,10 +10,11 @@ use serde_json::Value;
 use super::attach::Attached;
 use super::docker::Container;
 use super::in_process::InProcess;
+use super::launch::Started;
 use super::process::Process;
-use super::{Captured, ExecOutput, RuntimeKind, ServerLog, State, files};
-use crate::fault::{Fault, Result};
-use crate::runtime::state::Exit;
+use super::state::Exit;
+use super::{Captured, ExecOutput, Launch, RuntimeKind, ServerLog, State, launch};
+use crate::fault::{Fault, Kind, Result};
 use crate::sim::SimHandle;
 
 /// Docker's own default.
@@ -38,21 +40,21 @@ pub(super) enum Backend {
 }
 
 impl Service {
-    pub(super) fn new(name: &str, base_url: Option<String>, logs: ServerLog, info: Value, backend: Backend) -> Self {
+    /// `wrap` is the variant of [`Backend`]; without `grace`, Docker's default stop grace period is used.
+    pub(super) fn new<B>(
+        name: &str,
+        started: Started<B>,
+        wrap: impl FnOnce(B) -> Backend,
+        grace: Option<Duration>,
+    ) -> Self {
         Self {
             name: name.to_owned(),
-            base_url,
-            logs,
-            info,
-            grace: DEFAULT_STOP_GRACE,
-            backend,
+            base_url: started.base_url,
+            logs: started.logs,
+            info: started.info,
+            grace: grace.unwrap_or(DEFAULT_STOP_GRACE),
+            backend: wrap(started.backend),
         }
-    }
-
-    /// Replaces the stop grace period, if one is given.
-    pub(super) fn with_stop_grace(mut self, grace: Option<Duration>) -> Self {
-        self.grace = grace.unwrap_or(self.grace);
-        self
     }
 
     /// How long it may take to stop after SIGTERM: as its launch says, else 10 seconds.
@@ -175,7 +177,7 @@ impl Service {
         match &self.backend {
             Backend::Container(container) => container.client().exec(command).await,
             Backend::Process(process) => process.exec(command).await,
-            Backend::Attached(attached) => attached.exec(command).await,
+            Backend::Attached(attached) => attached.allowed_container()?.exec(command).await,
             Backend::InProcess(_) => Err(unsupported("sim")),
         }
     }
@@ -185,7 +187,7 @@ impl Service {
     pub async fn copy_in(&self, from: &Path, to: &str) -> Result<()> {
         match &self.backend {
             Backend::Container(container) => container.client().copy_in(from, to).await,
-            Backend::Attached(attached) => attached.copy_in(from, to).await,
+            Backend::Attached(attached) => attached.allowed_container()?.copy_in(from, to).await,
             Backend::Process(_) | Backend::InProcess(_) => Err(unsupported(self.kind().name())),
         }
     }
@@ -194,7 +196,7 @@ impl Service {
     pub async fn copy_out(&self, from: &str, to: &Path) -> Result<()> {
         match &self.backend {
             Backend::Container(container) => container.client().copy_out(from, to).await,
-            Backend::Attached(attached) => attached.copy_out(from, to).await,
+            Backend::Attached(attached) => attached.allowed_container()?.copy_out(from, to).await,
             Backend::Process(_) | Backend::InProcess(_) => Err(unsupported(self.kind().name())),
         }
     }
@@ -217,7 +219,7 @@ impl Service {
                 .upload_files(folder, texts)
                 .await
                 .map(ProbeFolder::Container),
-            Backend::Process(_) => match files::temp_folder(texts)? {
+            Backend::Process(_) => match launch::temp_folder(texts)? {
                 Some(folder) => Ok(ProbeFolder::Local(folder)),
                 None => Err(Fault::internal("a probe without files")),
             },
@@ -281,4 +283,127 @@ fn unsupported(kind: &str) -> Fault {
         "the runtime `{kind}` does not support `exec` and copying files"
     ))
     .hint("use the docker runtime")
+}
+
+/// Enforces the timeout, exits when standard input is closed, and removes secrets from the environment.
+const GUARD: &str = include_str!("guard.py");
+/// Keeps a container or process alive without doing anything.
+const IDLE_PROGRAM: &str = "import signal; signal.pause()";
+/// Time the guard itself may take beyond the program's timeout.
+const GUARD_OVERHEAD: Duration = Duration::from_secs(15);
+/// Exit code of the guard on timeout.
+const TIMEOUT_EXIT_CODE: i64 = 124;
+
+/// A Python program to run inside a server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// The entry of `files` to run.
+    pub file: String,
+    /// Source texts by plain file name, all in one folder.
+    pub files: BTreeMap<String, String>,
+    /// Command line arguments.
+    pub args: Vec<String>,
+    /// Environment variables in addition to the server's.
+    pub env: BTreeMap<String, String>,
+    /// Interpreter. Default: the one of the server's own process if it is Python, else `python3`.
+    pub python: Option<String>,
+    /// Timeout in seconds.
+    pub timeout: f64,
+}
+
+impl Service {
+    /// Runs a program inside the server until it exits.
+    ///
+    /// # Errors
+    ///
+    /// `timeout` when it runs too long; `missing` if the interpreter cannot be run; `usage` if the runtime does not
+    /// support it; `not_allowed` in a container that this run did not start.
+    pub async fn run_program(&self, program: &Program) -> Result<Captured> {
+        let time = Duration::try_from_secs_f64(program.timeout).map_err(|_| {
+            Fault::usage(format!(
+                "option `timeout` is {}, not a number of seconds",
+                program.timeout
+            ))
+        })?;
+        let python = program.python.clone().or_else(|| self.python());
+        let python = python.unwrap_or_else(|| "python3".to_owned());
+        let probe_folder = self.upload_files(&folder_name(), &program.files).await?;
+        let folder = probe_folder.path();
+        let file = format!("{folder}/{}", program.file);
+        let mut command = vec![
+            python.clone(),
+            "-c".to_owned(),
+            GUARD.to_owned(),
+            program.timeout.to_string(),
+        ];
+        command.extend([folder.into_owned(), python.clone(), file]);
+        command.extend(program.args.iter().cloned());
+        let captured = tokio::time::timeout(time + GUARD_OVERHEAD, self.capture(&command, &program.env)).await;
+        match captured {
+            Ok(Ok(captured)) if captured.code == Some(TIMEOUT_EXIT_CODE) => Err(timed_out(program, &captured)),
+            // Exit codes of shells and Docker for a program that cannot be found or run.
+            Ok(Ok(captured)) if matches!(captured.code, Some(126 | 127)) => Err(Fault::missing(
+                format!("cannot run `{python}` there: {}", error_text(&captured)),
+                "give the engine's Python interpreter with the option `python`",
+            )),
+            Ok(done) => done,
+            Err(_) => Err(timed_out(program, &Captured::default())),
+        }
+    }
+}
+
+/// The launch without its server: an idle program in the same image, with the same devices and folders.
+#[must_use]
+pub fn placeholder_launch(launch: Launch, python: Option<&str>) -> Launch {
+    let words = |python: &str| vec![python.to_owned(), "-c".to_owned(), IDLE_PROGRAM.to_owned()];
+    let mut command = words(python.unwrap_or("python3"));
+    Launch {
+        entrypoint: command.drain(..1).collect(),
+        args: command,
+        command: words(python.unwrap_or("python3")),
+        port: 0,
+        token: false,
+        in_process: false,
+        ..launch
+    }
+}
+
+/// Unique, so that concurrent probes do not remove each other's files.
+fn folder_name() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    format!(
+        "profiler-probe-{}-{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+fn timed_out(program: &Program, captured: &Captured) -> Fault {
+    let fault = Fault::new(
+        Kind::Timeout,
+        format!(
+            "the probe `{}` was ended after {} s{}",
+            program.file,
+            program.timeout,
+            stderr_suffix(captured)
+        ),
+    );
+    fault.hint("give it more time with the option `timeout`")
+}
+
+fn stderr_suffix(captured: &Captured) -> String {
+    match captured.stderr_tail(5) {
+        words if words.is_empty() => String::new(),
+        words => format!("; its last output: {words}"),
+    }
+}
+
+/// Docker reports its own failure on standard output.
+fn error_text(captured: &Captured) -> String {
+    let words = captured.stderr_tail(3);
+    if words.is_empty() {
+        String::from_utf8_lossy(&captured.stdout).trim().to_owned()
+    } else {
+        words
+    }
 }

@@ -10,8 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::RuntimeKind;
-use super::container_names::ContainerNames;
-use super::docker;
+use super::docker::{self, ContainerRegistry};
 use super::orphans;
 use super::process::tree;
 use super::service::{Backend, Service};
@@ -27,8 +26,7 @@ pub struct Services {
     started: Mutex<Vec<Arc<Service>>>,
     // Starts that must not be interrupted between creating a container and registering it.
     starting: Mutex<Vec<JoinHandle<()>>>,
-    container_names: ContainerNames,
-    force_kill: CancellationToken,
+    containers: ContainerRegistry,
     count: AtomicUsize,
     swept_docker: OnceCell<()>,
     swept_processes: OnceCell<()>,
@@ -111,13 +109,13 @@ impl Services {
     /// Kills everything at once: on a second Ctrl-C, or as a last resort if [`Services::stop_all`] was not called.
     /// Blocks, works without the async runtime and may be called on any thread.
     pub fn kill_all(&self) {
-        self.force_kill.cancel();
+        self.containers.force_kill.cancel();
         for service in &*self.lock() {
             if let Backend::Process(process) = service.backend() {
                 tree::signal(&process.pids(), Signal::SIGKILL);
             }
         }
-        let containers = self.container_names.all();
+        let containers = self.containers.names.all();
         if !containers.is_empty() {
             // A new thread, because blocking inside an async runtime would panic.
             let removal = std::thread::spawn(move || docker::remove_blocking(&containers));
@@ -125,12 +123,14 @@ impl Services {
         }
     }
 
-    pub(super) fn container_names(&self) -> &ContainerNames {
-        &self.container_names
+    /// What a new container needs to know.
+    pub(super) fn container_registry(&self) -> ContainerRegistry {
+        self.containers.clone()
     }
 
+    /// Cancelled when stopping is forced.
     pub(super) fn force_kill(&self) -> CancellationToken {
-        self.force_kill.clone()
+        self.containers.force_kill.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Service>>> {
@@ -140,7 +140,7 @@ impl Services {
 
 impl Drop for Services {
     fn drop(&mut self) {
-        if !self.lock().is_empty() || !self.container_names.all().is_empty() {
+        if !self.lock().is_empty() || !self.containers.names.all().is_empty() {
             self.kill_all();
         }
     }

@@ -1,11 +1,12 @@
-//! Starting a server: checks permissions, then starts it in its runtime.
+//! Starting or attaching to a server: checks permissions, then starts it in its runtime.
 
 use std::sync::Arc;
 
-use super::service::Service;
-use super::{Launch, Permits, RuntimeKind, ServerLog, Services, docker, files, in_process, process};
+use super::attach::{Target, attach_container, attach_url};
+use super::service::{Backend, Service};
+use super::{Launch, Permits, RuntimeKind, ServerLog, Services, docker, in_process, launch, phase, process};
 use crate::fault::{Fault, Result};
-use crate::run::{Event, Run};
+use crate::run::Run;
 
 /// What a start needs from the run.
 #[derive(Clone)]
@@ -34,31 +35,53 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     for withheld in &grant.withheld {
         context.run.warn(withheld)?;
     }
-    files::check(&launch.files)?;
+    launch::check_files(&launch.files)?;
     let grace = launch.grace()?;
-    context.services.sweep(kind, &context.run).await?;
-    let name = context.services.next_name(&context.prefix);
+    let services = &context.services;
+    services.sweep(kind, &context.run).await?;
+    let name = services.next_name(&context.prefix);
     let logs = ServerLog::create(&context.run, &name)?;
     match kind {
-        RuntimeKind::Docker => docker::start(launch, &grant, &name, logs, context).await,
+        RuntimeKind::Docker => {
+            let registry = services.container_registry();
+            let start = docker::prepare(launch, &grant, &context.run, &name, logs, registry).await?;
+            let context = context.clone();
+            services
+                .run_to_completion(async move {
+                    let service = Service::new(&name, start.run().await?, Backend::Container, grace);
+                    Ok(context.services.register(service))
+                })
+                .await
+        }
         RuntimeKind::Process => {
-            phase(context, "starting", launch.command.first().map_or("", String::as_str))?;
-            let service = process::start(launch, &grant, &name, logs, context)?;
-            Ok(context.services.register(service.with_stop_grace(grace)))
+            let program = launch.command.first().map_or("", String::as_str);
+            phase(&context.run, "starting", program)?;
+            let started = process::start(launch, &grant, &context.run, &name, logs, services.force_kill())?;
+            Ok(services.register(Service::new(&name, started, Backend::Process, grace)))
         }
         RuntimeKind::Sim => {
             context.run.set_simulated();
-            Ok(context
-                .services
-                .register(in_process::start(launch, &name, logs)?.with_stop_grace(grace)))
+            let started = in_process::start(launch, logs)?;
+            Ok(services.register(Service::new(&name, started, Backend::InProcess, grace)))
         }
         RuntimeKind::Attach => Err(Fault::usage("the runtime `attach` starts nothing").hint("use `engines::attach`")),
     }
 }
 
-pub(super) fn phase(context: &StartContext, phase: &str, detail: &str) -> Result<()> {
-    context.run.note(Event::Phase {
-        phase: phase.to_owned(),
-        detail: detail.to_owned(),
-    })
+/// Attaches to a running server. A container's log is followed, starting with its newest 1000 lines.
+///
+/// # Errors
+///
+/// `not_allowed` for a remote address or a container that the user neither named nor allowed; `usage` for an invalid
+/// URL, or a container that publishes several ports; `missing` for a container that does not exist or is not running.
+pub async fn attach(target: &Target, context: &StartContext) -> Result<Arc<Service>> {
+    let name = context.services.next_name(&context.prefix);
+    let started = match target {
+        Target::Url(url) => attach_url(url, &context.permits)?,
+        Target::Container(container, port) => {
+            attach_container(container, *port, &name, &context.run, &context.permits).await?
+        }
+    };
+    let service = Service::new(&name, started, Backend::Attached, None);
+    Ok(context.services.register(service))
 }

@@ -5,22 +5,26 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rhai::{AST, Dynamic, Engine, FuncArgs, Scope};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::diagnose::diagnose;
+use super::host::Interpreter;
 use super::nearest::nearest;
 use super::options::deserialize_as;
-use super::ready_server::{REQUEST_TIMEOUT, Server};
-use super::resolver::{self, resolve_below, with_extension};
-use super::source::{self, Source};
-use super::{Host, convert, interpreter, shipped};
+use super::resolver::{resolve_below, with_extension};
+use super::source::Source;
+use super::{Host, convert, resolver, shipped, source};
 use crate::boundary::Point;
 use crate::engine::{Adapter, Facts, FailureRule, Limits, Readiness, RequestForm};
 use crate::fault::{Fault, Kind, Result};
+use crate::http;
 use crate::runtime::Launch;
+use crate::task::Tasks;
 
 /// Functions that an adapter must export, with their parameters.
 pub(super) const EXPORTS: [(&str, &[&str]); 6] = [
@@ -45,7 +49,7 @@ struct RhaiAdapter {
 /// Loads the adapter `name`: a shipped engine, or a path relative to the main script, such as `./mine.rhai`.
 ///
 /// A name that ends in `.rhai` or contains a slash is a path.
-pub fn adapter(host: &Arc<Host>, name: &str) -> Result<Arc<dyn Adapter>> {
+pub(super) fn load(host: &Arc<Host>, interpreter: Interpreter, name: &str) -> Result<Arc<dyn Adapter>> {
     let root = host.settings.root();
     let by_path = name.contains('/') || name.ends_with(".rhai");
     let source = if by_path {
@@ -176,7 +180,7 @@ impl Adapter for RhaiAdapter {
             (Err(kind), false) => Err(Fault::usage(format!(
                 "adapter `{}`: `ready` must return true, false, or a string saying why the engine cannot become ready; it returned a {}",
                 self.name,
-                super::signature::type_name(kind)
+                convert::type_name(kind)
             ))),
         }
     }
@@ -209,4 +213,91 @@ impl Adapter for RhaiAdapter {
             Ok(Vec::new())
         }
     }
+}
+
+/// Longer responses are truncated: health and information pages are small.
+const MAX_BODY: usize = 1 << 20;
+
+/// Timeout of one request. `ready` is called repeatedly.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An engine's server.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    base: String,
+    client: reqwest::Client,
+    /// Argument of the adapter's `launch(options)`.
+    pub(super) options: Dynamic,
+}
+
+/// An HTTP response.
+#[derive(Debug, Serialize)]
+pub(super) struct Answer {
+    /// HTTP status; 0 if there was no response.
+    status: u16,
+    /// Response text; without a response, the reason.
+    body: String,
+}
+
+impl Server {
+    /// The server at `base`, `http://127.0.0.1:8000`.
+    pub(super) fn new(base: &str, client: reqwest::Client, options: Dynamic) -> Self {
+        Self {
+            base: base.trim_end_matches('/').to_owned(),
+            client,
+            options,
+        }
+    }
+
+    pub(super) fn get(&self, tasks: &Tasks, path: &str) -> Result<Answer> {
+        tasks.wait(self.send(self.client.get(self.url(path)?)))
+    }
+
+    /// `POST path` with a JSON body and its own timeout.
+    pub(super) fn post(
+        &self,
+        tasks: &Tasks,
+        path: &str,
+        body: &serde_json::Value,
+        timeout: Duration,
+    ) -> Result<Answer> {
+        tasks.wait(self.send(self.client.post(self.url(path)?).json(body).timeout(timeout)))
+    }
+
+    /// Appends the path. It must start with `/`, so that only this server can be reached: not `//other` or `@other`.
+    fn url(&self, path: &str) -> Result<String> {
+        if path.starts_with('/') {
+            Ok(format!("{}{path}", self.base))
+        } else {
+            Err(Fault::usage(format!("the path `{path}` does not begin with `/`")))
+        }
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<Answer> {
+        Ok(match fetch(request).await {
+            Ok(answer) => answer,
+            // A starting server refuses connections: `ready` must see that, so it is not a fault.
+            Err(error) => Answer {
+                status: 0,
+                body: http::root(&error),
+            },
+        })
+    }
+}
+
+async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
+    let mut response = request.send().await?;
+    let status = response.status().as_u16();
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MAX_BODY {
+            body.truncate(MAX_BODY);
+            break;
+        }
+    }
+    Ok(Answer {
+        status,
+        body: String::from_utf8_lossy(&body).into_owned(),
+    })
 }

@@ -1,4 +1,4 @@
-//! The handle by which scripts share a boundary. Records its points in the run.
+//! The handle by which scripts share a boundary: records its points in the run, restores them on a resume, and reports it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rhai::{Dynamic, Map};
 use serde_json::{Value, json};
 
-use super::limits::MAP;
-use super::point_cost::PointCost;
+use super::meter::MAP;
 use super::{Host, from_script, options};
 use crate::boundary::{Answer, Boundary, Moves, Options, Point};
+use crate::engine::Limits;
 use crate::fault::{Fault, Kind, Result};
+use crate::report::{Extras, Findings, summarize};
 use crate::run::Event;
 
 /// A boundary shared by every copy of its handle.
@@ -121,4 +122,97 @@ impl BoundaryHandle {
 
 fn key(point: &Point, answer: &Value) -> String {
     format!("{point} {answer}")
+}
+
+/// Summarizes a boundary, with the statistics of its search, and notes the report in the run.
+pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -> Result<Findings> {
+    map.check_listable()?;
+    let boundary = map.lock();
+    let engine = host.state().engine.upgrade();
+    let flags = |point: &Point| match (&engine, Limits::of_point(point)) {
+        (Some(engine), Ok(limits)) => engine.flags(Some(limits)),
+        // Flags exist only for an engine and for axes that are lengths.
+        _ => Ok(Vec::new()),
+    };
+    let findings = Findings::new(&boundary, search, flags, |safe| host.run.headroom(map.index(), safe))?;
+    let extras = Extras {
+        flags: findings.flags.clone(),
+        headroom: findings.headroom,
+        search: findings.search.clone(),
+        simulated: host.run.simulated(),
+    };
+    let text = summarize(&boundary, &extras, host.settings.page)?;
+    drop(boundary);
+    let value = serde_json::to_value(&findings).map_err(|error| Fault::internal(error.to_string()))?;
+    host.run.note(Event::Report {
+        boundary: map.index(),
+        value,
+        text,
+    })?;
+    Ok(findings)
+}
+
+/// The cost of one point, including retries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PointCost {
+    /// The point.
+    pub point: Point,
+    /// Its verdict.
+    pub verdict: String,
+    /// Number of probes.
+    pub probes: i64,
+    /// Number of engine starts.
+    pub starts: i64,
+    /// Duration in seconds.
+    pub seconds: f64,
+    /// Duration times the number of GPUs.
+    pub gpu_seconds: f64,
+    /// Limits reported by the engine.
+    pub report: Option<Value>,
+    /// Peak memory, bytes.
+    pub peak: Option<f64>,
+}
+
+impl PointCost {
+    /// Reads it from the key `spent`, which searches add, or else from the probe's own fields.
+    fn from_answer(point: &Point, answer: &Value) -> Self {
+        let source = answer.get("spent").unwrap_or(answer);
+        let float = |key: &str| source.get(key).and_then(Value::as_f64);
+        let int = |key: &str| source.get(key).and_then(Value::as_i64);
+        let seconds = float("seconds").unwrap_or(0.0);
+        let started = source.get("started").and_then(Value::as_bool) == Some(true);
+        let verdict = answer.get("verdict").unwrap_or(answer).as_str();
+        Self {
+            point: point.clone(),
+            verdict: verdict.unwrap_or_default().to_owned(),
+            probes: int("probes").unwrap_or(1),
+            starts: int("starts").unwrap_or(i64::from(started)),
+            seconds,
+            gpu_seconds: float("gpu_seconds").unwrap_or_else(|| seconds * float("gpus").unwrap_or(0.0)),
+            report: answer.get("report").filter(|report| !report.is_null()).cloned(),
+            peak: answer.get("peak").and_then(Value::as_f64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(answer: Value) -> (String, i64, i64, f64, f64) {
+        let cost = PointCost::from_answer(&Point::default(), &answer);
+        (cost.verdict, cost.probes, cost.starts, cost.seconds, cost.gpu_seconds)
+    }
+
+    #[test]
+    fn the_cost_is_read_from_spent_or_from_the_probe() {
+        let search = json!({ "probes": 3, "starts": 2, "seconds": 90.0, "gpu_seconds": 180.0 });
+        let answer = json!({ "verdict": "oom", "seconds": 30.0, "starts": 1, "spent": search });
+        assert_eq!(of(answer), ("oom".into(), 3, 2, 90.0, 180.0));
+        let answer = json!({ "verdict": "ok", "seconds": 30.0, "started": true, "gpus": 2 });
+        assert_eq!(of(answer), ("ok".into(), 1, 1, 30.0, 60.0));
+        assert_eq!(of(json!("timeout")), ("timeout".into(), 1, 0, 0.0, 0.0));
+    }
 }

@@ -12,7 +12,7 @@ use rhai::plugin::*;
 use rhai::{Array, ImmutableString};
 
 use super::Caught;
-use super::limits::STRING;
+use super::meter::STRING;
 use crate::fault::{Fault, Kind};
 
 /// Most pieces of one `split`. Each is a string of about 64 bytes.

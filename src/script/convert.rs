@@ -4,7 +4,6 @@ use rhai::{Dynamic, EvalAltResult, Position};
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
-use super::signature::type_name;
 use crate::fault::{Fault, Kind, Result};
 
 /// Result of an API function.
@@ -41,6 +40,22 @@ pub fn to_script(value: &impl Serialize) -> Result<Dynamic> {
 #[must_use]
 pub fn type_of(value: &Dynamic) -> String {
     type_name(value.type_name())
+}
+
+/// The script name of a Rust type.
+pub(crate) fn type_name(rust: &str) -> String {
+    let plain = rust.trim().trim_start_matches("&mut ").trim();
+    match plain {
+        "i64" | "INT" => "int",
+        "f64" | "FLOAT" => "float",
+        "&str" | "String" | "ImmutableString" | "&str | ImmutableString | String" | "string" => "string",
+        "Array" | "array" => "array",
+        "Map" | "map" => "map",
+        "Dynamic" | "?" | "_" => "any",
+        "FnPtr" | "Fn" => "function",
+        other => other.rsplit("::").next().unwrap_or(other),
+    }
+    .to_owned()
 }
 
 #[derive(Default)]

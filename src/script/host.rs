@@ -1,7 +1,7 @@
 //! The program as seen by the script API: what API functions reach through the interpreter's tag.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
 use rhai::{Dynamic, NativeCallContext};
@@ -15,6 +15,9 @@ use crate::report::Page;
 use crate::run::Run;
 use crate::runtime::{Permits, Services};
 use crate::task::Tasks;
+
+/// Creates the interpreter of a host. API functions get it from the host, as `interpreter` itself depends on them.
+pub(super) type Interpreter = fn(&Arc<Host>, &Path) -> rhai::Engine;
 
 /// Settings from the command line.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +69,7 @@ pub struct Host {
     pub meter: Meter,
     /// State that changes while the script runs.
     pub state: Mutex<State>,
+    pub(super) interpreter: OnceLock<Interpreter>,
 }
 
 impl Host {
@@ -85,7 +89,13 @@ impl Host {
             settings,
             sources: Arc::default(),
             state: Mutex::default(),
+            interpreter: OnceLock::new(),
         }
+    }
+
+    /// The function that created the running interpreter.
+    pub(super) fn interpreter(&self) -> Interpreter {
+        *self.interpreter.get().expect("API functions run in an interpreter")
     }
 
     /// Locks the state.

@@ -120,3 +120,12 @@ fn resident() -> Option<u64> {
         .ok()?;
     Some(pages * procfs::page_size())
 }
+
+/// Depth of script function calls. A level takes some KiB of the script thread's stack, more in debug builds.
+pub(super) const CALL_LEVELS: usize = 64;
+/// Elements of an array, including nested arrays.
+pub(super) const ARRAY: usize = 4_000_000;
+/// Entries of a map, including nested maps.
+pub(super) const MAP: usize = 2_000_000;
+/// Bytes of a string, or of all strings in an array or map.
+pub(super) const STRING: usize = 64 << 20;

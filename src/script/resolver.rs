@@ -184,7 +184,7 @@ pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<
     }
     let folder = importer
         .and_then(|key| Path::new(key).parent())
-        .filter(|folder| normalize(folder).starts_with(normalize(root)))
+        .filter(|folder| source::normalize(folder).starts_with(source::normalize(root)))
         .unwrap_or(root);
     resolve_below(root, &folder.join(with_extension(relative)), path)
 }
@@ -216,9 +216,9 @@ pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result
         ))
         .hint("a script can only use files in or below its own folder; copy the file there")
     };
-    let normalized = normalize(joined);
+    let normalized = source::normalize(joined);
     let inside = normalized
-        .strip_prefix(normalize(root))
+        .strip_prefix(source::normalize(root))
         .is_ok_and(|rest| !rest.components().any(|part| part == Component::ParentDir));
     if !inside {
         return Err(escapes(&normalized));
@@ -232,20 +232,9 @@ pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result
         return Err(escapes(&real));
     }
     Ok(ResolvedImport {
-        key: key(&normalized),
+        key: source::path_key(&normalized),
         place: Place::File(real),
     })
-}
-
-/// The name of a user's file for people and the journal.
-pub(super) fn key(path: &Path) -> String {
-    let key = normalize(path).display().to_string();
-    // A user's own folder `std` must not look like the standard library.
-    if key.starts_with("std/") {
-        format!("./{key}")
-    } else {
-        key
-    }
 }
 
 /// Appends `.rhai` unless it is there.
@@ -256,19 +245,4 @@ pub(super) fn with_extension(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".rhai");
     PathBuf::from(name)
-}
-
-/// Removes `.` and inner `..` without accessing the file system.
-fn normalize(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match (component, normal.components().next_back()) {
-            (Component::CurDir, _) | (Component::ParentDir, Some(Component::RootDir)) => {}
-            (Component::ParentDir, Some(Component::Normal(_))) => {
-                normal.pop();
-            }
-            (other, _) => normal.push(other),
-        }
-    }
-    normal
 }

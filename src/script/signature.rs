@@ -2,6 +2,7 @@
 
 use rhai::{Engine, FnNamespace, ScriptFnMetadata};
 
+use super::convert::type_name;
 use super::nearest::nearest;
 use super::source::Sources;
 use crate::fault::{Fault, Kind};
@@ -52,22 +53,6 @@ impl std::fmt::Display for Signature {
             .collect();
         write!(f, "{}({})", self.name, params.join(", "))
     }
-}
-
-/// The script name of a Rust type.
-pub(crate) fn type_name(rust: &str) -> String {
-    let plain = rust.trim().trim_start_matches("&mut ").trim();
-    match plain {
-        "i64" | "INT" => "int",
-        "f64" | "FLOAT" => "float",
-        "&str" | "String" | "ImmutableString" | "&str | ImmutableString | String" | "string" => "string",
-        "Array" | "array" => "array",
-        "Map" | "map" => "map",
-        "Dynamic" | "?" | "_" => "any",
-        "FnPtr" | "Fn" => "function",
-        other => other.rsplit("::").next().unwrap_or(other),
-    }
-    .to_owned()
 }
 
 /// All native functions, including Rhai's standard library.

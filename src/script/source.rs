@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rhai::Position;
@@ -79,7 +79,7 @@ impl Main {
             });
         }
         Ok(Self {
-            source: Source::new(&super::resolver::key(script), &read(script)?),
+            source: Source::new(&path_key(script), &read(script)?),
             root: folder(script),
             shipped: false,
         })
@@ -99,9 +99,9 @@ pub(super) fn module_name(root: &Path, key: &str) -> String {
     if key.starts_with("std/") {
         return key.to_owned();
     }
-    let root = super::resolver::key(root);
+    let root = path_key(root);
     let below = Path::new(key).strip_prefix(root).unwrap_or(Path::new(key));
-    super::resolver::key(below)
+    path_key(below)
 }
 
 /// The current hash of a module, by its name in the run's records; `None` if it cannot be read.
@@ -112,6 +112,32 @@ pub fn module_hash(main: &Main, name: &str) -> Option<String> {
         None => read(&main.root.join(name)).ok()?,
     };
     Some(Source::new(name, &text).sha256)
+}
+
+/// The name of a user's file for people and the journal.
+pub(super) fn path_key(path: &Path) -> String {
+    let key = normalize(path).display().to_string();
+    // A user's own folder `std` must not look like the standard library.
+    if key.starts_with("std/") {
+        format!("./{key}")
+    } else {
+        key
+    }
+}
+
+/// Removes `.` and inner `..` without accessing the file system.
+pub(super) fn normalize(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match (component, normal.components().next_back()) {
+            (Component::CurDir, _) | (Component::ParentDir, Some(Component::RootDir)) => {}
+            (Component::ParentDir, Some(Component::Normal(_))) => {
+                normal.pop();
+            }
+            (other, _) => normal.push(other),
+        }
+    }
+    normal
 }
 
 /// Reads a script's text, within the size limit.

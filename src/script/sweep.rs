@@ -1,4 +1,4 @@
-//! Functions on the rows of a load sweep (maps with values at dotted paths); `load::joined` does the calculations.
+//! Functions on the rows of a load sweep (maps with values at dotted paths); `load::engine_side` does the calculations.
 
 use rhai::{Array, Dynamic, Map};
 use serde::Deserialize;

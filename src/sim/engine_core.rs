@@ -9,16 +9,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::devices::SimDevices;
-use super::failing::{AfterFailure, FailedRequest};
 use super::handle::{Exit, LogSink};
-use super::options::Victim;
-use super::prefixes::{PrefixCache, PrefixHashes};
+use super::misbehave::{AfterFailure, FailedRequest};
+use super::options::{Setup, Victim};
 use super::profile::Engine;
-use super::schedule::{Counters, Event, KvStore, Request, Scheduler};
-use super::setup::Setup;
+use super::scheduler::{Counters, Event, KvStore, Request, Scheduler};
 use super::start::{LinePrefix, LogLine, MemorySizes, ServingEngine};
 use super::time::TimeScaler;
-use super::tokens::TokenCounter;
+use super::tokens::{PrefixCache, PrefixHashes, TokenCounter};
 
 /// Steps between two yields to the async runtime when model time is free (time scale 0).
 const STEPS_PER_YIELD: u32 = 32;
@@ -147,7 +145,7 @@ impl EngineCore {
             self.dead.store(true, Ordering::Release);
         }
         if failed.then == AfterFailure::Exits {
-            let (exit_sender, exit) = (self.exit_sender.clone(), failed.ending.into());
+            let (exit_sender, exit) = (self.exit_sender.clone(), failed.ending);
             tokio::spawn(async move {
                 // The error reaches the client first.
                 tokio::time::sleep(EXIT_DELAY).await;
@@ -315,8 +313,11 @@ impl EngineCore {
                 ));
                 match self.setup.victim {
                     Victim::Request => {}
-                    Victim::Process => self.exit_process(exit(1, false)),
-                    Victim::Killed => self.exit_process(exit(137, true)),
+                    Victim::Process => self.exit_process(Exit::FAILED),
+                    Victim::Killed => self.exit_process(Exit {
+                        code: 137,
+                        oom_killed: true,
+                    }),
                 }
                 if self.setup.victim != Victim::Request {
                     return Some(step.seconds);
@@ -347,10 +348,6 @@ impl EngineCore {
     fn queue(&self) -> MutexGuard<'_, QueueState> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn exit(code: i32, oom_killed: bool) -> Exit {
-    Exit { code, oom_killed }
 }
 
 /// A request in the engine. Dropping it cancels the request.

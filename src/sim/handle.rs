@@ -1,8 +1,9 @@
-//! Handle of a simulated engine running in this process: its URL, memory, state and exit.
+//! Handle to a simulated engine running in this process: its URL, memory, state and exit status.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +25,8 @@ pub enum State {
 }
 
 /// Exit status of a simulated process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Exit {
     /// Exit code.
     pub code: i32,
@@ -32,11 +34,27 @@ pub struct Exit {
     pub oom_killed: bool,
 }
 
+impl Exit {
+    pub(super) const FAILED: Self = Self::new(1);
+    /// After SIGKILL.
+    pub(super) const KILLED: Self = Self::new(137);
+
+    pub(super) const fn new(code: i32) -> Self {
+        Self {
+            code,
+            oom_killed: false,
+        }
+    }
+}
+
+impl Default for Exit {
+    fn default() -> Self {
+        Self::FAILED
+    }
+}
+
 /// State of an engine whose async runtime was shut down.
-const RUNTIME_GONE: State = State::Exited(Exit {
-    code: 137,
-    oom_killed: false,
-});
+const RUNTIME_GONE: State = State::Exited(Exit::KILLED);
 
 /// A running simulated engine. Dropping it ends the engine.
 pub struct SimHandle {

@@ -1,8 +1,9 @@
-//! Misbehaviour that tests can request from the simulated engine. Everything is off by default.
+//! Misbehaviour that tests can request from the simulated engine: wrong answers, and failures with given messages.
+//! Everything is off by default.
 
 use serde::{Deserialize, Serialize};
 
-use super::failing::{FailedRequest, FailedStart};
+use super::handle::Exit;
 use crate::fault::{Fault, Result};
 
 /// Misbehaviours; several can be combined.
@@ -124,6 +125,53 @@ fn flag(kind: &str, number: Option<&str>) -> Result<bool> {
             "misbehaviour `{kind}` takes no number, not `{text}`"
         ))),
     }
+}
+
+/// A start that fails.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailedStart {
+    /// The start goes well up to the first log line containing this text. Empty: it fails at once.
+    #[serde(default)]
+    pub after: String,
+    /// Lines logged at the failure.
+    pub log: Vec<String>,
+    /// Exit status of the process.
+    #[serde(default)]
+    pub ending: Exit,
+}
+
+/// Requests that fail.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FailedRequest {
+    /// Only requests with more tokens (input and output) than this fail.
+    pub longer_than: u64,
+    /// Tokens streamed before the failure.
+    pub after: u64,
+    /// Lines logged at the failure.
+    pub log: Vec<String>,
+    /// Error message in the stream. None: the stream stays open and silent.
+    pub message: Option<String>,
+    /// If set, every request gets this HTTP status with `message` as body, whatever its length.
+    pub status: Option<u16>,
+    /// Effect on the engine.
+    pub then: AfterFailure,
+    /// Exit status, if the process exits.
+    pub ending: Exit,
+}
+
+/// Effect of a failed request on the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterFailure {
+    /// It keeps serving.
+    #[default]
+    Lives,
+    /// The process stays alive, and every route answers 503.
+    Dead,
+    /// The process exits.
+    Exits,
 }
 
 #[cfg(test)]

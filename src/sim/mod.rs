@@ -6,29 +6,24 @@
 
 mod devices;
 mod engine_core;
-mod failing;
-#[cfg(test)]
-mod fit;
 mod handle;
 mod http;
-mod launch;
-mod listener;
 mod memory;
 mod misbehave;
 mod options;
-mod prefixes;
+mod process;
 mod profile;
-mod schedule;
-mod setup;
+mod scheduler;
 mod start;
+#[cfg(test)]
+mod tests;
 mod time;
 mod tokens;
 
-pub use failing::{AfterFailure, Ending, FailedRequest, FailedStart};
 pub use handle::{Exit, LogSink, SimHandle, State};
-pub use launch::Sim;
-pub use misbehave::Misbehave;
+pub use misbehave::{AfterFailure, FailedRequest, FailedStart, Misbehave};
 pub use options::{Options, Serve, Spec, Victim};
+pub use process::Sim;
 pub use profile::{
     Defaults, Dynamic, Engine, Fixed, Kv, MemoryProfile, Pool, Profile, Reservation, Shape, Speculation, names,
 };

@@ -1,45 +1,9 @@
 //! Lists and selects GPUs: NVIDIA by NVML, AMD by sysfs.
 
-use serde::Serialize;
-
-use crate::fault::{Fault, Result};
-
-use super::absent::Absent;
 use super::amd::AmdCards;
 use super::nvml;
-use super::reading::{Reading, Source};
-
-/// One GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct GpuInfo {
-    /// Its index on this machine, from 0, as in `gpus` options and `CUDA_VISIBLE_DEVICES`.
-    pub index: u32,
-    /// Its UUID, which does not change when cards are moved.
-    pub id: String,
-    /// `NVIDIA H200`.
-    pub name: String,
-    /// `nvidia` or `amd`.
-    pub vendor: Vendor,
-    /// Used bytes, by any process.
-    pub used: u64,
-    /// Total bytes.
-    pub total: u64,
-    /// Driver version, if known.
-    pub driver: Option<String>,
-    /// AMD only: names of its device files below `/dev/dri`, for passing it to a container.
-    #[serde(skip)]
-    pub nodes: Vec<String>,
-}
-
-/// The vendor of a GPU, which determines how it is read and passed to containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Vendor {
-    /// NVIDIA.
-    Nvidia,
-    /// AMD.
-    Amd,
-}
+use super::source::{Absent, GpuInfo, Reading, Source, Vendor};
+use crate::fault::{Fault, Result};
 
 /// The GPUs of this machine; never empty. The error states what is missing, for each vendor.
 pub fn gpus() -> Result<Vec<GpuInfo>, Absent> {

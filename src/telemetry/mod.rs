@@ -6,34 +6,22 @@
 //! (memory at the full rate, processes and power ten times a second) and returns peaks by phase and between moments.
 //! [`require_alone`] and [`settle`] check whether a GPU is free before a start.
 
-mod absent;
 mod amd;
 mod csv;
 mod gpus;
 pub mod host;
 mod nvml;
-mod peak_snapshot;
-mod phase;
-mod polled;
-mod reading;
 mod sampler;
-mod schedule;
 mod series;
 mod slow_samples;
-mod spread;
+mod source;
 mod tenancy;
 
-pub use absent::Absent;
 pub use amd::AmdCards;
 pub use csv::{SampleFile, files, read_activity, read_processes, read_series, write};
-pub use gpus::{GpuInfo, Vendor, gpu_source, gpus, gpus_if_any, read_gpus, select};
-pub use peak_snapshot::PeakSnapshot;
-pub use phase::Phase;
-pub use polled::Polled;
-pub use reading::{Activity, Device, Reading, Source, Tenant};
-pub use sampler::{Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};
-pub use schedule::{MAX_HZ, MIN_HZ};
-pub use series::{Peak, Row, Series};
-pub use slow_samples::{ActivitySample, DeviceActivity, ProcessMemory, SlowSamples};
-pub use spread::Spread;
+pub use gpus::{gpu_source, gpus, gpus_if_any, read_gpus, select};
+pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};
+pub use series::{Peak, Phase, Row, Series, Spread};
+pub use slow_samples::{ActivitySample, DeviceActivity, PeakSnapshot, ProcessMemory, SlowSamples};
+pub use source::{Absent, Activity, Device, GpuInfo, Polled, Reading, Source, Tenant, Vendor};
 pub use tenancy::{FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, foreign_processes, require_alone, settle, unsettled};

@@ -7,11 +7,8 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device as Gpu, Nvml};
 
+use super::source::{Absent, Activity, Device, GpuInfo, Reading, Source, Tenant, Vendor};
 use crate::fault::{Fault, Kind, Result};
-
-use super::absent::Absent;
-use super::gpus::{GpuInfo, Vendor};
-use super::reading::{Activity, Device, Reading, Source, Tenant};
 
 /// The library, initialized once per process.
 fn library() -> Result<&'static Nvml, Absent> {

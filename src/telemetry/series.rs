@@ -1,14 +1,15 @@
-//! A time series of memory with bounded size.
+//! A time series of memory with bounded size, the phases it is divided into, and the distribution of its values.
 //!
 //! Pure: times are microseconds since the sampler's start. A row stands for consecutive samples with equal memory, so
 //! an idle engine costs nothing. When there are too many rows, neighbours of the same phase are merged to their
 //! maximum: detail is lost, peaks are not.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use super::phase::Phase;
-use super::reading::{Device, Reading};
-use super::spread::Spread;
+use serde::{Deserialize, Serialize};
+
+use super::source::{Device, Reading};
 
 /// Rows kept before neighbours are merged: 131,072, some 10 MiB with eight GPUs.
 const MOST_ROWS: usize = 1 << 17;
@@ -109,7 +110,7 @@ impl Series {
             }),
         }
         if self.rows.len() > self.limit {
-            self.merge_pairs();
+            self.merge_rows();
             // If rows of many short phases cannot be merged, do not try again on every sample.
             self.limit = self.max_rows.max(2 * self.rows.len());
         }
@@ -228,25 +229,31 @@ impl Series {
     }
 
     /// Merges neighbours of the same phase in pairs. The newest row stays as it is, because it may still grow.
-    fn merge_pairs(&mut self) {
+    fn merge_rows(&mut self) {
         let newest = self.rows.pop();
-        let mut merged: Vec<Row> = Vec::with_capacity(self.max_rows / 2 + 2);
-        let mut open = false;
-        for row in self.rows.drain(..) {
-            match merged.last_mut() {
-                Some(last) if open && last.phase == row.phase => {
-                    merge(last, &row);
-                    open = false;
-                }
-                _ => {
-                    merged.push(row);
-                    open = true;
-                }
+        let rows = std::mem::take(&mut self.rows);
+        self.rows = merge_pairs(rows, |last, row| last.phase == row.phase, merge);
+        self.rows.extend(newest);
+    }
+}
+
+/// Merges neighbours that are `mergeable` in pairs.
+pub(super) fn merge_pairs<T>(rows: Vec<T>, mergeable: impl Fn(&T, &T) -> bool, merge: impl Fn(&mut T, &T)) -> Vec<T> {
+    let mut merged: Vec<T> = Vec::with_capacity(rows.len() / 2 + 1);
+    let mut open = false;
+    for row in rows {
+        match merged.last_mut() {
+            Some(last) if open && mergeable(last, &row) => {
+                merge(last, &row);
+                open = false;
+            }
+            _ => {
+                merged.push(row);
+                open = true;
             }
         }
-        merged.extend(newest);
-        self.rows = merged;
     }
+    merged
 }
 
 fn merge(into: &mut Row, row: &Row) {
@@ -258,8 +265,101 @@ fn merge(into: &mut Row, row: &Row) {
     }
 }
 
+/// The distribution of values.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Number of values.
+    pub looks: u64,
+    /// Minimum.
+    pub lowest: u64,
+    /// The mean.
+    pub mean: f64,
+    /// Population standard deviation; 0 for a single value.
+    pub std: f64,
+    /// Maximum.
+    pub highest: u64,
+}
+
+impl Spread {
+    /// From pairs of value and frequency; `None` without values.
+    #[must_use]
+    pub fn from_weighted(values: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
+        let mut spread: Option<Self> = None;
+        let mut squares = 0.0;
+        for (value, times) in values.into_iter().filter(|(_, times)| *times > 0) {
+            let seen = spread.get_or_insert(Self {
+                looks: 0,
+                lowest: value,
+                mean: 0.0,
+                std: 0.0,
+                highest: value,
+            });
+            seen.looks += times;
+            seen.lowest = seen.lowest.min(value);
+            seen.highest = seen.highest.max(value);
+            let distance = value as f64 - seen.mean;
+            seen.mean += distance * times as f64 / seen.looks as f64;
+            squares += times as f64 * distance * (value as f64 - seen.mean);
+        }
+        spread.map(|spread| Self {
+            std: (squares / spread.looks as f64).max(0.0).sqrt(),
+            ..spread
+        })
+    }
+}
+
+/// What the engine was doing when memory was sampled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Before the engine starts.
+    #[default]
+    Baseline,
+    /// From the engine's start until it is ready.
+    Loading,
+    /// Ready and idle.
+    Ready,
+    /// Warm-up requests.
+    WarmUp,
+    /// Measured requests.
+    Load,
+    /// After the engine ended.
+    After,
+}
+
+impl Phase {
+    /// All phases in chronological order.
+    pub const ALL: [Phase; 6] = [
+        Phase::Baseline,
+        Phase::Loading,
+        Phase::Ready,
+        Phase::WarmUp,
+        Phase::Load,
+        Phase::After,
+    ];
+
+    /// The name in scripts and files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Baseline => "baseline",
+            Phase::Loading => "loading",
+            Phase::Ready => "ready",
+            Phase::WarmUp => "warm_up",
+            Phase::Load => "load",
+            Phase::After => "after",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 #[cfg(test)]
-mod tests {
+mod series_tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -374,6 +474,39 @@ mod tests {
             if expected.is_some() {
                 prop_assert_eq!(exact.peak_between(from, to).map(|peak| peak.total), expected);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod spread_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn empty_input_has_no_spread() {
+        assert_eq!(Spread::from_weighted([]), None);
+        assert_eq!(Spread::from_weighted([(7, 0)]), None);
+        let one = Spread::from_weighted([(7, 3)]).unwrap();
+        assert_eq!((one.lowest, one.highest, one.looks), (7, 7, 3));
+        assert!((one.mean - 7.0).abs() < 1e-12 && one.std.abs() < 1e-12);
+    }
+
+    proptest! {
+        /// In integers, n Σx² - (Σx)² is n² times the variance, without rounding.
+        #[test]
+        fn matches_exact_integer_arithmetic(values in prop::collection::vec((0_u64..1 << 38, 1_u64..50), 1..40)) {
+            let spread = Spread::from_weighted(values.iter().copied()).unwrap();
+            let sum = |power: u32| values.iter().map(|&(value, times)| u128::from(value).pow(power) * u128::from(times)).sum::<u128>();
+            let looks: u64 = values.iter().map(|(_, times)| times).sum();
+            prop_assert_eq!(spread.looks, looks);
+            prop_assert_eq!(Some(spread.lowest), values.iter().map(|(value, _)| *value).min());
+            prop_assert_eq!(Some(spread.highest), values.iter().map(|(value, _)| *value).max());
+            let mean = sum(1) as f64 / looks as f64;
+            prop_assert!((spread.mean - mean).abs() <= mean * 1e-12);
+            let variance = (u128::from(looks) * sum(2) - sum(1) * sum(1)) as f64 / (looks as f64).powi(2);
+            prop_assert!((spread.std - variance.sqrt()).abs() <= variance.sqrt() * 1e-9 + 1e-3, "{} {}", spread.std, variance.sqrt());
         }
     }
 }

@@ -1,12 +1,14 @@
-//! Slow samples: power and utilisation of devices, and memory of processes. Taken at a lower rate than memory.
+//! Slow samples (power and utilisation of devices, and memory of processes, taken at a lower rate than memory), and
+//! the moment of peak memory with the processes that held it.
 //!
 //! Pure, with bounded size. Times are microseconds since the sampler's start. When there are too many rows, neighbours
-//! are merged: power and utilisation to their mean, a process's memory to its maximum.
+//! are merged: power and utilisation to their mean, a process's memory to its maximum. The processes at the peak are
+//! those of the nearest slow sample: the one before the peak, or a later one with at least as much memory.
 
 use std::collections::HashMap;
 
-use super::phase::Phase;
-use super::reading::{Reading, Tenant};
+use super::series::{Phase, merge_pairs};
+use super::source::{Device, Reading, Tenant};
 
 /// Maximum rows of each kind before neighbours are merged: almost two hours at 10 Hz.
 const MOST_ROWS: usize = 1 << 16;
@@ -81,7 +83,7 @@ impl SlowSamples {
         };
         self.open.retain(|(pid, device), _| here(*pid, device));
         if self.activity.len() > MOST_ROWS {
-            self.activity = merge_pairs(std::mem::take(&mut self.activity));
+            self.activity = merge_pairs(std::mem::take(&mut self.activity), can_merge, join);
         }
         if self.processes.len() > self.limit.max(MOST_ROWS) {
             self.merge_processes();
@@ -143,7 +145,7 @@ impl SlowSamples {
     }
 }
 
-fn activity_of(activity: &super::reading::Activity) -> DeviceActivity {
+fn activity_of(activity: &super::source::Activity) -> DeviceActivity {
     DeviceActivity {
         device: activity.device.clone(),
         power_w: activity.power_mw.map(|power| power as f64 / 1000.0),
@@ -151,25 +153,7 @@ fn activity_of(activity: &super::reading::Activity) -> DeviceActivity {
     }
 }
 
-/// Merges neighbours of the same phase and devices in pairs.
-fn merge_pairs(rows: Vec<ActivitySample>) -> Vec<ActivitySample> {
-    let mut merged: Vec<ActivitySample> = Vec::with_capacity(rows.len() / 2 + 1);
-    let mut open = false;
-    for row in rows {
-        match merged.last_mut() {
-            Some(last) if open && can_merge(last, &row) => {
-                join(last, &row);
-                open = false;
-            }
-            _ => {
-                merged.push(row);
-                open = true;
-            }
-        }
-    }
-    merged
-}
-
+/// Whether two samples have the same phase and devices.
 fn can_merge(last: &ActivitySample, row: &ActivitySample) -> bool {
     let ids = |moment: &ActivitySample| -> Vec<String> {
         moment.devices.iter().map(|device| device.device.clone()).collect()
@@ -191,8 +175,40 @@ fn join(into: &mut ActivitySample, row: &ActivitySample) {
     into.looks += row.looks;
 }
 
+/// The moment at which total memory on all devices was highest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PeakSnapshot {
+    /// The devices at that moment.
+    pub devices: Vec<Device>,
+    /// The nearest sample of processes, with the memory seen by that sample itself.
+    pub processes: Reading,
+}
+
+impl PeakSnapshot {
+    /// Adds a memory sample; `processes` is the latest sample of processes.
+    pub(super) fn add_memory(&mut self, devices: &[Device], processes: &Reading) {
+        if self.devices.is_empty() || used(devices) > used(&self.devices) {
+            self.devices = devices.to_vec();
+            self.processes = processes.clone();
+        }
+    }
+
+    /// Adds a sample of memory and processes.
+    pub(super) fn add_full(&mut self, reading: &Reading) {
+        // Also if equal: this sample knows the processes.
+        if self.devices.is_empty() || reading.used() >= used(&self.devices) {
+            self.devices.clone_from(&reading.devices);
+            self.processes = reading.clone();
+        }
+    }
+}
+
+fn used(devices: &[Device]) -> u64 {
+    devices.iter().map(|device| device.used).sum()
+}
+
 #[cfg(test)]
-mod tests {
+mod slow_samples_tests {
     use super::*;
     use crate::telemetry::Activity;
 
@@ -262,5 +278,44 @@ mod tests {
         assert!((energy - looks as f64).abs() <= 1.0, "one watt on average: {energy}");
         let most = beside.processes().iter().filter_map(|row| row.tenant.used).max();
         assert_eq!(most, Some(looks), "the highest is never lost");
+    }
+}
+
+#[cfg(test)]
+mod peak_snapshot_tests {
+    use super::*;
+    use crate::telemetry::Tenant;
+
+    fn look(used: u64, held: u64) -> Reading {
+        Reading {
+            devices: vec![Device {
+                id: "g".into(),
+                name: "x".into(),
+                used,
+                total: 100,
+            }],
+            tenants: vec![Tenant {
+                pid: 1,
+                device: "g".into(),
+                used: Some(held),
+            }],
+            activity: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn peak_keeps_its_processes() {
+        let mut peak = PeakSnapshot::default();
+        peak.add_full(&look(10, 8));
+        peak.add_memory(&look(50, 0).devices, &look(10, 8));
+        assert_eq!((peak.devices[0].used, peak.processes.used()), (50, 10));
+        peak.add_memory(&look(30, 0).devices, &look(30, 29));
+        assert_eq!(peak.processes.used(), 10, "a lower moment changes nothing");
+        peak.add_full(&look(40, 39));
+        assert_eq!(peak.processes.used(), 10, "nor does a sample with less memory");
+        peak.add_full(&look(50, 48));
+        assert_eq!((peak.devices[0].used, peak.processes.tenants[0].used), (50, Some(48)));
+        peak.add_memory(&look(50, 0).devices, &look(1, 1));
+        assert_eq!(peak.processes.used(), 50, "an equal memory sample changes nothing");
     }
 }

@@ -4,9 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::source::{Reading, Source};
 use crate::fault::{Fault, Kind, Result};
-
-use super::reading::{Reading, Source};
 
 /// Memory that a foreign process may use without causing an error, such as a desktop or a monitor.
 pub const FOREIGN_LIMIT: u64 = 256 << 20;

@@ -6,26 +6,19 @@
 //! committee"). The families describe memory: tokens in flight, prefill activations, concurrency × length, a longest
 //! prompt. Simple families get more votes (Occam's razor), the more so the more is proven.
 
-mod blocks;
-mod constraints;
-mod corners;
-mod family;
-mod frame;
-mod hit_and_run;
+mod fitting;
+mod limits;
 mod linear_program;
 mod sampling;
-mod shape;
 
 use std::borrow::Cow;
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-use self::frame::{Frame, add_products, terms};
-use self::shape::{Segment, Shape, WeightMatrix};
-use super::Lattice;
-use super::choose::step_along;
-use super::lattice::Cell;
+use self::limits::{Frame, Segment, WeightMatrix, add_products, terms};
+use self::sampling::{Hypothesis, sample_hypotheses};
+use super::lattice::{Cell, Lattice, step_along};
 
 /// Proven cells of each side that are used.
 const MAX_PROVEN_CELLS: usize = 160;
@@ -54,16 +47,6 @@ pub(super) struct VersionSpace {
     exact: bool,
 }
 
-/// One limit.
-#[derive(Clone, Debug)]
-struct Hypothesis {
-    shape: Shape,
-    /// The index of its frame.
-    frame: usize,
-    /// Its probability; they sum to 1.
-    weight: f64,
-}
-
 impl VersionSpace {
     /// Limits that admit the cells of `fits` and not those of `fails`. `None` if there are none, if a side is empty,
     /// or with a single free axis, where limits cannot do better than bisection. Deterministic.
@@ -87,7 +70,7 @@ impl VersionSpace {
         };
         let of_axes = free.iter().map(|axis| &lattice.axes()[*axis]);
         let mut random = ChaCha8Rng::seed_from_u64(0);
-        let (frames, mut hypotheses, exact) = sampling::sample_hypotheses(
+        let (frames, mut hypotheses, exact) = sample_hypotheses(
             &Frame::new(of_axes),
             &sampled(fits),
             &sampled(fails),

@@ -1,20 +1,18 @@
 //! `profiler compare`: compares runs, files of other tools and estimates. Thresholds make it a check for CI.
 
-mod gate;
 mod with;
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::Status;
-use super::program::Program;
-use crate::compare::{Case, ComparisonInput, import};
+use super::program::{Program, Status};
+use crate::compare::{self, Case, ComparisonInput};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::compare::{Comparison as MemoryComparison, ExternalEstimate};
 use crate::report::{self, Comparison, Finding, Page, Rule, SIMULATED, Thresholds, Verdict};
-use crate::run::{RecordedRun, SCHEMA, hide};
-use gate::MetricFilter;
+use crate::run::{SCHEMA, hide};
 use with::With;
 
 /// Differences listed in the error message.
@@ -50,7 +48,8 @@ pub(super) struct Args {
     /// Exit with status 4 when a figure without its own --threshold is more than PCT % worse
     #[arg(long, value_name = "PCT", value_parser = percent, conflicts_with = "with")]
     max_regression: Option<f64>,
-    /// A figure with a threshold that one side has_hidden, or that an unfinished run leaves undecided, counts as exceeded
+    /// A figure with a threshold that one side lacks, or that an unfinished run leaves
+    /// undecided, counts as exceeded
     #[arg(long, conflicts_with = "with")]
     strict: bool,
     /// Markdown for a comment on a pull request
@@ -83,7 +82,11 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if args.strict && !thresholds.any() {
         return Err(Fault::usage("`--strict` needs a threshold").hint("add `--threshold` or `--max-regression`"));
     }
-    let inputs: Vec<ComparisonInput> = args.inputs.iter().map(|path| open(path)).collect::<Result<_>>()?;
+    let inputs: Vec<ComparisonInput> = args
+        .inputs
+        .iter()
+        .map(|path| compare::open(path))
+        .collect::<Result<_>>()?;
     let beyond = match &args.with {
         Some(with) => compare_memory(args, &inputs, with, program)?,
         None => {
@@ -111,14 +114,6 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         Kind::Threshold,
         format!("{what}: {}{more}", shown.join(", ")),
     ))
-}
-
-/// Opens a run's folder, or a file of another tool.
-pub(super) fn open(path: &Path) -> Result<ComparisonInput> {
-    if path.is_dir() {
-        return ComparisonInput::from_run(&RecordedRun::read(path)?, &path.display().to_string());
-    }
-    import::read(path)
 }
 
 fn compare_memory(args: &Args, inputs: &[ComparisonInput], with: &str, program: &Program) -> Result<Vec<String>> {
@@ -149,7 +144,7 @@ fn compare_memory(args: &Args, inputs: &[ComparisonInput], with: &str, program: 
     let mut beyond = Vec::new();
     if let Some(percent) = args.fail_above {
         let filter = MetricFilter(&args.only);
-        filter.check(&gate::components(all.iter().map(|one| &one.comparison)))?;
+        filter.check(&common_components(all.iter().map(|one| &one.comparison)))?;
         for one in &all {
             let rows = one.comparison.exceeding(percent).into_iter();
             for row in rows.filter(|row| filter.includes(row.term.name())) {
@@ -174,7 +169,7 @@ fn compare_memory(args: &Args, inputs: &[ComparisonInput], with: &str, program: 
             "fail_above": args.fail_above,
             "exceeded": beyond,
         });
-        print(program, &document)?;
+        program.print_json(&document)?;
         return Ok(beyond);
     }
     let page = Page::from(&program.terminal);
@@ -233,7 +228,7 @@ fn compare_inputs(
     let mut beyond: Vec<String> = evaluation.with_verdict(Verdict::Exceeded).map(exceeded).collect();
     if let Some(percent) = args.fail_above {
         let filter = MetricFilter(&args.only);
-        filter.check(&gate::figures(&comparison))?;
+        filter.check(&common_metrics(&comparison))?;
         beyond.extend(comparison.beyond(percent, |name| filter.includes(name)));
     }
     if args.fail_above.is_some() || thresholds.any() {
@@ -270,7 +265,7 @@ fn compare_inputs(
             "findings": evaluation.findings,
             "exceeded": beyond,
         });
-        print(program, &document)?;
+        program.print_json(&document)?;
         return Ok(beyond);
     }
     let text = report::comparison_text(inputs, &comparison, &evaluation, Page::from(&program.terminal));
@@ -328,11 +323,6 @@ fn notes(inputs: &[ComparisonInput]) -> Vec<String> {
     each.collect()
 }
 
-fn print(program: &Program, document: &Value) -> Result<()> {
-    let text = serde_json::to_string_pretty(document).map_err(|error| Fault::internal(error.to_string()))?;
-    program.terminal.print(&hide(&text))
-}
-
 /// Parses a percentage, zero or more.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();
@@ -340,4 +330,52 @@ fn percent(text: &str) -> Result<f64, String> {
         Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
         _ => Err("a number of percent, zero or more: 10".to_owned()),
     }
+}
+
+/// The metrics chosen with `--only`; all if empty.
+struct MetricFilter<'a>(&'a [String]);
+
+impl MetricFilter<'_> {
+    fn includes(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|chosen| chosen == name)
+    }
+
+    /// Rejects a threshold on metrics that cannot be compared.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if both sides have no metric in common, or lack a chosen one.
+    fn check(&self, both: &BTreeSet<&str>) -> Result<()> {
+        let list = || both.iter().copied().collect::<Vec<_>>().join(", ");
+        if both.is_empty() {
+            return Err(
+                Fault::usage("no figure is on both sides: `--fail-above` could never be exceeded")
+                    .hint("compare runs with common figures, or leave out `--fail-above`"),
+            );
+        }
+        match self.0.iter().find(|chosen| !both.contains(chosen.as_str())) {
+            None => Ok(()),
+            Some(missing) => Err(
+                Fault::usage(format!("`{missing}` is not on both sides and cannot be compared"))
+                    .hint(format!("on both sides are: {}", list())),
+            ),
+        }
+    }
+}
+
+/// The components that both sides of any of these comparisons have.
+fn common_components<'a>(comparisons: impl Iterator<Item = &'a MemoryComparison>) -> BTreeSet<&'a str> {
+    let rows = comparisons.flat_map(|comparison| &comparison.rows);
+    rows.filter(|row| row.difference.is_some())
+        .map(|row| row.term.name())
+        .collect()
+}
+
+/// The metrics that the baseline and another input have.
+fn common_metrics(comparison: &Comparison) -> BTreeSet<&str> {
+    let lines = comparison.sections.iter().flat_map(|section| &section.lines);
+    lines
+        .filter(|line| line.values.first().is_some_and(Option::is_some))
+        .map(|line| line.name.as_str())
+        .collect()
 }

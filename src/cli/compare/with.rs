@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::cli::program::Program;
-use crate::compare::{Case, ComparisonInput};
+use crate::compare::{self, Case, ComparisonInput};
 use crate::fault::{Fault, Result};
 use crate::memory::compare::{ExternalEstimate, Facts, Term};
 use crate::memory::{Component, Estimate, EstimateRequest, ModelFiles, estimate};
@@ -31,7 +31,7 @@ impl<'a> With<'a> {
         let path = Path::new(text);
         let what = match text {
             "estimate" => Reference::Estimate,
-            _ if path.exists() => Reference::Input(Box::new(super::open(path)?)),
+            _ if path.exists() => Reference::Input(Box::new(compare::open(path)?)),
             _ if text.contains('=') => Reference::Figures(Box::new(ExternalEstimate::parse(text)?)),
             _ => {
                 return Err(

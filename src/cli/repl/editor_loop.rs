@@ -1,21 +1,25 @@
-//! The read-evaluate-print loop, on its own thread.
+//! The read-evaluate-print loop, on its own thread, with its input history: `profiler/history` in the state
+//! directory (`$XDG_STATE_HOME`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Cmd, ColorMode, CompletionType, Config, Editor, KeyCode, KeyEvent, Modifiers};
 
-use super::history::{self, HistoryFile};
-use crate::cli::Status;
+use crate::cli::program::Status;
 use crate::cli::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::Terminal;
 use crate::run::hide;
 use crate::script::repl::{Command, HELP, LineHelper, Session};
 use crate::script::{Diagnostic, Host, Main};
+
+/// Time for services to end in order.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// State shared between the loop and the thread that handles signals.
 #[derive(Debug, Default)]
@@ -101,7 +105,7 @@ fn editor(terminal: &Terminal) -> rustyline::Result<Editor<LineHelper, FileHisto
         false => ColorMode::Disabled,
     };
     let config = Config::builder()
-        .max_history_size(history::LENGTH)?
+        .max_history_size(MAX_INPUTS)?
         .completion_type(CompletionType::List)
         .color_mode(colours)
         .build();
@@ -151,7 +155,7 @@ impl Repl<'_> {
             }
             Command::Reset => {
                 self.session.reset();
-                super::end_services(&self.editor_loop.host)
+                end_services(&self.editor_loop.host)
             }
             Command::Save { file, replace } => self
                 .session
@@ -216,4 +220,47 @@ impl Repl<'_> {
             self.terminal.print_fault(&fault);
         }
     }
+}
+
+/// Maximum number of inputs.
+const MAX_INPUTS: usize = 10_000;
+
+/// The history file; `None` error a home directory.
+struct HistoryFile(Option<PathBuf>);
+
+impl HistoryFile {
+    /// Opens the file and loads it into the editor. An unusable file is returned as a fault, to be shown as a
+    /// warning.
+    fn open(editor: &mut Editor<LineHelper, FileHistory>) -> (Self, Option<Fault>) {
+        let Some(folder) = dirs::state_dir().map(|state| state.join("profiler")) else {
+            return (Self(None), None);
+        };
+        let file = folder.join("history");
+        let opened = std::fs::create_dir_all(&folder)
+            .map_err(|error| Fault::io(&folder, &error))
+            .and_then(|()| match file.exists() {
+                true => editor
+                    .load_history(&file)
+                    .map_err(|error| Fault::usage(format!("`{}`: {error}", file.display()))),
+                false => Ok(()),
+            });
+        match opened {
+            Ok(()) => (Self(Some(file)), None),
+            Err(fault) => (Self(None), Some(fault.while_doing("no history"))),
+        }
+    }
+
+    /// Saves an input immediately, as the session may be killed.
+    fn add(&self, editor: &mut Editor<LineHelper, FileHistory>, input: &str) -> Result<()> {
+        let added = editor.add_history_entry(input).and_then(|_| match &self.0 {
+            Some(file) => editor.append_history(file),
+            None => Ok(()),
+        });
+        added.map_err(|error| Fault::usage(format!("cannot keep the history: {error}")))
+    }
+}
+
+/// Ends all services of the session.
+pub(super) fn end_services(host: &Host) -> Result<()> {
+    host.tasks.finish(host.services.stop_all(GRACE))
 }

@@ -1,32 +1,29 @@
 //! `profiler repl`: an interactive session.
 //!
-//! The loop has its own thread, because the interpreter needs a large stack and the editor blocks on the
-//! keyboard. The main thread waits for it to end, or for a signal.
+//! The loop has its own thread, because the interpreter needs a large stack and the editor blocks on the keyboard.
+//! The main thread waits for it to end, or for a signal.
 
 mod editor_loop;
-mod history;
-mod keyboard;
 
 use std::convert::Infallible;
+use std::io::stdin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Status;
-use super::program::Program;
+use super::options::ScriptOptions;
+use super::program::{Program, Status};
 use crate::fault::{Fault, Result};
 use crate::report::{Page, Terminal};
 use crate::run::{Event, Run, hide};
 use crate::script::{Host, Main, Settings};
-use editor_loop::{EditorLoop, LoopState};
+use editor_loop::{EditorLoop, LoopState, end_services};
 
 /// Exit status after a signal: 128 and the signal's number.
 const HUNG_UP: Status = 129;
 const TERMINATED: Status = 143;
-
-/// Time for services to end in order.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Delay before an interruption is repeated.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -37,7 +34,7 @@ pub(super) struct Args {
     /// A script to load first
     script: Option<std::path::PathBuf>,
     #[command(flatten)]
-    options: super::args::ScriptOptions,
+    options: ScriptOptions,
 }
 
 /// Reads and evaluates until Ctrl-D.
@@ -64,7 +61,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 /// Waits for the end of the loop. If a signal ends it while the editor waits for input, its thread is
 /// abandoned.
 fn wait(program: &Program, editor_loop: EditorLoop, state: &LoopState) -> Result<Status> {
-    let keys = keyboard::Modes::current();
+    let keys = TerminalModes::current();
     let (done, mut ended) = tokio::sync::oneshot::channel();
     std::thread::Builder::new()
         .name("repl".into())
@@ -130,11 +127,6 @@ fn host(args: &Args, program: &Program) -> Result<Arc<Host>> {
     Ok(Arc::new(Host::new(tasks, run, permits, Arc::default(), settings)))
 }
 
-/// Ends all services of the session.
-fn end_services(host: &Host) -> Result<()> {
-    host.tasks.finish(host.services.stop_all(GRACE))
-}
-
 /// Shows an event of the running input. Output of the script goes to stdout, the rest to stderr.
 fn show(event: &Event) {
     let terminal = Terminal::detect();
@@ -147,5 +139,22 @@ fn show(event: &Event) {
         Event::Phase { phase, detail } => terminal.print_error(hide(&format!("{phase} {detail}")).trim_end()),
         Event::Point { point, verdict, .. } => terminal.print_error(&format!("{point}: {verdict}")),
         _ => {}
+    }
+}
+
+/// The modes of standard input; `None` if it is no terminal.
+struct TerminalModes(Option<Termios>);
+
+impl TerminalModes {
+    /// The current modes.
+    fn current() -> Self {
+        Self(tcgetattr(stdin()).ok())
+    }
+
+    /// Restores the modes; errors of a closed terminal are ignored.
+    fn restore(&self) {
+        if let Some(modes) = &self.0 {
+            let _ = tcsetattr(stdin(), SetArg::TCSANOW, modes);
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::compare::from_run;
 use crate::csv;
 use crate::experiment::Experiment;
 use crate::fault::Fault;
+use crate::fmt::json_number;
 use crate::memory::{Breakdown, Footprint};
 use crate::run::{Folder, RecordedBoundary, RecordedRun};
 
@@ -139,19 +140,11 @@ fn loads(found: &RecordedRun) -> Rows {
             if !columns.contains(&name) {
                 columns.push(name.clone());
             }
-            row.insert(name, answer_number(figure.value));
+            row.insert(name, json_number(figure.value));
         }
         rows.push(row);
     }
     (columns, rows)
-}
-
-/// Integers without a decimal point.
-fn answer_number(value: f64) -> Value {
-    if value.fract() == 0.0 && value.abs() < 9e15 {
-        return (value as i64).into();
-    }
-    value.into()
 }
 
 /// One row per setting and metric; the later settings are compared with the first.

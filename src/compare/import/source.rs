@@ -1,5 +1,5 @@
-//! Opens a file of another tool and looks at its outermost keys, without holding values that no reader asks
-//! for.
+//! Opens a file of another tool and looks at its outermost keys, without holding values that no reader asks for.
+//! Repairs JSON written by Python, which contains `NaN`, `Infinity` and `-Infinity`.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::python;
 use crate::csv;
 use crate::fault::{Fault, Result};
 
@@ -75,7 +74,7 @@ impl Source {
                 text,
             });
         }
-        let (text, repaired) = match python::repair(&text) {
+        let (text, repaired) = match repair(&text) {
             Cow::Owned(repaired) => (repaired, true),
             Cow::Borrowed(_) => (text, false),
         };
@@ -225,6 +224,52 @@ impl<'de> DeserializeSeed<'de> for ShapeVisitor {
     }
 }
 
+const PYTHON_NUMBERS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
+
+/// Replaces those words by `null`, except within strings.
+fn repair(text: &str) -> Cow<'_, str> {
+    if !text.contains("NaN") && !text.contains("Infinity") {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let (mut rest, mut changed) = (text, false);
+    while let Some(at) = rest.find(['"', 'N', 'I', '-']) {
+        clean.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if rest.starts_with('"') {
+            let end = quoted(rest);
+            clean.push_str(&rest[..end]);
+            rest = &rest[end..];
+        } else if let Some(word) = PYTHON_NUMBERS.iter().find(|word| rest.starts_with(**word)) {
+            clean.push_str("null");
+            rest = &rest[word.len()..];
+            changed = true;
+        } else {
+            clean.push_str(&rest[..1]);
+            rest = &rest[1..];
+        }
+    }
+    if !changed {
+        return Cow::Borrowed(text);
+    }
+    clean.push_str(rest);
+    Cow::Owned(clean)
+}
+
+/// Length of the string literal at the start of the text; everything if it is unterminated.
+fn quoted(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,5 +286,26 @@ mod tests {
         );
         assert_eq!(shape("[]"), Shape::Other("an empty array"));
         assert!(serde_json::from_str::<Shape>("[1, 2").is_err());
+    }
+}
+
+#[cfg(test)]
+mod python_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn words_between_texts_are_replaced() {
+        let text = r#"{"NaN": NaN, "a": [-Infinity, -1, Infinity], "b": "\"NaN"}"#;
+        assert_eq!(repair(text), r#"{"NaN": null, "a": [null, -1, null], "b": "\"NaN"}"#);
+        assert!(matches!(repair(r#"{"a": "NaN"}"#), Cow::Borrowed(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_can_be_looked_at(text in "([-NI\"\\\\]|NaN|Infinity|é|[a-z]){0,40}") {
+            let _ = repair(&text);
+        }
     }
 }

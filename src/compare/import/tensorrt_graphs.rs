@@ -8,11 +8,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::lenient::{LenientNumber, bounded_list};
 use super::source::{Shape, Source};
-use super::units::MIB;
-use crate::compare::ComparisonInput;
-use crate::compare::{Case, Unit};
+use super::values::{LenientNumber, MIB, bounded_list};
+use crate::compare::{Case, ComparisonInput, Unit};
 use crate::fault::Result;
 
 const TOOL: &str = "the TensorRT-LLM graph profiler";

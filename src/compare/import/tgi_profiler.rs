@@ -9,11 +9,10 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::lenient::{LenientNumber, bounded_list};
 use super::source::Source;
+use super::values::{LenientNumber, bounded_list};
 use crate::boundary::{Point, Verdict};
-use crate::compare::ComparisonInput;
-use crate::compare::{Case, Unit};
+use crate::compare::{Case, ComparisonInput, Unit};
 use crate::fault::Result;
 use crate::memory::compare::Facts;
 use crate::run::RecordedBoundary;

@@ -2,16 +2,15 @@
 //! engine dies, or the user interrupts.
 
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::feed::Feed;
+use super::feed::{Feed, Signal};
+use super::health::StallDetector;
 use super::monitor::LoadMonitor;
-use super::stall::StallDetector;
 use crate::boundary::Point;
 use crate::engine::handle::Running;
 use crate::engine::{Engine, Limits, RequestForm};
@@ -24,17 +23,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Interval of progress events.
 const PROGRESS: Duration = Duration::from_secs(1);
-
-/// Messages from the load's threads to the script's thread.
-pub(super) enum Signal {
-    /// Requests the adapter's form for this input and output length. Adapters may only be called on the script's
-    /// thread.
-    Form(u64, u64, SyncSender<Result<RequestForm>>),
-    /// The measured part began.
-    MeasurementBegan,
-    /// A connection broke, so the engine may be dead.
-    ConnectionBroke,
-}
 
 /// The client's result, and whether the engine died during the load.
 pub(super) struct ClientResult {

@@ -1,15 +1,18 @@
-//! Supplies the load's client with requests while the plan wants more, and processes its finished records.
+//! Supplies the load's client with requests while the plan wants more, and processes its finished records: each is written
+//! to disk as one JSON line, so that nothing is lost in a crash.
 
+use std::fs::File;
+use std::io::{LineWriter, Write};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::client::Signal;
-use super::records::RecordWriter;
 use super::request_queue::RequestQueue;
-use crate::engine::protocol;
+use crate::engine::{RequestForm, protocol};
 use crate::fault::{Fault, Result};
 use crate::load::plan::LoadProgress;
 use crate::load::{Control, FailureForm, Job, Outcome, Record, RequestSource};
@@ -197,6 +200,51 @@ impl FailureStreak {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Messages from the load's threads to the script's thread.
+pub(super) enum Signal {
+    /// Requests the adapter's form for this input and output length. Adapters may only be called on the script's
+    /// thread.
+    Form(u64, u64, SyncSender<Result<RequestForm>>),
+    /// The measured part began.
+    MeasurementBegan,
+    /// A connection broke, so the engine may be dead.
+    ConnectionBroke,
+}
+
+/// Writes nothing in a run without a folder.
+pub(super) struct RecordWriter {
+    file: Option<(PathBuf, LineWriter<File>)>,
+    repeat: u64,
+}
+
+impl RecordWriter {
+    /// Appends the records of this repeat, counted from 1.
+    pub(super) fn new(file: Option<(PathBuf, File)>, repeat: u64) -> Self {
+        Self {
+            file: file.map(|(path, file)| (path, LineWriter::new(file))),
+            repeat,
+        }
+    }
+
+    pub(super) fn write(&mut self, record: &Record, warmup: bool) -> Result<()> {
+        let Some((path, file)) = &mut self.file else {
+            return Ok(());
+        };
+        let mut record = record.clone();
+        record.warmup = warmup;
+        let line = record.to_line(self.repeat)?;
+        writeln!(file, "{line}").map_err(|error| Fault::io(path, &error))
+    }
+}
+
+/// Base name of a repeat's files: `3` for load 3, `3-repeat-2` for its second repeat.
+pub(super) fn file_stem(number: u64, repeat: u64) -> String {
+    match repeat {
+        1 => number.to_string(),
+        _ => format!("{number}-repeat-{repeat}"),
+    }
 }
 
 #[cfg(test)]

@@ -1,22 +1,18 @@
 //! Runs `engine.load`: many requests over time on one engine, reduced to statistics.
 //!
-//! `options` validates the script's options and `inputs` reads the files that they name; `load::plan` turns both into
-//! a plan. `request_queue` prepares requests, `feed` hands them to the client, `client` runs the client and `stall`
-//! detects lack of progress. `monitor` polls the engine meanwhile and `death` checks it afterwards. `records` writes
-//! each finished request, and `answer` builds the result.
+//! `options` validates the script's options; `session` reads the files that they name, turns both into a plan and runs
+//! each repeat. `request_queue` prepares requests, `feed` hands them to the client and writes its records, `client` runs
+//! the client. `monitor` polls the engine meanwhile, `health` detects a stalled or dead engine, and `answer` builds the
+//! result.
 
 mod answer;
 mod client;
-mod death;
 mod feed;
-mod inputs;
+mod health;
 mod monitor;
 mod options;
-mod pool;
-mod records;
 mod request_queue;
 mod session;
-mod stall;
 
 use serde_json::{Value, json};
 
@@ -29,9 +25,8 @@ use crate::fault::{Fault, Kind, Result};
 use crate::load::Outcome;
 use crate::prompt::PromptForm;
 use crate::run::Event;
-use death::AfterLoad;
-use inputs::LoadInputs;
-use session::Repeat;
+use health::AfterLoad;
+use session::{LoadInputs, Repeat};
 
 impl Engine {
     /// Runs a load on the engine, starting it if needed, and returns the results. Failed requests and the engine's

@@ -1,5 +1,5 @@
 //! Polls the engine's metrics page at a fixed rate during a load, and collects the memory and power samples of that
-//! time on the load's clock. The module `load::joined` evaluates them.
+//! time on the load's clock. The module `load::engine_side` evaluates them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +9,8 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::super::batch::MetricsPage;
 use super::super::handle::Running;
+use super::super::metrics::MetricsPage;
 use super::super::{Engine, ReportedFact};
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::{DevicePower, EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::stage::{Ownership, Stage};
+use super::{Ownership, Stage};
 use crate::memory::Provenance;
 use crate::telemetry::{Device, PeakSnapshot, Phase, Reading, Series, Tenant};
 

@@ -1,75 +1,82 @@
 //! The client's event loop: one thread reads and writes all sockets, so that no thread switch delays a timestamp.
+//!
+//! Connections are opened before the clock starts, in small batches: a server's accept backlog is short, and a first
+//! token should not wait for a connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use nix::sys::epoll::{EpollEvent, EpollTimeout};
+use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use super::control::SharedControl;
-use super::pool::Pool;
-use super::run_queue::RunQueueDelay;
-use super::send_buffer::SendBuffer;
+use super::connection::{Connection, Pool, Received, TIMER_KEY, WAKER_KEY};
+use super::exchange::Exchange;
+use super::health::RunQueueDelay;
+use super::shared::{NextRequest, SendBuffer, SharedControl};
 use super::target::Target;
-use super::waker::{Timer, Waker};
-use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource};
-use crate::fault::{Fault, Result};
-use crate::load::record::Record;
-
-/// Epoll keys of the waker and the timer.
-pub(super) const WAKER_KEY: u64 = u64::MAX;
-pub(super) const TIMER_KEY: u64 = u64::MAX - 1;
+use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, Slots};
+use crate::fault::{Fault, Kind, Result};
+use crate::load::record::{FailureForm, Record};
 
 /// Connection timeout.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Size of the read buffer shared by all connections.
 const READ_BUFFER: usize = 64 << 10;
 
 /// Maximum events per `epoll_wait`.
-const BATCH: usize = 256;
+const MAX_EVENTS: usize = 256;
+
+/// Connections opened concurrently.
+const CONNECT_BATCH: u64 = 32;
+
+/// File descriptors reserved for the rest of the program.
+const OTHER_FILES: u64 = 256;
+
+/// If an idle connection fails within this time after a request was sent on it, the server may have closed it before
+/// the request arrived. Upper bound of a round trip.
+const STALE: Duration = Duration::from_secs(1);
+
+/// An idle connection that closes sooner is not replaced. Otherwise a server that closes at once would be reconnected
+/// forever.
+const SHORT_LIVED: Duration = Duration::from_secs(1);
 
 /// The state of the client's thread.
 pub(super) struct Client {
     pub(super) pool: Pool,
-    pub(super) target: Target,
-    pub(super) config: LoadConfig,
-    pub(super) source: Arc<dyn RequestSource>,
-    pub(super) send_buffer: Arc<SendBuffer>,
+    target: Target,
+    config: LoadConfig,
+    source: Arc<dyn RequestSource>,
+    send_buffer: Arc<SendBuffer>,
     pub(super) control: Arc<SharedControl>,
-    pub(super) waker: Arc<Waker>,
-    pub(super) timer: Timer,
     pub(super) records: Sender<Record>,
     pub(super) clock: Clock,
     pub(super) health: ClientHealth,
     /// Connections being opened without a request waiting for them.
-    pub(super) opening: usize,
+    opening: usize,
     /// Why the last connection attempt failed.
-    pub(super) connect_error: Option<std::io::Error>,
+    connect_error: Option<std::io::Error>,
     /// Requests issued but not ended.
-    pub(super) in_flight: u64,
-    pub(super) issued: u64,
+    in_flight: u64,
+    issued: u64,
     /// Slots that were used and are free again, with the time they became free.
-    pub(super) free_slots: VecDeque<Instant>,
+    free_slots: VecDeque<Instant>,
     /// Slots used at least once.
-    pub(super) slots_used: u64,
+    slots_used: u64,
     /// The buffer was found empty and nothing has been taken from it since.
-    pub(super) starved: bool,
+    starved: bool,
     /// The source has no more requests.
-    pub(super) exhausted: bool,
+    exhausted: bool,
     /// When the next request is due, if known.
-    pub(super) next_due: Option<Duration>,
+    next_due: Option<Duration>,
     /// Lower bound of all deadlines.
-    pub(super) deadline: Option<Instant>,
-    pub(super) read_buffer: Vec<u8>,
+    deadline: Option<Instant>,
+    read_buffer: Vec<u8>,
 }
 
 impl Client {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of the client, made where its threads are"
-    )]
     pub(super) fn new(
         pool: Pool,
         target: Target,
@@ -77,8 +84,6 @@ impl Client {
         source: Arc<dyn RequestSource>,
         send_buffer: Arc<SendBuffer>,
         control: Arc<SharedControl>,
-        waker: Arc<Waker>,
-        timer: Timer,
         records: Sender<Record>,
     ) -> Self {
         Self {
@@ -88,8 +93,6 @@ impl Client {
             source,
             send_buffer,
             control,
-            waker,
-            timer,
             records,
             clock: Clock::now(),
             health: ClientHealth::default(),
@@ -109,7 +112,7 @@ impl Client {
 
     /// Runs until there is nothing more to send and all requests have ended.
     pub(super) fn run(&mut self) -> Result<()> {
-        let mut events = vec![EpollEvent::empty(); BATCH];
+        let mut events = vec![EpollEvent::empty(); MAX_EVENTS];
         let mut run_queue = RunQueueDelay::new();
         let mut last_poll = Instant::now();
         loop {
@@ -119,7 +122,7 @@ impl Client {
                 run_queue.read(now, &mut self.health);
                 return Ok(());
             }
-            self.timer.set(self.next_wakeup(now)).map_err(io_fault)?;
+            self.pool.timer.set(self.next_wakeup(now)).map_err(io_fault)?;
             run_queue.update(now, &mut self.health);
             self.health.paused(last_poll.elapsed());
             let count = self.pool.wait(&mut events, EpollTimeout::NONE).map_err(io_fault)?;
@@ -132,11 +135,11 @@ impl Client {
         }
     }
 
-    pub(super) fn handle_events(&mut self, events: &[EpollEvent]) -> Result<()> {
+    fn handle_events(&mut self, events: &[EpollEvent]) -> Result<()> {
         for event in events {
             match event.data() {
-                WAKER_KEY => self.waker.clear(),
-                TIMER_KEY => self.timer.clear().map_err(io_fault)?,
+                WAKER_KEY => self.control.clear_wakeup(),
+                TIMER_KEY => self.pool.timer.clear().map_err(io_fault)?,
                 key => {
                     let key = usize::try_from(key).unwrap_or(usize::MAX);
                     self.handle_connection_event(key, event.events())?;
@@ -147,7 +150,7 @@ impl Client {
     }
 
     /// Whether no more requests may be issued.
-    pub(super) fn no_more_requests(&self, since: Duration) -> bool {
+    fn no_more_requests(&self, since: Duration) -> bool {
         self.control.get() > Control::Continue || self.config.limit.is_some_and(|limit| since >= limit)
     }
 
@@ -183,6 +186,385 @@ impl Client {
             .map(|moment| self.clock.began + moment);
         [first, self.deadline].into_iter().flatten().min()
     }
+
+    /// Opens up to `connections` connections. Fails only if none can be opened; requests open missing ones later.
+    pub(super) fn connect(&mut self, connections: u64) -> Result<()> {
+        for _ in 1..self.target.addresses.len() {
+            if self.open_batch(1)? > 0 {
+                break;
+            }
+            self.pool.next_address();
+        }
+        while self.health.connected < connections {
+            let batch = CONNECT_BATCH.min(connections - self.health.connected);
+            if self.open_batch(batch)? < batch {
+                break;
+            }
+        }
+        if self.health.connected == 0 && connections > 0 {
+            let why = self
+                .connect_error
+                .take()
+                .map_or_else(|| "no answer".to_owned(), |error| error.to_string());
+            let hint = if why.contains("certificate") {
+                "add the engine's certificate to the system's, or name its file in the environment variable SSL_CERT_FILE"
+            } else {
+                "check that the engine runs and listens there"
+            };
+            return Err(Fault::new(Kind::Http, format!("cannot connect to `{}`: {why}", self.target.name)).hint(hint));
+        }
+        Ok(())
+    }
+
+    /// Opens a batch of connections and returns how many succeeded.
+    fn open_batch(&mut self, count: u64) -> Result<u64> {
+        let begun = Instant::now();
+        let before = self.pool.idle_count();
+        for _ in 0..count {
+            self.open_idle(begun);
+        }
+        let mut events = [EpollEvent::empty(); 64];
+        while self.opening > 0 && !self.control.aborted() {
+            let left = CONNECT_TIMEOUT.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            let timeout = EpollTimeout::try_from(left).unwrap_or(EpollTimeout::MAX);
+            let ready = self.pool.wait(&mut events, timeout).map_err(io_fault)?;
+            self.handle_events(&events[..ready])?;
+        }
+        let open = self.pool.idle_count().saturating_sub(before) as u64;
+        self.health.connected += open;
+        Ok(open)
+    }
+
+    /// Issues every request that is due and has a slot.
+    fn issue(&mut self) -> Result<()> {
+        self.next_due = None;
+        loop {
+            let now = Instant::now();
+            let since = now.saturating_duration_since(self.clock.began);
+            if self.exhausted || self.no_more_requests(since) {
+                return Ok(());
+            }
+            let level = self.config.slots.level(since);
+            if level.is_some_and(|level| self.in_flight >= level) {
+                // Concurrency was lowered: the removed slots are not waiting for requests.
+                self.free_slots.clear();
+                self.slots_used = self.in_flight;
+                return Ok(());
+            }
+            match self.send_buffer.take(since)? {
+                NextRequest::Due(prepared) => {
+                    let free = self.slot_free_since(since);
+                    let due = prepared.job.at.map(|at| self.clock.began + at);
+                    let ready = due.map_or(free, |due| due.max(free));
+                    if std::mem::take(&mut self.starved) && ready < now {
+                        self.health.unprepared += 1;
+                    }
+                    let scheduled = due.unwrap_or(free);
+                    let exchange = Exchange::new(self.issued, scheduled, ready, self.config.keep_text, *prepared);
+                    let index = self.issued;
+                    self.issued += 1;
+                    self.in_flight += 1;
+                    self.send(Box::new(exchange), now)?;
+                    self.control.raise(self.source.issued(index, since));
+                }
+                NextRequest::Later(at) => {
+                    self.starved = false;
+                    self.next_due = Some(at);
+                    return Ok(());
+                }
+                NextRequest::Empty => {
+                    self.starved = true;
+                    return Ok(());
+                }
+                NextRequest::Exhausted => {
+                    self.exhausted = true;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Since when the slot taken now has been free.
+    fn slot_free_since(&mut self, since: Duration) -> Instant {
+        if let Some(since) = self.free_slots.pop_front() {
+            return since;
+        }
+        self.slots_used += 1;
+        self.clock.began + self.config.slots.opened(self.slots_used, since)
+    }
+
+    /// Sends a request on an idle connection, or opens one for it.
+    fn send(&mut self, mut exchange: Box<Exchange>, now: Instant) -> Result<()> {
+        if let Some(key) = self.pool.take_idle() {
+            exchange.on_idle = true;
+            self.begin(key, exchange)?;
+        } else {
+            self.health.opened_late += 1;
+            self.send_on_new(exchange, now)?;
+        }
+        // In an open loop, keep one spare connection for the next arrival.
+        if matches!(self.config.slots, Slots::Open { .. }) && !self.pool.has_idle() && self.opening == 0 {
+            self.open_idle(now);
+        }
+        Ok(())
+    }
+
+    /// Opens a connection without a request.
+    fn open_idle(&mut self, now: Instant) {
+        match self.pool.open(&self.target, now) {
+            Ok(_) => self.opening += 1,
+            Err(error) => self.connect_error = Some(error),
+        }
+    }
+
+    fn send_on_new(&mut self, mut exchange: Box<Exchange>, now: Instant) -> Result<()> {
+        exchange.on_idle = false;
+        exchange.deadline = now + CONNECT_TIMEOUT.min(exchange.timeout());
+        let key = match self.pool.open(&self.target, now) {
+            Ok(key) => key,
+            Err(error) => {
+                self.end_request(
+                    exchange.broken(&self.clock, now, FailureForm::Unreachable, error.to_string()),
+                    now,
+                );
+                return Ok(());
+            }
+        };
+        self.arm_deadline(exchange.deadline);
+        if let Some(connection) = self.pool.connection(key) {
+            connection.exchange = Some(exchange);
+        }
+        Ok(())
+    }
+
+    /// Starts writing a request to an open connection.
+    fn begin(&mut self, key: usize, mut exchange: Box<Exchange>) -> Result<()> {
+        let now = Instant::now();
+        self.health
+            .sent(exchange.index(), now.saturating_duration_since(exchange.ready()));
+        exchange.start(now);
+        self.arm_deadline(exchange.deadline);
+        if let Some(connection) = self.pool.connection(key) {
+            connection.exchange = Some(exchange);
+        }
+        self.write(key)
+    }
+
+    fn write(&mut self, key: usize) -> Result<()> {
+        let Some(connection) = self.pool.connection(key) else {
+            return Ok(());
+        };
+        let Some(exchange) = &mut connection.exchange else {
+            return Ok(());
+        };
+        match connection.socket.write(exchange.unwritten()) {
+            Ok(written) => {
+                exchange.advance(written);
+                self.pool.update_interest(key).map_err(io_fault)
+            }
+            Err(error) => self.connection_closed(key, Some(&error)),
+        }
+    }
+
+    fn handle_connection_event(&mut self, key: usize, happened: EpollFlags) -> Result<()> {
+        let Some(connection) = self.pool.connection(key) else {
+            return Ok(());
+        };
+        if !connection.ready {
+            return self.continue_connecting(key);
+        }
+        if happened.contains(EpollFlags::EPOLLOUT) && connection.exchange.is_some() {
+            self.write(key)?;
+        }
+        if happened.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP) {
+            self.read(key)?;
+        }
+        Ok(())
+    }
+
+    fn continue_connecting(&mut self, key: usize) -> Result<()> {
+        let Some(connection) = self.pool.connection(key) else {
+            return Ok(());
+        };
+        match connection.socket.continue_connecting() {
+            Ok(false) => self.pool.update_interest(key).map_err(io_fault),
+            Ok(true) => {
+                connection.ready = true;
+                if let Some(exchange) = connection.exchange.take() {
+                    return self.begin(key, exchange);
+                }
+                self.opening -= 1;
+                self.pool.put_idle(key);
+                self.pool.update_interest(key).map_err(io_fault)
+            }
+            Err(error) => {
+                match self.pool.remove(key).and_then(|connection| connection.exchange) {
+                    Some(exchange) => {
+                        let now = Instant::now();
+                        let why = error.to_string();
+                        self.end_request(exchange.broken(&self.clock, now, FailureForm::Unreachable, why), now);
+                    }
+                    None => self.opening -= 1,
+                }
+                self.connect_error = Some(error);
+                Ok(())
+            }
+        }
+    }
+
+    fn read(&mut self, key: usize) -> Result<()> {
+        loop {
+            let Some(connection) = self.pool.connection(key) else {
+                return Ok(());
+            };
+            let received = connection.socket.read(&mut self.read_buffer);
+            let at = Instant::now();
+            let length = match received {
+                Ok(Received::Bytes(length)) => length,
+                Ok(Received::WouldBlock) => return Ok(()),
+                Ok(Received::Closed) => return self.connection_closed(key, None),
+                Err(error) => return self.connection_closed(key, Some(&error)),
+            };
+            self.health.reads += 1;
+            let Some(exchange) = &mut connection.exchange else {
+                // Data without a pending request.
+                return self.connection_closed(key, None);
+            };
+            let (deadline, finished) = (exchange.deadline, exchange.feed(&self.read_buffer[..length], at));
+            let (sooner, may_buffer) = (exchange.deadline, connection.socket.may_buffer());
+            if finished {
+                return self.complete_response(key, at);
+            }
+            if sooner < deadline {
+                self.arm_deadline(sooner);
+            }
+            if !may_buffer {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A response is complete. The slot goes to the next request immediately, on the same connection if it is reusable.
+    fn complete_response(&mut self, key: usize, at: Instant) -> Result<()> {
+        let Some(connection) = self.pool.connection(key) else {
+            return Ok(());
+        };
+        let Some(exchange) = connection.exchange.take() else {
+            return Ok(());
+        };
+        if exchange.connection_reusable() {
+            self.pool.put_idle(key);
+            self.pool.update_interest(key).map_err(io_fault)?;
+        } else {
+            self.pool.remove(key);
+        }
+        self.end_request(exchange.complete(&self.clock, at), at);
+        self.issue()
+    }
+
+    /// Handles a connection that was closed or failed.
+    fn connection_closed(&mut self, key: usize, error: Option<&std::io::Error>) -> Result<()> {
+        let now = Instant::now();
+        let Some(Connection { exchange, opened, .. }) = self.pool.remove(key) else {
+            return Ok(());
+        };
+        let Some(mut exchange) = exchange else {
+            self.health.replaced += 1;
+            if now.duration_since(opened) > SHORT_LIVED {
+                self.open_idle(now);
+            }
+            return Ok(());
+        };
+        let soon = exchange.sent().is_some_and(|sent| now.duration_since(sent) < STALE);
+        if exchange.on_idle && exchange.unanswered() && soon {
+            self.health.resent += 1;
+            return self.send_on_new(exchange, now);
+        }
+        let record = if error.is_none() && exchange.close() {
+            exchange.complete(&self.clock, now)
+        } else {
+            let why = match error {
+                Some(error) => error.to_string(),
+                None if exchange.unanswered() => "the connection was closed before a response".to_owned(),
+                None => "the connection was closed during the response".to_owned(),
+            };
+            exchange.broken(&self.clock, now, FailureForm::Broken, why)
+        };
+        self.end_request(record, now);
+        Ok(())
+    }
+
+    /// Fails every request whose deadline has passed.
+    fn expire(&mut self) {
+        let now = Instant::now();
+        for key in self.pool.busy() {
+            let due = |connection: &mut Connection| {
+                connection
+                    .exchange
+                    .as_ref()
+                    .is_some_and(|exchange| exchange.deadline <= now)
+            };
+            if !self.pool.connection(key).is_some_and(due) {
+                continue;
+            }
+            // Late data on this connection would belong to the failed request, so close it.
+            let Some(exchange) = self.pool.remove(key).and_then(|connection| connection.exchange) else {
+                continue;
+            };
+            let (form, why) = match exchange.sent() {
+                Some(_) => (FailureForm::Deadline, "not finished before its timeout"),
+                None => (FailureForm::Unreachable, "connection timed out"),
+            };
+            self.end_request(exchange.broken(&self.clock, now, form, why.to_owned()), now);
+        }
+        self.deadline = self.pool.earliest_deadline();
+    }
+
+    /// Aborts all requests.
+    fn cut_off(&mut self, now: Instant) {
+        for key in self.pool.busy() {
+            if let Some(exchange) = self.pool.remove(key).and_then(|connection| connection.exchange) {
+                self.end_request(exchange.cut_off(&self.clock, now), now);
+            }
+        }
+    }
+
+    fn end_request(&mut self, record: Record, at: Instant) {
+        self.health.events += record.events;
+        self.in_flight -= 1;
+        self.free_slots.push_back(at);
+        // Fails only if nobody receives records any more.
+        let _ignored = self.records.send(record);
+    }
+
+    fn arm_deadline(&mut self, deadline: Instant) {
+        self.deadline = Some(self.deadline.map_or(deadline, |earliest| earliest.min(deadline)));
+    }
+}
+
+/// Raises the soft limit on open files to what `connections` need, up to the hard limit.
+pub(super) fn raise_file_limit(connections: u64) -> Result<()> {
+    let needed = connections.saturating_add(OTHER_FILES);
+    let limit = |error: nix::Error| Fault::internal(format!("cannot read or raise the limit on open files: {error}"));
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(limit)?;
+    if hard < needed {
+        return Err(Fault::missing(
+            format!("{connections} connections need {needed} open files; the limit is {hard}"),
+            format!(
+                "raise the limit (`ulimit -Hn {needed}` as root), or use at most {} concurrent requests",
+                hard.saturating_sub(OTHER_FILES)
+            ),
+        ));
+    }
+    // A simulated engine in this process holds the other end of each connection.
+    let wanted = needed.saturating_add(connections).min(hard);
+    if soft >= wanted {
+        return Ok(());
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).map_err(limit)
 }
 
 /// The error for a failed epoll, eventfd or timerfd call.

@@ -3,12 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::http1::Response;
-use super::send_buffer::Prepared;
+use super::shared::Prepared;
 use super::{Clock, Job};
-use crate::load::decode::{Counts, Framing, StreamEvent};
-use crate::load::ndjson::Ndjson;
+use crate::load::framing::{Counts, EventReader, StreamEvent};
 use crate::load::record::{Failure, FailureForm, Outcome, Record};
-use crate::load::sse::Sse;
 
 /// How long to wait for the end of the body after the last event.
 const LINGER: Duration = Duration::from_millis(200);
@@ -31,7 +29,7 @@ pub(super) struct Exchange {
     wire: Vec<u8>,
     written: usize,
     response: Response,
-    frames: Frames,
+    events: EventReader,
     job: Job,
     /// When it must be complete. Moved forward once only the end of the body is missing.
     pub(super) deadline: Instant,
@@ -40,11 +38,6 @@ pub(super) struct Exchange {
     // When it could have been sent: it was due and had a slot.
     ready: Instant,
     state: ResponseState,
-}
-
-enum Frames {
-    Sse(Sse),
-    Ndjson(Ndjson),
 }
 
 /// What has been read of the response so far.
@@ -78,10 +71,7 @@ impl Exchange {
             wire,
             written: 0,
             response: Response::new(),
-            frames: match job.decoder.framing() {
-                Framing::Sse => Frames::Sse(Sse::new()),
-                Framing::Ndjson => Frames::Ndjson(Ndjson::new()),
-            },
+            events: EventReader::new(job.decoder.framing()),
             deadline: ready + job.timeout,
             ready,
             on_idle: false,
@@ -162,7 +152,7 @@ impl Exchange {
         self.free_sent();
         let Self {
             response,
-            frames,
+            events,
             job,
             state,
             ..
@@ -178,11 +168,7 @@ impl Exchange {
                 let free = MAX_BEGINNING - state.beginning.len();
                 state.beginning.extend_from_slice(&body[..free.min(body.len())]);
             }
-            let framed = match frames {
-                Frames::Sse(sse) => sse.push(body, |event| state.event(job, event.name, event.data, at)),
-                Frames::Ndjson(ndjson) => ndjson.push(body, |line| state.event(job, "", line, at)),
-            };
-            if let Err(fault) = framed {
+            if let Err(fault) = events.push(body, |name, data| state.event(job, name, data, at)) {
                 state.malformed.get_or_insert(fault.message);
             }
         });
@@ -207,15 +193,8 @@ impl Exchange {
 
     /// The record of a complete response.
     pub(super) fn complete(mut self, clock: &Clock, now: Instant) -> Record {
-        let Self { frames, job, state, .. } = &mut self;
-        let framed = match frames {
-            Frames::Sse(sse) => sse.finish(|event| state.event(job, event.name, event.data, now)),
-            Frames::Ndjson(ndjson) => {
-                ndjson.finish(|line| state.event(job, "", line, now));
-                Ok(())
-            }
-        };
-        if let Err(fault) = framed {
+        let Self { events, job, state, .. } = &mut self;
+        if let Err(fault) = events.finish(|name, data| state.event(job, name, data, now)) {
             state.malformed.get_or_insert(fault.message);
         }
         let outcome = self.state.outcome(&self.response);

@@ -1,8 +1,6 @@
 //! Incremental reader of one HTTP/1.1 response (RFC 9112): informational (1xx) heads, then a body with a content
 //! length, in chunks, or until the connection closes. Pure.
 
-use super::chunked::{Chunked, InvalidChunk};
-
 /// Limits of a response head: bytes and headers.
 const MAX_HEAD: usize = 64 << 10;
 const MAX_HEADERS: usize = 128;
@@ -229,6 +227,92 @@ fn length(value: &[u8]) -> Result<u64, InvalidResponse> {
         .map_err(|_| InvalidResponse(format!("invalid content length `{text}`")))
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChunkState {
+    /// In the digits of a chunk size; true after the first digit.
+    Size(bool),
+    /// After the digits, before the end of the line.
+    Extension,
+    /// In chunk data.
+    Data,
+    /// In the line end after the chunk data.
+    DataEnd,
+    /// At the start of a line of the trailer section.
+    Trailer,
+    /// Inside a trailer line.
+    TrailerLine,
+    Done,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Chunked {
+    state: ChunkState,
+    remaining: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct InvalidChunk;
+
+impl Chunked {
+    fn new() -> Self {
+        Self {
+            state: ChunkState::Size(false),
+            remaining: 0,
+        }
+    }
+
+    fn done(&self) -> bool {
+        self.state == ChunkState::Done
+    }
+
+    /// Feeds bytes, passes on the body's bytes, and returns how many bytes belonged to the body: bytes after its end do
+    /// not.
+    fn push(&mut self, bytes: &[u8], mut body: impl FnMut(&[u8])) -> Result<usize, InvalidChunk> {
+        let mut read = 0;
+        while let Some(&byte) = bytes.get(read)
+            && !self.done()
+        {
+            if self.state == ChunkState::Data {
+                let rest = &bytes[read..];
+                let length = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rest.len());
+                body(&rest[..length]);
+                read += length;
+                self.remaining -= length as u64;
+                if self.remaining == 0 {
+                    self.state = ChunkState::DataEnd;
+                }
+                continue;
+            }
+            self.state = self.step(byte)?;
+            read += 1;
+        }
+        Ok(read)
+    }
+
+    fn step(&mut self, byte: u8) -> Result<ChunkState, InvalidChunk> {
+        Ok(match (self.state, byte) {
+            (ChunkState::Size(_), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                let digit = char::from(byte).to_digit(16).ok_or(InvalidChunk)?;
+                let shifted = self.remaining.checked_mul(16).ok_or(InvalidChunk)?;
+                self.remaining = shifted | u64::from(digit);
+                ChunkState::Size(true)
+            }
+            (ChunkState::Size(true), b';' | b' ' | b'\t' | b'\r') => ChunkState::Extension,
+            (ChunkState::Size(true) | ChunkState::Extension, b'\n') if self.remaining == 0 => ChunkState::Trailer,
+            (ChunkState::Size(true) | ChunkState::Extension, b'\n') => ChunkState::Data,
+            (ChunkState::Extension, _) => ChunkState::Extension,
+            (ChunkState::DataEnd, b'\r') => ChunkState::DataEnd,
+            (ChunkState::DataEnd, b'\n') => ChunkState::Size(false),
+            (ChunkState::Trailer, b'\n') => ChunkState::Done,
+            (ChunkState::Trailer, b'\r') => ChunkState::Trailer,
+            (ChunkState::TrailerLine, b'\n') => ChunkState::Trailer,
+            (ChunkState::Trailer | ChunkState::TrailerLine, _) => ChunkState::TrailerLine,
+            (ChunkState::Size(_) | ChunkState::DataEnd | ChunkState::Data | ChunkState::Done, _) => {
+                return Err(InvalidChunk);
+            }
+        })
+    }
+}
+
 #[cfg(test)]
-#[path = "http1_tests.rs"]
 mod tests;

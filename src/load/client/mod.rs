@@ -2,35 +2,76 @@
 //!
 //! The [`RequestSource`] decides what to send, when, and when to stop. `load::stats` computes statistics.
 
-mod chunked;
-mod connect;
-mod connection_events;
-mod control;
+mod connection;
 mod event_loop;
 mod exchange;
 mod health;
 mod http1;
-mod issue;
-mod job;
-mod pool;
-mod request_ends;
-mod run_queue;
-mod send_buffer;
-mod slots;
-mod socket;
+mod shared;
 mod target;
-mod thread;
-mod waker;
+mod threads;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use bytes::Bytes;
 pub use health::ClientHealth;
-pub use job::{Control, Job, RequestSource};
 use tokio_util::sync::CancellationToken;
 
+use super::framing::Decode;
 use super::record::Record;
 use crate::fault::Result;
+
+/// One request to send.
+pub struct Job {
+    /// When it is due, since the start of the load (open loop). `None`: as soon as a slot is free (closed loop).
+    pub at: Option<Duration>,
+    /// JSON body.
+    pub body: Bytes,
+    /// Decodes the events of the response.
+    pub decoder: Box<dyn Decode>,
+    /// Maximum time from sending to the complete response.
+    pub timeout: Duration,
+    /// Prompt tokens.
+    pub input: u64,
+    /// Requested output tokens.
+    pub output: u64,
+    /// Part of the warm-up.
+    pub warmup: bool,
+}
+
+/// What the client does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Control {
+    /// Continue.
+    Continue,
+    /// Issue no more requests; wait for those in flight.
+    Drain,
+    /// Cut off the requests in flight now.
+    Abort,
+}
+
+/// Supplies requests and receives their results. `next` and `ended` are not called on the thread that reads responses:
+/// both may be slow as long as requests are supplied faster than they are sent. Jobs are fetched ahead of time; unsent
+/// ones are dropped.
+pub trait RequestSource: Send + Sync {
+    /// The next request, or `None` if there are no more. Jobs with a time must be in order of time. Called by one
+    /// thread at a time.
+    ///
+    /// # Errors
+    ///
+    /// If a request cannot be made. This ends the load.
+    fn next(&self) -> Result<Option<Job>>;
+
+    /// A request is being issued, `at` after the start of the load. `index` is the order of issue from 0, as in its
+    /// record. Called on the thread that reads responses, so it must be fast.
+    fn issued(&self, _index: u64, _at: Duration) -> Control {
+        Control::Continue
+    }
+
+    /// A request has ended. Called once for each issued request, in the order of their ends, by one thread at a time.
+    fn ended(&self, record: &Record) -> Control;
+}
 
 /// When requests are issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,5 +156,74 @@ pub struct LoadRun {
 ///
 /// Errors of the source; `http` if the URL is invalid or nothing listens there.
 pub async fn run_load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>) -> Result<LoadRun> {
-    thread::run(url, config, source).await
+    threads::run(url, config, source).await
 }
+
+impl Slots {
+    /// Maximum requests in flight at `now`; `None` is unlimited.
+    fn level(&self, now: Duration) -> Option<u64> {
+        match self {
+            Self::Closed { concurrency, ramp } => Some(ramped(*concurrency, *ramp, now)),
+            Self::Steps(steps) => Some(current(steps, now).map_or(0, |step| step.concurrency)),
+            Self::Open { max_concurrency, .. } => *max_concurrency,
+        }
+    }
+
+    /// The next time after `now` when the number of slots may grow.
+    fn next_change(&self, now: Duration) -> Option<Duration> {
+        match self {
+            Self::Closed { concurrency, ramp } => {
+                let there = ramped(*concurrency, *ramp, now);
+                (there < *concurrency).then(|| opens(*concurrency, *ramp, there + 1))
+            }
+            Self::Steps(steps) => steps.iter().map(|step| step.begins).find(|begins| *begins > now),
+            Self::Open { .. } => None,
+        }
+    }
+
+    /// When the slot with this number (from 1) opened, if it was unused before `now`.
+    fn opened(&self, number: u64, now: Duration) -> Duration {
+        match self {
+            Self::Closed { concurrency, ramp } => opens(*concurrency, *ramp, number),
+            Self::Steps(steps) => current(steps, now).map_or(Duration::ZERO, |step| step.begins),
+            Self::Open { .. } => Duration::ZERO,
+        }
+    }
+
+    /// Connections to open before the clock starts.
+    fn connections(&self) -> u64 {
+        match self {
+            Self::Closed { concurrency, .. } => *concurrency,
+            Self::Steps(steps) => steps.iter().map(|step| step.concurrency).max().unwrap_or(0),
+            Self::Open {
+                max_concurrency,
+                expected,
+            } => max_concurrency.map_or(*expected, |most| most.min(*expected)),
+        }
+    }
+}
+
+fn current(steps: &[Step], now: Duration) -> Option<&Step> {
+    steps.iter().take_while(|step| step.begins <= now).last()
+}
+
+/// When the slot with this number (from 1) opens: the first immediately, the others evenly over the ramp.
+fn opens(concurrency: u64, ramp: Duration, number: u64) -> Duration {
+    let share = number.saturating_sub(1) as f64 / concurrency.max(1) as f64;
+    ramp.mul_f64(share)
+}
+
+fn ramped(concurrency: u64, ramp: Duration, now: Duration) -> u64 {
+    if now >= ramp {
+        return concurrency;
+    }
+    // Rounding may make the estimate off by one.
+    let guess = (now.as_secs_f64() / ramp.as_secs_f64() * concurrency as f64) as u64;
+    (guess..=guess + 2)
+        .rev()
+        .find(|number| *number <= concurrency && opens(concurrency, ramp, *number) <= now)
+        .unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::curve::Curve;
+use super::gauge::Curve;
 use super::samples::PowerSample;
 
 /// Seconds without a power sample that count as a gap: ten samples at 10 Hz.

@@ -3,21 +3,17 @@
 //! `engine::load` collects the samples.
 
 mod cost;
-mod curve;
 mod energy;
 mod gauge;
-mod knee;
-mod onset;
 mod samples;
 mod summary;
+mod sweep;
 mod timeline;
-mod warnings;
 
 pub use cost::{Cost, WindowThroughput};
 pub use energy::{DevicePowerStats, PowerStats};
 pub use gauge::GaugeStats;
-pub use knee::{Bend, Knee, NOISE, knee};
-pub use onset::{Onset, onset};
 pub use samples::{DevicePower, EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
 pub use summary::{EngineCounters, EngineStats, MemoryStats, SamplingStats};
+pub use sweep::{Bend, Knee, NOISE, Onset, knee, onset};
 pub use timeline::{COLUMNS, TimelineRow, timeline, write};

@@ -1,11 +1,14 @@
-//! The arrival process: closed loop, open loop at a rate, or replay of a trace.
+//! Arrivals: closed loop, open loop with a rate profile and inter-arrival times, or replay of a trace.
 
 use std::time::Duration;
 
+use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Gamma};
+use serde::{Deserialize, Serialize};
 
-use super::rng::{Purpose, rng};
-use super::{Pattern, Profile, Trace};
+use super::{Purpose, Trace, rng};
+use crate::fault::{Fault, Result};
 
 /// When requests arrive.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,3 +111,152 @@ impl ArrivalClock {
         Some(due)
     }
 }
+
+/// Minimum burstiness. Below it nearly all requests arrive together.
+const MIN_BURSTINESS: f64 = 0.01;
+/// Maximum burstiness. Beyond it gaps differ by less than 1 %; use `constant`.
+const MAX_BURSTINESS: f64 = 10_000.0;
+
+/// Distribution of the inter-arrival times, with mean 1 / rate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Pattern {
+    /// Constant; the first request is due immediately.
+    Constant,
+    /// Gamma distribution with shape `burstiness` and mean 1 / rate, as in vLLM's bench: 1 is a Poisson process, lower
+    /// is burstier, higher is more regular. The first request is due after one inter-arrival time.
+    ///
+    /// vLLM's bench then rescales all gaps so that the last request is due at exactly requests / rate. We do not: that
+    /// fixes the number of arrivals in a time span, which is random in a Poisson process, requires the number of
+    /// requests beforehand, and hides the sample's deviation from the rate. The achieved rate is in the result.
+    Gamma(f64),
+}
+
+impl Pattern {
+    /// A Poisson process.
+    pub const POISSON: Self = Self::Gamma(1.0);
+
+    /// Gamma distribution with this burstiness.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if it is out of range.
+    pub fn gamma(burstiness: f64) -> Result<Self> {
+        if (MIN_BURSTINESS..=MAX_BURSTINESS).contains(&burstiness) {
+            return Ok(Self::Gamma(burstiness));
+        }
+        Err(
+            Fault::usage(format!("option `burstiness` is {burstiness}")).hint(format!(
+                "give a number from {MIN_BURSTINESS} to {MAX_BURSTINESS}: 1 is a Poisson process, less comes in bursts, more comes evenly"
+            )),
+        )
+    }
+
+    /// The shape parameter; `None` for constant gaps.
+    #[must_use]
+    pub fn burstiness(self) -> Option<f64> {
+        match self {
+            Self::Constant => None,
+            Self::Gamma(shape) => Some(shape),
+        }
+    }
+
+    /// The next inter-arrival time in units of the mean. `first` marks the first request.
+    pub(super) fn gap(self, first: bool, rng: &mut impl Rng) -> f64 {
+        match self {
+            Self::Constant if first => 0.0,
+            Self::Constant => 1.0,
+            // The constructor has checked the shape.
+            Self::Gamma(shape) => Gamma::new(shape, 1.0 / shape).map_or(1.0, |gamma| gamma.sample(rng)),
+        }
+    }
+}
+
+/// Allowed rates in requests per second: one in eleven days, and more than any client sends.
+const RATE_RANGE: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+
+/// A constant rate, or a sequence of rates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Step {
+    /// Requests per second.
+    rate: f64,
+    /// Duration; infinite in the last step of an endless profile.
+    seconds: f64,
+}
+
+impl Profile {
+    /// A constant rate without end.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an invalid rate.
+    pub fn constant(rate: f64) -> Result<Self> {
+        let steps = vec![Step {
+            rate: checked("rate", rate)?,
+            seconds: f64::INFINITY,
+        }];
+        Ok(Self { steps })
+    }
+
+    /// A sequence of (rate, duration). A rate of 0 is a pause.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an invalid rate, or if all are 0.
+    pub fn steps(steps_given: impl IntoIterator<Item = (f64, Duration)>) -> Result<Self> {
+        let steps = steps_given.into_iter().enumerate().map(|(index, (rate, time))| {
+            let rate = match rate {
+                0.0 => 0.0,
+                rate => checked(&format!("steps[{index}].rate"), rate)?,
+            };
+            let seconds = time.as_secs_f64();
+            Ok(Step { rate, seconds })
+        });
+        let steps = steps.collect::<Result<Vec<_>>>()?;
+        if steps.iter().all(|step| step.rate == 0.0) {
+            return Err(Fault::usage("option `steps` has no rate above 0"));
+        }
+        Ok(Self { steps })
+    }
+
+    /// The time at which the integral of the rate reaches `units`; `None` if it never does.
+    fn time_of(&self, units: f64) -> Option<Duration> {
+        let (mut left, mut passed) = (units, 0.0);
+        for step in &self.steps {
+            let whole = step.rate * step.seconds;
+            // An arrival exactly at the end of a step belongs to the next one.
+            if left < whole {
+                return Duration::try_from_secs_f64(passed + left / step.rate).ok();
+            }
+            left -= whole;
+            passed += step.seconds;
+        }
+        None
+    }
+
+    /// The highest rate.
+    fn peak(&self) -> f64 {
+        self.steps.iter().map(|step| step.rate).fold(0.0, f64::max)
+    }
+
+    /// Total duration, if finite.
+    #[must_use]
+    pub fn length(&self) -> Option<Duration> {
+        let seconds: f64 = self.steps.iter().map(|step| step.seconds).sum();
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+}
+
+fn checked(name: &str, rate: f64) -> Result<f64> {
+    if RATE_RANGE.contains(&rate) {
+        return Ok(rate);
+    }
+    Err(Fault::usage(format!("option `{name}` is {rate}")).hint("give requests a second, from 0.000001 to 1000000"))
+}
+
+#[cfg(test)]
+mod tests;

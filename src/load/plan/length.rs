@@ -216,7 +216,7 @@ impl<'de> Deserialize<'de> for Length {
 mod tests {
     use serde_json::json;
 
-    use super::super::rng::{Purpose, rng};
+    use super::super::{Purpose, rng};
     use super::*;
 
     fn read(value: serde_json::Value) -> Length {

@@ -211,8 +211,8 @@ mod tests {
         })
     }
 
-    /// Simulates a load with one request every 0.1 s, planned `ahead` requests in advance. Returns the numbers of issued
-    /// and warm-up requests, and when the measured part began.
+    /// Simulates a load with one request every 0.1 s, planned `ahead` requests in advance. Returns the numbers of
+    /// issued and warm-up requests, and when the measured part began.
     fn run(plan: &Arc<Plan>, ahead: usize) -> (u64, u64, Option<Duration>) {
         let mut progress = LoadProgress::new(Arc::clone(plan));
         let mut schedule = Schedule::new(Arc::clone(plan), 1, 0);

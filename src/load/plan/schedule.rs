@@ -6,8 +6,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 
 use super::arrivals::ArrivalClock;
-use super::rng::{Purpose, rng};
-use super::{Arrivals, Length, Plan};
+use super::{Arrivals, Length, Plan, Purpose, rng};
 
 /// Lengths of a load's requests.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::percentile::interpolated;
+use super::summary::interpolated;
 use super::{LoadStats, TargetConcurrency};
 use crate::load::ClientHealth;
 

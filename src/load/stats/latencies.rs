@@ -1,11 +1,10 @@
-//! Latency statistics over many requests. Pure.
+//! Latency statistics over many requests, error-adjusted percentiles, and variation over repeated loads. Pure.
 
 use serde::{Deserialize, Serialize};
 
-use super::Summary;
-use super::latency::{e2el_ms, tpot_ms, ttft_ms};
-use super::request::EvaluatedRequest;
-use super::sample::Sample;
+use super::request::{EvaluatedRequest, e2el_ms, tpot_ms, ttft_ms};
+use super::summary::{Sample, min_sample_size, nearest_rank, rank_interval};
+use super::{LoadStats, Summary};
 
 /// Service times of completed requests, measured from when they were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -61,4 +60,187 @@ fn single(
 ) -> Summary {
     let values = completed.iter().filter_map(|request| metric(request)).collect();
     Summary::from_sample(&Sample::per_request(values, wave))
+}
+
+/// Error-adjusted percentiles of service times: a failed or cut-off request counts as infinite.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ErrorAdjusted {
+    /// Time to first token.
+    pub ttft_ms: Percentiles,
+    /// E2E latency.
+    pub e2el_ms: Percentiles,
+}
+
+/// Percentiles by nearest rank, so that infinite and finite values are never interpolated. `None` if infinite, or if
+/// the sample is too small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// 50th percentile.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 95th percentile.
+    pub p95: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p99_9: Option<f64>,
+}
+
+impl ErrorAdjusted {
+    /// From all issued requests in order of time. `wave` is the concurrency.
+    pub(super) fn new(issued: &[&EvaluatedRequest<'_>], wave: usize) -> Self {
+        Self {
+            ttft_ms: Percentiles::new(issued, wave, |request| ttft_ms(request.record, request.record.sent)),
+            e2el_ms: Percentiles::new(issued, wave, |request| e2el_ms(request.record, request.record.sent)),
+        }
+    }
+}
+
+impl Percentiles {
+    fn new(
+        issued: &[&EvaluatedRequest<'_>],
+        wave: usize,
+        metric: impl Fn(&EvaluatedRequest<'_>) -> Option<f64>,
+    ) -> Self {
+        let took = |request: &&EvaluatedRequest<'_>| {
+            let finite = Some(request).filter(|request| request.completed());
+            finite.and_then(|request| metric(request)).unwrap_or(f64::INFINITY)
+        };
+        let sample = Sample::per_request(issued.iter().map(took).collect(), wave);
+        let mut ascending = sample.values.clone();
+        ascending.sort_unstable_by(f64::total_cmp);
+        let n = issued.len();
+        let percentile = |share| {
+            let at = nearest_rank(n, share).filter(|_| n >= min_sample_size(share))?;
+            let value = ascending.get(at).copied().filter(|value| value.is_finite())?;
+            // Correlated failures count as fewer independent ones.
+            rank_interval(sample.effective(share, value)?.min(n), share)?;
+            Some(value)
+        };
+        Self {
+            p50: percentile(0.5),
+            p90: percentile(0.9),
+            p95: percentile(0.95),
+            p99: percentile(0.99),
+            p99_9: percentile(0.999),
+        }
+    }
+}
+
+/// Statistics over repeated loads. `None` if not every load supports the value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RepeatStats {
+    /// Number of loads.
+    pub runs: u64,
+    /// Completed requests per second.
+    pub request_throughput: Option<Spread>,
+    /// Prompt tokens per second.
+    pub input_throughput: Option<Spread>,
+    /// Generated tokens per second.
+    pub output_throughput: Option<Spread>,
+    /// Prompt and generated tokens per second.
+    pub total_token_throughput: Option<Spread>,
+    /// Good requests per second.
+    pub goodput: Option<Spread>,
+    /// Time to first token.
+    pub ttft_ms: LatencySpreads,
+    /// Time per output token after the first.
+    pub tpot_ms: LatencySpreads,
+    /// Inter-token latency.
+    pub itl_ms: LatencySpreads,
+    /// E2E latency.
+    pub e2el_ms: LatencySpreads,
+}
+
+/// One latency over repeated loads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencySpreads {
+    /// Spread of the means.
+    pub mean: Option<Spread>,
+    /// Spread of the medians.
+    pub median: Option<Spread>,
+    /// Spread of the 90th percentiles.
+    pub p90: Option<Spread>,
+    /// Spread of the 95th percentiles.
+    pub p95: Option<Spread>,
+    /// Spread of the 99th percentiles.
+    pub p99: Option<Spread>,
+    /// Spread of the 99.9th percentiles.
+    pub p99_9: Option<Spread>,
+}
+
+/// One value over repeated loads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Sample standard deviation over loads (divisor n − 1); needs 2 loads.
+    pub std: Option<f64>,
+    /// Minimum.
+    pub min: f64,
+    /// Maximum.
+    pub max: f64,
+    /// Coefficient of variation: standard deviation / mean.
+    pub cv: Option<f64>,
+    /// 95 % confidence interval of the mean by Student's t; needs 2 loads.
+    pub ci: Option<[f64; 2]>,
+}
+
+impl RepeatStats {
+    /// From repeated loads of the same kind.
+    #[must_use]
+    pub fn new(loads: &[LoadStats]) -> Self {
+        let spread = |value: fn(&LoadStats) -> Option<f64>| Spread::from_values(loads.iter().map(value));
+        let spreads = |summary: fn(&LoadStats) -> &Summary| LatencySpreads::new(loads, summary);
+        Self {
+            runs: loads.len() as u64,
+            request_throughput: spread(|load| load.rates.request_throughput),
+            input_throughput: spread(|load| load.rates.input_throughput),
+            output_throughput: spread(|load| load.rates.output_throughput),
+            total_token_throughput: spread(|load| load.rates.total_token_throughput),
+            goodput: spread(|load| load.goodput.as_ref()?.request_throughput),
+            ttft_ms: spreads(|load| &load.latencies.ttft_ms),
+            tpot_ms: spreads(|load| &load.latencies.tpot_ms),
+            itl_ms: spreads(|load| &load.latencies.itl_ms),
+            e2el_ms: spreads(|load| &load.latencies.e2el_ms),
+        }
+    }
+}
+
+impl LatencySpreads {
+    fn new(loads: &[LoadStats], summary: fn(&LoadStats) -> &Summary) -> Self {
+        let spread =
+            |value: fn(&Summary) -> Option<f64>| Spread::from_values(loads.iter().map(|load| value(summary(load))));
+        Self {
+            mean: spread(|summary| summary.mean),
+            median: spread(|summary| summary.median),
+            p90: spread(|summary| summary.p90),
+            p95: spread(|summary| summary.p95),
+            p99: spread(|summary| summary.p99),
+            p99_9: spread(|summary| summary.p99_9),
+        }
+    }
+}
+
+impl Spread {
+    /// From one value of each load; `None` if a load lacks it or there are no loads.
+    pub fn from_values(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
+        let values: Vec<f64> = values.collect::<Option<_>>()?;
+        let min = values.iter().copied().min_by(f64::total_cmp)?;
+        let max = values.iter().copied().max_by(f64::total_cmp)?;
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let std = (values.len() >= 2).then(|| (squares / (n - 1.0)).sqrt());
+        Some(Self {
+            mean,
+            std,
+            min,
+            max,
+            cv: std.filter(|_| mean > 0.0).map(|std| std / mean),
+            ci: Sample::per_load(values).interval(mean),
+        })
+    }
 }

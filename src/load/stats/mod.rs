@@ -1,58 +1,105 @@
 //! Statistics of a load, computed from its records: counts, throughput, latencies with confidence intervals, goodput,
 //! steady-state values, token counts, and variation over repeats. Pure: uses no clock and no files.
 //!
-//! `request` classifies each request, `latency` has the formulas, `sample` and `percentile` the statistics. Names and
-//! formulas are those of vLLM's bench; differences are documented at each item. Warm-up requests count only towards
+//! `request` classifies each request and has the formulas of its latencies, `summary` the statistics of a sample. Names
+//! and formulas are those of vLLM's bench; differences are documented at each item. Warm-up requests count only towards
 //! concurrency.
 
-mod adjusted;
 mod client;
-mod failures;
-mod flow;
-mod goodput;
 mod latencies;
-mod latency;
-mod peak;
-mod per_request;
-mod percentile;
 #[cfg(test)]
 mod properties;
-mod quantiles;
-mod rates;
-mod repeats;
 mod request;
-mod sample;
-mod settings;
 #[cfg(test)]
 mod simulated;
 mod steady;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod throughput;
 mod tokens;
 
-pub use adjusted::{ErrorAdjusted, Percentiles};
-pub use client::{ClientStats, SendDelays};
-pub use failures::Failures;
-pub use goodput::{Goodput, SloCounts};
-pub use latencies::{Latencies, ResponseTimes};
-pub(in crate::load) use latency::per_token;
-pub use per_request::{RequestStats, request_stats};
-pub(in crate::load) use quantiles::t_quantile;
-pub use rates::Rates;
-pub use repeats::{LatencySpreads, RepeatStats, Spread};
-pub use settings::{Settings, Slo, TargetConcurrency};
-pub use steady::Steady;
-pub use summary::{Intervals, Summary};
-pub use tokens::{Disagreement, EngineTokens, EventTokens, Tokens};
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::record::Record;
+pub use client::{ClientStats, SendDelays};
+pub use latencies::{ErrorAdjusted, Latencies, LatencySpreads, Percentiles, RepeatStats, ResponseTimes, Spread};
 use request::{EvaluatedRequest, RequestResult};
+pub use request::{Failures, RequestStats, request_stats};
+use serde::{Deserialize, Serialize};
+pub use steady::Steady;
+pub use summary::{Intervals, Summary};
+pub use throughput::{Goodput, Rates, SloCounts};
+pub use tokens::{Disagreement, EngineTokens, EventTokens, Tokens};
+
+pub(in crate::load) use request::per_token;
+pub(in crate::load) use summary::{interpolated, t_quantile};
+
+use super::client::ClientHealth;
+use super::record::Record;
+
+/// Inputs of the statistics besides the records.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The intended concurrency.
+    pub target: TargetConcurrency,
+    /// Objectives of a good request; `None`: no goodput.
+    pub slo: Option<Slo>,
+    /// When the load ended, if later than the last request's end; `None`: at the last end.
+    pub over: Option<Duration>,
+    /// Whether prompts have exactly the requested token count, so that a different engine count is a failure. False for
+    /// user prompts with unknown counts.
+    pub exact_input: bool,
+    /// Whether answers must have the requested length, so that fewer tokens are a failure. False if an answer may stop
+    /// by itself.
+    pub full_output: bool,
+    /// Output tokens of whole texts by the tokenizer, by request index, where counted.
+    pub tokenized: HashMap<u64, u64>,
+    /// The client's own performance, if measured.
+    pub client_health: Option<ClientHealth>,
+}
+
+/// The intended concurrency; determines which part of the load is steady.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum TargetConcurrency {
+    /// Constant. Steady is the longest span with at least 95 % of it in flight.
+    Closed {
+        /// Concurrent requests.
+        concurrency: u64,
+    },
+    /// Determined by arrivals. Steady is from the end of the ramp to the last arrival.
+    Open {
+        /// The end of the ramp, since the start of the load.
+        ramped: Duration,
+    },
+    /// Changing; no part is steady.
+    #[default]
+    Varying,
+}
+
+/// Service level objectives: optional upper limits in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Slo {
+    /// Time to first token.
+    pub ttft_ms: Option<f64>,
+    /// Time per output token after the first. An answer of one token meets it, as in vLLM's bench.
+    pub tpot_ms: Option<f64>,
+    /// E2E latency.
+    pub e2el_ms: Option<f64>,
+    /// Inter-token latency: the largest gap of a request must meet it. vLLM's bench has no such objective.
+    pub itl_ms: Option<f64>,
+}
+
+impl TargetConcurrency {
+    /// The number of requests that run together, if known.
+    fn wave(self) -> usize {
+        match self {
+            TargetConcurrency::Closed { concurrency } => usize::try_from(concurrency).unwrap_or(usize::MAX),
+            TargetConcurrency::Open { .. } | TargetConcurrency::Varying => 1,
+        }
+    }
+}
 
 /// Statistics of a load. Every JSON key is always present; `null` means that the load cannot support the value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -119,8 +166,8 @@ impl LoadStats {
             cut_off: with(|result| *result == RequestResult::CutOff),
             duration,
             rates: Rates::from_completed(&completed, duration),
-            max_output_tokens_per_s: peak::peak_tokens_per_second(&completed),
-            max_concurrent_requests: peak::peak_concurrency(&completed),
+            max_output_tokens_per_s: throughput::peak_tokens_per_second(&completed),
+            max_concurrent_requests: throughput::peak_concurrency(&completed),
             latencies: Latencies::new(&completed, wave),
             response: ResponseTimes::new(&completed, wave),
             adjusted: ErrorAdjusted::new(&issued, wave),
@@ -128,7 +175,7 @@ impl LoadStats {
             steady: Steady::new(&all, settings.target),
             tokens: Tokens::new(&completed, settings),
             client: settings.client_health.as_ref().map(ClientStats::new),
-            failures: failures::by_form(&issued),
+            failures: request::by_form(&issued),
             warnings: Vec::new(),
         };
         stats.warnings = stats.tokens.warnings(&completed);

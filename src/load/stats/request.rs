@@ -1,8 +1,18 @@
-//! The result of each request: completed, failed, or cut off. Pure.
+//! One request: its result (completed, failed, or cut off), its latencies, and failures by kind. Pure.
 //!
 //! vLLM's bench counts every request as a success if its stream had a first event, however few tokens followed. Here a
 //! request is completed only if its stream ended properly with the requested token counts. A shorter answer is cheaper
 //! than the requested one and would make the engine look fast, so it counts as a failure (`short`).
+//!
+//! Latencies are in milliseconds, as defined by vLLM's bench (`vllm/benchmarks/serve.py` and
+//! `lib/endpoint_request_func.py`, 0.33.0). Service time starts when the request was sent; vLLM's bench reports this.
+//! Response time starts when the request was due, so that a request that waited for its turn does not look fast
+//! (coordinated omission).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::Settings;
 use crate::load::{Outcome, Record};
@@ -77,4 +87,113 @@ fn validate(record: &Record, output: Option<u64>, settings: &Settings) -> Option
         return Some(("ended_early", message.to_owned()));
     }
     None
+}
+
+/// TTFT: from `from` to the first text or token.
+pub(super) fn ttft_ms(record: &Record, from: Duration) -> Option<f64> {
+    milliseconds(from, record.first_token?)
+}
+
+/// E2E latency: from `from` to the last text or token; later usage events and `[DONE]` do not count.
+pub(super) fn e2el_ms(record: &Record, from: Duration) -> Option<f64> {
+    milliseconds(from, record.last_token?)
+}
+
+/// TPOT: (E2EL − TTFT) / (tokens − 1). `None` for one token.
+pub(super) fn tpot_ms(record: &Record, output: u64) -> Option<f64> {
+    per_token(milliseconds(record.first_token?, record.last_token?)?, output)
+}
+
+/// Divides a time by the number of tokens after the first.
+pub(in crate::load) fn per_token(time_ms: f64, output: u64) -> Option<f64> {
+    let rest = output.checked_sub(1).filter(|rest| *rest > 0)?;
+    Some(time_ms / rest as f64)
+}
+
+/// Milliseconds between two times; `None` if `to` is before `from`.
+pub(super) fn milliseconds(from: Duration, to: Duration) -> Option<f64> {
+    Some(to.checked_sub(from)?.as_secs_f64() * 1e3)
+}
+
+/// The results of one request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestStats<'a> {
+    /// Prompt tokens: the engine's count, otherwise the requested number.
+    pub input: u64,
+    /// Output tokens: the engine's count, otherwise the tokenizer's, otherwise the sum stated by events.
+    pub output: Option<u64>,
+    /// Time to first token, from sending.
+    pub ttft_ms: Option<f64>,
+    /// E2E latency, from sending.
+    pub e2el_ms: Option<f64>,
+    /// ITL: times between events with text or tokens.
+    pub itl_ms: &'a [f32],
+    /// When it was sent, seconds since the start of the load.
+    pub sent: f64,
+    /// Seconds from when it was due until it was sent.
+    pub queued: f64,
+    /// The full text, if it was kept.
+    pub text: Option<&'a str>,
+    /// Why it did not complete; `None` if it did.
+    pub error: Option<String>,
+}
+
+/// The requests of a load without its warm-up, in the order in which they were sent.
+#[must_use]
+pub fn request_stats<'a>(records: &'a [Record], settings: &Settings) -> Vec<RequestStats<'a>> {
+    let mut measured: Vec<&Record> = records.iter().filter(|record| !record.warmup).collect();
+    measured.sort_unstable_by_key(|record| (record.sent, record.index));
+    measured
+        .into_iter()
+        .map(|record| RequestStats::new(EvaluatedRequest::new(record, settings)))
+        .collect()
+}
+
+impl<'a> RequestStats<'a> {
+    fn new(request: EvaluatedRequest<'a>) -> Self {
+        let record = request.record;
+        Self {
+            input: request.input,
+            output: request.output,
+            ttft_ms: ttft_ms(record, record.sent),
+            e2el_ms: e2el_ms(record, record.sent),
+            itl_ms: &record.itl_ms,
+            sent: record.sent.as_secs_f64(),
+            queued: record.sent.saturating_sub(record.scheduled).as_secs_f64(),
+            text: record.text.as_deref(),
+            error: match request.result {
+                RequestResult::Completed => None,
+                RequestResult::Failed(form, message) => Some(format!("{form}: {message}")),
+                RequestResult::CutOff => Some("cut off at the end of the load".to_owned()),
+            },
+        }
+    }
+}
+
+/// Maximum number of characters kept of a message.
+const MAX_MESSAGE: usize = 500;
+
+/// Failures of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failures {
+    /// Number of requests.
+    pub count: u64,
+    /// Message of the first one.
+    pub message: String,
+}
+
+/// Counts failures by kind: `status_429`, `in_stream`, `broken`, `unreachable`, `deadline`, `ended_early`, `malformed`;
+/// and for complete streams with a wrong answer `short`, `input_count`, `no_counts`, `aborted`.
+pub(super) fn by_form(issued: &[&EvaluatedRequest<'_>]) -> BTreeMap<String, Failures> {
+    let mut forms: BTreeMap<String, Failures> = BTreeMap::new();
+    for request in issued {
+        if let RequestResult::Failed(form, message) = &request.result {
+            let failures = forms.entry(form.clone()).or_insert_with(|| Failures {
+                count: 0,
+                message: message.chars().take(MAX_MESSAGE).collect(),
+            });
+            failures.count += 1;
+        }
+    }
+    forms
 }

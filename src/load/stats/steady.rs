@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::flow::{Window, Work, concurrency_steps};
+use super::TargetConcurrency;
 use super::latencies::Latencies;
-use super::rates::Rates;
 use super::request::EvaluatedRequest;
-use super::settings::TargetConcurrency;
+use super::throughput::{Rates, Window, Work, concurrency_steps};
 
 /// Required share of the intended concurrency.
 const SHARE: f64 = 0.95;

@@ -1,12 +1,16 @@
-//! Summary statistics of a sample: mean, spread and percentiles with confidence intervals. Pure.
+//! Summary statistics of a sample: mean, standard deviation and percentiles with confidence intervals. Pure.
 //!
 //! Values that a sample cannot support are omitted: the p99 of twenty requests would just be the maximum. A percentile
-//! is supported if its interval exists (see [`super::percentile::rank_interval`] for the required sample sizes).
+//! is supported if its interval exists (see [`rank_interval`] for the required sample sizes).
+//!
+//! Consecutive requests in a loaded engine are not independent: a full queue slows down every request in it. Intervals
+//! that treat them as independent are too narrow. So the requests are split, in order of time, into 8 to 32 blocks
+//! (each at least one wave of the concurrency, if there are enough), and the variance between blocks is compared with
+//! that of independent values. Their ratio is the design effect, which reduces the effective sample size (batch means:
+//! Law and Kelton, Simulation Modeling and Analysis; for ratios and percentiles the same with linearised block totals,
+//! as in survey statistics: Woodruff 1952, Korn and Graubard 1998).
 
 use serde::{Deserialize, Serialize};
-
-use super::percentile::{interpolated, min_sample_size, rank_interval};
-use super::sample::{Sample, count};
 
 /// Summary of a sample, in the sample's unit. `None` if the sample cannot support a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -127,8 +131,258 @@ fn deviation(values: &[f64], mean: f64) -> Option<f64> {
     (values.len() >= 2).then(|| (squares / count(values.len())).sqrt())
 }
 
+/// With fewer requests there are no blocks and values count as independent.
+const MIN_REQUESTS: usize = 16;
+
+/// Minimum and maximum number of blocks.
+const BLOCKS: (usize, usize) = (8, 32);
+
+#[derive(Debug, Default)]
+pub(super) struct Sample {
+    /// In order of time.
+    pub(super) values: Vec<f64>,
+    // Index where each block ends.
+    ends: Vec<usize>,
+    // Several values per request: they are correlated, whatever the blocks show.
+    grouped: bool,
+}
+
+/// How many independent values a sample is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct EffectiveSize {
+    /// Number of independent values.
+    pub(super) values: f64,
+    /// Degrees of freedom of the variance estimate.
+    dof: usize,
+}
+
+impl Sample {
+    /// One value per request in order of time. `wave` is the concurrency.
+    pub(super) fn per_request(values: Vec<f64>, wave: usize) -> Self {
+        let ends = blocks(values.len(), wave);
+        Self {
+            values,
+            ends,
+            grouped: false,
+        }
+    }
+
+    /// One value per load; loads are independent.
+    pub(super) fn per_load(values: Vec<f64>) -> Self {
+        Self {
+            values,
+            ..Self::default()
+        }
+    }
+
+    /// Several values per request, requests in order of time. `wave` is the concurrency.
+    pub(super) fn per_token<'a>(groups: impl IntoIterator<Item = &'a [f32]>, wave: usize) -> Self {
+        let mut sizes = Vec::new();
+        let mut values = Vec::new();
+        for group in groups.into_iter().filter(|group| !group.is_empty()) {
+            values.extend(group.iter().map(|value| f64::from(*value)));
+            sizes.push(values.len());
+        }
+        let mut ends = blocks(sizes.len(), wave);
+        if ends.is_empty() {
+            ends = (1..=sizes.len()).collect();
+        }
+        Self {
+            values,
+            ends: ends.iter().map(|end| sizes[end - 1]).collect(),
+            grouped: true,
+        }
+    }
+
+    /// The effective sample size for the mean of `transform(value)`, whose variance would be `variance` for independent
+    /// values. `None` for a single value or the values of a single request.
+    fn effective_size(&self, variance: f64, transform: impl Fn(f64) -> f64) -> Option<EffectiveSize> {
+        let all = count(self.values.len());
+        let independent = EffectiveSize {
+            values: all,
+            dof: self.values.len().checked_sub(1).filter(|dof| *dof > 0)?,
+        };
+        let Some(dof) = self.ends.len().checked_sub(1).filter(|dof| *dof > 0) else {
+            return (!self.grouped).then_some(independent);
+        };
+        if variance <= 0.0 {
+            return Some(independent);
+        }
+        let mean = self.values.iter().map(|value| transform(*value)).sum::<f64>() / all;
+        let mut squares = 0.0;
+        let mut start = 0;
+        for end in &self.ends {
+            let total: f64 = self.values[start..*end]
+                .iter()
+                .map(|value| transform(*value) - mean)
+                .sum();
+            squares += total * total;
+            start = *end;
+        }
+        let blocks = count(self.ends.len());
+        // Variance of the mean estimated from the blocks, divided by that of as many independent values.
+        let effect = blocks / (blocks - 1.0) * squares / (all * variance);
+        if !self.grouped && effect <= variance_ratio_limit(dof) {
+            return Some(independent);
+        }
+        Some(EffectiveSize {
+            values: all / effect.max(1.0),
+            dof,
+        })
+    }
+
+    /// The 95 % confidence interval of the mean by Student's t.
+    pub(super) fn interval(&self, mean: f64) -> Option<[f64; 2]> {
+        let all = count(self.values.len());
+        let squares: f64 = self.values.iter().map(|value| (value - mean).powi(2)).sum();
+        let variance = squares / (all - 1.0).max(1.0);
+        let effective_size = self.effective_size(variance, |value| value)?;
+        let half = t_quantile(effective_size.dof) * (variance / effective_size.values).sqrt();
+        Some([mean - half, mean + half])
+    }
+
+    /// The effective sample size for the percentile `share` with the value `threshold`.
+    pub(super) fn effective(&self, share: f64, threshold: f64) -> Option<usize> {
+        let below = |value: f64| if value <= threshold { 1.0 } else { 0.0 };
+        let effective_size = self.effective_size(share * (1.0 - share), below)?;
+        let whole = self.values.len();
+        if effective_size.dof + 1 == whole {
+            return Some(whole);
+        }
+        // A variance with few degrees of freedom is itself uncertain (Korn and Graubard 1998).
+        let uncertain = (t_quantile(whole - 1) / t_quantile(effective_size.dof)).powi(2);
+        Some((effective_size.values * uncertain) as usize)
+    }
+}
+
+/// The index where each block ends.
+fn blocks(requests: usize, wave: usize) -> Vec<usize> {
+    if requests < MIN_REQUESTS {
+        return Vec::new();
+    }
+    let blocks = (requests / wave.max(1)).clamp(BLOCKS.0, BLOCKS.1);
+    (1..=blocks).map(|block| block * requests / blocks).collect()
+}
+
+pub(super) fn count(values: usize) -> f64 {
+    values as f64
+}
+
+/// Confidence level of all intervals.
+const COVERAGE: f64 = 0.95;
+
+/// Percentile of ascending values by linear interpolation between closest ranks, as numpy and vLLM's bench do. `None`
+/// for no values.
+pub(in crate::load) fn interpolated(ascending: &[f64], share: f64) -> Option<f64> {
+    let rank = share * ascending.len().checked_sub(1)? as f64;
+    let below = ascending[rank.floor() as usize];
+    let above = ascending[rank.ceil() as usize];
+    Some(below + (above - below) * rank.fract())
+}
+
+/// Index of the nearest-rank percentile: the smallest value that at least `share` of `n` values do not exceed. Does not
+/// interpolate, so an infinite value does not affect a finite one.
+pub(super) fn nearest_rank(n: usize, share: f64) -> Option<usize> {
+    // Do not round up because of a floating-point error in `share`.
+    let rank = (share * n as f64 - 1e-9).ceil() as usize;
+    rank.max(1).min(n).checked_sub(1)
+}
+
+/// The ranks (from 1) of the two values among `n` that enclose the population's percentile with at least 95 %
+/// confidence, for any distribution. `None` if even the smallest and the largest value do not.
+///
+/// The number of values below the percentile is binomial, so the interval from rank `a` to rank `b` covers it with the
+/// probability that this number is between `a` and `b` − 1 (David and Nagaraja, Order Statistics, 2003, 7.1). Picks the
+/// interval with the fewest ranks: it grows from the likeliest number to the likelier side. It exists from 6 values on
+/// for p50, 29 for p90, 59 for p95, 299 for p99 and 2995 for p99.9: where 1 − share^n − (1 − share)^n reaches 95 %
+/// (Wilks 1941).
+pub(super) fn rank_interval(n: usize, share: f64) -> Option<(usize, usize)> {
+    if n < 2 {
+        return None;
+    }
+    let odds = share / (1.0 - share);
+    let likeliest = (((n + 1) as f64 * share) as usize).clamp(1, n - 1);
+    let (mut low, mut high) = (likeliest, likeliest);
+    let mut covered = binomial(n, likeliest, share);
+    // The probability of one fewer than `low`, and of one more than `high`; `None` outside the sample.
+    let fewer = |low: usize, at: f64| (low > 1).then(|| at * low as f64 / ((n - low + 1) as f64 * odds));
+    let more = |high: usize, at: f64| (high < n - 1).then(|| at * (n - high) as f64 * odds / (high + 1) as f64);
+    let (mut below, mut above) = (fewer(low, covered), more(high, covered));
+    while covered < COVERAGE {
+        let down = match (below, above) {
+            (None, None) => return None,
+            (below, above) => below.unwrap_or(-1.0) > above.unwrap_or(-1.0),
+        };
+        if down {
+            let at = below?;
+            (low, covered) = (low - 1, covered + at);
+            below = fewer(low, at);
+        } else {
+            let at = above?;
+            (high, covered) = (high + 1, covered + at);
+            above = more(high, at);
+        }
+    }
+    Some((low, high + 1))
+}
+
+/// The smallest sample for which [`rank_interval`] returns an interval.
+pub(super) fn min_sample_size(share: f64) -> usize {
+    let covered = |n: &usize| 1.0 - share.powf(*n as f64) - (1.0 - share).powf(*n as f64) >= COVERAGE;
+    // A lower bound from the heavier tail alone; with the lighter tail it may be one more.
+    let tail = share.max(1.0 - share);
+    let from = ((1.0 - COVERAGE).ln() / tail.ln()).floor() as usize;
+    (from..).find(covered).unwrap_or(usize::MAX)
+}
+
+/// The probability of `k` successes in `n` trials.
+fn binomial(n: usize, k: usize, share: f64) -> f64 {
+    let ways = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k);
+    (ways + k as f64 * share.ln() + (n - k) as f64 * (1.0 - share).ln()).exp()
+}
+
+/// ln(n!): exact sum up to 20, otherwise Stirling's series, accurate to twelve digits.
+fn ln_factorial(n: usize) -> f64 {
+    if n <= 20 {
+        return (2..=n).map(|factor| (factor as f64).ln()).sum();
+    }
+    let x = n as f64;
+    x * x.ln() - x + 0.5 * (std::f64::consts::TAU * x).ln() + 1.0 / (12.0 * x) - 1.0 / (360.0 * x.powi(3))
+}
+
+/// Two-sided 95 % quantile of the normal distribution.
+const Z: f64 = 1.959_963_985;
+
+/// One-sided 95 % quantile of the normal distribution.
+const Z_ONE_SIDED: f64 = 1.644_853_627;
+
+/// Two-sided 95 % quantile of Student's t: exact for one and two degrees of freedom, otherwise the expansion of
+/// Abramowitz and Stegun 26.7.5, accurate to 0.2 %.
+pub(in crate::load) fn t_quantile(dof: usize) -> f64 {
+    match dof {
+        0 | 1 => 12.706_205,
+        2 => 4.302_653,
+        _ => {
+            let n = dof as f64;
+            let power = |exponent: i32| Z.powi(exponent);
+            Z + (power(3) + Z) / (4.0 * n)
+                + (5.0 * power(5) + 16.0 * power(3) + 3.0 * Z) / (96.0 * n.powi(2))
+                + (3.0 * power(7) + 19.0 * power(5) + 17.0 * power(3) - 15.0 * Z) / (384.0 * n.powi(3))
+                + (79.0 * power(9) + 776.0 * power(7) + 1482.0 * power(5) - 1920.0 * power(3) - 945.0 * Z)
+                    / (92_160.0 * n.powi(4))
+        }
+    }
+}
+
+/// The 95 % quantile of a sample variance divided by the true variance (chi-square over its degrees of freedom), by
+/// Wilson and Hilferty (1931), accurate to 1 % from 5 degrees of freedom on.
+fn variance_ratio_limit(dof: usize) -> f64 {
+    let spread = 2.0 / (9.0 * dof.max(1) as f64);
+    (1.0 - spread + Z_ONE_SIDED * spread.sqrt()).powi(3)
+}
+
 #[cfg(test)]
-mod tests {
+mod summary_tests {
     use super::*;
 
     fn close(got: Option<f64>, want: f64) {
@@ -193,5 +447,58 @@ mod tests {
         );
         let [low, high] = pooled.ci.mean.unwrap();
         assert!(high - low > 20.0, "two groups say little: {low} to {high}");
+    }
+}
+
+#[cfg(test)]
+mod sample_tests {
+    use super::*;
+
+    #[test]
+    fn blocks_contain_whole_waves_if_possible() {
+        assert_eq!(blocks(15, 1), Vec::<usize>::new());
+        assert_eq!(blocks(16, 1).len(), 16);
+        assert_eq!(blocks(1000, 1).len(), 32);
+        assert_eq!(blocks(640, 64), (1..=10).map(|block| block * 64).collect::<Vec<_>>());
+        assert_eq!(blocks(64, 64).len(), 8, "one wave: better than none");
+    }
+
+    #[test]
+    fn equal_values_in_a_wave_count_once() {
+        let values: Vec<f64> = (0..320).map(|at| f64::from((at / 32) * 7 % 10)).collect();
+        let sample = Sample::per_request(values, 32);
+        let effective_size = sample.effective_size(8.25, |value| value).unwrap();
+        assert!(
+            effective_size.dof == 9 && effective_size.values < 12.0,
+            "{effective_size:?}"
+        );
+    }
+
+    #[test]
+    fn one_request_gives_no_variance_between_requests() {
+        let gaps = [10.0_f32; 100];
+        let sample = Sample::per_token([gaps.as_slice()], 1);
+        assert_eq!(sample.effective_size(1.0, |value| value), None);
+        assert_eq!(sample.interval(10.0), None);
+    }
+}
+
+#[cfg(test)]
+mod percentile_tests;
+
+#[cfg(test)]
+mod quantiles_tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_match_the_tables() {
+        for (dof, table) in [(3, 3.1824), (5, 2.5706), (10, 2.2281), (30, 2.0423), (1000, 1.9623)] {
+            let got = t_quantile(dof);
+            assert!((got / table - 1.0).abs() < 0.002, "{dof}: {got}");
+        }
+        for (dof, table) in [(7, 14.067), (15, 24.996), (31, 44.985)] {
+            let got = variance_ratio_limit(dof) * f64::from(u32::try_from(dof).unwrap());
+            assert!((got / table - 1.0).abs() < 0.01, "{dof}: {got}");
+        }
     }
 }

@@ -2,25 +2,10 @@
 
 use serde::Serialize;
 
-use super::{Explanation, ExternalEstimate, Facts, Term, explain};
+use super::explain::{self, Explanation};
+use super::external_estimate::{ExternalEstimate, Facts};
+use super::terms::{Term, TermComparison};
 use crate::memory::Breakdown;
-
-/// One term on both sides, in bytes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TermComparison {
-    /// The term.
-    pub term: Term,
-    /// The measured value; `None` if unknown.
-    pub measured: Option<i64>,
-    /// What the measured value covers and where it comes from, for people.
-    pub measured_as: Option<String>,
-    /// The estimate; `None` if it has no such term.
-    pub said: Option<i64>,
-    /// Estimate minus measured.
-    pub difference: Option<i64>,
-    /// The difference in per cent of the measured value; `None` if nothing was measured or the value is not positive.
-    pub percent: Option<f64>,
-}
 
 /// A measured breakdown compared with an external estimate.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,15 +8,11 @@
 mod comparison;
 mod explain;
 mod external_estimate;
-mod facts;
-mod gib;
 mod plausible;
-mod term;
+mod terms;
 
-pub use comparison::{Comparison, TermComparison};
+pub use comparison::Comparison;
 pub use explain::Explanation;
-pub use external_estimate::ExternalEstimate;
-pub use facts::Facts;
-pub use gib::{Gib, size};
+pub use external_estimate::{ExternalEstimate, Facts};
 pub use plausible::{Implausible, implausible};
-pub use term::Term;
+pub use terms::{Gib, Term, TermComparison, size};

@@ -1,8 +1,10 @@
-//! The request: the workload to estimate memory for.
+//! The request: the workload to estimate memory for, and the model's files that were available.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::fault::{Fault, Result};
+use crate::memory::shape::Headers;
 
 const MOST_RANKS: u64 = 1024;
 
@@ -91,4 +93,19 @@ impl EstimateRequest {
     pub(super) fn step(&self) -> u64 {
         self.prefill_chunk.unwrap_or(self.input.max(1))
     }
+}
+
+/// The contents of a model's files that say how large it is.
+#[derive(Clone, Debug, Default)]
+pub struct ModelFiles {
+    /// `config.json`.
+    pub config: Value,
+    /// The headers of all its safetensors files.
+    pub headers: Option<Headers>,
+    /// `metadata.total_size` of its `model.safetensors.index.json`: bytes of all tensors.
+    pub indexed: Option<u64>,
+    /// Bytes of its GGUF files, all of one model.
+    pub gguf: Option<u64>,
+    /// Why something of the above is missing although it was looked for, for people.
+    pub notes: Vec<String>,
 }

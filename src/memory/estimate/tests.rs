@@ -297,3 +297,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_largest_is_found_from_either_end() {
+    assert_eq!(largest(100, |n| n <= 37), 37);
+    assert_eq!(largest(100, |_| true), 100);
+    assert_eq!(largest(u64::MAX, |_| false), 0);
+}

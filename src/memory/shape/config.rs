@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Dtype;
+use super::dtype::Dtype;
 use crate::fault::{Fault, Result};
 
 /// Larger than any dimension of any model; small enough that products of two do not overflow.
@@ -11,7 +11,7 @@ const MOST_LAYERS: u64 = 4096;
 
 /// The part of a `config.json` that describes the language model.
 #[derive(Clone, Debug)]
-pub(in crate::memory) struct Config {
+pub(crate) struct Config {
     values: Map<String, Value>,
     /// The file describes more than text: images, audio.
     multimodal: bool,
@@ -23,7 +23,7 @@ impl Config {
     /// # Errors
     ///
     /// `usage` if it is not an object.
-    pub(in crate::memory) fn new(json: &Value) -> Result<Self> {
+    pub(crate) fn new(json: &Value) -> Result<Self> {
         let Value::Object(outer) = json else {
             return Err(Fault::usage("`config.json` is not an object"));
         };
@@ -50,25 +50,25 @@ impl Config {
     }
 
     #[must_use]
-    pub(in crate::memory) fn is_multimodal(&self) -> bool {
+    pub(crate) fn is_multimodal(&self) -> bool {
         self.multimodal
     }
 
     /// `model_type`: the family.
-    pub(in crate::memory) fn family(&self) -> Result<&str> {
+    pub(crate) fn family(&self) -> Result<&str> {
         let name = self.get(&["model_type"]).and_then(Value::as_str);
         name.ok_or_else(|| unknown("model_type", "it names the model's family"))
     }
 
     /// The value of the first of these keys that has one; null counts as missing.
-    pub(in crate::memory) fn get(&self, names: &[&str]) -> Option<&Value> {
+    pub(crate) fn get(&self, names: &[&str]) -> Option<&Value> {
         names
             .iter()
             .find_map(|name| self.values.get(*name).filter(|value| !value.is_null()))
     }
 
     /// A positive integer, under the first of these keys that has a value.
-    pub(in crate::memory) fn optional(&self, names: &[&str]) -> Result<Option<u64>> {
+    pub(crate) fn optional(&self, names: &[&str]) -> Result<Option<u64>> {
         let Some(value) = self.get(names) else {
             return Ok(None);
         };
@@ -83,13 +83,13 @@ impl Config {
     }
 
     /// Like [`Config::optional`], but required.
-    pub(in crate::memory) fn number(&self, names: &[&str]) -> Result<u64> {
+    pub(crate) fn number(&self, names: &[&str]) -> Result<u64> {
         self.optional(names)?
             .ok_or_else(|| unknown(names[0], "without it the model's size is not known"))
     }
 
     /// Like [`Config::optional`], but 0 is allowed and is the default.
-    pub(in crate::memory) fn number_or_zero(&self, name: &str) -> Result<u64> {
+    pub(crate) fn number_or_zero(&self, name: &str) -> Result<u64> {
         match self.get(&[name]).and_then(Value::as_u64) {
             Some(0) => Ok(0),
             _ => Ok(self.optional(&[name])?.unwrap_or(0)),
@@ -97,7 +97,7 @@ impl Config {
     }
 
     /// A boolean, with the family's default.
-    pub(in crate::memory) fn flag(&self, name: &str, default: bool) -> Result<bool> {
+    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool> {
         match self.get(&[name]) {
             None => Ok(default),
             Some(value) => value.as_bool().ok_or_else(|| {
@@ -110,7 +110,7 @@ impl Config {
     }
 
     /// The number of layers.
-    pub(in crate::memory) fn layers(&self) -> Result<u64> {
+    pub(crate) fn layers(&self) -> Result<u64> {
         let layers = self.number(&["num_hidden_layers", "n_layer"])?;
         if layers > MOST_LAYERS {
             return Err(Fault::usage(format!(
@@ -121,19 +121,19 @@ impl Config {
     }
 
     /// A list of names, one per layer: `layer_types`.
-    pub(in crate::memory) fn names(&self, name: &str) -> Option<Vec<&str>> {
+    pub(crate) fn names(&self, name: &str) -> Option<Vec<&str>> {
         let list = self.get(&[name])?.as_array()?;
         list.iter().map(Value::as_str).collect()
     }
 
     /// A list of integers: `mlp_only_layers`.
-    pub(in crate::memory) fn numbers(&self, name: &str) -> Option<Vec<u64>> {
+    pub(crate) fn numbers(&self, name: &str) -> Option<Vec<u64>> {
         let list = self.get(&[name])?.as_array()?;
         list.iter().map(Value::as_u64).collect()
     }
 
     /// The data type of the weights, if stated.
-    pub(in crate::memory) fn dtype(&self) -> Result<Option<Dtype>> {
+    pub(crate) fn dtype(&self) -> Result<Option<Dtype>> {
         match self.get(&["dtype", "torch_dtype"]).and_then(Value::as_str) {
             None | Some("auto") => Ok(None),
             Some(name) => name.parse().map(Some),

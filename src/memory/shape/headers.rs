@@ -1,14 +1,21 @@
-//! Headers of safetensors files: the name, type and size of their tensors. Only the header is read, never a weight.
+//! Headers of safetensors files: the name, type and size of their tensors; and the shape of a model of an unknown
+//! family, as far as the headers tell.
 //!
-//! Format: 8 bytes with the header's length (little endian), then JSON that maps each tensor's name to its `dtype`,
-//! `shape` and `data_offsets` (safetensors documentation, "Format").
+//! Only the header is read, never a weight. Format: 8 bytes with the header's length (little endian), then JSON that
+//! maps each tensor's name to its `dtype`, `shape` and `data_offsets` (safetensors documentation, "Format").
+//!
+//! The headers list every tensor, so bytes are exact. Keys and values have as many elements as the matrices that
+//! produce them have outputs. What the headers do not tell is named in a note: windows, states of other layers,
+//! activations, and how ranks share the tensors.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Dtype;
+use super::config::Config;
+use super::dtype::Dtype;
+use super::model::{Layer, PerToken, Shape, Split, Tensor, group_equal};
 use crate::fault::{Fault, Result};
 
 /// The longest header that the format allows.
@@ -143,6 +150,84 @@ fn unusable(why: &str) -> Fault {
     Fault::usage(format!("not a usable safetensors file: {why}")).hint("check that the download is complete")
 }
 
+/// Names under which layers are numbered.
+const LAYER_MODULES: [&str; 3] = ["layers", "h", "blocks"];
+
+pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
+    let family = config.family()?;
+    let embedding = headers
+        .tensors
+        .iter()
+        .find(|tensor| ends(tensor, &["embed_tokens", "wte", "embed_in", "word_embeddings"]))
+        .and_then(|tensor| Some((*tensor.dims.first()?, *tensor.dims.get(1)?)));
+    let (vocabulary, hidden) =
+        embedding.ok_or_else(|| unclear(family, "no tensor has the name of a token embedding"))?;
+    let mut kept: BTreeMap<u64, u64> = BTreeMap::new();
+    for tensor in &headers.tensors {
+        let Some(layer) = layer(&tensor.name) else {
+            continue;
+        };
+        let numbers = kept.entry(layer).or_default();
+        if ends(tensor, &["k_proj", "v_proj", "kv_a_proj_with_mqa"]) {
+            *numbers = numbers.saturating_add(tensor.dims.first().copied().unwrap_or(0));
+        }
+    }
+    if kept.values().all(|numbers| *numbers == 0) {
+        return Err(unclear(family, "no matrix has a name that makes keys or values"));
+    }
+    let silent = kept.values().filter(|numbers| **numbers == 0).count();
+    let mut left_out = format!(
+        "the family `{family}` is not known: weights, keys and values are read from the headers; every token is assumed to be kept in \
+         every layer; of activations only the logits are counted"
+    );
+    if silent > 0 {
+        left_out.push_str(&format!(
+            "; {silent} layers have no matrices of keys and values: what they keep is not counted"
+        ));
+    }
+    let layers = kept.into_values().map(|numbers| Layer {
+        per_token: (numbers > 0).then_some(PerToken {
+            heads: 1,
+            width: numbers,
+            window: None,
+        }),
+        ..Layer::default()
+    });
+    Ok(Shape {
+        family: family.to_owned(),
+        hidden,
+        vocabulary,
+        heads: 1,
+        max_positions: config.optional(&["max_position_embeddings"])?,
+        dtype: config.dtype()?,
+        tied: false,
+        ends: vec![Tensor::vector("everything", headers.numbers(), Split::Replicated)],
+        layers: group_equal(layers),
+        left_out: Some(left_out),
+        by_headers: true,
+    })
+}
+
+/// Whether this is the weight of a module with one of these names.
+fn ends(tensor: &StoredTensor, modules: &[&str]) -> bool {
+    let mut steps = tensor.name.rsplit('.');
+    steps.next() == Some("weight") && steps.next().is_some_and(|module| modules.contains(&module))
+}
+
+/// The number of the layer that a tensor belongs to.
+fn layer(name: &str) -> Option<u64> {
+    let steps: Vec<&str> = name.split('.').collect();
+    let pair = steps.windows(2).find(|pair| LAYER_MODULES.contains(&pair[0]))?;
+    pair[1].parse().ok()
+}
+
+fn unclear(family: &str, why: &str) -> Fault {
+    Fault::usage(format!(
+        "the family `{family}` is not known, and the headers of its files do not give its KV cache per token: {why}"
+    ))
+    .hint("start an engine with it: `profiler run memory_breakdown` measures what it needs")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -181,5 +266,53 @@ mod tests {
         assert!(refused(&file(&json!({"a": {"dtype": "F32"}}))).contains("`a`"));
         let backwards = json!({"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}});
         assert!(refused(&file(&backwards)).contains("ends before it begins"));
+    }
+
+    fn stored(name: &str, dims: &[u64]) -> StoredTensor {
+        StoredTensor {
+            name: name.to_owned(),
+            dtype: "BF16".into(),
+            dims: dims.to_vec(),
+            bytes: dims.iter().product::<u64>() * 2,
+        }
+    }
+
+    fn shape(tensors: Vec<StoredTensor>) -> Result<Shape> {
+        let config = Config::new(&json!({"model_type": "brand_new"})).unwrap();
+        read(&config, &Headers { tensors })
+    }
+
+    #[test]
+    fn keys_and_values_follow_from_the_matrices_that_make_them() {
+        let found = shape(vec![
+            stored("model.embed_tokens.weight", &[100, 8]),
+            stored("model.layers.0.self_attn.k_proj.weight", &[4, 8]),
+            stored("model.layers.0.self_attn.v_proj.weight", &[6, 8]),
+            stored("model.layers.1.mixer.in_proj.weight", &[6, 8]),
+        ])
+        .unwrap();
+        let kept: Vec<u64> = found
+            .layers
+            .iter()
+            .filter_map(|layer| Some(layer.per_token.as_ref()?.width))
+            .collect();
+        assert_eq!(
+            (kept, found.layers.len(), found.parameters()),
+            (vec![10], 2, 800 + 80 + 48)
+        );
+        assert!(found.left_out.unwrap().contains("1 layers have no matrices"));
+    }
+
+    #[test]
+    fn fused_matrices_are_refused() {
+        let embedding = stored("transformer.wte.weight", &[100, 8]);
+        let fused = stored("transformer.h.0.attn.c_attn.weight", &[24, 8]);
+        assert!(
+            shape(vec![embedding.clone(), fused])
+                .unwrap_err()
+                .message
+                .contains("keys or values")
+        );
+        assert!(shape(Vec::new()).unwrap_err().message.contains("embedding"));
     }
 }

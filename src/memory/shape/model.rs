@@ -1,11 +1,9 @@
-//! The shape of a whole model.
+//! The shape of a model: its layers, the tensors of each, what they keep, and what a pass through them holds.
 
-use super::config::Config;
-use super::{Dtype, Headers, Layer, Tensor, family, stored};
-use crate::fault::Result;
+use super::dtype::Dtype;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::memory) struct Shape {
+pub(crate) struct Shape {
     /// `model_type`, as `config.json` names it.
     pub family: String,
     /// Elements of a hidden state.
@@ -31,30 +29,258 @@ pub(in crate::memory) struct Shape {
 }
 
 impl Shape {
-    /// The shape that a `config.json` describes, or for an unknown family what the headers of its files say.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for an unknown family without sufficient headers, and for a missing or absurd value.
-    pub(in crate::memory) fn read(config: &Config, headers: Option<&Headers>) -> Result<Self> {
-        match headers {
-            Some(headers) if !family::is_known(config) => stored::read(config, headers),
-            _ => family::read(config),
-        }
-    }
-
     /// Parameters of the whole model; a tied output matrix counts once.
     #[must_use]
-    pub(in crate::memory) fn parameters(&self) -> u64 {
+    pub(crate) fn parameters(&self) -> u64 {
         self.tensors().fold(0, |sum: u64, (count, tensor)| {
             sum.saturating_add(tensor.parameters().saturating_mul(count))
         })
     }
 
     /// Every tensor with its number of occurrences.
-    pub(in crate::memory) fn tensors(&self) -> impl Iterator<Item = (u64, &Tensor)> {
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (u64, &Tensor)> {
         let ends = self.ends.iter().map(|tensor| (1, tensor));
         let layers = self.layers.iter();
         ends.chain(layers.flat_map(|layer| layer.tensors.iter().map(|tensor| (layer.count, tensor))))
+    }
+}
+
+/// Layers of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layer {
+    /// The number of these layers.
+    pub count: u64,
+    /// The parameters of one.
+    pub tensors: Vec<Tensor>,
+    /// The KV cache per token; `None` for a recurrent layer.
+    pub per_token: Option<PerToken>,
+    /// The state per sequence.
+    pub per_sequence: Option<PerSequence>,
+    /// What a pass through one holds, phase by phase.
+    pub phases: Vec<Phase>,
+}
+
+impl Layer {
+    /// Adds the tensors, state and phases of `other`.
+    pub(super) fn with(mut self, other: Layer) -> Self {
+        self.tensors.extend(other.tensors);
+        self.per_token = self.per_token.or(other.per_token);
+        self.per_sequence = self.per_sequence.or(other.per_sequence);
+        self.phases.extend(other.phases);
+        self
+    }
+}
+
+/// Groups equal layers, in the order of their first occurrence.
+pub(super) fn group_equal(layers: impl IntoIterator<Item = Layer>) -> Vec<Layer> {
+    let mut kinds: Vec<Layer> = Vec::new();
+    for layer in layers {
+        let layer = Layer { count: 0, ..layer };
+        match kinds.iter_mut().find(|kind| {
+            Layer {
+                count: 0,
+                ..(*kind).clone()
+            } == layer
+        }) {
+            Some(kind) => kind.count += 1,
+            None => kinds.push(Layer { count: 1, ..layer }),
+        }
+    }
+    kinds
+}
+
+/// Keys and values of one token, or the latent that replaces them: `heads` times `width` elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PerToken {
+    /// KV heads; 1 for a latent (MLA), which every rank keeps.
+    pub heads: u64,
+    /// Elements per head: key and value together, or latent and rotary key.
+    pub width: u64,
+    /// Only the most recent tokens are kept; `None` for all.
+    pub window: Option<u64>,
+}
+
+impl PerToken {
+    /// Elements per token on one of `ranks`.
+    #[must_use]
+    pub(crate) fn on_rank(&self, ranks: u64) -> u64 {
+        self.heads.div_ceil(ranks.max(1)).max(1).saturating_mul(self.width)
+    }
+
+    /// Tokens kept of a sequence of `tokens`.
+    #[must_use]
+    pub(crate) fn kept(&self, tokens: u64) -> u64 {
+        self.window.map_or(tokens, |window| tokens.min(window))
+    }
+}
+
+/// The state of a recurrent layer (Mamba, gated delta rule), whose size does not depend on the sequence length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PerSequence {
+    /// Inputs that the convolution still needs (one less than its kernel), in the model's type.
+    pub convolution: u64,
+    pub recurrent: u64,
+    /// The type of the recurrent state; `None` for the model's.
+    pub dtype: Option<Dtype>,
+}
+
+/// Elements per token that live at the same time in one phase of a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Phase {
+    /// Which tensors, for people.
+    pub tensors: &'static str,
+    /// Elements in the model's type on every rank.
+    pub replicated: u64,
+    /// Elements in the model's type that ranks share.
+    pub sharded: u64,
+    /// Float32 elements on every rank.
+    pub replicated_f32: u64,
+    /// Float32 elements that ranks share.
+    pub sharded_f32: u64,
+}
+
+impl Phase {
+    /// Bytes per token on one of `ranks`, with `bytes` per element of the model's type.
+    #[must_use]
+    pub(crate) fn bytes_per_token(&self, ranks: u64, bytes: u64) -> u64 {
+        let ranks = ranks.max(1);
+        let model = self.replicated.saturating_add(self.sharded.div_ceil(ranks));
+        let single = self.replicated_f32.saturating_add(self.sharded_f32.div_ceil(ranks));
+        model.saturating_mul(bytes).saturating_add(single.saturating_mul(4))
+    }
+}
+
+/// vLLM's and SGLang's `VocabParallelEmbedding` pad vocabularies to a multiple of this before ranks share them.
+const VOCABULARY_MULTIPLE: u64 = 64;
+
+/// What a tensor is for, which decides whether it is quantized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A matrix of a layer.
+    Linear,
+    /// A matrix of each routed expert.
+    Expert,
+    /// The matrix that chooses experts.
+    Router,
+    /// The embedding of tokens or positions.
+    Embedding,
+    /// The output matrix, from hidden states to logits.
+    Head,
+    /// Vectors and small kernels: norms, biases, convolutions. Never quantized.
+    Vector,
+}
+
+/// How ranks share a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// Each rank has all of it.
+    Replicated,
+    /// Each rank has a share of the rows (outputs).
+    Rows,
+    /// Each rank has a share of the columns (inputs).
+    Columns,
+    /// Each rank has a share of this many heads of equal rows, at least one: KV heads are replicated if there are
+    /// fewer than ranks.
+    Heads(u64),
+    /// Each rank has a share of the padded vocabulary.
+    Vocabulary,
+}
+
+/// `copies` equal matrices of `rows` outputs and `columns` inputs; a vector has one column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tensor {
+    /// For people.
+    pub name: &'static str,
+    /// Outputs.
+    pub rows: u64,
+    /// Inputs.
+    pub columns: u64,
+    /// The number of copies: one per expert.
+    pub copies: u64,
+    pub role: Role,
+    pub split: Split,
+}
+
+impl Tensor {
+    pub(super) fn linear(name: &'static str, rows: u64, columns: u64, split: Split) -> Self {
+        Self {
+            name,
+            rows,
+            columns,
+            copies: 1,
+            role: Role::Linear,
+            split,
+        }
+    }
+
+    /// A vector, or what counts as one.
+    pub(super) fn vector(name: &'static str, rows: u64, split: Split) -> Self {
+        Self {
+            role: Role::Vector,
+            ..Self::linear(name, rows, 1, split)
+        }
+    }
+
+    pub(super) fn with_role(self, role: Role) -> Self {
+        Self { role, ..self }
+    }
+
+    pub(super) fn times(self, copies: u64) -> Self {
+        Self { copies, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn parameters(&self) -> u64 {
+        self.rows.saturating_mul(self.columns).saturating_mul(self.copies)
+    }
+
+    /// The share of one of `ranks`. Shares are rounded up, as in every engine.
+    #[must_use]
+    pub(crate) fn on_rank(&self, ranks: u64) -> Self {
+        let mut share = self.clone();
+        if ranks <= 1 {
+            return share;
+        }
+        match self.split {
+            Split::Replicated => {}
+            Split::Rows => share.rows = self.rows.div_ceil(ranks),
+            Split::Columns => share.columns = self.columns.div_ceil(ranks),
+            Split::Heads(heads) => {
+                let width = self.rows / heads.max(1);
+                share.rows = width.saturating_mul(heads.div_ceil(ranks).max(1));
+            }
+            Split::Vocabulary => {
+                share.rows = self.rows.next_multiple_of(VOCABULARY_MULTIPLE).div_ceil(ranks);
+            }
+        }
+        share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn kv_heads_are_replicated_when_they_are_fewer_than_ranks() {
+        let keys = Tensor::linear("k", 8 * 128, 4096, Split::Heads(8));
+        assert_eq!(keys.on_rank(4).rows, 2 * 128);
+        assert_eq!(keys.on_rank(16).rows, 128);
+        let embedding = Tensor::linear("embedding", 32_001, 8, Split::Vocabulary);
+        assert_eq!(embedding.on_rank(2).rows, 32_064 / 2);
+        assert_eq!(embedding.on_rank(1).rows, 32_001);
+    }
+
+    proptest! {
+        #[test]
+        fn ranks_hold_all_of_it(rows in 1..5000_u64, columns in 1..500_u64, heads in 1..64_u64, ranks in 1..16_u64, kind in 0..5) {
+            let split = [Split::Replicated, Split::Rows, Split::Columns, Split::Heads(heads), Split::Vocabulary][kind as usize];
+            let rows = if let Split::Heads(heads) = split { rows * heads } else { rows };
+            let tensor = Tensor::linear("t", rows, columns, split);
+            prop_assert!(tensor.on_rank(ranks).parameters() * ranks >= tensor.parameters());
+            prop_assert!(tensor.on_rank(ranks).parameters() <= tensor.parameters().next_multiple_of(64) + 64 * columns);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Downloads single files from the hub into its cache.
+//! Downloads files from the hub into its cache, and the first bytes of files that are too large (headers of weights).
 //!
 //! Redirects are followed here rather than by the client: the first response has the commit and the content's hash, and
 //! the token must not be sent to the content's host.
@@ -7,19 +7,16 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, RANGE};
+use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, RANGE, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, redirect};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use url::{Host, Url};
 
+use super::cache::{Entry, is_commit};
+use super::{Hub, ModelId};
 use crate::fault::{Fault, Kind, Result};
 use crate::http;
-
-use super::cache::Entry;
-use super::headers::{FileMetadata, error_code, pause, redirect_target};
-use super::purpose::Purpose;
-use super::{Hub, ModelId};
 
 /// Attempts per request.
 const MAX_ATTEMPTS: u32 = 4;
@@ -60,7 +57,7 @@ impl Hub {
     }
 
     /// The error for a file that is not cached when the hub must not be used.
-    pub(super) fn not_cached(&self, model: &ModelId, file: &str, purpose: Purpose) -> Fault {
+    fn not_cached(&self, model: &ModelId, file: &str, purpose: Purpose) -> Fault {
         Fault::missing(
             format!(
                 "`{file}` of `{model}` is not in the cache `{}`, and the hub may not be used (HF_HUB_OFFLINE, or `offline`)",
@@ -72,7 +69,7 @@ impl Hub {
 }
 
 /// Downloads files of one model.
-pub(super) struct Fetch<'a> {
+struct Fetch<'a> {
     hub: &'a Hub,
     model: &'a ModelId,
     entry: &'a Entry,
@@ -81,7 +78,7 @@ pub(super) struct Fetch<'a> {
 }
 
 /// Whether a failure is worth a retry.
-pub(super) enum Failure {
+enum Failure {
     /// Retry after this pause, if the server requested one.
     Transient(Fault, Option<Duration>),
     Permanent(Fault),
@@ -94,7 +91,7 @@ impl From<Fault> for Failure {
 }
 
 impl<'a> Fetch<'a> {
-    pub(super) fn new(hub: &'a Hub, model: &'a ModelId, entry: &'a Entry, purpose: Purpose) -> Result<Self> {
+    fn new(hub: &'a Hub, model: &'a ModelId, entry: &'a Entry, purpose: Purpose) -> Result<Self> {
         // A proxy cannot reach a mirror on this machine.
         let builder = if is_loopback(&hub.endpoint) {
             http::direct()
@@ -115,12 +112,12 @@ impl<'a> Fetch<'a> {
     }
 
     /// Downloads one file and returns its commit; `None` if the model has no such file.
-    pub(super) async fn file(&self, revision: &str, file: &str) -> Result<Option<String>> {
+    async fn file(&self, revision: &str, file: &str) -> Result<Option<String>> {
         self.with_retries(async || self.attempt(revision, file).await).await
     }
 
     /// Retries transient failures.
-    pub(super) async fn with_retries<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T> {
+    async fn with_retries<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T> {
         let mut pause = self.hub.retry_pause;
         for _ in 1..MAX_ATTEMPTS {
             match attempt().await {
@@ -160,7 +157,7 @@ impl<'a> Fetch<'a> {
 
     /// The response with the file's content, or with its first `bytes` if the server supports ranges; `None` if there
     /// is no such file.
-    pub(super) async fn open(
+    async fn open(
         &self,
         revision: &str,
         file: &str,
@@ -288,7 +285,7 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    pub(super) fn unreachable(&self, error: &reqwest::Error) -> Failure {
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
         Failure::Transient(self.no_answer(&http::root(error)), None)
     }
 
@@ -305,4 +302,181 @@ fn is_loopback(url: &Url) -> bool {
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
     }
+}
+
+impl Hub {
+    /// A file that describes the model's shape, from the cache or downloaded.
+    ///
+    /// # Errors
+    ///
+    /// `missing` with a remedy if it is in neither: offline, unreachable, gated, private, or no such file.
+    pub async fn file(&self, model: &ModelId, file: &str) -> Result<PathBuf> {
+        match self.optional(model, file).await? {
+            Some(path) => Ok(path),
+            None if self.offline => Err(self.not_cached(model, file, Purpose::Shape)),
+            None => Err(Purpose::Shape.no_such_file(model, file)),
+        }
+    }
+
+    /// The same for an optional file. Also `None` if it is not cached and only the cache may be used.
+    ///
+    /// # Errors
+    ///
+    /// `missing` with a remedy if the hub cannot be reached or refuses.
+    pub async fn optional(&self, model: &ModelId, file: &str) -> Result<Option<PathBuf>> {
+        if let Some(path) = self.cached(model, file) {
+            return Ok(Some(path));
+        }
+        if self.offline {
+            return Ok(None);
+        }
+        let entry = Entry::new(&self.cache, model);
+        let fetch = Fetch::new(self, model, &entry, Purpose::Shape)?;
+        // Use the commit of the files that are already cached.
+        let cached_commit = entry.commit();
+        let revision = cached_commit.as_deref().unwrap_or(&model.revision);
+        let Some(commit) = fetch.file(revision, file).await? else {
+            return Ok(None);
+        };
+        if cached_commit.is_none() {
+            entry.point_at(&commit)?;
+        }
+        Ok(Some(entry.snapshot(&commit).join(file)))
+    }
+
+    /// The path of a cached file; never contacts the hub.
+    #[must_use]
+    pub fn cached(&self, model: &ModelId, file: &str) -> Option<PathBuf> {
+        let folder = Entry::new(&self.cache, model).snapshot_with(file)?;
+        Some(folder.join(file))
+    }
+
+    /// The first `bytes` of a file, or all of a shorter one. Always from the hub and never cached. `None` if there is
+    /// no such file.
+    ///
+    /// # Errors
+    ///
+    /// `missing` with a remedy if the hub cannot be reached or refuses.
+    pub async fn start(&self, model: &ModelId, file: &str, bytes: u64) -> Result<Option<Vec<u8>>> {
+        let entry = Entry::new(&self.cache, model);
+        let fetch = Fetch::new(self, model, &entry, Purpose::Shape)?;
+        let cached_commit = entry.commit();
+        let revision = cached_commit.as_deref().unwrap_or(&model.revision);
+        fetch
+            .with_retries(async || fetch.beginning(revision, file, bytes).await)
+            .await
+    }
+}
+
+impl Fetch<'_> {
+    async fn beginning(&self, revision: &str, file: &str, bytes: u64) -> Result<Option<Vec<u8>>, Failure> {
+        let Some((mut response, _)) = self.open(revision, file, Some(bytes)).await? else {
+            return Ok(None);
+        };
+        let most = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut start = Vec::new();
+        // A server without range support sends the whole file; the rest is not read.
+        while start.len() < most {
+            let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? else {
+                break;
+            };
+            start.extend_from_slice(&chunk[..chunk.len().min(most - start.len())]);
+        }
+        Ok(Some(start))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// To count tokens.
+    Tokenizer,
+    /// To compute a model's memory.
+    Shape,
+}
+
+impl Purpose {
+    /// The remedy if only the cache may be used.
+    fn while_offline(self) -> &'static str {
+        match self {
+            Purpose::Tokenizer => "fetch it once while online, or give a folder with the file as `tokenizer`",
+            Purpose::Shape => "fetch it once while online, or give a folder with the file",
+        }
+    }
+
+    /// The error if the hub cannot be reached.
+    fn no_answer(self, host: &str, model: &ModelId, why: &str) -> Fault {
+        let (what, instead) = match self {
+            Purpose::Tokenizer => ("tokenizer", "a folder with `tokenizer.json` as `tokenizer`"),
+            Purpose::Shape => ("configuration", "a folder with `config.json`"),
+        };
+        Fault::missing(
+            format!("the hub at `{host}` does not give the {what} of `{model}`: {why}"),
+            format!("check the network and HF_ENDPOINT, or give {instead}"),
+        )
+    }
+
+    /// The error if the model has no such file.
+    fn no_such_file(self, model: &ModelId, file: &str) -> Fault {
+        Fault::missing(
+            format!("`{model}` has no `{file}`"),
+            match self {
+                Purpose::Tokenizer => {
+                    "name another model with the same tokenizer, or a folder with `tokenizer.json`, as `tokenizer`"
+                }
+                Purpose::Shape => "name the model that it was made from, or a folder with `config.json`",
+            },
+        )
+    }
+}
+
+/// A file's metadata.
+struct FileMetadata {
+    commit: String,
+    /// The content's hash, if it is usable as a file name.
+    etag: Option<String>,
+}
+
+impl FileMetadata {
+    /// Prefers `x-linked-etag`, the hash of content stored elsewhere.
+    fn from_headers(headers: &HeaderMap) -> Option<Self> {
+        let text = |name: &str| headers.get(name)?.to_str().ok();
+        let commit = text("x-repo-commit").filter(|commit| is_commit(commit))?.to_owned();
+        let etag = text("x-linked-etag")
+            .or_else(|| text("etag"))
+            .map(|etag| etag.trim_start_matches("W/").trim_matches('"'));
+        Some(Self {
+            commit,
+            // It becomes a file name.
+            etag: etag
+                .filter(|etag| (8..=128).contains(&etag.len()) && etag.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+                .map(str::to_owned),
+        })
+    }
+}
+
+/// The hub's error code: `GatedRepo`, `EntryNotFound`.
+fn error_code(headers: &HeaderMap) -> &str {
+    headers
+        .get("x-error-code")
+        .and_then(|code| code.to_str().ok())
+        .unwrap_or_default()
+}
+
+/// The redirect target, unless it is less secure than the current address.
+fn redirect_target(from: &Url, headers: &HeaderMap) -> Result<Url> {
+    let to = headers
+        .get(LOCATION)
+        .and_then(|location| location.to_str().ok())
+        .and_then(|location| from.join(location).ok())
+        .ok_or_else(|| Fault::new(Kind::Http, "the hub redirects without an address"))?;
+    match (from.scheme(), to.scheme()) {
+        ("http", "http" | "https") | ("https", "https") => Ok(to),
+        _ => Err(Fault::new(Kind::Http, "the hub redirects to an insecure address")),
+    }
+}
+
+/// The pause requested by the server.
+fn pause(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }

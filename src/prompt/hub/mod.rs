@@ -3,21 +3,15 @@
 
 mod cache;
 mod fetch;
-mod headers;
-mod model;
-mod part;
-mod purpose;
-mod secret;
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use url::Url;
 
 use crate::fault::{Fault, Result};
-
-pub use model::ModelId;
-pub use secret::Secret;
 
 /// The public hub.
 const ENDPOINT: &str = "https://huggingface.co";
@@ -86,5 +80,168 @@ fn is_true(value: &str) -> bool {
     ["1", "on", "yes", "true"].contains(&value.trim().to_ascii_lowercase().as_str())
 }
 
+/// Maximum length of a name on the hub.
+const LONGEST: usize = 96;
+
+/// A model on the hub, at one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelId {
+    /// `org/name`; old models have no `org`.
+    pub name: String,
+    /// A branch, a tag or a commit.
+    pub revision: String,
+}
+
+impl ModelId {
+    /// Its folder in the cache.
+    fn folder(&self) -> String {
+        format!("models--{}", self.name.replace('/', "--"))
+    }
+}
+
+impl FromStr for ModelId {
+    type Err = Fault;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, revision) = text.split_once('@').unwrap_or((text, "main"));
+        let parts: Vec<&str> = name.split('/').collect();
+        let good = parts.len() <= 2
+            && name.len() <= LONGEST
+            && parts.iter().all(|part| is_part(part))
+            && is_revision(revision);
+        if !good {
+            return Err(Fault::usage(format!(
+                "`{text}` is not a model of the hub, nor a file or folder that is there"
+            ))
+            .hint("a model is `org/name` or `org/name@revision`; a folder holds `tokenizer.json`"));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            revision: revision.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for ModelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.revision.as_str() {
+            "main" => f.write_str(&self.name),
+            revision => write!(f, "{}@{revision}", self.name),
+        }
+    }
+}
+
+/// Letters, digits, `-`, `_` and `.`, without anything that leaves a folder or is ambiguous in the cache.
+fn is_part(part: &str) -> bool {
+    !part.is_empty()
+        && part
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && !part.starts_with(['-', '.'])
+        && !part.ends_with(['-', '.'])
+        && !part.contains("..")
+        && !part.contains("--")
+}
+
+/// Branches may contain slashes: `refs/pr/1`.
+fn is_revision(revision: &str) -> bool {
+    revision.len() <= LONGEST && revision.split('/').all(is_part)
+}
+
+/// The hub's token. It has no `Display`, and `Debug` hides it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A secret without surrounding white space; `None` if nothing is left.
+    #[must_use]
+    pub fn new(text: impl AsRef<str>) -> Option<Self> {
+        let text = text.as_ref().trim();
+        (!text.is_empty()).then(|| Self(text.to_owned()))
+    }
+
+    /// The value, for sending it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<secret>")
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn hub(variables: &[(&str, &str)]) -> Result<Hub> {
+        let find = |name: &str| {
+            let entry = variables.iter().find(|(entry, _)| *entry == name);
+            entry.map(|(_, value)| (*value).to_owned())
+        };
+        Hub::from_variables(find, Some("/caches".into()))
+    }
+
+    #[test]
+    fn without_variables_it_is_the_public_hub_and_the_users_cache() {
+        let hub = hub(&[]).unwrap();
+        assert_eq!(hub.endpoint.as_str(), "https://huggingface.co/");
+        assert_eq!(hub.cache, Path::new("/caches/huggingface/hub"));
+        assert!(!hub.offline && hub.token.is_none());
+    }
+
+    #[test]
+    fn variables_are_honoured() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), "from-file\n").unwrap();
+        let home = folder.path().to_str().unwrap();
+        let token = |hub: Hub| hub.token.unwrap().reveal().to_owned();
+        assert_eq!(hub(&[("HF_HOME", home)]).unwrap().cache, folder.path().join("hub"));
+        assert_eq!(token(hub(&[("HF_HOME", home)]).unwrap()), "from-file");
+        assert_eq!(
+            token(hub(&[("HF_HOME", home), ("HF_TOKEN", "given")]).unwrap()),
+            "given"
+        );
+        let all = hub(&[
+            ("HF_HUB_CACHE", "/c"),
+            ("HF_HUB_OFFLINE", "1"),
+            ("HF_ENDPOINT", "http://localhost:9"),
+        ])
+        .unwrap();
+        assert_eq!(
+            (all.cache.to_str().unwrap(), all.offline, all.endpoint.port()),
+            ("/c", true, Some(9))
+        );
+        assert!(!hub(&[("HF_HUB_OFFLINE", "0")]).unwrap().offline);
+        assert!(hub(&[("HF_TOKEN", " ")]).unwrap().token.is_none());
+    }
+
+    #[test]
+    fn a_wrong_endpoint_is_refused_without_repeating_it() {
+        for endpoint in ["user:secret@host", "ftp://secret@host/", "secret"] {
+            let fault = hub(&[("HF_ENDPOINT", endpoint)]).unwrap_err();
+            assert!(!fault.message.contains("secret"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn model_ids_are_distinguished_from_paths() {
+        let id: ModelId = "meta-llama/Llama-3.1-8B-Instruct".parse().unwrap();
+        assert_eq!(id.folder(), "models--meta-llama--Llama-3.1-8B-Instruct");
+        assert_eq!(id.to_string(), "meta-llama/Llama-3.1-8B-Instruct");
+        let id: ModelId = "gpt2@refs/pr/1".parse().unwrap();
+        assert_eq!((id.name.as_str(), id.revision.as_str()), ("gpt2", "refs/pr/1"));
+        assert_eq!(id.to_string(), "gpt2@refs/pr/1");
+        for text in [
+            "", "/", "a/b/c", "../a", "./a", "a/..", "a b", "a/b@", "a/b@../x", "~/a", "a--b/c", "C:\\x", "a/b?c=d",
+        ] {
+            assert!(text.parse::<ModelId>().is_err(), "{text}");
+        }
+        assert!("a".repeat(97).parse::<ModelId>().is_err());
+    }
+}

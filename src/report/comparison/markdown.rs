@@ -2,12 +2,11 @@
 //!
 //! The verdict is the heading, followed by warnings. Long lists are folded. Foreign text is escaped.
 
-use super::setup_difference::property;
 use super::text::{changed_point, completeness_warnings, limit, simulated, value, weight};
 use super::thresholds::{Evaluation, Finding, Verdict};
-use super::{Comparison, label};
+use super::{Comparison, label, property};
 use crate::compare::ComparisonInput;
-use crate::report::figure::{figure, relative};
+use crate::fmt::{relative, with_unit};
 
 /// Maximum size in bytes: a GitHub comment holds 65,536 characters.
 const MOST: usize = 64_000;
@@ -242,7 +241,7 @@ fn difference(one: &Finding) -> String {
     } else {
         format!(" ({percent})")
     };
-    format!("{sign}{}{percent}", figure(difference, one.unit))
+    format!("{sign}{}{percent}", with_unit(difference, one.unit))
 }
 
 /// Markdown text that stops growing at `MOST` bytes.

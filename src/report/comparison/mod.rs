@@ -1,33 +1,26 @@
 //! Compares runs and files of other tools with a baseline, the first of them.
 //!
-//! `boundary_metrics` compares boundaries, `changed_points` lists points with opposite verdicts,
-//! `setup_difference` differences of setup. `rule` parses a threshold, `thresholds` evaluates them, `proof`
-//! bounds what an unfinished run can still prove. `text` and `markdown` format the result.
+//! `boundary_metrics` compares boundaries. `rule` parses a threshold, `thresholds` evaluates them. `text` and
+//! `markdown` format the result.
 
 mod boundary_metrics;
-mod changed_points;
 mod markdown;
-mod proof;
 mod rule;
-mod setup_difference;
 mod text;
 mod thresholds;
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
-use crate::compare::{Case, ComparisonInput, Direction, Unit};
-use crate::fault::Result;
-
-pub use changed_points::ChangedPoint;
+pub use boundary_metrics::ChangedPoint;
 pub use markdown::comparison_markdown;
 pub use rule::Rule;
-pub use setup_difference::SetupDifference;
+use serde::Serialize;
 pub use text::{comparison_text, completeness_warnings};
 pub use thresholds::{Evaluation, Finding, Thresholds, Verdict};
 
-use super::figure::relative;
+use crate::compare::{Case, ComparisonInput, Direction, Unit};
+use crate::fault::Result;
+use crate::fmt::relative;
 
 /// Metrics that describe the effort of measuring. `--max-regression` skips these.
 const EFFORT: [&str; 5] = ["points", "runs", "samples", "timeline_samples", "sampled_for"];
@@ -39,7 +32,7 @@ pub struct Comparison {
     pub sections: Vec<Section>,
     /// Cases without a counterpart.
     pub notes: Vec<String>,
-    /// Metrics that only one of has_hidden, baseline and another input has.
+    /// Metrics that only the baseline or only another input has.
     pub unmatched: Vec<UnmatchedMetric>,
     /// Differences of setup between the baseline and each other input.
     pub differences: Vec<SetupDifference>,
@@ -133,7 +126,7 @@ impl Comparison {
         let limits = boundary_metrics::boundary_metrics(inputs)?;
         let mut comparison = Self {
             notes: limits.notes,
-            differences: setup_difference::setup_differences(inputs),
+            differences: setup_differences(inputs),
             changed_points: limits.changed_points,
             advice: limits.advice,
             ..Self::default()
@@ -301,6 +294,94 @@ pub fn matching_case(case: &Case, own: &[Case], others: &[Case]) -> Option<usize
 /// An input's label in tables: `[1]`.
 fn label(index: usize) -> String {
     format!("[{}]", index + 1)
+}
+
+/// Properties whose difference is stated before any metric.
+const IMPORTANT: [&str; 5] = [
+    "model",
+    "GPU",
+    "memory of the GPUs, bytes",
+    "engine",
+    "simulated profile",
+];
+
+/// Properties that differ from run to run and explain no difference; listed last.
+const INCIDENTAL: [&str; 3] = ["machine", "seed", "profiler"];
+
+/// A property in which two inputs differ.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SetupDifference {
+    /// Index of the other input; the baseline is 0.
+    pub subject: usize,
+    /// The property: `model`, `GPU`, `parameter input`.
+    pub name: String,
+    /// Value in the baseline.
+    pub before: String,
+    /// Value in the other input.
+    pub after: String,
+    /// Whether the difference makes the metrics hard to compare.
+    pub first: bool,
+}
+
+impl SetupDifference {
+    /// `different GPU: A, B in [2]`.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        format!(
+            "different {}: {}, {} in {}",
+            self.name,
+            self.before,
+            self.after,
+            label(self.subject)
+        )
+    }
+}
+
+/// Setup differences between the baseline and each run, most important first. A property recorded by only one
+/// run is skipped, except parameters.
+fn setup_differences(inputs: &[ComparisonInput]) -> Vec<SetupDifference> {
+    let Some((first, others)) = inputs.split_first() else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (index, other) in others.iter().enumerate() {
+        for name in names(first, other) {
+            let (before, after) = (property(first, name), property(other, name));
+            let optional = name.starts_with("parameter ") && !first.setup.is_empty() && !other.setup.is_empty();
+            let (before, after) = match (before, after) {
+                (Some(before), Some(after)) => (before, after),
+                (before, after) if optional => (before.unwrap_or("none"), after.unwrap_or("none")),
+                _ => continue,
+            };
+            if before != after {
+                found.push(SetupDifference {
+                    subject: index + 1,
+                    name: name.to_owned(),
+                    before: before.to_owned(),
+                    after: after.to_owned(),
+                    first: IMPORTANT.contains(&name),
+                });
+            }
+        }
+    }
+    found
+}
+
+fn names<'a>(first: &'a ComparisonInput, other: &'a ComparisonInput) -> Vec<&'a str> {
+    let rest = first.setup.keys().chain(other.setup.keys()).map(String::as_str);
+    let mut rest: Vec<&str> = rest.filter(|name| !IMPORTANT.contains(name)).collect();
+    rest.sort_unstable_by_key(|name| (INCIDENTAL.contains(name), *name));
+    rest.dedup();
+    IMPORTANT.into_iter().chain(rest).collect()
+}
+
+/// The value of a property.
+fn property<'a>(input: &'a ComparisonInput, name: &str) -> Option<&'a str> {
+    match name {
+        "model" => input.model.as_deref(),
+        "engine" => input.engine.as_deref(),
+        name => input.setup.get(name).map(String::as_str),
+    }
 }
 
 #[cfg(test)]

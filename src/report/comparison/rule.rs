@@ -11,6 +11,7 @@ use regex::Regex;
 
 use crate::compare::{Direction, Unit};
 use crate::fault::{Fault, Result};
+use crate::fmt::with_blanks;
 use crate::memory::compare::size;
 
 const HINT: &str = "write `p99_ttft_ms<=+5%`, `output_throughput>=-3%`, `peak_memory<=+1GiB` or `p99_ttft_ms<=200ms`, in quotes, or with `=` instead of `<=` and `>=`";
@@ -269,7 +270,8 @@ fn name_of(unit: Unit) -> String {
         .unwrap_or_default()
 }
 
-/// Compiles a name with the wildcards `*` and `?`.
+/// Compiles a name with the wildcards `*` and `?`. Underscores match blanks,
+/// so that names need no quoting in a shell.
 fn pattern(name: &str) -> Result<Regex> {
     let (case, figure) = match name.rsplit_once('/') {
         Some((case, figure)) => (format!("{case}/"), figure),
@@ -283,11 +285,6 @@ fn pattern(name: &str) -> Result<Regex> {
         .replace("\\*", ".*")
         .replace("\\?", ".");
     Regex::new(&format!("^(?:{text})$")).map_err(|error| Fault::usage(format!("`{name}`: {error}")))
-}
-
-/// Underscores match blanks, so that names need no quoting in a shell.
-fn with_blanks(name: &str) -> String {
-    name.replace('_', " ")
 }
 
 /// `ttft_ms.p99` becomes `p99_ttft_ms`, the name in vLLM's bench; `p50` becomes `median`.

@@ -5,8 +5,8 @@ use console::Style;
 use super::thresholds::{Evaluation, Finding, Verdict};
 use super::{ChangedPoint, ComparedMetric, Comparison, label};
 use crate::compare::{ComparisonInput, Unit};
+use crate::fmt::{relative, with_unit};
 use crate::report::comparison_input::{heading, implausible_section, lines};
-use crate::report::figure::{figure, relative};
 use crate::report::table::table;
 use crate::report::{Page, SIMULATED};
 
@@ -204,15 +204,15 @@ pub(super) fn weight(verdict: Verdict) -> u8 {
 /// What a threshold allows: `at most 210.00 ms`; the user's own text if the limit is unknown.
 pub(super) fn limit(finding: &Finding) -> String {
     match (finding.limit, finding.at_most, &finding.threshold) {
-        (Some(limit), Some(true), _) => format!("at most {}", figure(limit, finding.unit)),
-        (Some(limit), Some(false), _) => format!("at least {}", figure(limit, finding.unit)),
+        (Some(limit), Some(true), _) => format!("at most {}", with_unit(limit, finding.unit)),
+        (Some(limit), Some(false), _) => format!("at least {}", with_unit(limit, finding.unit)),
         (_, _, Some(text)) => text.clone(),
         _ => String::new(),
     }
 }
 
 pub(super) fn value(value: Option<f64>, unit: Unit) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| figure(value, unit))
+    value.map_or_else(|| "-".to_owned(), |value| with_unit(value, unit))
 }
 
 /// `input=4000 output=512: ok, now oom (cuda) at input=3900 output=500`.

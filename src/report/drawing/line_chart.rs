@@ -3,11 +3,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::output::{ScriptPlot, description, format_number, limited_table, plot_name, sentence};
-use super::spec::{AxisName, AxisSpec, FromShorthand, Mark, Named, keep_by_default};
-use super::text_bars::{BarColumn, TextBars};
-use super::text_curve::TextCurve;
-use super::text_scatter;
+use super::spec::{
+    AxisName, AxisSpec, FromShorthand, Mark, Named, ScriptPlot, colour, description, format_number, keep_by_default,
+    limited_table, or, plot_name, sentence,
+};
+use super::text_charts::{BarColumn, TextBars, TextCurve, draw_scatter};
 use crate::fault::{Fault, Result};
 use crate::report::Page;
 use crate::report::plot::{Colour, Entry, Layer, Moment, Panel, Plot, Scale, Shape, TooltipPoint, Tooltips};
@@ -135,7 +135,7 @@ impl LineChart {
             .iter()
             .map(|series| (series.name.as_str(), present_points(series).collect()))
             .collect();
-        let text = text_scatter::draw((&self.x.text, &self.y.text), &series, self.logarithmic(), page);
+        let text = draw_scatter((&self.x.text, &self.y.text), &series, self.logarithmic(), page);
         self.into_plot(layers, text)
     }
 
@@ -216,7 +216,7 @@ impl LineChart {
             let all: Vec<(&str, Vec<(f64, f64)>)> = (self.series.0.iter())
                 .map(|series| (series.name.as_str(), present_points(series).collect()))
                 .collect();
-            return text_scatter::draw((&self.x.text, &self.y.text), &all, self.logarithmic(), page);
+            return draw_scatter((&self.x.text, &self.y.text), &all, self.logarithmic(), page);
         }
         let curve = |series: &Series| TextCurve {
             x_label: self.x.text.clone(),
@@ -228,11 +228,6 @@ impl LineChart {
         let curves: Vec<String> = self.series.0.iter().map(|series| curve(series).draw(page)).collect();
         curves.join("\n\n")
     }
-}
-
-/// The colour of the series at an index.
-pub(super) fn colour(index: usize) -> Colour {
-    Colour::Series(u8::try_from(index).unwrap_or(u8::MAX))
 }
 
 fn moment(mark: &Mark) -> Result<Moment> {
@@ -290,11 +285,6 @@ fn tooltips(x: &AxisSpec, y: &AxisSpec, all: &[Series]) -> Tooltips {
         columns: vec!["series".to_owned(), or(&x.text, "x"), or(&y.text, "y")],
         spots: places.take(PLACES).collect(),
     }
-}
-
-/// `text`, or `other` if it is empty.
-fn or(text: &str, other: &str) -> String {
-    if text.is_empty() { other } else { text }.to_owned()
 }
 
 /// A row for each x and a column for each series, or a row for each point if x values repeat.

@@ -1,12 +1,19 @@
 //! A figure on the page: drawn wide and narrow, described in words, as a table, and as data for the script.
+//!
+//! The data are columns of numbers and strings, each stored once and referred to by index. String columns hold
+//! indices into a list of distinct strings.
+
+use std::collections::HashMap;
 
 use minijinja::Value;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
-use super::columns::{Columns, number};
-use super::table::Table;
-use crate::report::plot::{Axis, Drawing, Plot, ProvenPoint, ProvenRegions, Scale, Width, panel, svg};
+use super::table::{Table, digits};
+use crate::fmt::json_number;
+use crate::report::plot::{
+    Axis, Drawing, Entry, Panel, Plot, ProvenPoint, ProvenRegions, Scale, Sheet, Width, panel, svg,
+};
 use crate::run::hide;
 
 /// Minimum ratio of an axis's ends for which the other scale is switchable offering.
@@ -41,7 +48,7 @@ struct View {
     narrow: Value,
     /// Positions of the panels, for the script.
     #[serde(skip)]
-    frames: serde_json::Value,
+    frames: Json,
 }
 
 impl Figure {
@@ -158,7 +165,7 @@ fn data(plot: &Plot, views: &[View]) -> String {
     hide(&data.to_string()).replace('<', "\\u003c")
 }
 
-fn ground(ground: &ProvenRegions) -> serde_json::Value {
+fn ground(ground: &ProvenRegions) -> Json {
     let corners = |corners: &[ProvenPoint]| -> Vec<_> {
         let corner = |corner: &ProvenPoint| json!([number(corner.at.0), number(corner.at.1), corner.words]);
         corners.iter().map(corner).collect()
@@ -171,4 +178,161 @@ fn ground(ground: &ProvenRegions) -> serde_json::Value {
         "rising": ground.rising, "fits": corners(&ground.fits), "fails": corners(&ground.fails), "clips": corners(&ground.clips),
         "band": lines(&ground.band), "predicted": lines(&ground.predicted),
     })
+}
+
+/// Distinct columns.
+#[derive(Default)]
+struct Columns {
+    columns: Vec<Json>,
+    index: HashMap<String, usize>,
+}
+
+/// The tooltip points of a panel: `count` rows of the columns, starting at row `from`.
+#[derive(Serialize)]
+struct PanelPoints {
+    from: usize,
+    count: usize,
+    /// Columns of the x and y values.
+    at: [usize; 2],
+    /// Names and columns of the tooltip entries.
+    names: Vec<String>,
+    told: Vec<usize>,
+}
+
+impl Columns {
+    /// All columns in index order.
+    fn into_values(self) -> Vec<Json> {
+        self.columns
+    }
+
+    /// Column indices of a table.
+    fn sheet(&mut self, sheet: &Sheet) -> Vec<usize> {
+        let column = |at: usize| sheet.rows.iter().map(move |row| row.get(at).unwrap_or(&Entry::None));
+        (0..sheet.columns.len()).map(|at| self.entries(column(at))).collect()
+    }
+
+    /// The points of every panel. Panels with equal tooltip entries share columns, as their table does.
+    fn places(&mut self, panels: &[Panel]) -> Vec<PanelPoints> {
+        let same = panels
+            .windows(2)
+            .all(|pair| pair[0].spots.columns == pair[1].spots.columns);
+        let groups: Vec<&[Panel]> = if same { vec![panels] } else { panels.chunks(1).collect() };
+        groups.into_iter().flat_map(|group| self.group(group)).collect()
+    }
+
+    fn group(&mut self, panels: &[Panel]) -> Vec<PanelPoints> {
+        let Some(first) = panels.first() else { return Vec::new() };
+        let spots = || panels.iter().flat_map(|panel| &panel.spots.spots);
+        let names = &first.spots.columns;
+        let told: Vec<usize> = (0..names.len())
+            .map(|at| self.entries(spots().map(|spot| spot.entries.get(at).unwrap_or(&Entry::None))))
+            .collect();
+        let at = [
+            self.numbers(spots().map(|spot| spot.at.0)),
+            self.numbers(spots().map(|spot| spot.at.1)),
+        ];
+        let mut from = 0;
+        let mut places = Vec::new();
+        for panel in panels {
+            let count = panel.spots.spots.len();
+            places.push(PanelPoints {
+                from,
+                count,
+                at,
+                names: names.clone(),
+                told: told.clone(),
+            });
+            from += count;
+        }
+        places
+    }
+
+    fn numbers(&mut self, values: impl Iterator<Item = f64>) -> usize {
+        self.keep(Json::Array(values.map(number).collect()))
+    }
+
+    /// Numbers as they are. If any entry is text: `{ w: strings, i: indices }`, with -1 for none.
+    fn entries<'a>(&mut self, entries: impl Iterator<Item = &'a Entry> + Clone) -> usize {
+        if !entries.clone().any(|entry| matches!(entry, Entry::Text(_))) {
+            let values = entries.map(|entry| match entry {
+                Entry::Number(value) => number(*value),
+                Entry::Text(_) | Entry::None => Json::Null,
+            });
+            return self.keep(Json::Array(values.collect()));
+        }
+        let mut words: Vec<String> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
+        let indices: Vec<i64> = entries
+            .map(|entry| {
+                let word = match entry {
+                    Entry::None => return -1,
+                    entry => super::table::text(entry),
+                };
+                let index = *known.entry(word.clone()).or_insert_with(|| {
+                    words.push(word);
+                    words.len() - 1
+                });
+                i64::try_from(index).unwrap_or(-1)
+            })
+            .collect();
+        self.keep(json!({ "w": words, "i": indices }))
+    }
+
+    fn keep(&mut self, column: Json) -> usize {
+        let text = column.to_string();
+        if let Some(index) = self.index.get(&text) {
+            return *index;
+        }
+        self.index.insert(text, self.columns.len());
+        self.columns.push(column);
+        self.columns.len() - 1
+    }
+}
+
+/// A JSON number, integers without a decimal point; null for NaN and infinities.
+fn number(value: f64) -> Json {
+    json_number(digits(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::plot::{TooltipPoint, Tooltips};
+
+    #[test]
+    fn a_column_is_kept_once_and_words_are_numbers() {
+        let spot = |x: f64, word: &str| TooltipPoint {
+            at: (x, 1.5),
+            entries: vec![x.into(), word.into(), Entry::None],
+        };
+        let panel = |spots: Vec<TooltipPoint>| Panel {
+            spots: Tooltips {
+                columns: ["input", "verdict", "peak"].map(str::to_owned).to_vec(),
+                spots,
+            },
+            ..Panel::default()
+        };
+        let panels = [
+            panel(vec![spot(1.0, "ok"), spot(2.0, "oom")]),
+            panel(vec![spot(3.0, "ok")]),
+        ];
+        let sheet = Sheet {
+            title: String::new(),
+            columns: vec!["input".to_owned()],
+            rows: vec![vec![1.0.into()], vec![2.0.into()], vec![3.0.into()]],
+        };
+        let mut columns = Columns::default();
+        let places = columns.places(&panels);
+        assert_eq!(columns.sheet(&sheet), [0], "the same as that of the places");
+        assert_eq!((places[1].from, places[1].count, places[1].at), (2, 1, [0, 3]));
+        assert_eq!(
+            columns.into_values(),
+            [
+                json!([1, 2, 3]),
+                json!({ "w": ["ok", "oom"], "i": [0, 1, 0] }),
+                json!([null, null, null]),
+                json!([1.5, 1.5, 1.5])
+            ]
+        );
+    }
 }

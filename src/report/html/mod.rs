@@ -1,14 +1,277 @@
-//! Renders a report as one self-contained HTML file without network access or frameworks. Everything is
-//! readable without the script, which adds tooltips, keyboard navigation, sliders and copying.
+//! Renders a report as one self-contained HTML file without network access or frameworks. Everything is readable
+//! without the script, which adds tooltips, keyboard navigation, sliders and copying.
 //!
-//! `page.html` is the template; it includes `style.css` and `script.js`. `view` holds the template's data,
-//! `figure` renders a figure, `columns` is the data for the script.
+//! `page.html` is the template; it includes `style.css` and `script.js`. `figure` renders a figure and its data for
+//! the script, `table` a table.
 
-mod columns;
 mod figure;
-mod page;
 mod table;
-mod view;
 
-pub use page::{page, slug};
-pub use view::Anchors;
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, Value, context, escape_formatter};
+use serde::Serialize;
+
+use crate::fault::{Fault, Result};
+use crate::fmt::{Count, escape_html, slug};
+use crate::report::plot::Plot;
+use crate::report::sections::{self, Document, Fact};
+use crate::report::{SIMULATED, plot};
+use crate::run::hide;
+use figure::Figure;
+use table::Table;
+
+static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, minijinja::Error>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_formatter(|out, state, value| match value.as_str() {
+        // Secrets must be hidden before escaping, which would disguise them.
+        Some(text) if !value.is_safe() => escape_formatter(out, state, &Value::from(hide(text).as_ref())),
+        _ => escape_formatter(out, state, value),
+    });
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    environment.add_filter("prose", |text: &str| Value::from_safe_string(prose(text)));
+    environment.add_template("page.html", include_str!("page.html"))?;
+    Ok(environment)
+});
+
+/// The page of one run, or of several runs with their common sections first.
+///
+/// # Errors
+///
+/// `internal` if the template does not match its data.
+pub fn page(stories: &[Document], together: &[sections::Section]) -> Result<String> {
+    let view = View::new(stories, together);
+    let broken = |error: &minijinja::Error| Fault::internal(format!("the page cannot be made: {error:#}"));
+    let environment = TEMPLATES.as_ref().map_err(broken)?;
+    let template = environment.get_template("page.html").map_err(|error| broken(&error))?;
+    let filled = template.render(context! {
+        view => Value::from(Serde(view)),
+        simulated => SIMULATED,
+        style => Value::from_safe_string(include_str!("style.css").to_owned()),
+        plot_style => Value::from_safe_string(plot::css()),
+        script => Value::from_safe_string(include_str!("script.js").to_owned()),
+        version => env!("CARGO_PKG_VERSION"),
+    });
+    filled
+        .map(|page| page.trim_start().to_owned())
+        .map_err(|error| broken(&error))
+}
+
+/// Escapes a sentence without secrets; text between backticks becomes code.
+fn prose(text: &str) -> String {
+    let text = hide(text);
+    let parts: Vec<&str> = text.split('`').collect();
+    // An unpaired last backtick stays a backtick.
+    let pairs = (parts.len() - 1) / 2;
+    let mut html = String::new();
+    for (index, part) in parts.iter().enumerate() {
+        let part = escape_html(part);
+        match index {
+            0 => html.push_str(&part),
+            index if index > 2 * pairs => {
+                html.push('`');
+                html.push_str(&part);
+            }
+            index if index % 2 == 1 => html.push_str(&format!("<code>{part}</code>")),
+            _ => html.push_str(&part),
+        }
+    }
+    html
+}
+
+#[derive(Serialize)]
+struct View {
+    /// The title and main heading.
+    title: String,
+    /// Whether anything was simulated.
+    simulated: bool,
+    /// Whether the page shows several runs.
+    several: bool,
+    /// Common sections of several runs.
+    together: Vec<Section>,
+    runs: Vec<RunView>,
+}
+
+#[derive(Serialize)]
+struct RunView {
+    id: String,
+    headline: String,
+    run: String,
+    script: String,
+    status: String,
+    done: bool,
+    simulated: bool,
+    answers: Vec<FactView>,
+    caveats: Vec<String>,
+    missing: Vec<String>,
+    facts: Vec<FactView>,
+    details: Vec<Table>,
+    parts: Vec<Section>,
+}
+
+/// A term and its values.
+#[derive(Serialize)]
+struct FactView {
+    term: String,
+    lines: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    text: String,
+    paste: bool,
+}
+
+#[derive(Serialize)]
+struct Section {
+    id: String,
+    title: String,
+    /// Whether the heading is also the title of a figure.
+    titles_figure: bool,
+    paragraphs: Vec<String>,
+    figures: Vec<Figure>,
+    tables: Vec<Table>,
+    texts: Vec<String>,
+}
+
+/// Hands out unique anchors and file names.
+#[derive(Debug, Default)]
+pub struct Anchors(HashSet<String>);
+
+impl Anchors {
+    /// A unique slug for the name.
+    #[must_use]
+    pub fn give(&mut self, name: &str) -> String {
+        let slug = slug(name);
+        let numbered = (2..).map(|number| format!("{slug}-{number}"));
+        let free = std::iter::once(slug.clone())
+            .chain(numbered)
+            .find(|id| !self.0.contains(id));
+        let id = free.unwrap_or(slug);
+        self.0.insert(id.clone());
+        id
+    }
+}
+
+impl View {
+    fn new(stories: &[Document], together: &[sections::Section]) -> Self {
+        let mut anchors = Anchors::default();
+        // Anchors of the page itself.
+        for own in ["main", "top", "together", "contents"] {
+            let _ = anchors.give(own);
+        }
+        let several = stories.len() != 1;
+        let title = match stories {
+            [only] => only.headline.clone(),
+            stories => format!("{} side by side", Count(stories.len(), "run")),
+        };
+        let together = together
+            .iter()
+            .map(|part| Section::new(part, "together", &mut anchors))
+            .collect();
+        let runs = stories.iter().enumerate().map(|(index, story)| {
+            let prefix = if several {
+                format!("run-{}", index + 1)
+            } else {
+                String::new()
+            };
+            RunView::new(story, &prefix, &mut anchors)
+        });
+        Self {
+            title,
+            simulated: stories.iter().any(|story| story.simulated),
+            several,
+            together,
+            runs: runs.collect(),
+        }
+    }
+}
+
+impl RunView {
+    fn new(story: &Document, prefix: &str, anchors: &mut Anchors) -> Self {
+        Self {
+            id: anchors.give(if prefix.is_empty() { "run" } else { prefix }),
+            headline: story.headline.clone(),
+            run: story.run.clone(),
+            script: story.script.clone(),
+            status: story.status.clone(),
+            done: story.status == "done",
+            simulated: story.simulated,
+            answers: grouped(&story.answers),
+            caveats: story.caveats.clone(),
+            missing: story.missing.clone(),
+            facts: grouped(&story.facts),
+            details: story.details.iter().map(Table::complete).collect(),
+            parts: story
+                .sections
+                .iter()
+                .map(|part| Section::new(part, prefix, anchors))
+                .collect(),
+        }
+    }
+}
+
+/// Groups consecutive facts with the same term.
+fn grouped(facts: &[Fact]) -> Vec<FactView> {
+    let mut all: Vec<FactView> = Vec::new();
+    for fact in facts {
+        let line = Line {
+            text: fact.text.clone(),
+            paste: fact.paste,
+        };
+        match all.last_mut() {
+            Some(last) if last.term == fact.term => last.lines.push(line),
+            _ => all.push(FactView {
+                term: fact.term.clone(),
+                lines: vec![line],
+            }),
+        }
+    }
+    all
+}
+
+impl Section {
+    fn new(part: &sections::Section, prefix: &str, anchors: &mut Anchors) -> Self {
+        let id = anchors.give(&format!("{prefix} {}", part.name));
+        let mut figure = |plot: &Plot| {
+            let id = anchors.give(&format!("{prefix} figure {}", plot.name));
+            Figure::new(plot, &id, &part.title)
+        };
+        let figures: Vec<Figure> = part.plots.iter().map(&mut figure).collect();
+        Self {
+            id,
+            title: part.title.clone(),
+            titles_figure: figures.iter().any(|figure| figure.titled_above),
+            paragraphs: part.paragraphs.clone(),
+            figures,
+            tables: part.sheets.iter().map(Table::complete).collect(),
+            texts: part.texts.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prose;
+
+    #[test]
+    fn code_is_marked_and_markup_is_escaped() {
+        for (text, html) in [
+            (
+                "give `--html <FILE>` & wait",
+                "give <code>--html &lt;FILE&gt;</code> &amp; wait",
+            ),
+            ("`a`b`c`", "<code>a</code>b<code>c</code>"),
+            ("it's `one", "it&#x27;s `one"),
+            ("`a` and `", "<code>a</code> and `"),
+            ("", ""),
+            ("at http://me:passphrase@host", "at http://***@host"),
+        ] {
+            assert_eq!(prose(text), html);
+        }
+    }
+}

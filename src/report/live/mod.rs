@@ -1,26 +1,24 @@
 //! The live view of a run, driven by its events: redrawn in place on a terminal, one line per event elsewhere.
 //!
-//! `state` tracks the progress, `plain` and `screen` show it, `redact` removes secrets from events. Script
-//! output goes to stdout, unless stdout is reserved for one JSON document.
+//! `state` tracks the progress, `plain` and `screen` show it. Script output goes to stdout, unless stdout is
+//! reserved for one JSON document.
 
-mod largest;
 mod plain;
-mod recent;
-mod redact;
 mod screen;
 mod state;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
+use plain::Plain;
+use screen::Screen;
 use serde_json::Value;
+use state::{State, TICK};
 
 use super::terminal::wrap_lines;
 use super::{Page, SIMULATED, Terminal, breakdown, experiment};
 use crate::run::{Event, Run, hide};
-use plain::Plain;
-use screen::{Screen, TICK};
-use state::State;
 
 /// The live view of a run.
 #[derive(Clone)]
@@ -66,7 +64,7 @@ impl Live {
             reported: Vec::new(),
         })));
         let listener = live.clone();
-        run.listen(Box::new(move |event| listener.lock().show(&redact::redacted(event))));
+        run.listen(Box::new(move |event| listener.lock().show(&redacted(event))));
         live.keep_time();
         live
     }
@@ -213,5 +211,44 @@ impl View {
             Shown::Screen(screen) => screen.above(print),
             Shown::Nothing => {}
         }
+    }
+}
+
+/// The event without secrets in its texts. Values are kept: text made of them is redacted when it is printed.
+fn redacted(event: &Event) -> Cow<'_, Event> {
+    let mut event = Cow::Borrowed(event);
+    if matches!(*event, Event::Done { .. } | Event::Engine { .. }) {
+        // Large, frequent, and without text.
+        return event;
+    }
+    let text = match event.to_mut() {
+        Event::Warning { text } | Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => {
+            text
+        }
+        Event::Phase { detail, .. } => detail,
+        Event::Point { cause: Some(cause), .. } => cause,
+        _ => return event,
+    };
+    *text = hide(text).into_owned();
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_secrets_in_texts_change() {
+        let detail = |detail: &str| Event::Phase {
+            phase: "attached".into(),
+            detail: detail.into(),
+        };
+        assert_eq!(
+            *redacted(&detail("http://me:passphrase@host/v1")),
+            detail("http://***@host/v1")
+        );
+        assert_eq!(*redacted(&detail("vllm")), detail("vllm"));
+        let memory = Event::Memory { used: 1, total: 2 };
+        assert_eq!(*redacted(&memory), memory);
     }
 }

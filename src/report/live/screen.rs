@@ -11,9 +11,6 @@ use console::{Term, measure_text_width};
 use super::state::State;
 use crate::report::{Page, Terminal};
 
-/// Redraw interval without events.
-pub(super) const TICK: Duration = Duration::from_millis(500);
-
 /// Minimum time between frames; skipped changes appear in the next frame.
 const MIN_FRAME_TIME: Duration = Duration::from_millis(50);
 

@@ -1,17 +1,18 @@
 //! The progress of a run, formatted as lines that fit the terminal.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use console::{measure_text_width, truncate_str};
 use serde_json::Value;
 
-use super::largest::LargestFitting;
-use super::recent::Recent;
-use super::screen::TICK;
 use crate::boundary::{Moves, Point};
-use crate::report::spark::{bar, sparkline};
+use crate::report::spark::{bar, max_per_column, sparkline};
 use crate::report::{Bytes, Clock, Count, Page};
 use crate::run::Event;
+
+/// Redraw interval without events.
+pub(super) const TICK: Duration = Duration::from_millis(500);
 
 /// Maximum columns of the memory bar and of the sparkline next to it.
 const MAX_BAR: usize = 20;
@@ -278,6 +279,81 @@ fn cut(text: &str, most: usize, page: Page) -> String {
         .map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect();
     truncate_str(&plain, most, page.pick("…", "~")).into_owned()
+}
+
+/// The fitting point with the largest product of coordinates.
+#[derive(Debug, Default)]
+struct LargestFitting {
+    /// Axes on which smaller values are harder.
+    inverted: Vec<String>,
+    found: Option<(f64, String)>,
+}
+
+impl LargestFitting {
+    /// Starts over for a new boundary: points of different boundaries are not compared.
+    pub(super) fn start_boundary(&mut self, described: &Value) {
+        let axes = described["axes"].as_object().into_iter().flatten();
+        let inverted = axes
+            .filter(|(_, axis)| axis["easier"] == "up")
+            .map(|(name, _)| name.clone());
+        *self = Self {
+            inverted: inverted.collect(),
+            found: None,
+        };
+    }
+
+    pub(super) fn add(&mut self, point: &Point) {
+        let part = |(axis, value): (&String, &crate::boundary::Scalar)| {
+            let logarithm = value.as_f64().max(f64::MIN_POSITIVE).ln();
+            if self.inverted.contains(axis) {
+                -logarithm
+            } else {
+                logarithm
+            }
+        };
+        let size: f64 = point.0.iter().map(part).sum();
+        if self.found.as_ref().is_none_or(|(largest, _)| size > *largest) {
+            self.found = Some((size, point.to_string()));
+        }
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
+        self.found.as_ref().map(|(_, point)| point.as_str())
+    }
+}
+
+const WINDOW: Duration = Duration::from_secs(120);
+
+/// Samples closer than this are merged.
+const MIN_INTERVAL: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Default)]
+struct Recent(VecDeque<(Duration, u64)>);
+
+impl Recent {
+    /// Adds a sample, `at` after the start.
+    pub(super) fn push(&mut self, at: Duration, used: u64) {
+        match self.0.back_mut() {
+            Some((last, peak)) if at < *last + MIN_INTERVAL => *peak = used.max(*peak),
+            _ => self.0.push_back((at, used)),
+        }
+        // The last sample before the window gives its initial value.
+        while self.0.get(1).is_some_and(|(next, _)| *next + WINDOW < at) {
+            self.0.pop_front();
+        }
+    }
+
+    /// The peak of each of `columns` equal intervals up to now, relative to `total`.
+    pub(super) fn heights(&self, now: Duration, total: u64, columns: usize) -> Vec<Option<f64>> {
+        let share = |used: u64| used as f64 / total.max(1) as f64;
+        let begin = now.saturating_sub(WINDOW);
+        let values: Vec<(f64, f64)> = self
+            .0
+            .iter()
+            .map(|(at, used)| (at.max(&begin).as_secs_f64(), share(*used)))
+            .collect();
+        max_per_column(&values, now.as_secs_f64(), columns)
+    }
 }
 
 #[cfg(test)]

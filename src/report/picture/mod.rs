@@ -4,19 +4,24 @@
 //! on top. Predicted and contradictory cells have their own characters.
 
 mod cells;
-mod line;
-mod map;
-mod slices;
-mod ticks;
+
+use std::collections::BTreeMap;
 
 use console::Style;
 
-use crate::boundary::{Boundary, Class};
+use self::cells::{format_value, ruler, ticks};
+use crate::boundary::{Axis, Boundary, Class, Point, Scalar};
 use crate::fault::Result;
 use crate::report::Page;
 
 /// Maximum width in columns: wider maps are harder to read.
 const WIDEST: usize = 72;
+/// Maximum number of rows.
+const ROWS: usize = 18;
+/// Maximum number of slices.
+const MAX_SLICES: usize = 3;
+/// Columns before the first cell of a line.
+const LEFT: usize = 1;
 
 /// What a cell shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,13 +42,137 @@ const IN_LEGEND_IF_DRAWN: [(Shade, &str); 2] = [(Shade::Likely, "predicted to fi
 /// Draws a boundary; the text has no line end after its last line.
 pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
     let mut lines = match boundary.lattice().axes() {
-        [axis] => line::draw(boundary, axis, page)?,
-        [x, y] => map::draw(boundary, x, y, &boundary.smallest(), page)?,
-        [x, y, rest @ ..] => slices::draw(boundary, x, y, rest, page)?,
+        [axis] => draw_line(boundary, axis, page)?,
+        [x, y] => draw_map(boundary, x, y, &boundary.smallest(), page)?,
+        [x, y, rest @ ..] => draw_slices(boundary, x, y, rest, page)?,
         [] => Vec::new(),
     };
     lines.push(legend(&lines, page));
     Ok(lines.join("\n"))
+}
+
+fn draw_line(boundary: &Boundary, axis: &Axis, page: Page) -> Result<Vec<String>> {
+    let columns = cells::count(axis, page.width.min(WIDEST).saturating_sub(2 * LEFT).max(8));
+    let probes = cells::probes(boundary, |point| {
+        cells::cell(axis, point.0.get(axis.name()).copied()?, columns)
+    });
+    let mut marks = " ".repeat(LEFT);
+    let mut line = " ".repeat(LEFT);
+    for column in 0..columns {
+        marks.push_str(
+            &probes
+                .get(&column)
+                .map_or_else(|| " ".to_owned(), |class| probe_marker(*class, page)),
+        );
+        let point = Point([(axis.name().to_owned(), cells::middle(axis, column, columns))].into());
+        line.push_str(&fill(shade(boundary, &point)?, page));
+    }
+    Ok(vec![
+        format!("{}{}", " ".repeat(LEFT), axis.name()),
+        marks.trim_end().to_owned(),
+        line,
+        ruler(axis, columns, LEFT),
+    ])
+}
+
+/// Draws the plane of two axes through `through`, which fixes all others; probes outside this plane are left out.
+fn draw_map(boundary: &Boundary, x: &Axis, y: &Axis, through: &Point, page: Page) -> Result<Vec<String>> {
+    let rows = cells::count(y, ROWS);
+    let labels = ticks(y, rows, (rows / 4).max(2));
+    let gutter = labels.iter().map(|(_, text)| text.len()).max().unwrap_or(0).max(1) + 2;
+    let columns = cells::count(x, page.width.min(WIDEST).saturating_sub(gutter + 1).max(8));
+    let probes = cells::probes(boundary, |point| {
+        let coordinate = |axis: &Axis| point.0.get(axis.name()).copied();
+        let here = through.0.iter().all(|(name, value)| {
+            name == x.name() || name == y.name() || point.0.get(name).is_some_and(|at| at == value)
+        });
+        let column = cells::cell(x, coordinate(x)?, columns)?;
+        here.then_some((cells::cell(y, coordinate(y)?, rows)?, column))
+    });
+    let mut lines = vec![format!("{:>gutter$}", y.name(), gutter = gutter.max(y.name().len()))];
+    for row in (0..rows).rev() {
+        let label = labels
+            .iter()
+            .find(|(index, _)| *index == row)
+            .map_or("", |(_, text)| text);
+        let mut line = format!("{label:>width$} {}", page.pick('│', '|'), width = gutter - 2);
+        for column in 0..columns {
+            let cell = match probes.get(&(row, column)) {
+                Some(class) => probe_marker(*class, page),
+                None => {
+                    let mut point = through.clone();
+                    point.0.insert(x.name().to_owned(), cells::middle(x, column, columns));
+                    point.0.insert(y.name().to_owned(), cells::middle(y, row, rows));
+                    fill(shade(boundary, &point)?, page)
+                }
+            };
+            line.push_str(&cell);
+        }
+        lines.push(line);
+    }
+    let (corner, edge) = page.pick(('└', "─"), ('+', "-"));
+    lines.push(format!("{}{corner}{}", " ".repeat(gutter - 1), edge.repeat(columns)));
+    lines.push(ruler(x, columns, gutter));
+    lines.push(format!(
+        "{:>width$}",
+        x.name(),
+        width = (gutter + columns).max(x.name().len())
+    ));
+    Ok(lines)
+}
+
+fn draw_slices(boundary: &Boundary, x: &Axis, y: &Axis, rest: &[Axis], page: Page) -> Result<Vec<String>> {
+    let Some((third, others)) = rest.split_first() else {
+        return Ok(Vec::new());
+    };
+    let mut through = boundary.smallest();
+    let mut lines = Vec::new();
+    for value in slice_values(boundary, third) {
+        through.0.insert(third.name().to_owned(), value);
+        let fixed = others
+            .iter()
+            .map(|axis| format!(", {}={}", axis.name(), format_value(cells::easiest(axis))));
+        lines.push(format!(
+            "slice at {}={}{}",
+            third.name(),
+            format_value(value),
+            fixed.collect::<String>()
+        ));
+        lines.extend(draw_map(boundary, x, y, &through, page)?);
+        lines.push(String::new());
+    }
+    Ok(lines)
+}
+
+/// The values that were probed most; if there are fewer, also the ends of the axis.
+fn slice_values(boundary: &Boundary, axis: &Axis) -> Vec<Scalar> {
+    let mut probed: BTreeMap<String, (usize, Scalar)> = BTreeMap::new();
+    for (point, _) in boundary.records() {
+        if let Some(value) = point.0.get(axis.name()) {
+            probed.entry(value.to_string()).or_insert((0, *value)).0 += 1;
+        }
+    }
+    let mut probed: Vec<(usize, Scalar)> = probed.into_values().collect();
+    probed.sort_by(|(a, _), (b, _)| b.cmp(a));
+    let (low, high) = axis.range();
+    let mut values: Vec<Scalar> = probed.into_iter().map(|(_, value)| value).take(MAX_SLICES).collect();
+    for end in [low, high] {
+        if values.len() < MAX_SLICES && !values.contains(&end) {
+            values.push(end);
+        }
+    }
+    values.sort_by(|a, b| a.as_f64().total_cmp(&b.as_f64()));
+    values
+}
+
+fn shade(boundary: &Boundary, point: &Point) -> Result<Shade> {
+    Ok(match boundary.classify(point)? {
+        Class::Fits => Shade::Fits,
+        Class::Fails if boundary.is_in_band(point)? => Shade::Band,
+        Class::Fails => Shade::Fails,
+        Class::Unknown if boundary.is_likely(point)? => Shade::Likely,
+        Class::Unknown => Shade::Open,
+    })
 }
 
 /// The character of a shade. Those of rare shades appear nowhere else in a map.

@@ -3,24 +3,19 @@
 //!
 //! Pure: reads and writes no files. Colours are roles ([`Colour`]), so that one plot works on light, dark and paper.
 
-mod axis;
-mod colour;
+mod build;
+mod downsample;
 mod draw;
 mod layer;
-mod reduce;
-mod sheet;
-mod spots;
 
 use serde::{Deserialize, Serialize};
 
-pub use axis::{Axis, Scale};
-pub use colour::Colour;
+pub use downsample::reduced;
 pub(super) use draw::dropped_note;
 pub use draw::{AxisScale, Drawing, Frame, Width, css, file, panel, png, svg};
 pub use layer::{Bar, Cell, Layer, Moment, Shape, Span};
-pub use reduce::reduced;
-pub use sheet::{Entry, Sheet};
-pub use spots::{ProvenPoint, ProvenRegions, TooltipPoint, Tooltips};
+
+use crate::unit::Unit;
 
 /// A plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -81,4 +76,232 @@ pub struct Note {
     pub at: (f64, f64),
     /// Its text.
     pub label: String,
+}
+
+/// An axis. Values are in `unit`; ticks are shown in a readable multiple (bytes as GiB).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// The quantity: `output length`. The unit is added from `unit`.
+    pub label: String,
+    /// The unit of the values.
+    #[serde(default)]
+    pub unit: Unit,
+    /// Linear or logarithmic.
+    #[serde(default)]
+    pub scale: Scale,
+    /// First and last value; by default what the layers need.
+    #[serde(default)]
+    pub range: Option<(f64, f64)>,
+    /// Whether both ends of the range get a tick: those of a search range.
+    #[serde(default)]
+    pub ends: bool,
+    /// Names of the positions 0, 1, 2, … of an axis of categories; empty for a numeric axis.
+    #[serde(default)]
+    pub names: Vec<String>,
+}
+
+/// How values are mapped to positions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Linearly.
+    #[default]
+    Linear,
+    /// By their logarithm: all values must be above 0.
+    Log,
+}
+
+/// The role of a colour. Roles also differ by shape, dash, pattern or label, never by hue alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Colour {
+    /// Proven to fit.
+    Fits,
+    /// Proven to fail.
+    Fails,
+    /// Unknown.
+    Open,
+    /// Predicted to fit, not proven.
+    Predicted,
+    /// Results contradict each other.
+    Band,
+    /// The recommended point.
+    Recommended,
+    /// A limit that must not be exceeded; deaths.
+    Limit,
+    /// Background information: phases, grids, estimates.
+    #[default]
+    Quiet,
+    /// One of several series, from 0. Eight have a colour of their own, then colours repeat with another dash.
+    Series(u8),
+}
+
+/// Points with a tooltip. There may be 10,000 of them; repeated texts are stored once on the page.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tooltips {
+    /// Heading of each entry, with its unit: `input`, `verdict`, `evidence`, `peak, GiB`.
+    pub columns: Vec<String>,
+    /// The points, in the order in which keys walk through them.
+    pub spots: Vec<TooltipPoint>,
+}
+
+/// A point and the values shown in its tooltip.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TooltipPoint {
+    /// Position on the panel's x and (left) y axis.
+    pub at: (f64, f64),
+    /// One value for each of `columns`; [`Entry::None`] is not shown.
+    pub entries: Vec<Entry>,
+}
+
+/// Which regions are proven, for tooltips between the probed points of a monotone limit.
+///
+/// Inside `band` results contradict each other and nothing is proven. Elsewhere a position is proven to fit if some
+/// point of `fits` is at least as hard, proven to fail if some point of `fails` is at most as hard, and beyond a
+/// length limit if some point of `clips` is. Otherwise it is open; inside `predicted` it is predicted to fit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProvenRegions {
+    /// Whether a larger value is harder, along x and along y.
+    pub rising: (bool, bool),
+    /// The hardest points that fit.
+    pub fits: Vec<ProvenPoint>,
+    /// The easiest points that fail.
+    pub fails: Vec<ProvenPoint>,
+    /// The easiest points that a length limit refuses.
+    #[serde(default)]
+    pub clips: Vec<ProvenPoint>,
+    /// Closed outlines of where results contradict each other (even-odd rule).
+    #[serde(default)]
+    pub band: Vec<Vec<(f64, f64)>>,
+    /// Closed outlines of the open region that is predicted to fit.
+    #[serde(default)]
+    pub predicted: Vec<Vec<(f64, f64)>>,
+}
+
+/// A point that proves something about others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProvenPoint {
+    /// From where it proves that: its position, or the edge of the interval that its value stands for.
+    pub at: (f64, f64),
+    /// The point and its verdict: `input=4096, output=512 fits`.
+    pub words: String,
+}
+
+/// A table: headings and rows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sheet {
+    /// Its title; empty if the plot beside it has one.
+    #[serde(default)]
+    pub title: String,
+    /// The headings, with units.
+    pub columns: Vec<String>,
+    /// The rows, each as long as `columns`.
+    pub rows: Vec<Vec<Entry>>,
+}
+
+impl Sheet {
+    /// Swaps rows and columns. The new headings are the first entries if these are unique, otherwise row numbers.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let mut heads: Vec<String> = self
+            .rows
+            .iter()
+            .filter_map(|row| Some(row.first()?.as_text()))
+            .collect();
+        let mut unique = heads.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        let unique_heads = unique.len() == self.rows.len();
+        if !unique_heads {
+            heads = (1..=self.rows.len()).map(|number| format!("row {number}")).collect();
+        }
+        let (corner, first) = match self.columns.first() {
+            Some(name) if unique_heads => (name.clone(), 1),
+            _ => (String::new(), 0),
+        };
+        let row = |(at, name): (usize, &String)| {
+            let entries = self
+                .rows
+                .iter()
+                .map(move |row| row.get(at).cloned().unwrap_or(Entry::None));
+            std::iter::once(Entry::from(name.as_str())).chain(entries).collect()
+        };
+        Self {
+            title: self.title.clone(),
+            columns: std::iter::once(corner).chain(heads).collect(),
+            rows: self.columns.iter().enumerate().skip(first).map(row).collect(),
+        }
+    }
+}
+
+/// One entry of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Entry {
+    /// A number, right-aligned.
+    Number(f64),
+    /// A text.
+    Text(String),
+    /// Unknown or not measured: shown as a dash.
+    None,
+}
+
+impl Entry {
+    fn as_text(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text.clone(),
+            Self::None => String::new(),
+        }
+    }
+}
+
+impl From<&str> for Entry {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Entry {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<f64> for Entry {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl<T: Into<Entry>> From<Option<T>> for Entry {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::None, Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transposed_table_has_a_row_for_each_column() {
+        let sheet = |levels: [f64; 2]| Sheet {
+            title: "x".to_owned(),
+            columns: vec!["level".to_owned(), "speed".to_owned()],
+            rows: vec![vec![levels[0].into(), 5.5.into()], vec![levels[1].into(), Entry::None]],
+        };
+        let transposed = sheet([1.0, 8.0]).transposed();
+        assert_eq!(transposed.columns, ["level", "1", "8"]);
+        assert_eq!(transposed.rows, [["speed".into(), 5.5.into(), Entry::None]]);
+        let transposed = sheet([1.0, 1.0]).transposed();
+        assert_eq!(transposed.columns, ["", "row 1", "row 2"]);
+        assert_eq!(transposed.rows[0], ["level".into(), 1.0.into(), 1.0.into()]);
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::boundaries::MAX_DRAWN;
-use super::nearest_failure::nearest_failure;
+use super::evidence::nearest_failure;
 use super::{Fact, Source, facts, reproduce};
 use crate::boundary::{Boundary, Point};
 use crate::fault::Result;

@@ -97,10 +97,8 @@ pub(super) fn details(source: &Source, warnings: &[WarningGroup]) -> Vec<Sheet> 
         let by = if set(name) { "the user" } else { "default" };
         vec![name.as_str().into(), value.to_string().into(), by.into()]
     };
-    let sheet = |title: &str, columns: &[&str], rows: Vec<Vec<Entry>>| Sheet {
-        title: title.to_owned(),
-        columns: columns.iter().map(|&column| column.to_owned()).collect(),
-        rows,
+    let sheet = |title: &str, columns: &[&str], rows: Vec<Vec<Entry>>| {
+        Sheet::new(columns.iter().map(|&column| column.to_owned()), rows).titled(title)
     };
     let modules = manifest
         .modules

@@ -6,13 +6,12 @@
 mod answers;
 mod boundaries;
 mod breakdowns;
-mod components;
 mod evidence;
 mod experiments;
 mod facts;
+mod format;
 mod loads;
 mod memory;
-mod nearest_failure;
 mod reproduce;
 mod script_output;
 mod together;
@@ -45,7 +44,7 @@ pub struct Document {
     pub answers: Vec<Fact>,
     /// Warnings that the reader must know before trusting a number.
     pub caveats: Vec<String>,
-    /// What the folder has_hidden, and what the page therefore does not show.
+    /// What the folder lacks, and what the page therefore does not show.
     pub missing: Vec<String>,
     /// How the run was made: model, engine, versions, GPU, driver, flags, script and hash, seed, command to reproduce
     /// it.

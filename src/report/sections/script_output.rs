@@ -31,15 +31,13 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
         texts: found.shown.iter().map(|(_, text)| text.clone()).collect(),
         ..Section::default()
     };
-    let recorded = Sheet {
-        title: String::new(),
-        columns: vec!["name".to_owned(), "value".to_owned()],
-        rows: found
+    let recorded = Sheet::new(
+        ["name", "value"],
+        found
             .records
             .iter()
-            .map(|(name, value)| vec![name.as_str().into(), value.to_string().into()])
-            .collect(),
-    };
+            .map(|(name, value)| vec![name.as_str().into(), value.to_string().into()]),
+    );
     let section = |name: &str, title: &str, sheets: Vec<Sheet>| Section {
         name: name.to_owned(),
         title: title.to_owned(),
@@ -101,11 +99,11 @@ fn sheet(name: &str, text: &str) -> Result<Sheet, String> {
         title += &format!("; sentences are only there: {}", names.join(", "));
     }
     let row = |row: &Vec<String>| kept.iter().map(|&at| row.get(at).map_or(Entry::None, entry)).collect();
-    Ok(Sheet {
-        title,
-        columns: kept.iter().map(|&at| columns[at].clone()).collect(),
-        rows: rows.iter().take(MAX_ROWS).map(row).collect(),
-    })
+    Ok(Sheet::new(
+        kept.iter().map(|&at| columns[at].clone()),
+        rows.iter().take(MAX_ROWS).map(row),
+    )
+    .titled(title))
 }
 
 #[cfg(test)]

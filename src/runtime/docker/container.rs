@@ -1,31 +1,38 @@
-//! State and end of a container.
+//! State, stop and removal of a container.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bollard::Docker;
 use bollard::models::ContainerState;
 use bollard::query_parameters::{
-    InspectContainerOptions, KillContainerOptionsBuilder, StopContainerOptionsBuilder, WaitContainerOptionsBuilder,
+    EventsOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder, RemoveContainerOptionsBuilder,
+    StopContainerOptionsBuilder, WaitContainerOptionsBuilder,
 };
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{fault, oom_event, remove};
+use super::{connect, daemon};
 use crate::fault::Result;
-use crate::runtime::container_names::ContainerNames;
+use crate::runtime::cgroup;
 use crate::runtime::state::{Exit, State};
-use crate::runtime::{Services, cgroup};
+
+/// What a container needs from the run's registry.
+#[derive(Clone, Debug, Default)]
+pub(in crate::runtime) struct ContainerRegistry {
+    pub(in crate::runtime) names: ContainerNames,
+    /// Cancelled when stopping is forced.
+    pub(in crate::runtime) force_kill: CancellationToken,
+}
 
 /// A container started by this run.
 #[derive(Debug)]
 pub(in crate::runtime) struct Container {
     client: ContainerClient,
     name: String,
-    container_names: ContainerNames,
-    force_kill: CancellationToken,
+    registry: ContainerRegistry,
     // Exit status, read once before removal.
     exit: Mutex<Option<Exit>>,
     removed: tokio::sync::Mutex<bool>,
@@ -39,12 +46,11 @@ pub(in crate::runtime) struct ContainerClient {
 }
 
 impl Container {
-    pub(super) fn new(docker: Docker, id: String, name: String, services: &Services) -> Self {
+    pub(super) fn new(docker: Docker, id: String, name: String, registry: ContainerRegistry) -> Self {
         Self {
             client: ContainerClient::new(docker, id),
             name,
-            container_names: services.container_names().clone(),
-            force_kill: services.force_kill(),
+            registry,
             exit: Mutex::default(),
             removed: tokio::sync::Mutex::default(),
         }
@@ -89,9 +95,9 @@ impl Container {
             // We killed it, so no OOM event is expected.
             self.cache_exit(&self.client.current_state().await?);
         }
-        remove::remove(&self.client.docker, &self.client.id).await?;
+        remove(&self.client.docker, &self.client.id).await?;
         *removed = true;
-        self.container_names.remove(&self.name);
+        self.registry.names.remove(&self.name);
         Ok(())
     }
 
@@ -103,15 +109,15 @@ impl Container {
         let patient = docker.clone().with_timeout(grace + docker.timeout());
         let stopped = tokio::select! {
             stopped = patient.stop_container(id, Some(options)) => stopped,
-            () = self.force_kill.cancelled() => {
+            () = self.registry.force_kill.cancelled() => {
                 docker.kill_container(id, Some(KillContainerOptionsBuilder::default().signal("SIGKILL").build())).await
             }
         };
         match stopped {
             Ok(()) => Ok(()),
             // Already stopped, or removed by somebody else.
-            Err(error) if matches!(fault::status(&error), Some(304 | 404 | 409)) => Ok(()),
-            Err(error) => Err(fault::explain(&error)),
+            Err(error) if matches!(daemon::status(&error), Some(304 | 404 | 409)) => Ok(()),
+            Err(error) => Err(daemon::explain(&error)),
         }
     }
 
@@ -131,7 +137,7 @@ impl ContainerClient {
         let Some(state) = self.inspect().await? else {
             return Ok(State::Exited(Exit::default()));
         };
-        if oom_event::wait_for(&self.docker, &self.id, &state).await {
+        if wait_for_oom_event(&self.docker, &self.id, &state).await {
             return self.current_state().await;
         }
         Ok(to_state(state))
@@ -184,8 +190,8 @@ impl ContainerClient {
             .await
         {
             Ok(found) => Ok(found.state),
-            Err(error) if fault::status(&error) == Some(404) => Ok(None),
-            Err(error) => Err(fault::explain(&error)),
+            Err(error) if daemon::status(&error) == Some(404) => Ok(None),
+            Err(error) => Err(daemon::explain(&error)),
         }
     }
 }
@@ -201,4 +207,119 @@ fn to_state(state: ContainerState) -> State {
         // Docker writes year 1 for "not yet".
         finished_at: state.finished_at.filter(|time| !time.starts_with("0001-")),
     })
+}
+
+/// Names of containers that exist or may exist. Added before the daemon is asked to create one, removed once it is
+/// gone.
+#[derive(Clone, Debug, Default)]
+pub(in crate::runtime) struct ContainerNames(Arc<Mutex<BTreeSet<String>>>);
+
+impl ContainerNames {
+    pub(in crate::runtime) fn add(&self, name: &str) {
+        self.lock().insert(name.to_owned());
+    }
+
+    pub(in crate::runtime) fn remove(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
+    pub(in crate::runtime) fn all(&self) -> Vec<String> {
+        self.lock().iter().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes a container by force. One that is already gone is not an error.
+pub(in crate::runtime) async fn remove(docker: &Docker, id: &str) -> Result<()> {
+    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+    match docker.remove_container(id, Some(options)).await {
+        Ok(()) => Ok(()),
+        Err(error) if matches!(daemon::status(&error), Some(404 | 409)) => Ok(()),
+        Err(error) => Err(daemon::explain(&error)),
+    }
+}
+
+/// Last resort, with its own async runtime and connection, as the program's may be gone. Failures are ignored; the
+/// next start finds what remains by its labels.
+pub(in crate::runtime) fn remove_blocking(ids: &[String]) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return;
+    };
+    runtime.block_on(async {
+        if let Ok(docker) = connect().await {
+            for id in ids {
+                let _ = remove(&docker, id).await;
+            }
+        }
+    });
+}
+
+/// How long after the exit the event may still arrive.
+const MAX_DELAY: Duration = Duration::from_secs(2);
+
+/// 128 + SIGKILL.
+const SIGKILL_EXIT_CODE: i64 = 137;
+
+/// Waits for Docker's `oom` event if it may still arrive: after a recent SIGKILL without a known cause. Returns whether
+/// it arrived.
+async fn wait_for_oom_event(docker: &Docker, id: &str, state: &ContainerState) -> bool {
+    // Before 2.3, containerd's shim publishes OOM kill and exit from two threads, in either order (`pkg/oom`, later
+    // `internal/oom`: containerd/containerd#12714). The daemon handles each as it arrives: it sets `OOMKilled` and
+    // emits `oom` when it hears of the kill, whether or not the container still runs (moby, `daemon/monitor.go`,
+    // `ProcessEvent`). So the state read right after the exit may be too early.
+    let killed = !state.running.unwrap_or(false) && state.exit_code == Some(SIGKILL_EXIT_CODE);
+    if !killed || state.oom_killed.unwrap_or(false) {
+        return false;
+    }
+    let Some(remaining) = remaining(state.finished_at.as_deref(), jiff::Timestamp::now()) else {
+        return false;
+    };
+    let filters = HashMap::from([
+        ("type", vec!["container"]),
+        ("container", vec![id]),
+        ("event", vec!["oom"]),
+    ]);
+    let mut options = EventsOptionsBuilder::default().filters(&filters);
+    // In the daemon's time; events since the container's start are replayed.
+    if let Some(started) = state
+        .started_at
+        .as_deref()
+        .and_then(|time| time.parse::<jiff::Timestamp>().ok())
+    {
+        options = options.since(&started.as_second().to_string());
+    }
+    let mut events = std::pin::pin!(docker.events(Some(options.build())));
+    matches!(tokio::time::timeout(remaining, events.next()).await, Ok(Some(Ok(_))))
+}
+
+/// Time in which the event may still arrive; none if it is over. If our clock is behind the daemon's, the full delay.
+fn remaining(finished_at: Option<&str>, now: jiff::Timestamp) -> Option<Duration> {
+    let finished: jiff::Timestamp = finished_at?.parse().ok()?;
+    let since = Duration::try_from(now.duration_since(finished)).unwrap_or_default();
+    MAX_DELAY.checked_sub(since).filter(|remaining| !remaining.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oom_event_is_awaited_only_shortly_after_the_exit() {
+        let now: jiff::Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
+        assert_eq!(
+            remaining(Some("2026-01-01T00:00:09.5Z"), now),
+            Some(Duration::from_millis(1500))
+        );
+        assert_eq!(remaining(Some("2026-01-01T00:00:08Z"), now), None);
+        assert_eq!(remaining(Some("2025-01-01T00:00:08Z"), now), None);
+        assert_eq!(
+            remaining(Some("2026-01-01T00:00:20Z"), now),
+            Some(MAX_DELAY),
+            "clocks differ"
+        );
+        assert_eq!((remaining(None, now), remaining(Some("soon"), now)), (None, None));
+    }
 }

@@ -1,16 +1,22 @@
-//! Runs commands inside a container, and puts files there for them.
+//! Runs commands in a container, and copies files into and out of it as tar archives.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::path::Path;
+use std::{fs, io};
 
 use bollard::container::LogOutput;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
-use bollard::query_parameters::UploadToContainerOptionsBuilder;
-use futures_util::StreamExt;
+use bollard::query_parameters::{DownloadFromContainerOptionsBuilder, UploadToContainerOptionsBuilder};
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio::io::AsyncReadExt;
 
-use super::{ContainerClient, fault};
-use crate::fault::Result;
-use crate::runtime::exec_output::OutputBuffer;
-use crate::runtime::{Captured, ExecOutput, files};
+use super::{ContainerClient, daemon};
+use crate::fault::{Fault, Result};
+use crate::runtime::output::OutputBuffer;
+use crate::runtime::{Captured, ExecOutput, launch};
 
 impl ContainerClient {
     /// Runs a command until it exits.
@@ -25,7 +31,7 @@ impl ContainerClient {
         let mut buffer = OutputBuffer::default();
         if let StartExecResults::Attached { mut output, .. } = started {
             while let Some(chunk) = output.next().await {
-                buffer.push(chunk.map_err(|error| fault::explain(&error))?.as_ref());
+                buffer.push(chunk.map_err(|error| daemon::explain(&error))?.as_ref());
             }
         }
         Ok(buffer.finish(self.exit_code(&id).await?))
@@ -50,7 +56,7 @@ impl ContainerClient {
         let mut captured = Captured::default();
         if let StartExecResults::Attached { mut output, input } = started {
             while let Some(chunk) = output.next().await {
-                match chunk.map_err(|error| fault::explain(&error))? {
+                match chunk.map_err(|error| daemon::explain(&error))? {
                     LogOutput::StdErr { message } => captured.push_stderr(&message),
                     other => captured.push_stdout(other.as_ref()),
                 }
@@ -67,19 +73,19 @@ impl ContainerClient {
             .docker
             .create_exec(&self.id, options)
             .await
-            .map_err(|error| fault::explain(&error))?;
+            .map_err(|error| daemon::explain(&error))?;
         let started = self
             .docker
             .start_exec(&created.id, None::<StartExecOptions>)
             .await
-            .map_err(|error| fault::explain(&error))?;
+            .map_err(|error| daemon::explain(&error))?;
         Ok((created.id, started))
     }
 
     /// Exit code of a finished command, if the daemon reports one.
     async fn exit_code(&self, id: &str) -> Result<Option<i64>> {
         let ended = self.docker.inspect_exec(id).await;
-        Ok(ended.map_err(|error| fault::explain(&error))?.exit_code)
+        Ok(ended.map_err(|error| daemon::explain(&error))?.exit_code)
     }
 
     /// Puts files into a new folder below `/`, and returns its path.
@@ -89,11 +95,126 @@ impl ContainerClient {
         texts: &BTreeMap<String, String>,
     ) -> Result<String> {
         let options = UploadToContainerOptionsBuilder::default().path("/").build();
-        let archive = bollard::body_full(files::archive(folder, texts)?);
+        let archive = bollard::body_full(launch::archive(folder, texts)?);
         self.docker
             .upload_to_container(&self.id, Some(options), archive)
             .await
-            .map_err(|error| fault::explain(&error).while_doing("cannot copy the probe into the container"))?;
+            .map_err(|error| daemon::explain(&error).while_doing("cannot copy the probe into the container"))?;
         Ok(format!("/{folder}"))
+    }
+}
+
+const CHUNK_BYTES: usize = 256 * 1024;
+
+impl ContainerClient {
+    /// Copies `from` of the host into the existing folder `to` of the container.
+    pub(in crate::runtime) async fn copy_in(&self, from: &Path, to: &str) -> Result<()> {
+        let source = from.to_owned();
+        let archive = blocking(move || pack(&source))
+            .await
+            .map_err(|error| Fault::io(from, &error))?;
+        let file = tokio::fs::File::from_std(archive);
+        let chunks = stream::try_unfold(file, |mut file| async move {
+            let mut chunk = vec![0; CHUNK_BYTES];
+            let count = file.read(&mut chunk).await?;
+            chunk.truncate(count);
+            Ok::<_, io::Error>((count > 0).then(|| (Bytes::from(chunk), file)))
+        });
+        let options = UploadToContainerOptionsBuilder::default().path(to).build();
+        self.docker
+            .upload_to_container(&self.id, Some(options), bollard::body_try_stream(chunks))
+            .await
+            .map_err(|error| daemon::explain(&error).while_doing(format!("cannot copy to `{to}`")))
+    }
+
+    /// Copies `from` of the container into the existing folder `to` of the host.
+    pub(in crate::runtime) async fn copy_out(&self, from: &str, to: &Path) -> Result<()> {
+        let options = DownloadFromContainerOptionsBuilder::default().path(from).build();
+        let chunks = self.docker.download_from_container(&self.id, Some(options));
+        let mut chunks = std::pin::pin!(chunks.map_err(|error| daemon::explain(&error)));
+        let mut archive = tempfile::tempfile().map_err(|error| Fault::io(to, &error))?;
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|fault| fault.while_doing(format!("cannot copy `{from}`")))?;
+            archive.write_all(&chunk).map_err(|error| Fault::io(to, &error))?;
+        }
+        let target = to.to_owned();
+        blocking(move || unpack(archive, &target))
+            .await
+            .map_err(|error| Fault::io(to, &error))
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+/// Links are packed as links, because their targets may lie outside what the user allowed.
+fn pack(from: &Path) -> io::Result<File> {
+    let name = from.file_name().ok_or_else(|| io::Error::other("it has no name"))?;
+    let mut archive = tar::Builder::new(tempfile::tempfile()?);
+    archive.follow_symlinks(false);
+    if fs::symlink_metadata(from)?.is_dir() {
+        archive.append_dir_all(name, from)?;
+    } else {
+        archive.append_path_with_name(from, name)?;
+    }
+    let mut file = archive.into_inner()?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Extracts only files and folders: a link could lead a reader on the host somewhere else.
+fn unpack(mut archive: File, to: &Path) -> io::Result<()> {
+    archive.rewind()?;
+    let mut archive = tar::Archive::new(archive);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        entry.set_preserve_permissions(false);
+        if matches!(
+            entry.header().entry_type(),
+            tar::EntryType::Regular | tar::EntryType::Directory
+        ) {
+            entry.unpack_in(to)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_not_unpacked() {
+        let folder = tempfile::tempdir().unwrap();
+        let from = folder.path().join("model");
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("config.json"), "{}").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", from.join("link")).unwrap();
+        let to = folder.path().join("out");
+        fs::create_dir(&to).unwrap();
+        unpack(pack(&from).unwrap(), &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("model/config.json")).unwrap(), "{}");
+        assert!(fs::symlink_metadata(to.join("model/link")).is_err());
+    }
+
+    #[test]
+    fn an_archive_cannot_write_outside_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("out");
+        fs::create_dir(&to).unwrap();
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1);
+        header.set_mode(0o644);
+        // `set_path` refuses such a name; a malicious container would not.
+        header.as_old_mut().name[..9].copy_from_slice(b"../escape");
+        header.set_cksum();
+        let mut file = tempfile::tempfile().unwrap();
+        let mut archive = tar::Builder::new(&mut file);
+        archive.append(&header, &b"x"[..]).unwrap();
+        archive.finish().unwrap();
+        drop(archive);
+        unpack(file, &to).unwrap();
+        assert!(!folder.path().join("escape").exists());
     }
 }

@@ -1,31 +1,126 @@
 //! Docker containers. Only containers with our labels are stopped or removed.
 
-mod connect;
 mod container;
-mod copy;
 mod create;
+mod daemon;
 mod exec;
-mod fault;
-mod gpu;
 mod image;
-mod labels;
-mod logs;
-mod model_path;
-mod names;
-mod oom_event;
-mod orphans;
-mod pull;
-mod remove;
 mod start;
 
-pub(super) use connect::connect;
-pub use connect::{DockerInfo, info};
-pub(super) use container::{Container, ContainerClient};
-pub(super) use fault::explain;
+use std::collections::HashMap;
+
+use bollard::Docker;
+use bollard::query_parameters::ListContainersOptionsBuilder;
+
+use super::identity::ProcessIdentity;
+use crate::fault::{Fault, Result};
+
+pub(super) use container::{Container, ContainerClient, ContainerRegistry, remove, remove_blocking};
+pub use daemon::{DockerInfo, info};
+pub(super) use daemon::{connect, explain};
 pub use image::is_present;
-pub(super) use logs::follow;
-pub(super) use model_path::model;
-pub(super) use names::check_container as check_name;
-pub(super) use orphans::{find as find_orphans, remove as remove_orphan};
-pub(super) use remove::remove_blocking;
-pub(super) use start::start;
+pub(super) use start::{follow, prepare};
+
+/// Run id.
+const RUN_LABEL: &str = "profiler.run";
+/// Host process; see `ProcessIdentity::encode`.
+const HOST_LABEL: &str = "profiler.host";
+
+/// Labels of a container of this run. Pid, start time and boot id are also separate labels, for people and other
+/// tools.
+fn labels(run: &str, host: &ProcessIdentity) -> HashMap<String, String> {
+    [
+        (RUN_LABEL, run.to_owned()),
+        (HOST_LABEL, host.encode()),
+        ("profiler.pid", host.pid.to_string()),
+        ("profiler.start-time", host.start_time.to_string()),
+        ("profiler.boot-id", host.boot_id.clone()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// A container name or id.
+pub(in crate::runtime) fn check_container(name: &str) -> Result<()> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    if name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(allowed) {
+        return Ok(());
+    }
+    Err(Fault::usage(format!("`{name}` is not a valid container name")))
+}
+
+/// An image reference: `ghcr.io/me/engine:1`, `engine@sha256:…`.
+fn check_image(image: &str) -> Result<()> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ':' | '@');
+    let whole = image.starts_with(|c: char| c.is_ascii_alphanumeric()) && image.chars().all(allowed);
+    if whole && !image.contains("..") && !image.contains("//") {
+        return Ok(());
+    }
+    Err(Fault::usage(format!("`{image}` is not a valid image reference")))
+}
+
+/// Adds the default tag `latest`; without a tag, a pull would fetch every tag.
+fn with_tag(image: &str) -> String {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    if name.contains([':', '@']) {
+        image.to_owned()
+    } else {
+        format!("{image}:latest")
+    }
+}
+
+pub(in crate::runtime) struct LabelledContainer {
+    pub(in crate::runtime) id: String,
+    pub(in crate::runtime) name: String,
+    pub(in crate::runtime) run: String,
+    pub(in crate::runtime) host: String,
+}
+
+/// All containers with our labels, running or not.
+pub(in crate::runtime) async fn labelled_containers() -> Result<(Docker, Vec<LabelledContainer>)> {
+    let docker = connect().await?;
+    let filters: HashMap<&str, Vec<&str>> = [("label", vec![RUN_LABEL, HOST_LABEL])].into();
+    let options = ListContainersOptionsBuilder::default()
+        .all(true)
+        .filters(&filters)
+        .build();
+    let found = docker
+        .list_containers(Some(options))
+        .await
+        .map_err(|error| explain(&error))?;
+    let labelled = found.into_iter().filter_map(|container| {
+        let mut marks = container.labels?;
+        Some(LabelledContainer {
+            id: container.id?,
+            name: container.names?.first()?.trim_start_matches('/').to_owned(),
+            run: marks.remove(RUN_LABEL)?,
+            host: marks.remove(HOST_LABEL)?,
+        })
+    });
+    let labelled = labelled.collect();
+    Ok((docker, labelled))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_address_another_route() {
+        for bad in ["", "../images", "a/b", "a?x=1", "a#b", "-a", "a b", "a%2f"] {
+            assert!(check_container(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "../x", "a/../b", "a?b", "/a", "a//b", "a b"] {
+            assert!(check_image(bad).is_err(), "{bad}");
+        }
+        assert!(check_container("my-engine_1.2").is_ok());
+        assert!(check_image("localhost:5000/me/engine:1.2@sha256:abc").is_ok());
+    }
+
+    #[test]
+    fn the_tag_is_latest_where_none_is_written() {
+        assert_eq!(with_tag("localhost:5000/engine"), "localhost:5000/engine:latest");
+        assert_eq!(with_tag("engine:1"), "engine:1");
+        assert_eq!(with_tag("me/engine@sha256:abc"), "me/engine@sha256:abc");
+    }
+}

@@ -1,121 +1,121 @@
-//! Starts a container.
+//! Starts a container and follows its log.
 
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bollard::Docker;
+use bollard::container::LogOutput;
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, StartContainerOptions, UploadToContainerOptionsBuilder,
+    CreateContainerOptionsBuilder, LogsOptionsBuilder, StartContainerOptions, UploadToContainerOptionsBuilder,
 };
+use futures_util::StreamExt;
 use serde_json::json;
 
-use super::create::{self, CreateParams};
-use super::{Container, connect, fault, gpu, image, labels, logs, names, remove};
+use super::create::{CreateParams, Gpus};
+use super::image::Image;
+use super::{Container, ContainerRegistry, connect, container, create, daemon, image};
 use crate::fault::{Fault, Kind, Result};
-use crate::runtime::service::{Backend, Service};
-use crate::runtime::start::phase;
-use crate::runtime::{Grant, Launch, ProcessIdentity, ServerLog, StartContext, credentials, files, hook, redact};
+use crate::run::Run;
+use crate::runtime::identity::ProcessIdentity;
+use crate::runtime::launch::Started;
+use crate::runtime::output::LineSplitter;
+use crate::runtime::{Grant, Launch, ServerLog, launch, phase, redact};
 
 /// Attempts with another port if the chosen one was taken meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// Starts the container that `launch` describes.
-pub(in crate::runtime) async fn start(
+/// Prepares a start: pulls the image, finds GPUs and model cache.
+pub(in crate::runtime) async fn prepare(
     launch: &Launch,
     grant: &Grant,
+    run: &Arc<Run>,
     name: &str,
     logs: ServerLog,
-    context: &StartContext,
-) -> Result<Arc<Service>> {
+    registry: ContainerRegistry,
+) -> Result<ContainerStart> {
     let image = launch
         .image
         .as_deref()
         .ok_or_else(|| Fault::usage("`image` is missing: a container needs one"))?;
     let docker = connect().await?;
-    let image = image::ensure(&docker, image, context).await?;
+    let image = image::ensure(&docker, image, run).await?;
     let gpus = match launch.gpus.is_empty() {
         true => None,
-        false => Some(gpu::resolve(&docker, &launch.gpus).await?),
+        false => Some(create::resolve_gpus(&docker, &launch.gpus).await?),
     };
-    let cache = grant.cache.then(|| credentials::cache_with_model(launch)).flatten();
+    let cache = grant.cache.then(|| launch::cache_with_model(launch)).flatten();
     if grant.cache && cache.is_none() && grant.mounts.is_empty() {
-        context
-            .run
-            .warn("the model is not in this machine's model cache: the container downloads it at every start")?;
+        run.warn("the model is not in this machine's model cache: the container downloads it at every start")?;
     }
     phase(
-        context,
+        run,
         "starting",
         &format!("{} {}", image.reference, redact::command_line(&launch.args).join(" ")),
     )?;
 
     let path = image.env.iter().find_map(|entry| entry.strip_prefix("PYTHONPATH="));
-    let launch = hook::add_hook(launch, path.map(str::to_owned), name);
-    let start = ContainerStart {
+    let launch = launch::add_hook(launch, path.map(str::to_owned), name);
+    Ok(ContainerStart {
         docker,
-        launch: files::with_folder(&launch, &files::container_path()),
+        launch: launch::with_folder(&launch, &launch::container_path()),
         grant: grant.clone(),
         image,
         gpus,
         cache: cache.map(|folder| folder.to_string_lossy().into_owned()),
-        container: container_name(context.run.id(), name),
-        name: name.to_owned(),
+        container: container_name(run.id(), name),
         logs,
-        context: context.clone(),
-        grace: launch.grace()?,
-    };
-    // Uninterruptible from the first request until registration; otherwise the container would be lost.
-    context
-        .services
-        .run_to_completion(async move { start.run().await })
-        .await
+        run: Arc::clone(run),
+        registry,
+    })
 }
 
-/// All inputs, owned, so that the start can continue in its own task.
-struct ContainerStart {
+/// All inputs of a start, owned, so that it can continue in its own task.
+pub(in crate::runtime) struct ContainerStart {
     docker: Docker,
     launch: Launch,
     grant: Grant,
-    image: image::Image,
-    gpus: Option<gpu::Gpus>,
+    image: Image,
+    gpus: Option<Gpus>,
     cache: Option<String>,
     container: String,
-    name: String,
     logs: ServerLog,
-    context: StartContext,
-    grace: Option<Duration>,
+    run: Arc<Run>,
+    registry: ContainerRegistry,
 }
 
 impl ContainerStart {
-    async fn run(self) -> Result<Arc<Service>> {
+    /// Creates and starts the container. Must not be interrupted before it is registered, or it would be lost.
+    pub(in crate::runtime) async fn run(self) -> Result<Started<Container>> {
         let mut attempt = 1;
         let (id, port) = loop {
             let port = free_port()?;
             match self.create_and_start(port).await {
                 Ok(id) => break (id, port),
-                Err(fault) if fault::is_port_conflict(&fault) && attempt < ATTEMPTS => attempt += 1,
+                Err(fault) if daemon::is_port_conflict(&fault) && attempt < ATTEMPTS => attempt += 1,
                 Err(fault) => return Err(fault),
             }
         };
-        logs::follow(&self.docker, &id, "all", self.logs.clone());
+        follow(&self.docker, &id, "all", self.logs.clone());
         let base_url = (self.launch.port != 0).then(|| format!("http://127.0.0.1:{port}"));
         let info = self.info(&id);
-        let container = Container::new(self.docker, id, self.container, &self.context.services);
-        let service = Service::new(&self.name, base_url, self.logs, info, Backend::Container(container));
-        Ok(self.context.services.register(service.with_stop_grace(self.grace)))
+        Ok(Started {
+            backend: Container::new(self.docker, id, self.container, self.registry),
+            base_url,
+            logs: self.logs,
+            info,
+        })
     }
 
     async fn create_and_start(&self, port: u16) -> Result<String> {
-        self.context.services.container_names().add(&self.container);
+        self.registry.names.add(&self.container);
         let params = CreateParams {
             image: self.image.reference.clone(),
             host_port: port,
-            labels: labels::labels(self.context.run.id(), &ProcessIdentity::current()),
+            labels: super::labels(self.run.id(), &ProcessIdentity::current()),
             gpus: self.gpus.clone(),
             cache: self.cache.clone(),
             token: if self.grant.token {
-                credentials::token_env()
+                launch::token_env()
             } else {
                 Vec::new()
             },
@@ -126,13 +126,13 @@ impl ContainerStart {
             .docker
             .create_container(Some(options), body)
             .await
-            .map_err(|error| fault::explain(&error))?;
+            .map_err(|error| daemon::explain(&error))?;
         match self.fill_and_start(&created.id).await {
             Ok(()) => Ok(created.id),
             Err(fault) => {
                 // Created but not started: useless.
-                remove::remove(&self.docker, &created.id).await?;
-                self.context.services.container_names().remove(&self.container);
+                container::remove(&self.docker, &created.id).await?;
+                self.registry.names.remove(&self.container);
                 Err(fault)
             }
         }
@@ -142,16 +142,16 @@ impl ContainerStart {
     async fn fill_and_start(&self, id: &str) -> Result<()> {
         if !self.launch.files.is_empty() {
             let options = UploadToContainerOptionsBuilder::default().path("/").build();
-            let archive = bollard::body_full(files::archive(files::CONTAINER_FOLDER, &self.launch.files)?);
+            let archive = bollard::body_full(launch::archive(launch::CONTAINER_FOLDER, &self.launch.files)?);
             self.docker
                 .upload_to_container(id, Some(options), archive)
                 .await
-                .map_err(|error| fault::explain(&error).while_doing("cannot copy the files into the container"))?;
+                .map_err(|error| daemon::explain(&error).while_doing("cannot copy the files into the container"))?;
         }
         self.docker
             .start_container(id, None::<StartContainerOptions>)
             .await
-            .map_err(|error| fault::explain(&error))
+            .map_err(|error| daemon::explain(&error))
     }
 
     fn info(&self, id: &str) -> serde_json::Value {
@@ -190,7 +190,7 @@ fn container_name(run: &str, name: &str) -> String {
     };
     let run: String = run.chars().map(plain).take(100).collect();
     let name = format!("profiler-{run}-{}-{name}", std::process::id());
-    debug_assert!(names::check_container(&name).is_ok());
+    debug_assert!(super::check_container(&name).is_ok());
     name
 }
 
@@ -200,4 +200,36 @@ fn free_port() -> Result<u16> {
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())
         .map_err(|error| Fault::new(Kind::Io, format!("no free port on 127.0.0.1: {error}")))
+}
+
+/// Follows a container's log into `logs` until the container exits, starting with the last `tail` lines (`all` or a
+/// number).
+pub(in crate::runtime) fn follow(docker: &Docker, id: &str, tail: &str, logs: ServerLog) {
+    let (docker, id, tail) = (docker.clone(), id.to_owned(), tail.to_owned());
+    tokio::spawn(async move {
+        let options = LogsOptionsBuilder::default()
+            .follow(true)
+            .stdout(true)
+            .stderr(true)
+            .tail(&tail)
+            .build();
+        let mut chunks = std::pin::pin!(docker.logs(&id, Some(options)));
+        // Chunks of either stream may end in the middle of a line.
+        let (mut out, mut err) = (LineSplitter::default(), LineSplitter::default());
+        while let Some(chunk) = chunks.next().await {
+            let lines = match chunk {
+                Ok(LogOutput::StdErr { message }) => err.push(&message),
+                Ok(LogOutput::StdOut { message } | LogOutput::StdIn { message } | LogOutput::Console { message }) => {
+                    out.push(&message)
+                }
+                Err(error) => vec![format!("[profiler: reading the container's log failed: {error}]")],
+            };
+            lines.into_iter().for_each(|line| logs.push(line));
+        }
+        out.finish()
+            .into_iter()
+            .chain(err.finish())
+            .for_each(|line| logs.push(line));
+        logs.end();
+    });
 }

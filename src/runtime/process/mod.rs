@@ -1,23 +1,27 @@
 //! Native processes: started in their own process group with an environment variable, stopped with all descendants.
 
-mod exec;
 mod oom_watch;
 mod spawn;
 pub(super) mod tree;
-mod visible_devices;
-
-pub(super) use spawn::start;
 
 use std::collections::BTreeMap;
+use std::process::Stdio;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::unix::pipe;
+use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::output::OutputBuffer;
 use super::state::{Exit, State};
-use crate::fault::{Fault, Result};
+use super::{Captured, ExecOutput};
+use crate::fault::{Fault, Kind, Result};
+
+pub(super) use spawn::start;
 
 /// Id of the run, in the environment of everything it starts.
 pub(super) const RUN_VARIABLE: &str = "PROFILER_RUN";
@@ -90,5 +94,91 @@ impl Process {
         while !self.pids().is_empty() {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
+    }
+}
+
+impl Process {
+    pub(in crate::runtime) async fn exec(&self, command: &[String]) -> Result<ExecOutput> {
+        let (reader, writer) = std::io::pipe().map_err(|error| spawn::pipe_error(&error))?;
+        let (mut child, program) = self.command(command, &BTreeMap::new())?;
+        child
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .stderr(writer.try_clone().map_err(|error| spawn::pipe_error(&error))?)
+            .stdout(writer);
+        let mut running = child.spawn().map_err(|error| spawn::spawn_error(program, &error))?;
+        // Our copy of the pipe's write end would keep it open.
+        drop(child);
+        let mut reader = pipe::Receiver::from_owned_fd(reader.into()).map_err(|error| spawn::pipe_error(&error))?;
+        let mut output = OutputBuffer::default();
+        let mut buffer = vec![0; 16 * 1024];
+        while let Ok(count @ 1..) = reader.read(&mut buffer).await {
+            output.push(&buffer[..count]);
+        }
+        let status = running
+            .wait()
+            .await
+            .map_err(|error| Fault::new(Kind::Io, format!("`{program}`: {error}")))?;
+        Ok(output.finish(spawn::exit_code(status)))
+    }
+
+    /// Runs a command until it exits, with separate output streams. Its standard input closes when the caller is
+    /// gone.
+    pub(in crate::runtime) async fn capture(
+        &self,
+        command: &[String],
+        env: &BTreeMap<String, String>,
+    ) -> Result<Captured> {
+        let (mut child, program) = self.command(command, env)?;
+        child
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut running = child.spawn().map_err(|error| spawn::spawn_error(program, &error))?;
+        let stdin = running.stdin.take();
+        let (out, err) = (running.stdout.take(), running.stderr.take());
+        let (mut first, mut second) = (Captured::default(), Captured::default());
+        tokio::join!(
+            read_stream(out, |bytes| first.push_stdout(bytes)),
+            read_stream(err, |bytes| second.push_stderr(bytes))
+        );
+        let status = running
+            .wait()
+            .await
+            .map_err(|error| Fault::new(Kind::Io, format!("`{program}`: {error}")))?;
+        drop(stdin);
+        Ok(Captured {
+            code: spawn::exit_code(status),
+            stderr: second.stderr,
+            ..first
+        })
+    }
+
+    /// A command with the server's environment and `env`, without the token, in its own process group; and its program.
+    fn command<'a>(&self, command: &'a [String], env: &BTreeMap<String, String>) -> Result<(Command, &'a str)> {
+        let (program, args) = command
+            .split_first()
+            .ok_or_else(|| Fault::usage("a command needs a program"))?;
+        let mut child = Command::new(program);
+        child.args(args).envs(&self.env).envs(env).process_group(0);
+        for name in crate::runtime::launch::TOKEN_VARIABLES {
+            child.env_remove(name);
+        }
+        Ok((child, program))
+    }
+
+    /// The Python interpreter of the server as it was called (a virtual environment is found by that name), if any.
+    pub(in crate::runtime) fn python(&self) -> Option<String> {
+        let program = tree::command_line(self.root.pid)?.into_iter().next()?;
+        let name = program.rsplit('/').next().unwrap_or(&program);
+        name.starts_with("python").then_some(program)
+    }
+}
+
+async fn read_stream(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {
+    let Some(mut stream) = stream else { return };
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+        take(&buffer[..count]);
     }
 }

@@ -5,7 +5,7 @@ use rhai::plugin::*;
 
 use crate::engine::{Limits, LimitsOption, ProbeOptions, SendOptions, Wire};
 use crate::fault::{Fault, Result};
-use crate::script::engine_handle::{EngineHandle, point};
+use crate::script::handles::{EngineHandle, point};
 use crate::script::{Caught, host, options, to_script};
 
 /// Engines and their adapters.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::experiment::{Experiment, Measurements};
 use crate::fault::Fault;
 use crate::run::Event;
-use crate::script::engine_handle::EngineHandle;
+use crate::script::handles::EngineHandle;
 use crate::script::{Caught, from_script, host, options, to_script};
 
 /// Experiments: comparisons of settings.

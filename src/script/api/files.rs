@@ -1,9 +1,10 @@
-//! Files that the user permitted, and files of the run's folder.
+//! Script API of files: permitted files, files of the run's folder, and results of other tools.
 
+use rhai::Map;
 use rhai::plugin::*;
 
-use crate::script::files::{WriteMode, parse, read, write};
-use crate::script::{Caught, host, to_script};
+use crate::script::inputs::{WriteMode, read_document, read_results_file, read_text, write_results_file, write_text};
+use crate::script::{BoundaryHandle, Caught, host, to_script};
 
 /// Reads files that are named on the command line (in any parameter) or in a folder of `--allow mount=DIR`, and writes
 /// files into the run's folder.
@@ -24,7 +25,7 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn text(context: NativeCallContext, path: &str) -> Caught<String> {
-        Ok(read(&host(&context), path)?)
+        Ok(read_text(&host(&context), path)?)
     }
 
     /// The lines of a file without line ends, including blank lines.
@@ -41,7 +42,7 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn lines(context: NativeCallContext, path: &str) -> Caught<rhai::Array> {
-        let text = read(&host(&context), path)?;
+        let text = read_text(&host(&context), path)?;
         Ok(text.lines().map(|line| Dynamic::from(line.to_owned())).collect())
     }
 
@@ -59,7 +60,7 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn yaml(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
-        Ok(to_script(&parse(&host(&context), path, "YAML")?)?)
+        Ok(to_script(&read_document(&host(&context), path, "YAML")?)?)
     }
 
     /// The content of a JSON file.
@@ -76,7 +77,7 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn json(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
-        Ok(to_script(&parse(&host(&context), path, "JSON")?)?)
+        Ok(to_script(&read_document(&host(&context), path, "JSON")?)?)
     }
 
     /// Writes a text to `files/NAME` in the run's folder, atomically replacing an existing file. Returns its path, `()`
@@ -93,7 +94,7 @@ pub mod files {
     /// ```
     #[rhai_fn(name = "write", return_raw, volatile)]
     pub fn put(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
-        write(&host(&context), name, text, WriteMode::Replace)
+        write_text(&host(&context), name, text, WriteMode::Replace)
     }
 
     /// Appends a text to `files/NAME` in the run's folder. The first call in each execution of a run truncates the
@@ -111,6 +112,68 @@ pub mod files {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn append(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
-        write(&host(&context), name, text, WriteMode::Append)
+        write_text(&host(&context), name, text, WriteMode::Append)
+    }
+}
+
+/// Reads and writes results of other tools.
+#[export_module]
+pub mod results {
+    /// Reads the boundary in a file of another tool: `#{ format, model, axes, points, notes }`.
+    ///
+    /// `points` is a list of `#{ point, answer }` in the order of the file, for `map.record(point, answer)`. An answer
+    /// moves the boundary only if the file says that memory ran out. `notes` lists what is uncertain in the file.
+    ///
+    /// A file is read only if the user named it on the command line, in a parameter called `resume_from`, or if it is
+    /// in a folder of `--allow mount=DIR`. A resumed run replays the earlier result.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed` for any other file; `usage` if it does not exist, has no known format, or contains no boundary.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let p = params(#{ resume_from: param((), "a file of tgi-profiler to go on from") });
+    /// let earlier = if p.resume_from == () { [] } else { read_results(p.resume_from).points };
+    /// let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
+    /// for row in earlier {
+    ///     map.record(row.point, row.answer);
+    /// }
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn read_results(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
+        Ok(to_script(&read_results_file(&host(&context), path)?)?)
+    }
+
+    /// Writes a boundary into the run's folder in another tool's format, and returns the path of the file; `()` if the
+    /// run has no folder. The only format is `"tgi-profiler"`: `profile_res_<UTC time>.json`, over `input` and
+    /// `output`.
+    ///
+    /// Options: `model` (`""`), `gpus` (`[0]`), and `search` (`#{}`), the options of `neighbours::search`. That format
+    /// has only success and failure: an inconclusive point is a failure there, with our verdict as `error_type` and its
+    /// cause as `error_msg`, by which `read_results` and `profiler show` recognize it. Of a short output only the
+    /// verdict is kept, not what it proves.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for another format, or a boundary over other axes; `io` if the file cannot be written.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
+    /// map.record(#{ input: 1000, output: 500 }, "ok");
+    /// export_results(map, "tgi-profiler", #{ model: "meta-llama/Llama-3.1-8B-Instruct" });
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn export_results(
+        context: NativeCallContext,
+        map: BoundaryHandle,
+        format: &str,
+        options: Map,
+    ) -> Caught<Dynamic> {
+        let path = write_results_file(&host(&context), &map, format, options)?;
+        Ok(path.map_or(Dynamic::UNIT, |path| path.display().to_string().into()))
     }
 }

@@ -3,7 +3,7 @@
 use rhai::Map;
 use rhai::plugin::*;
 
-use crate::script::engine_handle::EngineHandle;
+use crate::script::handles::EngineHandle;
 use crate::script::{Caught, host, probe as probes, to_script};
 
 /// In-process probes without an engine.

@@ -1,4 +1,4 @@
-//! Servers that a script started: logs, state, commands, stop.
+//! Script API of servers: containers and processes started by a script, and the server that an adapter's `ready` checks.
 
 use std::time::Duration;
 
@@ -6,8 +6,10 @@ use rhai::plugin::*;
 use rhai::{Array, Map};
 
 use crate::fault::Fault;
-use crate::script::service::Service;
-use crate::script::{Caught, host, to_script};
+use crate::runtime::RuntimeKind;
+use crate::script::adapter::{REQUEST_TIMEOUT, Server};
+use crate::script::handles::Service;
+use crate::script::{Caught, from_script, host, to_script};
 
 /// Servers that a script started: logs, state, commands, stop.
 #[export_module]
@@ -227,4 +229,163 @@ fn duration(function: &str, seconds: &Dynamic) -> Result<Duration, Fault> {
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| Fault::usage(format!("`{function}` takes seconds, not `{seconds}`")))
+}
+
+/// Containers started by a script. Engines are started by `engines::launch`; this is for anything else.
+#[export_module]
+pub mod docker {
+    /// Starts a container and returns it as a service. It is stopped at the end of the run at the latest.
+    ///
+    /// Options: `image`; `entrypoint`, `args` (arrays of strings); `env` (a map of strings); `port` (inside the
+    /// container; published on a free port of 127.0.0.1, see `url`); `mounts` (`#{ host, container, writable }` each);
+    /// `gpus` (indices or UUIDs); `shm_size`, `memory_limit` (bytes, without swap); `ulimits` (a map of `memlock` and
+    /// `stack` in bytes; -1 means unlimited); `files` (a map from file names to texts; `{files}` in `args` and `env`
+    /// stands for their folder); `stop_grace` (seconds); `cache` (the path of the hub cache in the image) and `token`
+    /// (true: the Hugging Face token is needed).
+    ///
+    /// Mounts need `--allow mount=DIR`. The model cache (`cache`, read-only) is mounted only with
+    /// `--allow image=PREFIX`, and the token passed only with `--allow token`; otherwise the container starts without
+    /// them, and a warning says so. `privileged`, `network: "host"`, `pid`, `ipc`, `devices`, `capabilities`,
+    /// `security` and the Docker socket are always refused.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed`, before anything starts, with the permission that is missing; `missing` if there is no Docker
+    /// daemon, no permission for its socket, no such image, no GPU or no disk space; `usage` for an invalid option.
+    ///
+    /// # Example
+    ///
+    /// ```rhai,needs-docker
+    /// let server = docker::start(#{ image: "ollama/ollama:0.12.0", port: 11434, memory_limit: 8_000_000_000 });
+    /// print(server.url);
+    /// server.stop();
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn start(context: NativeCallContext, options: Map) -> Caught<Service> {
+        let launch = crate::script::options(options)?;
+        Ok(Service::start(&host(&context), RuntimeKind::Docker, &launch)?)
+    }
+}
+
+/// Native processes started by a script. They are not confined, so they need `--allow process`.
+#[export_module]
+pub mod process {
+    /// Starts a program on this machine and returns it as a service. It is stopped, with all its children, at the end
+    /// of the run at the latest.
+    ///
+    /// Options: `command` (the program and its arguments); `env` (a map of strings, added to the environment of
+    /// profiler without the Hugging Face token); `port` (a fixed one; otherwise `{port}` in `command` and `env` stands
+    /// for a free port); `files` (a map from file names to texts; `{files}` stands for their temporary folder); `token`
+    /// (true: the Hugging Face token is needed, passed with `--allow token`); `stop_grace` (seconds).
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed` without `--allow process`; `missing` if there is no such program, or the port is taken; `usage`
+    /// for an invalid option.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let once = process::start(#{ command: ["echo", "hello"] });
+    /// once.wait();
+    /// assert(once.logs() == ["hello"]);
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn start(context: NativeCallContext, options: Map) -> Caught<Service> {
+        let launch = crate::script::options(options)?;
+        Ok(Service::start(&host(&context), RuntimeKind::Process, &launch)?)
+    }
+}
+
+/// The server that an adapter's `ready(engine)` checks.
+#[export_module]
+pub mod server {
+    /// Sends a GET request to the engine's server, and returns `#{ status, body }`: the HTTP status (0 without a
+    /// response; `body` is then the reason) and the text. The timeout is five seconds.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the path does not start with `/`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// fn ready(engine) {
+    ///     engine.get("/health").status == 200
+    /// }
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn get(context: NativeCallContext, engine: &mut Server, path: &str) -> Caught<Dynamic> {
+        Ok(to_script(&engine.get(&host(&context).tasks, path)?)?)
+    }
+
+    /// Sends a map as JSON to a path of the engine's server, and returns `#{ status, body }` like `get`.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the path does not start with `/`, or the map has no JSON form.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// fn ready(engine) {
+    ///     engine.post("/api/show", #{ model: "tiny" }).status == 200
+    /// }
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn post(context: NativeCallContext, engine: &mut Server, path: &str, body: Map) -> Caught<Dynamic> {
+        send(&context, engine, path, body, REQUEST_TIMEOUT)
+    }
+
+    /// Like `post`, with a timeout in seconds (an int or a float): for a server that responds only when a model is
+    /// loaded.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the path does not start with `/`, the map has no JSON form, or `seconds` is not a valid number of
+    /// seconds.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// fn ready(engine) {
+    ///     engine.post("/api/generate", #{ model: "tiny" }, engine.options.start_timeout).status == 200
+    /// }
+    /// ```
+    #[rhai_fn(name = "post", return_raw, volatile, pure)]
+    pub fn post_within(
+        context: NativeCallContext,
+        engine: &mut Server,
+        path: &str,
+        body: Map,
+        seconds: Dynamic,
+    ) -> Caught<Dynamic> {
+        let number = seconds
+            .as_float()
+            .or_else(|_| seconds.as_int().map(|seconds| seconds as f64));
+        let timeout = number
+            .ok()
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+            .ok_or_else(|| Fault::usage(format!("`{seconds}` is not a valid number of seconds")))?;
+        send(&context, engine, path, body, timeout)
+    }
+
+    /// The argument of `launch(options)`; for an attached engine, with `runtime` `attach` and without `limits`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// fn ready(engine) {
+    ///     engine.post("/api/show", #{ model: engine.options.model }).status == 200
+    /// }
+    /// ```
+    #[rhai_fn(get = "options", pure)]
+    pub fn options(engine: &mut Server) -> Dynamic {
+        engine.options.clone()
+    }
+}
+
+fn send(context: &NativeCallContext, engine: &Server, path: &str, body: Map, timeout: Duration) -> Caught<Dynamic> {
+    let body = from_script(&Dynamic::from(body))?;
+    Ok(to_script(&engine.post(&host(context).tasks, path, &body, timeout)?)?)
 }

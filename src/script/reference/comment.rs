@@ -39,7 +39,7 @@ impl Comment {
     }
 
     /// Parses text without comment markers.
-    pub(super) fn from_text(text: &str) -> Self {
+    fn from_text(text: &str) -> Self {
         let text = text.trim();
         let (summary, docs) = text.split_once("\n\n").unwrap_or((text, ""));
         Self {

@@ -4,26 +4,21 @@
 //! The texts are the doc comments of the functions, and the `//!` lines of modules (or the docs of their Rust modules).
 //! Rhai's standard packages are left out, because Rhai documents them.
 
+mod collect;
 mod comment;
-mod definitions;
-mod function;
-mod json;
-mod lookup;
-mod markdown;
-mod metadata;
-mod native;
-mod section;
-mod stdlib;
-mod types;
+mod model;
+mod render;
 
 pub use comment::{Example, Needs};
-pub use function::{FunctionDoc, FunctionKind, Param};
-pub use lookup::Found;
-pub use section::{Section, SectionKind};
+pub use model::{FunctionDoc, FunctionKind, Param, Section, SectionKind};
 
+use collect::STANDARD;
+use model::alias;
 use rhai::Engine;
 
-use crate::script::shipped;
+use super::nearest::nearest;
+use super::shipped;
+use crate::fault::{Fault, Result};
 
 /// Documentation of what is not listed here: arithmetic, strings, arrays, maps.
 const RHAI_BOOK: &str = "https://rhai.rs/book/";
@@ -39,12 +34,12 @@ impl Reference {
     /// Documents what is registered in `engine` and what the standard modules export.
     #[must_use]
     pub fn new(engine: &Engine) -> Self {
-        let mut sections = native::sections(engine);
+        let mut sections = collect::native_sections(engine);
         let modules: Vec<(String, _)> = shipped::modules()
             .filter_map(|name| Some((format!("std/{name}"), shipped::module(name)?)))
             .collect();
         let sources = modules.iter().map(|(name, source)| (name.as_str(), source.as_ref()));
-        sections.extend(stdlib::sections(engine, sources));
+        sections.extend(collect::stdlib_sections(engine, sources));
         sections.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
         Self { sections }
     }
@@ -67,5 +62,67 @@ pub fn functions(engine: &Engine) -> Vec<FunctionDoc> {
 
 /// The script name of a Rust type; `None` for the unit type.
 pub(super) fn type_name(spelled: &str) -> Option<String> {
-    types::script_type(spelled, &types::TypeNames::new())
+    collect::script_type(spelled, &collect::TypeNames::new())
+}
+
+/// An entry of the documentation.
+#[derive(Clone, Copy, Debug)]
+pub enum Found<'a> {
+    /// A namespace, a type or a module.
+    Section(&'a Section),
+    /// A function, method or property.
+    Function(&'a FunctionDoc),
+}
+
+impl Reference {
+    /// Finds `docker`, `std/search`, `Engine`, `docker::start`, `Engine.probe`, `map.record`, or just `probe`; the last
+    /// two may have several results. Never empty: for an unknown name, the fault suggests the closest one.
+    pub fn find(&self, name: &str) -> Result<Vec<Found<'_>>> {
+        let name = name.trim().trim_end_matches("()").trim_end_matches("::");
+        let mut found: Vec<Found> = self
+            .sections
+            .iter()
+            .filter(|section| section.kind != SectionKind::Global)
+            .filter(|section| section.name == name || alias(&section.name) == name)
+            .map(Found::Section)
+            .collect();
+        found.extend(
+            self.functions()
+                .filter(|function| names(function).contains(&name.to_owned()))
+                .map(Found::Function),
+        );
+        // Variables have any name: `engine.probe` and `map.record` are methods too.
+        if let (true, Some((_, method))) = (found.is_empty(), name.rsplit_once('.')) {
+            let methods = self
+                .functions()
+                .filter(|function| function.name == method && function.title().contains('.'));
+            found.extend(methods.map(Found::Function));
+        }
+        match found.is_empty() {
+            true => Err(self.unknown(name)),
+            false => Ok(found),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> Fault {
+        let fault = Fault::usage(format!("nothing is called `{name}`"));
+        if STANDARD.contains(name) {
+            return fault.hint(format!("`{name}` is part of Rhai: {RHAI_BOOK}"));
+        }
+        match self.nearest(name) {
+            Some(near) => fault.hint(format!("did you mean `{near}`?")),
+            None => fault.hint("`profiler doc` lists everything"),
+        }
+    }
+
+    fn nearest(&self, name: &str) -> Option<String> {
+        let sections = self.sections.iter().map(|section| section.name.clone());
+        let known: Vec<String> = sections.chain(self.functions().flat_map(names)).collect();
+        nearest(name, known.iter().map(String::as_str)).map(str::to_owned)
+    }
+}
+
+/// All ways to write a function's name.
+fn names(function: &FunctionDoc) -> [String; 3] {
+    [function.title(), function.path(), function.name.clone()]
 }

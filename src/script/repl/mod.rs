@@ -1,24 +1,18 @@
 //! The REPL without its terminal.
 //!
-//! `session` runs inputs, `command` parses `:commands`, `save` writes a session as a script, `pretty` formats values.
-//! `helper` serves the line editor through `validate` (is the input complete), `complete`, `hint` and `highlight`,
-//! which read the text with `mask`, `items` and `cursor`, and names from `vocabulary`. `cli/repl` does all printing.
+//! `session` runs inputs and saves them as a script, `command` parses `:commands`, `pretty` formats values. `editor` serves
+//! the line editor with completion and hints (`complete`), highlighting and validation; it reads the text with `lexer` and
+//! takes names from `vocabulary`. `cli/repl` does all printing.
 
 mod command;
 mod complete;
-mod cursor;
-mod helper;
-mod highlight;
-mod hint;
-mod items;
-mod mask;
+mod editor;
+mod lexer;
 mod pretty;
-mod save;
 mod session;
-mod validate;
 mod vocabulary;
 
 pub use command::{Command, HELP};
-pub use helper::{LineHelper, SignatureHint};
+pub use editor::{LineHelper, SignatureHint};
 pub use session::Session;
 pub use vocabulary::Variable;

@@ -130,7 +130,7 @@ fn leaf(engine: &Engine, value: &Dynamic) -> String {
 
 /// A key as in a map literal.
 fn key_text(key: &str) -> String {
-    let is_name = key.chars().all(super::items::is_word) && !key.starts_with(|c: char| c.is_ascii_digit());
+    let is_name = key.chars().all(super::lexer::is_word) && !key.starts_with(|c: char| c.is_ascii_digit());
     match is_name && !key.is_empty() {
         true => key.to_owned(),
         false => format!("{key:?}"),

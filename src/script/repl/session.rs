@@ -8,10 +8,8 @@ use std::sync::Arc;
 
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Map, Module, Scope};
 
-use super::items::{Item, ItemKind, is_word, split_items};
-use super::mask::{Class, Mask};
+use super::lexer::{Class, Item, ItemKind, Mask, is_word, split_items};
 use super::pretty::{brief, pretty};
-use super::save;
 use super::vocabulary::{Variable, Vocabulary};
 use crate::fault::{Fault, Kind, Result};
 use crate::script::reference::{Found, Reference, type_name};
@@ -188,7 +186,7 @@ impl Session {
 
     /// Writes the successful inputs as a script.
     pub fn save(&self, file: &Path, replace: bool) -> Result<()> {
-        let text = save::script(&self.succeeded);
+        let text = saved_script(&self.succeeded);
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(replace).create_new(!replace);
         let written = options
@@ -281,8 +279,65 @@ fn blank_except<'a>(text: &str, items: impl IntoIterator<Item = &'a Item>) -> St
         .collect()
 }
 
+fn saved_script(inputs: &[String]) -> String {
+    let items: Vec<(ItemKind, &str)> = inputs
+        .iter()
+        .flat_map(|input| {
+            split_items(input)
+                .into_iter()
+                .map(|item| (item.kind, input[item.range].trim()))
+        })
+        .filter(|(_, text)| !text.is_empty())
+        .collect();
+    let is_function = |kind: &ItemKind| matches!(kind, ItemKind::Function { .. });
+    let mut parts: Vec<String> = Vec::new();
+    for (kind, text) in &items {
+        if matches!(kind, ItemKind::Import { .. }) && !parts.iter().any(|part| part == text) {
+            parts.push(terminated(text));
+        }
+    }
+    parts.dedup();
+    let imports = parts.len();
+    for (index, (kind, text)) in items.iter().enumerate() {
+        // A script may define a function only once.
+        let replaced = is_function(kind) && items[index + 1..].iter().any(|(later, _)| later == kind);
+        match kind {
+            ItemKind::Import { .. } => {}
+            _ if replaced => {}
+            ItemKind::Function { .. } => parts.push((*text).to_owned()),
+            _ if index + 1 == items.len() => parts.push((*text).to_owned()),
+            _ => parts.push(terminated(text)),
+        }
+    }
+    let (head, body) = parts.split_at(imports);
+    let mut script = String::from("//! Saved from a REPL session.\n");
+    for block in [head, body] {
+        if !block.is_empty() {
+            script.push('\n');
+            script.push_str(&block.join("\n"));
+            script.push('\n');
+        }
+    }
+    script
+}
+
+/// Terminates a statement so that another can follow.
+fn terminated(text: &str) -> String {
+    let grammar = Engine::new_raw();
+    let stands = |candidate: &str| grammar.compile(format!("{candidate}\n0")).is_ok();
+    let candidates = [text.to_owned(), format!("{text};"), format!("{text}\n;")];
+    let [as_it_is, ..] = &candidates;
+    candidates
+        .iter()
+        // `a\n0` may parse as one expression, so a text without a terminator gets one.
+        .skip(usize::from(!text.ends_with([';', '}'])))
+        .find(|candidate| stands(candidate))
+        .unwrap_or(as_it_is)
+        .clone()
+}
+
 #[cfg(test)]
-mod tests {
+mod session_tests {
     use super::*;
     use crate::run::Run;
     use crate::script::Settings;
@@ -445,5 +500,44 @@ mod tests {
                 row("a", "float", false, "2.5")
             ]
         );
+    }
+}
+
+#[cfg(test)]
+mod save_tests {
+    use super::*;
+
+    fn saved(inputs: &[&str]) -> String {
+        let inputs: Vec<String> = inputs.iter().map(|input| (*input).to_owned()).collect();
+        saved_script(&inputs)
+    }
+
+    #[test]
+    fn a_session_becomes_a_script() {
+        let script = saved(&[
+            "let x = 5",
+            "fn twice(n) { n + n }",
+            "import \"std/search\" as search",
+            "x // look",
+            "#{ a: 1 }",
+            "fn twice(n) { 2 * n }",
+            "if x > 1 { x += 1 }",
+            "import \"std/search\" as search",
+            "twice(x)",
+        ]);
+        assert_eq!(
+            script,
+            "//! Saved from a REPL session.\n\nimport \"std/search\" as search;\n\nlet x = 5;\nx // look\n;\n#{ a: 1 };\n\
+             fn twice(n) { 2 * n }\nif x > 1 { x += 1 }\ntwice(x)\n"
+        );
+        let without_import = script.replace("import \"std/search\" as search;\n", "");
+        let mut engine = Engine::new();
+        engine.set_optimization_level(rhai::OptimizationLevel::None);
+        assert_eq!(engine.eval::<i64>(&without_import).unwrap(), 12);
+    }
+
+    #[test]
+    fn an_empty_session_is_an_empty_script() {
+        assert_eq!(saved(&[]), "//! Saved from a REPL session.\n");
     }
 }

@@ -51,7 +51,7 @@ impl Vocabulary {
                     .first()
                     .and_then(|param| param.split_once(':'));
                 let on = first.and_then(|(_, kind)| reference::type_name(kind));
-                let is_name = name.chars().all(super::items::is_word) && info.namespace.is_empty();
+                let is_name = name.chars().all(super::lexer::is_word) && info.namespace.is_empty();
                 is_name.then(|| (name.to_owned(), on))
             },
             true,
@@ -116,7 +116,7 @@ impl Vocabulary {
         own.chain(builtin).chain(keys).collect()
     }
 
-    /// The functions that a call may mean, fewest parameters first. `on` is as in [`super::cursor::Call`].
+    /// The functions that a call may mean, fewest parameters first. `on` is as in [`super::complete::Call`].
     pub(super) fn called(&self, path: &str, on: Option<&str>) -> Vec<&FunctionDoc> {
         let kind = on.and_then(|value| {
             let variable = self.variables.iter().rev().find(|variable| variable.name == value);

@@ -11,11 +11,8 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api_error::ApiError;
-use super::prompt::Prompt;
-use super::reader::{AnswerReader, Finish, read_all};
-use super::stream::{OutputToken, StreamFormat, text};
-use super::{admit, metrics, stream};
+use super::stream::{AnswerReader, Finish, OutputToken, StreamFormat, read_all, text};
+use super::{ApiError, Prompt, limits, metrics, stream};
 use crate::sim::engine_core::EngineCore;
 use crate::sim::profile::Engine;
 
@@ -78,13 +75,13 @@ fn admitted(core: &Arc<EngineCore>, body: &Body) -> Result<(AnswerReader, Events
         .n_predict
         .or(body.max_tokens)
         .and_then(|tokens| u64::try_from(tokens).ok());
-    let size = admit::RequestSize {
+    let size = limits::RequestSize {
         rows,
         input,
         output: wanted,
         min_tokens: 0,
     };
-    let output = admit::output_tokens(core, size)?;
+    let output = limits::output_tokens(core, size)?;
     let reader = AnswerReader::new(core.submit(rows, input, output, 0));
     let events = Events {
         request: reader.id(),

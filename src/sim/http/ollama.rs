@@ -13,10 +13,8 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api_error::ApiError;
-use super::reader::{AnswerReader, Finish, read_all};
-use super::stream::{OutputToken, StreamFormat, text};
-use super::{admit, stream};
+use super::stream::{AnswerReader, Finish, OutputToken, StreamFormat, read_all, text};
+use super::{ApiError, limits, stream};
 use crate::sim::engine_core::EngineCore;
 use crate::sim::profile::Engine;
 
@@ -109,13 +107,13 @@ fn admitted(core: &Arc<EngineCore>, body: &Body) -> Result<(AnswerReader, Lines)
         // Ollama truncates silently.
         input = input.min(slot.saturating_sub(1));
     }
-    let size = admit::RequestSize {
+    let size = limits::RequestSize {
         rows: 1,
         input,
         output: body.options.num_predict.and_then(|tokens| u64::try_from(tokens).ok()),
         min_tokens: 0,
     };
-    let output = admit::output_tokens(core, size)?;
+    let output = limits::output_tokens(core, size)?;
     let reader = AnswerReader::new(core.submit(1, input, output, 0));
     let lines = Lines {
         model: body.model.clone(),

@@ -14,11 +14,11 @@ use axum::routing::get;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::api_error::ApiError;
+use super::ApiError;
 use crate::sim::engine_core::EngineCore;
-use crate::sim::prefixes::BLOCK;
 use crate::sim::profile::Engine;
 use crate::sim::start::{LinePrefix, LogLine};
+use crate::sim::tokens::BLOCK;
 
 /// Accepted fields of a completion.
 const KNOWN: [&str; 19] = [

@@ -12,10 +12,8 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api_error::ApiError;
-use super::reader::{AnswerReader, Finish, read_all};
-use super::stream::{OutputToken, StreamFormat, text};
-use super::{admit, metrics, stream};
+use super::stream::{AnswerReader, Finish, OutputToken, StreamFormat, read_all, text};
+use super::{ApiError, limits, metrics, stream};
 use crate::sim::engine_core::EngineCore;
 use crate::sim::profile::Engine;
 
@@ -82,9 +80,9 @@ fn admitted(core: &Arc<EngineCore>, body: &Body) -> Result<(AnswerReader, u64), 
         }
         input = input.min(truncate);
     }
-    let output = admit::output_tokens(
+    let output = limits::output_tokens(
         core,
-        admit::RequestSize {
+        limits::RequestSize {
             rows: 1,
             input,
             output: body.parameters.max_new_tokens,

@@ -1,4 +1,4 @@
-//! Memory section of a profile. MiB are 2^20 bytes; the arithmetic is in `sim/memory`.
+//! Memory section of a profile. MiB are 2^20 bytes; the arithmetic is in `sim/memory.rs`.
 
 use serde::{Deserialize, Serialize};
 

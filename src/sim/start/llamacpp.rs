@@ -1,12 +1,14 @@
 //! Start of llama-server (as with `-lv 4`): buffers for weights, KV cache of the whole context and scratch, or its
 //! exit.
+//!
+//! Start of Ollama (wording of 0.30 and later): the server is up at once, and a child llama-server loads the model. If
+//! that fails, the server keeps running and reports the error to requests.
 
-use super::log_line::{LinePrefix, LogLine};
-use super::{ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error};
-use crate::sim::memory::{BlockPool, FixedPlan};
+use super::{LinePrefix, LogLine, ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error, scheduler};
+use crate::sim::memory::{BlockPool, FixedPlan, gib};
+use crate::sim::options::{Length, Setup};
 use crate::sim::profile::Fixed;
-use crate::sim::schedule::{KvAllocation, KvStore, Scheduler};
-use crate::sim::setup::{Length, Setup};
+use crate::sim::scheduler::{KvAllocation, KvStore};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -60,13 +62,7 @@ pub(super) fn slots(setup: &Setup, memory: &FixedPlan, context: u64) -> ServingE
     let slot = context / setup.max_seqs;
     let store = KvStore::Pool(BlockPool::new(slot * setup.max_seqs, 1), KvAllocation::Slot(slot));
     ServingEngine {
-        scheduler: Scheduler::new(
-            store,
-            setup.profile.time,
-            setup.eager,
-            setup.max_seqs,
-            setup.step_tokens,
-        ),
+        scheduler: scheduler(setup, store),
         max_total: slot,
         max_input: slot,
         kv_tokens: Some(context),
@@ -184,4 +180,82 @@ fn mib(bytes: u64) -> f64 {
 
 fn line(text: impl Into<String>) -> LogLine {
     LogLine::new(LinePrefix::Bare, text)
+}
+
+pub(super) fn plan_ollama(setup: &Setup, profile: &Fixed, url: &str) -> StartPlan {
+    let context = context(setup);
+    let slot = context / setup.max_seqs;
+    let memory = FixedPlan::new(profile, context, setup.memory_limit);
+    let mut stages = vec![Stage {
+        seconds: 0.0,
+        used: memory.reserved,
+        lines: vec![
+            slog(
+                "INFO",
+                format!("msg=\"Listening on {url} (version {})\"", setup.version()),
+            ),
+            slog(
+                "INFO",
+                format!(
+                    "msg=\"inference compute\" id=GPU-0 library=CUDA compute=9.0 name=CUDA0 total=\"{:.1} GiB\" available=\"{:.1} GiB\"",
+                    gib(memory.total),
+                    gib(memory.free)
+                ),
+            ),
+            slog(
+                "INFO",
+                format!(
+                    "msg=\"starting llama-server\" cmd=\"llama-server --model {} -c {context} -np {}\"",
+                    setup.model, setup.max_seqs
+                ),
+            ),
+        ],
+    }];
+    let load_error = match load(setup, profile, &memory, context, &mut stages) {
+        Ok(()) => {
+            stages.push(Stage {
+                seconds: setup.profile.time.warm_up_seconds,
+                used: memory.used(3),
+                lines: vec![
+                    initializing(setup.max_seqs, slot),
+                    slog(
+                        "INFO",
+                        format!(
+                            "msg=\"llama-server started in {:.2} seconds\"",
+                            setup.profile.time.load_seconds
+                        ),
+                    ),
+                ],
+            });
+            None
+        }
+        Err(mut lines) => {
+            let last = lines.first().map(|line| line.text.clone()).unwrap_or_default();
+            let why = format!("llama-server process has terminated: exit status 1: {last}");
+            lines.push(slog(
+                "INFO",
+                format!("msg=\"Load failed\" model={} error=\"{why}\"", setup.model),
+            ));
+            stages.push(Stage {
+                seconds: 0.0,
+                used: memory.reserved,
+                lines,
+            });
+            Some(why)
+        }
+    };
+    StartPlan {
+        total: memory.total,
+        baseline: memory.reserved,
+        listens_early: true,
+        stages,
+        end: StartOutcome::Serve(Box::new(ServingEngine {
+            load_error,
+            ..slots(setup, &memory, context)
+        })),
+    }
+}
+
+fn slog(level: &'static str, text: String) -> LogLine {
+    LogLine::new(LinePrefix::Slog { level }, text)
 }

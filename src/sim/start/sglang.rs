@@ -1,49 +1,27 @@
 //! Start of SGLang (wording of 0.5.23): weights, a pool of tokens within the given share, CUDA graphs; or an exit
 //! whose code does not tell the cause.
 
-use super::log_line::{LinePrefix, LogLine};
-use super::{MemorySizes, ServingEngine, Stage, StartOutcome, StartPlan};
+use super::{LinePrefix, LogLine, ServingEngine, Stage, StartOutcome, StartPlan, pool_options};
 use crate::sim::handle::Exit;
-use crate::sim::memory::{BlockPool, CudaOom, PoolOptions, PoolPlan, gib};
+use crate::sim::memory::{CudaOom, PoolPlan, gib};
+use crate::sim::options::{Length, Setup};
 use crate::sim::profile::Pool;
-use crate::sim::schedule::{KvAllocation, KvStore, Scheduler};
-use crate::sim::setup::{Length, Setup};
-
-/// SGLang kills itself when a worker fails; this is not an OOM kill.
-const KILLED_ITSELF: Exit = Exit {
-    code: 137,
-    oom_killed: false,
-};
+use crate::sim::scheduler::KvAllocation;
 
 /// It listens from the beginning, and answers 503.
 pub(super) fn plan(setup: &Setup, profile: &Pool) -> StartPlan {
-    let pool = PoolPlan::new(
-        profile,
-        &PoolOptions {
-            utilization: setup.utilization,
-            batch_tokens: setup.step_tokens,
-            eager: setup.eager,
-            fp8: setup.fp8,
-            speculate: false,
-            limit: setup.memory_limit,
-        },
-    );
+    let pool = PoolPlan::new(profile, &pool_options(setup));
     let mut stages = Vec::new();
     let end = match start(setup, &pool, &mut stages) {
         Ok(serving) => StartOutcome::Serve(Box::new(serving)),
         Err(cause) => {
             let used = stages.last().map_or(pool.used_baseline, |stage: &Stage| stage.used);
-            stages.push(stage(0.0, used, crash(&cause)));
-            StartOutcome::Exit(KILLED_ITSELF)
+            stages.push(Stage::new(0.0, used, crash(&cause)));
+            // SGLang kills itself when a worker fails; this is not an OOM kill.
+            StartOutcome::Exit(Exit::KILLED)
         }
     };
-    StartPlan {
-        total: pool.total,
-        baseline: pool.used_baseline,
-        listens_early: true,
-        stages,
-        end,
-    }
+    StartPlan::of_pool(&pool, true, stages, end)
 }
 
 fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>) -> Result<ServingEngine, String> {
@@ -54,14 +32,14 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>) -> Result<Serv
         Length::Tokens(tokens) => tokens,
     };
     if context > longest {
-        stages.push(stage(time.boot_seconds, pool.used_baseline, vec![banner(setup)]));
+        stages.push(Stage::new(time.boot_seconds, pool.used_baseline, vec![banner(setup)]));
         return Err(format!(
             "ValueError: Warning: User-specified context_length ({context}) is greater than the derived context_length ({longest}). \
              This may lead to incorrect model outputs or CUDA errors."
         ));
     }
     let free = |used: u64| gib(pool.total.saturating_sub(used));
-    stages.push(stage(
+    stages.push(Stage::new(
         time.boot_seconds,
         pool.used_context,
         vec![
@@ -93,7 +71,7 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>) -> Result<Serv
         free(pool.used_weights),
         gib(pool.weights)
     );
-    stages.push(stage(time.load_seconds, pool.used_weights, vec![line(loaded)]));
+    stages.push(Stage::new(time.load_seconds, pool.used_weights, vec![line(loaded)]));
     if pool.blocks == 0 {
         return Err(format!(
             "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. Current value: mem_fraction_static={:?}",
@@ -102,7 +80,7 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>) -> Result<Serv
     }
     let tokens = pool.kv_tokens();
     let half = gib(pool.blocks * pool.block_bytes) / 2.0;
-    stages.push(stage(
+    stages.push(Stage::new(
         0.0,
         pool.used_kv,
         vec![
@@ -116,21 +94,14 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>) -> Result<Serv
         stages.push(captured(setup, pool));
     }
     stages.push(ready(setup, pool, context));
-    let store = KvStore::Pool(BlockPool::new(pool.blocks, pool.block_tokens), KvAllocation::Grow);
-    Ok(ServingEngine {
-        scheduler: Scheduler::new(store, *time, setup.eager, setup.max_seqs, setup.step_tokens),
-        max_total: context,
-        max_input: context.min(tokens).saturating_sub(6),
-        kv_tokens: Some(tokens),
-        blocks: Some((pool.blocks, pool.block_tokens)),
-        used: pool.used_serving,
-        load_error: None,
-        sizes: Some(MemorySizes {
-            weights: pool.weights,
-            kv: pool.blocks * pool.block_bytes,
-            graphs: pool.graphs,
-        }),
-    })
+    let max_input = context.min(tokens).saturating_sub(6);
+    Ok(ServingEngine::of_pool(
+        setup,
+        pool,
+        KvAllocation::Grow,
+        context,
+        max_input,
+    ))
 }
 
 fn captured(setup: &Setup, pool: &PoolPlan) -> Stage {
@@ -140,7 +111,7 @@ fn captured(setup: &Setup, pool: &PoolPlan) -> Stage {
         "Capture target decode CUDA graph end. elapsed={seconds:.2} s, mem usage={:.2} GB, avail mem={free:.2} GB.",
         gib(pool.graphs)
     );
-    stage(
+    Stage::new(
         seconds,
         pool.used_graphs,
         vec![
@@ -166,7 +137,7 @@ fn ready(setup: &Setup, pool: &PoolPlan, context: u64) -> Stage {
         )));
     }
     lines.push(line("The server is fired up and ready to roll!"));
-    stage(setup.profile.time.warm_up_seconds, pool.used_ready, lines)
+    Stage::new(setup.profile.time.warm_up_seconds, pool.used_ready, lines)
 }
 
 fn crash(cause: &str) -> Vec<LogLine> {
@@ -184,10 +155,6 @@ fn banner(setup: &Setup) -> LogLine {
         setup.version(),
         setup.model
     ))
-}
-
-fn stage(seconds: f64, used: u64, lines: Vec<LogLine>) -> Stage {
-    Stage { seconds, used, lines }
 }
 
 fn line(text: impl Into<String>) -> LogLine {

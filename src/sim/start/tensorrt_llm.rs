@@ -1,12 +1,11 @@
 //! Start of TensorRT-LLM (wording of 1.2): weights, an estimation pass with a small cache, then a cache of the
 //! remaining memory. It becomes ready even if the cache holds less than one request.
 
-use super::log_line::{LinePrefix, LogLine};
-use super::{MemorySizes, ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error};
-use crate::sim::memory::{BlockPool, PoolOptions, PoolPlan, gib};
+use super::{LinePrefix, LogLine, ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error, pool_options};
+use crate::sim::memory::{PoolOptions, PoolPlan, gib};
+use crate::sim::options::{Length, Setup};
 use crate::sim::profile::{Pool, Speculation};
-use crate::sim::schedule::{KvAllocation, KvStore, Scheduler};
-use crate::sim::setup::{Length, Setup};
+use crate::sim::scheduler::KvAllocation;
 
 /// A request is admitted only if its whole length fits (`GUARANTEED_NO_EVICT`).
 const WHOLE_REQUEST: KvAllocation = KvAllocation::Slice(u64::MAX);
@@ -32,30 +31,35 @@ pub(super) fn plan(setup: &Setup, profile: &Pool) -> StartPlan {
         &profile,
         &PoolOptions {
             utilization: 1.0,
-            batch_tokens: setup.step_tokens,
-            eager: setup.eager,
-            fp8: setup.fp8,
             speculate: true,
-            limit: setup.memory_limit,
+            ..pool_options(setup)
         },
     );
     let time = &setup.profile.time;
     let mut stages = vec![
-        stage(time.boot_seconds, pool.used_context, vec![banner(setup)]),
-        stage(time.load_seconds, pool.used_weights.min(pool.total), weights(&pool)),
+        Stage::new(time.boot_seconds, pool.used_context, vec![banner(setup)]),
+        Stage::new(time.load_seconds, pool.used_weights.min(pool.total), weights(&pool)),
     ];
     let end = if pool.blocks == 0 {
-        stages.push(stage(time.profile_seconds, pool.used_weights.min(pool.total), crash()));
+        stages.push(Stage::new(
+            time.profile_seconds,
+            pool.used_weights.min(pool.total),
+            crash(),
+        ));
         exit_with_error()
     } else {
-        stages.push(stage(time.profile_seconds, pool.used_peak, estimated(&pool, &graphs)));
+        stages.push(Stage::new(
+            time.profile_seconds,
+            pool.used_peak,
+            estimated(&pool, &graphs),
+        ));
         let serving = serving(setup, &pool);
-        stages.push(stage(
+        stages.push(Stage::new(
             time.graphs_seconds * graphs.len() as f64 / PROFILE_GRAPHS,
             pool.used_graphs,
             created(setup, &pool, serving.max_total, &graphs),
         ));
-        stages.push(stage(
+        stages.push(Stage::new(
             time.warm_up_seconds,
             pool.used_ready,
             vec![LogLine::new(
@@ -65,13 +69,7 @@ pub(super) fn plan(setup: &Setup, profile: &Pool) -> StartPlan {
         ));
         StartOutcome::Serve(Box::new(serving))
     };
-    StartPlan {
-        total: pool.total,
-        baseline: pool.used_baseline,
-        listens_early: false,
-        stages,
-        end,
-    }
+    StartPlan::of_pool(&pool, false, stages, end)
 }
 
 fn serving(setup: &Setup, pool: &PoolPlan) -> ServingEngine {
@@ -79,27 +77,7 @@ fn serving(setup: &Setup, pool: &PoolPlan) -> ServingEngine {
         Length::Tokens(tokens) => tokens,
         Length::Auto => setup.profile.defaults.max_position_embeddings,
     };
-    let store = KvStore::Pool(BlockPool::new(pool.blocks, pool.block_tokens), WHOLE_REQUEST);
-    ServingEngine {
-        scheduler: Scheduler::new(
-            store,
-            setup.profile.time,
-            setup.eager,
-            setup.max_seqs,
-            setup.step_tokens,
-        ),
-        max_total,
-        max_input: max_total.saturating_sub(1),
-        kv_tokens: Some(pool.kv_tokens()),
-        blocks: Some((pool.blocks, pool.block_tokens)),
-        used: pool.used_serving,
-        load_error: None,
-        sizes: Some(MemorySizes {
-            weights: pool.weights,
-            kv: pool.blocks * pool.block_bytes,
-            graphs: pool.graphs,
-        }),
-    }
+    ServingEngine::of_pool(setup, pool, WHOLE_REQUEST, max_total, max_total.saturating_sub(1))
 }
 
 fn weights(pool: &PoolPlan) -> Vec<LogLine> {
@@ -219,10 +197,6 @@ fn banner(setup: &Setup) -> LogLine {
             setup.profile.name
         ),
     )
-}
-
-fn stage(seconds: f64, used: u64, lines: Vec<LogLine>) -> Stage {
-    Stage { seconds, used, lines }
 }
 
 fn info(text: impl Into<String>) -> LogLine {

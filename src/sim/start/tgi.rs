@@ -1,11 +1,10 @@
 //! Start of TGI (wording of 3.3): launcher, shard, warm-up with the pool of blocks; or the launcher's exit.
 
-use super::log_line::{LinePrefix, LogLine};
-use super::{ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error};
-use crate::sim::memory::{BlockPool, PoolOptions, PoolPlan};
+use super::{LinePrefix, LogLine, ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error, pool_options};
+use crate::sim::memory::PoolPlan;
+use crate::sim::options::{Length, Setup};
 use crate::sim::profile::Pool;
-use crate::sim::schedule::{KvAllocation, KvStore, Scheduler};
-use crate::sim::setup::{Length, Setup};
+use crate::sim::scheduler::KvAllocation;
 
 /// Output tokens after which TGI's router resubmits a request.
 const SLICE: u64 = 1024;
@@ -14,21 +13,11 @@ const LAUNCHER: &str = "text_generation_launcher";
 const ROUTER: &str = "text_generation_router_v3";
 
 pub(super) fn plan(setup: &Setup, profile: &Pool) -> StartPlan {
-    let pool = PoolPlan::new(
-        profile,
-        &PoolOptions {
-            utilization: setup.utilization,
-            batch_tokens: setup.step_tokens,
-            eager: setup.eager,
-            fp8: setup.fp8,
-            speculate: false,
-            limit: setup.memory_limit,
-        },
-    );
+    let pool = PoolPlan::new(profile, &pool_options(setup));
     let time = &setup.profile.time;
     let mut stages = vec![
-        stage(time.boot_seconds, pool.used_context, booting(setup)),
-        stage(
+        Stage::new(time.boot_seconds, pool.used_context, booting(setup)),
+        Stage::new(
             time.load_seconds,
             pool.used_weights,
             vec![
@@ -40,8 +29,8 @@ pub(super) fn plan(setup: &Setup, profile: &Pool) -> StartPlan {
     ];
     let end = match warm_up(setup, &pool) {
         Ok(lines) => {
-            stages.push(stage(time.profile_seconds, pool.used_kv, Vec::new()));
-            stages.push(stage(
+            stages.push(Stage::new(time.profile_seconds, pool.used_kv, Vec::new()));
+            stages.push(Stage::new(
                 time.graphs_seconds + time.warm_up_seconds,
                 pool.used_ready,
                 lines,
@@ -49,17 +38,11 @@ pub(super) fn plan(setup: &Setup, profile: &Pool) -> StartPlan {
             StartOutcome::Serve(Box::new(serving(setup, &pool)))
         }
         Err(cause) => {
-            stages.push(stage(time.profile_seconds, pool.used_weights, crash(&cause)));
+            stages.push(Stage::new(time.profile_seconds, pool.used_weights, crash(&cause)));
             exit_with_error()
         }
     };
-    StartPlan {
-        total: pool.total,
-        baseline: pool.used_baseline,
-        listens_early: false,
-        stages,
-        end,
-    }
+    StartPlan::of_pool(&pool, false, stages, end)
 }
 
 fn max_total(setup: &Setup, pool: &PoolPlan) -> u64 {
@@ -71,26 +54,8 @@ fn max_total(setup: &Setup, pool: &PoolPlan) -> u64 {
 
 fn serving(setup: &Setup, pool: &PoolPlan) -> ServingEngine {
     let max_total = max_total(setup, pool);
-    let store = KvStore::Pool(
-        BlockPool::new(pool.blocks, pool.block_tokens),
-        KvAllocation::Slice(SLICE),
-    );
-    ServingEngine {
-        scheduler: Scheduler::new(
-            store,
-            setup.profile.time,
-            setup.eager,
-            setup.max_seqs,
-            setup.step_tokens,
-        ),
-        max_total,
-        max_input: setup.max_input.unwrap_or(max_total - 1).min(max_total - 1),
-        kv_tokens: Some(pool.kv_tokens()),
-        blocks: Some((pool.blocks, pool.block_tokens)),
-        load_error: None,
-        used: pool.used_serving,
-        sizes: None,
-    }
+    let max_input = setup.max_input.unwrap_or(max_total - 1).min(max_total - 1);
+    ServingEngine::of_pool(setup, pool, KvAllocation::Slice(SLICE), max_total, max_input)
 }
 
 /// Log lines of a warm-up that fits, or the error.
@@ -163,10 +128,6 @@ fn crash(cause: &str) -> Vec<LogLine> {
         error("Webserver Crashed".to_owned()),
         LogLine::new(LinePrefix::Start, "Error: WebserverFailed (SIMULATED)"),
     ]
-}
-
-fn stage(seconds: f64, used: u64, lines: Vec<LogLine>) -> Stage {
-    Stage { seconds, used, lines }
 }
 
 fn launcher(text: impl Into<String>) -> LogLine {

@@ -1,23 +1,18 @@
 //! Start of vLLM (wording of 0.24): weights, profiling, the pool, CUDA graphs; or a failure with the engine's own
 //! messages.
 
-use super::log_line::{LinePrefix, LogLine};
-use super::{ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error};
-use crate::sim::memory::{BlockPool, CudaOom, PoolOptions, PoolPlan, gib};
+use super::{LinePrefix, LogLine, ServingEngine, Stage, StartOutcome, StartPlan, exit_with_error, pool_options};
+use crate::sim::memory::{CudaOom, PoolOptions, PoolPlan, gib};
+use crate::sim::options::{Length, Setup};
 use crate::sim::profile::Pool;
-use crate::sim::schedule::{KvAllocation, KvStore, Scheduler};
-use crate::sim::setup::{Length, Setup};
+use crate::sim::scheduler::KvAllocation;
 
 pub(super) fn plan(setup: &Setup, profile: &Pool, url: &str) -> StartPlan {
     let pool = PoolPlan::new(
         profile,
         &PoolOptions {
-            utilization: setup.utilization,
-            batch_tokens: setup.step_tokens,
-            eager: setup.eager,
-            fp8: setup.fp8,
             speculate: setup.draft_tokens > 0,
-            limit: setup.memory_limit,
+            ..pool_options(setup)
         },
     );
     let mut stages = Vec::new();
@@ -33,13 +28,7 @@ pub(super) fn plan(setup: &Setup, profile: &Pool, url: &str) -> StartPlan {
             exit_with_error()
         }
     };
-    StartPlan {
-        total: pool.total,
-        baseline: pool.used_baseline,
-        listens_early: false,
-        stages,
-        end,
-    }
+    StartPlan::of_pool(&pool, false, stages, end)
 }
 
 fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> Result<ServingEngine, String> {
@@ -50,7 +39,7 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> 
         Length::Tokens(tokens) => tokens,
     };
     if requested > longest {
-        stages.push(stage(time.boot_seconds, pool.used_baseline, vec![banner(setup)]));
+        stages.push(Stage::new(time.boot_seconds, pool.used_baseline, vec![banner(setup)]));
         return Err(format!(
             "ValueError: User-specified max_model_len ({requested}) is greater than the derived max_model_len \
              (max_position_embeddings={longest} or model_max_length=None in model's config.json)."
@@ -75,7 +64,7 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> 
             ),
         ),
     ];
-    stages.push(stage(time.boot_seconds, pool.used_context, boot));
+    stages.push(Stage::new(time.boot_seconds, pool.used_context, boot));
     if pool.free < pool.budget {
         return Err(format!(
             "ValueError: Free memory on device cuda:0 ({:.2}/{:.2} GiB) on startup is less than desired GPU memory \
@@ -92,7 +81,7 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> 
         size(pool.weights),
         time.load_seconds
     );
-    stages.push(stage(
+    stages.push(Stage::new(
         time.load_seconds,
         pool.used_weights,
         vec![core("model_runner.py:302", loaded)],
@@ -116,23 +105,14 @@ fn start(setup: &Setup, pool: &PoolPlan, stages: &mut Vec<Stage>, url: &str) -> 
             pool.blocks as f64 / max_len.div_ceil(pool.block_tokens) as f64
         ),
     ));
-    stages.push(stage(0.0, pool.used_kv, lines));
+    stages.push(Stage::new(0.0, pool.used_kv, lines));
     fits(pool, pool.used_kv, pool.used_ready)?;
     if !setup.eager {
         stages.push(captured(setup, pool));
     }
     stages.push(ready(setup, pool, url));
-    let store = KvStore::Pool(BlockPool::new(pool.blocks, pool.block_tokens), KvAllocation::Grow);
-    Ok(ServingEngine {
-        scheduler: Scheduler::new(store, *time, setup.eager, setup.max_seqs, setup.step_tokens),
-        max_total: max_len,
-        max_input: max_len,
-        kv_tokens: Some(pool.kv_tokens()),
-        blocks: Some((pool.blocks, pool.block_tokens)),
-        load_error: None,
-        used: pool.used_serving,
-        sizes: None,
-    })
+    let allocation = KvAllocation::Grow;
+    Ok(ServingEngine::of_pool(setup, pool, allocation, max_len, max_len))
 }
 
 /// The length that is served, or the error.
@@ -182,7 +162,7 @@ fn profiled(setup: &Setup, pool: &PoolPlan) -> Stage {
         "gpu_worker.py:508",
         format!("Available KV cache memory: {sign}{available} GiB"),
     ));
-    stage(seconds, pool.used_peak, lines)
+    Stage::new(seconds, pool.used_peak, lines)
 }
 
 fn captured(setup: &Setup, pool: &PoolPlan) -> Stage {
@@ -201,7 +181,7 @@ fn captured(setup: &Setup, pool: &PoolPlan) -> Stage {
             ),
         ));
     }
-    stage(seconds, pool.used_graphs, lines)
+    Stage::new(seconds, pool.used_graphs, lines)
 }
 
 fn ready(setup: &Setup, pool: &PoolPlan, url: &str) -> Stage {
@@ -228,7 +208,7 @@ fn ready(setup: &Setup, pool: &PoolPlan, url: &str) -> Stage {
             "INFO:     Application startup complete.",
         ),
     ];
-    stage(time.warm_up_seconds, pool.used_ready, lines)
+    Stage::new(time.warm_up_seconds, pool.used_ready, lines)
 }
 
 fn auto_fit(pool: &PoolPlan, longest: u64, max_len: u64) -> String {
@@ -289,10 +269,6 @@ fn banner(setup: &Setup) -> LogLine {
             setup.model
         ),
     )
-}
-
-fn stage(seconds: f64, used: u64, lines: Vec<LogLine>) -> Stage {
-    Stage { seconds, used, lines }
 }
 
 fn api(place: &'static str, text: impl Into<String>) -> LogLine {

@@ -1,8 +1,7 @@
 //! Reads a sampler's files in `memory/`, complete or as far as a killed run wrote them. Notes say what could not be
 //! used.
 
-use super::lines::{integer, number};
-use super::reader::{CommonColumns, Reader, Role};
+use super::parse::{CommonColumns, Reader, Role, integer, number};
 use crate::telemetry::{ActivitySample, DeviceActivity, ProcessMemory, Row, Series, Tenant};
 
 /// The content of a file.

@@ -9,8 +9,7 @@
 //! report it. The last two files exist only if they have content. `looks` is the number of samples.
 
 mod files;
-mod lines;
-mod reader;
+mod parse;
 
 use std::io::{self, Write};
 

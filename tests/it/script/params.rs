@@ -1,6 +1,6 @@
 //! Parameters: `params`, `--set`, and the list of a script's parameters without running it.
 
-use profiler::script::{Main, params};
+use profiler::script::{Main, describe_params};
 use serde_json::json;
 
 use super::bench::Bench;
@@ -54,7 +54,7 @@ fn what_a_script_declares_is_told_without_running_it() {
         ("m.rhai", "fn f() { gpu::list() }"),
     ]);
     let host = bench.host();
-    let declared = params::describe(&host, &Main::open(&bench.path("main.rhai")).unwrap()).unwrap();
+    let declared = describe_params(&host, &Main::open(&bench.path("main.rhai")).unwrap()).unwrap();
     let names: Vec<_> = declared
         .iter()
         .map(|param| (param.name.as_str(), param.meaning.as_str()))
@@ -69,14 +69,14 @@ fn what_a_script_declares_is_told_without_running_it() {
 #[test]
 fn a_script_without_parameters_has_an_empty_list() {
     let bench = Bench::script("let x = 1; x");
-    let declared = params::describe(&bench.host(), &Main::open(&bench.path("main.rhai")).unwrap());
+    let declared = describe_params(&bench.host(), &Main::open(&bench.path("main.rhai")).unwrap());
     assert!(declared.unwrap().is_empty());
 }
 
 #[test]
 fn nothing_happens_before_the_parameters_are_told() {
     let bench = Bench::script("record(\"x\", 1);\nparams(#{});");
-    let diagnostic = params::describe(&bench.host(), &Main::open(&bench.path("main.rhai")).unwrap()).unwrap_err();
+    let diagnostic = describe_params(&bench.host(), &Main::open(&bench.path("main.rhai")).unwrap()).unwrap_err();
     let error = bench.shown(&diagnostic);
     assert!(error.contains("cannot list the parameters"), "{error}");
     assert!(error.contains("--> main.rhai:1:1"), "{error}");

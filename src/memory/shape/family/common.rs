@@ -1,10 +1,10 @@
 //! The keys of `config.json` that all families share.
 
-use super::decoder::Decoder;
 use crate::fault::{Fault, Result};
-use crate::memory::shape::layer::group_equal;
+use crate::memory::shape::config::Config;
+use crate::memory::shape::dtype::Dtype;
+use crate::memory::shape::model::{Layer, Shape, group_equal};
 use crate::memory::shape::parts::OuterTensors;
-use crate::memory::shape::{Config, Dtype, Layer, Shape};
 
 /// Sizes that nearly all parts need.
 pub(super) struct Common {
@@ -60,16 +60,23 @@ impl Common {
     }
 
     /// The whole shape around its layers.
-    pub(super) fn shape(&self, name: &str, config: &Config, layers: Vec<Layer>, decoder: &Decoder) -> Shape {
+    pub(super) fn shape(
+        &self,
+        name: &str,
+        config: &Config,
+        layers: Vec<Layer>,
+        learned_positions: bool,
+        norm_bias: bool,
+    ) -> Shape {
         let ends = OuterTensors {
             hidden: self.hidden,
             vocabulary: self.vocabulary,
-            positions: if decoder.learned_positions {
+            positions: if learned_positions {
                 self.max_positions.unwrap_or(0)
             } else {
                 0
             },
-            norm_bias: decoder.norm_bias,
+            norm_bias,
             tied: self.tied,
         };
         let left_out = config.is_multimodal().then(|| {

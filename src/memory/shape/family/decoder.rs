@@ -1,14 +1,15 @@
-//! Decoders whose layers are one attention and one feed-forward part. The differences between families are data.
+//! Decoders whose layers are one attention and one feed-forward part. The differences between families are data: each
+//! row of the table was checked against transformers' parameter count (`tests/data/shapes/`).
 
 use super::common::Common;
-use super::windows::Windows;
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
+use crate::memory::shape::config::Config;
+use crate::memory::shape::model::Layer;
 use crate::memory::shape::parts::{Attention, Experts, FeedForward, QkNorm, SharedExpert, norms};
-use crate::memory::shape::{Config, Layer};
 
 /// Whether a family has a feature: always, never, or by a key of `config.json`.
 #[derive(Clone, Copy)]
-pub(super) enum Flag {
+enum Flag {
     No,
     Yes,
     /// The key and its default.
@@ -27,14 +28,14 @@ impl Flag {
 
 /// The routed experts of a family, by their keys.
 #[derive(Clone, Copy)]
-pub(super) struct RoutedExperts {
+struct RoutedExperts {
     /// The number of experts.
-    pub(super) count: &'static [&'static str],
+    count: &'static [&'static str],
     /// The size of one.
-    pub(super) intermediate: &'static str,
+    intermediate: &'static str,
     /// The size of the gated shared expert, if the family has one.
-    pub(super) shared: Option<&'static str>,
-    pub(super) bias: bool,
+    shared: Option<&'static str>,
+    bias: bool,
 }
 
 /// A family.
@@ -44,27 +45,27 @@ pub(super) struct Decoder {
     pub(super) names: &'static [&'static str],
     /// Whether the output matrix is the embedding by default.
     pub(super) tied: bool,
-    pub(super) qkv_bias: Flag,
-    pub(super) out_bias: Flag,
-    pub(super) qk_norm: QkNorm,
-    pub(super) sinks: bool,
+    qkv_bias: Flag,
+    out_bias: Flag,
+    qk_norm: QkNorm,
+    sinks: bool,
     /// The default size of a head, if it is not its share of the hidden state.
-    pub(super) head_dim: Option<u64>,
-    pub(super) windows: Windows,
+    head_dim: Option<u64>,
+    windows: Windows,
     /// Norms per layer.
-    pub(super) norms: u64,
+    norms: u64,
     /// LayerNorm with a bias.
     pub(super) norm_bias: bool,
-    pub(super) gated: bool,
-    pub(super) feed_forward_bias: Flag,
+    gated: bool,
+    feed_forward_bias: Flag,
     /// The default intermediate size is four hidden states.
-    pub(super) four_times_hidden: bool,
+    four_times_hidden: bool,
     pub(super) learned_positions: bool,
-    pub(super) routed: Option<RoutedExperts>,
+    routed: Option<RoutedExperts>,
 }
 
 /// What most families have; rows of the table state the differences.
-pub(super) const PLAIN: Decoder = Decoder {
+const PLAIN: Decoder = Decoder {
     names: &[],
     tied: false,
     qkv_bias: Flag::No,
@@ -85,7 +86,7 @@ pub(super) const PLAIN: Decoder = Decoder {
 impl Decoder {
     /// The layers, first to last.
     pub(super) fn layers(&self, config: &Config, common: &Common) -> Result<Vec<Layer>> {
-        let windows = self.windows.of(config, common.layers)?;
+        let windows = self.windows.per_layer(config, common.layers)?;
         let attention = |window| {
             Ok(Attention {
                 hidden: common.hidden,
@@ -155,3 +156,234 @@ fn experts(routed: &RoutedExperts, config: &Config, hidden: u64) -> Result<Layer
     }
     .layer())
 }
+
+/// A family's rule if `layer_types` is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Windows {
+    /// Every layer keeps every token.
+    Never,
+    /// Every layer has the window, if there is one.
+    Always,
+    /// All layers but every n-th; `sliding_window_pattern` may override n.
+    AllButEvery(u64),
+    /// Qwen: only with `use_sliding_window`, and from `max_window_layers` on.
+    FromLayer,
+}
+
+impl Windows {
+    /// The window of each layer.
+    fn per_layer(self, config: &Config, layers: u64) -> Result<Vec<Option<u64>>> {
+        if self == Windows::Never && config.get(&["layer_types"]).is_none() {
+            return Ok(vec![None; size(layers)]);
+        }
+        let window = config.optional(&["sliding_window", "attention_chunk_size"])?;
+        if self == Windows::FromLayer && !config.flag("use_sliding_window", false)? {
+            return Ok(vec![None; size(layers)]);
+        }
+        if let Some(types) = config.names("layer_types") {
+            return windows_by_type(&types, window, layers);
+        }
+        let first = match self {
+            Windows::FromLayer => config.number_or_zero("max_window_layers")?,
+            _ => 0,
+        };
+        let every = match self {
+            Windows::AllButEvery(every) => Some(config.optional(&["sliding_window_pattern"])?.unwrap_or(every)),
+            _ => None,
+        };
+        let slides = |layer: u64| match self {
+            Windows::Never => false,
+            Windows::Always => true,
+            Windows::AllButEvery(_) => every.is_some_and(|every| !(layer + 1).is_multiple_of(every)),
+            Windows::FromLayer => layer >= first,
+        };
+        Ok((0..layers).map(|layer| window.filter(|_| slides(layer))).collect())
+    }
+}
+
+fn windows_by_type(types: &[&str], window: Option<u64>, layers: u64) -> Result<Vec<Option<u64>>> {
+    if types.len() != size(layers) {
+        return Err(Fault::usage(format!(
+            "`config.json`: `layer_types` has {} entries for {layers} layers",
+            types.len()
+        )));
+    }
+    let one = |name: &&str| match *name {
+        "full_attention" => Ok(None),
+        "sliding_attention" | "chunked_attention" => window
+            .map(Some)
+            .ok_or_else(|| Fault::usage(format!("`config.json` has layers of `{name}` and no `sliding_window`"))),
+        other => Err(Fault::usage(format!(
+            "`config.json`: the layer type `{other}` is not known here"
+        ))),
+    };
+    types.iter().map(one).collect()
+}
+
+/// [`Config::layers`] keeps this small.
+fn size(layers: u64) -> usize {
+    usize::try_from(layers).unwrap_or(usize::MAX)
+}
+
+const ATTENTION_BIAS: Flag = Flag::Key("attention_bias", false);
+const MLP_BIAS: Flag = Flag::Key("mlp_bias", false);
+
+pub(super) const ALL: &[Decoder] = &[
+    Decoder {
+        names: &["llama", "granite", "smollm3"],
+        qkv_bias: ATTENTION_BIAS,
+        out_bias: ATTENTION_BIAS,
+        feed_forward_bias: MLP_BIAS,
+        ..PLAIN
+    },
+    Decoder {
+        names: &["mistral"],
+        windows: Windows::Always,
+        ..PLAIN
+    },
+    Decoder {
+        names: &["ministral", "ministral3"],
+        windows: Windows::Always,
+        ..PLAIN
+    },
+    Decoder {
+        names: &["mixtral"],
+        windows: Windows::Always,
+        routed: Some(RoutedExperts {
+            count: &["num_local_experts"],
+            intermediate: "intermediate_size",
+            shared: None,
+            bias: false,
+        }),
+        ..PLAIN
+    },
+    Decoder {
+        names: &["qwen2"],
+        qkv_bias: Flag::Yes,
+        windows: Windows::FromLayer,
+        ..PLAIN
+    },
+    Decoder {
+        names: &["qwen3"],
+        qkv_bias: ATTENTION_BIAS,
+        out_bias: ATTENTION_BIAS,
+        qk_norm: QkNorm::Head,
+        head_dim: Some(128),
+        windows: Windows::FromLayer,
+        ..PLAIN
+    },
+    Decoder {
+        names: &["qwen2_moe"],
+        qkv_bias: Flag::Key("qkv_bias", true),
+        windows: Windows::FromLayer,
+        routed: Some(RoutedExperts {
+            count: &["num_experts"],
+            intermediate: "moe_intermediate_size",
+            shared: Some("shared_expert_intermediate_size"),
+            bias: false,
+        }),
+        ..PLAIN
+    },
+    Decoder {
+        names: &["qwen3_moe"],
+        qkv_bias: ATTENTION_BIAS,
+        out_bias: ATTENTION_BIAS,
+        qk_norm: QkNorm::Head,
+        windows: Windows::FromLayer,
+        routed: Some(RoutedExperts {
+            count: &["num_experts", "num_local_experts"],
+            intermediate: "moe_intermediate_size",
+            shared: None,
+            bias: false,
+        }),
+        ..PLAIN
+    },
+    Decoder {
+        names: &["gemma"],
+        tied: true,
+        qkv_bias: ATTENTION_BIAS,
+        out_bias: ATTENTION_BIAS,
+        head_dim: Some(256),
+        ..PLAIN
+    },
+    Decoder {
+        names: &["gemma2"],
+        tied: true,
+        qkv_bias: ATTENTION_BIAS,
+        out_bias: ATTENTION_BIAS,
+        head_dim: Some(256),
+        windows: Windows::AllButEvery(2),
+        norms: 4,
+        ..PLAIN
+    },
+    Decoder {
+        names: &["gemma3_text"],
+        tied: true,
+        qkv_bias: ATTENTION_BIAS,
+        out_bias: ATTENTION_BIAS,
+        qk_norm: QkNorm::Head,
+        head_dim: Some(256),
+        windows: Windows::AllButEvery(6),
+        norms: 4,
+        ..PLAIN
+    },
+    Decoder {
+        names: &["phi3"],
+        windows: Windows::Always,
+        ..PLAIN
+    },
+    Decoder {
+        names: &["gpt_oss"],
+        qkv_bias: Flag::Key("attention_bias", true),
+        out_bias: Flag::Key("attention_bias", true),
+        sinks: true,
+        head_dim: Some(64),
+        windows: Windows::AllButEvery(2),
+        routed: Some(RoutedExperts {
+            count: &["num_local_experts", "num_experts"],
+            intermediate: "intermediate_size",
+            shared: None,
+            bias: true,
+        }),
+        ..PLAIN
+    },
+    Decoder {
+        names: &["gpt_neox"],
+        qkv_bias: Flag::Key("attention_bias", true),
+        out_bias: Flag::Key("attention_bias", true),
+        norm_bias: true,
+        gated: false,
+        feed_forward_bias: Flag::Yes,
+        ..PLAIN
+    },
+    Decoder {
+        names: &["gpt2"],
+        tied: true,
+        qkv_bias: Flag::Yes,
+        out_bias: Flag::Yes,
+        norm_bias: true,
+        gated: false,
+        feed_forward_bias: Flag::Yes,
+        four_times_hidden: true,
+        learned_positions: true,
+        ..PLAIN
+    },
+    Decoder {
+        names: &["olmo2"],
+        qkv_bias: ATTENTION_BIAS,
+        out_bias: ATTENTION_BIAS,
+        qk_norm: QkNorm::All,
+        ..PLAIN
+    },
+    Decoder {
+        names: &["starcoder2"],
+        tied: true,
+        qkv_bias: Flag::Key("use_bias", true),
+        out_bias: Flag::Key("use_bias", true),
+        windows: Windows::Always,
+        norm_bias: true,
+        gated: false,
+        feed_forward_bias: Flag::Key("use_bias", true),
+        ..PLAIN
+    },
+];

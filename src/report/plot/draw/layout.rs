@@ -1,18 +1,18 @@
-//! Lays out the panels of a plot: below each other with aligned left edges, or side by side as small multiples.
+//! Lays out a drawing: the panels below each other with aligned left edges, or side by side as small multiples, and the
+//! legend above them in rows that fit the width.
 
 use std::fmt::Write as _;
 
-use super::canvas::escaped;
-use super::extent::Extent;
-use super::legend;
-use super::metrics::LayoutMetrics;
+use super::labels::same_top_labels;
+use super::marks::BarSlots;
 use super::panel::{Margins, OwnLabels, PanelLayout};
-use super::path::format_tenths;
-use super::style::Role;
-use super::text::wrap;
-use super::writer::{Rect, SvgWriter, TextStyle, to_tenths};
-use super::{Drawing, Frame, Width, theme, top_labels};
-use crate::report::plot::{Panel, Plot};
+use super::scale::Extent;
+use super::style::{FillStyle, HEATS, LayoutMetrics, MarkStyle, Role, file_css, png_css};
+use super::text::{shorten, text_width, wrap};
+use super::ticks::format_number;
+use super::writer::{AlignH, AlignV, Rect, SvgWriter, TextStyle, escaped, format_tenths, point, to_tenths};
+use super::{Drawing, Frame, Width};
+use crate::report::plot::{Colour, Layer, Panel, Plot, Shape};
 
 /// Warning at the top of a file.
 const SIMULATED: &str = "SIMULATED: no real engine or GPU was measured";
@@ -109,9 +109,9 @@ fn compose(plot: &Plot, panels: &[&Panel], width: Width, prefix: &str, words: Op
         .map(|panel| PanelLayout::new(panel, extents, high, inner))
         .collect();
 
-    let heat = legend::heat(plot.panels.iter());
-    let entries = legend::entries(plans.iter(), heat);
-    let legend_layout = legend::layout(&entries, metrics.width, size);
+    let heat = heat_range(plot.panels.iter());
+    let entries = legend_entries(plans.iter(), heat);
+    let legend_layout = layout_legend(&entries, metrics.width, size);
     let sides = plans.iter().map(|plan| plan.sides(inner));
     let sides = sides.fold((0.0, 0.0), |one: (f64, f64), other| {
         (one.0.max(other.0), one.1.max(other.1))
@@ -148,15 +148,15 @@ fn compose(plot: &Plot, panels: &[&Panel], width: Width, prefix: &str, words: Op
     }
     let total = y + foot.len() as f64 * size * 1.5 + if foot.is_empty() { 4.0 } else { 12.0 };
 
-    let svg = SvgWriter::new(prefix, metrics.width, total);
+    let mut svg = SvgWriter::new(prefix, metrics.width, total);
     let mut line = 4.0;
     for (text, text_style) in &header {
         svg.text(text, 0.0, line, *text_style);
         line += text_style.size * 1.5;
     }
-    legend::draw(&svg, &entries, &legend_layout, 0.0, legend_top, size);
+    draw_legend(&mut svg, &entries, &legend_layout, 0.0, legend_top, size);
     for (index, (plan, rect)) in plans.iter().zip(&rects).enumerate() {
-        plan.draw(&svg, inner, *rect, sides, &ends[index], heat.unwrap_or((0.0, 1.0)));
+        plan.draw(&mut svg, inner, *rect, sides, &ends[index], heat.unwrap_or((0.0, 1.0)));
     }
     if plans.is_empty() {
         svg.text(
@@ -202,7 +202,7 @@ fn own_labels(panels: &[&Panel], index: usize, columns: usize) -> OwnLabels {
     let column = columns == 1 && same_x(panels);
     let same = |one: usize, other: usize| {
         let both = panels.get(one).zip(panels.get(other));
-        column && both.is_some_and(|(one, other)| top_labels::same_top_labels(one, other))
+        column && both.is_some_and(|(one, other)| same_top_labels(one, other))
     };
     OwnLabels {
         above: index == 0 || !same(index - 1, index),
@@ -233,7 +233,7 @@ fn header(words: &FileOptions, metrics: LayoutMetrics) -> Vec<(String, TextStyle
     if words.simulated {
         lines.push((
             SIMULATED.to_owned(),
-            TextStyle::new(Role::from(crate::report::plot::Colour::Fails), 13.0).bold(),
+            TextStyle::new(Role::from(Colour::Fails), 13.0).bold(),
         ));
     }
     lines
@@ -256,10 +256,231 @@ fn svg_element(plot: &Plot, width: Width, (wide, high): (f64, f64), words: Optio
             svg,
             r#" width="{w}" height="{h}" font-family="system-ui, Ubuntu, sans-serif"><title>{label}</title><desc>{}</desc><style>{}</style><path class="pa-paper" d="M{x} {y}h{w}v{h}H{x}z"/>{body}</svg>"#,
             escaped(&plot.words),
-            if words.pixels { theme::pixels() } else { theme::style() }
+            if words.pixels { png_css() } else { file_css() }
         );
     } else {
         let _ = write!(svg, r#" role="img" aria-label="{label}">{body}</svg>"#);
     }
     svg
+}
+
+/// Pixels of a symbol, between a symbol and its name, and between entries.
+const SYMBOL: f64 = 22.0;
+const BLANK: f64 = 6.0;
+const GAP: f64 = 18.0;
+/// Pixels of the colour scale.
+const SCALE: f64 = 120.0;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LegendEntry {
+    name: String,
+    symbol: Symbol,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Symbol {
+    Line { style: MarkStyle, dots: bool },
+    Block(MarkStyle),
+    Mark { shape: Shape, colour: Colour },
+    Heat { low: f64, high: f64 },
+}
+
+/// Entries of all layers, without duplicates and without what is labelled directly. `heat` is the range of values.
+fn legend_entries<'a>(plans: impl Iterator<Item = &'a PanelLayout>, heat: Option<(f64, f64)>) -> Vec<LegendEntry> {
+    let mut entries: Vec<LegendEntry> = Vec::new();
+    for plan in plans {
+        let slots = BarSlots::from_layers(&plan.panel.layers);
+        for layer in &plan.panel.layers {
+            let labelled_directly = match layer {
+                Layer::Line { .. } => plan.direct_labels.lines,
+                Layer::Rule { .. } => plan.direct_labels.rules,
+                _ => false,
+            };
+            let Some(entry) =
+                legend_entry(layer, &slots, heat).filter(|entry| !labelled_directly && !entry.name.is_empty())
+            else {
+                continue;
+            };
+            if !entries.contains(&entry) {
+                entries.push(entry);
+            }
+        }
+    }
+    // Markers come after what they are drawn on, whichever panel has them first.
+    entries.sort_by_key(|entry| matches!(entry.symbol, Symbol::Mark { .. }));
+    entries
+}
+
+fn legend_entry(layer: &Layer, slots: &BarSlots, heat: Option<(f64, f64)>) -> Option<LegendEntry> {
+    let (name, symbol) = match layer {
+        Layer::Line {
+            name,
+            colour,
+            dashed,
+            dots,
+            ..
+        } => (
+            name,
+            Symbol::Line {
+                style: MarkStyle::line(*colour, *dashed),
+                dots: *dots,
+            },
+        ),
+        Layer::Ribbon {
+            name, colour, solid, ..
+        } => {
+            let fill = if *solid { FillStyle::Solid } else { FillStyle::Wash };
+            (name, Symbol::Block(MarkStyle::new(*colour).with_fill(fill)))
+        }
+        Layer::Dots {
+            name, colour, shape, ..
+        } => (
+            name,
+            Symbol::Mark {
+                shape: *shape,
+                colour: *colour,
+            },
+        ),
+        Layer::Area {
+            name, colour, hatched, ..
+        } => {
+            let fill = if *hatched { FillStyle::Hatched } else { FillStyle::Wash };
+            (name, Symbol::Block(MarkStyle::new(*colour).with_fill(fill)))
+        }
+        Layer::Bars {
+            name, colour, hatched, ..
+        } => {
+            let fill = slots.fill(*hatched);
+            (name, Symbol::Block(MarkStyle::new(*colour).with_fill(fill)))
+        }
+        Layer::Rule {
+            name,
+            colour,
+            dashed,
+            upright: false,
+            ..
+        } => (
+            name,
+            Symbol::Line {
+                style: MarkStyle::line(*colour, *dashed),
+                dots: false,
+            },
+        ),
+        Layer::Cells { name, .. } => {
+            let (low, high) = heat?;
+            (name, Symbol::Heat { low, high })
+        }
+        _ => return None,
+    };
+    Some(LegendEntry {
+        name: name.clone(),
+        symbol,
+    })
+}
+
+/// Lowest and highest value of all heat maps.
+fn heat_range<'a>(panels: impl Iterator<Item = &'a Panel>) -> Option<(f64, f64)> {
+    let cells = panels.flat_map(|panel| &panel.layers).filter_map(|layer| match layer {
+        Layer::Cells { cells, .. } => Some(cells),
+        _ => None,
+    });
+    let values = cells.flatten().map(|cell| cell.value).filter(|value| value.is_finite());
+    values.fold(None, |range: Option<(f64, f64)>, value| {
+        Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+    })
+}
+
+/// Position and shortened name of each entry.
+pub(super) struct LegendLayout {
+    places: Vec<(f64, f64, String)>,
+    pub(super) height: f64,
+    line: f64,
+}
+
+fn layout_legend(entries: &[LegendEntry], width: f64, size: f64) -> LegendLayout {
+    let line = size * 1.6;
+    let (mut x, mut y) = (0.0, 0.0);
+    let mut places = Vec::new();
+    for entry in entries {
+        let symbol = entry.symbol.width(size);
+        let name = shorten(&entry.name, size, width - symbol - BLANK);
+        let all = symbol + BLANK + text_width(&name, size);
+        if x > 0.0 && x + all > width {
+            (x, y) = (0.0, y + line);
+        }
+        places.push((x, y, name));
+        x += all + GAP;
+    }
+    let height = if places.is_empty() { 0.0 } else { y + line };
+    LegendLayout { places, height, line }
+}
+
+impl Symbol {
+    fn width(&self, size: f64) -> f64 {
+        match self {
+            Self::Heat { low, high } => {
+                let [low, high] = heat_labels(*low, *high);
+                text_width(&low, size) + SCALE + text_width(&high, size) + 2.0 * BLANK
+            }
+            _ => SYMBOL,
+        }
+    }
+}
+
+fn heat_labels(low: f64, high: f64) -> [String; 2] {
+    let decimals = match high.abs().max(low.abs()) {
+        most if most >= 100.0 => 0,
+        most if most >= 1.0 => 1,
+        _ => 3,
+    };
+    [format_number(low, decimals), format_number(high, decimals)]
+}
+
+fn draw_legend(svg: &mut SvgWriter, entries: &[LegendEntry], layout: &LegendLayout, left: f64, top: f64, size: f64) {
+    for (entry, (x, y, name)) in entries.iter().zip(&layout.places) {
+        let (x, middle) = (left + x, top + y + layout.line / 2.0);
+        let text_style = TextStyle::new(Role::Text, size).align_v(AlignV::Center);
+        match &entry.symbol {
+            Symbol::Line { style, dots } => {
+                svg.line(&[point(x, middle), point(x + SYMBOL, middle)], *style, 2.0);
+                if *dots {
+                    svg.dot(point(x + SYMBOL / 2.0, middle), style.role, 3.0);
+                }
+            }
+            Symbol::Block(style) => {
+                let rect = Rect {
+                    left: x + 3.0,
+                    top: middle - 5.5,
+                    width: SYMBOL - 6.0,
+                    height: 11.0,
+                };
+                svg.rect(rect, *style);
+                if style.fill != FillStyle::Plain {
+                    svg.rect_outline(rect, style.role, 1.0);
+                }
+            }
+            Symbol::Mark { shape, colour } => svg.marker(point(x + SYMBOL / 2.0, middle), *shape, *colour, 4.0),
+            Symbol::Heat { low, high } => {
+                let [low, high] = heat_labels(*low, *high);
+                let begin = x + text_width(&low, size) + BLANK;
+                svg.text(&low, begin - BLANK, middle, text_style.align_h(AlignH::Right));
+                for step in 0..HEATS {
+                    let width = SCALE / f64::from(HEATS);
+                    let left = begin + f64::from(step) * width;
+                    svg.rect(
+                        Rect {
+                            left,
+                            top: middle - 6.0,
+                            width: width + 0.3,
+                            height: 12.0,
+                        },
+                        Role::Heat(step),
+                    );
+                }
+                svg.text(&high, begin + SCALE + BLANK, middle, text_style);
+            }
+        }
+        svg.end_element();
+        svg.text(name, x + entry.symbol.width(size) + BLANK, middle, text_style);
+    }
 }

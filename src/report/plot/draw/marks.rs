@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::bars::BarSlots;
-use super::downsample::downsample;
-use super::path::PixelPoint;
-use super::style::{FillStyle, HEATS, MarkStyle, Role};
-use super::writer::{PlotArea, Rect, SvgWriter};
-use crate::report::plot::{Cell, Colour, Layer, Shape, Span};
+use super::style::{FillStyle, HEATS, LayoutMetrics, MarkStyle, Role};
+use super::text::text_width;
+use super::ticks::TickUnit;
+use super::writer::{AlignH, AlignV, PixelPoint, PlotArea, Rect, SvgWriter, TextStyle, point};
+use crate::report::plot::downsample::downsample_pixels;
+use crate::report::plot::{Bar, Cell, Colour, Layer, Shape, Span};
 
 /// Minimum width in pixels: a single moment must be visible too.
 const LEAST: f64 = 2.0;
@@ -15,8 +15,8 @@ const LEAST: f64 = 2.0;
 const REACH: (f64, f64) = (4.0, 2.2);
 
 /// Draws a layer. Labels of rules and moments are drawn by the panel.
-pub(super) fn draw(
-    svg: &SvgWriter,
+pub(super) fn draw_layer(
+    svg: &mut SvgWriter,
     layer: &Layer,
     areas: (&PlotArea, &PlotArea),
     slots: &BarSlots,
@@ -36,7 +36,7 @@ pub(super) fn draw(
             ..
         } => {
             let area = side(*right);
-            svg.clipped(extend(area.rect, 1.0), |svg| {
+            svg.clipped(area.rect.extended(1.0), |svg| {
                 line(svg, area, points, MarkStyle::line(*colour, *dashed), *steps)
             });
             if *dots {
@@ -68,16 +68,18 @@ pub(super) fn draw(
             ..
         } => svg.clipped(areas.0.rect, |svg| {
             let fill = if *hatched { FillStyle::Hatched } else { FillStyle::Wash };
-            let corners = |outline: &[(f64, f64)]| outline.iter().map(|(x, y)| areas.0.point(*x, *y)).collect();
+            let corners = |outline: &[(f64, f64)]| -> Vec<PixelPoint> {
+                outline.iter().map(|(x, y)| areas.0.point(*x, *y)).collect()
+            };
             for outline in outlines {
-                svg.polygon(corners(outline), MarkStyle::new(*colour).with_fill(fill));
+                svg.polygon(&corners(outline), MarkStyle::new(*colour).with_fill(fill));
             }
             // Proven regions have an edge: on grey paper, translucent areas look the same.
             if matches!(colour, Colour::Fits | Colour::Fails) {
                 for outline in outlines {
                     let mut edge: Vec<PixelPoint> = corners(outline);
                     edge.extend(edge.first().copied());
-                    svg.line(edge, MarkStyle::new(*colour), 1.2);
+                    svg.line(&edge, *colour, 1.2);
                 }
             }
         }),
@@ -100,7 +102,7 @@ pub(super) fn draw(
         }
         Layer::Bars {
             bars, colour, hatched, ..
-        } => svg.clipped(extend(areas.0.rect, 1.0), |svg| {
+        } => svg.clipped(areas.0.rect.extended(1.0), |svg| {
             let style = MarkStyle::new(*colour).with_fill(slots.fill(*hatched));
             slots.draw(svg, areas.0, number, bars, style);
         }),
@@ -109,28 +111,18 @@ pub(super) fn draw(
     svg.end_element();
 }
 
-/// Extends a rectangle on each side.
-fn extend(rect: Rect, room: f64) -> Rect {
-    Rect {
-        left: rect.left - room,
-        top: rect.top - room,
-        width: rect.width + 2.0 * room,
-        height: rect.height + 2.0 * room,
-    }
-}
-
 /// A line with gaps. A point between two gaps is a dot.
-fn line(svg: &SvgWriter, area: &PlotArea, points: &[(f64, Option<f64>)], style: MarkStyle, steps: bool) {
+fn line(svg: &mut SvgWriter, area: &PlotArea, points: &[(f64, Option<f64>)], style: MarkStyle, steps: bool) {
     for stretch in points.split(|(_, y)| y.is_none()) {
         let pixels: Vec<PixelPoint> = stretch
             .iter()
             .filter_map(|(x, y)| y.map(|y| area.point(*x, y)))
             .collect();
-        let corners = step_corners(downsample(&pixels), steps);
+        let corners = step_corners(downsample_pixels(&pixels), steps);
         match corners.as_slice() {
             [] => {}
             [only] => svg.dot(*only, style.role, 1.6),
-            _ => svg.line(corners, style, 1.8),
+            _ => svg.line(&corners, style, 1.8),
         }
     }
 }
@@ -150,28 +142,28 @@ fn step_corners(points: Vec<PixelPoint>, steps: bool) -> Vec<PixelPoint> {
     corners
 }
 
-fn ribbon(svg: &SvgWriter, area: &PlotArea, points: &[(f64, f64, f64)], colour: Colour, solid: bool, steps: bool) {
+fn ribbon(svg: &mut SvgWriter, area: &PlotArea, points: &[(f64, f64, f64)], colour: Colour, solid: bool, steps: bool) {
     let edge = |value: fn(&(f64, f64, f64)) -> f64| {
         let edge: Vec<PixelPoint> = points.iter().map(|point| area.point(point.0, value(point))).collect();
-        step_corners(downsample(&edge), steps)
+        step_corners(downsample_pixels(&edge), steps)
     };
     let above = edge(|point| point.2);
     let mut corners = above.clone();
     corners.extend(edge(|point| point.1).into_iter().rev());
     let fill = if solid { FillStyle::Solid } else { FillStyle::Wash };
     if let Some(block) = minimum_block(&corners) {
-        svg.rect(block, MarkStyle::new(colour));
+        svg.rect(block, colour);
         return;
     }
-    svg.polygon(corners, MarkStyle::new(colour).with_fill(fill));
+    svg.polygon(&corners, MarkStyle::new(colour).with_fill(fill));
     if solid {
-        svg.line(above, MarkStyle::new(colour), 1.2);
+        svg.line(&above, colour, 1.2);
     }
 }
 
 /// Markers; those at the same pixel are drawn once.
 fn markers(
-    svg: &SvgWriter,
+    svg: &mut SvgWriter,
     area: &PlotArea,
     points: impl Iterator<Item = (f64, f64)>,
     shape: Shape,
@@ -204,7 +196,7 @@ fn minimum_block(corners: &[PixelPoint]) -> Option<Rect> {
 }
 
 /// Of adjacent spans every other one is a band. An isolated span is a band, or a stroke if it is too narrow to be seen.
-fn bands(svg: &SvgWriter, area: &PlotArea, spans: &[Span]) {
+fn bands(svg: &mut SvgWriter, area: &PlotArea, spans: &[Span]) {
     for (span, band) in spans.iter().zip(banded(spans, area.x.from)) {
         if span.to < area.x.from || span.from > area.x.to {
             continue;
@@ -225,7 +217,7 @@ fn bands(svg: &SvgWriter, area: &PlotArea, spans: &[Span]) {
             width,
             ..area.rect
         };
-        svg.rect(rect, MarkStyle::new(if narrow { Role::Edge } else { Role::Stripe }));
+        svg.rect(rect, if narrow { Role::Edge } else { Role::Stripe });
     }
 }
 
@@ -241,7 +233,7 @@ fn banded(spans: &[Span], begin: f64) -> Vec<bool> {
     banded
 }
 
-fn rule(svg: &SvgWriter, area: &PlotArea, value: f64, upright: bool, style: MarkStyle) {
+fn rule(svg: &mut SvgWriter, area: &PlotArea, value: f64, upright: bool, style: MarkStyle) {
     let scale = if upright { area.x } else { area.y };
     if !scale.contains(value) {
         return;
@@ -251,11 +243,11 @@ fn rule(svg: &SvgWriter, area: &PlotArea, value: f64, upright: bool, style: Mark
     } else {
         [area.point(area.x.from, value), area.point(area.x.to, value)]
     };
-    svg.line(ends.to_vec(), style, 1.4);
+    svg.line(&ends, style, 1.4);
 }
 
 /// Cells coloured by their value, sorted so that cells of one colour become one element.
-fn heat_map(svg: &SvgWriter, area: &PlotArea, cells: &[Cell], (low, high): (f64, f64)) {
+fn heat_map(svg: &mut SvgWriter, area: &PlotArea, cells: &[Cell], (low, high): (f64, f64)) {
     let step = |cell: &Cell| {
         let share = if high > low {
             (cell.value - low) / (high - low)
@@ -270,8 +262,213 @@ fn heat_map(svg: &SvgWriter, area: &PlotArea, cells: &[Cell], (low, high): (f64,
         let (left, bottom) = area.point(cell.x.0, cell.y.0);
         let (right, top) = area.point(cell.x.1, cell.y.1);
         svg.polygon(
-            vec![(left, top), (right, top), (right, bottom), (left, bottom)],
-            MarkStyle::new(Role::Heat(step)),
+            &[(left, top), (right, top), (right, bottom), (left, bottom)],
+            Role::Heat(step),
+        );
+    }
+}
+
+/// Share of a category's width that its bars fill.
+const FULL: f64 = 0.78;
+/// Maximum width of a bar in pixels.
+const WIDEST: f64 = 72.0;
+/// Maximum number of bars in a layer that get value labels.
+const FEW: usize = 16;
+
+/// Assigns each bar layer a slot within its category.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BarSlots {
+    by_layer: Vec<Option<usize>>,
+    count: usize,
+    stacked: bool,
+}
+
+impl BarSlots {
+    /// Assigns each bar layer a slot. Stacked layers share the slot of the layer below them, and so does a layer that
+    /// starts a stack at other positions.
+    pub(super) fn from_layers(layers: &[Layer]) -> Self {
+        let stands =
+            |layer: &Layer| matches!(layer, Layer::Bars { bars, .. } if bars.iter().any(|bar| bar.base != 0.0));
+        let mut slots = Self {
+            stacked: layers.iter().any(stands),
+            ..Self::default()
+        };
+        // Positions at which a stack starts in the newest slot.
+        let mut grounds: Vec<f64> = Vec::new();
+        for layer in layers {
+            let Layer::Bars { bars, .. } = layer else {
+                slots.by_layer.push(None);
+                continue;
+            };
+            let side_by_side = bars.iter().any(|bar| grounds.contains(&bar.at));
+            if slots.count == 0 || !stands(layer) && (side_by_side || !slots.stacked) {
+                slots.count += 1;
+                grounds.clear();
+            }
+            grounds.extend(bars.iter().filter(|bar| bar.base == 0.0).map(|bar| bar.at));
+            slots.by_layer.push(Some(slots.count - 1));
+        }
+        slots
+    }
+
+    /// Components of a stack are filled like those of a stack over time.
+    pub(super) fn fill(&self, hatched: bool) -> FillStyle {
+        match (hatched, self.stacked) {
+            (true, _) => FillStyle::Hatched,
+            (false, true) => FillStyle::Solid,
+            (false, false) => FillStyle::Plain,
+        }
+    }
+
+    /// Width of a bar and of the gap between two, in pixels.
+    fn bar_width(&self, area: &PlotArea, bars: &[Bar]) -> (f64, f64) {
+        let count = self.count.max(1) as f64;
+        let wide = (room(area, bars) * FULL / count).min(WIDEST);
+        (wide, if count > 1.0 && wide > 6.0 { 1.5 } else { 0.0 })
+    }
+
+    /// Offset of a slot from its position, in bar widths.
+    fn offset(&self, slot: usize) -> f64 {
+        slot as f64 - (self.count as f64 - 1.0) / 2.0
+    }
+
+    /// Writes the values above bars if they are few, have room, and none is stacked.
+    pub(super) fn draw_values(
+        &self,
+        svg: &mut SvgWriter,
+        area: &PlotArea,
+        layers: &[Layer],
+        measure: TickUnit,
+        metrics: LayoutMetrics,
+    ) {
+        if self.by_layer.iter().flatten().count() != self.count {
+            return;
+        }
+        let text_style = TextStyle::new(Role::Text, metrics.font)
+            .align_h(AlignH::Center)
+            .align_v(AlignV::Bottom)
+            .halo();
+        for (layer, slot) in layers.iter().zip(&self.by_layer) {
+            let (Layer::Bars { bars, .. }, Some(slot)) = (layer, slot) else {
+                continue;
+            };
+            let (room, gap) = self.bar_width(area, bars);
+            let texts: Vec<String> = bars.iter().map(|bar| measure.format(bar.value)).collect();
+            if bars.len() > FEW || texts.iter().any(|text| text_width(text, metrics.font) > room + 8.0) {
+                continue;
+            }
+            for (bar, text) in bars.iter().zip(&texts) {
+                let highest = bar
+                    .interval
+                    .map_or(bar.value, |(_, high)| high.max(bar.value))
+                    .max(bar.base);
+                let x = area.x_pixel(bar.at) + self.offset(*slot) * room - gap / 2.0;
+                if area.contains(bar.at, bar.value) {
+                    svg.text(text, x, area.y_pixel(highest) - 1.0, text_style);
+                }
+            }
+        }
+    }
+
+    pub(super) fn draw(&self, svg: &mut SvgWriter, area: &PlotArea, layer: usize, bars: &[Bar], style: MarkStyle) {
+        let Some(Some(slot)) = self.by_layer.get(layer) else {
+            return;
+        };
+        let (wide, gap) = self.bar_width(area, bars);
+        let middle = |bar: &Bar| area.x_pixel(bar.at) + self.offset(*slot) * wide;
+        let block = |bar: &Bar| {
+            let (top, bottom) = (
+                area.y_pixel(bar.value.max(bar.base)),
+                area.y_pixel(bar.value.min(bar.base)),
+            );
+            Rect {
+                left: middle(bar) - wide / 2.0,
+                top,
+                width: wide - gap,
+                height: bottom - top,
+            }
+        };
+        for bar in bars {
+            svg.rect(block(bar), style);
+        }
+        if style.fill != FillStyle::Plain {
+            for bar in bars {
+                svg.rect_outline(block(bar), style.role, 1.0);
+            }
+        }
+        for bar in bars {
+            if let Some((low, high)) = bar.interval {
+                let (x, low, high) = (middle(bar) - gap / 2.0, area.y_pixel(low), area.y_pixel(high));
+                let cap = (wide / 5.0).min(5.0);
+                let strokes: [[PixelPoint; 2]; 3] = [
+                    [point(x, low), point(x, high)],
+                    [point(x - cap, low), point(x + cap, low)],
+                    [point(x - cap, high), point(x + cap, high)],
+                ];
+                for stroke in strokes {
+                    svg.line(&stroke, Role::Text, 1.3);
+                }
+            }
+        }
+    }
+}
+
+/// Pixels from one position to the next.
+fn room(area: &PlotArea, bars: &[Bar]) -> f64 {
+    let mut places: Vec<f64> = bars.iter().map(|bar| area.x_pixel(bar.at)).collect();
+    places.sort_by(f64::total_cmp);
+    let gaps = places.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.5);
+    let least = gaps.fold(f64::INFINITY, f64::min);
+    if least.is_finite() {
+        least
+    } else {
+        area.rect.width / 3.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bars(bars: &[(f64, f64)]) -> Layer {
+        let bar = |&(at, base): &(f64, f64)| Bar {
+            at,
+            base,
+            value: base + 1.0,
+            interval: None,
+        };
+        Layer::Bars {
+            name: String::new(),
+            bars: bars.iter().map(bar).collect(),
+            colour: Colour::Quiet,
+            hatched: false,
+        }
+    }
+
+    #[test]
+    fn stacks_at_different_places_are_one_column_each() {
+        // Measured at 0, expected at 1; a component that only one of them has is stacked there.
+        let two = [
+            bars(&[(0.0, 0.0)]),
+            bars(&[(1.0, 0.0)]),
+            bars(&[(0.0, 1.0)]),
+            bars(&[(1.0, 1.0)]),
+        ];
+        assert_eq!(BarSlots::from_layers(&two).by_layer, [Some(0); 4]);
+        // Two stacks at one position stand side by side, and so do bars that are not stacked.
+        let side_by_side = [
+            bars(&[(0.0, 0.0)]),
+            bars(&[(0.0, 1.0)]),
+            bars(&[(0.0, 0.0)]),
+            bars(&[(0.0, 1.0)]),
+        ];
+        assert_eq!(
+            BarSlots::from_layers(&side_by_side).by_layer,
+            [Some(0), Some(0), Some(1), Some(1)]
+        );
+        assert_eq!(
+            BarSlots::from_layers(&[bars(&[(0.0, 0.0)]), bars(&[(1.0, 0.0)])]).by_layer,
+            [Some(0), Some(1)]
         );
     }
 }

@@ -1,41 +1,30 @@
 //! Draws plots: as SVG for the page in two widths, as an SVG file, and as PNG. CSS gives roles their colours.
 
-mod axis;
-mod bars;
-mod canvas;
-mod direct_labels;
-mod downsample;
-mod extent;
-mod filter;
 mod labels;
 mod layout;
-mod legend;
 mod marks;
-mod metrics;
-mod notes;
 mod panel;
-mod path;
-mod png;
 mod scale;
 mod style;
 mod text;
-mod theme;
 mod ticks;
-mod top_labels;
 mod writer;
-mod x_axis;
 
 #[cfg(test)]
 mod tests;
 
+use std::sync::{Arc, OnceLock};
+
+use resvg::usvg::fontdb::Database;
+use resvg::{tiny_skia, usvg};
 use serde::Serialize;
 
-pub(in crate::report) use filter::dropped_note;
-pub use png::png;
 pub use scale::AxisScale;
-pub use theme::css;
+pub(in crate::report) use scale::dropped_note;
+pub use style::css;
 
 use super::Plot;
+use crate::fault::{Fault, Kind, Result};
 
 /// How wide a plot is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,4 +93,50 @@ pub fn panel(plot: &Plot, index: usize, width: Width) -> Drawing {
 #[must_use]
 pub fn file(plot: &Plot, simulated: bool) -> String {
     layout::file(plot, simulated, false).svg
+}
+
+/// The whole plot with title and caption, light, scaled by `scale` (2 is sharp on most screens and on paper).
+///
+/// # Errors
+///
+/// `internal` if the SVG cannot be parsed, or the image has no size or is too large.
+pub fn png(plot: &Plot, simulated: bool, scale: f32) -> Result<Vec<u8>> {
+    rendered(&layout::file(plot, simulated, true).svg, scale)
+}
+
+/// Renders an SVG as PNG.
+fn rendered(svg: &str, scale: f32) -> Result<Vec<u8>> {
+    let fault = |what: String| Fault::new(Kind::Internal, format!("the picture cannot be drawn: {what}"));
+    let tree = usvg::Tree::from_str(svg, &options()).map_err(|error| fault(error.to_string()))?;
+    let size = tree
+        .size()
+        .to_int_size()
+        .scale_by(scale)
+        .ok_or_else(|| fault("it has no size".into()))?;
+    let mut pixels =
+        tiny_skia::Pixmap::new(size.width(), size.height()).ok_or_else(|| fault("it is too large".into()))?;
+    pixels.fill(tiny_skia::Color::WHITE);
+    resvg::render(
+        &tree,
+        tiny_skia::Transform::from_scale(scale, scale),
+        &mut pixels.as_mut(),
+    );
+    pixels.encode_png().map_err(|error| fault(error.to_string()))
+}
+
+/// Options for parsing an SVG with the bundled fonts only.
+fn options() -> usvg::Options<'static> {
+    static FONTS: OnceLock<Arc<Database>> = OnceLock::new();
+    let fonts = FONTS.get_or_init(|| {
+        let mut fonts = Database::new();
+        fonts.load_font_data(epaint_default_fonts::UBUNTU_LIGHT.to_vec());
+        fonts.load_font_data(epaint_default_fonts::HACK_REGULAR.to_vec());
+        fonts.set_sans_serif_family("Ubuntu");
+        Arc::new(fonts)
+    });
+    usvg::Options {
+        fontdb: Arc::clone(fonts),
+        font_family: "Ubuntu".to_owned(),
+        ..usvg::Options::default()
+    }
 }

@@ -1,21 +1,12 @@
-//! One panel: its scales, grid, marks, and the labels around it.
+//! One panel: its scales, grid, marks, x axis, and the labels around it.
 
-use plotters::style::text_anchor::{HPos, VPos};
-
-use super::axis::AxisLayout;
-use super::bars::BarSlots;
-use super::direct_labels::DirectLabels;
-use super::extent::Extent;
-use super::filter::drop_unshowable;
-use super::marks;
-use super::metrics::LayoutMetrics;
-use super::notes;
-use super::style::{MarkStyle, Role};
-use super::text::{shorten, text_width};
+use super::labels::{DirectLabels, TopLabels, draw_notes};
+use super::marks::{BarSlots, draw_layer};
+use super::scale::{AxisLayout, Extent, drop_unshowable};
+use super::style::{LayoutMetrics, Role};
+use super::text::{shorten, text_width, wrap};
 use super::ticks::Tick;
-use super::top_labels::TopLabels;
-use super::writer::{PlotArea, Rect, SvgWriter, TextStyle, point};
-use super::x_axis::XAxisLayout;
+use super::writer::{AlignH, AlignV, PlotArea, Rect, SvgWriter, TextStyle, point};
 use crate::report::plot::{Layer, Panel};
 
 /// A panel with its scales, ready to be drawn at a height.
@@ -129,31 +120,37 @@ impl PanelLayout {
 
     pub(super) fn draw(
         &self,
-        svg: &SvgWriter,
+        svg: &mut SvgWriter,
         metrics: LayoutMetrics,
         rect: Rect,
         sides: (f64, f64),
         ends: &Margins,
         heat: (f64, f64),
     ) {
-        let left = svg.plot_area(self.x.scale, self.y.scale, rect);
-        let second = self.right.as_ref().map_or(self.y.scale, |right| right.scale);
-        let right = svg.plot_area(self.x.scale, second, rect);
+        let left = PlotArea {
+            x: self.x.scale,
+            y: self.y.scale,
+            rect,
+        };
+        let right = PlotArea {
+            y: self.right.as_ref().map_or(self.y.scale, |right| right.scale),
+            ..left
+        };
         self.headings(svg, metrics, rect, sides, ends.top);
         let layers = || self.panel.layers.iter().enumerate();
         let slots = BarSlots::from_layers(&self.panel.layers);
         let (bands, marks): (Vec<_>, Vec<_>) = layers().partition(|(_, layer)| matches!(layer, Layer::Spans { .. }));
         for (number, layer) in bands {
-            marks::draw(svg, layer, (&left, &right), &slots, number, heat);
+            draw_layer(svg, layer, (&left, &right), &slots, number, heat);
         }
         self.grid(svg, metrics, &left, &right, ends);
         for (number, layer) in marks {
-            marks::draw(svg, layer, (&left, &right), &slots, number, heat);
+            draw_layer(svg, layer, (&left, &right), &slots, number, heat);
         }
-        let corners = vec![point(rect.left, rect.bottom()), point(rect.right(), rect.bottom())];
-        svg.line(corners, MarkStyle::new(Role::Edge), 1.0);
+        let corners = [point(rect.left, rect.bottom()), point(rect.right(), rect.bottom())];
+        svg.line(&corners, Role::Edge, 1.0);
         slots.draw_values(svg, &left, &self.panel.layers, self.y.measure, metrics);
-        notes::draw(svg, &left, &self.panel, metrics);
+        draw_notes(svg, &left, &self.panel, metrics);
         let mut below = rect.bottom() + 6.0;
         if ends.around.below {
             ends.below.draw(svg, &left, &self.x, metrics);
@@ -175,13 +172,13 @@ impl PanelLayout {
         if self.panel.layers.iter().all(is_empty) {
             let (x, y) = (rect.left + rect.width / 2.0, rect.top + rect.height / 2.0);
             let text_style = TextStyle::new(Role::SecondaryText, metrics.font)
-                .align_h(HPos::Center)
-                .align_v(VPos::Center);
+                .align_h(AlignH::Center)
+                .align_v(AlignV::Center);
             svg.text("nothing to draw", x, y, text_style.halo());
         }
     }
 
-    fn headings(&self, svg: &SvgWriter, metrics: LayoutMetrics, rect: Rect, sides: (f64, f64), above: f64) {
+    fn headings(&self, svg: &mut SvgWriter, metrics: LayoutMetrics, rect: Rect, sides: (f64, f64), above: f64) {
         let top = rect.top - above;
         let from = rect.left - sides.0;
         let all = rect.width + sides.0 + sides.1;
@@ -196,31 +193,23 @@ impl PanelLayout {
         let room = from + all - x - text_width(&right, metrics.font) - 12.0;
         let text_style = TextStyle::new(Role::SecondaryText, metrics.font);
         svg.text(&shorten(&self.y.heading, metrics.font, room), x, top, text_style);
-        svg.text(&right, from + all, top, text_style.align_h(HPos::Right));
+        svg.text(&right, from + all, top, text_style.align_h(AlignH::Right));
     }
 
-    fn grid(&self, svg: &SvgWriter, metrics: LayoutMetrics, left: &PlotArea, right: &PlotArea, ends: &Margins) {
+    fn grid(&self, svg: &mut SvgWriter, metrics: LayoutMetrics, left: &PlotArea, right: &PlotArea, ends: &Margins) {
         let rect = left.rect;
-        let text_style = TextStyle::new(Role::SecondaryText, metrics.font).align_v(VPos::Center);
+        let text_style = TextStyle::new(Role::SecondaryText, metrics.font).align_v(AlignV::Center);
         let ticks = self.y.vertical_ticks(rect.height);
         for tick in &ticks {
             let y = left.y_pixel(tick.at);
-            svg.line(
-                vec![point(rect.left, y), point(rect.right(), y)],
-                MarkStyle::new(Role::Grid),
-                1.0,
-            );
+            svg.line(&[point(rect.left, y), point(rect.right(), y)], Role::Grid, 1.0);
         }
         // On a map, positions matter in both directions.
         let map = |layer: &Layer| matches!(layer, Layer::Area { .. } | Layer::Cells { .. });
         if self.panel.layers.iter().any(map) {
             for tick in &ends.below.ticks {
                 let x = left.x_pixel(tick.at);
-                svg.line(
-                    vec![point(x, rect.top), point(x, rect.bottom())],
-                    MarkStyle::new(Role::Grid),
-                    1.0,
-                );
+                svg.line(&[point(x, rect.top), point(x, rect.bottom())], Role::Grid, 1.0);
             }
         }
         for tick in &ticks {
@@ -228,7 +217,7 @@ impl PanelLayout {
                 &tick.label,
                 rect.left - 7.0,
                 left.y_pixel(tick.at),
-                text_style.align_h(HPos::Right),
+                text_style.align_h(AlignH::Right),
             );
         }
         for tick in self.right.iter().flat_map(|axis| axis.vertical_ticks(rect.height)) {
@@ -247,4 +236,144 @@ fn is_empty(layer: &Layer) -> bool {
         Layer::Cells { cells, .. } => cells.is_empty(),
         Layer::Spans { .. } | Layer::Rule { .. } | Layer::Moments { .. } => true,
     }
+}
+
+/// Maximum length of a rotated name in pixels.
+const LONGEST: f64 = 120.0;
+/// Maximum number of lines of a name.
+const LINES: usize = 3;
+
+/// How the tick labels of an x axis are laid out.
+pub(super) struct XAxisLayout {
+    pub(super) ticks: Vec<Tick>,
+    texts: Vec<Vec<String>>,
+    rotated: bool,
+    height: f64,
+}
+
+impl XAxisLayout {
+    pub(super) fn new(axis: &AxisLayout, width: f64, metrics: LayoutMetrics) -> Self {
+        let size = metrics.font;
+        if axis.names.is_empty() {
+            let ticks = ticks_with_room(axis, width, metrics);
+            let texts = ticks.iter().map(|tick| vec![tick.label.clone()]).collect();
+            return Self {
+                ticks,
+                texts,
+                rotated: false,
+                height: size * 1.25,
+            };
+        }
+        let ticks = axis.ticks(0, 0.0);
+        let each = width / ticks.len() as f64 - 6.0;
+        let words = axis.names.iter().flat_map(|name| name.split_whitespace());
+        let rotated = words.map(|word| text_width(word, size)).fold(0.0, f64::max) > each;
+        let texts: Vec<Vec<String>> = ticks
+            .iter()
+            .map(|tick| match rotated {
+                true if each + 6.0 < size => Vec::new(),
+                true => vec![shorten(&tick.label, size, LONGEST)],
+                false => wrap(&tick.label, size, each, LINES),
+            })
+            .collect();
+        let height = match rotated {
+            true => {
+                texts
+                    .iter()
+                    .flatten()
+                    .map(|text| text_width(text, size))
+                    .fold(0.0, f64::max)
+                    + 4.0
+            }
+            false => texts.iter().map(Vec::len).max().unwrap_or(1) as f64 * size * 1.25,
+        };
+        Self {
+            ticks,
+            texts,
+            rotated,
+            height,
+        }
+    }
+
+    /// Height in pixels, with the heading.
+    pub(super) fn height(&self, axis: &AxisLayout, metrics: LayoutMetrics) -> f64 {
+        6.0 + self.height
+            + if axis.heading.is_empty() {
+                2.0
+            } else {
+                metrics.font * 1.6
+            }
+    }
+
+    pub(super) fn draw(&self, svg: &mut SvgWriter, area: &PlotArea, axis: &AxisLayout, metrics: LayoutMetrics) {
+        let rect = area.rect;
+        let top = rect.bottom() + 6.0;
+        let text_style = TextStyle::new(Role::SecondaryText, metrics.font);
+        if axis.names.is_empty() {
+            for tick in &self.ticks {
+                let x = area.x_pixel(tick.at);
+                svg.line(
+                    &[point(x, rect.bottom()), point(x, rect.bottom() + 4.0)],
+                    Role::Edge,
+                    1.0,
+                );
+            }
+        }
+        for (tick, lines) in self.ticks.iter().zip(&self.texts) {
+            let x = area.x_pixel(tick.at);
+            let mut y = top;
+            for line in lines {
+                if self.rotated {
+                    svg.text(
+                        line,
+                        x,
+                        top,
+                        text_style.rotated().align_h(AlignH::Right).align_v(AlignV::Center),
+                    );
+                    continue;
+                }
+                // The first and the last label stay within the drawing.
+                let half = text_width(line, metrics.font) / 2.0;
+                svg.text(
+                    line,
+                    x.min(metrics.total_width - half).max(half),
+                    y,
+                    text_style.align_h(AlignH::Center),
+                );
+                y += metrics.font * 1.25;
+            }
+        }
+        let heading = shorten(&axis.heading, metrics.font, rect.width);
+        let middle = rect.left + rect.width / 2.0;
+        svg.text(
+            &heading,
+            middle,
+            top + self.height + 3.0,
+            text_style.align_h(AlignH::Center),
+        );
+    }
+}
+
+/// As many ticks as have room side by side.
+fn ticks_with_room(axis: &AxisLayout, width: f64, metrics: LayoutMetrics) -> Vec<Tick> {
+    let room = |ticks: &[Tick]| {
+        ticks.windows(2).all(|pair| {
+            let distance = (axis.scale.share(pair[1].at) - axis.scale.share(pair[0].at)) * width;
+            distance
+                >= (text_width(&pair[0].label, metrics.font) + text_width(&pair[1].label, metrics.font)) / 2.0 + 14.0
+        })
+    };
+    let most = if metrics.side_room { 11 } else { 7 };
+    // This distance between two ticks is always enough.
+    let longest = |ticks: &[Tick]| {
+        ticks
+            .iter()
+            .map(|tick| text_width(&tick.label, metrics.font))
+            .fold(0.0, f64::max)
+    };
+    let mut tries = (2..=most).rev().map(|most| {
+        let room = longest(&axis.ticks(most, 0.0)) + 14.0;
+        axis.ticks(most, room / width)
+    });
+    tries.find(|ticks| room(ticks)).unwrap_or_default()
 }

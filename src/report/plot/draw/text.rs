@@ -1,35 +1,44 @@
 //! Measures, shortens and wraps texts. Measured with the bundled font, which also writes the PNG; a page uses the
 //! system's font, which may be wider, so every width has a margin.
 
-use std::sync::Once;
+use std::sync::LazyLock;
 
-use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
+use ttf_parser::{Face, GlyphId};
 
-/// The name of the font in plotters.
-pub(super) const FAMILY: &str = "sans-serif";
-/// plotters takes a font size as the height from descent to ascent, SVG takes it as the em. Ubuntu: ascent 932 and
-/// descent 189 of 1000 (`hhea` table).
+/// The height from descent to ascent in em, the unit of SVG's font size. Ubuntu: ascent 932 and descent 189 of 1000
+/// (`hhea` table).
 const HEIGHT: f64 = 1.121;
 /// How much wider system fonts may be than the bundled one.
 const MARGIN: f64 = 1.2;
 
-pub(super) fn font(size: f64, bold: bool) -> FontDesc<'static> {
-    static READY: Once = Once::new();
-    READY.call_once(|| {
-        let registered = register_font(FAMILY, FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT);
-        debug_assert!(registered.is_ok(), "the font that comes with the program is a font");
-    });
-    let style = if bold { FontStyle::Bold } else { FontStyle::Normal };
-    FontDesc::new(FontFamily::SansSerif, size, style)
-}
-
 /// The width of a text in pixels, with a margin.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
-    // Measured at 100 times the size, because the result is a whole number.
-    match font(size * 100.0 * HEIGHT, false).layout_box(text) {
-        Ok(((left, _), (right, _))) => f64::from(right - left) / 100.0 * MARGIN,
-        Err(_) => text.chars().count() as f64 * size,
+    static FONT: LazyLock<Option<Face>> = LazyLock::new(|| Face::parse(epaint_default_fonts::UBUNTU_LIGHT, 0).ok());
+    let Some(font) = &*FONT else {
+        return text.chars().count() as f64 * size;
+    };
+    // In whole hundredths of a pixel.
+    let height = f32::from(font.ascender()) - f32::from(font.descender());
+    let scale = (size * 100.0 * HEIGHT) as f32 / height;
+    let mut width = 0.0;
+    let mut previous = None;
+    for letter in text.chars() {
+        let glyph = font.glyph_index(letter).unwrap_or_default();
+        width += scale * f32::from(font.glyph_hor_advance(glyph).unwrap_or_default());
+        if let Some(previous) = previous {
+            width += scale * f32::from(kerning(font, previous, glyph));
+        }
+        previous = Some(glyph);
     }
+    f64::from(width as i32) / 100.0 * MARGIN
+}
+
+fn kerning(font: &Face, left: GlyphId, right: GlyphId) -> i16 {
+    let tables = font.tables().kern.into_iter().flat_map(|kern| kern.subtables);
+    let mut usable = tables.filter(|table| table.horizontal && !table.variable);
+    usable
+        .find_map(|table| table.glyphs_kerning(left, right))
+        .unwrap_or_default()
 }
 
 /// Shortens a text to a width, with an ellipsis; empty if not even two letters fit.

@@ -1,13 +1,11 @@
 //! Boundaries: charts of what fits and what fails, with every probe.
 //!
-//! `projection` chooses the axes of a chart, `cuts` the slices of a third axis, `probes` lists what is known of each
-//! probe, `panel` draws one plane or strip, `text` and `tables` say the same in sentences and tables.
+//! `projection` chooses the axes and cuts of a chart, `probes` tabulates the probes, `panel` draws one plane or strip,
+//! and `text` says the same in sentences.
 
-mod cuts;
 mod panel;
 mod probes;
 mod projection;
-mod tables;
 mod text;
 
 #[cfg(test)]
@@ -18,6 +16,7 @@ use serde_json::Value;
 use self::panel::FigureContext;
 use self::probes::Probes;
 use self::projection::{Projection, projections};
+use super::format::anchor;
 use super::{Section, Source};
 use crate::boundary::Boundary;
 use crate::fault::Result;
@@ -79,7 +78,7 @@ fn section(
         title,
         paragraphs: text::paragraphs(&context, &Extras::from_report(report, false)),
         plots,
-        sheets: tables::sheets(boundary, &probes),
+        sheets: probes::sheets(boundary, &probes),
         texts: Vec::new(),
         name,
     })
@@ -98,19 +97,7 @@ fn plot(context: &FigureContext, projection: &Projection, name: &str, index: usi
         words: text::alt_text(context, projection),
         caption: text::caption(context.boundary, projection, &panels, context.probes.list.len() - drawn),
         slider: projection.slider.map(|axis| axis.name().to_owned()),
-        sheet: tables::probes(context.probes, &panels),
+        sheet: probes::probes_sheet(context.probes, &panels),
         panels,
     })
-}
-
-/// A name as an anchor: `a-z`, `0-9` and `-`.
-fn anchor(name: &str) -> String {
-    let plain = |letter: char| {
-        if letter.is_ascii_alphanumeric() {
-            letter.to_ascii_lowercase()
-        } else {
-            '-'
-        }
-    };
-    name.chars().map(plain).collect()
 }

@@ -2,16 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::cuts;
 use super::probes::{Probe, ProbeClass, Probes};
-use super::projection::Projection;
+use super::projection::{self, Projection, cut_values, nearest_cut};
 use crate::boundary::{self, Boundary, Easier, Outlines, Point, Proof, Scalar, Slice};
 use crate::fault::Result;
 use crate::report::Advice;
 use crate::report::plot::{
     Axis, Colour, Entry, Layer, Panel, ProvenPoint, ProvenRegions, Scale, Shape, TooltipPoint, Tooltips,
 };
-use crate::report::sections::nearest_failure::nearest_failure;
+use crate::report::sections::evidence::nearest_failure;
 use crate::unit::Unit;
 
 /// The rows of a strip from bottom to top.
@@ -70,10 +69,10 @@ impl<'a> FigureContext<'a> {
                 .collect();
             return Ok(vec![self.panel(projection, None, &probes)?]);
         };
-        let values = cuts::values(self.boundary, slider, self.advice);
+        let values = cut_values(self.boundary, slider, self.advice);
         let mut by_cut: Vec<Vec<&Probe>> = vec![Vec::new(); values.len()];
         for probe in self.probes.list.iter().filter(|probe| constrains(projection, probe)) {
-            if let Some(index) = cuts::nearest_cut(slider, &values, &probe.point, probe.class) {
+            if let Some(index) = nearest_cut(slider, &values, &probe.point, probe.class) {
                 by_cut[index].push(probe);
             }
         }
@@ -123,10 +122,7 @@ impl<'a> FigureContext<'a> {
             x: axis(projection.x, across),
             y: vertical.axis(up),
             layers,
-            spots: Tooltips {
-                columns: self.probes.columns.clone(),
-                spots,
-            },
+            spots: Tooltips::new(self.probes.columns.clone(), spots),
             ground: Some(ground),
             ..Panel::default()
         })
@@ -153,12 +149,12 @@ impl<'a> FigureContext<'a> {
         ];
         let marks = marks.into_iter().filter(|(_, point, _)| on_this_cut(point));
         let layer = |(name, point, shape): (&str, &Point, Shape)| {
-            Some(Layer::Dots {
-                name: name.to_owned(),
-                points: vec![place(point, ProbeClass::Fits)?],
-                colour: Colour::Recommended,
+            Some(Layer::dots(
+                name,
+                vec![place(point, ProbeClass::Fits)?],
+                Colour::Recommended,
                 shape,
-            })
+            ))
         };
         marks.filter_map(layer).collect()
     }
@@ -245,7 +241,7 @@ pub(super) fn cut_title(axis: &boundary::Axis, value: Scalar) -> String {
 fn constrains(projection: &Projection, probe: &Probe) -> bool {
     let easiest = |axis: &&boundary::Axis| {
         let own = probe.point.0.get(axis.name()).map(|value| value.as_f64());
-        own == Some(super::projection::easiest(axis).as_f64())
+        own == Some(projection::easiest(axis).as_f64())
     };
     probe.class == ProbeClass::Fits || projection.held.iter().all(easiest)
 }
@@ -302,11 +298,8 @@ fn regions(cut: &Slice, vertical: &VerticalAxis) -> Result<Vec<Layer>> {
         ("beyond a length limit", regions.clipped, Colour::Quiet, false),
     ];
     let some = all.into_iter().filter(|(_, outlines, ..)| !outlines.is_empty());
-    let layer = |(name, outlines, colour, hatched): (&str, Outlines, Colour, bool)| Layer::Area {
-        name: name.to_owned(),
-        outlines: drawn(outlines),
-        colour,
-        hatched,
+    let layer = |(name, outlines, colour, hatched): (&str, Outlines, Colour, bool)| {
+        Layer::area(name, drawn(outlines), colour).hatched(hatched)
     };
     Ok(some.map(layer).collect())
 }
@@ -331,12 +324,7 @@ fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f
         let points: Vec<(f64, f64)> = places
             .filter(|(x, y)| seen.insert((x.to_bits(), y.to_bits())))
             .collect();
-        (!points.is_empty()).then(|| Layer::Dots {
-            name: name.to_owned(),
-            points,
-            colour,
-            shape,
-        })
+        (!points.is_empty()).then(|| Layer::dots(name, points, colour, shape))
     };
     all.into_iter().filter_map(layer).collect()
 }

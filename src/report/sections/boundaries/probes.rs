@@ -1,12 +1,13 @@
-//! The probes of a boundary as table rows: point, verdict, evidence, latencies.
+//! The probes of a boundary as table rows (point, verdict, evidence, latencies), the frontier, and predictions.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::boundary::{Boundary, Moves, Point, Verdict};
-use crate::report::plot::Entry;
+use crate::boundary::{Boundary, Moves, Point, PredictedCrossing, Verdict};
+use crate::report::plot::{Entry, Panel, Sheet};
 use crate::report::sections::evidence;
+use crate::report::sections::format::GIB;
 use crate::run::RecordedPoint;
 
 /// Limit for all distinct lines of evidence together, in characters, to keep the page small.
@@ -45,7 +46,7 @@ pub(super) struct Probes {
 
 /// Columns from an answer: heading, JSON pointer, divisor, decimals.
 const ANSWER_COLUMNS: [(&str, &str, f64, i32); 5] = [
-    ("peak, GiB", "/peak", 1_073_741_824.0, 2),
+    ("peak, GiB", "/peak", GIB, 2),
     ("TTFT, ms", "/ttft_ms", 1.0, 1),
     ("TPOT, ms", "/tpot_ms", 1.0, 2),
     ("E2E, ms", "/e2el_ms", 1.0, 0),
@@ -165,4 +166,94 @@ fn repeats_text(counts: &[usize; 3]) -> Option<String> {
         });
     let all: usize = counts.iter().sum();
     (all > 1).then(|| format!("{all} times: {}", parts.collect::<Vec<_>>().join(", ")))
+}
+
+/// Maximum number of frontier points listed.
+const MAX_LISTED: usize = 200;
+
+/// All probes. Those on panels come first and in panel order, so that the page stores them once.
+pub(super) fn probes_sheet(probes: &Probes, panels: &[Panel]) -> Sheet {
+    let number = |entries: &[Entry]| match entries.first() {
+        Some(Entry::Number(number)) => number.to_bits(),
+        _ => 0,
+    };
+    let spots = || panels.iter().flat_map(|panel| &panel.spots.spots);
+    let drawn: HashSet<u64> = spots().map(|spot| number(&spot.entries)).collect();
+    let others = probes
+        .list
+        .iter()
+        .filter(|probe| !drawn.contains(&number(&probe.entries)));
+    let rows = spots().map(|spot| spot.entries.clone());
+    Sheet::new(
+        probes.columns.clone(),
+        rows.chain(others.map(|probe| probe.entries.clone())),
+    )
+    .titled("Every probe")
+}
+
+/// The frontier and the predictions.
+pub(super) fn sheets(boundary: &Boundary, probes: &Probes) -> Vec<Sheet> {
+    let mut sheets = Vec::new();
+    let frontier = boundary.frontier().unwrap_or_default();
+    if !frontier.is_empty() {
+        sheets.push(largest(boundary, probes, &frontier));
+    }
+    let places = boundary.predicted().unwrap_or_default();
+    if !places.is_empty() {
+        sheets.push(predicted(&places));
+    }
+    sheets
+}
+
+/// The largest points that fit, with their measurements.
+fn largest(boundary: &Boundary, probes: &Probes, frontier: &[Point]) -> Sheet {
+    let axes = boundary.lattice().axis_names();
+    let fitting = probes.list.iter().filter(|probe| probe.class == ProbeClass::Fits);
+    let by_name: HashMap<&str, &Probe> = fitting.map(|probe| (probe.name.as_str(), probe)).collect();
+    let measured = |column: &&(usize, &String)| column.1.contains(", ") || column.1.as_str() == "probe";
+    let columns: Vec<(usize, &String)> = probes.columns.iter().enumerate().collect();
+    let columns: Vec<&(usize, &String)> = columns.iter().filter(measured).collect();
+    let shown = frontier.len().min(MAX_LISTED);
+    let spread = (0..shown).map(|number| &frontier[number * (frontier.len() - 1) / (shown - 1).max(1)]);
+    let rows = spread.map(|point| {
+        let probe = by_name.get(point.to_string().as_str());
+        let own = axes
+            .iter()
+            .map(|name| Entry::from(point.0.get(*name).map(|value| value.as_f64())));
+        let more = columns
+            .iter()
+            .map(|(at, _)| probe.map_or(Entry::None, |probe| probe.entries[*at].clone()));
+        own.chain(more).collect()
+    });
+    let title = if shown < frontier.len() {
+        format!("The largest points that fit: {shown} of {}", frontier.len())
+    } else {
+        "The largest points that fit".to_owned()
+    };
+    Sheet::new(
+        axes.iter()
+            .map(|name| (*name).to_owned())
+            .chain(columns.iter().map(|(_, name)| (*name).clone())),
+        rows,
+    )
+    .titled(title)
+}
+
+fn predicted(places: &[PredictedCrossing]) -> Sheet {
+    let row = |place: &PredictedCrossing| {
+        vec![
+            place.low.to_string().into(),
+            place.expected.to_string().into(),
+            place
+                .high
+                .as_ref()
+                .map_or_else(|| "beyond the search range".to_owned(), Point::to_string)
+                .into(),
+        ]
+    };
+    Sheet::new(
+        ["fits at least at", "likely up to", "fails at the latest at"],
+        places.iter().map(row),
+    )
+    .titled("Predicted, not proven: where the boundary runs on rays from the easiest corner")
 }

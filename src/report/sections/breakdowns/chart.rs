@@ -1,11 +1,10 @@
 //! Charts of a breakdown: components stacked by device, and each component against its estimate.
 
 use super::BreakdownView;
-use super::{table, text};
 use crate::memory::{Breakdown, Component, Part};
 use crate::report::plot::{Axis, Bar, Colour, Layer, Panel, Plot, TooltipPoint, Tooltips};
-use crate::report::sections::components::{IN_USE, colour};
-use crate::report::sections::memory::{gib, gib_text, rounded};
+use crate::report::sections::format::{gib, gib_text, rounded};
+use crate::report::sections::memory::{IN_USE, colour};
 use crate::unit::Unit;
 
 /// If less than this share of a device is in use, the axis does not extend to its capacity.
@@ -27,11 +26,11 @@ pub(super) fn plot(view: &BreakdownView, index: usize, simulated: bool) -> Plot 
     Plot {
         name: format!("breakdown-{}", index + 1),
         title: format!("Where the memory of {} goes", view.name),
-        words: text::alt_text(view),
+        words: super::alt_text(view),
         caption,
         panels,
         slider: None,
-        sheet: table::sheet(view),
+        sheet: super::sheet(view),
     }
 }
 
@@ -108,12 +107,7 @@ fn stacked_panel(view: &BreakdownView) -> Panel {
                     _ => String::new(),
                 };
                 let colour = colour(component);
-                layers.push(Layer::Bars {
-                    name,
-                    bars,
-                    colour,
-                    hatched,
-                });
+                layers.push(Layer::bars(name, bars, colour).hatched(hatched));
             }
         }
     }
@@ -123,41 +117,25 @@ fn stacked_panel(view: &BreakdownView) -> Panel {
     let highest = bases.into_iter().fold(1.0, f64::max);
     let limit = total.filter(|&total| same_total && highest >= MIN_FILL * total as f64);
     if let Some(total) = limit {
-        layers.push(Layer::Rule {
-            name: format!("capacity: {}", gib_text(total)),
-            at: total as f64,
-            upright: false,
-            colour: Colour::Limit,
-            dashed: false,
-            right: false,
-        });
+        layers.push(Layer::horizontal_rule(
+            format!("capacity: {}", gib_text(total)),
+            total as f64,
+            Colour::Limit,
+        ));
     }
     let top = limit.map_or(highest * 1.1, |total| highest.max(total as f64) * 1.04);
     Panel {
         title: String::new(),
-        x: Axis {
-            names: columns.into_iter().map(|(name, ..)| name).collect(),
-            ..Axis::default()
-        },
+        x: Axis::categories(columns.into_iter().map(|(name, ..)| name)),
         y: bytes(top),
         layers,
-        spots: Tooltips {
-            columns: ["component", "of", "GiB", "share, %", "source", "details"]
-                .map(str::to_owned)
-                .to_vec(),
-            spots,
-        },
+        spots: Tooltips::new(["component", "of", "GiB", "share, %", "source", "details"], spots),
         ..Panel::default()
     }
 }
 
 fn bytes(top: f64) -> Axis {
-    Axis {
-        label: "memory".to_owned(),
-        unit: Unit::Bytes,
-        range: Some((0.0, top)),
-        ..Axis::default()
-    }
+    Axis::new("memory", Unit::Bytes).with_range((0.0, top))
 }
 
 fn gib_of(bytes: f64) -> f64 {
@@ -207,23 +185,15 @@ fn estimate_panel(view: &BreakdownView) -> Option<Panel> {
         }
     });
     let columns = ["component", "this run, GiB", "source", "estimate, GiB", "difference, %"];
-    let spots = Tooltips {
-        columns: columns.map(str::to_owned).to_vec(),
-        spots: spots.collect(),
-    };
+    let spots = Tooltips::new(columns, spots);
     let highest = measured
         .iter()
         .chain(&expected)
         .map(|bar| bar.value)
         .fold(1.0, f64::max);
     let several = view.footprint.per_gpu.len() > 1;
-    let layer = |name: &str, bars, hatched| Layer::Bars {
-        name: name.to_owned(),
-        bars,
-        // Bars of different components share a colour, so it must be none of theirs.
-        colour: IN_USE,
-        hatched,
-    };
+    // Bars of different components share a colour, so it must be none of theirs.
+    let layer = |name: &str, bars, hatched| Layer::bars(name, bars, IN_USE).hatched(hatched);
     Some(Panel {
         title: if several {
             "components, all devices together"
@@ -231,13 +201,7 @@ fn estimate_panel(view: &BreakdownView) -> Option<Panel> {
             "components"
         }
         .to_owned(),
-        x: Axis {
-            names: components
-                .iter()
-                .map(|component| component.title().to_owned())
-                .collect(),
-            ..Axis::default()
-        },
+        x: Axis::categories(components.iter().map(|component| component.title().to_owned())),
         y: bytes(highest * 1.1),
         layers: vec![layer("this run", measured, false), layer("estimate", expected, true)],
         spots,

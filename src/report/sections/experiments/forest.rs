@@ -1,7 +1,7 @@
 //! Forest plot of an experiment: a row for each metric with its difference from the baseline setting, its 95 % interval
 //! and the noise band.
 
-use super::text::{metric_name, scaled, with_unit};
+use super::{metric_name, scaled, with_unit};
 use crate::experiment::{Comparison, Contrast, Experiment, Verdict};
 use crate::report::plot::{Axis, Colour, Entry, Layer, Note, Panel, Plot, Shape, Sheet, TooltipPoint, Tooltips};
 use crate::unit::Unit;
@@ -70,36 +70,24 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
         })
         .collect();
     let limits = data_range(&rows);
-    let mut layers = vec![Layer::Area {
-        name: "equal settings differ by".to_owned(),
-        outlines: rows
-            .iter()
-            .filter_map(|row| Some(band(row, row.noise?, limits)))
-            .collect(),
-        colour: Colour::Quiet,
-        hatched: false,
-    }];
-    layers.push(Layer::Rule {
-        name: String::new(),
-        at: 0.0,
-        upright: true,
-        colour: Colour::Quiet,
-        dashed: false,
-        right: false,
-    });
+    let mut layers = vec![Layer::area(
+        "equal settings differ by",
+        rows.iter().filter_map(|row| Some(band(row, row.noise?, limits))),
+        Colour::Quiet,
+    )];
+    layers.push(Layer::vertical_rule("", 0.0, Colour::Quiet));
     for (index, setting) in settings.iter().enumerate().skip(1) {
-        let colour = Colour::Series(u8::try_from(index - 1).unwrap_or(u8::MAX));
+        let colour = Colour::series(index - 1);
         let own: Vec<&Row> = rows.iter().filter(|row| row.contrast.setting == index).collect();
-        layers.push(Layer::Area {
-            name: if others == 1 {
+        layers.push(Layer::area(
+            if others == 1 {
                 "95 % interval".to_owned()
             } else {
                 String::new()
             },
-            outlines: own.iter().filter_map(|row| whisker(row, limits)).collect(),
+            own.iter().filter_map(|row| whisker(row, limits)),
             colour,
-            hatched: false,
-        });
+        ));
         for (shape, words) in SHAPES {
             let points: Vec<(f64, f64)> = own
                 .iter()
@@ -107,12 +95,7 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
                 .map(|row| (clamped(row.percent, limits), row.y))
                 .collect();
             if !points.is_empty() {
-                layers.push(Layer::Dots {
-                    name: format!("{}{words}", setting.name),
-                    points,
-                    colour,
-                    shape,
-                });
+                layers.push(Layer::dots(format!("{}{words}", setting.name), points, colour, shape));
             }
         }
     }
@@ -121,7 +104,7 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
         .filter(|row| overflow_shape(row.percent, limits).is_some())
         .map(|row| Note {
             at: (clamped(row.percent, limits), row.y),
-            label: super::text::percent(row.percent),
+            label: super::percent(row.percent),
         })
         .collect();
     let any = !notes.is_empty();
@@ -137,19 +120,12 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
     Some(Plot {
         name: plot,
         title: format!("Differences from {}", settings[0].name),
-        words: super::text::all(found).join(" "),
+        words: super::summary(found).join(" "),
         caption,
         panels: vec![Panel {
-            x: Axis {
-                label: format!("difference from {}", settings[0].name),
-                unit: Unit::Percent,
-                range: Some(padded_range(limits)),
-                ..Axis::default()
-            },
-            y: Axis {
-                names,
-                ..Axis::default()
-            },
+            x: Axis::new(format!("difference from {}", settings[0].name), Unit::Percent)
+                .with_range(padded_range(limits)),
+            y: Axis::categories(names),
             layers,
             spots: spots(found, &rows, limits),
             notes,
@@ -262,10 +238,7 @@ fn spots(found: &Experiment, rows: &[Row], limits: (f64, f64)) -> Tooltips {
         "equal settings differ by",
         "verdict",
     ];
-    Tooltips {
-        columns: columns.map(str::to_owned).to_vec(),
-        spots: all.collect(),
-    }
+    Tooltips::new(columns, all)
 }
 
 /// Every metric of every setting with its verdict.
@@ -303,11 +276,7 @@ fn sheet(found: &Experiment) -> Sheet {
             ]
         })
     });
-    Sheet {
-        title: String::new(),
-        columns: columns.map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    }
+    Sheet::new(columns, rows)
 }
 
 #[cfg(test)]
@@ -316,9 +285,9 @@ pub(super) mod tests {
 
     use super::*;
     use crate::experiment::Measurements;
+    use crate::report::sections::format::GIB;
 
     pub(in crate::report::sections::experiments) fn found() -> Experiment {
-        const GIB: f64 = 1_073_741_824.0;
         let trial = |setting: usize, memory: f64, start: f64| json!({ "setting": setting, "figures": { "memory": memory * GIB, "start_time": start, "failed": 0.0 } });
         let measured: Measurements = serde_json::from_value(json!({
             "name": "cuda_graphs of vllm", "asked": "8 requests",

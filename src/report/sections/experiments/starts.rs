@@ -1,7 +1,7 @@
 //! Every start of an experiment as a ring: a row for each metric, relative to the baseline setting's mean.
 
 use super::forest::{clamped, clip_range, overflow_shape, padded_range};
-use super::text::{metric_name, scaled, with_unit};
+use super::{metric_name, scaled, with_unit};
 use crate::experiment::{Comparison, Experiment};
 use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Shape, Sheet, TooltipPoint, Tooltips};
 use crate::unit::Unit;
@@ -27,14 +27,7 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
         points_of.iter().map(|point| point.percent),
         points_of.iter().map(|point| point.percent),
     );
-    let mut layers = vec![Layer::Rule {
-        name: String::new(),
-        at: 0.0,
-        upright: true,
-        colour: Colour::Quiet,
-        dashed: false,
-        right: false,
-    }];
+    let mut layers = vec![Layer::vertical_rule("", 0.0, Colour::Quiet)];
     for (index, setting) in settings.iter().enumerate() {
         for shape in [Shape::Ring, Shape::Before, Shape::Beyond] {
             let own = points_of.iter().filter(|point| {
@@ -44,20 +37,13 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
             if points.is_empty() {
                 continue;
             }
-            layers.push(Layer::Dots {
-                name: match shape {
-                    Shape::Ring => setting.name.clone(),
-                    _ => format!("{}, beyond the edge", setting.name),
-                },
-                points,
-                // The same colours as in the forest plot.
-                colour: if index == 0 {
-                    Colour::Quiet
-                } else {
-                    Colour::Series(u8::try_from(index - 1).unwrap_or(u8::MAX))
-                },
-                shape,
-            });
+            let name = match shape {
+                Shape::Ring => setting.name.clone(),
+                _ => format!("{}, beyond the edge", setting.name),
+            };
+            // The same colours as in the forest plot.
+            let colour = index.checked_sub(1).map_or(Colour::Quiet, Colour::series);
+            layers.push(Layer::dots(name, points, colour, shape));
         }
     }
     let spots = points_of.iter().map(|point| TooltipPoint {
@@ -83,21 +69,14 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
             settings[0].name
         ),
         panels: vec![Panel {
-            x: Axis {
-                label: format!("difference from the mean of {}", settings[0].name),
-                unit: Unit::Percent,
-                range: Some(padded_range(limits)),
-                ..Axis::default()
-            },
-            y: Axis {
-                names: drawn.iter().map(|(one, _)| metric_name(&one.name)).collect(),
-                ..Axis::default()
-            },
+            x: Axis::new(
+                format!("difference from the mean of {}", settings[0].name),
+                Unit::Percent,
+            )
+            .with_range(padded_range(limits)),
+            y: Axis::categories(drawn.iter().map(|(one, _)| metric_name(&one.name))),
             layers,
-            spots: Tooltips {
-                columns: ["metric", "setting", "value"].map(str::to_owned).to_vec(),
-                spots: spots.collect(),
-            },
+            spots: Tooltips::new(["metric", "setting", "value"], spots),
             ..Panel::default()
         }],
         sheet: sheet(found),
@@ -163,14 +142,10 @@ fn sheet(found: &Experiment) -> Sheet {
             });
             head.into_iter().chain(figures).collect()
         });
-    Sheet {
-        title: String::new(),
-        columns: ["start".to_owned(), "setting".to_owned()]
-            .into_iter()
-            .chain(columns)
-            .collect(),
-        rows: rows.collect(),
-    }
+    Sheet::new(
+        ["start".to_owned(), "setting".to_owned()].into_iter().chain(columns),
+        rows,
+    )
 }
 
 #[cfg(test)]

@@ -1,15 +1,11 @@
 //! Several sweeps in one chart: engines of one run, or several runs.
 
-use super::axes::{level_axis, value_axis, zero_based_axis};
+use super::super::format::number;
 use super::findings::SweepFindings;
-use super::format::number;
-use super::load::LoadResult;
-use super::metrics::{spots, sweeps_table};
-use super::sweep::{Sweep, SweepAxis, SweepLevel};
+use super::shared::{sweep_panel, sweeps_table, value_axis, zero_based_axis};
+use super::sweep::{LoadValue, Sweep, SweepAxis, SweepLevel};
 use crate::report::plot::{Colour, Layer, Panel, Plot, Shape};
 use crate::unit::Unit;
-
-type LoadValue = fn(&LoadResult) -> Option<f64>;
 
 const LATENCIES: [(&str, LoadValue); 3] = [
     ("median TTFT", |load| load.ttft.p50),
@@ -42,38 +38,19 @@ pub(in crate::report::sections) fn plot(sweeps: &[(&Sweep, &SweepFindings)], nam
 }
 
 fn colour(index: usize) -> Colour {
-    Colour::Series(u8::try_from(index).unwrap_or(u8::MAX))
+    Colour::series(index)
 }
 
 fn line(name: &str, points: Vec<(f64, Option<f64>)>, index: usize) -> Layer {
-    Layer::Line {
-        name: name.to_owned(),
-        points,
-        colour: colour(index),
-        dashed: false,
-        steps: false,
-        dots: true,
-        right: false,
-    }
+    Layer::line(name, points, colour(index)).with_markers()
 }
 
 fn throughput(sweeps: &[(&Sweep, &SweepFindings)], all: &[&Sweep]) -> Panel {
     let mut layers = Vec::new();
     for (index, sweep) in all.iter().enumerate() {
-        let ranges: Vec<(f64, f64, f64)> = sweep
-            .levels
-            .iter()
-            .filter_map(|level| level.repeat_range().map(|(low, high)| (level.at, low, high)))
-            .collect();
+        let ranges = sweep.repeat_ranges();
         if !ranges.is_empty() {
-            layers.push(Layer::Ribbon {
-                name: String::new(),
-                points: ranges,
-                colour: colour(index),
-                solid: false,
-                steps: false,
-                right: false,
-            });
+            layers.push(Layer::ribbon("", ranges, colour(index)));
         }
         layers.push(line(
             &sweep.name,
@@ -90,49 +67,38 @@ fn throughput(sweeps: &[(&Sweep, &SweepFindings)], all: &[&Sweep]) -> Panel {
         .filter_map(|(_, findings)| findings.knee.map(|knee| (knee.x, knee.y)))
         .collect();
     if !knees.is_empty() {
-        layers.push(Layer::Dots {
-            name: "knee".to_owned(),
-            points: knees,
-            colour: Colour::Recommended,
-            shape: Shape::Diamond,
-        });
+        layers.push(Layer::dots("knee", knees, Colour::Recommended, Shape::Diamond));
     }
     let means = all.iter().flat_map(|sweep| sweep.throughput()).map(|point| point.1);
     let repeats = all
         .iter()
         .flat_map(|sweep| sweep.levels.iter().filter_map(SweepLevel::repeat_range));
     let highest = means.chain(repeats.map(|range| range.1));
-    Panel {
-        title: "output throughput".to_owned(),
-        x: level_axis(all),
-        y: zero_based_axis("", Unit::TokensPerSecond, highest),
+    sweep_panel(
+        "output throughput",
+        all,
+        zero_based_axis("", Unit::TokensPerSecond, highest),
         layers,
-        spots: spots(all, |level| {
-            Some((level.at, level.mean(|load| load.output_throughput)?))
-        }),
-        ..Panel::default()
-    }
+        |level| level.mean(|load| load.output_throughput),
+    )
 }
 
 fn latency(all: &[&Sweep], label: &str, figure: LoadValue) -> Option<Panel> {
     let value = |level: &SweepLevel| level.mean(figure).filter(|ms| *ms > 0.0);
-    let curves: Vec<Vec<(f64, Option<f64>)>> = all
-        .iter()
-        .map(|sweep| sweep.levels.iter().map(|level| (level.at, value(level))).collect())
-        .collect();
+    let curves: Vec<Vec<(f64, Option<f64>)>> = all.iter().map(|sweep| sweep.points(value)).collect();
     let known: Vec<f64> = curves.iter().flatten().filter_map(|point| point.1).collect();
-    (!known.is_empty()).then(|| Panel {
-        title: label.to_owned(),
-        x: level_axis(all),
-        y: value_axis("", Unit::Milliseconds, known.into_iter()),
-        layers: all
-            .iter()
-            .zip(curves)
-            .enumerate()
-            .map(|(index, (_, points))| line("", points, index))
-            .collect(),
-        spots: spots(all, |level| Some((level.at, value(level)?))),
-        ..Panel::default()
+    (!known.is_empty()).then(|| {
+        sweep_panel(
+            label,
+            all,
+            value_axis("", Unit::Milliseconds, known.into_iter()),
+            all.iter()
+                .zip(curves)
+                .enumerate()
+                .map(|(index, (_, points))| line("", points, index))
+                .collect(),
+            value,
+        )
     })
 }
 

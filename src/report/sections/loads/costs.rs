@@ -1,21 +1,17 @@
 //! Cost of tokens by level: money if a price was given, and energy if power was measured.
 
-use super::axes::{finding_marks, level_axis};
+use super::super::format::{list, number};
 use super::findings::SweepFindings;
-use super::format::{list, number};
-use super::load::LoadResult;
-use super::metrics::spots;
-use super::sweep::{Sweep, SweepLevel};
+use super::shared::{finding_marks, sweep_panel};
+use super::sweep::{LoadValue, Sweep, SweepLevel};
 use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Scale, Sheet};
 use crate::unit::Unit;
 
-type Cost = fn(&LoadResult) -> Option<f64>;
-
-const MONEY: [(&str, Cost); 2] = [
+const MONEY: [(&str, LoadValue); 2] = [
     ("output tokens", |load| load.cost.per_million_output),
     ("input and output tokens", |load| load.cost.per_million_total),
 ];
-const ENERGY: [(&str, Cost); 2] = [
+const ENERGY: [(&str, LoadValue); 2] = [
     ("output tokens", |load| load.cost.wh_per_million_output),
     ("input and output tokens", |load| load.cost.wh_per_million_total),
 ];
@@ -55,41 +51,24 @@ pub(super) fn plot(sweep: &Sweep, findings: &SweepFindings, name: String) -> Opt
     })
 }
 
-fn panel(sweep: &Sweep, findings: &SweepFindings, title: &str, curves: &[(&str, Cost); 2]) -> Option<Panel> {
+fn panel(sweep: &Sweep, findings: &SweepFindings, title: &str, curves: &[(&str, LoadValue); 2]) -> Option<Panel> {
     let mut layers = finding_marks(findings, true);
     let before = layers.len();
     for (index, (name, cost)) in curves.iter().enumerate() {
-        let points: Vec<(f64, Option<f64>)> = sweep
-            .levels
-            .iter()
-            .map(|level| (level.at, level.mean(cost).filter(|cost| *cost > 0.0)))
-            .collect();
+        let points = sweep.points(|level| level.mean(cost).filter(|cost| *cost > 0.0));
         if points.iter().any(|point| point.1.is_some()) {
-            layers.push(Layer::Line {
-                name: (*name).to_owned(),
-                points,
-                colour: Colour::Series(u8::try_from(index).unwrap_or(u8::MAX)),
-                dashed: false,
-                steps: false,
-                dots: true,
-                right: false,
-            });
+            layers.push(Layer::line(*name, points, Colour::series(index)).with_markers());
         }
     }
     let first = curves[0].1;
-    (layers.len() > before).then(|| Panel {
-        title: title.to_owned(),
-        x: level_axis(&[sweep]),
-        y: Axis {
-            unit: Unit::Count,
-            scale: Scale::Log,
-            ..Axis::default()
-        },
-        layers,
-        spots: spots(&[sweep], |level| {
-            Some((level.at, level.mean(first).filter(|cost| *cost > 0.0)?))
-        }),
-        ..Panel::default()
+    (layers.len() > before).then(|| {
+        sweep_panel(
+            title,
+            &[sweep],
+            Axis::new("", Unit::Count).with_scale(Scale::Log),
+            layers,
+            |level| level.mean(first).filter(|cost| *cost > 0.0),
+        )
     })
 }
 
@@ -124,26 +103,21 @@ fn sheet(sweep: &Sweep) -> Sheet {
         "Wh per 1M output tokens",
         "Wh per 1M tokens",
     ];
-    let all: Vec<(&str, Cost)> = columns
+    let all: Vec<(&str, LoadValue)> = columns
         .into_iter()
         .zip(MONEY.iter().chain(&ENERGY).map(|one| one.1))
         .collect();
-    let known: Vec<&(&str, Cost)> = all
+    let known: Vec<&(&str, LoadValue)> = all
         .iter()
         .filter(|(_, cost)| sweep.levels.iter().any(|level| level.mean(cost).is_some()))
         .collect();
     let head = std::iter::once(sweep.axis.name());
-    Sheet {
-        title: String::new(),
-        columns: head.chain(known.iter().map(|one| one.0)).map(str::to_owned).collect(),
-        rows: sweep
-            .levels
-            .iter()
-            .map(|level| {
-                std::iter::once(level.at.into())
-                    .chain(known.iter().map(|one| level.mean(one.1).into()))
-                    .collect()
-            })
-            .collect(),
-    }
+    Sheet::new(
+        head.chain(known.iter().map(|one| one.0)),
+        sweep.levels.iter().map(|level| {
+            std::iter::once(level.at.into())
+                .chain(known.iter().map(|one| level.mean(one.1).into()))
+                .collect()
+        }),
+    )
 }

@@ -1,10 +1,8 @@
 //! The curves of a sweep: throughput, TTFT, ITL with TPOT, and E2E latency by level.
 
-use super::axes::{finding_marks, level_axis, value_axis, zero_based_axis};
 use super::findings::SweepFindings;
-use super::load::LoadResult;
-use super::metrics::{sheet, spots};
-use super::sweep::{Sweep, SweepAxis, SweepLevel};
+use super::shared::{finding_marks, sheet, sweep_panel, value_axis, zero_based_axis};
+use super::sweep::{Latency, Sweep, SweepAxis, SweepLevel};
 use crate::load::Summary;
 use crate::report::plot::{Colour, Layer, Panel, Plot, Scale, Shape};
 use crate::unit::Unit;
@@ -15,8 +13,6 @@ const LATENCY: Colour = Colour::Series(1);
 const TPOT: Colour = Colour::Series(2);
 
 const ITL_TITLE: &str = "inter-token latency (ITL), and TPOT";
-
-type Latency = fn(&LoadResult) -> &Summary;
 
 pub(super) fn plot(sweep: &Sweep, findings: &SweepFindings, name: String, title: String, words: String) -> Plot {
     let mut panels = vec![throughput(sweep, findings)];
@@ -66,11 +62,7 @@ fn caption(sweep: &Sweep, logarithmic: bool) -> String {
 fn throughput(sweep: &Sweep, findings: &SweepFindings) -> Panel {
     let points = sweep.throughput();
     let mut layers = finding_marks(findings, true);
-    let ranges = sweep
-        .levels
-        .iter()
-        .filter_map(|level| level.repeat_range().map(|(low, high)| (level.at, low, high)));
-    let ranges: Vec<(f64, f64, f64)> = ranges.collect();
+    let ranges = sweep.repeat_ranges();
     let highest = points
         .iter()
         .map(|point| point.1)
@@ -79,37 +71,26 @@ fn throughput(sweep: &Sweep, findings: &SweepFindings) -> Panel {
     if !ranges.is_empty() {
         layers.push(ribbon("range of repeats", ranges, THROUGHPUT));
     }
-    layers.push(Layer::Line {
-        name: "output throughput".to_owned(),
-        points: points.into_iter().map(|(at, tokens)| (at, Some(tokens))).collect(),
-        colour: THROUGHPUT,
-        dashed: false,
-        steps: false,
-        dots: true,
-        right: false,
-    });
-    Panel {
-        title: "output throughput".to_owned(),
-        x: level_axis(&[sweep]),
-        y,
-        layers,
-        spots: spots(&[sweep], |level| {
-            Some((level.at, level.mean(|load| load.output_throughput)?))
-        }),
-        ..Panel::default()
-    }
+    layers.push(
+        Layer::line(
+            "output throughput",
+            points.into_iter().map(|(at, tokens)| (at, Some(tokens))),
+            THROUGHPUT,
+        )
+        .with_markers(),
+    );
+    sweep_panel("output throughput", &[sweep], y, layers, |level| {
+        level.mean(|load| load.output_throughput)
+    })
 }
 
 /// A latency with its percentiles; none if no level has a median. `tpot` adds the time per output token.
 fn panel(sweep: &Sweep, findings: &SweepFindings, label: &str, latency: Latency, tpot: bool) -> Option<Panel> {
-    let curve = |percentile: fn(&Summary) -> Option<f64>| -> Vec<(f64, Option<f64>)> {
-        let figure = |level: &SweepLevel| level.mean(|load| percentile(latency(load)));
-        sweep.levels.iter().map(|level| (level.at, figure(level))).collect()
-    };
+    let curve =
+        |percentile: fn(&Summary) -> Option<f64>| sweep.points(|level| level.mean(|load| percentile(latency(load))));
     let (mut p50, mut p90, mut p99) = (curve(|one| one.p50), curve(|one| one.p90), curve(|one| one.p99));
     let mut each: Vec<(f64, Option<f64>)> = if tpot {
-        let tpot = |level: &SweepLevel| level.mean(|load| load.tpot.p50);
-        sweep.levels.iter().map(|level| (level.at, tpot(level))).collect()
+        sweep.points(|level| level.mean(|load| load.tpot.p50))
     } else {
         Vec::new()
     };
@@ -134,15 +115,7 @@ fn panel(sweep: &Sweep, findings: &SweepFindings, label: &str, latency: Latency,
     layers.extend(percentile_bands("median to p90", &p50, &p90));
     layers.extend(percentile_dots("p90", &p90, Shape::Ring));
     layers.extend(percentile_dots("p99", &p99, Shape::Cross));
-    let line = |name: &str, points, colour, dashed| Layer::Line {
-        name: name.to_owned(),
-        points,
-        colour,
-        dashed,
-        steps: false,
-        dots: true,
-        right: false,
-    };
+    let line = |name: &str, points, colour, dashed| Layer::line(name, points, colour).with_markers().dashed(dashed);
     let any = |points: &[(f64, Option<f64>)]| points.iter().any(|point| point.1.is_some());
     if any(&each) {
         layers.push(line("median TPOT", each, TPOT, true));
@@ -152,17 +125,9 @@ fn panel(sweep: &Sweep, findings: &SweepFindings, label: &str, latency: Latency,
         let name = if tpot { "median ITL" } else { "median" };
         layers.push(line(name, p50, LATENCY, false));
     }
-    Some(Panel {
-        title: label.to_owned(),
-        x: level_axis(&[sweep]),
-        y,
-        layers,
-        spots: spots(&[sweep], |level| {
-            let here = median.iter().find(|point| point.0 == level.at)?;
-            Some((level.at, here.1?))
-        }),
-        ..Panel::default()
-    })
+    Some(sweep_panel(label, &[sweep], y, layers, |level| {
+        median.iter().find(|point| point.0 == level.at)?.1
+    }))
 }
 
 /// Bands between two percentiles, wherever both are known at neighbouring levels.
@@ -183,23 +148,11 @@ fn percentile_bands(name: &str, low: &[(f64, Option<f64>)], high: &[(f64, Option
 /// Markers of a percentile, so that isolated values are visible.
 fn percentile_dots(name: &str, points: &[(f64, Option<f64>)], shape: Shape) -> Option<Layer> {
     let points: Vec<(f64, f64)> = points.iter().filter_map(|(at, ms)| Some((*at, (*ms)?))).collect();
-    (!points.is_empty()).then(|| Layer::Dots {
-        name: name.to_owned(),
-        points,
-        colour: LATENCY,
-        shape,
-    })
+    (!points.is_empty()).then(|| Layer::dots(name, points, LATENCY, shape))
 }
 
 fn ribbon(name: &str, points: Vec<(f64, f64, f64)>, colour: Colour) -> Layer {
-    Layer::Ribbon {
-        name: name.to_owned(),
-        points,
-        colour,
-        solid: false,
-        steps: false,
-        right: false,
-    }
+    Layer::ribbon(name, points, colour)
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! The request and timeline files of a run's loads: which are drawn, and which are missing.
 
+use super::super::format::{list, number};
+use super::distribution::Requests;
 use super::findings::SweepFindings;
-use super::format::{list, number};
-use super::load::LoadResult;
-use super::requests::{self, Requests};
-use super::sweep::{Sweep, SweepAxis, SweepLevel};
+use super::sweep::{LoadResult, Sweep, SweepAxis, SweepLevel};
 use super::{distribution, timeline};
 use crate::fault::Result;
 use crate::report::plot::Plot;
@@ -16,7 +15,7 @@ const MAX_DISTRIBUTIONS: usize = 6;
 /// Reads the files of loads and collects what is missing.
 pub(super) struct LoadFiles<'a> {
     folder: &'a Folder,
-    opened: usize,
+    requested: usize,
     absent: Vec<String>,
     broken: Vec<String>,
 }
@@ -32,7 +31,7 @@ impl<'a> LoadFiles<'a> {
     pub(super) fn new(folder: &'a Folder) -> Self {
         Self {
             folder,
-            opened: 0,
+            requested: 0,
             absent: Vec::new(),
             broken: Vec::new(),
         }
@@ -87,8 +86,8 @@ impl<'a> LoadFiles<'a> {
 
     fn requests(&mut self, load: &LoadResult) -> Option<Requests> {
         let name = load.records.as_deref()?;
-        let file = self.opened(name, self.folder.file(name))?;
-        match requests::read(file) {
+        let file = self.open(name, self.folder.file(name))?;
+        match distribution::read(file) {
             Ok(found) => {
                 if found.unreadable > 0 {
                     self.broken.push(format!(
@@ -107,7 +106,7 @@ impl<'a> LoadFiles<'a> {
 
     fn timeline(&mut self, load: &LoadResult) -> Option<timeline::Timeline> {
         let name = load.timelines.first()?;
-        let bytes = self.opened(name, self.folder.read(name))?;
+        let bytes = self.open(name, self.folder.read(name))?;
         let line = timeline::parse(&String::from_utf8_lossy(&bytes));
         if line.unreadable > 0 {
             self.broken.push(format!(
@@ -119,8 +118,8 @@ impl<'a> LoadFiles<'a> {
     }
 
     /// A file named in the journal, if it exists.
-    fn opened<T>(&mut self, name: &str, file: Result<Option<T>>) -> Option<T> {
-        self.opened += 1;
+    fn open<T>(&mut self, name: &str, file: Result<Option<T>>) -> Option<T> {
+        self.requested += 1;
         match file {
             Ok(Some(file)) => return Some(file),
             Ok(None) => self.absent.push(name.to_owned()),
@@ -136,7 +135,7 @@ impl<'a> LoadFiles<'a> {
         let mut notes = self.broken.clone();
         match self.absent.as_slice() {
             [] => {}
-            all if all.len() == self.opened => {
+            all if all.len() == self.requested => {
                 notes.push(
                     "`loads/` is missing: latency distributions and engine metrics over time are not shown".to_owned(),
                 );
@@ -171,7 +170,7 @@ impl<'a> LoadFiles<'a> {
             .collect();
         beyond.sort();
         let notes = beyond.into_iter().filter_map(|(_, name)| {
-            let found = requests::read(self.folder.file(&name).ok()??).ok()?;
+            let found = distribution::read(self.folder.file(&name).ok()??).ok()?;
             Some(format!(
                 "a load was not finished: {} of its requests had completed, and are not in any result (`{name}`)",
                 found.e2el.len()

@@ -72,7 +72,7 @@ fn matches_sweep(sweep: &Sweep, rows: &Value) -> bool {
 }
 
 fn computed(sweep: &Sweep) -> SweepFindings {
-    let begins = |has: &dyn Fn(&super::load::LoadResult) -> Option<bool>| {
+    let begins = |has: &dyn Fn(&super::sweep::LoadResult) -> Option<bool>| {
         let levels = sweep
             .levels
             .iter()
@@ -85,7 +85,7 @@ fn computed(sweep: &Sweep) -> SweepFindings {
         preemption: begins(&|load| load.preemptions.map(|count| count > 0)),
         // In a closed loop a queue cannot grow.
         queue: if sweep.axis == SweepAxis::Rate {
-            begins(&super::load::LoadResult::queue_grows)
+            begins(&super::sweep::LoadResult::queue_grows)
         } else {
             None
         },
@@ -97,7 +97,7 @@ fn computed(sweep: &Sweep) -> SweepFindings {
 mod tests {
     use serde_json::json;
 
-    use super::super::load::LoadResult;
+    use super::super::sweep::LoadResult;
     use super::super::sweep::SweepLevel;
     use super::*;
 

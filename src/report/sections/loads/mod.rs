@@ -1,33 +1,27 @@
 //! Loads: throughput and latency by concurrency or request rate, latency distributions, and engine metrics over time.
 //!
-//! `load` reads one load, `sweep` groups loads that differ only in their level, and `findings` has the knee and onsets
-//! of a sweep. `curves`, `tradeoff`, `costs`, `pressure` and `slo` draw a sweep, `comparison` several sweeps,
-//! `distribution` and `timeline` single loads from their files.
+//! `sweep` reads loads and groups those that differ only in their level, and `findings` has the knee and onsets of a
+//! sweep. `curves`, `tradeoff`, `costs`, `pressure` and `slo` draw a sweep, `comparison` several sweeps, `distribution`
+//! and `timeline` single loads from their files.
 
-mod axes;
 mod comparison;
 mod costs;
 mod curves;
 mod distribution;
 mod files;
 mod findings;
-mod format;
-mod load;
-mod metrics;
 mod pressure;
-mod requests;
+mod shared;
 mod slo;
 mod sweep;
 mod text;
 mod timeline;
 mod tradeoff;
-mod warnings;
 
-use super::{Section, Source};
 use crate::report::plot::Plot;
+use crate::report::sections::{Section, Source};
 
 pub(super) use findings::SweepFindings;
-pub(super) use format::{list, number, tenths};
 pub(super) use sweep::{Sweep, distinguishing_labels, sweeps};
 
 /// The sections. Missing files are reported in `missing`.
@@ -115,10 +109,10 @@ fn section(
     } else {
         let level = sweep.levels.first()?;
         section.paragraphs.extend(text::single_load(level, sweep.axis));
-        section.sheets.push(metrics::load_table(level));
+        section.sheets.push(shared::load_table(level));
     }
     section.paragraphs.extend(
-        warnings::warnings(sweep)
+        text::warnings(sweep)
             .into_iter()
             .map(|doubt| format!("Caution, {doubt}")),
     );

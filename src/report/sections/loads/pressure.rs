@@ -1,11 +1,9 @@
 //! Engine load by level: running and waiting requests, KV cache use, preemptions.
 
-use super::axes::{finding_marks, level_axis, zero_based_axis};
+use super::super::format::{number, tenths};
 use super::findings::SweepFindings;
-use super::format::{number, tenths};
-use super::load::LoadResult;
-use super::metrics::spots;
-use super::sweep::{Sweep, SweepLevel};
+use super::shared::{finding_marks, level_axis, percent_axis, sweep_panel, zero_based_axis};
+use super::sweep::{LoadResult, Sweep, SweepLevel};
 use crate::load::engine_side::GaugeStats;
 use crate::report::plot::{Axis, Bar, Colour, Layer, Panel, Plot, Sheet};
 use crate::unit::Unit;
@@ -35,7 +33,7 @@ pub(super) fn plot(sweep: &Sweep, findings: &SweepFindings, name: String) -> Opt
 fn gauge(sweep: &Sweep, name: &str, gauge: Gauge, factor: f64, colour: Colour) -> Vec<Layer> {
     let mean = |level: &SweepLevel| Some(level.mean(|load| Some(gauge(load)?.mean))? * factor);
     let max = |level: &SweepLevel| Some(level.mean(|load| Some(gauge(load)?.max))? * factor);
-    let points: Vec<(f64, Option<f64>)> = sweep.levels.iter().map(|level| (level.at, mean(level))).collect();
+    let points = sweep.points(mean);
     if points.iter().all(|point| point.1.is_none()) {
         return Vec::new();
     }
@@ -44,23 +42,8 @@ fn gauge(sweep: &Sweep, name: &str, gauge: Gauge, factor: f64, colour: Colour) -
         .iter()
         .filter_map(|level| Some((level.at, mean(level)?, max(level)?)));
     vec![
-        Layer::Ribbon {
-            name: String::new(),
-            points: shade.collect(),
-            colour,
-            solid: false,
-            steps: false,
-            right: false,
-        },
-        Layer::Line {
-            name: name.to_owned(),
-            points,
-            colour,
-            dashed: false,
-            steps: false,
-            dots: true,
-            right: false,
-        },
+        Layer::ribbon("", shade, colour),
+        Layer::line(name, points, colour).with_markers(),
     ]
 }
 
@@ -78,33 +61,27 @@ fn requests(sweep: &Sweep, findings: &SweepFindings) -> Option<Panel> {
     let gauges: [Gauge; 2] = [|load| load.running, |load| load.waiting];
     let mut layers = gauge(sweep, "running", gauges[0], 1.0, Colour::Series(0));
     layers.extend(gauge(sweep, "waiting in the engine", gauges[1], 1.0, Colour::Series(1)));
-    (!layers.is_empty()).then(|| Panel {
-        title: "requests".to_owned(),
-        x: level_axis(&[sweep]),
-        y: zero_based_axis("", Unit::Count, top(sweep, &gauges)),
-        layers: finding_marks(findings, true).into_iter().chain(layers).collect(),
-        spots: spots(&[sweep], |level| {
-            Some((level.at, level.mean(|load| Some(load.running?.mean))?))
-        }),
-        ..Panel::default()
+    (!layers.is_empty()).then(|| {
+        sweep_panel(
+            "requests",
+            &[sweep],
+            zero_based_axis("", Unit::Count, top(sweep, &gauges)),
+            finding_marks(findings, true).into_iter().chain(layers).collect(),
+            |level| level.mean(|load| Some(load.running?.mean)),
+        )
     })
 }
 
 fn cache(sweep: &Sweep, findings: &SweepFindings) -> Option<Panel> {
     let layers = gauge(sweep, "KV cache used", |load| load.kv_usage, 100.0, Colour::Series(2));
-    (!layers.is_empty()).then(|| Panel {
-        title: "KV cache used".to_owned(),
-        x: level_axis(&[sweep]),
-        y: Axis {
-            unit: Unit::Percent,
-            range: Some((0.0, 100.0)),
-            ..Axis::default()
-        },
-        layers: finding_marks(findings, false).into_iter().chain(layers).collect(),
-        spots: spots(&[sweep], |level| {
-            Some((level.at, 100.0 * level.mean(|load| Some(load.kv_usage?.mean))?))
-        }),
-        ..Panel::default()
+    (!layers.is_empty()).then(|| {
+        sweep_panel(
+            "KV cache used",
+            &[sweep],
+            percent_axis(""),
+            finding_marks(findings, false).into_iter().chain(layers).collect(),
+            |level| Some(100.0 * level.mean(|load| Some(load.kv_usage?.mean))?),
+        )
     })
 }
 
@@ -134,12 +111,7 @@ fn preemptions(sweep: &Sweep) -> Option<Panel> {
             ..Axis::default()
         },
         y: zero_based_axis("", Unit::Count, counts.iter().flatten().copied()),
-        layers: vec![Layer::Bars {
-            name: String::new(),
-            bars: bars.collect(),
-            colour: Colour::Limit,
-            hatched: false,
-        }],
+        layers: vec![Layer::bars("", bars, Colour::Limit)],
         ..Panel::default()
     })
 }
@@ -212,13 +184,8 @@ fn sheet(sweep: &Sweep) -> Sheet {
             .chain([level.sum(|load| load.preemptions).into()])
             .collect()
     });
-    Sheet {
-        title: String::new(),
-        columns: std::iter::once(sweep.axis.name())
-            .chain(columns)
-            .chain(["preemptions"])
-            .map(str::to_owned)
-            .collect(),
-        rows: rows.collect(),
-    }
+    Sheet::new(
+        std::iter::once(sweep.axis.name()).chain(columns).chain(["preemptions"]),
+        rows,
+    )
 }

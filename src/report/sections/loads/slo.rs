@@ -2,14 +2,12 @@
 
 use serde_json::Value;
 
-use super::axes::level_axis;
-use super::format::{list, number, tenths};
-use super::metrics::spots;
+use super::super::format::{list, number, tenths};
+use super::shared::{percent_axis, sweep_panel};
 use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::load::stats::Slo;
-use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Sheet};
+use crate::report::plot::{Colour, Layer, Plot, Sheet};
 use crate::run::RecordedRun;
-use crate::unit::Unit;
 
 /// The chart; none without an SLO.
 pub(super) fn plot(sweep: &Sweep, found: &RecordedRun, name: String) -> Option<Plot> {
@@ -34,85 +32,43 @@ pub(super) fn plot(sweep: &Sweep, found: &RecordedRun, name: String) -> Option<P
         let issued = level.sum(|load| Some(load.issued)).filter(|issued| *issued > 0.0)?;
         Some(100.0 * good / issued)
     };
-    let points: Vec<(f64, Option<f64>)> = sweep.levels.iter().map(|level| (level.at, share(level))).collect();
     let mut layers = Vec::new();
     if let Some(search) = &search {
-        layers.push(rule(
-            &format!("{} % required", number(search.attainment)),
-            search.attainment,
-            false,
-            Colour::Limit,
-        ));
+        let required = format!("{} % required", number(search.attainment));
+        layers.push(Layer::horizontal_rule(required, search.attainment, Colour::Limit).dashed(true));
         layers.extend(
             search
                 .meets
-                .map(|at| rule(&format!("{} meets", number(at)), at, true, Colour::Recommended)),
+                .map(|at| Layer::vertical_rule(format!("{} meets", number(at)), at, Colour::Recommended)),
         );
         layers.extend(
             search
                 .fails
-                .map(|at| rule(&format!("{} fails", number(at)), at, true, Colour::Limit)),
+                .map(|at| Layer::vertical_rule(format!("{} fails", number(at)), at, Colour::Limit).dashed(true)),
         );
+        layers.push(Layer::ribbon(
+            "95 % interval",
+            search.intervals.iter().copied(),
+            Colour::Series(0),
+        ));
     }
-    if let Some(search) = &search {
-        layers.push(Layer::Ribbon {
-            name: "95 % interval".to_owned(),
-            points: search.intervals.clone(),
-            colour: Colour::Series(0),
-            solid: false,
-            steps: false,
-            right: false,
-        });
-    }
-    layers.push(Layer::Line {
-        name: "requests that meet the SLO".to_owned(),
-        points,
-        colour: Colour::Series(0),
-        dashed: false,
-        steps: false,
-        dots: true,
-        right: false,
-    });
-    let panel = Panel {
-        x: level_axis(&[sweep]),
-        y: Axis {
-            label: "requests that meet the SLO".to_owned(),
-            unit: Unit::Percent,
-            range: Some((0.0, 100.0)),
-            ..Axis::default()
-        },
-        layers,
-        spots: spots(&[sweep], |level| Some((level.at, share(level)?))),
-        ..Panel::default()
-    };
+    layers.push(Layer::line("requests that meet the SLO", sweep.points(share), Colour::Series(0)).with_markers());
+    let panel = sweep_panel("", &[sweep], percent_axis("requests that meet the SLO"), layers, share);
     Some(Plot {
         name,
         title: "Requests that meet the SLO".to_owned(),
         words: alt_text(sweep, &limits, search.as_ref(), &share),
         caption: "Failed and cut-off requests do not meet the SLO.".to_owned(),
         panels: vec![panel],
-        sheet: Sheet {
-            title: String::new(),
-            columns: vec![sweep.axis.name().to_owned(), "goodput, %".to_owned()],
-            rows: sweep
+        sheet: Sheet::new(
+            [sweep.axis.name(), "goodput, %"],
+            sweep
                 .levels
                 .iter()
-                .map(|level| vec![level.at.into(), share(level).into()])
-                .collect(),
-        },
+                .map(|level| vec![level.at.into(), share(level).into()]),
+        ),
         ..Plot::default()
     })
-}
-
-fn rule(name: &str, at: f64, upright: bool, colour: Colour) -> Layer {
-    Layer::Rule {
-        name: name.to_owned(),
-        at,
-        upright,
-        colour,
-        dashed: colour == Colour::Limit,
-        right: false,
-    }
 }
 
 /// `TTFT at most 200 ms and TPOT at most 50 ms`.
@@ -123,10 +79,10 @@ fn limits_text(slo: &Slo) -> String {
         ("ITL", slo.itl_ms),
         ("E2EL", slo.e2el_ms),
     ];
-    let sentences = all
+    let limits = all
         .into_iter()
         .filter_map(|(name, limit)| Some(format!("{name} at most {} ms", number(limit?))));
-    list(&sentences.collect::<Vec<_>>())
+    list(&limits.collect::<Vec<_>>())
 }
 
 /// The result of a search for the largest level, as recorded.

@@ -1,6 +1,6 @@
 //! The timeline of a load: running and waiting requests, KV cache, tokens, preemptions, memory and power over time.
 
-use super::format::{list, number, tenths};
+use super::super::format::{GIB, list, number, tenths};
 use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Shape, Sheet};
 use crate::unit::Unit;
 
@@ -153,12 +153,12 @@ pub(super) fn plot(line: &Timeline, failed: &[f64], what: &str, name: String) ->
     }
     let mut panels = panels;
     if let (Some(first), false) = (panels.first_mut(), failed.is_empty()) {
-        first.layers.push(Layer::Dots {
-            name: "failed".to_owned(),
-            points: failed.iter().take(MARKS).map(|at| (*at, 0.0)).collect(),
-            colour: Colour::Limit,
-            shape: Shape::Cross,
-        });
+        first.layers.push(Layer::dots(
+            "failed",
+            failed.iter().take(MARKS).map(|at| (*at, 0.0)),
+            Colour::Limit,
+            Shape::Cross,
+        ));
     }
     let per_point = line.seconds.len().div_ceil(ROWS);
     let joined = if per_point > 1 {
@@ -189,33 +189,25 @@ fn panel(line: &Timeline, title: &str, unit: Unit, curves: &[Curve], zero: bool)
             continue;
         };
         top = points.iter().filter_map(|point| point.1).fold(top, f64::max);
-        layers.push(Layer::Line {
-            name: if curves.len() > 1 {
-                (*name).to_owned()
-            } else {
-                String::new()
-            },
-            points,
-            colour: Colour::Series(u8::try_from(index).unwrap_or(u8::MAX)),
-            dashed: *column == "in_flight",
-            steps: is_stepped(column),
-            dots: false,
-            right: false,
-        });
+        layers.push(
+            Layer::line(
+                if curves.len() > 1 {
+                    (*name).to_owned()
+                } else {
+                    String::new()
+                },
+                points,
+                Colour::series(index),
+            )
+            .dashed(*column == "in_flight")
+            .stepped(is_stepped(column)),
+        );
     }
     let top = if unit == Unit::Percent { 100.0 } else { 1.06 * top };
     (!layers.is_empty()).then(|| Panel {
         title: title.to_owned(),
-        x: Axis {
-            label: "time".to_owned(),
-            unit: Unit::Seconds,
-            ..Axis::default()
-        },
-        y: Axis {
-            unit,
-            range: (zero && top > 0.0).then_some((0.0, top)),
-            ..Axis::default()
-        },
+        x: Axis::new("time", Unit::Seconds),
+        y: Axis::new("", unit).with_range((zero && top > 0.0).then_some((0.0, top))),
         layers,
         ..Panel::default()
     })
@@ -281,20 +273,12 @@ fn sheet(line: &Timeline) -> Sheet {
     let rows = line.seconds.chunks(per_point).enumerate().map(|(index, seconds)| {
         let entries = known.iter().map(|((column, _, reduction, factor), values)| {
             let values = values.chunks(per_point).nth(index).unwrap_or_default();
-            let factor = if *column == "used_bytes" {
-                1.0 / 1_073_741_824.0
-            } else {
-                *factor
-            };
+            let factor = if *column == "used_bytes" { 1.0 / GIB } else { *factor };
             reduced(values, *reduction).map(|value| value * factor).into()
         });
         std::iter::once(seconds[0].into()).chain(entries).collect()
     });
-    Sheet {
-        title: String::new(),
-        columns: columns.map(str::to_owned).collect(),
-        rows: rows.collect(),
-    }
+    Sheet::new(columns, rows)
 }
 
 #[cfg(test)]

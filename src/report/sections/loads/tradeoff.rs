@@ -1,18 +1,14 @@
 //! The trade-off between throughput and latency, by level.
 
-use super::axes::{value_axis, zero_based_axis};
+use super::super::format::{ms, number};
 use super::findings::SweepFindings;
-use super::format::{ms, number};
-use super::load::LoadResult;
-use super::metrics::spots;
-use super::sweep::{Sweep, SweepAxis, SweepLevel};
+use super::shared::{spots, value_axis, zero_based_axis};
+use super::sweep::{LoadValue, Sweep, SweepAxis, SweepLevel};
 use crate::report::plot::{Colour, Entry, Layer, Note, Panel, Plot, Shape, Sheet};
 use crate::unit::Unit;
 
-type Latency = fn(&LoadResult) -> Option<f64>;
-
 /// Latencies on the horizontal axis.
-const LATENCIES: [(&str, Latency); 2] = [
+const LATENCIES: [(&str, LoadValue); 2] = [
     ("median TTFT", |load| load.ttft.p50),
     ("median TPOT", |load| load.tpot.p50),
 ];
@@ -37,19 +33,12 @@ pub(in crate::report::sections) fn plot(sweeps: &[(&Sweep, &SweepFindings)], nam
         words,
         caption: caption(sweeps),
         panels,
-        sheet: Sheet {
-            title: String::new(),
-            columns: vec![
-                "level".into(),
-                "output tokens/s".into(),
-                "median TTFT, ms".into(),
-                "median TPOT, ms".into(),
-            ],
-            rows: sweeps
+        sheet: Sheet::new(
+            ["level", "output tokens/s", "median TTFT, ms", "median TPOT, ms"],
+            sweeps
                 .iter()
-                .flat_map(|(sweep, _)| sweep.levels.iter().map(|level| row(sweep, level, sweeps.len() > 1)))
-                .collect(),
-        },
+                .flat_map(|(sweep, _)| sweep.levels.iter().map(|level| row(sweep, level, sweeps.len() > 1))),
+        ),
         ..Plot::default()
     })
 }
@@ -77,7 +66,7 @@ fn row(sweep: &Sweep, level: &SweepLevel, several: bool) -> Vec<Entry> {
     ]
 }
 
-fn panel(sweeps: &[(&Sweep, &SweepFindings)], label: &str, latency: Latency) -> Option<Panel> {
+fn panel(sweeps: &[(&Sweep, &SweepFindings)], label: &str, latency: LoadValue) -> Option<Panel> {
     let place = |level: &SweepLevel| {
         Some((
             level.mean(latency).filter(|ms| *ms > 0.0)?,
@@ -101,27 +90,21 @@ fn panel(sweeps: &[(&Sweep, &SweepFindings)], label: &str, latency: Latency) -> 
                 label,
             })
         }));
-        layers.push(Layer::Line {
-            name: sweep.name.clone(),
-            points: points.iter().map(|(x, y)| (*x, Some(*y))).collect(),
-            colour: Colour::Series(u8::try_from(index).unwrap_or(u8::MAX)),
-            dashed: false,
-            steps: false,
-            dots: true,
-            right: false,
-        });
+        layers.push(
+            Layer::line(
+                sweep.name.clone(),
+                points.iter().map(|(x, y)| (*x, Some(*y))),
+                Colour::series(index),
+            )
+            .with_markers(),
+        );
         let knee = findings
             .knee
             .and_then(|knee| sweep.levels.iter().find(|level| level.at == knee.x));
         knees.extend(knee.and_then(place));
     }
     if !knees.is_empty() {
-        layers.push(Layer::Dots {
-            name: "knee".to_owned(),
-            points: knees,
-            colour: Colour::Recommended,
-            shape: Shape::Diamond,
-        });
+        layers.push(Layer::dots("knee", knees, Colour::Recommended, Shape::Diamond));
     }
     let sweeps: Vec<&Sweep> = sweeps.iter().map(|(sweep, _)| *sweep).collect();
     (!all.is_empty()).then(|| Panel {
@@ -179,6 +162,7 @@ fn sentence(sweep: &Sweep, findings: &SweepFindings) -> Option<String> {
 mod tests {
     use serde_json::json;
 
+    use super::super::sweep::LoadResult;
     use super::*;
 
     #[test]

@@ -1,7 +1,9 @@
-//! The devices of a memory series: their names and capacities.
+//! The devices of a memory series, and the memory components: names, capacities, colours.
 
 use serde_json::Value;
 
+use crate::memory::{Component, Part};
+use crate::report::plot::Colour;
 use crate::run::{EngineSession, Manifest};
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -104,8 +106,30 @@ fn scaled(total: u64, fraction: f64) -> u64 {
     (total as f64 * fraction) as u64
 }
 
+/// Colour of the total-memory line; not used by any component.
+pub(in crate::report::sections) const IN_USE: Colour = Colour::Series(4);
+
+pub(in crate::report::sections) fn colour(component: Component) -> Colour {
+    match component {
+        Component::Weights => Colour::Series(0),
+        Component::KvPool => Colour::Series(1),
+        Component::KvUsed => Colour::Series(2),
+        Component::Activations => Colour::Series(3),
+        Component::CudaGraphs => Colour::Series(7),
+        Component::RuntimeContext => Colour::Series(5),
+        Component::OtherTenants => Colour::Series(6),
+        Component::Unexplained => Colour::Open,
+    }
+}
+
+pub(in crate::report::sections) fn legend_label(part: &Part) -> String {
+    format!("{} ({})", part.component.title(), part.provenance)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use serde_json::json;
 
     use super::*;
@@ -140,5 +164,12 @@ mod tests {
             ("sim0", Some(7)),
             "all of the engine's memory is that of its one device"
         );
+    }
+
+    #[test]
+    fn no_two_components_share_a_colour() {
+        let mut colours: HashSet<Colour> = Component::ALL.into_iter().map(colour).collect();
+        assert!(colours.insert(IN_USE));
+        assert_eq!(colours.len(), Component::ALL.len() + 1);
     }
 }

@@ -1,24 +1,20 @@
-//! Memory over time: each engine start by GPU, with phases, limits and deaths.
+//! Memory over time: each engine start by GPU, with phases, limits and deaths. Of many starts, some are drawn, and a
+//! table lists all.
 
-mod activity;
 mod chart;
 mod device;
-mod files;
-mod marks;
 mod phases;
-mod selection;
 mod stack;
 mod start;
-mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
 
-use super::{Section, Source};
-use crate::memory::Footprint;
-pub(super) use device::{Device, devices};
-pub(super) use marks::{gib, gib_text, rounded};
+pub(super) use device::{Device, IN_USE, colour, devices};
 use start::Start;
+
+use crate::memory::Footprint;
+use crate::report::sections::{Section, Source};
 
 /// Columns of all lines together, to keep the page small whatever the number of starts and GPUs.
 const MAX_COLUMNS: usize = 9000;
@@ -26,7 +22,7 @@ const MAX_COLUMNS: usize = 9000;
 /// The sections. Missing or unreadable files are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
     let found = source.found;
-    let files = match files::files(&source.folder) {
+    let files = match start::files(&source.folder) {
         Ok(files) => files,
         Err(fault) => {
             missing.push(format!("{}: memory over time is not shown", fault.message));
@@ -52,7 +48,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     let footprints = found.breakdowns.iter();
     let footprints = footprints.filter_map(|(_, value)| serde_json::from_value::<Footprint>(value.clone()).ok());
     let footprints: Vec<Footprint> = footprints.collect();
-    let chosen = selection::starts_to_draw(&starts);
+    let chosen = starts_to_draw(&starts);
     let lines: usize = chosen.iter().map(|&index| 3 * starts[index].devices.len()).sum();
     let columns = (MAX_COLUMNS / lines.max(1)).clamp(120, 1000);
     let mut section = Section {
@@ -81,9 +77,9 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
         ));
     }
     if starts.len() > 1 {
-        section.sheets.push(tables::starts(&starts));
+        section.sheets.push(text::starts_sheet(&starts));
     }
-    section.sheets.extend(tables::stages(&found.stages));
+    section.sheets.extend(text::stages_sheet(&found.stages));
     if section.plots.is_empty() && section.sheets.is_empty() {
         return Vec::new();
     }
@@ -95,7 +91,7 @@ fn stage_section(source: &Source) -> Option<Section> {
     Some(Section {
         name: "memory".to_owned(),
         title: "Memory by stage".to_owned(),
-        sheets: vec![tables::stages(&source.found.stages)?],
+        sheets: vec![text::stages_sheet(&source.found.stages)?],
         ..Section::default()
     })
 }
@@ -132,4 +128,32 @@ fn report_lost_series(source: &Source, starts: &[Start], missing: &mut Vec<Strin
             "memory over time is missing for {lost} {engines} that {were} running when the run was killed"
         ));
     }
+}
+
+/// Maximum number of starts drawn.
+const MAX_DRAWN: usize = 6;
+
+/// Indices of the starts to draw, ascending.
+fn starts_to_draw(starts: &[Start]) -> Vec<usize> {
+    if starts.len() <= MAX_DRAWN {
+        return (0..starts.len()).collect();
+    }
+    let died = |start: &Start| start.failure().is_some() || start.deaths().next().is_some();
+    let peak = |start: &Start| {
+        let devices = 0..start.devices.len();
+        devices.map(|device| start.peak(device)).max()
+    };
+    let fullest = (0..starts.len()).max_by_key(|&index| (peak(&starts[index]), std::cmp::Reverse(index)));
+    let mut indices = vec![0, starts.len() - 1];
+    indices.extend(fullest);
+    // The latest deaths are nearest to the limit that was searched for.
+    indices.extend((0..starts.len()).rev().filter(|&index| died(&starts[index])));
+    let mut drawn = Vec::new();
+    for index in indices {
+        if drawn.len() < MAX_DRAWN && !drawn.contains(&index) {
+            drawn.push(index);
+        }
+    }
+    drawn.sort_unstable();
+    drawn
 }

@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
+use super::device::{colour, legend_label};
 use super::start::{Start, seconds};
 use crate::memory::{Breakdown, Component, Footprint, Provenance};
 use crate::report::plot::{Colour, Layer};
-use crate::report::sections::components::{colour, legend_label};
 use crate::telemetry::{Phase, ProcessMemory, Row};
 
 /// Other processes with less than this together are ignored.
@@ -230,14 +230,7 @@ fn layers(held: &[StackLayer], rest: &str, (from, to): (f64, f64), line: &[Point
             }
         }
     }
-    let ribbon = |name: String, points, colour| Layer::Ribbon {
-        name,
-        points,
-        colour,
-        solid: true,
-        steps: true,
-        right: false,
-    };
+    let ribbon = |name: String, points, colour| Layer::ribbon(name, points, colour).opaque().stepped(true);
     let mut layers = Vec::new();
     if !before.is_empty() {
         layers.push(ribbon(String::new(), before, Colour::Quiet));

@@ -4,9 +4,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use super::super::{Document, document};
-use super::Section;
+use super::start::Start;
+use super::{Section, starts_to_draw};
 use crate::report::plot::{Layer, Plot, Span};
+use crate::run::EngineSession;
 
 fn runs() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs")
@@ -219,4 +223,20 @@ fn eight_gpus_are_lines_of_one_small_panel() {
             9_999_999.0
         );
     }
+}
+
+#[test]
+fn first_last_and_died_starts_are_drawn() {
+    let failed = EngineSession {
+        failure: json!({ "cause": "memory" }),
+        ..EngineSession::default()
+    };
+    let start = |index: usize| Start {
+        life: [3, 5, 20, 21, 22, 23].contains(&index).then_some(&failed),
+        ..Start::default()
+    };
+    let many: Vec<Start> = (0..40).map(start).collect();
+    assert_eq!(starts_to_draw(&many), [0, 20, 21, 22, 23, 39]);
+    assert_eq!(starts_to_draw(&many[..3]), [0, 1, 2]);
+    assert_eq!(starts_to_draw(&[]), Vec::<usize>::new());
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::loads::tenths;
+use super::super::format::tenths;
 use super::super::{Section, Source};
 use crate::boundary::{self, Boundary, Easier, Point};
 use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Scale, Sheet, TooltipPoint, Tooltips};
@@ -103,43 +103,30 @@ fn panel(x: &str, y: &str, outlines: &[Outline]) -> Panel {
             .filter_map(|point| Some((at(point, x)?, at(point, y)?)))
             .collect();
         places.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
-        layers.push(Layer::Line {
-            name: one.name.to_owned(),
-            points: outline(&places, corner),
-            colour: Colour::Series(u8::try_from(index).unwrap_or(u8::MAX)),
-            dashed: false,
-            steps: false,
-            dots: false,
-            right: false,
-        });
+        layers.push(Layer::line(one.name, outline(&places, corner), Colour::series(index)));
         let spot = |place: &(f64, f64)| TooltipPoint {
             at: *place,
             entries: vec![one.name.into(), place.0.into(), place.1.into(), "fits".into()],
         };
         spots.extend(places.iter().map(spot));
     }
-    let axis = |name: &str| Axis {
-        label: if name == "concurrency" {
-            "concurrent requests".to_owned()
-        } else {
-            format!("{name} length")
-        },
-        unit: if name == "input" || name == "output" {
-            Unit::Tokens
-        } else {
-            Unit::Count
-        },
-        scale: if log(outlines, name) { Scale::Log } else { Scale::Linear },
-        ..Axis::default()
+    let axis = |name: &str| {
+        let label = match name {
+            "concurrency" => "concurrent requests".to_owned(),
+            name => format!("{name} length"),
+        };
+        let unit = match name {
+            "input" | "output" => Unit::Tokens,
+            _ => Unit::Count,
+        };
+        let scale = if log(outlines, name) { Scale::Log } else { Scale::Linear };
+        Axis::new(label, unit).with_scale(scale)
     };
     Panel {
         x: axis(x),
         y: axis(y),
         layers,
-        spots: Tooltips {
-            columns: vec!["run".into(), x.to_owned(), y.to_owned(), "verdict".into()],
-            spots,
-        },
+        spots: Tooltips::new(["run", x, y, "verdict"], spots),
         ..Panel::default()
     }
 }
@@ -208,11 +195,7 @@ fn sheet(axes: &[String], outlines: &[Outline]) -> Sheet {
                 .collect()
         })
     });
-    Sheet {
-        title: String::new(),
-        columns: columns.collect(),
-        rows: rows.collect(),
-    }
+    Sheet::new(columns, rows)
 }
 
 #[cfg(test)]

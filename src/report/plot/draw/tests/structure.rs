@@ -4,7 +4,7 @@ use resvg::usvg::{Node, Tree};
 use roxmltree::Document;
 
 use super::samples;
-use crate::report::plot::draw::png::options;
+use crate::report::plot::draw::options;
 use crate::report::plot::draw::{AxisScale, Width, file, panel, svg};
 use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Shape};
 use crate::unit::Unit;

@@ -1,0 +1,177 @@
+//! Chooses the next points by the votes of the hypotheses (query by committee).
+//!
+//! A probe is worth the volume that it is expected to prove fitting, plus the disputed volume that its answer is
+//! expected to settle. Volume proven failing has no worth of its own.
+
+use super::Boundary;
+use super::lattice::{
+    Cell, below, box_volume, cell_along, diagonal_and_faces, evenly_spaced, incomparable, reach_at_chance,
+};
+use super::open_region::OpenBox;
+use super::version_space::VersionSpace;
+use super::view::View;
+use crate::fault::Result;
+
+/// Pairs of a lowest and a highest open cell to consider.
+const MAX_PAIRS: usize = 1 << 17;
+/// Of these, lowest open cells.
+const MOST_LOWS: usize = 128;
+/// Boxes to examine in detail, divided by the number of free axes.
+const DETAILED_BOXES: usize = 24;
+const EXPLORED_BOXES: usize = 8;
+/// Candidates kept from the most promising boxes.
+const MOST_PROMISING: usize = 128;
+/// Candidates whose volume is counted exactly.
+const EXACT_COUNTS: usize = 32;
+/// Probabilities of fitting at which candidates are taken from a box.
+const LIKELY_CHANCES: [f64; 6] = [1.0, 0.97, 0.93, 0.85, 0.7, 0.5];
+const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
+/// The smallest expected gain, as a share of the fitting volume, for which the hypotheses choose the point.
+const MIN_GAIN: f64 = 1e-4;
+/// The same for a point that few hypotheses admit.
+const MIN_GAIN_UNLIKELY: f64 = 2e-3;
+
+/// After this many failures in a row the hypotheses are too optimistic: only points with at least this probability of
+/// fitting are probed, if there are any.
+const FAILURES: usize = 4;
+const MIN_CHANCE_AFTER_FAILURES: f64 = 0.35;
+
+/// An open box, from a lowest open cell to a highest one.
+struct CandidateBox<'a> {
+    volume: f64,
+    low: &'a Cell,
+    high: &'a Cell,
+}
+
+impl Boundary {
+    /// Up to `count` cells to probe, best first. Empty if there are no hypotheses or they expect little gain.
+    pub(super) fn committee_choice(&self, count: usize) -> Result<Vec<Cell>> {
+        let view = self.view()?;
+        let (Some(hypotheses), Some(open_region)) = (self.hypotheses()?, self.open_region()?) else {
+            return Ok(Vec::new());
+        };
+        let boxes = open_boxes(view);
+        let (disputed, all) = (open_region.disputed(), view.volume.fits as f64 + open_region.fitting());
+        let mut candidates = self.box_candidates(hypotheses, &boxes);
+        candidates.extend(promising(hypotheses, view, &open_region.boxes, &self.lattice.free()));
+        let block_ends =
+            |(least, cell): (f64, Cell)| hypotheses.block_ends(cell).into_iter().map(move |cell| (least, cell));
+        let mut candidates: Vec<(f64, Cell)> = candidates.into_iter().flat_map(block_ends).collect();
+        candidates.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.total_cmp(&a.0)));
+        candidates.dedup_by(|a, b| a.1 == b.1);
+        let mut rated: Vec<(f64, f64, Cell)> = Vec::new();
+        for (least, cell) in candidates {
+            if self.is_probeable(&cell) {
+                let votes = hypotheses.votes(&cell);
+                let disputed_drop = disputed - open_region.disputed_after(votes);
+                rated.push((open_region.chance(votes) * least + disputed_drop, disputed_drop, cell));
+            }
+        }
+        if self.last_failures() >= FAILURES {
+            let likely_enough = |cell: &Cell| open_region.chance(hypotheses.votes(cell)) >= MIN_CHANCE_AFTER_FAILURES;
+            if rated.iter().any(|(_, _, cell)| likely_enough(cell)) {
+                rated.retain(|(_, _, cell)| likely_enough(cell));
+            }
+        }
+        rated.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.cmp(&b.2)));
+        rated.truncate(EXACT_COUNTS.max(2 * count));
+        for (gain, disputed_drop, cell) in &mut rated {
+            let down = view.open_below(&self.lattice, cell, &[]) as f64;
+            *gain = open_region.chance(hypotheses.votes(cell)) * down + *disputed_drop;
+        }
+        rated.retain(|(gain, _, cell)| {
+            *gain >= MIN_GAIN_UNLIKELY * all || open_region.chance(hypotheses.votes(cell)) >= 0.2
+        });
+        rated.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.cmp(&b.2)));
+        if rated.first().is_none_or(|(gain, ..)| *gain < MIN_GAIN * all) {
+            return Ok(Vec::new());
+        }
+        let mut chosen: Vec<Cell> = Vec::new();
+        for (_, _, cell) in rated {
+            if chosen.len() < count && chosen.iter().all(|other| incomparable(other, &cell)) {
+                chosen.push(cell);
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Candidates in the largest open boxes: the middle, and the cells where the votes change along the diagonal and
+    /// the faces. Each comes with a lower bound of the volume that it would prove.
+    fn box_candidates(&self, hypotheses: &VersionSpace, boxes: &[CandidateBox]) -> Vec<(f64, Cell)> {
+        let mut cells = Vec::new();
+        for open in boxes.iter().take(EXPLORED_BOXES / self.lattice.free().len().max(1)) {
+            let axes = self.lattice.axes().iter().enumerate();
+            let middle: Cell = axes
+                .map(|(index, axis)| axis.middle(open.low[index], open.high[index]))
+                .collect();
+            cells.push((box_volume(open.low, &middle), middle));
+            for (from, to) in diagonal_and_faces(open.low, open.high) {
+                let reaches = hypotheses.reaches(&from, &to, &[]);
+                for chance in CHANCES {
+                    let last = cell_along(&from, &to, reach_at_chance(&reaches, chance));
+                    let beyond: Cell = last.iter().zip(&to).map(|(at, to)| (at + 1).min(*to)).collect();
+                    cells.extend([
+                        (box_volume(open.low, &last), last),
+                        (box_volume(open.low, &beyond), beyond),
+                    ]);
+                }
+            }
+        }
+        cells
+    }
+}
+
+/// Candidates in the boxes with the most expected volume: from the lowest open cell in several directions, up to
+/// several probabilities of fitting. Each comes with a lower bound of the volume that it would prove.
+fn promising(hypotheses: &VersionSpace, view: &View, boxes: &[OpenBox], free: &[usize]) -> Vec<(f64, Cell)> {
+    let mut sorted: Vec<(f64, &OpenBox)> = boxes
+        .iter()
+        .map(|open_box| (box_volume(&open_box.low, &open_box.likely), open_box))
+        .collect();
+    sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut cells = Vec::new();
+    for (_, OpenBox { low, likely, .. }) in sorted.into_iter().take(DETAILED_BOXES / free.len().max(1)) {
+        let excess = hypotheses.excess(view.excluded.iter().filter(|limit| below(low, limit)));
+        for direction in box_directions(low.len(), free) {
+            let sides = low.iter().zip(likely).zip(&direction);
+            let to: Cell = sides
+                .map(|((low, high), share)| low + ((high - low) as f64 * share).round() as i64)
+                .collect();
+            let reaches = hypotheses.reaches(low, &to, &excess);
+            for chance in LIKELY_CHANCES {
+                let cell = cell_along(low, &to, reach_at_chance(&reaches, chance));
+                cells.push((chance, box_volume(low, &cell), cell));
+            }
+        }
+    }
+    cells.sort_by(|a, b| (b.0 * b.1).total_cmp(&(a.0 * a.1)).then_with(|| a.2.cmp(&b.2)));
+    cells.truncate(MOST_PROMISING);
+    cells.into_iter().map(|(_, least, cell)| (least, cell)).collect()
+}
+
+/// The open boxes to consider, largest first.
+fn open_boxes(view: &View) -> Vec<CandidateBox<'_>> {
+    let lows = (MAX_PAIRS / view.highest.len().max(1)).clamp(1, MOST_LOWS);
+    let mut boxes: Vec<CandidateBox> = Vec::new();
+    for low in evenly_spaced(&view.lowest, lows) {
+        for high in view.highest.iter().filter(|high| below(low, high)) {
+            let volume = box_volume(low, high);
+            boxes.push(CandidateBox { volume, low, high });
+        }
+    }
+    boxes.sort_by(|a, b| b.volume.total_cmp(&a.volume));
+    boxes
+}
+
+/// Directions from a corner of a box, as shares of its side on each axis.
+fn box_directions(axes: usize, free: &[usize]) -> Vec<Vec<f64>> {
+    let mut box_directions = vec![vec![1.0; axes]];
+    for axis in free {
+        for share in [0.75, 0.5, 0.25, 0.0] {
+            let mut direction = vec![1.0; axes];
+            direction[*axis] = share;
+            box_directions.push(direction);
+        }
+    }
+    box_directions
+}

@@ -1,0 +1,274 @@
+//! Answers that contradict each other, and points to probe again to find out.
+//!
+//! The band runs from the smallest points that failed to the largest points that fitted nevertheless. Limits are
+//! monotone, so a point is contradicted if it both failed and fitted, or if it failed and a harder point fitted. One
+//! failure outweighs any number of fits, because memory that ran out once may run out again. The whole band therefore
+//! counts as failing, and nothing in it or above it is ever called fitting.
+//!
+//! A search probes only unknown points, so its answers can never contradict each other. A wrong answer is found only
+//! by probing points that are already known: verification points, a few steps inside the fitting points nearest to a
+//! failing one, where noise is most likely to show.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use super::dominance::maximal;
+use super::lattice::{Cell, below};
+use super::{Boundary, Moves, Point, Scalar};
+use crate::fault::Result;
+
+/// Where answers contradict each other: all points at or above one of `from` and at or below one of `to`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Band {
+    /// The smallest points that failed although the same or a harder point fitted, sorted.
+    pub from: Vec<Point>,
+    /// The largest points that fitted although the same or an easier point failed, sorted.
+    pub to: Vec<Point>,
+    /// The largest width of the band along each axis, in the axis' own unit.
+    pub width: BTreeMap<String, Scalar>,
+    /// The answers at these points, those of `from` first.
+    pub answers: Vec<AnswerCounts>,
+}
+
+/// How often one point fitted, failed or gave no clear answer, over all its records.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AnswerCounts {
+    /// The point.
+    pub point: Point,
+    /// Answers that it fits.
+    pub fits: usize,
+    /// Answers that it fails.
+    pub fails: usize,
+    /// Answers that say neither.
+    pub unclear: usize,
+}
+
+impl Boundary {
+    /// The band inside the search range; `None` if no answers contradict each other there.
+    #[must_use]
+    pub fn band(&self) -> Option<Band> {
+        if self.contradicted.is_empty() {
+            return None;
+        }
+        let inside = |cell: &Cell| self.lattice.clamp(cell);
+        let mut to = maximal(self.contradicted.iter().filter_map(inside).collect());
+        to.sort_unstable();
+        let fails = maximal(self.fails.cells().filter_map(inside).collect());
+        let mut from: Vec<Cell> = fails.iter().map(|cell| self.lattice.mirror(cell)).collect();
+        from.retain(|low| to.iter().any(|high| below(low, high)));
+        from.sort_unstable();
+        to.retain(|high| from.iter().any(|low| below(low, high)));
+        if from.is_empty() {
+            return None;
+        }
+        let points = |cells: &[Cell]| cells.iter().map(|cell| self.lattice.point(cell)).collect();
+        Some(Band {
+            width: self.width(&from, &to),
+            from: points(&from),
+            to: points(&to),
+            answers: self.answered(from.iter().chain(&to)),
+        })
+    }
+
+    /// Whether answers contradict each other at a point: it or an easier one failed, and it or a harder one fitted.
+    pub fn is_in_band(&self, point: &Point) -> Result<bool> {
+        if self.contradicted.is_empty() {
+            return Ok(false);
+        }
+        let (easier, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let fitted = self.contradicted.iter().any(|cell| below(&harder, cell));
+        Ok(fitted && self.fails.covers(&self.lattice.mirror(&easier)))
+    }
+
+    /// Counts the answers at these cells, each cell once.
+    fn answered<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Vec<AnswerCounts> {
+        let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut answers: Vec<AnswerCounts> = Vec::new();
+        for cell in cells {
+            let values: Vec<Scalar> = self
+                .lattice
+                .axes()
+                .iter()
+                .zip(cell)
+                .map(|(axis, at)| axis.value(*at))
+                .collect();
+            if let Entry::Vacant(place) = places.entry(bits(&values)) {
+                place.insert(answers.len());
+                answers.push(AnswerCounts {
+                    point: self.lattice.named(values),
+                    fits: 0,
+                    fails: 0,
+                    unclear: 0,
+                });
+            }
+        }
+        for (coordinates, moves) in self.recorded_moves() {
+            if let Some(place) = places.get(&bits(coordinates)) {
+                let answered = &mut answers[*place];
+                match moves {
+                    Moves::Fits => answered.fits += 1,
+                    Moves::Fails => answered.fails += 1,
+                    Moves::None => answered.unclear += 1,
+                }
+            }
+        }
+        answers
+    }
+
+    fn width(&self, from: &[Cell], to: &[Cell]) -> BTreeMap<String, Scalar> {
+        let pairs = || from.iter().flat_map(|low| to.iter().map(move |high| (low, high)));
+        let axes = self.lattice.axes().iter().enumerate().map(|(index, axis)| {
+            let widths = pairs()
+                .filter(|(low, high)| below(low, high))
+                .map(|(low, high)| axis.distance(low[index].max(0), high[index].min(axis.last())));
+            (axis.name().to_owned(), axis.scalar(widths.fold(0.0, f64::max)))
+        });
+        axes.collect()
+    }
+}
+
+/// A hashable form of coordinates. An integer equals the float of the same value.
+fn bits(values: &[Scalar]) -> Vec<u64> {
+    values.iter().map(|value| (value.as_f64() + 0.0).to_bits()).collect()
+}
+
+/// The largest distance, in steps, at which a point verifies a fitting point.
+const VERIFICATION_STEPS: i64 = 8;
+
+impl Boundary {
+    /// The verification points still to probe, of `count` in total. They belong to the fitting points nearest to a
+    /// failing one; each is a few steps easier on every axis and unrecorded. Empty if nothing fails or nothing fits.
+    pub fn verification_points(&self, count: usize) -> Result<Vec<Point>> {
+        let view = self.view()?;
+        if view.fails.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut edge: Vec<(f64, &Cell)> = view
+            .fits
+            .iter()
+            .map(|fit| (self.distance_to_failure(fit, &view.fails), fit))
+            .collect();
+        edge.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1)));
+        let verification_points = edge
+            .iter()
+            .take(count)
+            .filter_map(|(_, fit)| self.verification_cell(fit));
+        Ok(verification_points.map(|cell| self.lattice.point(&cell)).collect())
+    }
+
+    /// The point that verifies a fitting cell; `None` if it was verified already, or if all candidates were recorded.
+    fn verification_cell(&self, fit: &Cell) -> Option<Cell> {
+        let inside = |step: i64| -> Cell { fit.iter().map(|at| (at - step).max(0)).collect() };
+        if (1..=VERIFICATION_STEPS).any(|step| self.verified.contains(&inside(step))) {
+            return None;
+        }
+        (1..=VERIFICATION_STEPS)
+            .map(inside)
+            .find(|cell| !self.tested.contains(cell))
+    }
+
+    /// The distance from a fitting cell to the nearest failing one: the largest of the axes, relative to the search
+    /// range.
+    fn distance_to_failure(&self, fit: &Cell, fails: &[Cell]) -> f64 {
+        let last = self.lattice.last();
+        let from = |fail: &Cell| {
+            let sides = fail.iter().zip(fit).zip(&last);
+            let shares = sides.map(|((fail, fit), last)| (fail - fit) as f64 / (*last).max(1) as f64);
+            shares.fold(0.0, f64::max)
+        };
+        fails.iter().map(from).fold(f64::INFINITY, f64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Answer, Class, Options, Verdict};
+    use super::*;
+    use serde_json::json;
+
+    fn boundary(answers: &[(i64, i64, bool)]) -> Boundary {
+        let mut map = Boundary::new(&json!({ "a": [0, 99], "b": [0, 99] }), Options::default()).unwrap();
+        for (a, b, fits) in answers {
+            let verdict = if *fits { Verdict::Ok } else { Verdict::Oom };
+            map.record(&point(*a, *b), &Answer::from(verdict)).unwrap();
+        }
+        map
+    }
+
+    fn point(a: i64, b: i64) -> Point {
+        Point::default().with("a", a).with("b", b)
+    }
+
+    #[test]
+    fn answers_that_agree_leave_no_band() {
+        let map = boundary(&[(50, 50, true), (60, 60, false), (50, 50, true)]);
+        assert_eq!(map.band(), None);
+        assert!(!map.is_in_band(&point(55, 55)).unwrap());
+    }
+
+    #[test]
+    fn the_band_runs_from_what_failed_to_what_fitted_all_the_same() {
+        let map = boundary(&[(50, 50, true), (40, 45, false), (30, 90, true), (95, 95, false)]);
+        let band = map.band().unwrap();
+        assert_eq!((band.from, band.to), (vec![point(40, 45)], vec![point(50, 50)]));
+        assert_eq!(
+            band.width,
+            [("a".to_owned(), Scalar::Int(10)), ("b".to_owned(), Scalar::Int(5))].into()
+        );
+        for (a, b, within) in [(45, 47, true), (40, 45, true), (39, 45, false), (51, 50, false)] {
+            assert_eq!(map.is_in_band(&point(a, b)).unwrap(), within, "{a} {b}");
+        }
+        assert_eq!(map.classify(&point(45, 47)).unwrap(), Class::Fails);
+        assert_eq!(map.frontier().unwrap(), [point(30, 90)]);
+    }
+
+    #[test]
+    fn one_failure_of_many_answers_leaves_a_point_unsafe() {
+        let map = boundary(&[(50, 50, true), (50, 50, false), (50, 50, true), (50, 50, true)]);
+        let band = map.band().unwrap();
+        let expected = AnswerCounts {
+            point: point(50, 50),
+            fits: 3,
+            fails: 1,
+            unclear: 0,
+        };
+        assert_eq!(band.answers, [expected]);
+        assert_eq!(map.classify(&point(50, 50)).unwrap(), Class::Fails);
+        assert!(map.frontier().unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_point_nearest_to_a_failure_is_verified_first_and_once() {
+        let mut map = Boundary::new(&json!({ "a": [0, 99], "b": [0, 99] }), Options::default()).unwrap();
+        let point = |a: i64, b: i64| Point::default().with("a", a).with("b", b);
+        for (a, b) in [(10, 60), (40, 40), (60, 0)] {
+            map.record(&point(a, b), &Answer::from(Verdict::Ok)).unwrap();
+        }
+        assert!(map.verification_points(3).unwrap().is_empty(), "nothing fails");
+        map.record(&point(45, 41), &Answer::from(Verdict::Oom)).unwrap();
+        assert_eq!(map.verification_points(2).unwrap(), [point(39, 39), point(9, 59)]);
+        assert_eq!(
+            map.verification_points(3).unwrap().last(),
+            Some(&point(59, 0)),
+            "never easier than the smallest"
+        );
+        map.record(&point(39, 39), &Answer::from(Verdict::Ok)).unwrap();
+        assert_eq!(map.verification_points(2).unwrap(), [point(9, 59)]);
+    }
+
+    #[test]
+    fn points_probed_by_the_search_itself_verify_nothing() {
+        let mut map = Boundary::new(&json!({ "a": [0, 99] }), Options::default()).unwrap();
+        for (a, fits) in [(49, true), (50, true), (51, false)] {
+            let verdict = if fits { Verdict::Ok } else { Verdict::Oom };
+            map.record(&Point::default().with("a", a), &Answer::from(verdict))
+                .unwrap();
+        }
+        let point = Point::default().with("a", 48);
+        assert_eq!(map.verification_points(1).unwrap().first(), Some(&point));
+        map.record(&point, &Answer::from(Verdict::Ok)).unwrap();
+        assert!(map.verification_points(1).unwrap().is_empty());
+    }
+}

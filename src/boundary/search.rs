@@ -1,0 +1,314 @@
+//! Which points to probe next: those that the hypotheses choose (`committee`), or without hypotheses those whose
+//! answer settles most of the open volume. Also evenly spaced grids, and when a search is done.
+
+use super::boundary::check_coverage;
+use super::largest_boxes::LargestBoxes;
+use super::lattice::{Cell, cell_along, diagonal_and_faces, incomparable, reach_at_chance};
+use super::version_space::VersionSpace;
+use super::view::View;
+use super::{Boundary, Point};
+use crate::fault::{Fault, Kind, Result};
+
+/// Open boxes to examine in detail.
+const DETAILED_BOXES: usize = 8;
+
+/// Proven points of each side, per axis, that local hypotheses are fitted to.
+const NEAREST_PER_AXIS: usize = 4;
+
+/// Probabilities of fitting at which a box is probed.
+const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
+
+/// After this many failures in a row, every other probe bisects an open box, whatever the hypotheses say.
+const FAILURES_BEFORE_BISECTING: usize = 10;
+/// After this many probes, one in `BISECT_EVERY` does.
+const PROBES_BEFORE_BISECTING: usize = 96;
+const BISECT_EVERY: usize = 16;
+
+/// Positions in a box from its lowest to its highest cell, for when its middle was probed without a clear answer.
+const FALLBACK_POSITIONS: [(i64, i64); 8] = [(1, 4), (3, 4), (1, 8), (7, 8), (3, 8), (5, 8), (0, 1), (1, 1)];
+
+impl Boundary {
+    /// Whether enough is known: `coverage` of the fitting volume is proven, and the tolerances hold on their rays.
+    pub fn done(&self, coverage: f64) -> Result<bool> {
+        Ok(self.has_coverage(coverage)? && self.wide_rays()?.is_empty())
+    }
+
+    /// Up to `count` points to probe, best first, none of them settled or recorded. Empty when [`Boundary::done`], or
+    /// when every open box was probed without a clear answer.
+    ///
+    /// Without hypotheses, a point is worth the volume below it that a fit would settle and the volume above it that
+    /// a failure would settle. The expected settled volume is their harmonic mean if the boundary is equally likely
+    /// anywhere between. No returned point lies below another, so no answer makes another one useless.
+    pub fn refine(&self, count: usize, coverage: f64) -> Result<Vec<Point>> {
+        check_coverage(coverage)?;
+        let cells = if !self.has_coverage(coverage)? {
+            let committee_choice = if self.bisects_next() {
+                Vec::new()
+            } else {
+                self.committee_choice(count)?
+            };
+            match committee_choice {
+                none if none.is_empty() => self.best_of(self.candidates(!self.bisects_next())?, count)?,
+                cells => cells,
+            }
+        } else {
+            let mut chosen: Vec<Cell> = Vec::new();
+            for ray in self.wide_rays()? {
+                if chosen.len() < count && chosen.iter().all(|other| incomparable(other, &ray.middle)) {
+                    chosen.push(ray.middle);
+                }
+            }
+            chosen
+        };
+        Ok(cells.iter().map(|cell| self.lattice.point(cell)).collect())
+    }
+
+    /// The expected total number of probes to reach `coverage`, after `probes` of them. `None` while too little is
+    /// known.
+    ///
+    /// A staircase of n corners under a smooth boundary leaves an open volume that shrinks with the (axes - 1)-th
+    /// root of n. Half of the probes so far located the boundary, which is not repeated, so only the other half
+    /// grows.
+    pub fn expected(&self, probes: u64, coverage: f64) -> Result<Option<u64>> {
+        let open = 1.0 - self.coverage()?;
+        let wanted = 1.0 - coverage;
+        if open <= wanted {
+            return Ok(Some(probes));
+        }
+        let axes = i32::try_from(self.lattice.free().len()).unwrap_or(i32::MAX);
+        if probes < 8 || wanted <= 0.0 || axes < 2 {
+            return Ok(None);
+        }
+        let all = probes as f64 * (1.0 + (open / wanted).powi(axes - 1)) / 2.0;
+        Ok((all < 1e6).then(|| all.ceil() as u64))
+    }
+
+    /// The expected volume that probing `cell` settles, beyond what the `chosen` cells settle anyway. `chance` is the
+    /// probability that it fits.
+    ///
+    /// Without hypotheses, the boundary is assumed equally likely anywhere between, and the result is the harmonic
+    /// mean of both volumes.
+    pub(super) fn gain(&self, cell: &Cell, chosen: &[Cell], chance: Option<f64>) -> Result<f64> {
+        let view = self.view()?;
+        let down = view.open_below(&self.lattice, cell, chosen) as f64;
+        let up = view.open_above(&self.lattice, cell, chosen) as f64;
+        let chance = chance.unwrap_or(up / (down + up).max(1.0));
+        Ok(chance * down + (1.0 - chance) * up)
+    }
+
+    /// Whether a cell is open and was not recorded.
+    pub(super) fn is_probeable(&self, cell: &Cell) -> bool {
+        !self.tested.contains(cell) && !self.fits.covers(cell) && !self.is_excluded(cell)
+    }
+
+    fn best_of(&self, candidates: Vec<Candidate>, count: usize) -> Result<Vec<Cell>> {
+        let mut chosen: Vec<Cell> = Vec::new();
+        while chosen.len() < count {
+            let mut best: Option<(f64, &Cell)> = None;
+            let free = |cell: &Cell| chosen.iter().all(|other| incomparable(other, cell));
+            for (cell, chance) in candidates.iter().filter(|(cell, _)| free(cell)) {
+                let gain = self.gain(cell, &chosen, *chance)?;
+                if best.is_none_or(|(most, _)| gain > most) {
+                    best = Some((gain, cell));
+                }
+            }
+            let Some((_, cell)) = best else { break };
+            chosen.push(cell.clone());
+        }
+        Ok(chosen)
+    }
+
+    /// Whether the next probe bisects one of the largest open boxes, whatever the hypotheses say.
+    ///
+    /// Wrong hypotheses may keep proposing points that settle almost nothing. The middle of a box settles a share of
+    /// it with any answer, so every limit is found in a bounded number of probes. Depends only on the recorded
+    /// answers, so a resumed search continues in the same way.
+    fn bisects_next(&self) -> bool {
+        let records = self.records();
+        let (probes, last) = (records.len(), self.last_failures());
+        last >= FAILURES_BEFORE_BISECTING && last.is_multiple_of(2)
+            || probes >= PROBES_BEFORE_BISECTING && probes.is_multiple_of(BISECT_EVERY)
+    }
+
+    /// Cells to probe in the largest open boxes: by local hypotheses if `use_hypotheses` and there are any, otherwise
+    /// the middles.
+    fn candidates(&self, use_hypotheses: bool) -> Result<Vec<Candidate>> {
+        let view = self.view()?;
+        let (mut cells, mut verified) = (Vec::new(), 0);
+        for (low, high) in LargestBoxes::new(&view.lowest, &view.highest) {
+            let found = self.candidates_in(view, low, high, use_hypotheses);
+            verified += usize::from(!found.is_empty());
+            cells.extend(found);
+            if verified >= DETAILED_BOXES {
+                break;
+            }
+        }
+        Ok(cells)
+    }
+
+    /// Cells to probe in an open box: where local hypotheses expect the boundary, else the middle, else a fallback
+    /// position if the middle was probed without a clear answer.
+    fn candidates_in(&self, view: &View, low: &Cell, high: &Cell, use_hypotheses: bool) -> Vec<Candidate> {
+        let axes = self.lattice.axes();
+        let middle: Cell = axes
+            .iter()
+            .enumerate()
+            .map(|(i, axis)| axis.middle(low[i], high[i]))
+            .collect();
+        let mut found = Vec::new();
+        let near = |cells: &[Cell]| self.nearest(cells, &middle);
+        if use_hypotheses
+            && let Some(hypotheses) =
+                VersionSpace::from_nearest(&self.lattice, &near(&view.fits), &near(&view.excluded))
+        {
+            for (from, to) in diagonal_and_faces(low, high) {
+                let reaches = hypotheses.reaches(&from, &to, &[]);
+                for chance in CHANCES {
+                    let cell = cell_along(&from, &to, reach_at_chance(&reaches, chance));
+                    if !self.tested.contains(&cell) {
+                        let chance = hypotheses.share(hypotheses.votes(&cell)).clamp(0.02, 0.98);
+                        found.push((cell, Some(chance)));
+                    }
+                }
+            }
+        }
+        if found.is_empty() {
+            let others = FALLBACK_POSITIONS.iter().map(|(part, of)| {
+                let sides = low.iter().zip(high);
+                sides.map(|(low, high)| low + (high - low) * part / of).collect()
+            });
+            let free = std::iter::once(middle)
+                .chain(others)
+                .find(|cell| !self.tested.contains(cell));
+            found.extend(free.map(|cell| (cell, None)));
+        }
+        found
+    }
+
+    /// The cells nearest to another, with distances relative to the search range.
+    fn nearest(&self, cells: &[Cell], to: &Cell) -> Vec<Cell> {
+        let last = self.lattice.last();
+        let mut near: Vec<(f64, &Cell)> = cells
+            .iter()
+            .map(|cell| {
+                let sides = cell.iter().zip(to).zip(&last);
+                let shares = sides.map(|((at, to), last)| (at - to) as f64 / (*last).max(1) as f64);
+                (shares.map(|share| share * share).sum(), cell)
+            })
+            .collect();
+        near.sort_by(|a, b| a.0.total_cmp(&b.0));
+        near.truncate(NEAREST_PER_AXIS * self.lattice.free().len());
+        near.into_iter().map(|(_, cell)| cell.clone()).collect()
+    }
+}
+
+/// A cell to probe, and its probability of fitting if there are hypotheses.
+type Candidate = (Cell, Option<f64>);
+
+const MOST_GRID_POINTS: usize = 100_000;
+
+impl Boundary {
+    /// The point that is easiest on every axis.
+    #[must_use]
+    pub fn smallest(&self) -> Point {
+        self.lattice.point(&vec![0; self.lattice.axes().len()])
+    }
+
+    /// The point that is hardest on every axis.
+    #[must_use]
+    pub fn largest(&self) -> Point {
+        self.lattice.point(&self.lattice.last())
+    }
+
+    /// All combinations of `size` values on every axis, evenly spaced by its scale from end to end.
+    pub fn grid(&self, size: usize) -> Result<Vec<Point>> {
+        let axes = self.lattice.axes();
+        let count = u32::try_from(axes.len()).ok().and_then(|axes| size.checked_pow(axes));
+        if size == 0 || count.is_none_or(|count| count > MOST_GRID_POINTS) {
+            return Err(Fault::new(
+                Kind::Limit,
+                format!(
+                    "a grid of {size} values on each of {} axes must have 1 to 100,000 points",
+                    axes.len()
+                ),
+            ));
+        }
+        let mut cells: Vec<Cell> = vec![Vec::new()];
+        for axis in axes {
+            let values = axis.spread(size);
+            cells = cells
+                .iter()
+                .flat_map(|cell| values.iter().map(|value| [cell.as_slice(), &[*value]].concat()))
+                .collect();
+        }
+        Ok(cells.iter().map(|cell| self.lattice.point(cell)).collect())
+    }
+
+    /// The point whose answer settles most, whatever it is, among those neither recorded nor known. `None` if there
+    /// is no such point.
+    pub fn best(&self, points: &[Point]) -> Result<Option<Point>> {
+        let mut best: Option<(f64, Cell)> = None;
+        for point in points {
+            let (_, cell) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+            if !self.is_probeable(&cell) {
+                continue;
+            }
+            let gain = self.gain(&cell, &[], None)?;
+            if best.as_ref().is_none_or(|(most, _)| gain > *most) {
+                best = Some((gain, cell));
+            }
+        }
+        Ok(best.map(|(_, cell)| self.lattice.point(&cell)))
+    }
+}
+
+/// What probing a point would settle, in lattice points of the search range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ExpectedGain {
+    /// Volume proven to fit if it fits.
+    pub fits: f64,
+    /// Volume proven to fail if it fails.
+    pub fails: f64,
+    /// The probability that it fits, 0 to 1: by the hypotheses, or without any, assuming that the boundary is equally
+    /// likely anywhere between.
+    pub chance: f64,
+}
+
+impl Boundary {
+    /// What probing `point` would settle. The point is clamped to the search range.
+    pub fn expected_gain(&self, point: &Point) -> Result<ExpectedGain> {
+        let view = self.view()?;
+        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let sides = harder.iter().zip(self.lattice.last());
+        let cell: Vec<i64> = sides.map(|(at, last)| (*at).clamp(0, last)).collect();
+        let fits = view.open_below(&self.lattice, &cell, &[]) as f64;
+        let fails = view.open_above(&self.lattice, &cell, &[]) as f64;
+        Ok(ExpectedGain {
+            fits,
+            fails,
+            chance: match self.hypotheses()? {
+                Some(hypotheses) => hypotheses.share(hypotheses.votes(&cell)),
+                None => fails / (fits + fails).max(1.0),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::{Answer, Options, Verdict};
+    use super::*;
+
+    #[test]
+    fn both_sides_and_the_chance() {
+        let mut map = Boundary::new(&json!({ "input": [1, 100] }), Options::default()).unwrap();
+        let point = |input: i64| Point::default().with("input", input);
+        map.record(&point(20), &Answer::from(Verdict::Ok)).unwrap();
+        let gain = map.expected_gain(&point(41)).unwrap();
+        assert_eq!((gain.fits, gain.fails), (21.0, 60.0));
+        assert!((gain.chance - 60.0 / 81.0).abs() < 1e-9);
+        assert_eq!(map.expected_gain(&point(10)).unwrap().fits, 0.0);
+    }
+}

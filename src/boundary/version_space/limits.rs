@@ -1,0 +1,418 @@
+//! Limits on resources: the coordinates they are expressed in, the families they belong to, and how far along a
+//! segment they reach.
+//!
+//! Coordinates are values relative to the largest one, so that a sum of tokens is a linear sum. A limit bounds a
+//! weighted sum of coordinates and their products (the terms).
+
+use crate::boundary::lattice::Cell;
+use crate::boundary::{Axis, Easier, Scalar, Scale};
+
+/// The affine map from cells to coordinates.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    first: Vec<f64>,
+    step: Vec<f64>,
+    /// The largest value by axis; `None` unless all axes are lengths or counts, whose coordinates times this can be
+    /// added.
+    pub(super) largest: Option<Vec<f64>>,
+    /// The block size by axis to which values are rounded up; 1 for none.
+    pub(super) blocks: Vec<f64>,
+}
+
+impl Frame {
+    pub(super) fn new<'a>(axes: impl IntoIterator<Item = &'a Axis>) -> Self {
+        let (mut first, mut step, mut largest) = (Vec::new(), Vec::new(), Some(Vec::new()));
+        for axis in axes {
+            let (low, high) = (axis.range().0.as_f64(), axis.range().1.as_f64());
+            let steps = (axis.last() as f64).max(1.0);
+            if is_amount(axis) {
+                first.push(low / high);
+                step.push((high - low) / high / steps);
+                largest.iter_mut().for_each(|largest| largest.push(high));
+            } else {
+                first.push(0.0);
+                step.push(1.0 / steps);
+                largest = None;
+            }
+        }
+        let blocks = vec![1.0; first.len()];
+        Self {
+            first,
+            step,
+            largest,
+            blocks,
+        }
+    }
+
+    /// The same frame with values rounded up to full blocks.
+    pub(super) fn rounded(&self, blocks: Vec<f64>) -> Self {
+        Self { blocks, ..self.clone() }
+    }
+
+    pub(super) fn axes(&self) -> usize {
+        self.first.len()
+    }
+
+    pub(super) fn coordinates(&self, cell: &Cell) -> Vec<f64> {
+        let sides = cell.iter().zip(&self.blocks).enumerate();
+        sides
+            .map(|(axis, (at, block))| self.coordinate(axis, *at, *block))
+            .collect()
+    }
+
+    /// The coordinate on one axis, rounded up to full blocks of this size.
+    pub(super) fn coordinate(&self, axis: usize, at: i64, block: f64) -> f64 {
+        let exact = self.first[axis] + self.step[axis] * at as f64;
+        match &self.largest {
+            Some(largest) => round_up(exact * largest[axis], block) / largest[axis],
+            None => exact,
+        }
+    }
+
+    /// The largest cell up to `last` with the same coordinates.
+    pub(super) fn block_ends(&self, cell: &Cell, last: &Cell) -> Cell {
+        let place = self.coordinates(cell);
+        let sides = cell.iter().zip(last).zip(place).enumerate();
+        let to = |(axis, ((at, last), place)): (usize, ((&i64, &i64), f64))| {
+            let largest = self.largest.as_ref().map_or(1.0, |largest| largest[axis]);
+            let exact = (self.first[axis] + self.step[axis] * *at as f64) * largest;
+            let further = (place * largest - exact).round() as i64;
+            (at + further.max(0)).min(*last)
+        };
+        sides.map(to).collect()
+    }
+}
+
+fn round_up(value: f64, block: f64) -> f64 {
+    if block > 1.0 {
+        (value / block - 1e-9).ceil() * block
+    } else {
+        value
+    }
+}
+
+/// Whether values of this axis are amounts in equal steps of which harder points have more.
+fn is_amount(axis: &Axis) -> bool {
+    let (low, high) = (axis.range().0, axis.range().1);
+    let even = axis.scale() == Scale::Linear || matches!(high, Scalar::Int(_));
+    axis.easier() == Easier::Down && low.as_f64() >= 0.0 && high.as_f64() > 0.0 && even
+}
+
+/// The coordinates, followed by the products of each pair (and each square).
+pub(super) fn terms(at: &[f64]) -> Vec<f64> {
+    let axes = at.len();
+    let mut terms = Vec::with_capacity(product(axes, axes - 1, axes - 1) + 1);
+    terms.extend_from_slice(at);
+    add_products(&mut terms, axes);
+    terms
+}
+
+/// Appends the products to the coordinates.
+pub(super) fn add_products(terms: &mut Vec<f64>, axes: usize) {
+    for one in 0..axes {
+        for other in one..axes {
+            terms.push(terms[one] * terms[other]);
+        }
+    }
+}
+
+/// The index of the product of two coordinates among the terms.
+pub(super) fn product(axes: usize, one: usize, other: usize) -> usize {
+    let (low, high) = (one.min(other), one.max(other));
+    axes + low * axes - low * (low + 1) / 2 + high
+}
+
+pub(super) fn dot(weights: &[f64], terms: &[f64]) -> f64 {
+    weights.iter().zip(terms).map(|(weight, term)| weight * term).sum()
+}
+
+/// Limits whose weights are non-negative combinations of basis vectors.
+#[derive(Clone)]
+pub(super) struct Family {
+    /// By coefficient, then by term.
+    pub(super) basis: Vec<Vec<f64>>,
+    /// The relative prior probability.
+    pub(super) prior: f64,
+}
+
+impl Family {
+    /// What each coefficient is multiplied with at a point with these terms.
+    pub(super) fn features<'a>(&'a self, terms: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+        let vectors = self.basis.iter();
+        vectors.map(move |vector| {
+            let parts = vector.iter().zip(terms).filter(|(part, _)| **part != 0.0);
+            parts.map(|(part, term)| part * term).sum()
+        })
+    }
+
+    /// The weights for these coefficients.
+    pub(super) fn weights(&self, coefficients: &[f64]) -> Vec<f64> {
+        let mut weights = vec![0.0; self.basis[0].len()];
+        for (coefficient, vector) in coefficients.iter().zip(&self.basis) {
+            for (weight, part) in weights.iter_mut().zip(vector) {
+                *weight += coefficient * part;
+            }
+        }
+        weights
+    }
+}
+
+/// The families: tokens in flight (the sum of the axes); concurrency × length (one axis times the sum of the others),
+/// alone and with activations (any linear sum); attention that grows with the square of one axis, plus any linear
+/// sum; any linear sum; any sum of coordinates and their products.
+pub(super) fn families(frame: &Frame) -> Vec<Family> {
+    let axes = frame.axes();
+    let count = product(axes, axes - 1, axes - 1) + 1;
+    let unit = |term: usize| {
+        let mut weights = vec![0.0; count];
+        weights[term] = 1.0;
+        weights
+    };
+    let linear: Vec<Vec<f64>> = (0..axes).map(unit).collect();
+    let mut all = Vec::new();
+    let mut add = |basis: Vec<Vec<f64>>, prior: f64| all.push(Family { basis, prior });
+    if let Some(most) = &frame.largest {
+        let top = most.iter().copied().fold(0.0, f64::max);
+        let mut sum = vec![0.0; count];
+        for (weight, most) in sum.iter_mut().zip(most) {
+            *weight = most / top;
+        }
+        add(vec![sum], 20.0);
+        // With two axes the product is the same for either.
+        for axis in 0..if axes == 2 { 1 } else { axes } {
+            let mut times = vec![0.0; count];
+            for other in (0..axes).filter(|other| *other != axis) {
+                times[product(axes, axis, other)] = most[other] / top;
+            }
+            if axes > 2 {
+                add([vec![times.clone()], linear.clone()].concat(), 16.0);
+            }
+            add(vec![times], 20.0);
+        }
+    }
+    for axis in 0..axes {
+        add([linear.clone(), vec![unit(product(axes, axis, axis))]].concat(), 12.0);
+    }
+    add(linear, 16.0);
+    add((0..count).map(unit).collect(), 12.0);
+    all
+}
+
+/// For two axes: their product plus one of them, as when each request needs something whatever its length, or each
+/// token whatever the concurrency. Used only if nothing simpler agrees; otherwise they would cost probes in vain.
+pub(super) fn product_and_one_axis(frame: &Frame) -> Vec<Family> {
+    if frame.axes() != 2 || frame.largest.is_none() {
+        return Vec::new();
+    }
+    let unit = |term: usize| {
+        let mut weights = vec![0.0; product(2, 1, 1) + 1];
+        weights[term] = 1.0;
+        weights
+    };
+    let with_axis = |axis: usize| Family {
+        basis: vec![unit(product(2, 0, 1)), unit(axis)],
+        prior: 16.0,
+    };
+    vec![with_axis(0), with_axis(1)]
+}
+
+/// A set of coordinates that contains, with each point, every easier one.
+#[derive(Clone, Debug)]
+pub(super) enum Shape {
+    /// What a resource limit admits.
+    Limit(Limit),
+    /// Everything at or below one of these corners.
+    Corners(Vec<Vec<f64>>),
+    /// What a limit admits, and everything at or below a corner.
+    Union(Limit, Vec<f64>),
+}
+
+/// Σ wᵢuᵢ + Σ wᵢⱼuᵢuⱼ ≤ 1 with non-negative weights, and a cutoff on each axis.
+#[derive(Clone, Debug)]
+pub(super) struct Limit {
+    /// By term.
+    pub(super) weights: Vec<f64>,
+    /// The largest coordinate by axis.
+    pub(super) cutoffs: Vec<f64>,
+}
+
+impl Shape {
+    /// Whether it admits a point with these terms if the weighted sum may be at most `most`.
+    pub(super) fn admits_up_to(&self, terms: &[f64], most: f64) -> bool {
+        let sum = self.limit().map_or(0.0, |limit| dot(&limit.weights, terms));
+        self.admits_with(terms, sum, most)
+    }
+
+    /// The same with the weighted sum known.
+    pub(super) fn admits_with(&self, terms: &[f64], sum: f64, most: f64) -> bool {
+        let limit = |limit: &Limit| sum <= most && within(terms, &limit.cutoffs);
+        match self {
+            Shape::Limit(one) => limit(one),
+            Shape::Corners(corners) => corners.iter().any(|corner| within(terms, corner)),
+            Shape::Union(one, corner) => limit(one) || within(terms, corner),
+        }
+    }
+
+    /// How far it reaches along a segment, as a share of it; negative if not even its start is admitted. `sums` are
+    /// the weighted sums of the segment's terms, and `most` is the largest allowed sum.
+    pub(super) fn reach(&self, segment: &Segment, sums: [f64; 3], most: f64) -> f64 {
+        let limit = |limit: &Limit| reach(sums, most).min(segment.until(&limit.cutoffs));
+        match self {
+            Shape::Limit(one) => limit(one),
+            Shape::Corners(corners) => corners.iter().map(|corner| segment.until(corner)).fold(-1.0, f64::max),
+            Shape::Union(one, corner) => limit(one).max(segment.until(corner)),
+        }
+    }
+
+    fn limit(&self) -> Option<&Limit> {
+        match self {
+            Shape::Limit(limit) | Shape::Union(limit, _) => Some(limit),
+            Shape::Corners(_) => None,
+        }
+    }
+
+    /// The share by which it admits too much if this point fails; 0 if it does not admit it.
+    pub(super) fn excess(&self, terms: &[f64]) -> f64 {
+        match self {
+            Shape::Limit(limit) if self.admits_up_to(terms, 1.0) => 1.0 - dot(&limit.weights, terms),
+            _ => 0.0,
+        }
+    }
+}
+
+/// How far a sum of `constant + linear × share + square × share²` stays at most `most`.
+fn reach([constant, linear, square]: [f64; 3], most: f64) -> f64 {
+    let margin = most - constant;
+    if margin < 0.0 {
+        return -1.0;
+    }
+    if square == 0.0 {
+        return if linear > 0.0 { margin / linear } else { f64::INFINITY };
+    }
+    // The larger root, in a form that is stable for small squares.
+    let root = (linear * linear + 4.0 * square * margin).sqrt() + linear;
+    if root > 0.0 { 2.0 * margin / root } else { f64::INFINITY }
+}
+
+/// The weights of many limits, by term and then by limit, to evaluate all limits at one point together.
+#[derive(Clone, Debug)]
+pub(super) struct WeightMatrix {
+    count: usize,
+    weights: Vec<f64>,
+}
+
+impl WeightMatrix {
+    /// Shapes without a resource limit have zero weights.
+    pub(super) fn new<'a>(shapes: impl ExactSizeIterator<Item = &'a Shape> + Clone, frame: &Frame) -> Self {
+        let axes = frame.axes();
+        let weight = |shape: &Shape, term: usize| shape.limit().map_or(0.0, |limit| limit.weights[term]);
+        let terms = 0..=product(axes, axes - 1, axes - 1);
+        Self {
+            count: shapes.len(),
+            weights: terms
+                .flat_map(|term| shapes.clone().map(move |shape| weight(shape, term)))
+                .collect(),
+        }
+    }
+
+    /// The weighted sum of these terms under each limit.
+    pub(super) fn sums(&self, terms: &[f64]) -> Vec<f64> {
+        let mut sums = vec![0.0; self.count];
+        let rows = self.weights.chunks_exact(self.count).zip(terms);
+        for (weights, term) in rows.filter(|(_, term)| **term != 0.0) {
+            for (sum, weight) in sums.iter_mut().zip(weights) {
+                *sum += weight * term;
+            }
+        }
+        sums
+    }
+}
+
+fn within(at: &[f64], corner: &[f64]) -> bool {
+    at.iter().zip(corner).all(|(at, corner)| at <= corner)
+}
+
+/// A segment of rising hardness, prepared to evaluate how far many shapes reach along it.
+pub(super) struct Segment {
+    from: Vec<f64>,
+    side: Vec<f64>,
+    /// The terms along the segment are `constant + linear × share + square × share²`.
+    constant: Vec<f64>,
+    linear: Vec<f64>,
+    square: Vec<f64>,
+}
+
+impl Segment {
+    pub(super) fn new(from: Vec<f64>, to: &[f64]) -> Self {
+        let side: Vec<f64> = from.iter().zip(to).map(|(from, to)| to - from).collect();
+        let (mut linear, mut square) = (side.clone(), vec![0.0; side.len()]);
+        for one in 0..side.len() {
+            for other in one..side.len() {
+                linear.push(from[one] * side[other] + from[other] * side[one]);
+                square.push(side[one] * side[other]);
+            }
+        }
+        Self {
+            constant: terms(&from),
+            from,
+            side,
+            linear,
+            square,
+        }
+    }
+
+    /// The constant, linear and square parts of the terms along the segment.
+    pub(super) fn terms(&self) -> [&[f64]; 3] {
+        [&self.constant, &self.linear, &self.square]
+    }
+
+    /// The share of the segment at or below a corner.
+    fn until(&self, corner: &[f64]) -> f64 {
+        let sides = self.from.iter().zip(&self.side).zip(corner);
+        let shares = sides.map(|((from, side), corner)| match corner - from {
+            margin if margin < 0.0 => -1.0,
+            margin if *side > 0.0 => margin / side,
+            _ => f64::INFINITY,
+        });
+        shares.fold(f64::INFINITY, f64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_product_is_where_it_is_said_to_be() {
+        let at = [2.0, 3.0, 5.0, 7.0];
+        for one in 0..4 {
+            for other in 0..4 {
+                assert!((terms(&at)[product(4, one, other)] - at[one] * at[other]).abs() < 1e-12);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_shape_reaches_as_far_as_it_admits(
+            weights in prop::collection::vec(0.0..2.0f64, 9),
+            cutoffs in prop::collection::vec(0.0..2.0f64, 3),
+            corner in prop::collection::vec(0.0..1.5f64, 3),
+            from in prop::collection::vec(0.0..0.5f64, 3),
+            side in prop::collection::vec(0.0..1.0f64, 3),
+            share in 0.0..1.0f64,
+        ) {
+            let to: Vec<f64> = from.iter().zip(&side).map(|(from, side)| from + side).collect();
+            let at: Vec<f64> = from.iter().zip(&side).map(|(from, side)| from + side * share).collect();
+            let segment = Segment::new(from, &to);
+            let limit = Limit { weights, cutoffs };
+            for shape in [Shape::Limit(limit.clone()), Shape::Corners(vec![corner.clone()]), Shape::Union(limit, corner)] {
+                let sums = segment.terms().map(|terms| shape.limit().map_or(0.0, |limit| dot(&limit.weights, terms)));
+                let reach = shape.reach(&segment, sums, 1.0);
+                prop_assume!((reach - share).abs() > 1e-9);
+                prop_assert_eq!(shape.admits_up_to(&terms(&at), 1.0), share < reach, "{:?} reaches {}", shape, reach);
+            }
+        }
+    }
+}

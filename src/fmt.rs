@@ -1,0 +1,250 @@
+//! Formats numbers, sizes, durations and names for people and for pages. Pure.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::unit::Unit;
+
+/// Bytes of a GiB.
+pub const GIB: f64 = 1_073_741_824.0;
+
+/// Signed bytes as `13.50 GiB` or `-0.02 GiB`, always in the same unit so that columns compare; with more digits if
+/// two would hide the value: `0.0049 GiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gib(pub i64);
+
+impl From<u64> for Gib {
+    fn from(bytes: u64) -> Self {
+        Self(i64::try_from(bytes).unwrap_or(i64::MAX))
+    }
+}
+
+impl fmt::Display for Gib {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.0 as f64 / GIB;
+        let decimals = match value.abs() {
+            small if small < 0.000_05 => return f.write_str(if self.0 == 0 { "0.00 GiB" } else { "0.0000 GiB" }),
+            small if small < 0.095 => 4,
+            _ => 2,
+        };
+        write!(f, "{value:.decimals$} GiB")
+    }
+}
+
+/// Bytes in the unit that suits them: `512 B`, `61.2 GiB`.
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+        if self.0 < 1024 {
+            return write!(f, "{} B", self.0);
+        }
+        let mut value = self.0 as f64 / 1024.0;
+        let mut unit = 0;
+        while value >= 1024.0 && unit + 1 < UNITS.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        write!(f, "{value:.1} {}", UNITS[unit])
+    }
+}
+
+/// A duration: `0:07`, `12:40`, `3:05:00`.
+pub struct Clock(pub Duration);
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        match hours {
+            0 => write!(f, "{minutes}:{seconds:02}"),
+            _ => write!(f, "{hours}:{minutes:02}:{seconds:02}"),
+        }
+    }
+}
+
+/// A count with its noun: `1 point`, `3 points`.
+pub struct Count<'a>(pub usize, pub &'a str);
+
+impl fmt::Display for Count<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
+/// A value with its unit: `13.50 GiB`, `63.07 ms`, `1140.8 tokens/s`.
+#[must_use]
+pub fn with_unit(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Bytes => Gib(value.round() as i64).to_string(),
+        Unit::Tokens => format!("{} tokens", short(value)),
+        Unit::TokensPerSecond => format!("{} tokens/s", short(value)),
+        Unit::RequestsPerSecond => format!("{} requests/s", short(value)),
+        Unit::Seconds => format!("{} s", short(value)),
+        Unit::Milliseconds => format!("{value:.2} ms"),
+        Unit::Percent => format!("{value:.1} %"),
+        Unit::Watts => format!("{value:.0} W"),
+        Unit::Celsius => format!("{value:.0} C"),
+        Unit::Count => short(value),
+    }
+}
+
+/// Bytes as a bare number of GiB, for tables whose heading names the unit.
+#[must_use]
+pub fn gib_number(bytes: f64) -> String {
+    Gib(bytes.round() as i64).to_string().replace(" GiB", "")
+}
+
+/// A relative difference: `+7.4 %`. Empty if `None`.
+#[must_use]
+pub fn relative(percent: Option<f64>) -> String {
+    percent.map_or_else(String::new, |percent| {
+        // A value that rounds to zero has no sign.
+        if percent.abs() < 0.05 {
+            "0.0 %".to_owned()
+        } else {
+            format!("{percent:+.1} %")
+        }
+    })
+}
+
+/// Integers in full; one decimal from 100 on, else three.
+fn short(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else if value.abs() >= 100.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.3}")
+    }
+}
+
+/// The text of a number without the sign of a value that rounds to zero: `-0.00` as `0.00`.
+#[must_use]
+pub fn without_negative_zero(text: String) -> String {
+    match text.strip_prefix('-') {
+        Some(rest) if is_zero(rest) => rest.to_owned(),
+        _ => text,
+    }
+}
+
+/// The text of a number with its sign: `+1.50`. A value that rounds to zero has none.
+#[must_use]
+pub fn signed(text: String) -> String {
+    let text = without_negative_zero(text);
+    if text.starts_with('-') || is_zero(&text) {
+        text
+    } else {
+        format!("+{text}")
+    }
+}
+
+fn is_zero(text: &str) -> bool {
+    !text.contains(|digit: char| ('1'..='9').contains(&digit))
+}
+
+/// A JSON number, integers without a decimal point; null for NaN and infinities.
+#[must_use]
+pub fn json_number(value: f64) -> Value {
+    if value.fract() == 0.0 && value.abs() < 9e15 {
+        json!(value as i64)
+    } else {
+        json!(value)
+    }
+}
+
+/// A key for people: `kv_cache` as `kv cache`.
+#[must_use]
+pub fn with_blanks(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// A name as an anchor or file name: `a-z`, `0-9`, `_` and `-`.
+#[must_use]
+pub fn slug(name: &str) -> String {
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() || letter == '_' {
+            letter.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    let slug: String = name.chars().map(plain).collect();
+    let slug = slug
+        .split('-')
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("-");
+    if slug.is_empty() { "x".to_owned() } else { slug }
+}
+
+/// Text for HTML.
+#[must_use]
+pub fn escape_html(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#x27;"),
+            letter => html.push(letter),
+        }
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_one_unit() {
+        assert_eq!(Gib(14_495_514_624).to_string(), "13.50 GiB");
+        assert_eq!(Gib(-1 << 30).to_string(), "-1.00 GiB");
+        assert_eq!(Gib(0).to_string(), "0.00 GiB");
+        assert_eq!(Gib(1 << 20).to_string(), "0.0010 GiB");
+        assert_eq!(Gib(-5 << 20).to_string(), "-0.0049 GiB");
+        assert_eq!(Gib(-1).to_string(), "0.0000 GiB", "what rounds to nothing has no sign");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(Bytes(1023).to_string(), "1023 B");
+        assert_eq!(Bytes(1024).to_string(), "1.0 KiB");
+        assert_eq!(Bytes(65_712_000_000).to_string(), "61.2 GiB");
+        assert_eq!(Bytes(u64::MAX).to_string(), "16384.0 PiB");
+        assert_eq!(Clock(Duration::from_secs(67)).to_string(), "1:07");
+        assert_eq!(Clock(Duration::from_secs(3600)).to_string(), "1:00:00");
+        assert_eq!(Count(1, "point").to_string(), "1 point");
+    }
+
+    #[test]
+    fn values_have_their_units() {
+        assert_eq!(with_unit(14_495_514_624.0, Unit::Bytes), "13.50 GiB");
+        assert_eq!(with_unit(1140.83, Unit::TokensPerSecond), "1140.8 tokens/s");
+        assert_eq!(with_unit(100.0, Unit::Count), "100");
+        assert_eq!(with_unit(3.6147, Unit::RequestsPerSecond), "3.615 requests/s");
+        assert_eq!(relative(Some(-0.01)), "0.0 %");
+        assert_eq!(relative(Some(-12.34)), "-12.3 %");
+        assert_eq!(relative(None), "");
+    }
+
+    #[test]
+    fn a_value_that_rounds_to_zero_has_no_sign() {
+        assert_eq!(signed("-0.00".to_owned()), "0.00");
+        assert_eq!(signed("-12".to_owned()), "-12");
+        assert_eq!(signed("0.0125".to_owned()), "+0.0125");
+        assert_eq!(without_negative_zero("-0.10".to_owned()), "-0.10");
+    }
+
+    #[test]
+    fn a_name_becomes_an_anchor() {
+        assert_eq!(slug("run-1 figure Längste <x>"), "run-1-figure-l-ngste-x");
+        assert_eq!(slug("…"), "x");
+    }
+}

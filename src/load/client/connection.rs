@@ -1,0 +1,357 @@
+//! Non-blocking connections (TCP, with TLS for https) and the pool that waits for their events with epoll.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, socket};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+
+use super::exchange::Exchange;
+use super::shared::Waker;
+use super::target::Target;
+
+/// Epoll keys of the waker and the timer.
+pub(super) const WAKER_KEY: u64 = u64::MAX;
+pub(super) const TIMER_KEY: u64 = u64::MAX - 1;
+
+pub(super) struct Connection {
+    pub(super) socket: Socket,
+    /// The request it carries, or that waits for it to open.
+    pub(super) exchange: Option<Box<Exchange>>,
+    /// The connection is open.
+    pub(super) ready: bool,
+    /// When opening began.
+    pub(super) opened: Instant,
+    // Whether epoll reports writability (EPOLLOUT).
+    wants_writable: bool,
+}
+
+/// All connections, identified by their epoll key.
+pub(super) struct Pool {
+    epoll: Epoll,
+    pub(super) timer: Timer,
+    connections: Vec<Option<Connection>>,
+    vacant: Vec<usize>,
+    idle: VecDeque<usize>,
+    // Index of the target's address in use.
+    address: usize,
+}
+
+impl Pool {
+    /// Creates an empty pool whose `wait` also returns when `waker` or the timer fires.
+    pub(super) fn new(waker: &Waker) -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let timer = Timer::new()?;
+        epoll.add(waker, EpollEvent::new(EpollFlags::EPOLLIN, WAKER_KEY))?;
+        epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER_KEY))?;
+        Ok(Self {
+            epoll,
+            timer,
+            connections: Vec::new(),
+            vacant: Vec::new(),
+            idle: VecDeque::new(),
+            address: 0,
+        })
+    }
+
+    /// Waits for events; an interrupted wait returns none.
+    pub(super) fn wait(&self, events: &mut [EpollEvent], timeout: EpollTimeout) -> io::Result<usize> {
+        match self.epoll.wait(events, timeout) {
+            Ok(count) => Ok(count),
+            Err(Errno::EINTR) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Starts opening a connection.
+    pub(super) fn open(&mut self, target: &Target, now: Instant) -> io::Result<usize> {
+        let address = target.addresses[self.address % target.addresses.len()];
+        let socket = Socket::open(address, target.tls.as_ref())?;
+        let key = self.vacant.pop().unwrap_or(self.connections.len());
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
+        self.epoll.add(&socket, EpollEvent::new(flags, key as u64))?;
+        let connection = Connection {
+            socket,
+            exchange: None,
+            ready: false,
+            opened: now,
+            wants_writable: true,
+        };
+        if key == self.connections.len() {
+            self.connections.push(Some(connection));
+        } else {
+            self.connections[key] = Some(connection);
+        }
+        Ok(key)
+    }
+
+    /// Switches to the target's next address.
+    pub(super) fn next_address(&mut self) {
+        self.address += 1;
+    }
+
+    pub(super) fn connection(&mut self, key: usize) -> Option<&mut Connection> {
+        self.connections.get_mut(key)?.as_mut()
+    }
+
+    /// Removes a connection; dropping it closes it.
+    pub(super) fn remove(&mut self, key: usize) -> Option<Connection> {
+        let connection = self.connections.get_mut(key)?.take()?;
+        self.vacant.push(key);
+        if connection.ready && connection.exchange.is_none() {
+            self.idle.retain(|idle| *idle != key);
+        }
+        Some(connection)
+    }
+
+    /// Takes the connection that has been idle longest.
+    pub(super) fn take_idle(&mut self) -> Option<usize> {
+        self.idle.pop_front()
+    }
+
+    pub(super) fn has_idle(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
+    pub(super) fn idle_count(&self) -> usize {
+        self.idle.len()
+    }
+
+    pub(super) fn put_idle(&mut self, key: usize) {
+        self.idle.push_back(key);
+    }
+
+    /// Requests EPOLLOUT only while there is something to write.
+    pub(super) fn update_interest(&mut self, key: usize) -> io::Result<()> {
+        let Some(Some(connection)) = self.connections.get_mut(key) else {
+            return Ok(());
+        };
+        let unwritten = connection
+            .exchange
+            .as_ref()
+            .is_some_and(|exchange| !exchange.unwritten().is_empty());
+        let writing = connection.socket.wants_write() || (connection.ready && unwritten);
+        if writing != connection.wants_writable {
+            connection.wants_writable = writing;
+            let mut flags = EpollFlags::EPOLLIN;
+            flags.set(EpollFlags::EPOLLOUT, writing);
+            self.epoll
+                .modify(&connection.socket, &mut EpollEvent::new(flags, key as u64))?;
+        }
+        Ok(())
+    }
+
+    /// Keys of all connections with a request, sent or waiting.
+    pub(super) fn busy(&self) -> Vec<usize> {
+        let busy = |connection: &Option<Connection>| {
+            connection
+                .as_ref()
+                .is_some_and(|connection| connection.exchange.is_some())
+        };
+        (0..self.connections.len())
+            .filter(|key| busy(&self.connections[*key]))
+            .collect()
+    }
+
+    pub(super) fn earliest_deadline(&self) -> Option<Instant> {
+        let connections = self.connections.iter().flatten();
+        connections
+            .filter_map(|connection| Some(connection.exchange.as_ref()?.deadline))
+            .min()
+    }
+}
+
+pub(super) struct Socket {
+    stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
+    connected: bool,
+}
+
+pub(super) enum Received {
+    Bytes(usize),
+    /// No data yet.
+    WouldBlock,
+    /// The peer closed the connection.
+    Closed,
+}
+
+impl Socket {
+    pub(super) fn open(
+        address: SocketAddr,
+        tls: Option<&(Arc<ClientConfig>, ServerName<'static>)>,
+    ) -> io::Result<Self> {
+        let family = if address.is_ipv4() {
+            AddressFamily::Inet
+        } else {
+            AddressFamily::Inet6
+        };
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let stream = TcpStream::from(socket(family, SockType::Stream, flags, None)?);
+        // Disable Nagle's algorithm: the rest of a request must not wait for an ACK.
+        stream.set_nodelay(true)?;
+        match connect(stream.as_raw_fd(), &SockaddrStorage::from(address)) {
+            Ok(()) | Err(Errno::EINPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let tls = match tls {
+            Some((config, name)) => {
+                let mut session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
+                session.set_buffer_limit(None);
+                Some(Box::new(session))
+            }
+            None => None,
+        };
+        Ok(Self {
+            stream,
+            tls,
+            connected: false,
+        })
+    }
+
+    /// Continues connecting when the socket is ready. Returns whether it can be used.
+    pub(super) fn continue_connecting(&mut self) -> io::Result<bool> {
+        if !self.connected {
+            if let Some(error) = self.stream.take_error()? {
+                return Err(error);
+            }
+            if let Err(error) = self.stream.peer_addr() {
+                return if error.kind() == ErrorKind::NotConnected {
+                    Ok(false)
+                } else {
+                    Err(error)
+                };
+            }
+            self.connected = true;
+        }
+        let Some(tls) = &mut self.tls else { return Ok(true) };
+        // The server waits for our last handshake message.
+        while tls.is_handshaking() || tls.wants_write() {
+            if tls.wants_write() {
+                match tls.write_tls(&mut self.stream) {
+                    Ok(_) => continue,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                    Err(error) => return Err(error),
+                }
+            }
+            match tls.read_tls(&mut self.stream) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(_) => tls.process_new_packets().map_err(io::Error::other)?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(true)
+    }
+
+    fn wants_write(&self) -> bool {
+        !self.connected || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Writes as much as possible and returns how many of `bytes` were taken.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else {
+            return non_blocking(self.stream.write(bytes)).map(Option::unwrap_or_default);
+        };
+        let taken = tls.writer().write(bytes)?;
+        while tls.wants_write() && non_blocking(tls.write_tls(&mut self.stream))?.is_some() {}
+        Ok(taken)
+    }
+
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Received> {
+        let Some(tls) = &mut self.tls else {
+            return Ok(match non_blocking(self.stream.read(buffer))? {
+                Some(0) => Received::Closed,
+                Some(length) => Received::Bytes(length),
+                None => Received::WouldBlock,
+            });
+        };
+        if non_blocking(tls.read_tls(&mut self.stream))?.is_some() {
+            tls.process_new_packets().map_err(io::Error::other)?;
+        }
+        Ok(match non_blocking(tls.reader().read(buffer))? {
+            Some(0) => Received::Closed,
+            Some(length) => Received::Bytes(length),
+            None => Received::WouldBlock,
+        })
+    }
+
+    /// Whether decrypted data may be buffered that epoll does not report.
+    pub(super) fn may_buffer(&self) -> bool {
+        self.tls.is_some()
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// `None` if the call would block.
+fn non_blocking(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(length) => Ok(Some(length)),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Fires at a given time. Uses a timerfd because `epoll_wait` only has millisecond resolution.
+pub(super) struct Timer {
+    timer: TimerFd,
+    set: Option<Instant>,
+}
+
+impl Timer {
+    fn new() -> io::Result<Self> {
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        Ok(Self {
+            timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?,
+            set: None,
+        })
+    }
+
+    /// Sets the timer; does nothing if it is already set to that time.
+    pub(super) fn set(&mut self, at: Option<Instant>) -> io::Result<()> {
+        if at == self.set {
+            return Ok(());
+        }
+        self.set = at;
+        match at {
+            Some(at) => {
+                // Zero would disarm the timer.
+                let wait = at
+                    .saturating_duration_since(Instant::now())
+                    .max(Duration::from_nanos(1));
+                let once = Expiration::OneShot(TimeSpec::from(wait));
+                self.timer.set(once, TimerSetTimeFlags::empty())?;
+            }
+            None => self.timer.unset()?,
+        }
+        Ok(())
+    }
+
+    /// Call after the timer fired.
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        self.set = None;
+        match self.timer.wait() {
+            Ok(()) | Err(Errno::EAGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
+    }
+}

@@ -1,0 +1,302 @@
+//! Splits a streamed response into events, and the interface to the protocols that decode them.
+//!
+//! Server-sent events follow WHATWG HTML, "Server-sent events", 9.2.6, with two differences, because engines need
+//! them: an event that the end of the stream cuts off before its blank line is still delivered, and so is an event
+//! named `error` without data. Newline-delimited JSON is Ollama's streaming format.
+
+use memchr::memchr2;
+
+use crate::fault::{Fault, Kind, Result};
+
+/// How a body is split into events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// Server-sent events.
+    Sse,
+    /// One JSON value per line.
+    Ndjson,
+}
+
+/// Token counts reported by the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Prompt tokens.
+    pub input: Option<u64>,
+    /// Generated tokens.
+    pub output: Option<u64>,
+}
+
+/// The content of one event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamEvent {
+    /// The event carries generated text or tokens.
+    pub content: bool,
+    /// Number of tokens it carries, if stated. An event may carry several tokens or none.
+    pub tokens: Option<u64>,
+    /// The engine's finish reason.
+    pub finish: Option<String>,
+    /// Token counts, so far or final.
+    pub counts: Counts,
+    /// An error reported instead of a token.
+    pub error: Option<String>,
+    /// Nothing follows: `[DONE]`, or a final event.
+    pub last: bool,
+}
+
+impl StreamEvent {
+    /// An event that reports an error.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self {
+            error: Some(message.into()),
+            ..Self::default()
+        }
+    }
+}
+
+/// Decodes the events of one response.
+pub trait Decode: Send {
+    /// How the body is split into events.
+    fn framing(&self) -> Framing;
+
+    /// Decodes the next event. `name` is the SSE `event:` field, otherwise empty. Appends the event's text to `text`,
+    /// if given.
+    fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> StreamEvent;
+}
+
+/// Splits a body into events incrementally, for either framing.
+#[derive(Debug)]
+pub(super) enum EventReader {
+    Sse(Sse),
+    Ndjson(Ndjson),
+}
+
+impl EventReader {
+    pub(super) fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::Sse => Self::Sse(Sse::default()),
+            Framing::Ndjson => Self::Ndjson(Ndjson::default()),
+        }
+    }
+
+    /// Feeds bytes and calls `event` with name and data of every completed event.
+    pub(super) fn push(&mut self, bytes: &[u8], mut event: impl FnMut(&str, &str)) -> Result<()> {
+        match self {
+            Self::Sse(sse) => sse.push(bytes, |one| event(one.name, one.data)),
+            Self::Ndjson(ndjson) => ndjson.push(bytes, |line| event("", line)),
+        }
+    }
+
+    /// Ends the stream: calls `event` for a last event that was not terminated.
+    pub(super) fn finish(&mut self, mut event: impl FnMut(&str, &str)) -> Result<()> {
+        match self {
+            Self::Sse(sse) => sse.finish(|one| event(one.name, one.data)),
+            Self::Ndjson(ndjson) => {
+                ndjson.finish(|line| event("", line));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SseEvent<'a> {
+    /// The `event:` field; empty if absent.
+    name: &'a str,
+    /// The `data:` lines, joined by LF. Invalid UTF-8 is replaced.
+    data: &'a str,
+}
+
+/// An incremental parser.
+#[derive(Debug, Default)]
+pub(super) struct Sse {
+    lines: Lines,
+    pending: Pending,
+}
+
+/// The event being read.
+#[derive(Debug, Default)]
+struct Pending {
+    name: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    any_line: bool,
+}
+
+impl Sse {
+    /// Feeds bytes and calls `event` for every completed event.
+    fn push(&mut self, bytes: &[u8], mut event: impl FnMut(SseEvent<'_>)) -> Result<()> {
+        let Self { lines, pending } = self;
+        lines.push(bytes, |line| pending.line(line, &mut event))
+    }
+
+    /// Ends the stream: delivers the last event even without a blank line after it.
+    fn finish(&mut self, mut event: impl FnMut(SseEvent<'_>)) -> Result<()> {
+        if let Some(line) = self.lines.finish() {
+            self.pending.line(&line, &mut event)?;
+        }
+        self.pending.dispatch(&mut event);
+        Ok(())
+    }
+}
+
+impl Pending {
+    fn line(&mut self, line: &[u8], event: &mut impl FnMut(SseEvent<'_>)) -> Result<()> {
+        let line = if std::mem::replace(&mut self.any_line, true) {
+            line
+        } else {
+            line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
+        };
+        if line.is_empty() {
+            self.dispatch(event);
+            return Ok(());
+        }
+        let (field, value) = match line.iter().position(|byte| *byte == b':') {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &line[line.len()..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"data" => {
+                if self.data.len() + value.len() > MAX_EVENT {
+                    return Err(too_long());
+                }
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.data.push(b'\n');
+                }
+                self.data.extend_from_slice(value);
+            }
+            b"event" => {
+                self.name.clear();
+                self.name.extend_from_slice(value);
+            }
+            // An empty field name is a comment (keep-alive). `id` and `retry` do not matter for a single response.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, event: &mut impl FnMut(SseEvent<'_>)) {
+        if self.has_data || self.name == b"error" {
+            event(SseEvent {
+                name: &String::from_utf8_lossy(&self.name),
+                data: &String::from_utf8_lossy(&self.data),
+            });
+        }
+        self.name.clear();
+        self.data.clear();
+        self.has_data = false;
+    }
+}
+
+/// An incremental reader of non-empty lines.
+#[derive(Debug, Default)]
+pub(super) struct Ndjson {
+    lines: Lines,
+}
+
+impl Ndjson {
+    /// Feeds bytes and calls `value` for every completed line.
+    fn push(&mut self, bytes: &[u8], mut value: impl FnMut(&str)) -> Result<()> {
+        self.lines.push(bytes, |line| {
+            emit(line, &mut value);
+            Ok(())
+        })
+    }
+
+    /// Ends the stream: calls `value` for a last line without a line end.
+    fn finish(&mut self, mut value: impl FnMut(&str)) {
+        if let Some(line) = self.lines.finish() {
+            emit(&line, &mut value);
+        }
+    }
+}
+
+fn emit(line: &[u8], value: &mut impl FnMut(&str)) {
+    if !line.trim_ascii().is_empty() {
+        value(&String::from_utf8_lossy(line));
+    }
+}
+
+/// Maximum line length. The longest seen is 8 MB: vLLM's first event for a prompt of a million tokens, with its ids.
+const MAX_LINE: usize = 64 << 20;
+
+/// An incremental line splitter. Lines end with LF, CR or CRLF, even if CR and LF arrive in different chunks.
+#[derive(Debug, Default)]
+struct Lines {
+    // The unfinished line.
+    partial: Vec<u8>,
+    // The last byte was CR: a LF that follows belongs to it.
+    after_cr: bool,
+}
+
+impl Lines {
+    /// Feeds bytes and calls `line` for every completed line, without its line end.
+    fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if self.after_cr && !bytes.is_empty() {
+            self.after_cr = false;
+            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
+        }
+        while let Some(end) = memchr2(b'\n', b'\r', bytes) {
+            let (head, tail) = bytes.split_at(end);
+            if self.partial.is_empty() {
+                line(head)?;
+            } else {
+                self.partial.extend_from_slice(head);
+                line(&self.partial)?;
+                self.partial.clear();
+            }
+            bytes = match tail {
+                [b'\r'] => {
+                    self.after_cr = true;
+                    &[]
+                }
+                [b'\r', b'\n', rest @ ..] | [_, rest @ ..] => rest,
+                [] => &[],
+            };
+        }
+        if self.partial.len() + bytes.len() > MAX_LINE {
+            return Err(too_long());
+        }
+        self.partial.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The last line, if it had no line end.
+    fn finish(&mut self) -> Option<Vec<u8>> {
+        Some(std::mem::take(&mut self.partial)).filter(|line| !line.is_empty())
+    }
+}
+
+/// The error for a line or an event that is too long.
+fn too_long() -> Fault {
+    Fault::new(
+        Kind::Engine,
+        format!("the engine sent more than {} MiB without a line end", MAX_LINE >> 20),
+    )
+    .hint("check that the URL and the protocol are those of an inference engine")
+}
+
+/// Maximum size of one event.
+const MAX_EVENT: usize = MAX_LINE;
+
+#[cfg(test)]
+mod sse_tests;
+
+#[cfg(test)]
+mod ndjson_tests {
+    use super::*;
+
+    #[test]
+    fn returns_lines_for_all_splits() {
+        let text = "{\"a\":1}\n\r\n{\"b\":\"é\"}\n{\"c\":3}".as_bytes();
+        for at in 0..text.len() {
+            let mut reader = Ndjson::default();
+            let mut seen = Vec::new();
+            reader.push(&text[..at], |line| seen.push(line.to_owned())).unwrap();
+            reader.push(&text[at..], |line| seen.push(line.to_owned())).unwrap();
+            reader.finish(|line| seen.push(line.to_owned()));
+            assert_eq!(seen, ["{\"a\":1}", "{\"b\":\"é\"}", "{\"c\":3}"], "split at {at}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Throughput, concurrency over time, peaks and goodput. Names and formulas are those of vLLM's bench. Pure.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Slo;
+use super::request::{EvaluatedRequest, RequestResult, e2el_ms, tpot_ms, ttft_ms};
+
+/// Throughput over the whole load. `None` for a duration of zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Completed requests per second.
+    pub request_throughput: Option<f64>,
+    /// Prompt tokens of completed requests per second.
+    pub input_throughput: Option<f64>,
+    /// Generated tokens of completed requests per second.
+    pub output_throughput: Option<f64>,
+    /// Prompt and generated tokens of completed requests per second.
+    pub total_token_throughput: Option<f64>,
+}
+
+impl Rates {
+    pub(super) fn new(requests: f64, input: f64, output: f64, seconds: f64) -> Self {
+        let rate = |count: f64| per_second(count, seconds);
+        Self {
+            request_throughput: rate(requests),
+            input_throughput: rate(input),
+            output_throughput: rate(output),
+            total_token_throughput: rate(input + output),
+        }
+    }
+
+    pub(super) fn from_completed(completed: &[&EvaluatedRequest<'_>], seconds: f64) -> Self {
+        let input: u64 = completed.iter().map(|request| request.input).sum();
+        let output: u64 = completed.iter().filter_map(|request| request.output).sum();
+        Self::new(completed.len() as f64, input as f64, output as f64, seconds)
+    }
+}
+
+fn per_second(count: f64, seconds: f64) -> Option<f64> {
+    (seconds > 0.0).then(|| count / seconds)
+}
+
+/// A half-open time window of the load: `from` included, `to` excluded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) from: Duration,
+    pub(super) to: Duration,
+}
+
+impl Window {
+    pub(super) fn seconds(self) -> f64 {
+        self.to.saturating_sub(self.from).as_secs_f64()
+    }
+
+    /// The share of the interval `from..to` inside the window; for an empty interval 0 or 1.
+    fn share(self, from: Duration, to: Duration) -> f64 {
+        let within = self.to.min(to).saturating_sub(self.from.max(from)).as_secs_f64();
+        let whole = to.saturating_sub(from).as_secs_f64();
+        match whole > 0.0 {
+            true => within / whole,
+            false => f64::from(u8::from(self.contains(from))),
+        }
+    }
+
+    pub(super) fn contains(self, moment: Duration) -> bool {
+        self.from <= moment && moment < self.to
+    }
+}
+
+/// The number of concurrent intervals after each change, with its time. An interval that ends where another begins ends
+/// first.
+pub(super) fn concurrency_steps(spans: impl Iterator<Item = (Duration, Duration)>) -> Vec<(Duration, u64)> {
+    let mut changes: Vec<(Duration, bool)> = spans.flat_map(|(from, to)| [(from, true), (to, false)]).collect();
+    // This order would end an empty interval before it begins.
+    changes.sort_unstable();
+    let mut open = 0_u64;
+    let mut steps: Vec<(Duration, u64)> = Vec::new();
+    for (moment, begins) in changes {
+        open = if begins { open + 1 } else { open.saturating_sub(1) };
+        match steps.last_mut() {
+            Some(last) if last.0 == moment => last.1 = open,
+            _ => steps.push((moment, open)),
+        }
+    }
+    steps
+}
+
+/// Work done by the engine within a window. A request across the window's edge counts in part.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Work {
+    /// Completed requests, each by the share of its service time inside the window.
+    pub(super) requests: f64,
+    /// Prompt tokens, each prompt by the share of its time from sending to the first token.
+    pub(super) input: f64,
+    /// Generated tokens, by the arrival time of their events.
+    pub(super) output: f64,
+    /// Mean number of requests in flight.
+    pub(super) concurrency: f64,
+}
+
+impl Work {
+    /// Includes warm-up requests, because the engine worked for them as well. A failed request counts only towards
+    /// concurrency.
+    pub(super) fn within(window: Window, all: &[EvaluatedRequest<'_>]) -> Self {
+        let mut work = Self::default();
+        for request in all {
+            let record = request.record;
+            let whole = Window {
+                from: record.sent,
+                to: record.ended,
+            };
+            let share = window.share(record.sent, record.ended);
+            work.concurrency += share * whole.seconds();
+            if matches!(request.result, RequestResult::Failed(..)) {
+                continue;
+            }
+            if request.completed() {
+                work.requests += share;
+            }
+            if let Some(first) = record.first_token {
+                let input = request.input as f64;
+                work.input += input * window.share(record.sent, first);
+            }
+            work.output +=
+                tokens_per_event(request) * count(token_times(request).filter(|time| window.contains(*time)));
+        }
+        work.concurrency = if window.seconds() > 0.0 {
+            work.concurrency / window.seconds()
+        } else {
+            0.0
+        };
+        work
+    }
+}
+
+/// Arrival time of each event with text or tokens.
+fn token_times(request: &EvaluatedRequest<'_>) -> impl Iterator<Item = Duration> {
+    let record = request.record;
+    let mut after_ms = 0.0;
+    record.first_token.into_iter().flat_map(move |first| {
+        let later = record.itl_ms.iter().map(move |gap| {
+            after_ms += f64::from(*gap);
+            // An invalid sum of gaps counts as 0.
+            first.saturating_add(Duration::try_from_secs_f64(after_ms / 1e3).unwrap_or_default())
+        });
+        std::iter::once(first).chain(later)
+    })
+}
+
+/// Mean number of tokens per event of this response; 1 if unknown.
+fn tokens_per_event(request: &EvaluatedRequest<'_>) -> f64 {
+    let events = request.record.itl_ms.len() + 1;
+    match request.output {
+        // A cut-off response has no total count, and its events may report 0 tokens.
+        Some(output) if output > 0 => output as f64 / events as f64,
+        _ => 1.0,
+    }
+}
+
+fn count(token_times: impl Iterator) -> f64 {
+    token_times.count() as f64
+}
+
+/// Most tokens that arrived within one second, counted as in vLLM's bench in consecutive seconds from the first
+/// request. An event counts with all its tokens, where vLLM counts 1.
+pub(super) fn peak_tokens_per_second(completed: &[&EvaluatedRequest<'_>]) -> Option<f64> {
+    let begun = completed.iter().map(|request| request.record.sent).min()?;
+    let mut seconds: Vec<f64> = Vec::new();
+    for request in completed {
+        let tokens = tokens_per_event(request);
+        for time in token_times(request) {
+            let second = usize::try_from(time.saturating_sub(begun).as_secs()).ok()?;
+            if seconds.len() <= second {
+                seconds.resize(second + 1, 0.0);
+            }
+            seconds[second] += tokens;
+        }
+    }
+    seconds.into_iter().max_by(f64::total_cmp)
+}
+
+/// Most completed requests in flight at the same time, from sending to the last token. vLLM 0.33 counts requests that
+/// touch the same second, which is more; later versions count as here.
+pub(super) fn peak_concurrency(completed: &[&EvaluatedRequest<'_>]) -> Option<u64> {
+    let window = |request: &&EvaluatedRequest<'_>| -> Option<(Duration, Duration)> {
+        Some((request.record.sent, request.record.last_token?))
+    };
+    concurrency_steps(completed.iter().filter_map(window))
+        .into_iter()
+        .map(|(_, open)| open)
+        .max()
+}
+
+/// Requests that met every objective. Uses service times, as vLLM's bench does; `response` uses response times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Goodput {
+    /// The objectives.
+    pub slo: Slo,
+    /// Number of requests that met them.
+    pub good: u64,
+    /// Their share of all issued requests; failed and cut-off requests meet no objective.
+    pub share: Option<f64>,
+    /// Good requests per second: `request_goodput` of vLLM's bench.
+    pub request_throughput: Option<f64>,
+    /// The same with times measured from when a request was due.
+    pub response: SloCounts,
+}
+
+/// Number of requests that met the objectives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SloCounts {
+    /// Number of requests.
+    pub good: u64,
+    /// Their share of all issued requests.
+    pub share: Option<f64>,
+    /// The same per second.
+    pub request_throughput: Option<f64>,
+}
+
+impl Goodput {
+    /// From all issued requests.
+    pub(super) fn new(issued: &[&EvaluatedRequest<'_>], slo: Slo, seconds: f64) -> Self {
+        let service = SloCounts::new(issued, seconds, |request| meets(request, slo, false));
+        Self {
+            slo,
+            good: service.good,
+            share: service.share,
+            request_throughput: service.request_throughput,
+            response: SloCounts::new(issued, seconds, |request| meets(request, slo, true)),
+        }
+    }
+}
+
+impl SloCounts {
+    fn new(issued: &[&EvaluatedRequest<'_>], seconds: f64, good: impl Fn(&EvaluatedRequest<'_>) -> bool) -> Self {
+        let count = issued.iter().filter(|request| good(request)).count();
+        Self {
+            good: count as u64,
+            share: (!issued.is_empty()).then(|| count as f64 / issued.len() as f64),
+            request_throughput: per_second(count as f64, seconds),
+        }
+    }
+}
+
+/// Whether a request completed and met every objective. Times count from when it was due if `due`, otherwise from
+/// sending.
+fn meets(request: &EvaluatedRequest<'_>, slo: Slo, due: bool) -> bool {
+    let record = request.record;
+    let from = if due { record.scheduled } else { record.sent };
+    // An unset limit is met; a missing time does not meet a limit.
+    let within =
+        |bound: Option<f64>, time: Option<f64>| bound.is_none_or(|bound| time.is_some_and(|time| time <= bound));
+    let tpot = if request.output == Some(1) {
+        Some(0.0)
+    } else {
+        request.output.and_then(|output| tpot_ms(record, output))
+    };
+    let gap = record.itl_ms.iter().copied().fold(0.0_f32, f32::max);
+    request.completed()
+        && within(slo.ttft_ms, ttft_ms(record, from))
+        && within(slo.e2el_ms, e2el_ms(record, from))
+        && within(slo.tpot_ms, tpot)
+        && within(slo.itl_ms, Some(f64::from(gap)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn end_counts_before_start_at_the_same_time() {
+        let at = Duration::from_secs;
+        let spans = [(at(0), at(2)), (at(2), at(3)), (at(1), at(3))];
+        assert_eq!(
+            concurrency_steps(spans.into_iter()),
+            [(at(0), 1), (at(1), 2), (at(2), 2), (at(3), 0)]
+        );
+    }
+
+    #[test]
+    fn window_counts_partial_requests() {
+        let at = Duration::from_secs;
+        let window = Window { from: at(2), to: at(4) };
+        assert!((window.share(at(1), at(3)) - 0.5).abs() < 1e-12);
+        assert!((window.share(at(0), at(1))).abs() < 1e-12);
+        assert!((window.share(at(2), at(2)) - 1.0).abs() < 1e-12 && window.share(at(4), at(4)).abs() < 1e-12);
+    }
+}

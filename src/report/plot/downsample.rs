@@ -1,0 +1,167 @@
+//! Downsamples lines without losing a peak or a gap: each column keeps its first, lowest, highest and last point.
+//! (M4: Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation", VLDB 2014.)
+
+/// Keeps the extremes of each of `columns` columns of equal width; x must not fall. A gap (y is none) stays a gap.
+#[must_use]
+pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Option<f64>)> {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return Vec::new();
+    };
+    let width = (last.0 - first.0) / columns.max(1) as f64;
+    if points.len() <= 2 * columns || width <= 0.0 {
+        return points.to_vec();
+    }
+    let mut kept = Vec::new();
+    let mut from = 0;
+    let mut column = 1_u32;
+    while from < points.len() {
+        let end = first.0 + f64::from(column) * width;
+        let to = from + points[from..].partition_point(|point| point.0 < end);
+        // Points at the very end belong to the last column.
+        let to = if column as usize >= columns { points.len() } else { to };
+        keep(&points[from..to], &mut kept);
+        from = to;
+        column += 1;
+    }
+    kept
+}
+
+/// Appends the points of one column that must be kept.
+fn keep(points: &[(f64, Option<f64>)], kept: &mut Vec<(f64, Option<f64>)>) {
+    if points.is_empty() {
+        return;
+    }
+    let values = || {
+        points
+            .iter()
+            .enumerate()
+            .filter_map(|(index, point)| Some((index, point.1?)))
+    };
+    let lowest = values().min_by(|a, b| a.1.total_cmp(&b.1));
+    let highest = values().max_by(|a, b| a.1.total_cmp(&b.1));
+    let gap = points.iter().position(|point| point.1.is_none());
+    let extremes = [lowest.map(|low| low.0), highest.map(|high| high.0), gap];
+    let mut indices = vec![0, points.len() - 1];
+    indices.extend(extremes.into_iter().flatten());
+    indices.sort_unstable();
+    indices.dedup();
+    kept.extend(indices.into_iter().map(|index| points[index]));
+}
+
+/// Width of a column in tenths of a pixel.
+const COLUMN: i32 = 5;
+
+/// The visible points, in their order; x must not fall. Keeps every highest and lowest value, and where the line enters
+/// and leaves each column.
+pub(super) fn downsample_pixels(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
+    let mut kept = Vec::with_capacity(points.len().min(8192));
+    let mut rest = points;
+    while let Some(first) = rest.first() {
+        let column = first.0.div_euclid(COLUMN);
+        let end = rest
+            .iter()
+            .position(|point| point.0.div_euclid(COLUMN) != column)
+            .unwrap_or(rest.len());
+        let (here, after) = rest.split_at(end);
+        rest = after;
+        if here.len() <= 4 {
+            kept.extend_from_slice(here);
+            continue;
+        }
+        let by = |index: &usize| here[*index].1;
+        let low = (0..here.len()).min_by_key(by).unwrap_or(0);
+        let high = (0..here.len()).max_by_key(by).unwrap_or(0);
+        let mut visible = [0, low, high, here.len() - 1];
+        visible.sort_unstable();
+        for (index, at) in visible.iter().enumerate() {
+            if index == 0 || visible[index - 1] != *at {
+                kept.push(here[*at]);
+            }
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn few_points_stay_as_they_are() {
+        let points = [(0.0, Some(1.0)), (1.0, None), (2.0, Some(3.0))];
+        assert_eq!(reduced(&points, 2), points);
+        assert!(reduced(&[], 2).is_empty());
+        let one_moment: Vec<_> = (0..9).map(|at| (1.0, Some(f64::from(at)))).collect();
+        assert_eq!(reduced(&one_moment, 2), one_moment);
+    }
+
+    proptest! {
+        #[test]
+        fn every_column_keeps_its_extremes_and_gaps(
+            values in prop::collection::vec((0_u32..4, prop::option::weighted(0.9, 0_u32..1000)), 1..400),
+            columns in 1_usize..40,
+        ) {
+            let mut at = 0;
+            let points: Vec<(f64, Option<f64>)> = values.iter().map(|&(after, value)| {
+                at += after;
+                (f64::from(at), value.map(f64::from))
+            }).collect();
+            let kept = reduced(&points, columns);
+            prop_assert!(kept.len() <= (5 * columns).max(2 * columns) || kept.len() == points.len());
+            prop_assert!(kept.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+            prop_assert!(kept.iter().all(|point| points.contains(point)));
+            prop_assert_eq!((kept.first(), kept.last()), (points.first(), points.last()));
+            let width = f64::from(at) - points[0].0;
+            let width = width / columns as f64;
+            // Uses the same rounded column edges.
+            let column = |x: f64| (1..columns).filter(|&edge| x >= points[0].0 + edge as f64 * width).count();
+            let extremes = |points: &[(f64, Option<f64>)], index: usize| {
+                let of = || points.iter().filter(|point| column(point.0) == index);
+                let values: Vec<f64> = of().filter_map(|point| point.1).collect();
+                let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+                (low, values.iter().copied().fold(-1.0, f64::max), of().any(|point| point.1.is_none()))
+            };
+            for index in 0..columns {
+                prop_assert_eq!(extremes(&kept, index), extremes(&points, index));
+            }
+        }
+    }
+
+    /// The lowest and highest value of each column.
+    fn extremes(points: &[(i32, i32)]) -> BTreeMap<i32, (i32, i32)> {
+        let mut columns: BTreeMap<i32, (i32, i32)> = BTreeMap::new();
+        for (x, y) in points {
+            let column = columns.entry(x.div_euclid(COLUMN)).or_insert((*y, *y));
+            *column = (column.0.min(*y), column.1.max(*y));
+        }
+        columns
+    }
+
+    proptest! {
+        #[test]
+        fn every_extreme_survives(mut points in prop::collection::vec((-100..2000_i32, -5000..5000_i32), 0..3000)) {
+            points.sort_by_key(|point| point.0);
+            let kept = downsample_pixels(&points);
+            prop_assert_eq!(extremes(&kept), extremes(&points));
+            prop_assert_eq!(kept.first(), points.first());
+            prop_assert_eq!(kept.last(), points.last());
+            prop_assert!(kept.len() <= 4 * extremes(&points).len());
+            // In the original order.
+            let mut left = points.iter();
+            prop_assert!(kept.iter().all(|point| left.any(|other| other == point)));
+        }
+    }
+
+    #[test]
+    fn a_hundred_thousand_points_become_a_few_thousand() {
+        let mut points: Vec<(i32, i32)> = (0..100_000).map(|at| (at / 12, 500)).collect();
+        points[54_321].1 = 7;
+        let kept = downsample_pixels(&points);
+        assert!(kept.len() < 7000, "{}", kept.len());
+        assert!(kept.contains(&(54_321 / 12, 7)));
+    }
+}

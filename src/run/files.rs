@@ -1,0 +1,201 @@
+//! The files that a run writes besides journal and manifest: series, tables, exports, and those of the script itself,
+//! which are stored below `files/`.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Map, Value};
+
+use super::writer::RunWriter;
+use super::{Folder, Run, folder, hide};
+use crate::csv;
+use crate::fault::{Fault, Kind, Result};
+
+/// Files that were already written to in this execution of the run.
+#[derive(Debug, Default)]
+pub(super) struct StartedFiles(Mutex<HashSet<PathBuf>>);
+
+impl Run {
+    /// Opens `SUBFOLDER/NAME` for appending, and returns its path; `None` if the run has no folder.
+    ///
+    /// A file of that name from an earlier execution is kept: the new one is numbered.
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` if it cannot be opened.
+    pub fn append(&self, subfolder: &str, name: &str) -> Result<Option<(PathBuf, File)>> {
+        let Some((folder, name)) = self.locate(subfolder, name)? else {
+            return Ok(None);
+        };
+        let file = folder.append(&name)?;
+        Ok(Some((folder.path().join(name), file)))
+    }
+
+    /// Writes `SUBFOLDER/NAME` atomically, named as by [`Run::append`]; returns its path.
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` if it cannot be written.
+    pub fn write(
+        &self,
+        subfolder: &str,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> Result<Option<PathBuf>> {
+        let Some((folder, name)) = self.locate(subfolder, name)? else {
+            return Ok(None);
+        };
+        folder.replace(&name, write)?;
+        Ok(Some(folder.path().join(name)))
+    }
+
+    /// Writes a JSON document like [`Run::write`].
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` if it cannot be written.
+    pub fn write_json(&self, subfolder: &str, name: &str, document: &Value) -> Result<Option<PathBuf>> {
+        let Some((folder, name)) = self.locate(subfolder, name)? else {
+            return Ok(None);
+        };
+        folder.replace_json(&name, document)?;
+        Ok(Some(folder.path().join(name)))
+    }
+
+    /// Creates the folder `SUBFOLDER/NAME`, named as by [`Run::append`]; returns its path.
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` if it cannot be created.
+    pub fn make_folder(&self, subfolder: &str, name: &str) -> Result<Option<PathBuf>> {
+        let located = self.locate(subfolder, name)?;
+        located.map(|(folder, name)| folder.make_folder(&name)).transpose()
+    }
+
+    /// The run's folder, and the name in it for a file of this execution.
+    fn locate(&self, subfolder: &str, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
+        match &self.writer {
+            Some(writer) => Ok(Some((&writer.folder, writer.name(subfolder, name)?))),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes rows as `tables/NAME.csv` and `tables/NAME.json`, each atomically replacing the table of that name.
+    /// Returns the CSV file; `None` if the run has no folder.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a name with other characters than letters, digits, `_` and `-`; `io` and `missing` if it cannot be
+    /// written.
+    pub fn keep_table(&self, name: &str, columns: &[String], rows: &[Map<String, Value>]) -> Result<Option<PathBuf>> {
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+        if name.is_empty() || !name.chars().all(plain) {
+            return Err(
+                Fault::usage(format!("`{name}` is not a valid table name")).hint("use letters, digits, `_` and `-`")
+            );
+        }
+        let Some(RunWriter { folder, .. }) = &self.writer else {
+            return Ok(None);
+        };
+        let file = |extension: &str| Path::new("tables").join(format!("{name}.{extension}"));
+        folder.replace_json(&file("json"), &rows)?;
+        folder.replace_text(&file("csv"), &hide(&csv::write(columns, rows)))?;
+        Ok(Some(folder.path().join(file("csv"))))
+    }
+
+    /// Reads a CSV file of the run's own folder, by its relative path; empty if the run has no folder.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed` for a file elsewhere, whether it exists or not; `io` if it cannot be read.
+    pub fn read_table(&self, file: &str) -> Result<Vec<Map<String, Value>>> {
+        let Some(RunWriter { folder, .. }) = &self.writer else {
+            return Ok(Vec::new());
+        };
+        let elsewhere = || {
+            Fault::not_allowed(
+                format!("no file `{file}` in the run's folder"),
+                "give a path from a load's answer, such as `timeline.file`, or one in `tables/`",
+            )
+        };
+        // `keep_table` returns a path that includes the folder's.
+        let inside = Path::new(file);
+        let inside = inside.strip_prefix(folder.path()).unwrap_or(inside);
+        let bytes = match folder.read(inside) {
+            Ok(Some(bytes)) => bytes,
+            Err(fault) if fault.kind != Kind::Usage => return Err(fault),
+            _ => return Err(elsewhere()),
+        };
+        let broken = |why: String| Fault::new(Kind::Io, format!("`{file}` is not a table: {why}"));
+        let text = String::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
+        csv::table(&text).map_err(broken)
+    }
+
+    /// Writes a document for another tool as `STEM_<UTC time>.json` and returns the file; `None` if the run has no
+    /// folder.
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` if it cannot be written.
+    pub fn export(&self, stem: &str, document: &Value) -> Result<Option<PathBuf>> {
+        self.write_json("", &format!("{stem}_{}.json", folder::compact()), document)
+    }
+
+    /// Writes `files/NAME`, replacing an existing file, with secrets hidden. Returns its path; `None` if the run has no
+    /// folder.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a name that leads out of the folder; `io` and `missing` if it cannot be written.
+    pub fn write_file(&self, name: &str, text: &str) -> Result<Option<PathBuf>> {
+        let Some((folder, file)) = self.script_file(name)? else {
+            return Ok(None);
+        };
+        folder.replace_text(&file, &hide(text))?;
+        self.is_first_write(&file);
+        Ok(Some(folder.path().join(file)))
+    }
+
+    /// Appends to `files/NAME`, which the first call in each execution of the run truncates. Returns its path.
+    ///
+    /// # Errors
+    ///
+    /// As [`Run::write_file`].
+    pub fn append_file(&self, name: &str, text: &str) -> Result<Option<PathBuf>> {
+        let Some((folder, file)) = self.script_file(name)? else {
+            return Ok(None);
+        };
+        let path = folder.path().join(&file);
+        if self.is_first_write(&file) {
+            folder.replace_text(&file, &hide(text))?;
+        } else {
+            let written = folder.append(&file)?.write_all(hide(text).as_bytes());
+            written.map_err(|error| Fault::io(&path, &error))?;
+        }
+        Ok(Some(path))
+    }
+
+    /// Whether this is the first write to the file in this execution.
+    fn is_first_write(&self, file: &Path) -> bool {
+        let mut written = self.started_files.0.lock().unwrap_or_else(PoisonError::into_inner);
+        written.insert(file.to_owned())
+    }
+
+    /// The run's folder, and the file's path relative to it.
+    fn script_file(&self, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
+        let inside = Path::new(name);
+        let plain =
+            |part: Component<'_>| matches!(part, Component::Normal(name) if !name.as_encoded_bytes().starts_with(b"."));
+        if name.is_empty() || name.ends_with('/') || !inside.components().all(plain) {
+            return Err(Fault::usage(format!("`{name}` is not a valid file name"))
+                .hint("give a name, or a relative path without `..`, such as `rows.csv` or `models/a.json`"));
+        }
+        Ok(self
+            .writer
+            .as_ref()
+            .map(|writer| (&writer.folder, Path::new("files").join(inside))))
+    }
+}

@@ -1,0 +1,231 @@
+//! A run as read back from its folder, and what it says about its end, its results and its warnings.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::document;
+use super::event::Totals;
+use super::manifest::{self, Manifest, Plan};
+use super::replay::{ExperimentDepth, RecordedPoint};
+use super::sessions::EngineSession;
+use super::writer::refusal;
+use crate::boundary::{Answer, Boundary, Options};
+use crate::fault::{Fault, Kind, Result};
+
+/// A boundary as recorded in the journal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordedBoundary {
+    /// `#{ axes, options }` as the script gave them.
+    pub described: Value,
+    /// Its points in the order in which they were recorded.
+    pub points: Vec<RecordedPoint>,
+    /// When each point was recorded, UTC.
+    pub times: Vec<String>,
+    /// The result of `report(map)`, if it was called.
+    pub report: Option<Value>,
+}
+
+/// A run as read from its folder.
+#[derive(Debug, Default)]
+pub struct RecordedRun {
+    /// The manifest. If its file is lost, reconstructed from the other files as far as possible.
+    pub manifest: Manifest,
+    /// The boundaries, in the order in which the script created them.
+    pub boundaries: Vec<RecordedBoundary>,
+    /// Memory by component ([`crate::memory::Footprint`]), by name; the latest of each name.
+    pub breakdowns: Vec<(String, Value)>,
+    /// Comparisons of settings ([`crate::experiment::Experiment`]), by name; the latest of each name.
+    pub experiments: Vec<(String, Value)>,
+    /// Memory by stage of each engine ([`crate::engine::Usage`] with `sampling`), by the engine's name.
+    pub stages: Vec<(String, Value)>,
+    /// The engine starts, oldest first, with the measurements of each.
+    pub sessions: Vec<EngineSession>,
+    /// Results for which the script supplied the text: the value and the text.
+    pub shown: Vec<(Value, String)>,
+    /// Charts drawn by the script ([`crate::report::plot::Plot`]), by name; the latest of each name.
+    pub plots: Vec<(String, Value)>,
+    /// Loads that finished outside of experiments: arguments and answers.
+    pub loads: Vec<(Value, Value)>,
+    /// Loads that finished within experiments: arguments and answers.
+    pub experiment_loads: Vec<(Value, Value)>,
+    /// Values recorded by the script, by name.
+    pub records: Vec<(String, Value)>,
+    /// Number of finished probes, loads and experiments.
+    pub finished: u64,
+    /// Number of engine starts, including failed ones.
+    pub starts: u64,
+    /// Time of the last event, UTC.
+    pub last: Option<String>,
+    /// The fault that ended the last execution, if one did.
+    pub fault: Option<Value>,
+    /// Fields of the manifest that its file does not contain; some are reconstructed.
+    pub lost: BTreeSet<String>,
+    /// Whether the run ended but its journal lacks the end: counts are lower limits.
+    pub ends_early: bool,
+    /// What is damaged in the folder, and what is therefore missing.
+    pub missing: Vec<String>,
+    /// Whether the run has a manifest and nothing else: it was killed at the start, or is just starting.
+    pub not_started: bool,
+    pub(super) result: Option<Value>,
+    pub(super) totals: Totals,
+    pub(super) experiment_depth: ExperimentDepth,
+    /// The first damage of the journal that prevents a resume.
+    pub(super) damage: Option<Fault>,
+    /// Loads of the experiment under way. An interrupted experiment is repeated completely.
+    pub(super) pending: Vec<(Value, Value)>,
+}
+
+impl RecordedBoundary {
+    /// Rebuilds the boundary with its points.
+    pub fn rebuild(&self) -> Result<Boundary> {
+        let options = self.described.get("options").filter(|options| !options.is_null());
+        let options = match options {
+            Some(options) => serde_json::from_value(options.clone())
+                .map_err(|error| Fault::new(Kind::Io, format!("a boundary of this run cannot be read: {error}")))?,
+            None => Options::default(),
+        };
+        let mut boundary = Boundary::new(&self.described["axes"], options)?;
+        for (point, answer) in &self.points {
+            boundary.record(point, &Answer::parse(answer)?)?;
+        }
+        Ok(boundary)
+    }
+}
+
+impl RecordedRun {
+    /// Fails, listing the differences, if `plan` is not the plan of this run. `module` returns the current hash of a
+    /// module.
+    pub fn check(&self, plan: &Plan, module: &dyn Fn(&str) -> Option<String>) -> Result<()> {
+        match manifest::differences(&self.manifest, plan, module) {
+            differences if differences.is_empty() => Ok(()),
+            differences => Err(refusal(&differences)),
+        }
+    }
+
+    /// Whether the script finished.
+    #[must_use]
+    pub fn done(&self) -> bool {
+        self.manifest.status == "done"
+    }
+
+    /// How the run ended, for people: `done`, `failed: …`, `interrupted: …`, `not finished: …`.
+    #[must_use]
+    pub fn ended(&self) -> String {
+        let fault = self.fault.as_ref().and_then(|fault| fault["message"].as_str());
+        match (self.manifest.status.as_str(), fault) {
+            _ if self.not_started => {
+                "not started: nothing was recorded yet; it was killed at the start, or is just starting; --resume starts it"
+                    .to_owned()
+            }
+            ("running", _) => "not finished: still running, or killed; --resume continues it".to_owned(),
+            (status, Some(fault)) if status != fault => format!("{status}: {fault}"),
+            (status, _) => status.to_owned(),
+        }
+    }
+
+    /// The first part of [`RecordedRun::ended`], for tables: `done`, `failed`, `not finished`.
+    #[must_use]
+    pub fn state(&self) -> String {
+        let ended = self.ended();
+        ended.split(':').next().unwrap_or_default().to_owned()
+    }
+
+    /// Whether points were tested and none fits.
+    #[must_use]
+    pub fn nothing_fits(&self) -> bool {
+        self.totals.nothing_fits()
+    }
+
+    /// Whether anything was measured: a point recorded, or a probe, load or experiment finished.
+    #[must_use]
+    pub fn has_measured(&self) -> bool {
+        self.totals.has_measured()
+    }
+
+    /// Whether everything that a resume needs is undamaged.
+    #[must_use]
+    pub fn can_resume(&self) -> bool {
+        self.damage.is_none() && self.lost.is_empty()
+    }
+
+    /// Warnings, oldest first.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        self.totals.warnings()
+    }
+
+    /// The warnings of each finished load, oldest first.
+    #[must_use]
+    pub fn load_warnings(&self) -> Vec<Vec<String>> {
+        let texts = |(_, answer): &(Value, Value)| {
+            let warnings = answer["warnings"].as_array().into_iter().flatten();
+            warnings.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        self.loads.iter().chain(&self.experiment_loads).map(texts).collect()
+    }
+
+    /// The value of the script's last expression; `None` if the script did not finish.
+    #[must_use]
+    pub fn result(&self) -> Option<&Value> {
+        self.result.as_ref()
+    }
+
+    /// The document that `--json` prints, with `missing` if the folder is damaged.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        let fault = self.fault.as_ref().unwrap_or(&Value::Null);
+        let manifest = &self.manifest;
+        let mut document = document(
+            manifest.simulated,
+            Some(&manifest.run),
+            &manifest.script.path,
+            self.result.as_ref().ok_or(fault),
+            self.warnings(),
+        );
+        if !self.missing.is_empty() {
+            document["missing"] = self.missing.clone().into();
+        }
+        document
+    }
+
+    /// The document with all measurements: points, loads, experiments, breakdowns, records, and memory by stage.
+    #[must_use]
+    pub fn everything(&self) -> Value {
+        let named = |named: &[(String, Value)]| named.iter().cloned().collect::<Map<_, _>>();
+        let points = |boundary: &RecordedBoundary| {
+            let points = boundary.points.iter().zip(boundary.times.iter());
+            let points =
+                points.map(|((point, answer), time)| json!({ "point": point, "answer": answer, "time": time }));
+            points.collect::<Vec<_>>()
+        };
+        let boundaries = self.boundaries.iter().map(|boundary| {
+            let (described, report) = (&boundary.described, &boundary.report);
+            json!({ "axes": described["axes"], "options": described["options"], "points": points(boundary), "report": report })
+        });
+        let loads = self
+            .loads
+            .iter()
+            .map(|(args, answer)| json!({ "args": args, "answer": answer }));
+        let records = self
+            .records
+            .iter()
+            .map(|(name, value)| json!({ "name": name, "value": value }));
+        let mut document = self.document();
+        document["status"] = self.manifest.status.clone().into();
+        document["manifest"] = json!(self.manifest);
+        let parts = [
+            ("boundaries", boundaries.collect::<Vec<_>>().into()),
+            ("loads", loads.collect::<Vec<_>>().into()),
+            ("experiments", named(&self.experiments).into()),
+            ("breakdowns", named(&self.breakdowns).into()),
+            ("records", records.collect::<Vec<_>>().into()),
+            ("memory", named(&self.stages).into()),
+        ];
+        let there = |value: &Value| value.as_array().is_none_or(|list| !list.is_empty()) && *value != json!({});
+        for (name, value) in parts.into_iter().filter(|(_, value)| there(value)) {
+            document[name] = value;
+        }
+        document
+    }
+}

@@ -1,0 +1,281 @@
+//! Connection to the Docker daemon of `DOCKER_HOST` or the default socket, and what its errors mean.
+
+use std::error::Error as _;
+use std::io;
+use std::net::IpAddr;
+
+use bollard::Docker;
+use bollard::errors::Error;
+
+use crate::fault::{Fault, Kind, Result};
+
+/// Used until the version is negotiated.
+const VERSION: &bollard::ClientVersion = bollard::API_DEFAULT_VERSION;
+/// Timeout for an answer's headers; removing a large container is slow.
+const TIMEOUT_SECONDS: u64 = 120;
+const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
+
+/// Connects and negotiates the API version.
+///
+/// # Errors
+///
+/// `missing`, with a remedy: no daemon, no permission for its socket, or a remote daemon.
+pub(in crate::runtime) async fn connect() -> Result<Docker> {
+    let host = address();
+    let client = open(&host)?;
+    client
+        .negotiate_version()
+        .await
+        .map_err(|error| unreachable(&host, &error))
+}
+
+fn address() -> String {
+    std::env::var("DOCKER_HOST")
+        .ok()
+        .filter(|host| !host.is_empty())
+        .unwrap_or_else(|| DEFAULT_HOST.to_owned())
+}
+
+fn open(host: &str) -> Result<Docker> {
+    let opened = match host.split_once("://") {
+        Some(("unix" | "npipe", _)) => Docker::connect_with_local(host, TIMEOUT_SECONDS, VERSION),
+        Some(("tcp" | "http", _)) if is_loopback(host) => Docker::connect_with_http(host, TIMEOUT_SECONDS, VERSION),
+        _ => return Err(remote(host)),
+    };
+    opened.map_err(|error| unreachable(host, &error))
+}
+
+fn is_loopback(host: &str) -> bool {
+    url::Url::parse(host).is_ok_and(|url| match url.host_str() {
+        Some("localhost") => true,
+        Some(name) => name
+            .trim_matches(['[', ']'])
+            .parse()
+            .is_ok_and(|ip: IpAddr| ip.is_loopback()),
+        None => false,
+    })
+}
+
+fn remote(host: &str) -> Fault {
+    let shown = url::Url::parse(host).map_or_else(|_| host.to_owned(), |url| crate::runtime::redact::url(&url));
+    Fault::missing(
+        format!("the Docker daemon `{shown}` is not on this machine: published ports and mounts would not be here"),
+        "run profiler on that machine, or unset DOCKER_HOST to use the daemon of this one",
+    )
+}
+
+/// Facts about the daemon, for `doctor`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct DockerInfo {
+    /// Address it listens on.
+    pub address: String,
+    /// Docker version.
+    pub version: String,
+    /// Negotiated API version.
+    pub api: String,
+    /// Names of its runtimes; includes `nvidia` if the NVIDIA container toolkit is set up.
+    pub runtimes: Vec<String>,
+    /// Whether memory limits are supported.
+    pub memory_limit: bool,
+    /// Whether swap limits are supported. Without them a container may swap beyond its memory limit.
+    pub swap_limit: bool,
+    /// Folder where images are stored.
+    pub root: Option<String>,
+}
+
+/// Asks the daemon for its facts.
+pub async fn info() -> Result<DockerInfo> {
+    let docker = connect().await?;
+    let version = docker.version().await.map_err(|error| explain(&error))?;
+    let info = docker.info().await.map_err(|error| explain(&error))?;
+    let mut runtimes: Vec<String> = info.runtimes.unwrap_or_default().into_keys().collect();
+    runtimes.sort();
+    Ok(DockerInfo {
+        address: address(),
+        version: version.version.unwrap_or_default(),
+        api: docker.client_version().to_string(),
+        runtimes,
+        memory_limit: info.memory_limit.unwrap_or(false),
+        swap_limit: info.swap_limit.unwrap_or(false),
+        root: info.docker_root_dir,
+    })
+}
+
+/// The daemon could not be reached.
+fn unreachable(host: &str, error: &Error) -> Fault {
+    let socket = host.strip_prefix("unix://").unwrap_or(host);
+    match io_kind(error) {
+        Some(io::ErrorKind::PermissionDenied) => Fault::missing(
+            format!("no permission for the Docker socket `{socket}`"),
+            "add yourself to the group `docker` (`sudo usermod -aG docker $USER`, then log in again), or use rootless Docker and set DOCKER_HOST",
+        ),
+        Some(io::ErrorKind::ConnectionRefused) => Fault::missing(
+            format!("the Docker daemon does not listen on `{socket}`"),
+            "start it (`sudo systemctl start docker`), or set DOCKER_HOST to where it listens",
+        ),
+        Some(io::ErrorKind::NotFound) => absent(socket),
+        _ if matches!(error, Error::SocketNotFoundError(_)) => absent(socket),
+        _ => Fault::missing(
+            format!(
+                "what listens on `{socket}` does not answer like a Docker daemon: {}",
+                chain(error)
+            ),
+            "see `docker version`, or set DOCKER_HOST to where the daemon listens",
+        ),
+    }
+}
+
+fn absent(socket: &str) -> Fault {
+    Fault::missing(
+        format!("there is no Docker daemon: `{socket}` does not exist"),
+        "install Docker and start it, or set DOCKER_HOST to where it listens; `--set engine=sim` needs none",
+    )
+}
+
+/// The daemon answered with an error.
+pub(in crate::runtime) fn explain(error: &Error) -> Fault {
+    let text = match error {
+        Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
+        Error::DockerStreamError { error } => error.trim().to_owned(),
+        _ if io_kind(error).is_some() => {
+            return Fault::missing(
+                format!("the Docker daemon no longer answers: {}", chain(error)),
+                "check whether it is running: `systemctl status docker`",
+            );
+        }
+        other => return Fault::new(Kind::Io, format!("Docker: {}", chain(other))),
+    };
+    let contains_any = |words: &[&str]| words.iter().any(|word| text.to_ascii_lowercase().contains(word));
+    let message = format!("Docker: {text}");
+    if contains_any(&["no space left on device", "not enough space", "disk quota exceeded"]) {
+        Fault::missing(
+            message,
+            "free disk space where Docker keeps its images (`docker system df`, `docker system prune`)",
+        )
+    } else if contains_any(&["port is already allocated", "address already in use"]) {
+        Fault::missing(message, "end what listens on that port, or leave `port` to profiler")
+    } else if contains_any(&[
+        "could not select device driver",
+        "nvidia-container",
+        "unresolvable cdi",
+        "unknown or invalid runtime name: nvidia",
+    ]) {
+        Fault::missing(
+            message,
+            "install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker",
+        )
+    } else if contains_any(&["executable file not found", "no such file or directory: unknown"]) {
+        Fault::missing(
+            message,
+            "the image does not contain this program: check `entrypoint` and `args`",
+        )
+    } else if contains_any(&["permission denied while trying to connect"]) {
+        Fault::missing(message, "add yourself to the group `docker`")
+    } else if matches!(error, Error::DockerResponseServerError { status_code: 404, .. }) {
+        Fault::missing(message, "see `docker ps --all` and `docker images`")
+    } else if matches!(error, Error::DockerResponseServerError { status_code: 400, .. }) {
+        Fault::usage(message)
+    } else {
+        Fault::new(Kind::Engine, message)
+    }
+}
+
+/// Whether the published port was already in use.
+pub(super) fn is_port_conflict(fault: &Fault) -> bool {
+    fault.message.contains("port is already allocated") || fault.message.contains("address already in use")
+}
+
+pub(super) fn status(error: &Error) -> Option<u16> {
+    match error {
+        Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
+        _ => None,
+    }
+}
+
+/// The underlying I/O error, at any depth.
+fn io_kind(error: &Error) -> Option<io::ErrorKind> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            return Some(io.kind());
+        }
+        // A transparent wrapper exposes its inner error's source instead of the inner error.
+        if let Some(Error::IOError { err }) = error.downcast_ref::<Error>() {
+            return Some(err.kind());
+        }
+        if let Some(Error::HyperLegacyError { err }) = error.downcast_ref::<Error>() {
+            cause = Some(err);
+            continue;
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// The error and its causes on one line.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let inner = error.to_string();
+        if !text.contains(&inner) {
+            text = format!("{text}: {inner}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Kind;
+
+    #[test]
+    fn a_remote_daemon_is_refused_with_its_remedy() {
+        for host in [
+            "tcp://10.0.0.1:2375",
+            "ssh://me@host",
+            "tcp://me:secret@example.org:2376",
+        ] {
+            let fault = open(host).unwrap_err();
+            assert_eq!(fault.kind, Kind::Missing, "{host}");
+            assert!(fault.hint.unwrap().contains("DOCKER_HOST"), "{host}");
+            assert!(!fault.message.contains("secret"));
+        }
+        assert!(
+            is_loopback("tcp://127.0.0.1:2375") && is_loopback("tcp://[::1]:2375") && is_loopback("tcp://localhost:1")
+        );
+    }
+
+    fn answered(status_code: u16, message: &str) -> Fault {
+        let message = message.to_owned();
+        explain(&Error::DockerResponseServerError { status_code, message })
+    }
+
+    #[test]
+    fn missing_things_are_reported_with_a_remedy() {
+        for (message, remedy) in [
+            ("write /x: no space left on device", "free disk space"),
+            (
+                "driver failed: Bind for 127.0.0.1:80 failed: port is already allocated",
+                "port",
+            ),
+            ("listen tcp4 127.0.0.1:80: bind: address already in use", "port"),
+            (
+                "could not select device driver \"\" with capabilities: [[gpu]]",
+                "nvidia-ctk",
+            ),
+            (
+                "exec: \"serve\": executable file not found in $PATH: unknown",
+                "entrypoint",
+            ),
+        ] {
+            let fault = answered(500, message);
+            assert_eq!(fault.kind, Kind::Missing, "{message}");
+            assert!(fault.hint.unwrap().contains(remedy), "{message}");
+        }
+        assert_eq!(answered(400, "invalid mount").kind, Kind::Usage);
+        assert_eq!(answered(500, "something else").kind, Kind::Engine);
+    }
+}

@@ -1,0 +1,529 @@
+//! Script API of searches over a boundary: proofs and predictions, cost and progress, reports, helpers for strategies, and
+//! known boundaries.
+
+use std::sync::Arc;
+
+use rhai::plugin::*;
+use rhai::{Array, FnPtr, Map};
+
+use super::boundary::{count, from_point, from_points, from_scalar, maybe, size, to_point};
+use crate::boundary::{AnswerCounts, Band, KnownBoundary, Lattice, Point, PredictedCrossing};
+use crate::fault::{Fault, Result};
+use crate::run::Event;
+use crate::script::boundary::BoundaryHandle;
+use crate::script::handles::TruthHandle;
+use crate::script::nearest::nearest;
+use crate::script::{Caught, PointCost, boundary, from_script, host, to_script, type_of};
+
+fn from_band(band: &Band) -> Dynamic {
+    let answered = |answered: &AnswerCounts| -> Dynamic {
+        Map::from([
+            ("point".into(), from_point(&answered.point)),
+            ("fits".into(), count(answered.fits as u128).into()),
+            ("fails".into(), count(answered.fails as u128).into()),
+            ("unclear".into(), count(answered.unclear as u128).into()),
+        ])
+        .into()
+    };
+    let width = band.width.iter();
+    let width: Map = width
+        .map(|(axis, width)| (axis.as_str().into(), from_scalar(*width)))
+        .collect();
+    Map::from([
+        ("from".into(), from_points(&band.from).into()),
+        ("to".into(), from_points(&band.to).into()),
+        ("width".into(), width.into()),
+        (
+            "answers".into(),
+            band.answers.iter().map(answered).collect::<Array>().into(),
+        ),
+    ])
+    .into()
+}
+
+/// What is proven, what is contradictory, and what is only predicted.
+#[export_module]
+pub mod proof {
+    /// Pairs `#{ fits, fails }` of points that contradict monotonicity: the first fits although the second, which is
+    /// nowhere harder, fails. At most a thousand. The failure counts: no point at or above it is classified as fitting.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// map.record(#{ input: 40 }, "oom");
+    /// assert(map.conflicts() == [#{ fits: #{ input: 50 }, fails: #{ input: 40 } }]);
+    /// ```
+    #[rhai_fn(volatile, pure)]
+    pub fn conflicts(map: &mut BoundaryHandle) -> Array {
+        let pair = |(fits, fails): &(Point, Point)| -> Dynamic {
+            Map::from([("fits".into(), from_point(fits)), ("fails".into(), from_point(fails))]).into()
+        };
+        map.lock().conflicts().iter().map(pair).collect()
+    }
+
+    /// The band in which answers contradict each other: `#{ from, to, width, answers }`, `()` if there is none.
+    ///
+    /// `from` are the smallest points that failed although the same or a harder point fitted, `to` the largest of those
+    /// that fitted: every point between one of the first and one of the second is in doubt. `width` is the greatest
+    /// width per axis, and `answers` counts the answers of these points: `#{ point, fits, fails, unclear }`. The whole
+    /// band counts as failing: memory that was insufficient once may be so again, so one failure outweighs any number
+    /// of fits, and fitting points stay below the band.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// assert(map.band() == ());
+    /// map.record(#{ input: 40 }, "oom");
+    /// let band = map.band();
+    /// assert(band.from == [#{ input: 40 }] && band.to == [#{ input: 50 }] && band.width == #{ input: 10 });
+    /// assert(band.answers[1] == #{ point: #{ input: 50 }, fits: 1, fails: 0, unclear: 0 });
+    /// assert(map.classify(#{ input: 45 }) == "fails");
+    /// ```
+    #[rhai_fn(volatile, pure)]
+    pub fn band(map: &mut BoundaryHandle) -> Dynamic {
+        maybe(map.lock().band(), |band| from_band(&band))
+    }
+
+    /// Points for verification: up to `n` points, a step or a few inside those fitting points that are closest to a
+    /// failing one, without those verified before. They are known to fit, so no search would propose them; `[]` if
+    /// nothing fits, or nothing fails.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// map.record(#{ input: 60 }, "oom");
+    /// assert(map.looks(3) == [#{ input: 49 }]);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn looks(map: &mut BoundaryHandle, n: i64) -> Caught<Array> {
+        Ok(from_points(&map.lock().verification_points(size(n, "looks")?)?))
+    }
+
+    /// Marks a recorded point to be probed again: after a resume, too, its next probe runs on the engine instead of
+    /// being replayed from the journal. Call it before that probe.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// map.again(#{ input: 50 });
+    /// map.record(#{ input: 50 }, "oom");
+    /// assert(map.points().len() == 2 && map.classify(#{ input: 50 }) == "fails");
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn again(context: NativeCallContext, map: &mut BoundaryHandle, point: Map) -> Caught<()> {
+        map.forget(&host(&context), &to_point(&point)?);
+        Ok(())
+    }
+
+    /// What to expect of a point: `#{ verdict, proven, chance, low, high }`. It proves nothing: `classify` returns what
+    /// is proven.
+    ///
+    /// `verdict` is what is proven if `proven` is true, and otherwise the more likely one, `"unknown"` while nothing is
+    /// known. `chance` is the probability that it fits, 0 to 1: the share of candidate memory limits (tokens in flight,
+    /// prefill, concurrency × length, …) that agree with all answers. `low` and `high` are where the boundary is
+    /// expected on the ray from the smallest corner through the point: 95 % of the candidates admit `low` and 95 % do
+    /// not admit `high`, `()` outside the range. If no candidate agrees, they are what is proven on the ray.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// map.record(#{ input: 70 }, "oom");
+    /// let guess = map.predict(#{ input: 55 });
+    /// assert(guess.verdict == "fits" && !guess.proven && guess.chance > 0.7);
+    /// assert(guess.low.input == 50 && guess.high.input == 70 && map.classify(#{ input: 55 }) == "unknown");
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn predict(map: &mut BoundaryHandle, point: Map) -> Caught<Map> {
+        let prediction = map.lock().predict(&to_point(&point)?)?;
+        let end = |point: Option<Point>| maybe(point, |point| from_point(&point));
+        Ok(Map::from([
+            ("verdict".into(), prediction.verdict.name().into()),
+            ("proven".into(), prediction.proven.into()),
+            ("chance".into(), maybe(prediction.chance, Dynamic::from)),
+            ("low".into(), end(prediction.low)),
+            ("high".into(), end(prediction.high)),
+        ]))
+    }
+
+    /// The predicted boundary between what is proven: `#{ expected, low, high }` on each of nine rays from the smallest
+    /// corner that is still open. Half of the candidate limits that agree with all answers reach `expected`, 95 % reach
+    /// `low`, and at most 5 % reach `high` (`()`: they reach beyond the range). `[]` if no candidate agrees. `frontier`
+    /// is what is proven.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 1000], output: [1, 1000] }, #{});
+    /// assert(map.predicted().is_empty());
+    /// for p in [#{ input: 500, output: 300 }, #{ input: 600, output: 600 }] {
+    ///     map.record(p, if p.input + p.output <= 900 { "ok" } else { "oom" });
+    /// }
+    /// let places = map.predicted();
+    /// for place in places { assert(map.classify(place.low) != "fails"); }
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn predicted(map: &mut BoundaryHandle) -> Caught<Array> {
+        let place = |place: &PredictedCrossing| -> Dynamic {
+            Map::from([
+                ("expected".into(), from_point(&place.expected)),
+                ("low".into(), from_point(&place.low)),
+                ("high".into(), maybe(place.high.as_ref(), from_point)),
+            ])
+            .into()
+        };
+        Ok(map.lock().predicted()?.iter().map(place).collect())
+    }
+}
+
+fn report_progress(
+    context: &NativeCallContext,
+    map: &BoundaryHandle,
+    probes: i64,
+    coverage: f64,
+    seconds_left: Option<f64>,
+) -> Caught<()> {
+    let done = size(probes, "progress")? as u64;
+    let (expected, proven) = {
+        let map = map.lock();
+        (map.expected(done, coverage)?, map.coverage()?)
+    };
+    Ok(host(context).run.note(Event::Progress {
+        done,
+        expected,
+        coverage: proven,
+        seconds_left,
+    })?)
+}
+
+/// The cost and progress of a search.
+#[export_module]
+pub mod effort {
+    /// The cost of the points that the boundary had before a resume, in recording order: `#{ point, verdict, probes,
+    /// starts, seconds, gpu_seconds, report, peak }`, including retries. `report` is what the engine reported about its
+    /// limits, `peak` the peak memory in bytes; both may be `()`. A search records
+    /// `spent: #{ probes, starts, seconds, gpu_seconds }` in the answers that it adds; without it, the values are taken
+    /// from the answer itself where possible.
+    ///
+    /// # Errors
+    ///
+    /// `limit` if there are more than a list can hold: about 285,000 over two axes.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// assert(map.spent().len() == map.resumed());
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn spent(map: &mut BoundaryHandle) -> Caught<Array> {
+        map.check_listable()?;
+        let row = |spent: &PointCost| -> Caught<Dynamic> {
+            let report = spent.report.as_ref().map(to_script).transpose()?;
+            Ok(Map::from([
+                ("point".into(), from_point(&spent.point)),
+                ("verdict".into(), spent.verdict.clone().into()),
+                ("probes".into(), spent.probes.into()),
+                ("starts".into(), spent.starts.into()),
+                ("seconds".into(), spent.seconds.into()),
+                ("gpu_seconds".into(), spent.gpu_seconds.into()),
+                ("report".into(), report.unwrap_or(Dynamic::UNIT)),
+                ("peak".into(), spent.peak.map_or(Dynamic::UNIT, Dynamic::from)),
+            ])
+            .into())
+        };
+        map.resumed().iter().map(row).collect()
+    }
+
+    /// The expected value of probing a point, in lattice points: `#{ fits, fails, chance }`. `fits` is the volume
+    /// proven to fit if it fits, `fails` the volume proven to fail if it fails, `chance` the probability that it fits,
+    /// 0 to 1. These are estimates for choosing points; they prove nothing.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// let gain = map.settles(#{ input: 50 });
+    /// assert(gain.fits == 50.0 && gain.fails == 51.0 && gain.chance > 0.5);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn settles(map: &mut BoundaryHandle, point: Map) -> Caught<Map> {
+        let gain = map.lock().expected_gain(&to_point(&point)?)?;
+        Ok(Map::from([
+            ("fits".into(), gain.fits.into()),
+            ("fails".into(), gain.fails.into()),
+            ("chance".into(), gain.chance.into()),
+        ]))
+    }
+
+    /// Reports the progress of a search to the user: probes made, estimated total, and coverage so far.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// map.progress(1, 0.95);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn progress(context: NativeCallContext, map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<()> {
+        report_progress(&context, map, probes, coverage, None)
+    }
+
+    /// Reports progress with an estimate of the remaining seconds, or `()`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// map.record(#{ input: 50 }, "ok");
+    /// map.progress(1, 0.95, 12.5);
+    /// ```
+    #[rhai_fn(name = "progress", return_raw, volatile, pure)]
+    pub fn progress_with(
+        context: NativeCallContext,
+        map: &mut BoundaryHandle,
+        probes: i64,
+        coverage: f64,
+        seconds_left: Dynamic,
+    ) -> Caught<()> {
+        report_progress(&context, map, probes, coverage, seconds_left.as_float().ok())
+    }
+
+    /// The estimated total number of probes until `coverage` is reached, after `probes` probes, if the open volume
+    /// keeps shrinking as it does for smooth boundaries. `()` while too little is known.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [0, 100] }, #{});
+    /// assert(map.expected(0, 0.95) == ());
+    /// map.record(#{ input: 100 }, "ok");
+    /// assert(map.expected(1, 0.95) == 1);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn expected(map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<Dynamic> {
+        let expected = map.lock().expected(size(probes, "expected")? as u64, coverage)?;
+        Ok(maybe(expected, |expected| count(expected.into()).into()))
+    }
+}
+
+/// The report of a boundary.
+#[export_module]
+pub mod report {
+    /// Shows a boundary: a chart, the largest points that fit, and what to run. Returns it as a map: `#{ frontier,
+    /// recommended, flags, headroom, points, gap, predicted, band, search }`.
+    ///
+    /// `recommended` is the best point of the frontier (by the product of its shares of the axes) minus a margin of 5 %
+    /// on every axis where that is a whole step, `()` if nothing fits; `flags` are the command line flags of the engine
+    /// for it, `[]` without an engine; `headroom` is the memory in bytes that was left when the safe point was probed,
+    /// `()` if it was not measured; `points` is the result of `map.points()`. All of these are proven. The following
+    /// are not: `predicted`, where the boundary is expected between what is proven, is the result of `map.predicted()`,
+    /// and `band`, where answers contradict each other, that of `map.band()`. `search` is `()`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 1000] }, #{});
+    /// map.record(#{ input: 500 }, "ok");
+    /// map.record(#{ input: 600 }, "oom");
+    /// let found = report(map);
+    /// assert(found.recommended == #{ input: 475 } && found.gap == #{ input: 100 });
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn report(context: NativeCallContext, map: BoundaryHandle) -> Caught<Dynamic> {
+        Ok(to_script(&boundary::report(&host(&context), &map, None)?)?)
+    }
+
+    /// Shows a boundary with the result of a search strategy: how many probes and starts it took, why it ended, and
+    /// whether the limit that the engine reports was verified from both sides. It is returned as `search`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/search" as search;
+    /// let map = boundary(#{ input: [1, 1000] }, #{});
+    /// let done = search::adaptive(map, |p| if p.input <= 500 { "ok" } else { "oom" }, #{});
+    /// assert(report(map, done).search.probes == done.probes);
+    /// ```
+    #[rhai_fn(name = "report", return_raw, volatile)]
+    pub fn report_search(context: NativeCallContext, map: BoundaryHandle, done: Map) -> Caught<Dynamic> {
+        let done = from_script(&Dynamic::from(done))?;
+        Ok(to_script(&boundary::report(&host(&context), &map, Some(done))?)?)
+    }
+}
+
+/// Overrides `defaults` with `given`, checking names and types.
+fn fill_defaults(given: &Map, defaults: Map) -> Result<Map> {
+    let mut all = defaults;
+    for (name, value) in given {
+        let Some(place) = all.get_mut(name) else {
+            return Err(unknown(name, &all));
+        };
+        let number = value.is_int() || value.is_float();
+        *place = match (place.type_name(), value.as_int()) {
+            ("f64", Ok(whole)) => (whole as f64).into(),
+            // An option without a default is a limit: a number, or none.
+            ("()", _) if number || value.is_unit() => value.clone(),
+            (wanted, _) if wanted == value.type_name() => value.clone(),
+            (wanted, _) => {
+                let wanted = if wanted == "()" {
+                    "number".to_owned()
+                } else {
+                    type_of(place)
+                };
+                let given = type_of(value);
+                return Err(Fault::usage(format!(
+                    "option `{name}` takes a {wanted}, not `{value}`, a {given}"
+                )));
+            }
+        };
+    }
+    Ok(all)
+}
+
+fn unknown(name: &str, known: &Map) -> Fault {
+    let fault = Fault::usage(format!("there is no option `{name}`"));
+    match nearest(name, known.keys().map(rhai::Identifier::as_str)) {
+        Some(near) => fault.hint(format!("did you mean `{near}`?")),
+        None => {
+            let names: Vec<_> = known.keys().map(|name| format!("`{name}`")).collect();
+            fault.hint(format!("the options are {}", names.join(", ")))
+        }
+    }
+}
+
+/// Helpers for search strategies.
+#[export_module]
+pub mod strategy {
+    /// Fills in defaults for missing options. A default of `()` stands for an unset limit and accepts a number; any
+    /// other default accepts its own type, and a float also an integer.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an option that is not among the defaults, with the closest name, and for one of a wrong type.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let options = with_defaults(#{ coverage: 1 }, #{ coverage: 0.95, max_probes: () });
+    /// assert(options == #{ coverage: 1.0, max_probes: () });
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn with_defaults(options: Map, defaults: Map) -> Caught<Map> {
+        Ok(fill_defaults(&options, defaults)?)
+    }
+
+    /// Seconds since the run started. A resumed run starts at 0 again.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let before = elapsed();
+    /// sleep(0.01);
+    /// assert(elapsed() - before >= 0.01);
+    /// ```
+    #[rhai_fn(volatile)]
+    pub fn elapsed(context: NativeCallContext) -> f64 {
+        let host = host(&context);
+        let state = host.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.started.0.elapsed().as_secs_f64()
+    }
+}
+
+fn share(value: &Dynamic) -> Result<f64> {
+    let share = value.as_float().or_else(|_| value.as_int().map(|whole| whole as f64));
+    share
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| Fault::usage(format!("a share must be between 0 and 1, not `{value}`")))
+}
+
+/// A known boundary, against which searches are measured.
+#[export_module]
+pub mod truth {
+    /// Traces a known monotone boundary over axes as in `boundary`; `holds` returns whether a point fits.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if an axis has another form than in `boundary`; `limit` if the range has more than 1,000,000 lines along
+    /// its longest axis; and what `holds` throws.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let truth = known_truth(#{ input: [1, 100], output: [1, 100] }, |p| p.input <= 40);
+    /// assert(truth.volume() == 4000);
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn known_truth(context: NativeCallContext, axes: Map, holds: FnPtr) -> Caught<TruthHandle> {
+        let lattice = Lattice::parse(&from_script(&Dynamic::from(axes))?)?;
+        let truth = KnownBoundary::trace(lattice, |point| {
+            holds.call_within_context::<bool>(&context, (from_point(point),))
+        })?;
+        Ok(TruthHandle(Arc::new(truth)))
+    }
+
+    /// Number of lattice points that fit.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(known_truth(#{ input: [1, 100] }, |p| p.input <= 40).volume() == 40);
+    /// ```
+    #[rhai_fn(pure)]
+    pub fn volume(truth: &mut TruthHandle) -> i64 {
+        count(truth.0.volume())
+    }
+
+    /// For each of some ascending shares of the fitting volume, 0 to 1, the minimum number of probes that proves it:
+    /// exact with one or two axes; with more, an upper bound by greedy selection.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an invalid share, or shares that are not ascending.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let truth = known_truth(#{ input: [2048, 32768], output: [512, 32768] }, |p| p.input + p.output <= 45000);
+    /// assert(truth.least_probes([0.95]) == [7]);
+    /// ```
+    #[rhai_fn(return_raw, pure)]
+    pub fn least_probes(truth: &mut TruthHandle, shares: Array) -> Caught<Array> {
+        let shares = shares.iter().map(share).collect::<Result<Vec<_>>>()?;
+        if !shares.is_sorted() {
+            return Err(Fault::usage("shares must be in ascending order").into());
+        }
+        let least = truth.0.least_probes(&shares).into_iter();
+        Ok(least.map(|probes| count(probes as u128).into()).collect())
+    }
+
+    /// Number of lattice points that a boundary over the same axes classifies as fitting although they do not fit.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the axes differ.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let truth = known_truth(#{ input: [1, 100] }, |p| p.input <= 40);
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// map.record(#{ input: 42 }, "ok");
+    /// assert(truth.false_safe(map) == 2);
+    /// ```
+    #[rhai_fn(return_raw, pure)]
+    pub fn false_safe(truth: &mut TruthHandle, map: BoundaryHandle) -> Caught<i64> {
+        Ok(count(truth.0.false_safe(&map.lock())?))
+    }
+}

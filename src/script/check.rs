@@ -1,0 +1,404 @@
+//! Checks a script without running it: that it parses, its imports exist, the functions it calls exist and take as many
+//! arguments, the parameters it reads are declared, and an adapter exports what it must.
+//!
+//! Rhai resolves functions at run time, so this works on the syntax tree: an [`Outline`] collects what a file defines and
+//! uses. What cannot be known before the script runs is not reported.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use rhai::{AST, ASTNode, Engine, Expr, FnAccess, FnCallExpr, Position, Stmt};
+
+use super::adapter::{EXPORTS, missing_exports};
+use super::diagnose::{Diagnostic, Place, diagnose};
+use super::nearest::nearest;
+use super::params::merge_values;
+use super::resolver::locate;
+use super::signature::{Signature, forms, is_name, natives};
+use super::source::{Main, Source};
+use super::{Host, describe_params, interpreter, resolver, shipped};
+use crate::fault::{Fault, Kind};
+
+/// All errors in a script: a path, a shipped script by name, or a shipped module `std/…`. Also checks parameters in the
+/// host's settings.
+pub fn check(host: &Arc<Host>, script: &Path) -> Vec<Diagnostic> {
+    let main = match open(script) {
+        Ok(main) => main,
+        Err(fault) => return vec![fault.into()],
+    };
+    host.sources.insert(main.source.clone());
+    let engine = interpreter(host, &main.root);
+    let mut checker = Checker {
+        natives: natives(&engine),
+        engine,
+        host,
+        main: &main,
+        files: BTreeMap::new(),
+        importing: Vec::new(),
+        found: Vec::new(),
+    };
+    checker.file(&main.source);
+    let mut found = checker.found;
+    if found.is_empty() && !host.settings.set.is_empty() {
+        match describe_params(host, &main) {
+            Ok(declared) => found.extend(merge_values(&declared, &host.settings.set).err().map(Diagnostic::from)),
+            Err(diagnostic) => found.push(*diagnostic),
+        }
+    }
+    found
+}
+
+fn open(script: &Path) -> Result<Main, Fault> {
+    let name = script.to_string_lossy();
+    let module = name.strip_prefix("std/").filter(|_| !script.exists());
+    match module.and_then(|module| shipped::module(module.trim_end_matches(".rhai"))) {
+        Some(text) => Ok(Main {
+            source: Source::new(&format!("{}.rhai", name.trim_end_matches(".rhai")), &text),
+            root: ".".into(),
+            shipped: true,
+        }),
+        None => Main::open(script),
+    }
+}
+
+struct Checker<'a> {
+    engine: Engine,
+    host: &'a Arc<Host>,
+    main: &'a Main,
+    natives: Vec<Signature>,
+    /// Exports of the files checked so far.
+    files: BTreeMap<String, Vec<Signature>>,
+    importing: Vec<String>,
+    found: Vec<Diagnostic>,
+}
+
+impl Checker<'_> {
+    /// Checks a file and its imports. Returns its exports, if it parses.
+    fn file(&mut self, source: &Source) -> Option<Vec<Signature>> {
+        if let Some(known) = self.files.get(&*source.key) {
+            return Some(known.clone());
+        }
+        let ast = match resolver::compile(&self.engine, source) {
+            Ok(ast) => ast,
+            Err(error) => {
+                let diagnostic = diagnose(&self.engine, &self.host.sources, &source.key, error);
+                self.found.push(diagnostic);
+                return None;
+            }
+        };
+        let mut outline = Outline::from_ast(&ast);
+        if let Some(params) = &mut outline.params
+            && source.key == self.main.source.key
+        {
+            params.names = params.names.take().or_else(|| self.parameter_names());
+        }
+        self.importing.push(source.key.to_string());
+        let mut modules = BTreeMap::new();
+        for import in &outline.imports {
+            let exports = self.import(source, &import.path, import.at);
+            modules.insert(import.alias.clone(), exports);
+        }
+        self.importing.pop();
+        for (fault, at) in find_errors(&outline, &self.natives, &modules) {
+            self.report(source, fault, at);
+        }
+        if is_adapter(&outline) {
+            for problem in missing_exports(&ast) {
+                let fault = Fault::new(Kind::Compile, format!("this adapter {problem}"));
+                self.report(source, fault, Position::NONE);
+            }
+        }
+        let exports: Vec<_> = outline
+            .functions
+            .into_iter()
+            .filter(|one| !one.private)
+            .map(|one| one.signature)
+            .collect();
+        self.files.insert(source.key.to_string(), exports.clone());
+        Some(exports)
+    }
+
+    /// The names of the declared parameters.
+    fn parameter_names(&self) -> Option<BTreeSet<String>> {
+        let declared = describe_params(self.host, self.main).ok()?;
+        Some(declared.into_iter().map(|param| param.name).collect())
+    }
+
+    /// The exports of an import; `None`, after report an error, if it cannot be read.
+    fn import(&mut self, importer: &Source, path: &str, at: Position) -> Option<Vec<Signature>> {
+        let found = match locate(&self.main.root, Some(&importer.key), path) {
+            Ok(found) => found,
+            Err(fault) => {
+                self.report(importer, fault, at);
+                return None;
+            }
+        };
+        if let Some(start) = self.importing.iter().position(|key| key == found.key()) {
+            let fault = resolver::cycle(&self.importing[start..], found.key());
+            self.report(importer, fault, at);
+            return None;
+        }
+        match found.read() {
+            Ok(text) => {
+                let source = Source::new(found.key(), &text);
+                self.host.sources.insert(source.clone());
+                self.file(&source)
+            }
+            Err(fault) => {
+                self.report(importer, fault, at);
+                None
+            }
+        }
+    }
+
+    fn report(&mut self, source: &Source, fault: Fault, at: Position) {
+        self.found
+            .push(Diagnostic::at(fault, Some(Place::new(source.clone(), at))));
+    }
+}
+
+/// Whether a file is meant to be an adapter: it defines at least half of the required functions.
+fn is_adapter(outline: &Outline) -> bool {
+    let defined = EXPORTS
+        .iter()
+        .filter(|(name, _)| outline.functions.iter().any(|one| one.signature.name == *name));
+    defined.count() * 2 >= EXPORTS.len()
+}
+
+/// Functions that the interpreter handles itself.
+const BUILT_IN: [&str; 9] = [
+    "Fn",
+    "call",
+    "curry",
+    "is_def_fn",
+    "is_def_var",
+    "is_shared",
+    "print",
+    "debug",
+    "type_of",
+];
+
+/// Calls that match no function, and parameters that are read but not declared. `modules` contains the imports by
+/// alias; `None` for one that could not be read.
+fn find_errors(
+    outline: &Outline,
+    natives: &[Signature],
+    modules: &BTreeMap<String, Option<Vec<Signature>>>,
+) -> Vec<(Fault, Position)> {
+    let mut found = Vec::new();
+    for call in &outline.calls {
+        if let Some(fault) = check_call(call, outline, natives, modules) {
+            found.push((fault, call.at));
+        }
+    }
+    if let Some(Parameters {
+        variable,
+        names: Some(declared),
+    }) = &outline.params
+    {
+        for (on, property, at) in &outline.reads {
+            if on == variable && !declared.contains(property) {
+                let fault = Fault::new(Kind::Compile, format!("the script declares no parameter `{property}`"));
+                let near = nearest(property, declared.iter().map(String::as_str));
+                found.push((
+                    match near {
+                        Some(near) => fault.hint(format!("a similar parameter exists: `{near}`")),
+                        None => fault.hint(format!("add `{property}: param(default, \"meaning\")`")),
+                    },
+                    *at,
+                ));
+            }
+        }
+    }
+    found
+}
+
+fn check_call(
+    call: &Call,
+    outline: &Outline,
+    natives: &[Signature],
+    modules: &BTreeMap<String, Option<Vec<Signature>>>,
+) -> Option<Fault> {
+    if !is_name(&call.name) || BUILT_IN.contains(&call.name.as_str()) {
+        return None;
+    }
+    // It may be a closure stored in a map under this name.
+    if call.method && outline.keys.contains(&call.name) {
+        return None;
+    }
+    let own = outline.functions.iter().map(|one| &one.signature);
+    let candidates: Vec<&Signature> = if call.namespace.is_empty() {
+        let visible = |one: &&Signature| one.namespace.is_empty() || one.global || call.method;
+        natives.iter().filter(visible).chain(own).collect()
+    } else if let Some(module) = modules.get(&call.namespace) {
+        module.as_ref()?.iter().collect()
+    } else {
+        let inside: Vec<_> = natives.iter().filter(|one| one.namespace == call.namespace).collect();
+        // A module inside a module is not checked.
+        if inside.is_empty() {
+            return None;
+        }
+        inside
+    };
+    let same: Vec<&Signature> = candidates.iter().copied().filter(|one| one.name == call.name).collect();
+    let takes = |one: &&Signature| {
+        one.params.len() == call.args + usize::from(call.method) || (call.method && one.params.len() == call.args)
+    };
+    if same.iter().any(takes) {
+        return None;
+    }
+    let path = match call.namespace.as_str() {
+        "" => call.name.clone(),
+        namespace => format!("{namespace}::{}", call.name),
+    };
+    if same.is_empty() {
+        let fault = Fault::new(Kind::Compile, format!("there is no function `{path}`"));
+        return Some(
+            match nearest(&call.name, candidates.iter().map(|one| one.name.as_str())) {
+                Some(near) => fault.hint(format!("a similar name exists: `{near}`")),
+                None => fault.hint("`profiler doc` lists the functions"),
+            },
+        );
+    }
+    let plural = if call.args == 1 { "" } else { "s" };
+    let fault = Fault::new(
+        Kind::Compile,
+        format!("`{path}` does not take {} argument{plural}", call.args),
+    );
+    Some(fault.hint(format!("it is {}", forms(&same, None))))
+}
+
+#[derive(Default)]
+struct Outline {
+    functions: Vec<Defined>,
+    imports: Vec<Import>,
+    calls: Vec<Call>,
+    /// Keys of map literals and assigned properties. They may hold closures that are called like methods.
+    keys: BTreeSet<String>,
+    params: Option<Parameters>,
+    /// Reads `p.x`: variable, property and position.
+    reads: Vec<(String, String, Position)>,
+}
+
+struct Parameters {
+    /// The variable that holds their values.
+    variable: String,
+    /// Their names; `None` if they are not a literal, as in `params(engines::parameters() + #{ … })`.
+    names: Option<BTreeSet<String>>,
+}
+
+struct Defined {
+    signature: Signature,
+    private: bool,
+}
+
+struct Import {
+    path: String,
+    alias: String,
+    at: Position,
+}
+
+struct Call {
+    /// `docker`, an import's alias, or empty.
+    namespace: String,
+    name: String,
+    /// Number of arguments, without a method's receiver.
+    args: usize,
+    method: bool,
+    at: Position,
+}
+
+impl Outline {
+    /// Collects from a parsed file.
+    fn from_ast(ast: &AST) -> Self {
+        let mut outline = Self::default();
+        for function in ast.iter_functions() {
+            outline.functions.push(Defined {
+                signature: Signature::from_function(&function),
+                private: function.access == FnAccess::Private,
+            });
+        }
+        ast.walk(&mut |path: &[ASTNode]| {
+            match path.last() {
+                Some(ASTNode::Stmt(stmt)) => outline.stmt(stmt),
+                Some(ASTNode::Expr(expr)) => outline.expr(expr),
+                _ => {}
+            }
+            true
+        });
+        outline
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Import(import, at) => {
+                if let Expr::StringConstant(path, path_at) = &import.0 {
+                    self.imports.push(Import {
+                        path: path.to_string(),
+                        alias: import.1.as_str().to_owned(),
+                        at: if path_at.is_none() { *at } else { *path_at },
+                    });
+                }
+            }
+            Stmt::FnCall(call, at) => self.call(call, false, *at),
+            Stmt::Var(var, _, _) => {
+                if let Expr::FnCall(call, _) = &var.1
+                    && call.name == "params"
+                {
+                    self.params = Some(Parameters {
+                        variable: var.0.as_str().to_owned(),
+                        names: call.args.first().and_then(literal_keys),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match expr {
+            Expr::FnCall(call, at) => self.call(call, false, *at),
+            Expr::MethodCall(call, at) => self.call(call, true, *at),
+            Expr::Map(map, _) => self.keys.extend(map.0.iter().map(|(key, _)| key.as_str().to_owned())),
+            Expr::Property(property, _) => {
+                self.keys.insert(property.2.to_string());
+            }
+            Expr::Dot(dot, _, _) => {
+                if let Expr::Variable(variable, _, _) = &dot.lhs
+                    && let Some((property, at)) = first_property(&dot.rhs)
+                {
+                    self.reads.push((variable.1.to_string(), property, at));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, call: &FnCallExpr, method: bool, at: Position) {
+        if call.op_token.is_some() {
+            return;
+        }
+        self.calls.push(Call {
+            namespace: call.namespace.to_string(),
+            name: call.name.to_string(),
+            args: call.args.len(),
+            method,
+            at,
+        });
+    }
+}
+
+fn literal_keys(expr: &Expr) -> Option<BTreeSet<String>> {
+    let Expr::Map(map, _) = expr else { return None };
+    Some(map.0.iter().map(|(key, _)| key.as_str().to_owned()).collect())
+}
+
+/// The property right after a dot.
+fn first_property(rhs: &Expr) -> Option<(String, Position)> {
+    match rhs {
+        Expr::Property(property, at) => Some((property.2.to_string(), *at)),
+        Expr::Dot(more, _, _) | Expr::Index(more, _, _) => first_property(&more.lhs),
+        _ => None,
+    }
+}

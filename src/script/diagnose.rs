@@ -1,0 +1,411 @@
+//! Explains script errors: what went wrong, in which file and line, the call chain, and what to do.
+//!
+//! The wrappers around an error tell which file a position belongs to: a call's position is in the caller, the inner error in
+//! the callee. Messages are rewritten in our style: lower case, names in backticks, script type names.
+
+use std::fmt;
+use std::ops::Range;
+
+use annotate_snippets::renderer::DEFAULT_TERM_WIDTH;
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use rhai::{Dynamic, Engine, EvalAltResult, LexError, ParseErrorType, Position};
+
+use super::convert::type_name;
+use super::nearest::nearest;
+use super::source::{Source, Sources};
+use super::{shipped, signature};
+use crate::fault::{Fault, Kind};
+
+/// A fault with its position in a script.
+#[derive(Clone, Debug)]
+pub struct Diagnostic {
+    /// What went wrong.
+    pub fault: Fault,
+    place: Option<Place>,
+    /// The call chain, innermost first: `called from …`.
+    trace: Vec<String>,
+}
+
+impl Diagnostic {
+    pub(super) fn at(fault: Fault, place: Option<Place>) -> Self {
+        Self {
+            fault,
+            place,
+            trace: Vec::new(),
+        }
+    }
+
+    /// Formats the diagnostic like rustc, with colours if `colour` is set.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        render_snippet(self, colour)
+    }
+
+    /// `file:line:column`, if the position is known.
+    #[must_use]
+    pub fn location(&self) -> Option<String> {
+        self.place.as_ref().map(ToString::to_string)
+    }
+}
+
+impl From<Fault> for Diagnostic {
+    /// A fault without a position.
+    fn from(fault: Fault) -> Self {
+        Self::at(fault, None)
+    }
+}
+
+impl From<Fault> for Box<Diagnostic> {
+    fn from(fault: Fault) -> Self {
+        Box::new(fault.into())
+    }
+}
+
+/// One step of the call chain.
+struct Frame {
+    /// `called from`, `imported from`.
+    how: &'static str,
+    /// What was entered: `` `f` ``, `a closure`, `` `std/search.rhai` ``.
+    what: String,
+    file: String,
+    at: Position,
+}
+
+/// Explains an error of an evaluation that started in the file `main`.
+pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalAltResult>) -> Diagnostic {
+    let (mut frames, file, error) = unwrap(main, error);
+    let mut at = error.position();
+    let fault = evaluation_fault(engine, sources, &file, *error);
+    let mut file = file;
+    // Native functions report no position: use the position of the call.
+    if at.is_none() {
+        at = sources.newest_call(&file).unwrap_or_default();
+    }
+    if at.is_none()
+        && let Some(frame) = frames.pop()
+    {
+        (file, at) = (frame.file, frame.at);
+    }
+    let mut trace = Vec::new();
+    // For an error in a shipped module, show the user's own line first.
+    if file.starts_with("std/")
+        && let Some(own) = frames.iter().rposition(|frame| !frame.file.starts_with("std/"))
+    {
+        trace.push(format!("raised at {}", Location(&file, at)));
+        let inner = frames.split_off(own + 1);
+        trace.extend(inner.iter().rev().map(ToString::to_string));
+        if let Some(frame) = frames.pop() {
+            trace.push(format!("inside {}", frame.what));
+            (file, at) = (frame.file, frame.at);
+        }
+    }
+    trace.extend(frames.iter().rev().map(ToString::to_string));
+    Diagnostic {
+        place: Place::find(sources, &file, at),
+        fault,
+        trace,
+    }
+}
+
+/// Unwraps an error: the call chain (outermost first), the innermost file, the innermost error.
+fn unwrap(main: &str, error: Box<EvalAltResult>) -> (Vec<Frame>, String, Box<EvalAltResult>) {
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut file = main.to_owned();
+    let mut error = error;
+    loop {
+        let (how, what, inner_file, inner, at) = match *error {
+            EvalAltResult::ErrorInFunctionCall(name, source, inner, at) => {
+                let inner_file = if source.is_empty() { file.clone() } else { source };
+                let what = if name.starts_with("anon$") {
+                    "a closure".to_owned()
+                } else {
+                    format!("`{name}`")
+                };
+                ("called from", what, inner_file, inner, at)
+            }
+            EvalAltResult::ErrorInModule(key, inner, at) => ("imported from", format!("`{key}`"), key, inner, at),
+            _ => return (frames, file, error),
+        };
+        // A native function that calls back has the same position as the callback: one line is enough.
+        let repeated = frames.last().is_some_and(|last| last.at == at && last.file == file);
+        if repeated {
+            frames.pop();
+        }
+        // A callback may have no call site in a script.
+        if !at.is_none() {
+            frames.push(Frame { how, what, file, at });
+        }
+        (file, error) = (inner_file, inner);
+    }
+}
+
+impl std::fmt::Display for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.what, self.how, Location(&self.file, self.at))
+    }
+}
+
+/// `file:line:column`.
+struct Location<'a>(&'a str, Position);
+
+impl std::fmt::Display for Location<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)?;
+        if let Some(line) = self.1.line() {
+            write!(f, ":{line}:{}", self.1.position().unwrap_or(1))?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(in crate::script) struct Place {
+    pub(super) source: Source,
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    /// The place of a position, if it and the text are known.
+    pub(in crate::script) fn find(sources: &Sources, key: &str, at: Position) -> Option<Self> {
+        Some(Self::new(sources.get(key)?, at))
+    }
+
+    /// A place in a text; its beginning if there is no position.
+    pub(in crate::script) fn new(source: Source, at: Position) -> Self {
+        Self {
+            source,
+            line: at.line().unwrap_or(1),
+            column: at.position().unwrap_or(1),
+        }
+    }
+
+    /// Byte range of the token at this place.
+    pub(super) fn span(&self) -> Range<usize> {
+        let text = &*self.source.text;
+        let line_start = text
+            .split_inclusive('\n')
+            .take(self.line - 1)
+            .map(str::len)
+            .sum::<usize>();
+        let line = text[line_start..].lines().next().unwrap_or_default();
+        // Columns count characters.
+        let offset = line
+            .char_indices()
+            .nth(self.column.saturating_sub(1))
+            .map_or(line.len(), |(offset, _)| offset);
+        let start = line_start + offset;
+        start..start + width(&line[offset..])
+    }
+}
+
+/// Byte length of the token at the start of `rest`, accurate enough for underlining.
+fn width(rest: &str) -> usize {
+    let Some(first) = rest.chars().next() else { return 0 };
+    let taken = |keep: fn(char) -> bool| rest.find(|c| !keep(c)).unwrap_or(rest.len());
+    match first {
+        '"' | '`' | '\'' => rest[1..].find(first).map_or(rest.len(), |end| end + 2),
+        '_' | '0'..='9' => taken(|c| c.is_alphanumeric() || c == '_'),
+        c if c.is_alphabetic() => {
+            // A qualified name counts as one token.
+            let mut end = taken(|c| c.is_alphanumeric() || c == '_');
+            while let Some(more) = rest[end..].strip_prefix("::") {
+                let next = more
+                    .find(|c: char| !c.is_alphanumeric() && c != '_')
+                    .unwrap_or(more.len());
+                if next == 0 {
+                    break;
+                }
+                end += 2 + next;
+            }
+            end
+        }
+        c => c.len_utf8(),
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.source.key, self.line, self.column)
+    }
+}
+
+fn render_snippet(diagnostic: &Diagnostic, colour: bool) -> String {
+    let mut group = Level::ERROR
+        .primary_title(&*diagnostic.fault.message)
+        .elements(diagnostic.place.iter().map(|place| {
+            Snippet::source(&*place.source.text)
+                .path(&*place.source.key)
+                .annotation(AnnotationKind::Primary.span(place.span()))
+        }));
+    for step in &diagnostic.trace {
+        group = group.element(Level::NOTE.message(step));
+    }
+    if let Some(hint) = &diagnostic.fault.hint {
+        group = group.element(Level::HELP.message(hint));
+    }
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    renderer.term_width(DEFAULT_TERM_WIDTH).render(&[group])
+}
+
+/// The fault for an error without wrappers, raised in `file`.
+fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: EvalAltResult) -> Fault {
+    use EvalAltResult as E;
+    let script = |message: String| Fault::new(Kind::Script, message);
+    let limit = |message: &str| Fault::new(Kind::Limit, message);
+    let near = |name: &str| nearest_word(sources, file, name);
+    match &error {
+        E::ErrorRuntime(value, _) => thrown(value),
+        E::ErrorTerminated(value, _) => value
+            .read_lock::<Fault>()
+            .map_or_else(Fault::interrupted, |fault| fault.clone()),
+        E::ErrorParsing(error, _) => parse_fault(engine, error, near),
+        E::ErrorFunctionNotFound(call, _) => signature::not_found(engine, sources, file, call),
+        E::ErrorVariableNotFound(name, _) => {
+            let fault = script(format!("unknown variable `{name}`"));
+            match near(name) {
+                Some(near) => fault.hint(format!("a similar name is in use: `{near}`")),
+                None => fault.hint("functions see only their parameters; a constant of the file is `global::NAME`"),
+            }
+        }
+        E::ErrorPropertyNotFound(name, _) => script(format!("the map has no key `{name}`"))
+            .hint(format!("if it may be absent, write `.get(\"{name}\") ?? default`")),
+        E::ErrorDotExpr(text, _) => match unknown_property(text) {
+            Some((property, kind)) => signature::no_property(engine, property, kind),
+            None => script(rephrase(text)),
+        },
+        E::ErrorMismatchDataType(wanted, found, _) | E::ErrorMismatchOutputType(wanted, found, _) => {
+            script(match (type_name(wanted), type_name(found)) {
+                (wanted, found) if found.is_empty() => format!("expected {wanted}"),
+                (wanted, found) if wanted.is_empty() => format!("{found} does not fit here"),
+                (wanted, found) => format!("expected {wanted}, found {found}"),
+            })
+        }
+        E::ErrorArrayBounds(length, index, _) => {
+            script(format!("index {index} is outside an array of {length} elements"))
+        }
+        E::ErrorStringBounds(length, index, _) => {
+            script(format!("index {index} is outside a string of {length} characters"))
+        }
+        E::ErrorAssignmentToConstant(name, _) => {
+            script(format!("`{name}` is constant")).hint("define it with `let` to change it")
+        }
+        E::ErrorUnboundThis(_) => {
+            script("`this` is not bound".into()).hint("call the function as a method: `value.f()`")
+        }
+        E::ErrorFor(_) => script("`for` needs something to iterate over".into())
+            .hint("an array, a range such as `0..10`, or `map.keys()`"),
+        E::ErrorStackOverflow(_) => limit("calls nest deeper than 64 levels").hint("replace the recursion by a loop"),
+        E::ErrorDataTooLarge(what, _) => limit(&format!("too much data: {}", rephrase(what)))
+            .hint("limits, including nested values: arrays 4,000,000 elements, maps 2,000,000 entries, strings 64 MiB"),
+        E::ErrorTooManyModules(_) => limit("more than 64 imports").hint("import once, at the top of the file"),
+        E::ErrorTooManyVariables(_) => limit("more than 10,000 variables"),
+        _ => {
+            error.clear_position();
+            script(rephrase(&error.to_string()))
+        }
+    }
+}
+
+/// Extracts property and type from `Unknown property 'x' - a getter is not registered for type 'T'`.
+fn unknown_property(text: &str) -> Option<(&str, &str)> {
+    let mut quoted = text.strip_prefix("Unknown property ")?.split('\'');
+    Some((quoted.nth(1)?, quoted.nth(1)?))
+}
+
+/// The fault for an uncaught `throw`.
+fn thrown(value: &Dynamic) -> Fault {
+    if let Some(fault) = value.read_lock::<Fault>() {
+        return fault.clone();
+    }
+    if value.is_unit() {
+        return Fault::new(Kind::Script, "the script failed");
+    }
+    Fault::new(Kind::Script, value.to_string())
+}
+
+/// The word of the file that is closest to `name`.
+fn nearest_word(sources: &Sources, file: &str, name: &str) -> Option<String> {
+    let source = sources.get(file)?;
+    let words = source
+        .text
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| word.starts_with(|c: char| c.is_alphabetic() || c == '_'));
+    nearest(name, words).map(str::to_owned)
+}
+
+/// Rewrites a sentence of the interpreter: `Foo 'bar'.` becomes ``foo `bar` ``.
+fn rephrase(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    let first = chars.next().map(|c| c.to_lowercase().to_string()).unwrap_or_default();
+    let rest = chars.as_str().replace('\'', "`");
+    format!("{first}{}", rest.trim_end_matches('.'))
+}
+
+/// The fault for a parse error. `suggest` finds the closest word of the file.
+fn parse_fault(engine: &Engine, error: &ParseErrorType, suggest: impl Fn(&str) -> Option<String>) -> Fault {
+    use ParseErrorType as P;
+    let fault = |message: String| Fault::new(Kind::Compile, message);
+    match error {
+        P::VariableUndefined(name) => {
+            let fault = fault(format!("unknown variable `{name}`"));
+            match suggest(name) {
+                Some(near) => fault.hint(format!("a similar name is in use: `{near}`")),
+                None => fault.hint("define it with `let` first; functions see only their parameters"),
+            }
+        }
+        P::ModuleUndefined(name) => unknown_module(engine, name, suggest(name)),
+        P::MissingToken(token, purpose) => fault(format!("expected `{token}` {purpose}")),
+        P::MissingSymbol(purpose) => fault(format!("expected a symbol {purpose}")),
+        P::UnexpectedEOF => fault("the script ends in the middle of a statement".into())
+            .hint("close what is open: `}`, `)`, `]` or a quote"),
+        P::Reserved(word) => fault(format!("`{word}` is a reserved word")).hint("choose another name"),
+        P::BadInput(LexError::ImproperSymbol(symbol, _)) if symbol == "eval" => {
+            fault("`eval` is disabled".into()).hint("write a function or a closure instead")
+        }
+        P::ExprTooDeep => fault("the expression nests too deeply".into()).hint("split it with `let`"),
+        P::TooManyFunctions => fault("the script defines more than 1,000 functions".into()),
+        other => fault(rephrase(&other.to_string())),
+    }
+}
+
+/// The fault for a namespace that does not exist.
+fn unknown_module(engine: &Engine, name: &str, suggest: Option<String>) -> Fault {
+    let fault = Fault::new(Kind::Compile, format!("unknown module `{name}`"));
+    if shipped::modules().any(|module| module == name) {
+        return fault.hint(format!("import it: `import \"std/{name}\" as {name};`"));
+    }
+    let natives = signature::natives(engine);
+    let known = natives.iter().map(|signature| signature.namespace.as_str());
+    match nearest(name, known).map(str::to_owned).or(suggest) {
+        Some(near) => fault.hint(format!("a similar name is in use: `{near}`")),
+        None => fault.hint("import your own file with `import \"./file\" as name;`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rhai::Position;
+
+    use super::Place;
+    use crate::script::source::Source;
+
+    fn spanned(text: &str, line: u16, column: u16) -> String {
+        let place = Place::new(Source::new("a.rhai", text), Position::new(line, column));
+        text[place.span()].to_owned()
+    }
+
+    #[test]
+    fn the_span_is_the_whole_token() {
+        assert_eq!(spanned("let x = 1;\nlet ü = wrong + 2;", 2, 9), "wrong");
+        assert_eq!(spanned("docker::start(1)", 1, 1), "docker::start");
+        assert_eq!(spanned("x = \"ab c\";", 1, 5), "\"ab c\"");
+        assert_eq!(spanned("a + b", 1, 3), "+");
+    }
+
+    #[test]
+    fn a_position_past_the_end_is_empty() {
+        assert_eq!(spanned("let x = ", 1, 40), "");
+        assert_eq!(spanned("", 7, 3), "");
+    }
+}

@@ -1,0 +1,232 @@
+//! The handles by which scripts hold engines, services, fitted memory models and known boundaries.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use rhai::{Dynamic, Map};
+use serde::Deserialize;
+
+use super::{Host, adapter, from_script, options};
+use crate::boundary::memory_model::{MemoryModel, Prior, Sample};
+use crate::boundary::{KnownBoundary, Point};
+use crate::engine::{Context, Engine, LaunchOptions};
+use crate::fault::{Fault, Result};
+use crate::runtime::{Exit, Launch, RuntimeKind, StartContext};
+use crate::{runtime, telemetry};
+
+/// An engine shared by all copies of its handle.
+#[derive(Clone)]
+pub struct EngineHandle(pub Arc<Engine>);
+
+impl EngineHandle {
+    /// Describes the engine `name`. Options that are `()` or `""` count as not given.
+    pub(super) fn describe(host: &Arc<Host>, name: &str, given: Map) -> Result<Self> {
+        let options: LaunchOptions = options(given.into_iter().filter(|(_, value)| is_given(value)).collect())?;
+        let adapter = adapter::load(host, host.interpreter(), name)?;
+        let engine = Arc::new(Engine::describe(context(host), adapter, options)?);
+        host.state().engine = Arc::downgrade(&engine);
+        Ok(Self(engine))
+    }
+}
+
+/// Converts a script's point.
+pub(super) fn point(map: Map) -> Result<Point> {
+    serde_json::from_value(from_script(&Dynamic::from(map))?).map_err(|_| {
+        Fault::usage("a point is a map of numbers").hint("such as `#{ input: 512, output: 128, concurrency: 1 }`")
+    })
+}
+
+fn is_given(value: &Dynamic) -> bool {
+    !value.is_unit() && !value.as_immutable_string_ref().is_ok_and(|text| text.is_empty())
+}
+
+fn context(host: &Arc<Host>) -> Context {
+    let axes = Arc::downgrade(host);
+    let home = host.settings.script.parent().unwrap_or(Path::new(""));
+    Context {
+        tasks: host.tasks.clone(),
+        run: Arc::clone(&host.run),
+        permits: host.permits.clone(),
+        services: Arc::clone(&host.services),
+        prompt_cache: Arc::clone(&host.prompts),
+        axes: Arc::new(move || {
+            let host = axes.upgrade()?;
+            let state = host.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.axes.clone()
+        }),
+        gpus: Arc::new(telemetry::gpus_if_any),
+        home: home.to_owned(),
+        seed: host.settings.seed,
+        shared_gpu: host.settings.shared_gpu,
+        dry_run: host.settings.dry_run,
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Service(Arc<runtime::Service>);
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct LogOptions {
+    /// Number of latest lines.
+    last: usize,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self { last: usize::MAX }
+    }
+}
+
+impl Service {
+    /// Starts a service. An option of another runtime is an error.
+    pub(super) fn start(host: &Host, kind: RuntimeKind, launch: &Launch) -> Result<Self> {
+        check_runtime_options(kind, launch)?;
+        if host.settings.dry_run {
+            // A dry run refuses what a run would refuse.
+            host.permits.check_launch(kind, launch, false)?;
+            return Err(Fault::dry_run(match &launch.image {
+                Some(image) => format!("the image `{image}` would be started"),
+                None => format!(
+                    "`{}` would be started",
+                    launch.command.first().map_or("", String::as_str)
+                ),
+            }));
+        }
+        let context = StartContext {
+            run: Arc::clone(&host.run),
+            permits: host.permits.clone(),
+            services: Arc::clone(&host.services),
+            // The script chose the image.
+            shipped_image: false,
+            prefix: "service".to_owned(),
+        };
+        host.tasks.wait(runtime::start(kind, launch, &context)).map(Self)
+    }
+
+    pub(super) fn url(&self) -> Option<&str> {
+        self.0.base_url()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    pub(super) fn logs(&self, options: &LogOptions) -> Vec<String> {
+        self.0.logs().last(options.last)
+    }
+
+    pub(super) fn state(&self, host: &Host) -> Result<runtime::State> {
+        host.tasks.wait(self.0.state())
+    }
+
+    /// `None` if it is still running after `timeout`.
+    pub(super) fn wait(&self, host: &Host, timeout: Option<Duration>) -> Result<Option<Exit>> {
+        host.tasks.wait(async {
+            let end = self.0.wait_exit();
+            match timeout {
+                None => end.await.map(Some),
+                Some(timeout) => tokio::time::timeout(timeout, end).await.ok().transpose(),
+            }
+        })
+    }
+
+    pub(super) fn stop(&self, host: &Host, grace: Option<Duration>) -> Result<()> {
+        host.tasks.wait(self.0.stop(grace.unwrap_or_else(|| self.0.grace())))
+    }
+
+    pub(super) fn exec(&self, host: &Host, command: &[String]) -> Result<runtime::ExecOutput> {
+        host.tasks.wait(self.0.exec(command))
+    }
+
+    /// Copies a file into the service. It must be in a folder that the user permitted.
+    pub(super) fn copy_in(&self, host: &Host, from: &str, to: &str) -> Result<()> {
+        let from = host.permits.check_read(Path::new(from))?;
+        host.tasks.wait(self.0.copy_in(&from, to))
+    }
+
+    /// Copies a file out of the service, into the run's folder.
+    pub(super) fn copy_out(&self, host: &Host, from: &str) -> Result<String> {
+        let folder = host.run.make_folder("files", self.0.name())?.ok_or_else(|| {
+            Fault::usage("`copy_out` needs a run with a folder").hint("start the script with `profiler run`")
+        })?;
+        host.tasks.wait(self.0.copy_out(from, &folder))?;
+        Ok(folder.to_string_lossy().into_owned())
+    }
+}
+
+fn check_runtime_options(kind: RuntimeKind, launch: &Launch) -> Result<()> {
+    let docker = [
+        ("image", launch.image.is_some()),
+        ("entrypoint", !launch.entrypoint.is_empty()),
+        ("args", !launch.args.is_empty()),
+        ("mounts", !launch.mounts.is_empty()),
+        ("cache", launch.cache.is_some()),
+        ("gpus", !launch.gpus.is_empty()),
+        ("shm_size", launch.shm_size.is_some()),
+        ("ulimits", !launch.ulimits.is_empty()),
+        ("memory_limit", launch.memory_limit.is_some()),
+    ];
+    let process = [("command", !launch.command.is_empty())];
+    let (others, advice) = match kind {
+        RuntimeKind::Docker => (&process[..], "use `entrypoint` and `args`"),
+        _ => (&docker[..], "use `command`, or `docker::start`"),
+    };
+    let sim = [("sim", launch.sim.is_some())];
+    match others.iter().chain(&sim).find(|(_, given)| *given) {
+        Some((name, _)) => {
+            Err(Fault::usage(format!("option `{name}` does not apply to the runtime `{kind}`")).hint(advice))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A fitted model, shared by all copies of its handle.
+#[derive(Clone)]
+pub(super) struct ModelHandle(pub(super) Arc<MemoryModel>);
+
+/// A sample given by a script.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SampleOptions {
+    point: Point,
+    /// Bytes.
+    peak: f64,
+    #[serde(default)]
+    at_most: bool,
+}
+
+impl From<SampleOptions> for Sample {
+    fn from(given: SampleOptions) -> Self {
+        Self {
+            point: given.point,
+            peak: given.peak,
+            at_most: given.at_most,
+        }
+    }
+}
+
+/// Options of `memory_model`: the architecture. `()` means unknown.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Architecture {
+    weight_bytes: Option<f64>,
+    kv_bytes_per_token: Option<f64>,
+    block: Option<f64>,
+}
+
+impl From<Architecture> for Prior {
+    fn from(given: Architecture) -> Self {
+        let none = Self::default();
+        Self {
+            weights: given.weight_bytes.unwrap_or(none.weights),
+            kv_bytes_per_token: given.kv_bytes_per_token.unwrap_or(none.kv_bytes_per_token),
+            block: given.block.unwrap_or(none.block),
+        }
+    }
+}
+
+/// A known boundary, shared by all copies of its handle.
+#[derive(Clone)]
+pub(super) struct TruthHandle(pub(super) Arc<KnownBoundary>);

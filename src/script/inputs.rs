@@ -1,0 +1,216 @@
+//! What scripts read from outside: permitted files, results of other tools, model files. The journal keeps each answer, and a
+//! resumed run replays it.
+
+use std::path::{Path, PathBuf};
+
+use rhai::{Dynamic, Map};
+use serde_json::{Value, json};
+
+use super::{BoundaryHandle, Caught, Host, options};
+use crate::compare::export::TgiProfiler;
+use crate::compare::import;
+use crate::engine::{Architecture, Engine};
+use crate::fault::{Fault, Kind, Result};
+use crate::memory::{EstimateRequest, ModelFiles};
+use crate::prompt::Hub;
+use crate::run::Event;
+use crate::{memory, prompt};
+
+/// The kind of these events in the journal. A resume replays the text even if the file has changed.
+const FILE_KIND: &str = "file";
+
+/// Longest text that a script can read, in bytes: it is stored in the journal.
+const MAX_TEXT: usize = 4 << 20;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WriteMode {
+    Replace,
+    Append,
+}
+
+/// Reads a permitted file.
+pub(super) fn read_text(host: &Host, path: &str) -> Result<String> {
+    let args = json!({ "path": path });
+    if let Some(Value::String(text)) = host.run.replay(FILE_KIND, &args) {
+        return Ok(text);
+    }
+    let text = host.permits.read_file(Path::new(path), "file")?;
+    if text.len() > MAX_TEXT {
+        return Err(
+            Fault::new(Kind::Limit, format!("`{path}` has {} MiB", text.len() >> 20))
+                .hint("scripts read up to 4 MiB; traces and prompts are given to `engine.load` by their names"),
+        );
+    }
+    host.run.note(Event::Done {
+        kind: FILE_KIND.to_owned(),
+        args,
+        answer: Value::String(text.clone()),
+    })?;
+    Ok(text)
+}
+
+/// Reads and parses a `YAML` or `JSON` file.
+pub(super) fn read_document(host: &Host, path: &str, format: &str) -> Result<Value> {
+    let text = read_text(host, path)?;
+    let value = match format {
+        "YAML" => yaml_serde::from_str(&text).map_err(|error| error.to_string()),
+        _ => serde_json::from_str(&text).map_err(|error| error.to_string()),
+    };
+    value.map_err(|error| Fault::usage(format!("`{path}` is not valid {format}: {error}")))
+}
+
+/// Writes a file of the run and returns its path.
+pub(super) fn write_text(host: &Host, name: &str, text: &str, mode: WriteMode) -> Caught<Dynamic> {
+    let path = match mode {
+        WriteMode::Replace => host.run.write_file(name, text)?,
+        WriteMode::Append => host.run.append_file(name, text)?,
+    };
+    Ok(path.map_or(Dynamic::UNIT, |path| path.display().to_string().into()))
+}
+
+/// The kind of these events in the journal. A resume replays the answer even if the file has changed.
+const RESULTS_KIND: &str = "results";
+
+/// Reads the boundary of another tool's file that the user permitted.
+pub(super) fn read_results_file(host: &Host, path: &str) -> Result<Value> {
+    let args = json!({ "path": path });
+    if let Some(answer) = host.run.replay(RESULTS_KIND, &args) {
+        return Ok(answer);
+    }
+    let real = host.permits.check_file(Path::new(path), "resume_from")?;
+    let subject = import::read(&real)?;
+    let Some(boundary) = &subject.boundary else {
+        return Err(Fault::usage(format!(
+            "`{path}` contains {}, but no points that fit or fail",
+            subject.holds
+        ))
+        .hint("give a file of tgi-profiler"));
+    };
+    let points = boundary.points.iter();
+    let points: Vec<Value> = points
+        .map(|(point, answer)| json!({ "point": point, "answer": answer }))
+        .collect();
+    let answer = json!({
+        "format": subject.format,
+        "model": subject.model,
+        "axes": boundary.described["axes"],
+        "points": points,
+        "notes": subject.notes,
+    });
+    host.run.note(Event::Done {
+        kind: RESULTS_KIND.to_owned(),
+        args,
+        answer: answer.clone(),
+    })?;
+    Ok(answer)
+}
+
+/// Writes the boundary into the run's folder and returns the file.
+pub(super) fn write_results_file(
+    host: &Host,
+    map: &BoundaryHandle,
+    format: &str,
+    given: Map,
+) -> Result<Option<PathBuf>> {
+    if format != "tgi-profiler" {
+        return Err(
+            Fault::usage(format!("results cannot be written as `{format}`")).hint("the only format is `tgi-profiler`")
+        );
+    }
+    let document = options::<TgiProfiler>(given)?.document(&map.lock())?;
+    host.run.export("profile_res", &document)
+}
+
+/// The kind of these events in the journal. On a resume the answer must not depend on whether the hub is reachable.
+const ESTIMATE_KIND: &str = "estimate";
+
+/// Arguments of an estimate.
+pub(super) struct EstimateOptions {
+    question: EstimateRequest,
+    offline: bool,
+}
+
+impl EstimateOptions {
+    /// Parses a script's options.
+    pub(super) fn from_options(mut options: Map) -> Result<Self> {
+        let offline = match options.remove("offline") {
+            None => false,
+            Some(value) => value
+                .as_bool()
+                .map_err(|_| Fault::usage("option `offline` must be true or false"))?,
+        };
+        let question = super::options(options)?;
+        Ok(Self { question, offline })
+    }
+}
+
+/// Estimates a model by its name.
+pub(super) fn estimate_model(host: &Host, model: &str, options: &EstimateOptions) -> Result<Value> {
+    estimate(host, &Architecture::Model(model.to_owned()), options)
+}
+
+/// Estimates the model of an engine.
+pub(super) fn estimate_engine(host: &Host, engine: &Engine, options: &EstimateOptions) -> Result<Value> {
+    estimate(host, &engine.architecture()?, options)
+}
+
+/// Estimates, or replays the journal. A missing model is recorded as well.
+fn estimate(host: &Host, model: &Architecture, options: &EstimateOptions) -> Result<Value> {
+    let mut args = json!({ "question": options.question });
+    match model {
+        Architecture::Config(config) => args["config"] = config.clone(),
+        Architecture::Model(name) => args["model"] = json!(name),
+    }
+    if options.offline {
+        args["offline"] = json!(true);
+    }
+    if let Some(answer) = host.run.replay(ESTIMATE_KIND, &args) {
+        return replayed(answer);
+    }
+    let found = compute(host, model, options);
+    let answer = match &found {
+        Ok(value) => json!({ "estimate": value }),
+        Err(fault) if fault.kind == Kind::Missing => json!({ "missing": fault.message, "hint": fault.hint }),
+        Err(_) => return found,
+    };
+    host.run.note(Event::Done {
+        kind: ESTIMATE_KIND.to_owned(),
+        args,
+        answer,
+    })?;
+    found
+}
+
+/// Converts a recorded answer.
+fn replayed(mut answer: Value) -> Result<Value> {
+    let Some(missing) = answer["missing"].as_str() else {
+        return Ok(answer["estimate"].take());
+    };
+    let fault = Fault::new(Kind::Missing, missing);
+    Err(match answer["hint"].as_str() {
+        Some(hint) => fault.hint(hint),
+        None => fault,
+    })
+}
+
+fn compute(host: &Host, model: &Architecture, options: &EstimateOptions) -> Result<Value> {
+    let known = match model {
+        Architecture::Config(config) => ModelFiles {
+            config: config.clone(),
+            ..ModelFiles::default()
+        },
+        Architecture::Model(name) => read_model(host, name, options.offline)?,
+    };
+    let estimate = memory::estimate(&known, &options.question)?;
+    serde_json::to_value(estimate).map_err(|error| Fault::internal(error.to_string()))
+}
+
+/// Reads the files of a model.
+fn read_model(host: &Host, model: &str, offline: bool) -> Result<ModelFiles> {
+    let model = host.permits.check_model(model, &host.settings.root())?;
+    host.tasks.wait(async {
+        let mut hub = Hub::from_env()?;
+        hub.offline |= offline;
+        prompt::read_model(&model, &hub).await
+    })
+}

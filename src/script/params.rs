@@ -1,0 +1,347 @@
+//! A script's parameters: parses `--set KEY=VALUE` and `--params FILE`, and merges them with the defaults that the script
+//! declares with `params(#{ name: param(default, "meaning") })`.
+
+use std::path::Path;
+
+use rhai::{Dynamic, Map as ScriptMap};
+use serde::Serialize;
+use serde_json::{Map, Number, Value};
+
+use super::convert::{from_script, type_of};
+use super::nearest::nearest;
+use crate::fault::{Fault, Result};
+
+/// The result of `param(default, meaning)`.
+#[derive(Clone, Debug)]
+pub struct Param {
+    /// The value unless the user sets one.
+    pub default: Dynamic,
+    /// One line for people.
+    pub meaning: String,
+}
+
+/// A declared parameter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// The value unless the user sets one.
+    pub default: Value,
+    /// One line for people.
+    pub meaning: String,
+}
+
+/// Converts the argument of `params`.
+pub(in crate::script) fn declared(map: ScriptMap) -> Result<Vec<Declared>> {
+    map.into_iter()
+        .map(|(name, value)| {
+            let kind = type_of(&value);
+            let param = value.try_cast::<Param>().ok_or_else(|| {
+                Fault::usage(format!("parameter `{name}` is a {kind}, not a `param(…)`"))
+                    .hint(format!("write `{name}: param(default, \"what it means\")`"))
+            })?;
+            Ok(Declared {
+                default: from_script(&param.default)
+                    .map_err(|fault| fault.while_doing(format!("parameter `{name}`")))?,
+                name: name.to_string(),
+                meaning: param.meaning,
+            })
+        })
+        .collect()
+}
+
+/// Merges the user's values into the defaults.
+///
+/// The default determines the type. An int is accepted for a float, anything for `()`, any keys for an empty map, and
+/// only the declared keys for any other map.
+pub(in crate::script) fn merge_values(declared: &[Declared], set: &Map<String, Value>) -> Result<Map<String, Value>> {
+    let mut values: Map<_, _> = declared
+        .iter()
+        .map(|param| (param.name.clone(), param.default.clone()))
+        .collect();
+    merge(&mut values, set, "")?;
+    Ok(values)
+}
+
+fn merge(values: &mut Map<String, Value>, set: &Map<String, Value>, parent: &str) -> Result<()> {
+    for (key, value) in set {
+        let path = format!("{parent}{key}");
+        if !values.contains_key(key) {
+            return Err(unknown(values, &path, key));
+        }
+        if let Some(slot) = values.get_mut(key) {
+            assign_checked(slot, value, &path)?;
+        }
+    }
+    Ok(())
+}
+
+fn assign_checked(slot: &mut Value, value: &Value, path: &str) -> Result<()> {
+    match (&mut *slot, value) {
+        (Value::Object(known), Value::Object(set)) if !known.is_empty() => {
+            return merge(known, set, &format!("{path}."));
+        }
+        (Value::Number(default), Value::Number(number)) if default.is_f64() && !number.is_f64() => {
+            let number = number.as_f64().and_then(Number::from_f64);
+            *slot = number.map_or_else(|| value.clone(), Value::Number);
+            return Ok(());
+        }
+        (default, value) if default.is_null() || type_with_article(default) == type_with_article(value) => {}
+        (default, value) => {
+            let fault = Fault::usage(format!(
+                "parameter `{path}` must be {}, but is {} `{value}`",
+                type_with_article(default),
+                type_with_article(value)
+            ));
+            return Err(if default.is_string() && !value.is_object() {
+                fault.hint(format!(
+                    "to give these characters as a string: --set '{path}=\"{value}\"'"
+                ))
+            } else {
+                fault.hint(format!("its default is `{default}`"))
+            });
+        }
+    }
+    *slot = value.clone();
+    Ok(())
+}
+
+fn unknown(values: &Map<String, Value>, path: &str, key: &str) -> Fault {
+    let fault = Fault::usage(format!("unknown parameter `{path}`"));
+    let names = values.keys().map(String::as_str);
+    if let Some(near) = nearest(key, names.clone()) {
+        return fault.hint(format!("a similar parameter exists: `{near}`"));
+    }
+    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+    if names.is_empty() {
+        fault.hint("the script declares no parameters")
+    } else {
+        fault.hint(format!("the parameters are {}", names.join(", ")))
+    }
+}
+
+fn type_with_article(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "`()`",
+        Value::Bool(_) => "a bool",
+        Value::Number(number) if number.is_f64() => "a float",
+        Value::Number(_) => "an int",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "a map",
+    }
+}
+
+/// Splits `search.max_probes=40` into path and value. The value is JSON, or else a string.
+pub fn assignment(text: &str) -> Result<(&str, Value)> {
+    let (path, value) = text
+        .split_once('=')
+        .ok_or_else(|| Fault::usage(format!("`--set {text}` has no value")).hint("write --set KEY=VALUE"))?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    Ok((path.trim(), value))
+}
+
+/// Inserts `value` at a dotted path: `a.b` in `{}` gives `{ "a": { "b": value } }`.
+pub fn assign(map: &mut Map<String, Value>, path: &str, value: Value) -> Result<()> {
+    let mut parents: Vec<&str> = path.split('.').collect();
+    if parents.iter().any(|key| key.is_empty()) {
+        return Err(Fault::usage(format!("`{path}` is not the name of a parameter"))
+            .hint("write --set KEY=VALUE, with dots between the keys of nested maps"));
+    }
+    let last = parents.pop().unwrap_or_default();
+    let mut inner = map;
+    for key in parents {
+        inner = inner
+            .entry(key)
+            .or_insert_with(|| Value::Object(Map::new()))
+            .as_object_mut()
+            .ok_or_else(|| Fault::usage(format!("`{path}` reaches into `{key}`, which is not a map")))?;
+    }
+    inner.insert(last.to_owned(), value);
+    Ok(())
+}
+
+/// Reads a YAML, TOML or JSON file, by its extension. Keys may contain dots, as with `--set`.
+pub fn read_file(path: &Path) -> Result<Map<String, Value>> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Fault::usage(format!("`{name}`: {error}")).hint("--params takes a YAML, TOML or JSON file"))?;
+    let wrong = |error: &dyn std::fmt::Display| Fault::usage(format!("`{name}`: {error}"));
+    let value: Value = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("yaml" | "yml") => yaml_serde::from_str(&text).map_err(|error| wrong(&error))?,
+        Some("toml") => toml::from_str(&text).map_err(|error| wrong(&error))?,
+        Some("json") => serde_json::from_str(&text).map_err(|error| wrong(&error))?,
+        _ => {
+            return Err(
+                Fault::usage(format!("`{name}` is not a parameter file")).hint("name it .yaml, .yml, .toml or .json")
+            );
+        }
+    };
+    let Value::Object(written) = value else {
+        return Err(Fault::usage(format!("`{name}` is not a map of parameters")).hint("write `name: value` lines"));
+    };
+    let mut map = Map::new();
+    for (key, value) in written {
+        assign(&mut map, &key, value)?;
+    }
+    Ok(map)
+}
+
+#[cfg(test)]
+mod declare_tests {
+    use serde_json::{Value, json};
+
+    use super::{Declared, merge_values};
+
+    fn merged(set: Value) -> crate::fault::Result<Value> {
+        let defaults = json!({
+            "engine": "auto", "gpus": [0], "ratio": 0.5, "count": 3, "any": null, "free": {}, "box": { "low": 1, "high": 2 },
+        });
+        let declared: Vec<_> = defaults
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, default)| Declared {
+                name: name.clone(),
+                default: default.clone(),
+                meaning: String::new(),
+            })
+            .collect();
+        merge_values(&declared, set.as_object().unwrap()).map(Value::Object)
+    }
+
+    #[track_caller]
+    fn refused(set: Value) -> (String, String) {
+        let fault = merged(set).unwrap_err();
+        (fault.message, fault.hint.unwrap())
+    }
+
+    #[test]
+    fn a_set_value_replaces_the_default() {
+        let values =
+            merged(json!({ "engine": "sim", "gpus": ["GPU-1"], "ratio": 1, "any": [1], "free": { "x": 1 } })).unwrap();
+        assert_eq!(values["engine"], "sim");
+        assert_eq!(values["gpus"], json!(["GPU-1"]));
+        assert_eq!(values["ratio"], json!(1.0));
+        assert!(values["ratio"].is_f64());
+        assert_eq!(values["any"], json!([1]));
+        assert_eq!(values["free"], json!({ "x": 1 }));
+        assert_eq!(values["count"], 3);
+    }
+
+    #[test]
+    fn a_map_keeps_its_other_keys() {
+        assert_eq!(
+            merged(json!({ "box": { "high": 9 } })).unwrap()["box"],
+            json!({ "low": 1, "high": 9 })
+        );
+    }
+
+    #[test]
+    fn unknown_names_are_reported_with_path_and_suggestion() {
+        assert_eq!(
+            refused(json!({ "engin": 1 })),
+            (
+                "unknown parameter `engin`".into(),
+                "a similar parameter exists: `engine`".into()
+            )
+        );
+        assert_eq!(
+            refused(json!({ "box": { "hihg": 1 } })),
+            (
+                "unknown parameter `box.hihg`".into(),
+                "a similar parameter exists: `high`".into()
+            )
+        );
+    }
+
+    #[test]
+    fn a_wrong_type_is_reported() {
+        assert_eq!(
+            refused(json!({ "count": 2.5 })).0,
+            "parameter `count` must be an int, but is a float `2.5`"
+        );
+        assert_eq!(
+            refused(json!({ "box": 2 })).0,
+            "parameter `box` must be a map, but is an int `2`"
+        );
+        assert_eq!(
+            refused(json!({ "engine": 7 })).1,
+            "to give these characters as a string: --set 'engine=\"7\"'"
+        );
+    }
+}
+
+#[cfg(test)]
+mod set_tests {
+    use serde_json::{Map, Value, json};
+
+    use super::{assign, assignment, read_file};
+
+    #[test]
+    fn values_are_json_else_strings() {
+        assert_eq!(assignment("a=1").unwrap(), ("a", json!(1)));
+        assert_eq!(assignment("a.b=[1, 2]").unwrap(), ("a.b", json!([1, 2])));
+        assert_eq!(assignment("a=\"7\"").unwrap(), ("a", json!("7")));
+        assert_eq!(
+            assignment("url=http://h/?a=b").unwrap(),
+            ("url", json!("http://h/?a=b"))
+        );
+        assert_eq!(assignment("a=").unwrap(), ("a", json!("")));
+        assert!(assignment("a").is_err());
+    }
+
+    #[test]
+    fn dots_reach_into_maps_and_the_last_assignment_wins() {
+        let mut map = Map::new();
+        for (path, value) in [("a.b", 1), ("a.c.d", 2), ("e", 3), ("a.b", 4)] {
+            assign(&mut map, path, json!(value)).unwrap();
+        }
+        assert_eq!(
+            Value::Object(map.clone()),
+            json!({ "a": { "b": 4, "c": { "d": 2 } }, "e": 3 })
+        );
+        assert!(assign(&mut map, "e.f", json!(1)).is_err());
+        for wrong in ["", ".a", "a.", "a..b"] {
+            assert!(assign(&mut map, wrong, json!(1)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn yaml_toml_and_json_files_give_the_same_parameters() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("p.yaml", "model: tiny\nsearch:\n  max_probes: 40\ninput: [1, 2]\n"),
+            ("p.toml", "model = \"tiny\"\ninput = [1, 2]\nsearch.max_probes = 40\n"),
+            (
+                "p.json",
+                "{\"model\": \"tiny\", \"search.max_probes\": 40, \"input\": [1, 2]}",
+            ),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            let map = Value::Object(read_file(&path).unwrap());
+            assert_eq!(
+                map,
+                json!({ "model": "tiny", "search": { "max_probes": 40 }, "input": [1, 2] }),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_invalid_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("p.json", "[1]"),
+            ("p.txt", "a: 1"),
+            ("p.yaml", "a: [1"),
+            ("p.toml", "a = "),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            let fault = read_file(&path).unwrap_err();
+            assert!(fault.message.contains(name), "{fault}");
+        }
+    }
+}

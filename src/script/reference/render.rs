@@ -1,0 +1,219 @@
+//! Renders the documentation as Markdown, as a Rhai definition file (`.d.rhai`) for editors, and as JSON:
+//!
+//! ```text
+//! { "schema": 1, "program": "0.1.0", "sections": [
+//!     { "name": "docker", "kind": "global" | "namespace" | "type" | "standard", "docs": "Markdown",
+//!       "functions": [
+//!         { "name": "start", "kind": "function" | "method" | "property" | "operator",
+//!           "module": "docker" | null, "on": "Engine" | null, "signature": "docker::start(options: map) -> Container",
+//!           "params": [{ "name": "options", "type": "map" | null }], "returns": "Container" | null,
+//!           "settable": false, "summary": "one sentence", "docs": "Markdown",
+//!           "examples": [{ "code": "…", "needs": "docker" | "gpu" | null }] } ] } ] }
+//! ```
+//!
+//! `schema` increases if a key is removed or changes its meaning; new keys do not change it.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::model::alias;
+use super::{Found, FunctionDoc, FunctionKind, RHAI_BOOK, Reference, Section, SectionKind};
+
+impl Reference {
+    /// The whole documentation, with a heading per section.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let mut text = format!(
+            "# Script API\n\nLengths are in tokens, memory in bytes, times in seconds, unless the name says otherwise. \
+             Arithmetic, strings, arrays and maps are Rhai's own: <{RHAI_BOOK}>.\n"
+        );
+        for section in &self.sections {
+            text.push('\n');
+            text.push_str(&section_text(section, 2));
+        }
+        text
+    }
+}
+
+impl Found<'_> {
+    /// Only this entry.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        match self {
+            Found::Section(section) => section_text(section, 1),
+            Found::Function(function) => function_text(function, 1),
+        }
+    }
+}
+
+fn section_text(section: &Section, level: usize) -> String {
+    let mut text = format!("{} {}\n", "#".repeat(level), section.title());
+    if !section.docs.is_empty() {
+        let _ = write!(text, "\n{}\n", shift_headings(&section.docs, level));
+    }
+    for function in &section.functions {
+        text.push('\n');
+        text.push_str(&function_text(function, level + 1));
+    }
+    text
+}
+
+fn function_text(function: &FunctionDoc, level: usize) -> String {
+    let mut text = format!("{} `{}`\n", "#".repeat(level), function.signature());
+    let paragraphs = [function.summary.as_str(), function.docs.as_str()];
+    for paragraph in paragraphs.into_iter().filter(|paragraph| !paragraph.is_empty()) {
+        let _ = write!(text, "\n{}\n", shift_headings(paragraph, level));
+    }
+    if function.kind == FunctionKind::Property && function.settable {
+        text.push_str("\nCan be assigned.\n");
+    }
+    text
+}
+
+/// Shifts the headings of a comment below `level`, except in code. Removes `needs-…` from examples.
+fn shift_headings(markdown: &str, level: usize) -> String {
+    let mut code = false;
+    let lines: Vec<String> = markdown
+        .lines()
+        .map(|line| {
+            if line.trim_start().starts_with("```") {
+                code = !code;
+                return match line.trim_start().starts_with("```rhai") {
+                    true => "```rhai".to_owned(),
+                    false => line.to_owned(),
+                };
+            }
+            match !code && line.starts_with('#') {
+                true => format!("{}{line}", "#".repeat(level)),
+                false => line.to_owned(),
+            }
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// The version of this format.
+const SCHEMA: u32 = 1;
+
+impl Reference {
+    /// The whole documentation.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        document(self.sections.iter().map(section).collect())
+    }
+}
+
+impl Found<'_> {
+    /// Only these entries, in the same format. Functions are in their section, without the others.
+    #[must_use]
+    pub fn json(found: &[Found<'_>], reference: &Reference) -> Value {
+        let wanted = |function: &FunctionDoc| {
+            found
+                .iter()
+                .any(|one| matches!(one, Found::Function(f) if *f == function))
+        };
+        let sections = reference.sections.iter().filter_map(|whole| {
+            if found
+                .iter()
+                .any(|one| matches!(one, Found::Section(s) if s.name == whole.name && s.kind == whole.kind))
+            {
+                return Some(section(whole));
+            }
+            let mut part = whole.clone();
+            part.functions.retain(wanted);
+            (!part.functions.is_empty()).then(|| section(&part))
+        });
+        document(sections.collect())
+    }
+}
+
+fn document(sections: Vec<Value>) -> Value {
+    json!({ "schema": SCHEMA, "program": env!("CARGO_PKG_VERSION"), "sections": sections })
+}
+
+fn section(section: &Section) -> Value {
+    let functions: Vec<Value> = section.functions.iter().map(function).collect();
+    json!({ "name": section.name, "kind": section.kind, "docs": section.docs, "functions": functions })
+}
+
+fn function(function: &FunctionDoc) -> Value {
+    let mut value = json!(function);
+    value["signature"] = function.signature().into();
+    value
+}
+
+impl Reference {
+    /// The whole documentation in one file.
+    #[must_use]
+    pub fn definitions(&self) -> String {
+        let mut text = "module static;\n".to_owned();
+        for section in &self.sections {
+            text.push('\n');
+            match section.kind {
+                SectionKind::Global | SectionKind::Type => text.push_str(&items(section, "")),
+                SectionKind::Namespace | SectionKind::Standard => {
+                    let name = alias(&section.name);
+                    let _ = write!(text, "module {name} {{\n{}}}\n", items(section, "    "));
+                }
+            }
+        }
+        text
+    }
+}
+
+fn items(section: &Section, indent: &str) -> String {
+    let shown: Vec<String> = section
+        .functions
+        .iter()
+        .map(|function| item(function, indent))
+        .collect();
+    shown.join("\n")
+}
+
+fn item(function: &FunctionDoc, indent: &str) -> String {
+    let mut text = String::new();
+    let comment = [function.summary.as_str(), function.docs.as_str()].join("\n\n");
+    for line in comment.trim().lines() {
+        let _ = writeln!(text, "{indent}{}", format!("/// {line}").trim_end());
+    }
+    let returns = function.returns.as_deref().map_or("()", definition_type);
+    let receiver = function.on.as_ref().map(|on| format!("this: {on}"));
+    let params = function.params.iter().map(|param| {
+        let kind = param.kind.as_deref().map_or("?", definition_type);
+        format!("{}: {kind}", param.name)
+    });
+    let params: Vec<String> = receiver.into_iter().chain(params).collect();
+    let params = params.join(", ");
+    let _ = match function.kind {
+        FunctionKind::Property => writeln!(text, "{indent}fn get {}({params}) -> {returns};", function.name),
+        FunctionKind::Operator if !function.name.starts_with(char::is_alphabetic) => {
+            writeln!(text, "{indent}op {}({params}) -> {returns};", function.name)
+        }
+        _ => writeln!(text, "{indent}fn {}({params}) -> {returns};", function.name),
+    };
+    text
+}
+
+/// Definition files write `?` for any type.
+fn definition_type(word: &str) -> &str {
+    match word {
+        "any" => "?",
+        "closure" => "Fn",
+        "string" => "String",
+        "array" => "Array",
+        "map" => "Map",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_of_comments_are_below_their_function() {
+        let text = shift_headings("# Example\n\n```rhai,needs-docker\n# not a heading\n```\n\n# Errors", 2);
+        assert_eq!(text, "### Example\n\n```rhai\n# not a heading\n```\n\n### Errors");
+    }
+}

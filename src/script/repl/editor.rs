@@ -1,0 +1,361 @@
+//! Connects the line editor to completion and hints; highlights the input, and decides whether Enter submits it.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use rhai::{Engine, ParseErrorType, Position, Token};
+use rustyline::completion::Completer;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::{Hint, Hinter};
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Context, Helper};
+
+use super::lexer::{Class, Inside, Mask, word_at};
+use super::vocabulary::Vocabulary;
+use super::{Session, complete};
+
+/// The line editor's helper.
+pub struct LineHelper {
+    validator: InputValidator,
+    lexer: Engine,
+    vocabulary: Vocabulary,
+    folder: PathBuf,
+}
+
+impl LineHelper {
+    /// A helper with the names that `session` knows now.
+    #[must_use]
+    pub fn new(session: &Session) -> Self {
+        Self {
+            validator: InputValidator::new(),
+            lexer: Engine::new_raw(),
+            vocabulary: session.vocabulary(),
+            folder: session.root().to_owned(),
+        }
+    }
+
+    /// Updates the known names after an input.
+    pub fn refresh(&mut self, session: &Session) {
+        self.vocabulary = session.vocabulary();
+    }
+
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Helper for LineHelper {}
+
+impl Completer for LineHelper {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        Ok(complete::complete(&self.vocabulary, self.folder(), &line[..pos]))
+    }
+}
+
+/// The rest of a signature: displayed, never inserted.
+#[derive(Debug)]
+pub struct SignatureHint(String);
+
+impl Hint for SignatureHint {
+    fn display(&self) -> &str {
+        &self.0
+    }
+
+    fn completion(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl Hinter for LineHelper {
+    type Hint = SignatureHint;
+
+    fn hint(&self, line: &str, pos: usize, _: &Context<'_>) -> Option<SignatureHint> {
+        (pos == line.len())
+            .then(|| complete::hint(&self.vocabulary, line))
+            .flatten()
+            .map(SignatureHint)
+    }
+}
+
+impl Highlighter for LineHelper {
+    fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
+        Cow::Owned(highlight(&self.lexer, line))
+    }
+
+    fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
+        Cow::Owned(format!("\x1b[2m{hint}\x1b[0m"))
+    }
+
+    fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
+        kind != CmdKind::MoveCursor
+    }
+}
+
+impl Validator for LineHelper {
+    fn validate(&self, context: &mut ValidationContext) -> rustyline::Result<ValidationResult> {
+        Ok(match self.validator.is_complete(context.input()) {
+            true => ValidationResult::Valid(None),
+            false => ValidationResult::Incomplete,
+        })
+    }
+}
+
+const COMMENT: &str = "\x1b[2m";
+const KEYWORD: &str = "\x1b[35m";
+const NUMBER: &str = "\x1b[36m";
+const TEXT: &str = "\x1b[32m";
+const CALL: &str = "\x1b[34m";
+const WRONG: &str = "\x1b[31m";
+const END: &str = "\x1b[0m";
+
+/// Adds ANSI colours to `text` and changes nothing else.
+fn highlight(engine: &Engine, text: &str) -> String {
+    if text.trim_start().starts_with(':') {
+        return format!("{KEYWORD}{text}{END}");
+    }
+    let mask = Mask::new(text);
+    let mut colours = token_colours(engine, text);
+    for (at, colour) in colours.iter_mut().enumerate() {
+        match mask.class(at) {
+            Class::Comment => *colour = COMMENT,
+            Class::Text => *colour = TEXT,
+            Class::Code => {}
+        }
+    }
+    let mut coloured = String::with_capacity(text.len() * 2);
+    let mut current = "";
+    for (at, c) in text.char_indices() {
+        // A colour must not cross a line break, where the editor starts to redraw.
+        let colour = if c == '\n' { "" } else { colours[at] };
+        if colour != current {
+            if !current.is_empty() {
+                coloured.push_str(END);
+            }
+            coloured.push_str(colour);
+            current = colour;
+        }
+        coloured.push(c);
+    }
+    if !current.is_empty() {
+        coloured.push_str(END);
+    }
+    coloured
+}
+
+/// The colour of each byte's token. Strings and comments are coloured by the mask.
+fn token_colours(engine: &Engine, text: &str) -> Vec<&'static str> {
+    let mut colours = vec![""; text.len()];
+    let lines: Vec<usize> = std::iter::once(0)
+        .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+        .collect();
+    let inputs = [text];
+    let (tokens, control) = engine.lex(&inputs);
+    // For each open interpolation in a multi-line string, the number of open braces in it.
+    let mut braces: Vec<usize> = Vec::new();
+    for (token, position) in tokens {
+        match &token {
+            // The lexer repeats the end token forever.
+            Token::EOF => break,
+            Token::InterpolatedString(_) => braces.push(0),
+            Token::LeftBrace | Token::MapStart => {
+                if let Some(open) = braces.last_mut() {
+                    *open += 1;
+                }
+            }
+            Token::RightBrace => {
+                if let Some(open) = braces.last_mut() {
+                    *open = open.saturating_sub(1);
+                    if *open == 0 {
+                        braces.pop();
+                        control.borrow_mut().is_within_text = true;
+                    }
+                }
+            }
+            _ => {}
+        }
+        let (Some(line), Some(column)) = (position.line(), position.position()) else {
+            continue;
+        };
+        let Some(&begin) = lines.get(line - 1) else { continue };
+        let Some((offset, _)) = text[begin..].char_indices().nth(column - 1) else {
+            continue;
+        };
+        let start = begin + offset;
+        let (colour, length) = shape(&token, &text[start..]);
+        colours[start..start + length].fill(colour);
+    }
+    colours
+}
+
+/// The colour of a token and its length in bytes.
+fn shape(token: &Token, rest: &str) -> (&'static str, usize) {
+    let word = word_at(rest, 0).len();
+    let colour = match token {
+        Token::IntegerConstant(_) | Token::FloatConstant(_) | Token::True | Token::False => NUMBER,
+        Token::Identifier(_) if rest[word..].starts_with('(') => CALL,
+        Token::Reserved(_) | Token::LexError(_) => WRONG,
+        token if token.is_standard_keyword() => KEYWORD,
+        _ => return ("", word),
+    };
+    // A float consists of two words with a dot in between.
+    let length = match token {
+        Token::FloatConstant(_) => rest
+            .find(|c: char| !c.is_alphanumeric() && !['.', '_'].contains(&c))
+            .unwrap_or(rest.len()),
+        _ => word.max(rest.chars().next().map_or(0, char::len_utf8)),
+    };
+    (colour, length)
+}
+
+/// Parses inputs without the API: unknown names are reported by the session.
+pub(super) struct InputValidator {
+    grammar: Engine,
+}
+
+impl InputValidator {
+    pub(super) fn new() -> Self {
+        let mut grammar = Engine::new_raw();
+        grammar.set_max_expr_depths(0, 0);
+        Self { grammar }
+    }
+
+    /// Whether `text` can be submitted. Erroneous input counts as complete, so that the error is shown.
+    fn is_complete(&self, text: &str) -> bool {
+        if text.trim_start().starts_with(':') {
+            return true;
+        }
+        let mask = Mask::new(text);
+        if matches!(mask.end, Inside::BlockComment | Inside::LongText) {
+            return false;
+        }
+        if is_only_documentation(&mask) {
+            return false;
+        }
+        let Err(error) = self.grammar.compile(text) else {
+            return true;
+        };
+        match error.err_type() {
+            ParseErrorType::UnexpectedEOF => false,
+            ParseErrorType::MissingToken(..) => !is_past_the_end(text, error.position()),
+            _ => true,
+        }
+    }
+}
+
+/// Whether the text is a doc comment without its function.
+fn is_only_documentation(mask: &Mask) -> bool {
+    let last = mask.text.trim_end().lines().next_back().unwrap_or_default();
+    last.trim_start().starts_with("///") && mask.code().all(|(_, c)| c.is_whitespace())
+}
+
+/// Whether only white space and comments follow `position`.
+fn is_past_the_end(text: &str, position: Position) -> bool {
+    let (Some(line), column) = (position.line(), position.position().unwrap_or(1)) else {
+        return true;
+    };
+    let before: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let on_line = text[before..]
+        .chars()
+        .take(column - 1)
+        .map(char::len_utf8)
+        .sum::<usize>();
+    Mask::new(text)
+        .code()
+        .all(|(at, c)| at < before + on_line || c.is_whitespace())
+}
+
+#[cfg(test)]
+mod highlight_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn plain(coloured: &str) -> String {
+        console::strip_ansi_codes(coloured).into_owned()
+    }
+
+    #[test]
+    fn keywords_numbers_strings_calls_and_comments_have_colours() {
+        let engine = Engine::new();
+        let shown = highlight(&engine, "let x = f(1.5, \"a\"); // é");
+        assert_eq!(
+            shown,
+            format!("{KEYWORD}let{END} x = {CALL}f{END}({NUMBER}1.5{END}, {TEXT}\"a\"{END}); {COMMENT}// é{END}")
+        );
+    }
+
+    #[test]
+    fn code_inside_a_long_string_has_colours() {
+        let engine = Engine::new();
+        let shown = highlight(&engine, "`é ${ if a { 1 } } let` + 2");
+        assert!(shown.contains(&format!("{KEYWORD}if{END}")), "{shown:?}");
+        assert!(shown.contains(&format!("let`{END}")), "{shown:?}");
+        assert!(shown.ends_with(&format!("{NUMBER}2{END}")), "{shown:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn colours_change_no_character(text in "[a-z0-9 \n`\"'#{}()$/*\\\\é.+]{0,40}") {
+            prop_assert_eq!(plain(&highlight(&Engine::new(), &text)), text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod validate_tests {
+    use super::*;
+
+    #[test]
+    fn an_open_construct_is_incomplete() {
+        let validator = InputValidator::new();
+        for text in [
+            "fn f(x) {",
+            "fn f(x) {\n  x + 1 // more",
+            "f(1,",
+            "[1, 2",
+            "#{ a: 1,",
+            "if a",
+            "let t = `one",
+            "let t = `one ${ f(`two",
+            "/* open",
+            "let x = #\"raw",
+            "a +",
+            "for p in [1, 2] {",
+            "while true {\n",
+            "switch x { 1 =>",
+            "|p| {",
+            "try { 1 }",
+            "/// Doubles.",
+            "/// Doubles.\nfn twice(n) {",
+        ] {
+            assert!(!validator.is_complete(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn valid_and_erroneous_inputs_are_complete() {
+        let validator = InputValidator::new();
+        for text in [
+            "",
+            "1 + 1",
+            "let x = 5;",
+            "let x = 5",
+            "fn f(x) {\n x\n}",
+            "// note",
+            "let t = `a { b`",
+            "let s = \"{[(\";",
+            "x.unknown(undefined::y)",
+            "f(1))",
+            "let s = \"open",
+            "fn f(x { }",
+            ":help f(",
+            "let = 4;",
+            "if x { 1 }",
+            "/// Doubles.\nfn twice(n) { 2 * n }",
+        ] {
+            assert!(validator.is_complete(text), "{text}");
+        }
+    }
+}

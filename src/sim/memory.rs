@@ -1,0 +1,483 @@
+//! Model of GPU memory in bytes (pure): what an engine allocates at its start and for requests, and when it runs out.
+//!
+//! Three styles: [`PoolPlan`] (vLLM, SGLang, TensorRT-LLM, TGI), [`DynamicMemory`] (transformers), [`FixedPlan`]
+//! (llama.cpp, Ollama).
+
+use std::fmt;
+
+use super::profile::{Dynamic, Fixed, Pool};
+
+const MIB: f64 = 1_048_576.0;
+const GIB: f64 = 1_073_741_824.0;
+
+/// Bytes of a profile's size in MiB.
+pub(super) fn mib(size: f64) -> u64 {
+    (size * MIB).round() as u64
+}
+
+pub(super) fn gib(bytes: u64) -> f64 {
+    bytes as f64 / GIB
+}
+
+/// Size of the device as seen by torch: without the driver's share, and at most `limit`.
+pub(super) fn visible_bytes(total: u64, reserved: u64, limit: Option<u64>) -> u64 {
+    total.saturating_sub(reserved).min(limit.unwrap_or(u64::MAX))
+}
+
+/// Launch options that affect the pool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct PoolOptions {
+    /// Share of the device.
+    pub(crate) utilization: f64,
+    /// Prompt tokens of the profiling step.
+    pub(crate) batch_tokens: u64,
+    /// No CUDA graphs, no compilation.
+    pub(crate) eager: bool,
+    /// 8-bit KV cache.
+    pub(crate) fp8: bool,
+    /// N-gram speculation.
+    pub(crate) speculate: bool,
+    /// Visible bytes of the device.
+    pub(crate) limit: Option<u64>,
+}
+
+/// Memory of a pool engine at each stage of its start, in bytes. `used_*` is device memory in use as reported by
+/// NVML.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct PoolPlan {
+    /// Size of the device as reported by NVML.
+    pub(crate) total: u64,
+    /// Size of the device as seen by torch.
+    pub(crate) device: u64,
+    /// Free after the CUDA context is created.
+    pub(crate) free: u64,
+    pub(crate) budget: u64,
+    pub(crate) weights: u64,
+    /// For the KV cache; negative if weights and activations exceed the budget.
+    pub(crate) available: i64,
+    pub(crate) block_bytes: u64,
+    pub(crate) blocks: u64,
+    pub(crate) block_tokens: u64,
+    /// CUDA graphs as estimated before the cache is sized, if this engine does so.
+    pub(crate) graphs_estimated: u64,
+    /// CUDA graphs as captured.
+    pub(crate) graphs: u64,
+    /// Before anything starts.
+    pub(crate) used_baseline: u64,
+    pub(crate) used_context: u64,
+    pub(crate) used_weights: u64,
+    /// At the peak of profiling.
+    pub(crate) used_peak: u64,
+    pub(crate) used_kv: u64,
+    pub(crate) used_graphs: u64,
+    /// When requests are accepted.
+    pub(crate) used_ready: u64,
+    /// From the first request on.
+    pub(crate) used_serving: u64,
+}
+
+impl PoolPlan {
+    pub(crate) fn new(profile: &Pool, options: &PoolOptions) -> Self {
+        let reserved = mib(profile.reserved_mib);
+        let device = visible_bytes(mib(profile.total_mib), reserved, options.limit);
+        let context = mib(profile.context_mib);
+        let weights = mib(profile.weights_mib + if options.fp8 { profile.fp8_mib } else { 0.0 });
+        let (mut activation, mut graphs, mut graphs_estimated) = (
+            profile.activation_mib * options.batch_tokens as f64 / profile.activation_tokens as f64,
+            0.0,
+            0.0,
+        );
+        if !options.eager {
+            activation += profile.compile_mib;
+            graphs = profile.graphs_mib;
+        }
+        if let Some(speculation) = profile.speculation.filter(|_| options.speculate) {
+            activation += speculation.activation_mib;
+            if !options.eager {
+                graphs = speculation.graphs_mib;
+                graphs_estimated = speculation.graphs_estimated_mib;
+            }
+        }
+        let (activation, graphs, graphs_estimated) = (mib(activation), mib(graphs), mib(graphs_estimated));
+        let budget = (device as f64 * options.utilization) as u64;
+        let left = budget as i64 - (weights + activation + graphs_estimated) as i64;
+        let available = if left > 0 {
+            (left as f64 * profile.kv_share) as i64
+        } else {
+            left
+        };
+
+        let per_token = if options.fp8 {
+            profile.kv.bytes_per_token / 2
+        } else {
+            profile.kv.bytes_per_token
+        };
+        let block_bytes = per_token.max(1) * profile.kv.block_tokens;
+        let blocks = available.max(0) as u64 / block_bytes;
+
+        let used_weights = reserved + context + weights;
+        let used_graphs = used_weights + blocks * block_bytes + graphs;
+        let warm_up = if options.eager {
+            profile.warm_up_eager_mib
+        } else {
+            profile.warm_up_graphs_mib
+        };
+        let used_ready = used_graphs + mib(warm_up);
+        Self {
+            total: device + reserved,
+            device,
+            free: device.saturating_sub(context),
+            budget,
+            weights,
+            available,
+            block_bytes,
+            blocks,
+            block_tokens: profile.kv.block_tokens,
+            graphs_estimated,
+            graphs,
+            used_baseline: reserved,
+            used_context: reserved + context,
+            used_weights,
+            used_peak: used_weights + activation,
+            used_kv: used_weights + blocks * block_bytes,
+            used_graphs,
+            used_ready,
+            used_serving: used_ready + mib(profile.serving_mib),
+        }
+    }
+
+    pub(crate) fn kv_tokens(&self) -> u64 {
+        self.blocks * self.block_tokens
+    }
+
+    /// Bytes of KV cache for a sequence of this length.
+    pub(crate) fn kv_bytes_for(&self, tokens: u64) -> u64 {
+        tokens.div_ceil(self.block_tokens).saturating_mul(self.block_bytes)
+    }
+}
+
+/// A pool of KV cache blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockPool {
+    total: u64,
+    used: u64,
+    tokens: u64,
+}
+
+impl BlockPool {
+    /// `total` free blocks of `tokens` tokens each.
+    pub(crate) fn new(total: u64, tokens: u64) -> Self {
+        Self { total, used: 0, tokens }
+    }
+
+    /// Number of blocks needed for `tokens`.
+    pub(crate) fn blocks_for(&self, tokens: u64) -> u64 {
+        tokens.div_ceil(self.tokens)
+    }
+
+    /// Allocates all blocks, or none.
+    pub(crate) fn allocate(&mut self, blocks: u64) -> bool {
+        let fits = blocks <= self.total - self.used;
+        if fits {
+            self.used += blocks;
+        }
+        fits
+    }
+
+    pub(crate) fn release(&mut self, blocks: u64) {
+        self.used = self.used.saturating_sub(blocks);
+    }
+
+    pub(crate) fn free(&self) -> u64 {
+        self.total - self.used
+    }
+
+    /// Share in use, 0 to 1.
+    pub(crate) fn usage(&self) -> f64 {
+        if self.total == 0 {
+            0.0
+        } else {
+            self.used as f64 / self.total as f64
+        }
+    }
+}
+
+/// The allocator requests memory from the driver in segments of this size.
+const SEGMENT: u64 = 2 << 20;
+
+#[derive(Clone, Debug)]
+pub(crate) struct DynamicMemory {
+    profile: Dynamic,
+    device: u64,
+    cap: u64,
+    reserved: u64,
+}
+
+impl DynamicMemory {
+    /// Memory after the start. `limit`: visible bytes of the device.
+    pub(crate) fn new(profile: &Dynamic, limit: Option<u64>) -> Self {
+        let device = visible_bytes(mib(profile.total_mib), mib(profile.reserved_mib), limit);
+        let room = device.saturating_sub(profile.context_bytes);
+        let mut memory = Self {
+            profile: profile.clone(),
+            device,
+            cap: profile.cap_bytes.map_or(room, |cap| cap.min(room)),
+            reserved: 0,
+        };
+        memory.reserved = memory.reserved_for(profile.base_bytes);
+        memory
+    }
+
+    /// Bytes allocated at the peak of a prefill, while other sequences hold `resident` tokens.
+    pub(crate) fn prefill(&self, tokens: u64, resident: u64) -> u64 {
+        self.profile.base_bytes
+            + self.profile.prefill_bytes_per_token.saturating_mul(tokens)
+            + self.profile.kv_bytes_per_token.saturating_mul(resident)
+    }
+
+    /// Bytes allocated while `resident` tokens are held.
+    pub(crate) fn decode(&self, resident: u64) -> u64 {
+        self.prefill(0, resident)
+    }
+
+    /// Bytes reserved for this many allocated bytes.
+    pub(crate) fn reserved_for(&self, allocated: u64) -> u64 {
+        let grown = allocated.saturating_sub(self.profile.base_bytes) as f64;
+        let cached =
+            self.profile.base_bytes as f64 + self.profile.cache_bytes as f64 + self.profile.cache_ratio * grown;
+        (cached.ceil() as u64).div_ceil(SEGMENT).saturating_mul(SEGMENT)
+    }
+
+    /// Grows to this many allocated bytes, or fails. A failure empties the cache.
+    pub(crate) fn grow(&mut self, allocated: u64) -> Result<(), CudaOom> {
+        let reserved = self.reserved_for(allocated);
+        if reserved <= self.cap {
+            self.reserved = self.reserved.max(reserved);
+            return Ok(());
+        }
+        let base = self.profile.base_bytes + self.profile.cache_bytes;
+        let possible =
+            self.profile.base_bytes + (self.cap.saturating_sub(base) as f64 / self.profile.cache_ratio.max(1.0)) as u64;
+        self.reserved = self.reserved_for(self.profile.base_bytes);
+        Err(CudaOom {
+            tried: allocated.saturating_sub(possible).max(SEGMENT),
+            capacity: self.device,
+            process: self.cap + self.profile.context_bytes,
+            allowed: self.profile.cap_bytes,
+            allocated: possible.min(self.cap),
+            reserved: self.cap,
+        })
+    }
+
+    /// Whether the engine itself fits.
+    pub(crate) fn check_start(&self) -> Result<(), CudaOom> {
+        self.clone().grow(self.profile.base_bytes)
+    }
+
+    /// Bytes in use on the device: driver, context, and the reserved maximum.
+    pub(crate) fn used(&self) -> u64 {
+        mib(self.profile.reserved_mib) + self.profile.context_bytes + self.reserved
+    }
+
+    /// Size of the device as reported by NVML.
+    pub(crate) fn total(&self) -> u64 {
+        self.device + mib(self.profile.reserved_mib)
+    }
+}
+
+/// Memory of a fixed engine, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FixedPlan {
+    /// Size of the device as reported by NVML.
+    pub(crate) total: u64,
+    /// In use before anything starts.
+    pub(crate) reserved: u64,
+    /// Available to the process on an empty device.
+    pub(crate) free: u64,
+    pub(crate) weights: u64,
+    pub(crate) kv: u64,
+    /// Scratch memory of a step.
+    pub(crate) compute: u64,
+    pub(crate) output: u64,
+    context: u64,
+}
+
+impl FixedPlan {
+    /// For `ctx_size` tokens over all slots.
+    pub(crate) fn new(profile: &Fixed, ctx_size: u64, limit: Option<u64>) -> Self {
+        let reserved = mib(profile.reserved_mib);
+        let device = visible_bytes(mib(profile.total_mib), reserved, limit);
+        let context = mib(profile.context_mib);
+        Self {
+            total: device + reserved,
+            reserved,
+            free: device.saturating_sub(context),
+            weights: mib(profile.weights_mib),
+            kv: ctx_size.saturating_mul(profile.kv.bytes_per_token),
+            compute: mib(profile.compute_mib),
+            output: mib(profile.output_mib),
+            context,
+        }
+    }
+
+    /// Bytes in use with the context and the first `parts` of weights, cache and scratch.
+    pub(crate) fn used(&self, parts: usize) -> u64 {
+        self.reserved + self.context + self.sum(parts)
+    }
+
+    /// Whether the first `parts` of weights, cache and scratch fit.
+    pub(crate) fn fits(&self, parts: usize) -> bool {
+        self.sum(parts) <= self.free
+    }
+
+    fn sum(&self, parts: usize) -> u64 {
+        [self.weights, self.kv, self.compute.saturating_add(self.output)]
+            .into_iter()
+            .take(parts)
+            .fold(0, u64::saturating_add)
+    }
+}
+
+/// A failed allocation. All sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CudaOom {
+    /// Requested.
+    pub(crate) tried: u64,
+    /// Size of the device as seen by torch.
+    pub(crate) capacity: u64,
+    /// Used by the process, including its CUDA context.
+    pub(crate) process: u64,
+    /// Limit of the allocator, if it is capped.
+    pub(crate) allowed: Option<u64>,
+    pub(crate) allocated: u64,
+    /// Reserved, including the allocated bytes.
+    pub(crate) reserved: u64,
+}
+
+impl fmt::Display for CudaOom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "CUDA out of memory. Tried to allocate {}. GPU 0 has a total capacity of {} of which {} is free. \
+             Including non-PyTorch memory, this process has {} memory in use. ",
+            Size(self.tried),
+            Size(self.capacity),
+            Size(self.capacity.saturating_sub(self.process)),
+            Size(self.process),
+        )?;
+        if let Some(allowed) = self.allowed {
+            write!(f, "{} allowed; ", Size(allowed))?;
+        }
+        write!(
+            f,
+            "Of the allocated memory {} is allocated by PyTorch, and {} is reserved by PyTorch but unallocated.",
+            Size(self.allocated),
+            Size(self.reserved.saturating_sub(self.allocated)),
+        )
+    }
+}
+
+/// Bytes as torch writes them: two decimals, in the largest unit with a value of at least one.
+struct Size(u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0 as f64;
+        match self.0 {
+            0..1024 => write!(f, "{} bytes", self.0),
+            1024..1_048_576 => write!(f, "{:.2} KiB", bytes / 1024.0),
+            1_048_576..1_073_741_824 => write!(f, "{:.2} MiB", bytes / MIB),
+            _ => write!(f, "{:.2} GiB", bytes / GIB),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sim::profile::{MemoryProfile, Profile};
+
+    proptest! {
+        #[test]
+        fn more_budget_never_gives_fewer_blocks(share in 0.05_f64..0.95, more in 0.0_f64..0.05, eager: bool, fp8: bool, speculate: bool) {
+            let MemoryProfile::Pool(profile) = Profile::load("llama-8b-h200-vllm").unwrap().memory else { panic!() };
+            let options = PoolOptions { utilization: share, batch_tokens: 8192, eager, fp8, speculate, limit: None };
+            let less = PoolPlan::new(&profile, &options);
+            let plan = PoolPlan::new(&profile, &PoolOptions { utilization: share + more, ..options });
+            prop_assert!(less.blocks <= plan.blocks);
+            prop_assert!(plan.blocks * plan.block_bytes <= plan.available.max(0) as u64);
+            prop_assert!(plan.used_context <= plan.used_weights && plan.used_weights <= plan.used_kv);
+            prop_assert!(plan.used_kv <= plan.used_graphs && plan.used_ready <= plan.used_serving);
+        }
+    }
+
+    #[test]
+    fn the_message_matches_the_known_pattern() {
+        let oom = CudaOom {
+            tried: 1_610_612_736,
+            capacity: 150_109_000_000,
+            process: 13_196_000_000,
+            allowed: Some(12 << 30),
+            allocated: 9_513_000_000,
+            reserved: 12_337_000_000,
+        };
+        let text = oom.to_string();
+        let pattern = regex::Regex::new(concat!(
+            r"CUDA out of memory\. Tried to allocate ([\d.]+) (bytes|KiB|MiB|GiB)\. GPU (\d+) has a total capacity of ",
+            r"([\d.]+) (MiB|GiB) of which ([\d.]+) (bytes|KiB|MiB|GiB) is free"
+        ))
+        .unwrap();
+        let found = pattern.captures(&text).unwrap();
+        assert_eq!((&found[1], &found[2], &found[4]), ("1.50", "GiB", "139.80"));
+        assert!(text.contains("12.00 GiB allowed; "));
+    }
+
+    fn memory() -> DynamicMemory {
+        match Profile::load("llama-1b-12gib-transformers").unwrap().memory {
+            MemoryProfile::Dynamic(profile) => DynamicMemory::new(&profile, None),
+            other => panic!("not dynamic: {other:?}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn memory_never_shrinks_as_tokens_grow(tokens in 0_u64..200_000, more in 0_u64..10_000, resident in 0_u64..50_000) {
+            let memory = memory();
+            let small = memory.prefill(tokens, resident);
+            let large = memory.prefill(tokens + more, resident);
+            prop_assert!(small <= large);
+            prop_assert!(memory.decode(resident) <= memory.decode(resident + more));
+            prop_assert!(memory.reserved_for(small) <= memory.reserved_for(large));
+            prop_assert!(memory.reserved_for(small) >= small);
+        }
+
+        #[test]
+        fn fitting_is_monotone_and_reserved_stays_below_the_cap(sizes in prop::collection::vec(0_u64..150_000, 1..20)) {
+            let mut memory = memory();
+            for size in sizes {
+                let fits = memory.grow(memory.prefill(size, 0)).is_ok();
+                prop_assert_eq!(fits, memory.clone().grow(memory.prefill(size, 0)).is_ok());
+                prop_assert!(memory.reserved <= memory.cap);
+                if fits && size > 0 {
+                    let smaller = memory.prefill(size - 1, 0);
+                    prop_assert!(memory.clone().grow(smaller).is_ok());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn usage_stays_after_a_request_and_drops_after_a_failure() {
+        let mut memory = memory();
+        let idle = memory.used();
+        memory.grow(memory.prefill(32_768, 0)).unwrap();
+        let high = memory.used();
+        assert!(high > idle);
+        memory.grow(memory.prefill(512, 0)).unwrap();
+        assert_eq!(memory.used(), high);
+        memory.grow(memory.prefill(98_304, 0)).unwrap_err();
+        assert_eq!(memory.used(), idle);
+    }
+}

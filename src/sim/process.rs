@@ -1,0 +1,344 @@
+//! The simulated process: reserves its port, goes through its start, serves, and exits.
+
+use std::future::IntoFuture;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use std::{future, io};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::devices::SimDevices;
+use super::engine_core::EngineCore;
+use super::handle::{Exit, LogSink, SimHandle, State};
+use super::options::{Options, Setup};
+use super::profile::{Engine, Profile};
+use super::start::{LinePrefix, LogLine, Stage, StartOutcome, StartPlan};
+use super::time::TimeScaler;
+use super::tokens::TokenCounter;
+use super::{http, start};
+use crate::fault::{Fault, Result};
+
+/// The simulated engine.
+pub struct Sim;
+
+impl Sim {
+    /// Starts it on `bind` (port 0: any free port) and returns at once; [`SimHandle::wait_started`] waits until it
+    /// serves or has failed. Log lines go to `log`. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// A port in use, an invalid or unsupported option, a missing tokenizer. Running out of memory is no error: the
+    /// engine exits and logs it, as the real one does.
+    pub fn start(profile: Profile, options: Options, bind: SocketAddr, log: LogSink) -> Result<SimHandle> {
+        let setup = Setup::new(profile, &options)?;
+        let counter = TokenCounter::new(options.tokenizer.as_deref())?;
+        let port = ReservedPort::reserve(bind)?;
+        let url = format!("http://{}", port.address);
+        let mut plan = start::plan(&setup, &url)?;
+        if let Some(failed) = &setup.misbehave.fail_start {
+            plan = plan.with_failure(failed)?;
+        }
+        let devices = Arc::new(SimDevices::new(
+            setup.profile.gpu.clone(),
+            setup.ranks,
+            plan.total,
+            plan.baseline,
+            setup.profile.power,
+        ));
+        let (term, kill) = (CancellationToken::new(), CancellationToken::new());
+        let (state_sender, state) = watch::channel(State::Starting);
+        let process = SimProcess {
+            setup,
+            devices: Arc::clone(&devices),
+            log,
+            term: term.clone(),
+            kill: kill.clone(),
+            state_sender,
+        };
+        tokio::spawn(process.run_to_exit(port, plan, counter));
+        Ok(SimHandle {
+            url,
+            devices,
+            state,
+            term,
+            kill,
+        })
+    }
+}
+
+struct SimProcess {
+    setup: Setup,
+    devices: Arc<SimDevices>,
+    log: LogSink,
+    term: CancellationToken,
+    kill: CancellationToken,
+    state_sender: watch::Sender<State>,
+}
+
+impl SimProcess {
+    async fn run_to_exit(self, port: ReservedPort, plan: StartPlan, counter: TokenCounter) {
+        let baseline = plan.baseline;
+        let reset = CancellationToken::new();
+        let exit = tokio::select! {
+            biased;
+            () = self.kill.cancelled() => Exit::KILLED,
+            exit = self.run(port, plan, counter, reset.clone()) => exit,
+            () = self.terminated() => self.shut_down(),
+        };
+        reset.cancel();
+        self.devices.set(baseline);
+        let code = self.setup.misbehave.exit_code.unwrap_or(exit.code);
+        // Nobody has to be listening.
+        self.state_sender.send_replace(State::Exited(Exit { code, ..exit }));
+    }
+
+    /// Waits for SIGTERM; for ever if it is ignored.
+    async fn terminated(&self) {
+        self.term.cancelled().await;
+        if self.setup.misbehave.ignore_sigterm {
+            future::pending::<()>().await;
+        }
+    }
+
+    /// Logs the engine's message on SIGTERM.
+    fn shut_down(&self) -> Exit {
+        let line = match self.setup.profile.engine {
+            Engine::Vllm => LogLine::new(
+                LinePrefix::Vllm {
+                    process: "APIServer",
+                    level: "INFO",
+                    place: "launcher.py:100",
+                },
+                "[shutdown] API server: shutdown triggered",
+            ),
+            Engine::Tgi => LogLine::new(
+                LinePrefix::Tgi {
+                    level: "INFO",
+                    module: "text_generation_launcher",
+                },
+                "Terminating webserver",
+            ),
+            Engine::Sglang => LogLine::new(
+                LinePrefix::Sglang,
+                "SIGTERM received. Draining requests and shutting down...",
+            ),
+            Engine::TensorrtLlm => LogLine::new(LinePrefix::Bare, "INFO:     Shutting down"),
+            Engine::Llamacpp => LogLine::new(LinePrefix::Bare, "srv    operator(): cleaning up before exit..."),
+            Engine::Ollama => LogLine::new(LinePrefix::Bare, "[GIN] shutting down"),
+            Engine::Transformers => LogLine::new(LinePrefix::Bare, "INFO:     Shutting down"),
+        };
+        self.log_line(&line);
+        Exit::new(0)
+    }
+
+    /// Starts and serves, until something ends it.
+    async fn run(&self, port: ReservedPort, plan: StartPlan, counter: TokenCounter, reset: CancellationToken) -> Exit {
+        if self.setup.misbehave.busy_port {
+            return self.cannot_listen(&format!(
+                "[Errno 98] error while attempting to bind on address {}: address already in use",
+                port.address
+            ));
+        }
+        if let Some(seconds) = self.setup.misbehave.slow_start {
+            tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+        }
+        let serving = match plan.end {
+            StartOutcome::Serve(serving) => serving,
+            StartOutcome::Exit(exit) => {
+                self.log_lines(self.run_stages(&plan.stages).await);
+                return exit;
+            }
+        };
+        let (exit_sender, exits) = mpsc::unbounded_channel();
+        let (setup, devices, log) = (self.setup.clone(), Arc::clone(&self.devices), Arc::clone(&self.log));
+        let core = Arc::new(EngineCore::new(setup, *serving, counter, devices, log, exit_sender));
+        let loaded = if plan.listens_early {
+            None
+        } else {
+            Some(self.run_stages(&plan.stages).await)
+        };
+        let listener = match port.listen(reset) {
+            Ok(listener) => listener,
+            Err(error) => return self.cannot_listen(&error.to_string()),
+        };
+        let server = axum::serve(listener, http::router(Arc::clone(&core))).into_future();
+        let work = async {
+            let last = match loaded {
+                Some(last) => last,
+                None => self.run_stages(&plan.stages).await,
+            };
+            core.set_loaded();
+            self.log_lines(last);
+            self.state_sender.send_replace(State::Ready);
+            self.serve(&core, exits).await
+        };
+        tokio::select! {
+            _ = server => Exit::KILLED,
+            exit = work => exit,
+        }
+    }
+
+    /// Serves until the engine exits by itself.
+    async fn serve(&self, core: &Arc<EngineCore>, mut exits: mpsc::UnboundedReceiver<Exit>) -> Exit {
+        tokio::select! {
+            exit = exits.recv() => exit.unwrap_or(Exit::KILLED),
+            () = Arc::clone(core).run() => Exit::KILLED,
+        }
+    }
+
+    /// Runs the stages of the start. Returns the last stage's log lines, which the caller logs once they are true.
+    async fn run_stages<'a>(&self, stages: &'a [Stage]) -> &'a [LogLine] {
+        let (mut scaler, mut pending): (_, &[LogLine]) = (TimeScaler::new(self.setup.time_scale), &[]);
+        for stage in stages {
+            self.log_lines(pending);
+            if let Some(sleep) = scaler.spend(stage.seconds) {
+                let began = Instant::now();
+                tokio::time::sleep(sleep).await;
+                scaler.slept(began.elapsed());
+            }
+            self.devices.set(stage.used);
+            pending = &stage.lines;
+        }
+        pending
+    }
+
+    fn log_lines(&self, lines: &[LogLine]) {
+        for line in lines {
+            self.log_line(line);
+        }
+    }
+
+    fn cannot_listen(&self, error: &str) -> Exit {
+        self.log_line(&LogLine::new(LinePrefix::Bare, format!("OSError: {error}")));
+        Exit::FAILED
+    }
+
+    fn log_line(&self, line: &LogLine) {
+        (self.log)(&line.at(&jiff::Zoned::now()).to_string());
+    }
+}
+
+/// A bound port. Connections are refused until [`ReservedPort::listen`].
+pub(super) struct ReservedPort {
+    socket: TcpSocket,
+    pub(super) address: SocketAddr,
+}
+
+impl ReservedPort {
+    /// Binds the port; 0 lets the kernel choose.
+    pub(super) fn reserve(address: SocketAddr) -> Result<Self> {
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::AddrInUse => Fault::missing(
+                format!("port {} is in use", address.port()),
+                "choose another with --port, or 0 for any free one",
+            ),
+            _ => Fault::new(crate::fault::Kind::Io, format!("cannot bind `{address}`: {error}")),
+        };
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()
+        } else {
+            TcpSocket::new_v6()
+        }
+        .map_err(failed)?;
+        // Allows binding despite connections of a dead process in TIME_WAIT. Not for port 0: the kernel might then
+        // give the same port to two sockets that do not listen yet.
+        if address.port() != 0 {
+            socket.set_reuseaddr(true).map_err(failed)?;
+        }
+        socket.bind(address).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        Ok(Self { socket, address })
+    }
+
+    /// Starts listening. All connections are reset when `reset` is cancelled.
+    pub(super) fn listen(self, reset: CancellationToken) -> io::Result<Listener> {
+        Ok(Listener {
+            inner: self.socket.listen(1024)?,
+            reset,
+        })
+    }
+}
+
+pub(super) struct Listener {
+    inner: TcpListener,
+    reset: CancellationToken,
+}
+
+impl axum::serve::Listener for Listener {
+    type Io = ResettableStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (ResettableStream, SocketAddr) {
+        let (stream, address) = axum::serve::Listener::accept(&mut self.inner).await;
+        // Tokens are sent one by one; with Nagle's algorithm they would arrive 40 ms late. Failing is harmless.
+        let _ = stream.set_nodelay(true);
+        let connection = ResettableStream {
+            stream,
+            reset: Box::pin(self.reset.clone().cancelled_owned()),
+        };
+        (connection, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+}
+
+/// A connection that is reset like that of a dead process.
+pub(super) struct ResettableStream {
+    stream: TcpStream,
+    reset: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl ResettableStream {
+    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        match self.reset.as_mut().poll(context) {
+            Poll::Ready(()) => {
+                // RST instead of FIN, if the system allows it.
+                let _ = self.stream.set_zero_linger();
+                Err(io::ErrorKind::ConnectionReset.into())
+            }
+            Poll::Pending => Ok(()),
+        }
+    }
+}
+
+impl AsyncRead for ResettableStream {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.check(context)?;
+        Pin::new(&mut self.stream).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for ResettableStream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.check(context)?;
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.check(context)?;
+        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

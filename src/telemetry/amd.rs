@@ -1,0 +1,329 @@
+//! AMD GPUs, read from the kernel driver's files.
+//!
+//! Memory, power and utilisation come from sysfs (Linux, `Documentation/gpu/amdgpu/driver-misc.rst`:
+//! `mem_info_vram_*`; `thermal.rst` in the same folder: `gpu_busy_percent`, and hwmon's `power1_average` and
+//! `power1_input` in microwatts). Memory of processes comes from their file descriptors' fdinfo
+//! (`Documentation/gpu/drm-usage-stats.rst`).
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::source::{Absent, Activity, Device, GpuInfo, Reading, Source, Tenant, Vendor};
+use crate::fault::{Fault, Kind, Result};
+
+/// Roots of the kernel's file systems; different folders in tests.
+#[derive(Clone, Debug)]
+pub struct AmdCards {
+    /// `/sys`.
+    pub sys: PathBuf,
+    /// `/proc`.
+    pub proc: PathBuf,
+}
+
+impl Default for AmdCards {
+    fn default() -> Self {
+        Self {
+            sys: "/sys".into(),
+            proc: "/proc".into(),
+        }
+    }
+}
+
+impl AmdCards {
+    /// Lists the AMD GPUs of this machine; never empty.
+    pub fn list(&self) -> Result<Vec<GpuInfo>, Absent> {
+        let driver = text(&self.sys.join("module/amdgpu/version"));
+        let describe = |(index, card): (usize, Card)| {
+            let memory = card.memory()?;
+            Some(GpuInfo {
+                index: u32::try_from(index).ok()?,
+                id: card.id,
+                name: card.name,
+                vendor: Vendor::Amd,
+                used: memory.0,
+                total: memory.1,
+                driver: driver.clone(),
+                nodes: card.nodes,
+            })
+        };
+        let gpus: Vec<GpuInfo> = self.cards().into_iter().enumerate().filter_map(describe).collect();
+        if gpus.is_empty() {
+            return Err(Absent::new(
+                "no AMD GPU: no card in /sys/class/drm reports its memory",
+                "load the `amdgpu` driver",
+            ));
+        }
+        Ok(gpus)
+    }
+
+    /// A source that reads the cards with these ids.
+    pub fn source(&self, ids: &[String]) -> Result<impl Source + use<>> {
+        let cards = self.cards();
+        let find = |id: &String| {
+            cards.iter().find(|card| card.id == *id).cloned().ok_or_else(|| {
+                Fault::missing(
+                    format!("there is no GPU `{id}`"),
+                    "`gpu::list()` lists the available GPUs",
+                )
+            })
+        };
+        Ok(CardSource {
+            cards: ids.iter().map(find).collect::<Result<_>>()?,
+            proc: self.proc.clone(),
+        })
+    }
+
+    /// The cards that report their memory, ordered by the number in their name.
+    fn cards(&self) -> Vec<Card> {
+        let folder = self.sys.join("class/drm");
+        let Ok(entries) = fs::read_dir(folder) else {
+            return Vec::new();
+        };
+        let mut cards: Vec<(u32, Card)> = entries
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                // `card0` is a card, `card0-DP-1` one of its outputs.
+                let number = entry.file_name().to_str()?.strip_prefix("card")?.parse().ok()?;
+                Some((number, Card::at(&entry.path().join("device"))?))
+            })
+            .collect();
+        cards.sort_by_key(|(number, _)| *number);
+        cards.into_iter().map(|(_, card)| card).collect()
+    }
+}
+
+#[derive(Clone)]
+struct CardSource {
+    cards: Vec<Card>,
+    proc: PathBuf,
+}
+
+impl CardSource {
+    fn devices(&self) -> Result<Vec<Device>> {
+        let device = |card: &Card| {
+            let (used, total) = card
+                .memory()
+                .ok_or_else(|| Fault::new(Kind::Io, format!("GPU `{}` no longer reports its memory", card.id)))?;
+            Ok(Device {
+                id: card.id.clone(),
+                name: card.name.clone(),
+                used,
+                total,
+            })
+        };
+        self.cards.iter().map(device).collect()
+    }
+}
+
+impl Source for CardSource {
+    fn name(&self) -> &'static str {
+        "amd"
+    }
+
+    fn read(&mut self) -> Result<Reading> {
+        Ok(Reading {
+            devices: self.devices()?,
+            tenants: tenants(&self.proc, &self.cards),
+            activity: self.cards.iter().map(Card::activity).collect(),
+        })
+    }
+
+    fn read_memory(&mut self) -> Result<Reading> {
+        Ok(Reading {
+            devices: self.devices()?,
+            ..Reading::default()
+        })
+    }
+
+    /// Processes are found by reading every open file's fdinfo, which is slow.
+    fn slow_source(&self) -> Option<Box<dyn Source>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Card {
+    folder: PathBuf,
+    /// Its serial number, otherwise its PCI address.
+    id: String,
+    name: String,
+    /// PCI address, as in the processes' fdinfo: `0000:03:00.0`.
+    address: String,
+    /// Its device files below `/dev/dri`: `card0`, `renderD128`.
+    nodes: Vec<String>,
+}
+
+impl Card {
+    /// The card in this sysfs folder; `None` if it does not report its memory.
+    fn at(folder: &Path) -> Option<Self> {
+        number(&folder.join("mem_info_vram_total"))?;
+        let uevent = text(&folder.join("uevent")).unwrap_or_default();
+        let address = uevent
+            .lines()
+            .find_map(|line| line.strip_prefix("PCI_SLOT_NAME="))
+            .unwrap_or_default()
+            .to_owned();
+        // The chip's serial number, as ROCm's tools show it; small cards have none.
+        let id = match text(&folder.join("unique_id")).filter(|id| id.bytes().any(|byte| byte != b'0')) {
+            Some(unique) => format!("GPU-{unique}"),
+            None => format!("PCI-{address}"),
+        };
+        Some(Self {
+            folder: folder.to_owned(),
+            id,
+            name: text(&folder.join("product_name"))
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| "AMD GPU".to_owned()),
+            address,
+            nodes: nodes(&folder.join("drm")),
+        })
+    }
+
+    /// Used and total bytes.
+    fn memory(&self) -> Option<(u64, u64)> {
+        Some((
+            number(&self.folder.join("mem_info_vram_used"))?,
+            number(&self.folder.join("mem_info_vram_total"))?,
+        ))
+    }
+
+    fn activity(&self) -> Activity {
+        Activity {
+            device: self.id.clone(),
+            power_mw: self.power_uw().map(|power| power / 1000),
+            busy_percent: number(&self.folder.join("gpu_busy_percent")),
+        }
+    }
+
+    /// From the only folder below `hwmon`, whose number changes between boots. Newer chips report only the momentary
+    /// power.
+    fn power_uw(&self) -> Option<u64> {
+        let sensors = fs::read_dir(self.folder.join("hwmon")).ok()?.flatten();
+        sensors
+            .map(|sensor| sensor.path())
+            .find_map(|sensor| number(&sensor.join("power1_average")).or_else(|| number(&sensor.join("power1_input"))))
+    }
+}
+
+/// The names of a card's device files.
+fn nodes(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with("card") || name.starts_with("renderD"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The content of a small file without surrounding whitespace.
+fn text(path: &Path) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+fn number(path: &Path) -> Option<u64> {
+    text(path)?.parse().ok()
+}
+
+/// The processes that hold memory on these cards. Processes of other users cannot be read and are missing.
+fn tenants(proc: &Path, cards: &[Card]) -> Vec<Tenant> {
+    let Ok(entries) = fs::read_dir(proc) else {
+        return Vec::new();
+    };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let mut tenants = Vec::new();
+    for pid in pids {
+        let memory = memory_by_card(&proc.join(pid.to_string()).join("fdinfo"));
+        tenants.extend(cards.iter().filter_map(|card| {
+            Some(Tenant {
+                pid,
+                device: card.id.clone(),
+                used: Some(*memory.get(&card.address)?),
+            })
+        }));
+    }
+    tenants.sort_by_key(|tenant| tenant.pid);
+    tenants
+}
+
+/// Bytes of video memory by PCI address. Several descriptors of a process can refer to one client; each client counts
+/// once.
+fn memory_by_card(fdinfo: &Path) -> BTreeMap<String, u64> {
+    let mut memory = BTreeMap::new();
+    let mut seen = HashSet::new();
+    let Ok(entries) = fs::read_dir(fdinfo) else {
+        return memory;
+    };
+    for entry in entries.flatten() {
+        let Some(client) = text(&entry.path()).and_then(|text| Client::parse(&text)) else {
+            continue;
+        };
+        if seen.insert((client.address.clone(), client.number)) {
+            *memory.entry(client.address).or_default() += client.bytes;
+        }
+    }
+    memory
+}
+
+/// The content of one fdinfo file.
+#[derive(Debug, PartialEq, Eq)]
+struct Client {
+    address: String,
+    number: u64,
+    bytes: u64,
+}
+
+impl Client {
+    fn parse(text: &str) -> Option<Self> {
+        let field = |key: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(':').map(str::trim))
+        };
+        if field("drm-driver")? != "amdgpu" {
+            return None;
+        }
+        // Newer kernels use the second name.
+        let memory = field("drm-memory-vram").or_else(|| field("drm-resident-vram"))?;
+        Some(Self {
+            address: field("drm-pdev")?.to_owned(),
+            number: field("drm-client-id")?.parse().ok()?,
+            bytes: bytes(memory)?,
+        })
+    }
+}
+
+/// `12 KiB`, `3 MiB` or plain bytes.
+fn bytes(text: &str) -> Option<u64> {
+    let mut words = text.split_whitespace();
+    let number: u64 = words.next()?.parse().ok()?;
+    match words.next() {
+        None => Some(number),
+        Some("KiB") => number.checked_mul(1 << 10),
+        Some("MiB") => number.checked_mul(1 << 20),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_fdinfo() {
+        let text = "pos:\t0\nflags:\t02\ndrm-driver:\tamdgpu\ndrm-client-id:\t7\ndrm-pdev:\t0000:03:00.0\ndrm-memory-vram:\t2048 KiB\n";
+        let client = Client::parse(text).unwrap();
+        assert_eq!((client.number, client.bytes), (7, 2 << 20));
+        assert_eq!(Client::parse(&text.replace("amdgpu", "i915")), None);
+        assert_eq!(Client::parse("pos:\t0\n"), None);
+        assert_eq!(Client::parse(&text.replace("2048 KiB", "a lot")), None);
+    }
+
+    #[test]
+    fn parses_the_kernels_units() {
+        assert_eq!(bytes("12"), Some(12));
+        assert_eq!(bytes("3 MiB"), Some(3 << 20));
+        assert_eq!(bytes("3 GB"), None);
+        assert_eq!(bytes("99999999999999999 MiB"), None);
+    }
+}

@@ -1,0 +1,425 @@
+//! Host memory of a process tree or a cgroup, for engines without a GPU.
+//!
+//! A cgroup's memory is what the kernel counts against its limit; this decides whether the OOM killer acts (Linux,
+//! `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`).
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::source::{Device, Reading, Source, Tenant};
+use crate::fault::{Fault, Kind, Result};
+
+/// Roots of the kernel's file systems; different folders in tests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// `/proc`.
+    pub proc: PathBuf,
+    /// `/sys/fs/cgroup`.
+    pub cgroup: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self {
+            proc: "/proc".into(),
+            cgroup: "/sys/fs/cgroup".into(),
+        }
+    }
+}
+
+/// Total memory of the machine in bytes, from `/proc/meminfo`.
+fn machine_total(roots: &Roots) -> Option<u64> {
+    let text = std::fs::read_to_string(roots.proc.join("meminfo")).ok()?;
+    kibibytes(&text, "MemTotal")
+}
+
+/// A field of a `/proc` file with lines like `MemTotal:  16384 kB`, in bytes.
+fn kibibytes(text: &str, field: &str) -> Option<u64> {
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    let number: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    number.checked_mul(1024)
+}
+
+/// File names of one version of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Files {
+    current: &'static str,
+    peak: &'static str,
+    limit: &'static str,
+}
+
+const V2: Files = Files {
+    current: "memory.current",
+    peak: "memory.peak",
+    limit: "memory.max",
+};
+const V1: Files = Files {
+    current: "memory.usage_in_bytes",
+    peak: "memory.max_usage_in_bytes",
+    limit: "memory.limit_in_bytes",
+};
+
+/// Reads one cgroup. Its memory includes the page cache of files it has read, which the kernel reclaims before it
+/// kills.
+#[derive(Clone, Debug)]
+pub struct Cgroup {
+    folder: PathBuf,
+    files: Files,
+    name: String,
+    machine: u64,
+}
+
+impl Cgroup {
+    /// The cgroup of the process `pid`.
+    ///
+    /// # Errors
+    ///
+    /// `missing` if the process has ended, or its cgroup has no memory accounting or is not visible from here.
+    pub fn of_process(pid: u32, roots: &Roots) -> Result<Self> {
+        let file = roots.proc.join(pid.to_string()).join("cgroup");
+        let text = fs::read_to_string(&file).map_err(|_| {
+            Fault::missing(
+                format!("process {pid} does not exist"),
+                "its memory can be read only while it lives",
+            )
+        })?;
+        let candidates = candidates_in(&text);
+        candidates
+            .iter()
+            .find_map(|(controller, path)| Self::at(&roots.cgroup.join(controller), path, roots))
+            .ok_or_else(|| {
+                let paths: Vec<_> = candidates.into_iter().map(|(_, path)| path).collect();
+                not_visible(&paths.join("`, `"))
+            })
+    }
+
+    /// The cgroup of this path below the root of the hierarchy, as `docker inspect` or systemd report it.
+    ///
+    /// # Errors
+    ///
+    /// `missing` if there is none with memory accounting.
+    pub fn at_path(path: &str, roots: &Roots) -> Result<Self> {
+        ["", "memory"]
+            .into_iter()
+            .find_map(|controller| Self::at(&roots.cgroup.join(controller), path, roots))
+            .ok_or_else(|| not_visible(path))
+    }
+
+    /// The peak as recorded by the kernel, including between samples; `None` if the kernel records no peak.
+    #[must_use]
+    pub fn peak(&self) -> Option<u64> {
+        number(&self.folder.join(self.files.peak))
+    }
+
+    fn at(hierarchy: &Path, path: &str, roots: &Roots) -> Option<Self> {
+        // A path with `..` is outside the part of the hierarchy visible to this process.
+        if path.split('/').any(|part| part == "..") {
+            return None;
+        }
+        let folder = hierarchy.join(path.trim_start_matches('/'));
+        let files = [V2, V1]
+            .into_iter()
+            .find(|files| folder.join(files.current).is_file())?;
+        Some(Self {
+            folder,
+            files,
+            name: path.to_owned(),
+            machine: machine_total(roots).unwrap_or_default(),
+        })
+    }
+}
+
+impl Source for Cgroup {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    fn read(&mut self) -> Result<Reading> {
+        let used = number(&self.folder.join(self.files.current))
+            .ok_or_else(|| Fault::new(Kind::Io, format!("cgroup `{}` is gone", self.name)))?;
+        // `max`, or a number near 2^63 in version 1, means no limit other than the machine's memory.
+        let limit = number(&self.folder.join(self.files.limit)).unwrap_or(u64::MAX);
+        Ok(Reading {
+            devices: vec![Device {
+                id: self.name.clone(),
+                name: "host memory of a cgroup".to_owned(),
+                used,
+                total: limit.min(self.machine),
+            }],
+            tenants: Vec::new(),
+            activity: Vec::new(),
+        })
+    }
+}
+
+/// Controller folders and paths from `/proc/PID/cgroup`, version 1's memory controller first: if both versions are
+/// mounted, it does the accounting.
+fn candidates_in(text: &str) -> Vec<(&'static str, String)> {
+    let mut candidates_in = Vec::new();
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(number), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
+        if controllers.split(',').any(|name| name == "memory") {
+            candidates_in.insert(0, ("memory", path.to_owned()));
+        } else if number == "0" && controllers.is_empty() {
+            candidates_in.push(("", path.to_owned()));
+            candidates_in.push(("unified", path.to_owned()));
+        }
+    }
+    candidates_in
+}
+
+fn not_visible(path: &str) -> Fault {
+    Fault::missing(
+        format!("the memory of cgroup `{path}` cannot be seen from here"),
+        "run on the host itself rather than within a container, with the memory controller enabled",
+    )
+}
+
+fn number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Finding the processes of a tree requires reading every process's `stat`, so it is done only this often.
+const MEMBERS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What counts as the memory of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measure {
+    /// Resident memory: fast, but a shared page counts once for each process.
+    #[default]
+    Resident,
+    /// Proportional memory (PSS): shared pages are divided among their processes. The kernel walks all pages for it,
+    /// which takes milliseconds per GiB: for low rates only.
+    Proportional,
+}
+
+/// Reads the process `pid`, its descendants, and its process group. A tree that has ended has no memory.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    pid: u32,
+    measure: Measure,
+    roots: Roots,
+    total: u64,
+    /// Shared with the slow source, which refreshes it.
+    members: Arc<Mutex<Members>>,
+}
+
+/// The processes of a tree, and when they were found.
+#[derive(Debug, Default)]
+struct Members {
+    pids: Vec<u32>,
+    at: Option<Instant>,
+}
+
+impl Tree {
+    /// The tree below `pid`.
+    #[must_use]
+    pub fn new(pid: u32, measure: Measure, roots: Roots) -> Self {
+        Self {
+            pid,
+            measure,
+            total: machine_total(&roots).unwrap_or_default(),
+            roots,
+            members: Arc::default(),
+        }
+    }
+
+    /// The processes, searched again if the list is older than `max_age`.
+    fn members(&self, max_age: Duration) -> Vec<u32> {
+        let known = |members: &Members| {
+            let fresh = members.at.is_some_and(|at| at.elapsed() < max_age);
+            fresh.then(|| members.pids.clone())
+        };
+        let lock = || self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known(&lock());
+        found.unwrap_or_else(|| {
+            let pids = members(&processes(&self.roots.proc), self.pid);
+            *lock() = Members {
+                pids: pids.clone(),
+                at: Some(Instant::now()),
+            };
+            pids
+        })
+    }
+
+    fn read_tree(&self, max_age: Duration) -> Reading {
+        // A process may end between being found and being read: it has no memory then.
+        let tenants: Vec<Tenant> = self
+            .members(max_age)
+            .into_iter()
+            .filter_map(|pid| {
+                Some(Tenant {
+                    pid,
+                    device: "host".to_owned(),
+                    used: Some(self.used(pid)?),
+                })
+            })
+            .collect();
+        Reading {
+            devices: vec![Device {
+                id: "host".to_owned(),
+                name: "host memory".to_owned(),
+                used: tenants.iter().filter_map(|tenant| tenant.used).sum(),
+                total: self.total,
+            }],
+            tenants,
+            activity: Vec::new(),
+        }
+    }
+
+    fn used(&self, pid: u32) -> Option<u64> {
+        let folder = self.roots.proc.join(pid.to_string());
+        let (file, field) = match self.measure {
+            Measure::Resident => ("status", "VmRSS"),
+            Measure::Proportional => ("smaps_rollup", "Pss"),
+        };
+        kibibytes(&fs::read_to_string(folder.join(file)).ok()?, field)
+    }
+}
+
+impl Source for Tree {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    fn read(&mut self) -> Result<Reading> {
+        Ok(self.read_tree(MEMBERS_INTERVAL / 2))
+    }
+
+    /// Uses the processes found by the slow source. An old list means that there is no slow source.
+    fn read_memory(&mut self) -> Result<Reading> {
+        Ok(self.read_tree(3 * MEMBERS_INTERVAL))
+    }
+
+    fn slow_source(&self) -> Option<Box<dyn Source>> {
+        Some(Box::new(self.clone()))
+    }
+}
+
+/// Parent and process group of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ProcessParent {
+    parent: u32,
+    group: u32,
+}
+
+fn processes(proc: &Path) -> HashMap<u32, ProcessParent> {
+    let Ok(entries) = fs::read_dir(proc) else {
+        return HashMap::new();
+    };
+    entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            Some((pid, parse_stat(&fs::read_to_string(entry.path().join("stat")).ok()?)?))
+        })
+        .collect()
+}
+
+/// `pid (name) state parent group …`: the name may contain spaces and parentheses, so parse after the last one.
+fn parse_stat(stat: &str) -> Option<ProcessParent> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(1);
+    Some(ProcessParent {
+        parent: fields.next()?.parse().ok()?,
+        group: fields.next()?.parse().ok()?,
+    })
+}
+
+/// The root, its descendants, and its process group if it leads one. Ascending.
+fn members(processes: &HashMap<u32, ProcessParent>, root: u32) -> Vec<u32> {
+    let belongs = |pid: u32| {
+        let mut at = pid;
+        // A chain longer than all processes would be a cycle, which only an inconsistent read can show.
+        for _ in 0..=processes.len() {
+            if at == root {
+                return true;
+            }
+            match processes.get(&at) {
+                Some(parse_stat) if parse_stat.group == root => return true,
+                Some(parse_stat) => at = parse_stat.parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    let mut members: Vec<u32> = processes.keys().copied().filter(|&pid| belongs(pid)).collect();
+    members.sort_unstable();
+    members
+}
+
+#[cfg(test)]
+mod host_tests {
+    use super::*;
+
+    #[test]
+    fn field_names_match_exactly() {
+        let text = "MemTotalX:  1 kB\nMemTotal:       3 kB\nPss:  9 kB\n";
+        assert_eq!(kibibytes(text, "MemTotal"), Some(3072));
+        assert_eq!(kibibytes(text, "MemFree"), None);
+        assert_eq!(kibibytes("Pss: many kB", "Pss"), None);
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        assert!(machine_total(&Roots::default()).unwrap() > 1 << 26);
+    }
+}
+
+#[cfg(test)]
+mod cgroup_tests {
+    use super::*;
+
+    #[test]
+    fn finds_both_cgroup_versions() {
+        assert_eq!(
+            candidates_in("0::/user.slice\n"),
+            [("", "/user.slice".into()), ("unified", "/user.slice".into())]
+        );
+        let hybrid = "5:cpu,cpuacct:/a\n4:memory:/docker/x:y\n0::/u\n";
+        assert_eq!(candidates_in(hybrid)[0], ("memory", "/docker/x:y".into()));
+        assert!(candidates_in("nonsense").is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tree_tests {
+    use super::*;
+
+    #[test]
+    fn process_name_may_contain_anything() {
+        let expected = ProcessParent { parent: 7, group: 42 };
+        assert_eq!(parse_stat("12 (a) b (c)) S 7 42 1 0"), Some(expected));
+        assert_eq!(parse_stat("12 (x) R 7 42"), Some(expected));
+        assert_eq!(parse_stat("12 x R 7 42"), None);
+    }
+
+    #[test]
+    fn descendants_and_the_group_belong_to_the_tree() {
+        let parse_stat = |parent, group| ProcessParent { parent, group };
+        let processes = HashMap::from([
+            (1, parse_stat(0, 1)),
+            (10, parse_stat(1, 10)),
+            (11, parse_stat(10, 10)),
+            (12, parse_stat(11, 12)),
+            (13, parse_stat(1, 10)),
+            (20, parse_stat(1, 20)),
+            (30, parse_stat(31, 30)),
+            (31, parse_stat(30, 31)),
+        ]);
+        assert_eq!(
+            members(&processes, 10),
+            [10, 11, 12, 13],
+            "13 lost its parent, and stayed in the group"
+        );
+        assert_eq!(members(&processes, 99), [0_u32; 0]);
+    }
+}

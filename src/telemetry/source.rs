@@ -1,0 +1,181 @@
+//! Readings of devices, the trait for their sources, and why a source may be missing.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::{Fault, Result};
+
+/// Memory of one device at one moment, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// UUID of a GPU; `host` or a cgroup's path for host memory; `sim0` for the simulated engine.
+    pub id: String,
+    /// Display name: `NVIDIA H200`.
+    pub name: String,
+    /// Used bytes, by any process.
+    pub used: u64,
+    /// Total bytes.
+    pub total: u64,
+}
+
+/// Memory of one process on one device, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenant {
+    /// Process id on the host.
+    pub pid: u32,
+    /// The device's id.
+    pub device: String,
+    /// Bytes, if the driver reports them.
+    pub used: Option<u64>,
+}
+
+/// Power and utilisation of one device at one moment, if reported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// The device's id.
+    pub device: String,
+    /// Power drawn, in milliwatts.
+    pub power_mw: Option<u64>,
+    /// Utilisation in per cent.
+    pub busy_percent: Option<u64>,
+}
+
+/// One reading of all devices of a source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// The devices.
+    pub devices: Vec<Device>,
+    /// The processes on them, if the source reports them.
+    pub tenants: Vec<Tenant>,
+    /// Power and utilisation, if the source reports them.
+    #[serde(default)]
+    pub activity: Vec<Activity>,
+}
+
+impl Reading {
+    /// Used bytes on all devices together.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.devices.iter().map(|device| device.used).sum()
+    }
+
+    /// Total bytes of all devices together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.devices.iter().map(|device| device.total).sum()
+    }
+}
+
+/// A source of readings. Called on the sampler's threads.
+pub trait Source: Send {
+    /// `nvml`, `amd`, `host` or `sim`.
+    fn name(&self) -> &'static str;
+
+    /// Reads everything.
+    fn read(&mut self) -> Result<Reading>;
+
+    /// The fast path for the sampler's full rate: memory, and what comes with it at no cost. May omit what
+    /// [`Source::slow_source`] reads.
+    fn read_memory(&mut self) -> Result<Reading> {
+        self.read()
+    }
+
+    /// Another source for the same devices that reads what takes longer than memory (processes, power), on a separate
+    /// thread at a lower rate. `None` if [`Source::read_memory`] reads everything.
+    fn slow_source(&self) -> Option<Box<dyn Source>> {
+        None
+    }
+}
+
+/// Why there is nothing to read, and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// One clause: `no NVIDIA driver: libnvidia-ml.so.1 is not installed`.
+    pub why: String,
+    /// The remedy.
+    pub remedy: String,
+}
+
+impl Absent {
+    pub(super) fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// As an error of kind `missing` (exit 3), for callers that need the device.
+    #[must_use]
+    pub fn fault(self) -> Fault {
+        Fault::missing(self.why, self.remedy)
+    }
+
+    pub(super) fn and(self, other: &Self) -> Self {
+        Self {
+            why: format!("{}; {}", self.why, other.why),
+            remedy: self.remedy,
+        }
+    }
+}
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+/// A source that calls a closure.
+pub struct Polled<F> {
+    name: &'static str,
+    read: F,
+}
+
+impl<F: FnMut() -> Result<Reading> + Send> Polled<F> {
+    /// Creates a source with this name, such as `sim`.
+    pub fn new(name: &'static str, read: F) -> Self {
+        Self { name, read }
+    }
+}
+
+impl<F: FnMut() -> Result<Reading> + Send> Source for Polled<F> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn read(&mut self) -> Result<Reading> {
+        (self.read)()
+    }
+}
+
+/// One GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GpuInfo {
+    /// Its index on this machine, from 0, as in `gpus` options and `CUDA_VISIBLE_DEVICES`.
+    pub index: u32,
+    /// Its UUID, which does not change when cards are moved.
+    pub id: String,
+    /// `NVIDIA H200`.
+    pub name: String,
+    /// `nvidia` or `amd`.
+    pub vendor: Vendor,
+    /// Used bytes, by any process.
+    pub used: u64,
+    /// Total bytes.
+    pub total: u64,
+    /// Driver version, if known.
+    pub driver: Option<String>,
+    /// AMD only: names of its device files below `/dev/dri`, for passing it to a container.
+    #[serde(skip)]
+    pub nodes: Vec<String>,
+}
+
+/// The vendor of a GPU, which determines how it is read and passed to containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Vendor {
+    /// NVIDIA.
+    Nvidia,
+    /// AMD.
+    Amd,
+}
