@@ -8,9 +8,9 @@ use crate::report::plot::{Colour, Layer, Panel, Plot, Shape};
 use crate::unit::Unit;
 
 const LATENCIES: [(&str, LoadValue); 3] = [
-    ("median TTFT", |load| load.ttft.p50),
-    ("median TPOT", |load| load.tpot.p50),
-    ("median E2E latency", |load| load.e2el.p50),
+    ("median TTFT", |load| load.stats.latencies.ttft_ms.p50),
+    ("median TPOT", |load| load.stats.latencies.tpot_ms.p50),
+    ("median E2E latency", |load| load.stats.latencies.e2el_ms.p50),
 ];
 
 /// The curves of sweeps over the same axis; none for fewer than two.
@@ -79,7 +79,7 @@ fn throughput(sweeps: &[(&Sweep, &SweepFindings)], all: &[&Sweep]) -> Panel {
         all,
         zero_based_axis("", Unit::TokensPerSecond, highest),
         layers,
-        |level| level.mean(|load| load.output_throughput),
+        |level| level.mean(|load| load.stats.rates.output_throughput),
     )
 }
 

@@ -17,9 +17,9 @@ const ITL_TITLE: &str = "inter-token latency (ITL), and TPOT";
 pub(super) fn plot(sweep: &Sweep, findings: &SweepFindings, name: String, title: String, words: String) -> Plot {
     let mut panels = vec![throughput(sweep, findings)];
     let latencies: [(&str, Latency); 3] = [
-        ("time to first token (TTFT)", |load| &load.ttft),
-        (ITL_TITLE, |load| &load.itl),
-        ("end-to-end latency (E2E)", |load| &load.e2el),
+        ("time to first token (TTFT)", |load| &load.stats.latencies.ttft_ms),
+        (ITL_TITLE, |load| &load.stats.latencies.itl_ms),
+        ("end-to-end latency (E2E)", |load| &load.stats.latencies.e2el_ms),
     ];
     for (index, (label, latency)) in latencies.into_iter().enumerate() {
         panels.extend(panel(sweep, findings, label, latency, index == 1));
@@ -41,7 +41,7 @@ fn caption(sweep: &Sweep, logarithmic: bool) -> String {
     let unsupported = sweep
         .levels
         .iter()
-        .any(|level| level.mean(|load| load.ttft.p99).is_none());
+        .any(|level| level.mean(|load| load.stats.latencies.ttft_ms.p99).is_none());
     let mut sentences = vec!["The line is the median, the shades reach to the 90th and the 99th percentile."];
     if unsupported {
         sentences.push("Where a shade is missing, the level has too few requests for the percentile.");
@@ -49,7 +49,7 @@ fn caption(sweep: &Sweep, logarithmic: bool) -> String {
     if sweep.levels.iter().any(|level| level.repeat_range().is_some()) {
         sentences.push("Levels measured several times are drawn at their mean, with the range of the repeats.");
     }
-    let together = |level: &SweepLevel| level.mean(|load| load.itl.p50) == Some(0.0);
+    let together = |level: &SweepLevel| level.mean(|load| load.stats.latencies.itl_ms.p50) == Some(0.0);
     if logarithmic && sweep.levels.iter().any(together) {
         sentences.push("Tokens that arrive together have an ITL of zero, which has no place on a logarithmic scale.");
     }
@@ -80,7 +80,7 @@ fn throughput(sweep: &Sweep, findings: &SweepFindings) -> Panel {
         .with_markers(),
     );
     sweep_panel("output throughput", &[sweep], y, layers, |level| {
-        level.mean(|load| load.output_throughput)
+        level.mean(|load| load.stats.rates.output_throughput)
     })
 }
 
@@ -90,7 +90,7 @@ fn panel(sweep: &Sweep, findings: &SweepFindings, label: &str, latency: Latency,
         |percentile: fn(&Summary) -> Option<f64>| sweep.points(|level| level.mean(|load| percentile(latency(load))));
     let (mut p50, mut p90, mut p99) = (curve(|one| one.p50), curve(|one| one.p90), curve(|one| one.p99));
     let mut each: Vec<(f64, Option<f64>)> = if tpot {
-        sweep.points(|level| level.mean(|load| load.tpot.p50))
+        sweep.points(|level| level.mean(|load| load.stats.latencies.tpot_ms.p50))
     } else {
         Vec::new()
     };

@@ -3,9 +3,10 @@
 use super::super::format::{list, number};
 use super::distribution::Requests;
 use super::findings::SweepFindings;
-use super::sweep::{LoadResult, Sweep, SweepAxis, SweepLevel};
+use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use super::{distribution, timeline};
 use crate::fault::Result;
+use crate::load::LoadAnswer;
 use crate::report::plot::Plot;
 use crate::run::Folder;
 
@@ -84,7 +85,7 @@ impl<'a> LoadFiles<'a> {
         (distribution::plot(&named, format!("{name}-spread")), lines)
     }
 
-    fn requests(&mut self, load: &LoadResult) -> Option<Requests> {
+    fn requests(&mut self, load: &LoadAnswer) -> Option<Requests> {
         let name = load.records.as_deref()?;
         let file = self.open(name, self.folder.file(name))?;
         match distribution::read(file) {
@@ -104,8 +105,8 @@ impl<'a> LoadFiles<'a> {
         }
     }
 
-    fn timeline(&mut self, load: &LoadResult) -> Option<timeline::Timeline> {
-        let name = load.timelines.first()?;
+    fn timeline(&mut self, load: &LoadAnswer) -> Option<timeline::Timeline> {
+        let name = load.timelines().next()?;
         let bytes = self.open(name, self.folder.read(name))?;
         let line = timeline::parse(&String::from_utf8_lossy(&bytes));
         if line.unreadable > 0 {
@@ -232,6 +233,7 @@ fn levels_with_distribution<'a>(levels: &'a [SweepLevel], chosen: &[&SweepLevel]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::engine_side::{EngineStats, SamplingStats};
 
     fn levels(all: &[f64]) -> Vec<SweepLevel> {
         all.iter()
@@ -281,10 +283,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let open = Folder::open(folder.path()).unwrap();
         let mut files = LoadFiles::new(&open);
-        let load = LoadResult {
+        let load = LoadAnswer {
             records: Some("loads/1.jsonl".into()),
-            timelines: vec!["loads/1-timeline.csv".into()],
-            ..LoadResult::default()
+            engine: EngineStats {
+                timeline: SamplingStats {
+                    file: Some("loads/1-timeline.csv".into()),
+                    ..SamplingStats::default()
+                },
+                ..EngineStats::default()
+            },
+            ..LoadAnswer::default()
         };
         assert!(files.requests(&load).is_none() && files.timeline(&load).is_none());
         assert_eq!(files.missing().len(), 1);
@@ -302,9 +310,9 @@ mod tests {
             notes[0].contains("1 of the lines") && notes[1].contains("`loads/1.jsonl`"),
             "{notes:?}"
         );
-        let outside = LoadResult {
+        let outside = LoadAnswer {
             records: Some("../1.jsonl".into()),
-            ..LoadResult::default()
+            ..LoadAnswer::default()
         };
         assert!(files.requests(&outside).is_none());
     }

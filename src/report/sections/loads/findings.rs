@@ -72,7 +72,7 @@ fn matches_sweep(sweep: &Sweep, rows: &Value) -> bool {
 }
 
 fn computed(sweep: &Sweep) -> SweepFindings {
-    let begins = |has: &dyn Fn(&super::sweep::LoadResult) -> Option<bool>| {
+    let begins = |has: &dyn Fn(&crate::load::LoadAnswer) -> Option<bool>| {
         let levels = sweep
             .levels
             .iter()
@@ -82,10 +82,10 @@ fn computed(sweep: &Sweep) -> SweepFindings {
     };
     SweepFindings {
         knee: knee(&sweep.throughput(), Bend::Flattens, NOISE),
-        preemption: begins(&|load| load.preemptions.map(|count| count > 0)),
+        preemption: begins(&|load| load.engine.preemptions.map(|count| count > 0)),
         // In a closed loop a queue cannot grow.
         queue: if sweep.axis == SweepAxis::Rate {
-            begins(&super::sweep::LoadResult::queue_grows)
+            begins(&crate::load::LoadAnswer::queue_grows)
         } else {
             None
         },
@@ -97,19 +97,17 @@ fn computed(sweep: &Sweep) -> SweepFindings {
 mod tests {
     use serde_json::json;
 
-    use super::super::sweep::LoadResult;
     use super::super::sweep::SweepLevel;
     use super::*;
+    use crate::load::LoadAnswer;
 
     fn sweep() -> Sweep {
         let levels = [(1.0, 20.0), (8.0, 160.0), (32.0, 640.0), (64.0, 650.0), (256.0, 655.0)];
         let level = |(at, tokens): (f64, f64)| SweepLevel {
             at,
-            loads: vec![LoadResult {
-                output_throughput: Some(tokens),
-                preemptions: Some(u64::from(at > 32.0)),
-                ..LoadResult::default()
-            }],
+            loads: vec![LoadAnswer::read(&json!({
+                "output_throughput": tokens, "preemptions": u64::from(at > 32.0)
+            }))],
         };
         Sweep {
             name: String::new(),

@@ -3,12 +3,13 @@
 use super::super::format::{number, tenths};
 use super::findings::SweepFindings;
 use super::shared::{finding_marks, level_axis, percent_axis, sweep_panel, zero_based_axis};
-use super::sweep::{LoadResult, Sweep, SweepLevel};
+use super::sweep::{Sweep, SweepLevel};
+use crate::load::LoadAnswer;
 use crate::load::engine_side::GaugeStats;
 use crate::report::plot::{Axis, Bar, Colour, Layer, Panel, Plot, Sheet};
 use crate::unit::Unit;
 
-type Gauge = fn(&LoadResult) -> Option<GaugeStats>;
+type Gauge = fn(&LoadAnswer) -> Option<GaugeStats>;
 
 /// The chart; none if the engine reports no metrics.
 pub(super) fn plot(sweep: &Sweep, findings: &SweepFindings, name: String) -> Option<Plot> {
@@ -58,7 +59,7 @@ fn top(sweep: &Sweep, gauges: &[Gauge]) -> impl Iterator<Item = f64> {
 }
 
 fn requests(sweep: &Sweep, findings: &SweepFindings) -> Option<Panel> {
-    let gauges: [Gauge; 2] = [|load| load.running, |load| load.waiting];
+    let gauges: [Gauge; 2] = [|load| load.engine.running, |load| load.engine.waiting];
     let mut layers = gauge(sweep, "running", gauges[0], 1.0, Colour::Series(0));
     layers.extend(gauge(sweep, "waiting in the engine", gauges[1], 1.0, Colour::Series(1)));
     (!layers.is_empty()).then(|| {
@@ -67,20 +68,26 @@ fn requests(sweep: &Sweep, findings: &SweepFindings) -> Option<Panel> {
             &[sweep],
             zero_based_axis("", Unit::Count, top(sweep, &gauges)),
             finding_marks(findings, true).into_iter().chain(layers).collect(),
-            |level| level.mean(|load| Some(load.running?.mean)),
+            |level| level.mean(|load| Some(load.engine.running?.mean)),
         )
     })
 }
 
 fn cache(sweep: &Sweep, findings: &SweepFindings) -> Option<Panel> {
-    let layers = gauge(sweep, "KV cache used", |load| load.kv_usage, 100.0, Colour::Series(2));
+    let layers = gauge(
+        sweep,
+        "KV cache used",
+        |load| load.engine.kv_usage,
+        100.0,
+        Colour::Series(2),
+    );
     (!layers.is_empty()).then(|| {
         sweep_panel(
             "KV cache used",
             &[sweep],
             percent_axis(""),
             finding_marks(findings, false).into_iter().chain(layers).collect(),
-            |level| Some(100.0 * level.mean(|load| Some(load.kv_usage?.mean))?),
+            |level| Some(100.0 * level.mean(|load| Some(load.engine.kv_usage?.mean))?),
         )
     })
 }
@@ -90,7 +97,7 @@ fn preemptions(sweep: &Sweep) -> Option<Panel> {
     let counts: Vec<Option<f64>> = sweep
         .levels
         .iter()
-        .map(|level| level.sum(|load| load.preemptions))
+        .map(|level| level.sum(|load| load.engine.preemptions))
         .collect();
     if counts.iter().flatten().all(|count| *count == 0.0) {
         return None;
@@ -117,7 +124,7 @@ fn preemptions(sweep: &Sweep) -> Option<Panel> {
 }
 
 fn alt_text(sweep: &Sweep) -> String {
-    let usage = |level: &SweepLevel| level.mean(|load| Some(load.kv_usage?.max));
+    let usage = |level: &SweepLevel| level.mean(|load| Some(load.engine.kv_usage?.max));
     let mut sentences = Vec::new();
     let fullest = sweep
         .levels
@@ -133,7 +140,7 @@ fn alt_text(sweep: &Sweep) -> String {
     }
     let waits = sweep.levels.iter().find(|level| {
         level
-            .mean(|load| Some(load.waiting?.mean))
+            .mean(|load| Some(load.engine.waiting?.mean))
             .is_some_and(|mean| mean >= 1.0)
     });
     if let Some(level) = waits {
@@ -142,16 +149,17 @@ fn alt_text(sweep: &Sweep) -> String {
             sweep.level_text(level.at)
         ));
     }
-    let preempted = sweep
-        .levels
-        .iter()
-        .find(|level| level.sum(|load| load.preemptions).is_some_and(|count| count > 0.0));
+    let preempted = sweep.levels.iter().find(|level| {
+        level
+            .sum(|load| load.engine.preemptions)
+            .is_some_and(|count| count > 0.0)
+    });
     sentences.push(match preempted {
         Some(level) => format!("Sequences were preempted from {} on.", sweep.level_text(level.at)),
         None if sweep
             .levels
             .iter()
-            .all(|level| level.sum(|load| load.preemptions).is_some()) =>
+            .all(|level| level.sum(|load| load.engine.preemptions).is_some()) =>
         {
             "Nothing was preempted.".to_owned()
         }
@@ -163,12 +171,12 @@ fn alt_text(sweep: &Sweep) -> String {
 
 fn sheet(sweep: &Sweep) -> Sheet {
     let gauges: [(&str, &str, Gauge, f64); 3] = [
-        ("running, mean", "running, max", |load| load.running, 1.0),
-        ("waiting, mean", "waiting, max", |load| load.waiting, 1.0),
+        ("running, mean", "running, max", |load| load.engine.running, 1.0),
+        ("waiting, mean", "waiting, max", |load| load.engine.waiting, 1.0),
         (
             "KV cache used, %, mean",
             "KV cache used, %, max",
-            |load| load.kv_usage,
+            |load| load.engine.kv_usage,
             100.0,
         ),
     ];
@@ -181,7 +189,7 @@ fn sheet(sweep: &Sweep) -> Sheet {
         });
         let head = std::iter::once(level.at.into());
         head.chain(figures)
-            .chain([level.sum(|load| load.preemptions).into()])
+            .chain([level.sum(|load| load.engine.preemptions).into()])
             .collect()
     });
     Sheet::new(

@@ -1,10 +1,11 @@
 //! Axes, marks, tables and tooltips shared by the charts of a sweep.
 
+use crate::load::LoadAnswer;
 use crate::load::engine_side::Onset;
 use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Scale, Sheet, TooltipPoint, Tooltips};
 use crate::report::sections::format::{GIB, list, number};
 use crate::report::sections::loads::findings::SweepFindings;
-use crate::report::sections::loads::sweep::{LoadResult, Sweep, SweepAxis, SweepLevel};
+use crate::report::sections::loads::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::unit::Unit;
 
 /// An axis is logarithmic if its largest value is at least this many times its smallest.
@@ -130,51 +131,63 @@ pub(super) fn onset_text(onset: &Onset, axis: SweepAxis) -> String {
 
 /// How the loads of a level are combined into one value.
 enum Aggregate {
-    Mean(fn(&LoadResult) -> Option<f64>),
-    Sum(fn(&LoadResult) -> Option<u64>),
+    Mean(fn(&LoadAnswer) -> Option<f64>),
+    Sum(fn(&LoadAnswer) -> Option<u64>),
     /// One end of the range of output throughput.
     RepeatRange(fn((f64, f64)) -> f64),
 }
 
 /// The columns in their order.
 const METRICS: [(&str, Aggregate); 28] = [
-    ("requests", Aggregate::Sum(|load| Some(load.issued))),
-    ("failed", Aggregate::Sum(|load| Some(load.failed))),
+    ("requests", Aggregate::Sum(|load| Some(load.stats.issued))),
+    ("failed", Aggregate::Sum(|load| Some(load.stats.failed))),
     (
         "cut off",
-        Aggregate::Sum(|load| Some(load.cut_off).filter(|count| *count > 0)),
+        Aggregate::Sum(|load| Some(load.stats.cut_off).filter(|count| *count > 0)),
     ),
-    ("seconds", Aggregate::Mean(|load| load.duration)),
-    ("requests/s", Aggregate::Mean(|load| load.request_throughput)),
-    ("output tokens/s", Aggregate::Mean(|load| load.output_throughput)),
+    ("seconds", Aggregate::Mean(|load| Some(load.stats.duration))),
+    (
+        "requests/s",
+        Aggregate::Mean(|load| load.stats.rates.request_throughput),
+    ),
+    (
+        "output tokens/s",
+        Aggregate::Mean(|load| load.stats.rates.output_throughput),
+    ),
     ("min", Aggregate::RepeatRange(|range| range.0)),
     ("max", Aggregate::RepeatRange(|range| range.1)),
-    ("all tokens/s", Aggregate::Mean(|load| load.total_throughput)),
-    ("p50 TTFT, ms", Aggregate::Mean(|load| load.ttft.p50)),
-    ("p90 TTFT, ms", Aggregate::Mean(|load| load.ttft.p90)),
-    ("p99 TTFT, ms", Aggregate::Mean(|load| load.ttft.p99)),
-    ("p50 TPOT, ms", Aggregate::Mean(|load| load.tpot.p50)),
-    ("p99 TPOT, ms", Aggregate::Mean(|load| load.tpot.p99)),
-    ("p50 ITL, ms", Aggregate::Mean(|load| load.itl.p50)),
-    ("p99 ITL, ms", Aggregate::Mean(|load| load.itl.p99)),
-    ("p50 E2EL, ms", Aggregate::Mean(|load| load.e2el.p50)),
-    ("p90 E2EL, ms", Aggregate::Mean(|load| load.e2el.p90)),
-    ("p99 E2EL, ms", Aggregate::Mean(|load| load.e2el.p99)),
+    (
+        "all tokens/s",
+        Aggregate::Mean(|load| load.stats.rates.total_token_throughput),
+    ),
+    ("p50 TTFT, ms", Aggregate::Mean(|load| load.stats.latencies.ttft_ms.p50)),
+    ("p90 TTFT, ms", Aggregate::Mean(|load| load.stats.latencies.ttft_ms.p90)),
+    ("p99 TTFT, ms", Aggregate::Mean(|load| load.stats.latencies.ttft_ms.p99)),
+    ("p50 TPOT, ms", Aggregate::Mean(|load| load.stats.latencies.tpot_ms.p50)),
+    ("p99 TPOT, ms", Aggregate::Mean(|load| load.stats.latencies.tpot_ms.p99)),
+    ("p50 ITL, ms", Aggregate::Mean(|load| load.stats.latencies.itl_ms.p50)),
+    ("p99 ITL, ms", Aggregate::Mean(|load| load.stats.latencies.itl_ms.p99)),
+    ("p50 E2EL, ms", Aggregate::Mean(|load| load.stats.latencies.e2el_ms.p50)),
+    ("p90 E2EL, ms", Aggregate::Mean(|load| load.stats.latencies.e2el_ms.p90)),
+    ("p99 E2EL, ms", Aggregate::Mean(|load| load.stats.latencies.e2el_ms.p99)),
     (
         "KV cache used, %, max",
-        Aggregate::Mean(|load| Some(100.0 * load.kv_usage?.max)),
+        Aggregate::Mean(|load| Some(100.0 * load.engine.kv_usage?.max)),
     ),
-    ("waiting, mean", Aggregate::Mean(|load| Some(load.waiting?.mean))),
-    ("preemptions", Aggregate::Sum(|load| load.preemptions)),
+    ("waiting, mean", Aggregate::Mean(|load| Some(load.engine.waiting?.mean))),
+    ("preemptions", Aggregate::Sum(|load| load.engine.preemptions)),
     (
         "goodput, %",
-        Aggregate::Mean(|load| Some(100.0 * load.goodput.as_ref()?.share?)),
+        Aggregate::Mean(|load| Some(100.0 * load.stats.goodput.as_ref()?.share?)),
     ),
     (
         "peak memory, GiB",
-        Aggregate::Mean(|load| Some(load.memory.as_ref()?.peak? as f64 / GIB)),
+        Aggregate::Mean(|load| Some(load.engine.memory.as_ref()?.peak? as f64 / GIB)),
     ),
-    ("power, W", Aggregate::Mean(|load| Some(load.power.as_ref()?.mean))),
+    (
+        "power, W",
+        Aggregate::Mean(|load| Some(load.engine.power.as_ref()?.mean)),
+    ),
     (
         "cost per 1M output tokens",
         Aggregate::Mean(|load| load.cost.per_million_output),
@@ -253,6 +266,8 @@ pub(super) fn load_table(level: &SweepLevel) -> Sheet {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::sweep::SweepAxis;
     use super::*;
     use crate::load::engine_side::{Knee, onset};
@@ -297,11 +312,7 @@ mod tests {
     }
 
     fn sweep(name: &str) -> Sweep {
-        let load = |tokens| LoadResult {
-            issued: 20,
-            output_throughput: Some(tokens),
-            ..LoadResult::default()
-        };
+        let load = |tokens: f64| LoadAnswer::read(&json!({ "issued": 20, "output_throughput": tokens }));
         let levels = vec![
             SweepLevel {
                 at: 1.0,
@@ -346,7 +357,7 @@ mod tests {
     fn several_sweeps_have_names_and_tooltips() {
         let sweeps = [sweep("a"), sweep("b")];
         let spots = spots(&[&sweeps[0], &sweeps[1]], |level| {
-            Some((level.at, level.mean(|load| load.output_throughput)?))
+            Some((level.at, level.mean(|load| load.stats.rates.output_throughput)?))
         });
         assert_eq!((spots.spots.len(), spots.columns[1].as_str()), (4, "concurrency"));
         assert_eq!(

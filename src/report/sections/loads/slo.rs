@@ -15,13 +15,13 @@ pub(super) fn plot(sweep: &Sweep, found: &RecordedRun, name: String) -> Option<P
         .levels
         .iter()
         .flat_map(|level| &level.loads)
-        .find_map(|load| load.goodput.as_ref())?
+        .find_map(|load| load.stats.goodput.as_ref())?
         .slo;
     let limits = limits_text(&slo);
     let search = SloSearch::new(found, sweep);
     let share = |level: &SweepLevel| {
         let good = level.sum(|load| {
-            let goodput = load.goodput.as_ref()?;
+            let goodput = load.stats.goodput.as_ref()?;
             // In an open loop, a request's latency is counted from when it was due.
             Some(if sweep.axis == SweepAxis::Rate {
                 goodput.response.good
@@ -29,7 +29,9 @@ pub(super) fn plot(sweep: &Sweep, found: &RecordedRun, name: String) -> Option<P
                 goodput.good
             })
         })?;
-        let issued = level.sum(|load| Some(load.issued)).filter(|issued| *issued > 0.0)?;
+        let issued = level
+            .sum(|load| Some(load.stats.issued))
+            .filter(|issued| *issued > 0.0)?;
         Some(100.0 * good / issued)
     };
     let mut layers = Vec::new();

@@ -1,14 +1,12 @@
-//! A sweep: loads that differ only in concurrency or request rate. A level may have been measured several times. Loads
-//! are read from the journal; fields that an older or damaged journal lacks are `None`.
+//! A sweep: loads that differ only in concurrency or request rate. A level may have been measured
+//! several times.
 
 use std::collections::BTreeSet;
 
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::load::Summary;
-use crate::load::engine_side::{Cost, GaugeStats, MemoryStats, PowerStats};
-use crate::load::stats::{Goodput, RepeatStats, Spread};
+use crate::load::stats::Spread;
+use crate::load::{LoadAnswer, Summary};
 use crate::report::sections::format::number;
 use crate::run::RecordedRun;
 
@@ -60,7 +58,7 @@ pub(in crate::report::sections) struct SweepLevel {
     /// Concurrency or request rate.
     pub at: f64,
     /// In the order of measurement.
-    pub loads: Vec<LoadResult>,
+    pub loads: Vec<LoadAnswer>,
 }
 
 impl SweepAxis {
@@ -84,12 +82,12 @@ impl SweepAxis {
 
 impl SweepLevel {
     /// The mean of a value over the loads; none if one lacks it.
-    pub(in crate::report::sections) fn mean(&self, figure: impl Fn(&LoadResult) -> Option<f64>) -> Option<f64> {
+    pub(in crate::report::sections) fn mean(&self, figure: impl Fn(&LoadAnswer) -> Option<f64>) -> Option<f64> {
         Spread::from_values(self.loads.iter().map(figure)).map(|spread| spread.mean)
     }
 
     /// The sum of a count over the loads; none if one lacks it.
-    pub(in crate::report::sections) fn sum(&self, count: impl Fn(&LoadResult) -> Option<u64>) -> Option<f64> {
+    pub(in crate::report::sections) fn sum(&self, count: impl Fn(&LoadAnswer) -> Option<u64>) -> Option<f64> {
         let counts: Option<Vec<u64>> = self.loads.iter().map(count).collect();
         counts.map(|counts| counts.iter().sum::<u64>() as f64)
     }
@@ -97,8 +95,8 @@ impl SweepLevel {
     /// The smallest and the largest output throughput of repeated measurements.
     pub(in crate::report::sections) fn repeat_range(&self) -> Option<(f64, f64)> {
         let spread = match self.loads.as_slice() {
-            [one] => one.repeats?.output_throughput?,
-            several => Spread::from_values(several.iter().map(|load| load.output_throughput))?,
+            [one] => one.repeats.as_ref()?.stats.output_throughput?,
+            several => Spread::from_values(several.iter().map(|load| load.stats.rates.output_throughput))?,
         };
         (spread.max > spread.min).then_some((spread.min, spread.max))
     }
@@ -125,7 +123,7 @@ impl Sweep {
     pub(in crate::report::sections) fn throughput(&self) -> Vec<(f64, f64)> {
         let levels = self.levels.iter();
         levels
-            .filter_map(|level| Some((level.at, level.mean(|load| load.output_throughput)?)))
+            .filter_map(|level| Some((level.at, level.mean(|load| load.stats.rates.output_throughput)?)))
             .collect()
     }
 
@@ -156,7 +154,7 @@ fn group_loads(loads: &[(Value, Value)]) -> Vec<Sweep> {
         let existing = sweeps
             .iter_mut()
             .find(|sweep| axis != SweepAxis::Other && sweep.axis == axis && sweep.settings == settings);
-        let load = LoadResult::from_answer(answer);
+        let load = LoadAnswer::read(answer);
         let Some(sweep) = existing else {
             let levels = vec![SweepLevel { at, loads: vec![load] }];
             sweeps.push(Sweep {
@@ -265,108 +263,11 @@ pub(in crate::report::sections) fn distinguishing_labels(settings: &[Map<String,
     settings.iter().map(describe).collect()
 }
 
-#[derive(Clone, Debug, Default)]
-pub(in crate::report::sections) struct LoadResult {
-    /// Counts of requests.
-    pub issued: u64,
-    pub completed: u64,
-    pub failed: u64,
-    pub cut_off: u64,
-    /// Measured seconds.
-    pub duration: Option<f64>,
-    /// Completed requests, generated tokens, and input plus output tokens, per second.
-    pub request_throughput: Option<f64>,
-    pub output_throughput: Option<f64>,
-    pub total_throughput: Option<f64>,
-    /// Milliseconds.
-    pub ttft: Summary,
-    pub tpot: Summary,
-    pub itl: Summary,
-    pub e2el: Summary,
-    /// Time to first token, counted from when a request was due.
-    pub due_ttft: Summary,
-    /// Variation between repeats.
-    pub repeats: Option<RepeatStats>,
-    /// Engine metrics.
-    pub kv_usage: Option<GaugeStats>,
-    pub running: Option<GaugeStats>,
-    pub waiting: Option<GaugeStats>,
-    pub in_flight: Option<GaugeStats>,
-    pub preemptions: Option<u64>,
-    /// Device memory in bytes, and power in watts.
-    pub memory: Option<MemoryStats>,
-    pub power: Option<PowerStats>,
-    /// Cost per million tokens.
-    pub cost: Cost,
-    /// Requests that met the SLO.
-    pub goodput: Option<Goodput>,
-    /// Paths of the request file and of the timelines in the run folder.
-    pub records: Option<String>,
-    pub timelines: Vec<String>,
-    pub warnings: Vec<String>,
-}
-
 /// Reads a value of a load.
-pub(super) type LoadValue = fn(&LoadResult) -> Option<f64>;
+pub(super) type LoadValue = fn(&LoadAnswer) -> Option<f64>;
 
 /// Reads a latency of a load.
-pub(super) type Latency = fn(&LoadResult) -> &Summary;
-
-impl LoadResult {
-    /// Reads the answer of `engine.load`.
-    pub(in crate::report::sections) fn from_answer(answer: &Value) -> Self {
-        let count = |name: &str| answer[name].as_u64().unwrap_or(0);
-        let number = |name: &str| answer[name].as_f64();
-        let latency = |name: &str| parse(&answer[name]).unwrap_or_default();
-        let each = answer["repeats"]["each"].as_array();
-        let alone = std::slice::from_ref(answer);
-        let timelines = each.map_or(alone, Vec::as_slice).iter();
-        let timelines = timelines.filter_map(|one| one["timeline"]["file"].as_str());
-        let warnings = answer["warnings"].as_array().into_iter().flatten();
-        Self {
-            issued: count("issued"),
-            completed: count("completed"),
-            failed: count("failed"),
-            cut_off: count("cut_off"),
-            duration: number("duration"),
-            request_throughput: number("request_throughput"),
-            output_throughput: number("output_throughput"),
-            total_throughput: number("total_token_throughput"),
-            ttft: latency("ttft_ms"),
-            tpot: latency("tpot_ms"),
-            itl: latency("itl_ms"),
-            e2el: latency("e2el_ms"),
-            due_ttft: parse(&answer["response"]["ttft_ms"]).unwrap_or_default(),
-            repeats: parse(&answer["repeats"]),
-            kv_usage: parse(&answer["kv_usage"]),
-            running: parse(&answer["running"]),
-            waiting: parse(&answer["waiting"]),
-            in_flight: parse(&answer["in_flight"]),
-            preemptions: answer["preemptions"].as_u64(),
-            memory: parse(&answer["memory"]),
-            power: parse(&answer["power"]),
-            cost: parse(&answer["cost"]).unwrap_or_default(),
-            goodput: parse(&answer["goodput"]),
-            records: answer["records"].as_str().map(str::to_owned),
-            timelines: timelines.map(str::to_owned).collect(),
-            warnings: warnings.filter_map(Value::as_str).map(str::to_owned).collect(),
-        }
-    }
-
-    /// Whether more requests arrived than were served; none if unknown.
-    pub(in crate::report::sections) fn queue_grows(&self) -> Option<bool> {
-        let gauges = [&self.in_flight, &self.waiting].map(|level| level.as_ref().and_then(|level| level.grows));
-        match gauges {
-            [None, None] => None,
-            gauges => Some(gauges.contains(&Some(true))),
-        }
-    }
-}
-
-/// Reads a part of the answer; none if it is absent or has another form.
-fn parse<T: DeserializeOwned>(value: &Value) -> Option<T> {
-    T::deserialize(value).ok()
-}
+pub(super) type Latency = fn(&LoadAnswer) -> &Summary;
 
 #[cfg(test)]
 mod tests {
@@ -397,7 +298,7 @@ mod tests {
         assert_eq!(sweeps.len(), 2);
         assert_eq!(sweeps[0].throughput(), [(1.0, 10.0), (8.0, 100.0)]);
         assert_eq!(sweeps[0].levels[1].repeat_range(), Some((90.0, 110.0)));
-        assert_eq!(sweeps[0].levels[1].sum(|load| Some(load.issued)), Some(40.0));
+        assert_eq!(sweeps[0].levels[1].sum(|load| Some(load.stats.issued)), Some(40.0));
         assert!(sweeps[0].has_curve() && !sweeps[1].has_curve());
         assign_names(&mut sweeps, &[]);
         assert_eq!((sweeps[0].name.as_str(), sweeps[1].name.as_str()), ("vllm", "tgi"));
@@ -425,23 +326,5 @@ mod tests {
         ];
         let settings = settings.map(|one| one.as_object().unwrap().clone());
         assert_eq!(distinguishing_labels(&settings), ["dtype=fp8", ""]);
-    }
-
-    #[test]
-    fn missing_fields_are_none() {
-        let load = LoadResult::from_answer(&json!({
-            "issued": 20, "completed": 18, "failed": 2, "output_throughput": 202.5,
-            "ttft_ms": { "n": 18, "mean": 20.0, "median": 19.0, "std": null, "p50": 19.0, "p90": null, "p95": null, "p99": null, "p99_9": null, "ci": {} },
-            "kv_usage": { "mean": 0.4, "max": 0.5, "growth": null, "grows": true }, "waiting": "not a level",
-            "repeats": { "each": [{ "timeline": { "file": "loads/1-1-timeline.csv" } }, { "timeline": { "file": "loads/1-2-timeline.csv" } }] },
-            "warnings": ["slow client", 3],
-        }));
-        assert_eq!((load.issued, load.failed, load.ttft.p50), (20, 2, Some(19.0)));
-        assert_eq!(load.kv_usage.unwrap().max, 0.5);
-        assert!(load.waiting.is_none() && load.repeats.is_none() && load.itl.n == 0);
-        assert_eq!(load.timelines.len(), 2);
-        assert_eq!(load.warnings, ["slow client"]);
-        assert_eq!(load.queue_grows(), None, "use of the cache is no queue");
-        assert_eq!(LoadResult::from_answer(&Value::Null).issued, 0);
     }
 }

@@ -103,9 +103,9 @@ fn latencies(sweep: &Sweep, knee: Option<Knee>) -> Option<String> {
     chosen.extend(knee.filter(|level| level.at != first.at && level.at != last.at));
     chosen.push(last);
     let kinds: [(&str, Latency); 3] = [
-        ("Median TTFT is", |load| &load.ttft),
-        ("median TPOT", |load| &load.tpot),
-        ("median E2E latency", |load| &load.e2el),
+        ("Median TTFT is", |load| &load.stats.latencies.ttft_ms),
+        ("median TPOT", |load| &load.stats.latencies.tpot_ms),
+        ("median E2E latency", |load| &load.stats.latencies.e2el_ms),
     ];
     let sentences = kinds.into_iter().filter_map(|(what, latency)| {
         let each = chosen.iter().filter_map(|level| {
@@ -125,8 +125,8 @@ fn latencies(sweep: &Sweep, knee: Option<Knee>) -> Option<String> {
 /// concurrency was limited.
 fn late_requests(sweep: &Sweep) -> Option<String> {
     let waited = sweep.levels.iter().filter_map(|level| {
-        let sent = level.mean(|load| load.ttft.p50)?;
-        let due = level.mean(|load| load.due_ttft.p50)?;
+        let sent = level.mean(|load| load.stats.latencies.ttft_ms.p50)?;
+        let due = level.mean(|load| load.stats.response.ttft_ms.p50)?;
         (due > 1.05 * sent && sweep.axis == SweepAxis::Rate).then_some((level.at, due))
     });
     let (worst, due) = waited.max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -142,7 +142,7 @@ fn pressure(sweep: &Sweep, findings: &SweepFindings) -> Option<String> {
     let known = sweep
         .levels
         .iter()
-        .any(|level| level.sum(|load| load.preemptions).is_some());
+        .any(|level| level.sum(|load| load.engine.preemptions).is_some());
     let preemption = match &findings.preemption {
         Some(onset) => Some(format!("Preemption begins {}.", onset_text(onset, axis))),
         None if known => Some("Nothing is preempted at any level.".to_owned()),
@@ -166,20 +166,20 @@ pub(super) fn single_load(level: &SweepLevel, axis: SweepAxis) -> Option<String>
         format!(" {}", at_level(level.at, axis))
     };
     let tokens = level
-        .mean(|load| load.output_throughput)
+        .mean(|load| load.stats.rates.output_throughput)
         .map(|tokens| format!(": {} output tokens/s", number(tokens)));
     let mut sentences = vec![format!(
         "{} of {} requests{asked} completed{}.",
-        number(level.sum(|load| Some(load.completed))?),
-        number(level.sum(|load| Some(load.issued))?),
+        number(level.sum(|load| Some(load.stats.completed))?),
+        number(level.sum(|load| Some(load.stats.issued))?),
         tokens.unwrap_or_default()
     )];
-    if let Some(median) = load.ttft.p50 {
-        let tail = tail(level, |load| &load.ttft).filter(|(name, _)| *name != "p50");
+    if let Some(median) = load.stats.latencies.ttft_ms.p50 {
+        let tail = tail(level, |load| &load.stats.latencies.ttft_ms).filter(|(name, _)| *name != "p50");
         let tail = tail.map_or_else(String::new, |(name, time)| format!(" ({name}: {})", ms(time)));
         sentences.push(format!("Median TTFT was {}{tail}.", ms(median)));
     }
-    if let Some(preemptions) = load.preemptions.filter(|count| *count > 0) {
+    if let Some(preemptions) = load.engine.preemptions.filter(|count| *count > 0) {
         sentences.push(format!("There were {preemptions} preemptions."));
     }
     Some(sentences.join(" "))
@@ -190,7 +190,7 @@ pub(super) fn warnings(sweep: &Sweep) -> Vec<String> {
         level
             .loads
             .iter()
-            .flat_map(|load| load.warnings.iter().map(|text| (level.at, text)))
+            .flat_map(|load| load.stats.warnings.iter().map(|text| (level.at, text)))
     });
     let by_level: Vec<(f64, &String)> = by_level.collect();
     let all: Vec<String> = by_level.iter().map(|(_, text)| (*text).clone()).collect();
@@ -212,8 +212,11 @@ pub(super) fn warnings(sweep: &Sweep) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sweep::{LoadResult, SweepAxis, SweepLevel};
+    use serde_json::json;
+
+    use super::super::sweep::{SweepAxis, SweepLevel};
     use super::*;
+    use crate::load::LoadAnswer;
 
     fn level(at: f64, tokens: f64, first: f64, preemptions: u64) -> SweepLevel {
         let latency = |median| Summary {
@@ -223,12 +226,9 @@ mod tests {
         };
         SweepLevel {
             at,
-            loads: vec![LoadResult {
-                output_throughput: Some(tokens),
-                ttft: latency(first),
-                preemptions: Some(preemptions),
-                ..LoadResult::default()
-            }],
+            loads: vec![LoadAnswer::read(&json!({
+                "output_throughput": tokens, "ttft_ms": latency(first), "preemptions": preemptions
+            }))],
         }
     }
 
@@ -278,15 +278,9 @@ mod tests {
 
     #[test]
     fn warnings_are_grouped_by_kind() {
-        let level = |at: f64, warnings: &[&str]| {
-            let warnings = warnings.iter().map(|text| (*text).to_owned()).collect();
-            SweepLevel {
-                at,
-                loads: vec![LoadResult {
-                    warnings,
-                    ..LoadResult::default()
-                }],
-            }
+        let level = |at: f64, warnings: &[&str]| SweepLevel {
+            at,
+            loads: vec![LoadAnswer::read(&json!({ "warnings": warnings }))],
         };
         let levels = vec![
             level(1.0, &["the client waited 3 ms: figures are too high"]),

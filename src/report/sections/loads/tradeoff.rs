@@ -9,8 +9,8 @@ use crate::unit::Unit;
 
 /// Latencies on the horizontal axis.
 const LATENCIES: [(&str, LoadValue); 2] = [
-    ("median TTFT", |load| load.ttft.p50),
-    ("median TPOT", |load| load.tpot.p50),
+    ("median TTFT", |load| load.stats.latencies.ttft_ms.p50),
+    ("median TPOT", |load| load.stats.latencies.tpot_ms.p50),
 ];
 
 /// The chart of one or several sweeps; none if no level has both values.
@@ -60,9 +60,9 @@ fn row(sweep: &Sweep, level: &SweepLevel, several: bool) -> Vec<Entry> {
     };
     vec![
         format!("{name}{}", sweep.level_text(level.at)).into(),
-        level.mean(|load| load.output_throughput).into(),
-        level.mean(|load| load.ttft.p50).into(),
-        level.mean(|load| load.tpot.p50).into(),
+        level.mean(|load| load.stats.rates.output_throughput).into(),
+        level.mean(|load| load.stats.latencies.ttft_ms.p50).into(),
+        level.mean(|load| load.stats.latencies.tpot_ms.p50).into(),
     ]
 }
 
@@ -70,7 +70,7 @@ fn panel(sweeps: &[(&Sweep, &SweepFindings)], label: &str, latency: LoadValue) -
     let place = |level: &SweepLevel| {
         Some((
             level.mean(latency).filter(|ms| *ms > 0.0)?,
-            level.mean(|load| load.output_throughput)?,
+            level.mean(|load| load.stats.rates.output_throughput)?,
         ))
     };
     let mut layers = Vec::new();
@@ -125,12 +125,12 @@ fn panel(sweeps: &[(&Sweep, &SweepFindings)], label: &str, latency: LoadValue) -
 /// Throughput and latency at the ends and at the knee.
 fn sentence(sweep: &Sweep, findings: &SweepFindings) -> Option<String> {
     let level_text = |level: &SweepLevel| {
-        let tokens = level.mean(|load| load.output_throughput)?;
+        let tokens = level.mean(|load| load.stats.rates.output_throughput)?;
         let first = level
-            .mean(|load| load.ttft.p50)
+            .mean(|load| load.stats.latencies.ttft_ms.p50)
             .map(|time| format!("TTFT {}", ms(time)));
         let each = level
-            .mean(|load| load.tpot.p50)
+            .mean(|load| load.stats.latencies.tpot_ms.p50)
             .map(|time| format!("TPOT {}", ms(time)));
         let times: Vec<String> = first.into_iter().chain(each).collect();
         let at = sweep.level_text(level.at);
@@ -162,8 +162,8 @@ fn sentence(sweep: &Sweep, findings: &SweepFindings) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::super::sweep::LoadResult;
     use super::*;
+    use crate::load::LoadAnswer;
 
     #[test]
     fn every_point_is_labelled_with_its_level() {
@@ -171,7 +171,7 @@ mod tests {
             let ttft = json!({
                 "n": 9, "mean": ms, "median": ms, "std": null, "p50": ms, "p90": null, "p95": null, "p99": null, "p99_9": null, "ci": {},
             });
-            let loads = vec![LoadResult::from_answer(
+            let loads = vec![LoadAnswer::read(
                 &json!({ "output_throughput": tokens, "ttft_ms": ttft }),
             )];
             SweepLevel { at, loads }
