@@ -56,3 +56,22 @@ fn each_module_imports_only_modules_below_it() {
         }
     }
 }
+
+/// Every path that the two documents name exists, so that neither goes stale.
+#[test]
+fn the_paths_in_the_documents_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = Regex::new(r"`((?:\.ci|benches|scripts|src|stdlib|tests)/[\w/.-]+)`").unwrap();
+    for document in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = fs::read_to_string(root.join(document)).unwrap();
+        let named: Vec<&str> = path
+            .captures_iter(&text)
+            .map(|found| found.get(1).unwrap().as_str())
+            .filter(|path| !path.contains("NAME"))
+            .collect();
+        assert!(named.len() > 5, "{document} names {named:?}");
+        for path in named {
+            assert!(root.join(path).exists(), "{document}: there is no {path}");
+        }
+    }
+}

@@ -101,7 +101,7 @@ fn sglang(context: u64, cache: u64, size: RequestSize) -> Result<u64, ApiError> 
     let total = size.input.saturating_add(output);
     if size.output.is_some() && total > context {
         return bad(format!(
-            "Requested token count exceeds the model's maximum context length of {context} tokens. You requested a total of {total}              tokens: {} tokens from the input messages and {output} tokens for the completion.",
+            "Requested token count exceeds the model's maximum context length of {context} tokens. You requested a total of {total} tokens: {} tokens from the input messages and {output} tokens for the completion.",
             size.input
         ));
     }
@@ -124,7 +124,7 @@ fn tensorrt_llm(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
         return Err(ApiError::bad_request(
             Engine::TensorrtLlm,
             format!(
-                "default_max_tokens ({left}) must be greater than 0, default_max_tokens ({left}) = max_seq_len ({longest}) -                  splited_prompt_len ({})",
+                "default_max_tokens ({left}) must be greater than 0, default_max_tokens ({left}) = max_seq_len ({longest}) - splited_prompt_len ({})",
                 size.input
             ),
         ));
