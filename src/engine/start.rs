@@ -34,7 +34,7 @@ pub(super) const TAIL: usize = 40;
 
 enum StartState {
     Ready,
-    EngineDeath(Exit),
+    Exited(Exit),
     /// Alive, but it reported that it will not become ready.
     Failed(String),
     TimedOut,
@@ -109,7 +109,7 @@ impl Engine {
                 format!("the attached engine is not ready: {}", why.trim()),
                 "fix the engine, and resume the run",
             )),
-            StartState::EngineDeath(_) | StartState::TimedOut => Err(Fault::missing(
+            StartState::Exited(_) | StartState::TimedOut => Err(Fault::missing(
                 format!(
                     "no engine answers at `{}`",
                     super::options::without_password(server.base_url())
@@ -139,7 +139,7 @@ impl Engine {
                 last_listed = Instant::now();
             }
             if let Some(exit) = self.context.tasks.wait(server.exit())? {
-                return Ok(StartState::EngineDeath(exit));
+                return Ok(StartState::Exited(exit));
             }
             match self.adapter.ready(server.base_url(), options)? {
                 Readiness::Ready => return Ok(StartState::Ready),
@@ -156,12 +156,12 @@ impl Engine {
 
     fn start_failure(&self, limits: Limits, state: &StartState, log: &[String], facts: &FactValues) -> StartFailure {
         let exit = match state {
-            StartState::EngineDeath(exit) => Some(*exit),
+            StartState::Exited(exit) => Some(*exit),
             StartState::Ready | StartState::TimedOut | StartState::Failed(_) => None,
         };
         let said = match state {
             StartState::Failed(why) => std::slice::from_ref(why),
-            StartState::Ready | StartState::EngineDeath(_) | StartState::TimedOut => &[],
+            StartState::Ready | StartState::Exited(_) | StartState::TimedOut => &[],
         };
         let found = self.rules.failures.classify(
             RulePhase::Start,
@@ -178,10 +178,10 @@ impl Engine {
         let message = match (&line, state) {
             (Some(line), _) => line.trim().to_owned(),
             (None, StartState::Failed(why)) => why.trim().to_owned(),
-            (None, StartState::EngineDeath(exit)) if exit.oom_killed => {
+            (None, StartState::Exited(exit)) if exit.oom_killed => {
                 "the OOM killer ended the engine while it started".into()
             }
-            (None, StartState::EngineDeath(exit)) => {
+            (None, StartState::Exited(exit)) => {
                 let status = exit
                     .code
                     .map_or_else(|| "an unknown status".to_owned(), |code| format!("status {code}"));
@@ -191,7 +191,7 @@ impl Engine {
         };
         let memory = cause.as_deref() == Some("memory");
         let unexplained = match state {
-            StartState::EngineDeath(_) => "exited",
+            StartState::Exited(_) => "exited",
             StartState::Failed(_) => "engine",
             StartState::Ready | StartState::TimedOut => "timeout",
         };

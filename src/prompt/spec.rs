@@ -60,7 +60,7 @@ impl PromptSpec {
         }
         if self.shared_prefix > 0 && self.shared_prefix >= self.tokens {
             return Err(Fault::usage(format!(
-                "`shared_prefix` of {} tokens leaves nothing unique in a prompt of {} to differ",
+                "`shared_prefix` of {} tokens leaves nothing unique in a prompt of {}",
                 self.shared_prefix, self.tokens
             ))
             .hint(format!("at most {}", self.tokens.saturating_sub(1))));

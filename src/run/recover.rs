@@ -185,7 +185,7 @@ pub(super) fn recover_points(boundaries: &mut [RecordedBoundary], result: Option
         .iter()
         .map(recorded)
         .collect::<Option<_>>()?;
-    // With several boundaries, the result belongs to the one candidates points it starts with.
+    // With several boundaries, the result belongs to the one whose points it starts with.
     let mut candidates = boundaries
         .iter_mut()
         .filter(|boundary| boundary.report.is_none() && starts_with(&all, &boundary.points));

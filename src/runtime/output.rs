@@ -198,7 +198,7 @@ impl LineSplitter {
 
 /// Limit for standard output; one document, however large.
 const MAX_STDOUT_BYTES: usize = 16 * 1024 * 1024;
-/// Limit for standard error. The end is count, because the cause of a failure is printed last.
+/// Limit for standard error. The end is kept, because the cause of a failure is printed last.
 const MAX_STDERR_BYTES: usize = 64 * 1024;
 
 /// Output and exit code of a program inside a server.

@@ -125,7 +125,7 @@ impl Checker<'_> {
         Some(declared.into_iter().map(|param| param.name).collect())
     }
 
-    /// The exports of an import; `None`, after report an error, if it cannot be read.
+    /// The exports of an import; `None`, after reporting an error, if it cannot be read.
     fn import(&mut self, importer: &Source, path: &str, at: Position) -> Option<Vec<Signature>> {
         let found = match locate(&self.main.root, Some(&importer.key), path) {
             Ok(found) => found,

@@ -27,7 +27,7 @@ use crate::run::Event;
 pub fn interpreter(host: &Arc<Host>, root: &Path) -> Engine {
     host.interpreter.get_or_init(|| interpreter);
     let mut engine = bare(host, root);
-    // Variables are checked before the script runs. `describe` cannot do so, as it lacks the API.
+    // Variables are checked before the script runs. `describe_params` cannot do so, as it lacks the API.
     engine.set_strict_variables(true);
     api::register(&mut engine);
     engine

@@ -225,7 +225,7 @@ impl Repl<'_> {
 /// Maximum number of inputs.
 const MAX_INPUTS: usize = 10_000;
 
-/// The history file; `None` error a home directory.
+/// The history file; `None` without a home directory.
 struct HistoryFile(Option<PathBuf>);
 
 impl HistoryFile {

@@ -33,11 +33,11 @@ pub(super) struct ClientResult {
 /// What is needed to run one load.
 pub(super) struct LoadJob {
     pub(super) url: String,
-    pub(super) drive: LoadConfig,
+    pub(super) config: LoadConfig,
     pub(super) feed: Arc<Feed>,
     pub(super) signals: UnboundedReceiver<Signal>,
     /// Duration of the measured part, if its start is not known in advance.
-    pub(super) is_permanent: Option<Duration>,
+    pub(super) measured: Option<Duration>,
     /// Total number of requests, if known.
     pub(super) expected: Option<u64>,
     /// How long the load may make no progress.
@@ -57,21 +57,21 @@ impl Engine {
     /// # Errors
     ///
     /// Errors of the client or the adapter; `interrupted`, after unfinished requests were cut off and written to disk.
-    pub(super) fn run_client(&self, running: &Running, monitor: &LoadMonitor, orders: LoadJob) -> Result<ClientResult> {
+    pub(super) fn run_client(&self, running: &Running, monitor: &LoadMonitor, job: LoadJob) -> Result<ClientResult> {
         let LoadJob {
             url,
-            drive: plan,
+            config,
             feed,
             mut signals,
-            is_permanent,
+            measured,
             expected,
             stall,
-        } = orders;
-        let cut = plan.cancel.clone();
+        } = job;
+        let cancel = config.cancel.clone();
         let source: Arc<dyn RequestSource> = Arc::clone(&feed) as _;
-        let client = async move { run_load(&url, plan, source).await };
+        let client = async move { run_load(&url, config, source).await };
         let mut client = self.context.tasks.runtime().spawn(client);
-        let _stop = StopOnDrop(&feed, &cut);
+        let _stop = StopOnDrop(&feed, &cancel);
         let mut deadline = None;
         let mut died = false;
         let mut progress = (Instant::now(), 0);
@@ -95,23 +95,23 @@ impl Engine {
                         let _ = reply.send(self.form_for(running.limits.as_ref(), input, output));
                     }
                     LoadEvent::Signal(Signal::MeasurementBegan) => {
-                        deadline = is_permanent.map(|is_permanent| Instant::now() + is_permanent)
+                        deadline = measured.map(|measured| Instant::now() + measured)
                     }
                     LoadEvent::Signal(Signal::ConnectionBroke) => {
                         if !died && self.context.tasks.wait(running.server.exit())?.is_some() {
                             died = true;
-                            cut.cancel();
+                            cancel.cancel();
                         }
                     }
                     LoadEvent::TimeUp => {
                         deadline = None;
-                        cut.cancel();
+                        cancel.cancel();
                     }
                     LoadEvent::Tick => {
                         next_check = Instant::now() + interval;
                         if let Some(why) = stall.update(feed.counts(), monitor.latest(), Instant::now()) {
                             feed.give_up(why);
-                            cut.cancel();
+                            cancel.cancel();
                         }
                     }
                 }
@@ -127,7 +127,7 @@ impl Engine {
                 Ok(None) => {}
                 Ok(Some(driven)) => return Ok(ClientResult { driven, died }),
                 Err(fault) => {
-                    self.shutdown(&feed, &cut, client);
+                    self.shutdown(&feed, &cancel, client);
                     return Err(fault);
                 }
             }
@@ -145,8 +145,8 @@ impl Engine {
     }
 
     /// Cuts off unfinished requests and waits for their records to be written.
-    fn shutdown(&self, feed: &Feed, cut: &CancellationToken, client: JoinHandle<Result<LoadRun>>) {
-        cut.cancel();
+    fn shutdown(&self, feed: &Feed, cancel: &CancellationToken, client: JoinHandle<Result<LoadRun>>) {
+        cancel.cancel();
         feed.queue.close();
         if client.is_finished() {
             return;

@@ -27,12 +27,12 @@ const MAX_CONSECUTIVE_FAILURES: u64 = 10_000;
 
 pub(super) struct Feed {
     pub(super) queue: Arc<RequestQueue>,
-    course: Mutex<LoadProgress>,
+    progress: Mutex<LoadProgress>,
     writer: Mutex<RecordWriter>,
     fault: Mutex<Option<Fault>>,
     signals: UnboundedSender<Signal>,
     timeout: Duration,
-    /// Requests below this index need no call to `Course::issued`.
+    /// Requests below this index need no call to `LoadProgress::issued`.
     quiet_until: AtomicU64,
     issued: AtomicU64,
     ended: AtomicU64,
@@ -51,15 +51,15 @@ struct FailureStreak {
 impl Feed {
     pub(super) fn new(
         queue: Arc<RequestQueue>,
-        course: LoadProgress,
+        progress: LoadProgress,
         writer: RecordWriter,
         signals: UnboundedSender<Signal>,
         timeout: Duration,
     ) -> Self {
         Self {
             queue,
-            quiet_until: AtomicU64::new(course.quiet_until()),
-            course: Mutex::new(course),
+            quiet_until: AtomicU64::new(progress.quiet_until()),
+            progress: Mutex::new(progress),
             writer: Mutex::new(writer),
             fault: Mutex::default(),
             signals,
@@ -75,8 +75,8 @@ impl Feed {
         }
     }
 
-    pub(super) fn course(&self) -> MutexGuard<'_, LoadProgress> {
-        lock(&self.course)
+    pub(super) fn progress(&self) -> MutexGuard<'_, LoadProgress> {
+        lock(&self.progress)
     }
 
     /// Requests issued and ended so far.
@@ -106,14 +106,14 @@ impl Feed {
 impl RequestSource for Feed {
     fn next(&self) -> Result<Option<Job>> {
         let Some(ready) = self.queue.take()? else {
-            self.course().exhausted();
+            self.progress().exhausted();
             return Ok(None);
         };
-        let mut course = self.course();
-        if !course.should_send(&ready.request) {
+        let mut progress = self.progress();
+        if !progress.should_send(&ready.request) {
             return Ok(None);
         }
-        self.quiet_until.store(course.quiet_until(), Ordering::Release);
+        self.quiet_until.store(progress.quiet_until(), Ordering::Release);
         Ok(Some(Job {
             at: ready.request.due,
             body: ready.body,
@@ -131,10 +131,10 @@ impl RequestSource for Feed {
         if index < self.quiet_until.load(Ordering::Acquire) {
             return Control::Continue;
         }
-        let mut course = self.course();
-        let (begins, go) = course.issued(index, at);
-        self.quiet_until.store(course.quiet_until(), Ordering::Release);
-        drop(course);
+        let mut progress = self.progress();
+        let (begins, go) = progress.issued(index, at);
+        self.quiet_until.store(progress.quiet_until(), Ordering::Release);
+        drop(progress);
         if begins {
             self.signal(Signal::MeasurementBegan);
         }
@@ -144,8 +144,8 @@ impl RequestSource for Feed {
     fn ended(&self, record: &Record) -> Control {
         self.ended.fetch_add(1, Ordering::Relaxed);
         let (go, warmup) = {
-            let mut course = self.course();
-            (course.ended(record), course.is_warmup(record.index))
+            let mut progress = self.progress();
+            (progress.ended(record), progress.is_warmup(record.index))
         };
         if let Err(fault) = lock(&self.writer).write(record, warmup) {
             lock(&self.fault).get_or_insert(fault);

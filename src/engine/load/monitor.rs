@@ -141,7 +141,7 @@ impl LoadMonitor {
     }
 }
 
-/// Polls at a fixed rate until `over` is cancelled, then until nothing runs or the metrics had time to settle.
+/// Polls at a fixed rate until `stop` is cancelled, then until nothing runs or the metrics had time to settle.
 async fn poll_until(
     page: MetricsPage,
     period: Duration,
@@ -221,8 +221,8 @@ fn spread(poll: Poll, before: Instant, clock: Instant) -> Vec<MetricsSample> {
 }
 
 /// KV cache bytes on all devices: the newest value of each rank.
-fn kv_bytes(snapshots: &[ReportedFact]) -> Option<u64> {
-    let bytes = snapshots.iter().filter(|fact| fact.name == "kv_bytes");
+fn kv_bytes(facts: &[ReportedFact]) -> Option<u64> {
+    let bytes = facts.iter().filter(|fact| fact.name == "kv_bytes");
     let ranks: BTreeMap<Option<u64>, u64> = bytes
         .filter_map(|fact| Some((fact.rank, fact.value.as_u64()?)))
         .collect();
@@ -295,7 +295,7 @@ mod tests {
         Breaks,
     }
 
-    /// A page that follows `plan` and repeats its last step. Cancels `over` after `looks` polls.
+    /// A page that follows `plan` and repeats its last step. Cancels `stop` after `polls` polls.
     async fn page(plan: &'static [Step], polls: usize, stop: CancellationToken) -> MetricsPage {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/metrics", listener.local_addr().unwrap());
@@ -421,18 +421,14 @@ mod tests {
 
     #[test]
     fn each_rank_holds_its_part_of_the_cache() {
-        let snapshots = |rank, value: u64| ReportedFact {
+        let fact = |rank, value: u64| ReportedFact {
             name: "kv_bytes".into(),
             value: value.into(),
             rank,
             ..ReportedFact::default()
         };
         assert_eq!(kv_bytes(&[]), None);
-        assert_eq!(
-            kv_bytes(&[snapshots(None, 5), snapshots(None, 7)]),
-            Some(7),
-            "the newest"
-        );
-        assert_eq!(kv_bytes(&[snapshots(Some(0), 5), snapshots(Some(1), 7)]), Some(12));
+        assert_eq!(kv_bytes(&[fact(None, 5), fact(None, 7)]), Some(7), "the newest");
+        assert_eq!(kv_bytes(&[fact(Some(0), 5), fact(Some(1), 7)]), Some(12));
     }
 }

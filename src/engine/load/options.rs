@@ -388,14 +388,14 @@ fn stepped(steps: &[StepOption]) -> Result<Steps> {
     };
     let (mut rates, mut concurrencies) = (Vec::new(), Vec::new());
     for (index, step) in steps.iter().enumerate() {
-        let is_permanent = time(&format!("steps[{index}].seconds"), step.seconds)?;
-        if is_permanent.is_zero() {
+        let length = time(&format!("steps[{index}].seconds"), step.seconds)?;
+        if length.is_zero() {
             return Err(wrong(index, "lasts 0 seconds"));
         }
         match (step.rate, step.concurrency) {
-            (Some(rate), None) => rates.push((rate, is_permanent)),
+            (Some(rate), None) => rates.push((rate, length)),
             (None, Some(0)) => return Err(wrong(index, "has no concurrency")),
-            (None, Some(concurrency)) => concurrencies.push((concurrency, is_permanent)),
+            (None, Some(concurrency)) => concurrencies.push((concurrency, length)),
             _ => return Err(wrong(index, "needs either `rate` or `concurrency`")),
         }
     }

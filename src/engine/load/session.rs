@@ -209,7 +209,7 @@ impl Engine {
         let shortest = plan.sizes.shortest(&plan.arrivals);
         if shared_prefix > 0 && shared_prefix >= shortest {
             return Err(Fault::usage(format!(
-                "`shared_prefix` of {shared_prefix} tokens leaves nothing unique in a prompt of {shortest} to differ"
+                "`shared_prefix` of {shared_prefix} tokens leaves nothing unique in a prompt of {shortest}"
             ))
             .hint(format!("at most {}", shortest.saturating_sub(1))));
         }
@@ -254,23 +254,23 @@ impl Engine {
         let path = file.as_ref().map(|(path, _)| path.clone());
         let writer = RecordWriter::new(file, repeat);
         let monitor = self.start_monitor(running, session.metrics_hz)?;
-        let course = LoadProgress::new(Arc::clone(plan));
+        let progress = LoadProgress::new(Arc::clone(plan));
         let queue = RequestQueue::open(
             Schedule::new(Arc::clone(plan), seed, offset),
             &session.body_builder(signal.clone()),
         );
-        let feed = Arc::new(Feed::new(queue, course, writer, signal, session.timeout));
-        let (drive, is_permanent) = session.drive();
-        let limit = drive.limit;
+        let feed = Arc::new(Feed::new(queue, progress, writer, signal, session.timeout));
+        let (config, measured) = session.client_config();
+        let limit = config.limit;
         let ClientResult { driven, died } = self.run_client(
             running,
             &monitor,
             LoadJob {
                 url: session.url.clone(),
-                drive,
+                config,
                 feed: Arc::clone(&feed),
                 signals,
-                is_permanent,
+                measured,
                 expected: session.expected(),
                 stall: session.stall,
             },
@@ -279,10 +279,10 @@ impl Engine {
             return Err(fault);
         }
         let seen = self.finish_monitor(monitor, running, driven.clock.began)?;
-        let course = feed.course();
+        let progress = feed.progress();
         let mut records = driven.records;
         for record in &mut records {
-            record.warmup = course.is_warmup(record.index);
+            record.warmup = progress.is_warmup(record.index);
         }
         let tokenized = session.tokenized(&mut records)?;
         let given_up = feed.given_up();
@@ -291,7 +291,7 @@ impl Engine {
         } else if given_up.is_some() {
             EndReason::GivenUp
         } else {
-            match course.end(records.len() as u64) {
+            match progress.end(records.len() as u64) {
                 EndReason::Duration if session.ends_with_steps(limit) => EndReason::Arrivals,
                 end => end,
             }
@@ -302,12 +302,12 @@ impl Engine {
             began: Some(driven.clock.unix),
             file: path,
             tokenized,
-            from: course.measurement_start(),
+            from: progress.measurement_start(),
             to: driven.duration,
             watch: Some(driven.health),
             seen,
             end,
-            width: course.width(),
+            width: progress.width(),
             died,
             given_up,
             pooled: false,
@@ -318,7 +318,7 @@ impl Engine {
 
 impl Session {
     /// The client's settings. Also the duration of the measured part, if its start is not known in advance.
-    fn drive(&self) -> (LoadConfig, Option<Duration>) {
+    fn client_config(&self) -> (LoadConfig, Option<Duration>) {
         let Plan {
             arrivals, warmup, stop, ..
         } = &*self.plan;
@@ -329,12 +329,12 @@ impl Session {
             },
             Arrivals::ClosedSteps(steps) => {
                 let mut begins = Duration::ZERO;
-                let steps = steps.iter().map(|(concurrency, is_permanent)| {
+                let steps = steps.iter().map(|(concurrency, length)| {
                     let step = Step {
                         begins,
                         concurrency: *concurrency,
                     };
-                    begins += *is_permanent;
+                    begins += *length;
                     step
                 });
                 Slots::Steps(steps.collect())
@@ -349,10 +349,7 @@ impl Session {
             Warmup::Time(time) if arrivals.is_open_loop() => Some(*time),
             Warmup::Requests(_) | Warmup::Time(_) => None,
         };
-        let cut = stop
-            .duration
-            .zip(begins)
-            .map(|(is_permanent, begins)| begins + is_permanent);
+        let cut = stop.duration.zip(begins).map(|(duration, begins)| begins + duration);
         let steps = match arrivals {
             Arrivals::ClosedSteps(_) => arrivals.length(),
             _ => None,

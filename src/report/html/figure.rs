@@ -16,7 +16,7 @@ use crate::report::plot::{
 };
 use crate::run::hide;
 
-/// Minimum ratio of an axis's ends for which the other scale is switchable offering.
+/// Minimum ratio of an axis's ends for which the other scale is worth offering.
 const MIN_RATIO: f64 = 4.0;
 
 #[derive(Serialize)]

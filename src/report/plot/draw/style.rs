@@ -97,7 +97,7 @@ impl Role {
     /// Its name in CSS classes.
     pub(super) fn name(self) -> String {
         match self {
-            Self::Text => "style".into(),
+            Self::Text => "ink".into(),
             Self::SecondaryText => "faint".into(),
             Self::Grid => "grid".into(),
             Self::Edge => "edge".into(),
@@ -166,7 +166,7 @@ impl From<Colour> for MarkStyle {
 type RoleColours = (&'static str, &'static str, &'static str);
 
 pub(super) const ROLES: [RoleColours; 22] = [
-    ("style", "#1b1f24", "#e8eaed"),
+    ("ink", "#1b1f24", "#e8eaed"),
     ("faint", "#5c6670", "#a3adb8"),
     ("grid", "#e4e7eb", "#2c323a"),
     ("edge", "#8b949e", "#6e7883"),

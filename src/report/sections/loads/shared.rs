@@ -145,7 +145,10 @@ const METRICS: [(&str, Aggregate); 28] = [
         "cut off",
         Aggregate::Sum(|load| Some(load.stats.cut_off).filter(|count| *count > 0)),
     ),
-    ("seconds", Aggregate::Mean(|load| Some(load.stats.duration))),
+    (
+        "seconds",
+        Aggregate::Mean(|load| Some(load.stats.duration).filter(|seconds| *seconds > 0.0)),
+    ),
     (
         "requests/s",
         Aggregate::Mean(|load| load.stats.rates.request_throughput),

@@ -135,7 +135,7 @@ fn sentence(sweep: &Sweep, findings: &SweepFindings) -> Option<String> {
         let times: Vec<String> = first.into_iter().chain(each).collect();
         let at = sweep.level_text(level.at);
         Some(format!(
-            "{} tokens/s at {at}, with a median {}",
+            "{} tokens/s at {at}, with median {}",
             number(tokens),
             times.join(" and ")
         ))
