@@ -50,8 +50,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             "give a folder that `profiler run` made; `profiler show` and `profiler compare` read files of other tools",
         ));
     }
-    let (stories, together) = sections::documents(&args.folders)?;
-    let pictures = pictures(&stories, &together);
+    let (documents, together) = sections::documents(&args.folders)?;
+    let pictures = pictures(&documents, &together);
     let page = match (&args.html, args.folders.as_slice()) {
         (Some(file), _) => Some(file.clone()),
         (None, _) if args.svg.is_some() || args.png.is_some() => None,
@@ -59,7 +59,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         (None, _) => Some(PathBuf::from(PAGE)),
     };
     if let Some(page) = &page {
-        write(page, html::page(&stories, &together)?.as_bytes(), "--html FILE", args)?;
+        write(page, html::page(&documents, &together)?.as_bytes(), "--html FILE", args)?;
     }
     let mut drawn = [Vec::new(), Vec::new()];
     for (name, plot, simulated) in &pictures {
@@ -84,7 +84,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     }
     let [svg, png] = drawn;
     let text = if args.json {
-        let simulated = stories.iter().any(|story| story.simulated);
+        let simulated = documents.iter().any(|document| document.simulated);
         let document = json!({ "schema": SCHEMA, "simulated": simulated, "html": page, "svg": svg, "png": png });
         json_text(&document)?
     } else {
@@ -118,20 +118,20 @@ pub(super) fn page_of(folder: &Folder) -> Option<PathBuf> {
 }
 
 /// All figures with their file names, and whether they are of a simulated run.
-fn pictures<'a>(stories: &'a [Document], together: &'a [Section]) -> Vec<(String, &'a Plot, bool)> {
+fn pictures<'a>(documents: &'a [Document], together: &'a [Section]) -> Vec<(String, &'a Plot, bool)> {
     let mut names = Anchors::default();
-    let any = stories.iter().any(|story| story.simulated);
-    let several = stories.len() > 1;
-    let own = stories.iter().enumerate().flat_map(|(index, story)| {
+    let any = documents.iter().any(|document| document.simulated);
+    let several = documents.len() > 1;
+    let own = documents.iter().enumerate().flat_map(|(index, document)| {
         let prefix = if several {
             format!("run-{} ", index + 1)
         } else {
             String::new()
         };
-        story
+        document
             .sections
             .iter()
-            .map(move |part| (prefix.clone(), part, story.simulated))
+            .map(move |part| (prefix.clone(), part, document.simulated))
     });
     let parts = together.iter().map(|part| (String::new(), part, any)).chain(own);
     let plots = parts

@@ -283,8 +283,8 @@ impl Stage {
     }
 
     /// Memory at its peak; the process list was read slightly before or after it.
-    pub(super) fn at_peak(crest: &PeakSnapshot, ownership: &Ownership<'_>) -> Self {
-        Self::of(&crest.devices, &crest.processes, ownership)
+    pub(super) fn at_peak(peak: &PeakSnapshot, ownership: &Ownership<'_>) -> Self {
+        Self::of(&peak.devices, &peak.processes, ownership)
     }
 
     fn of(devices: &[Device], processes: &Reading, ownership: &Ownership<'_>) -> Self {

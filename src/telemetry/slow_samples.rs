@@ -233,16 +233,16 @@ mod slow_samples_tests {
 
     #[test]
     fn process_has_a_row_per_amount_and_stay() {
-        let mut beside = SlowSamples::default();
+        let mut samples = SlowSamples::default();
         for (at, held) in [
             (0, vec![(1, 5)]),
             (1, vec![(1, 5), (2, 9)]),
             (2, vec![(1, 6)]),
             (3, vec![(1, 6), (2, 9)]),
         ] {
-            beside.push(at, Phase::Load, &reading(0, &held));
+            samples.push(at, Phase::Load, &reading(0, &held));
         }
-        let rows: Vec<_> = beside
+        let rows: Vec<_> = samples
             .processes()
             .iter()
             .map(|row| (row.tenant.pid, row.tenant.used, row.from, row.to, row.looks))
@@ -261,22 +261,22 @@ mod slow_samples_tests {
 
     #[test]
     fn rows_are_bounded_and_merging_keeps_values() {
-        let mut beside = SlowSamples::default();
+        let mut samples = SlowSamples::default();
         let looks = 2 * MOST_ROWS as u64 + 9;
         for at in 0..looks {
             let held = if at == 101 { looks } else { at };
-            beside.push(at, Phase::Load, &reading(at % 2 * 2000, &[(1, held)]));
+            samples.push(at, Phase::Load, &reading(at % 2 * 2000, &[(1, held)]));
         }
-        assert!(beside.activity().len() <= MOST_ROWS && beside.processes().len() <= 2 * MOST_ROWS);
-        assert_eq!(beside.activity().iter().map(|row| row.looks).sum::<u64>(), looks);
-        assert_eq!(beside.processes().iter().map(|row| row.looks).sum::<u64>(), looks);
-        let energy: f64 = beside
+        assert!(samples.activity().len() <= MOST_ROWS && samples.processes().len() <= 2 * MOST_ROWS);
+        assert_eq!(samples.activity().iter().map(|row| row.looks).sum::<u64>(), looks);
+        assert_eq!(samples.processes().iter().map(|row| row.looks).sum::<u64>(), looks);
+        let energy: f64 = samples
             .activity()
             .iter()
             .map(|row| row.devices[0].power_w.unwrap() * row.looks as f64)
             .sum();
         assert!((energy - looks as f64).abs() <= 1.0, "one watt on average: {energy}");
-        let most = beside.processes().iter().filter_map(|row| row.tenant.used).max();
+        let most = samples.processes().iter().filter_map(|row| row.tenant.used).max();
         assert_eq!(most, Some(looks), "the highest is never lost");
     }
 }

@@ -141,17 +141,17 @@ fn before_the_start_nothing_is_ours_and_without_a_baseline_nothing_is_guessed() 
 #[test]
 fn at_the_peak_changes_since_the_process_list_are_ours_and_computed() {
     let (ours, before) = (BTreeSet::from([7]), reading(&[20], &[]));
-    let mut crest = PeakSnapshot {
+    let mut peak = PeakSnapshot {
         devices: reading(&[250], &[]).devices,
         processes: reading(&[200], &[(7, 0, Some(150)), (3, 0, Some(30))]),
     };
-    let stage = Stage::at_peak(&crest, &ownership(&ours, Some(&before)));
+    let stage = Stage::at_peak(&peak, &ownership(&ours, Some(&before)));
     assert_eq!(
         shares(&stage),
         (Some(200), Some(30), Some(20), Some(Provenance::Computed))
     );
-    crest.processes.devices = crest.devices.clone();
-    let exact = Stage::at_peak(&crest, &ownership(&ours, Some(&before)));
+    peak.processes.devices = peak.devices.clone();
+    let exact = Stage::at_peak(&peak, &ownership(&ours, Some(&before)));
     assert_eq!(
         shares(&exact),
         (Some(150), Some(30), Some(70), Some(Provenance::Measured))
@@ -181,8 +181,8 @@ proptest! {
         let on = |gpu: usize| held.iter().filter(|tenant| tenant.1 == gpu).filter_map(|tenant| tenant.2).sum::<u64>() + nobodys;
         let before = reading(&[idle, idle], &[]);
         let beside = reading(&[on(0), on(1)], &held);
-        let crest = PeakSnapshot { devices: reading(&[on(0) + spike, on(1)], &[]).devices, processes: beside };
-        let stage = Stage::at_peak(&crest, &ownership(&ours, Some(&before)));
+        let peak = PeakSnapshot { devices: reading(&[on(0) + spike, on(1)], &[]).devices, processes: beside };
+        let stage = Stage::at_peak(&peak, &ownership(&ours, Some(&before)));
         for (gpu, share) in stage.per_gpu.iter().enumerate() {
             let foreign = held.iter().filter(|(pid, at, _)| *at == gpu && !ours.contains(pid)).filter_map(|tenant| tenant.2).sum::<u64>();
             let (mine, others, rest) = (share.ours.unwrap(), share.others.unwrap(), share.unattributed.unwrap());
@@ -234,11 +234,11 @@ fn stages(file: &str, starts: f64, ready: f64, ends: f64) -> [(u64, Option<u64>)
         .filter(|(phase, _)| *phase != Phase::After)
         .map(|(_, peak)| peak.total)
         .max();
-    let crest = PeakSnapshot {
+    let peak = PeakSnapshot {
         devices: reading(&[peak.unwrap()], &[]).devices,
         processes: Reading::default(),
     };
-    [baseline, loaded, Stage::at_peak(&crest, &here)].map(|stage| (stage.sum / MIB, stage.ours.map(|ours| ours / MIB)))
+    [baseline, loaded, Stage::at_peak(&peak, &here)].map(|stage| (stage.sum / MIB, stage.ours.map(|ours| ours / MIB)))
 }
 
 /// Measured at the time: 130,073 MiB in use by vLLM when ready, plus the driver's 614 or 615 MiB.

@@ -43,8 +43,8 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, minijinja::
 /// # Errors
 ///
 /// `internal` if the template does not match its data.
-pub fn page(stories: &[Document], together: &[sections::Section]) -> Result<String> {
-    let view = View::new(stories, together);
+pub fn page(documents: &[Document], together: &[sections::Section]) -> Result<String> {
+    let view = View::new(documents, together);
     let broken = |error: &minijinja::Error| Fault::internal(format!("the page cannot be made: {error:#}"));
     let environment = TEMPLATES.as_ref().map_err(broken)?;
     let template = environment.get_template("page.html").map_err(|error| broken(&error))?;
@@ -158,32 +158,32 @@ impl Anchors {
 }
 
 impl View {
-    fn new(stories: &[Document], together: &[sections::Section]) -> Self {
+    fn new(documents: &[Document], together: &[sections::Section]) -> Self {
         let mut anchors = Anchors::default();
         // Anchors of the page itself.
         for own in ["main", "top", "together", "contents"] {
             let _ = anchors.give(own);
         }
-        let several = stories.len() != 1;
-        let title = match stories {
+        let several = documents.len() != 1;
+        let title = match documents {
             [only] => only.headline.clone(),
-            stories => format!("{} side by side", Count(stories.len(), "run")),
+            documents => format!("{} side by side", Count(documents.len(), "run")),
         };
         let together = together
             .iter()
             .map(|part| Section::new(part, "together", &mut anchors))
             .collect();
-        let runs = stories.iter().enumerate().map(|(index, story)| {
+        let runs = documents.iter().enumerate().map(|(index, document)| {
             let prefix = if several {
                 format!("run-{}", index + 1)
             } else {
                 String::new()
             };
-            RunView::new(story, &prefix, &mut anchors)
+            RunView::new(document, &prefix, &mut anchors)
         });
         Self {
             title,
-            simulated: stories.iter().any(|story| story.simulated),
+            simulated: documents.iter().any(|document| document.simulated),
             several,
             together,
             runs: runs.collect(),
@@ -192,21 +192,21 @@ impl View {
 }
 
 impl RunView {
-    fn new(story: &Document, prefix: &str, anchors: &mut Anchors) -> Self {
+    fn new(document: &Document, prefix: &str, anchors: &mut Anchors) -> Self {
         Self {
             id: anchors.give(if prefix.is_empty() { "run" } else { prefix }),
-            headline: story.headline.clone(),
-            run: story.run.clone(),
-            script: story.script.clone(),
-            status: story.status.clone(),
-            done: story.status == "done",
-            simulated: story.simulated,
-            answers: grouped(&story.answers),
-            caveats: story.caveats.clone(),
-            missing: story.missing.clone(),
-            facts: grouped(&story.facts),
-            details: story.details.iter().map(Table::complete).collect(),
-            parts: story
+            headline: document.headline.clone(),
+            run: document.run.clone(),
+            script: document.script.clone(),
+            status: document.status.clone(),
+            done: document.status == "done",
+            simulated: document.simulated,
+            answers: grouped(&document.answers),
+            caveats: document.caveats.clone(),
+            missing: document.missing.clone(),
+            facts: grouped(&document.facts),
+            details: document.details.iter().map(Table::complete).collect(),
+            parts: document
                 .sections
                 .iter()
                 .map(|part| Section::new(part, prefix, anchors))
