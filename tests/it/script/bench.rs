@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use profiler::run::{Event, Run};
 use profiler::runtime::Permits;
@@ -80,7 +81,12 @@ impl Bench {
             script: self.path("main.rhai"),
             ..self.settings.clone()
         };
-        let run = Arc::new(Run::ephemeral("test"));
+        // Tests share this process, and processes of one run and name are stopped together.
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let run = Arc::new(Run::ephemeral(&format!(
+            "bench-{}",
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        )));
         let tasks = Tasks::new(self.runtime.handle().clone());
         Arc::new(Host::new(
             tasks,
