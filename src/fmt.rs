@@ -92,6 +92,20 @@ pub fn with_unit(value: f64, unit: Unit) -> String {
     }
 }
 
+/// A count with commas: `8,352`.
+#[must_use]
+pub fn thousands(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Bytes as a bare number of GiB, for tables whose heading names the unit.
 #[must_use]
 pub fn gib_number(bytes: f64) -> String {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Scalar;
+use super::{BoundsReport, Scalar};
 use crate::fault::{Fault, Result};
 
 /// The verdict of one probe.
@@ -147,10 +147,12 @@ pub struct Answer {
     pub output: Option<i64>,
     /// Log lines, exit code, memory: whatever the prober recorded.
     pub evidence: Option<Value>,
+    /// The bounds that the engine itself reports, if any.
+    pub report: Option<BoundsReport>,
 }
 
 impl Answer {
-    /// Reads a verdict's name, or a map with `verdict` and optionally `cause`, `output` and `evidence`. Other keys
+    /// Reads a verdict's name, or a map with `verdict` and optionally `cause`, `output`, `evidence` and `report`. Other keys
     /// are ignored.
     pub fn parse(value: &Value) -> Result<Self> {
         let hint = "answer with a verdict such as \"ok\" or \"oom\", or with a map that has `verdict`";
@@ -171,6 +173,7 @@ impl Answer {
             cause: field("cause").and_then(Value::as_str).map(str::to_owned),
             output: field("output").and_then(Value::as_i64),
             evidence: field("evidence").cloned(),
+            report: field("report").and_then(|report| serde_json::from_value(report.clone()).ok()),
         })
     }
 }
@@ -182,6 +185,7 @@ impl From<Verdict> for Answer {
             cause: None,
             output: None,
             evidence: None,
+            report: None,
         }
     }
 }

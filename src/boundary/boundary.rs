@@ -14,7 +14,7 @@ use super::lattice::{Cell, below};
 use super::open_region::OpenRegionEstimate;
 use super::version_space::VersionSpace;
 use super::view::{Change, View, Volume};
-use super::{Answer, Lattice, Moves, Overload, Point, Record, Scalar, Verdict};
+use super::{Answer, BoundsReport, Lattice, Moves, Overload, Point, Record, Scalar, Verdict};
 use crate::fault::{Fault, Kind, Result};
 
 const MOST_POINTS: usize = 1_000_000;
@@ -71,6 +71,7 @@ pub struct Boundary {
     pub(super) lattice: Lattice,
     options: Options,
     records: Vec<Record>,
+    report: Option<BoundsReport>,
     pub(super) tested: HashSet<Cell>,
     /// Cells that were probed although their answer was already known, to verify it.
     pub(super) verified: HashSet<Cell>,
@@ -106,6 +107,7 @@ impl Boundary {
             lattice: Lattice::parse(axes)?,
             options,
             records: Vec::new(),
+            report: None,
             tested: HashSet::new(),
             verified: HashSet::new(),
             all_fitting: Vec::new(),
@@ -138,6 +140,12 @@ impl Boundary {
             .map(|record| (self.lattice.named(record.coordinates.iter().copied()), record))
     }
 
+    /// The bounds that the engine reported last, if any.
+    #[must_use]
+    pub fn report(&self) -> Option<BoundsReport> {
+        self.report
+    }
+
     /// The coordinates of every record, in the order of the axes, and its effect on the boundary.
     pub(super) fn recorded_moves(&self) -> impl Iterator<Item = (&[Scalar], Moves)> {
         self.records.iter().map(|record| (&*record.coordinates, record.moves))
@@ -165,6 +173,7 @@ impl Boundary {
             },
         };
         self.tested.insert(harder);
+        self.report = answer.report.or(self.report);
         self.records.push(Record {
             coordinates,
             verdict: answer.verdict,

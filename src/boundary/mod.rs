@@ -11,7 +11,7 @@
 //! The search: `version_space` holds memory limits that agree with every answer (the hypotheses), and `open_region`
 //! estimates by them how much of the open region fits. `search` proposes the next points: those that the hypotheses
 //! choose by vote (`committee`), the largest open boxes (`largest_boxes`), or those on `rays` with a tolerance.
-//! `predict` reports expectations, which never count as proof. [`memory_model`] predicts the memory that a point
+//! `predict` reports expectations, which never count as proof. [`Limit`] is the boundary as one inequality. [`memory_model`] predicts the memory that a point
 //! takes.
 //!
 //! For benchmarks of strategies: `neighbours` is tgi-profiler's search, and [`KnownBoundary`] a boundary to score
@@ -27,6 +27,7 @@ mod dominance;
 mod known_boundary;
 mod largest_boxes;
 mod lattice;
+mod limit;
 pub mod memory_model;
 mod neighbours;
 mod open_region;
@@ -47,6 +48,7 @@ pub use boundary::{Boundary, Class, Options};
 pub use contradictions::{AnswerCounts, Band};
 pub use known_boundary::KnownBoundary;
 pub use lattice::Lattice;
+pub use limit::{BoundsReport, Limit, Quantity};
 pub use neighbours::{OpposingPair, PairingOptions};
 pub use predict::{PredictedCrossing, Prediction};
 pub use rays::Bracket;

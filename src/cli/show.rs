@@ -104,7 +104,8 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
         parts.push(format!("missing in this folder\n{}", report::lines(texts, page)));
     }
     for boundary in found.boundaries.iter().filter(|boundary| !boundary.described.is_null()) {
-        let extras = Extras::from_report(boundary.report.as_ref(), found.manifest.simulated);
+        let stopped = (!found.done()).then(|| found.ended());
+        let extras = extras(found, boundary.report.clone(), stopped);
         // An unreadable boundary must not hide the rest.
         let drawn = boundary
             .rebuild()
@@ -163,6 +164,15 @@ fn page_line(folder: &Folder) -> String {
     }
 }
 
+fn extras(found: &RecordedRun, report: Option<Value>, stopped: Option<String>) -> Extras {
+    Extras {
+        report,
+        stopped,
+        script: found.manifest.script.path.clone(),
+        simulated: found.manifest.simulated,
+    }
+}
+
 /// Prints the boundaries of an interrupted run, except those that were reported already.
 pub(super) fn print_partial(folder: &Path, program: &Program) -> Result<()> {
     let found = RecordedRun::read(folder)?;
@@ -173,13 +183,12 @@ pub(super) fn print_partial(folder: &Path, program: &Program) -> Result<()> {
         .filter(|boundary| !boundary.described.is_null() && !boundary.points.is_empty() && boundary.report.is_none());
     let mut parts = Vec::new();
     for boundary in open {
-        let extras = Extras::from_report(None, found.manifest.simulated);
+        let extras = extras(&found, None, Some("stopped by Ctrl-C".to_owned()));
         parts.push(summarize(&boundary.rebuild()?, &extras, page)?);
     }
     if parts.is_empty() {
         return Ok(());
     }
-    parts.insert(0, "interrupted; what is known so far".to_owned());
     program.terminal.print_wrapped(&hide(&parts.join("\n\n")))
 }
 

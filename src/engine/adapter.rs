@@ -37,8 +37,9 @@ pub trait Adapter: Send + Sync {
     /// `failures()`: patterns for error messages. The first rule that matches wins.
     fn failures(&self) -> Result<Vec<FailureRule>>;
 
-    /// `flags(limits)`: command-line flags for production.
-    fn flags(&self, limits: &Limits) -> Result<Vec<String>>;
+    /// `flags(limits)`: command-line flags for production. Without `concurrency`, `limits.concurrency` is `()`, and the
+    /// engine keeps its default where it has one.
+    fn flags(&self, limits: &Limits, concurrency: bool) -> Result<Vec<String>>;
 
     /// `settings(options)`, optional: further flags that production needs for the same limits to fit, such as dtypes,
     /// memory fraction and tensor parallelism.

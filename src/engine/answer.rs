@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Allocation, BoundsReport, Metrics};
-use crate::boundary::{Moves, Overload, Point, Verdict};
+use super::{Allocation, Metrics};
+use crate::boundary::{BoundsReport, Moves, Overload, Point, Verdict};
 use crate::fault::{Fault, Result};
 
 /// The result of one probe.

@@ -197,7 +197,12 @@ impl Engine {
             .or(running)
             .or(self.options.limits.map(Into::into))
             .ok_or_else(|| Fault::usage("flags need limits").hint("give `#{ input, output, concurrency }`"))?;
-        let mut flags = self.adapter.flags(&limits)?;
+        self.production_flags(limits, true)
+    }
+
+    /// The same; `concurrency` says whether they should limit the number of concurrent requests.
+    pub fn production_flags(&self, limits: Limits, concurrency: bool) -> Result<Vec<String>> {
+        let mut flags = self.adapter.flags(&limits, concurrency)?;
         // The operator of an attached engine already knows how it was started.
         if self.runtime != RuntimeKind::Attach {
             flags.extend(self.adapter.settings(&self.adapter_options(Some(limits)))?);

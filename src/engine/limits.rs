@@ -6,11 +6,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Limits;
-use crate::boundary::Point;
+use crate::boundary::{BoundsReport, Point};
 use crate::fault::{Fault, Result};
 
 impl Limits {
@@ -217,36 +216,25 @@ impl EngineBounds {
     }
 }
 
-/// Bounds as the engine reports them; `None` if it does not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BoundsReport {
-    /// KV cache size in tokens, for all requests together.
-    pub tokens: Option<u64>,
-    /// Tokens per KV cache block; each request uses whole blocks.
-    pub block: Option<u64>,
-    /// Longest input and output together: estimated by a failed start, or reduced by the engine itself.
-    pub longest: Option<u64>,
-    /// Longest input.
-    pub longest_input: Option<u64>,
-}
-
-impl BoundsReport {
-    /// Combines the bounds of the running start with those of failed starts; `None` if there are none.
-    ///
-    /// A context length that the engine was started with is not its own bound and is left out.
-    pub(super) fn new(reported: &EngineBounds, block: Option<u64>, estimate: Option<u64>) -> Option<Self> {
-        let report = Self {
-            // A KV cache exactly as large as the configured length says nothing about memory.
-            tokens: reported
-                .kv_tokens
-                .filter(|tokens| reported.max_model_len != Some(*tokens)),
-            block,
-            longest: [reported.fitted, estimate].into_iter().flatten().min(),
-            longest_input: reported.max_input,
-        };
-        let bounds = [report.tokens, report.longest, report.longest_input];
-        bounds.iter().any(Option::is_some).then_some(report)
-    }
+/// Combines the bounds of the running start with those of failed starts; `None` if there are none.
+///
+/// A context length that the engine was started with is not its own bound and is left out.
+pub(super) fn bounds_report(
+    reported: &EngineBounds,
+    block: Option<u64>,
+    estimate: Option<u64>,
+) -> Option<BoundsReport> {
+    let report = BoundsReport {
+        // A KV cache exactly as large as the configured length says nothing about memory.
+        tokens: reported
+            .kv_tokens
+            .filter(|tokens| reported.max_model_len != Some(*tokens)),
+        block,
+        longest: [reported.fitted, estimate].into_iter().flatten().min(),
+        longest_input: reported.max_input,
+    };
+    let bounds = [report.tokens, report.longest, report.longest_input];
+    bounds.iter().any(Option::is_some).then_some(report)
 }
 
 /// Timeout as a multiple of the expected duration.
@@ -421,15 +409,15 @@ mod report_tests {
             fitted,
             max_input: None,
         };
-        assert_eq!(BoundsReport::new(&bounds(None, None), Some(16), None), None);
-        assert_eq!(BoundsReport::new(&bounds(Some(4096), None), None, None), None);
-        let report = BoundsReport::new(&bounds(Some(9000), Some(4096)), Some(16), Some(5000)).unwrap();
+        assert_eq!(bounds_report(&bounds(None, None), Some(16), None), None);
+        assert_eq!(bounds_report(&bounds(Some(4096), None), None, None), None);
+        let report = bounds_report(&bounds(Some(9000), Some(4096)), Some(16), Some(5000)).unwrap();
         assert_eq!(
             (report.tokens, report.block, report.longest),
             (Some(9000), Some(16), Some(4096))
         );
         assert_eq!(
-            BoundsReport::new(&bounds(None, None), None, Some(700)).unwrap().longest,
+            bounds_report(&bounds(None, None), None, Some(700)).unwrap().longest,
             Some(700)
         );
     }

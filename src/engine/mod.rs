@@ -43,7 +43,6 @@ pub use failure::Allocation;
 pub use handle::Engine;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions};
 pub use info::Architecture;
-pub use limits::BoundsReport;
 pub use load::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 pub use memory::Memory;
 pub use metrics::Metrics;

@@ -11,6 +11,7 @@ use super::failure::Exit;
 use super::failure::allocations;
 use super::handle::{Ensured, Health, Live, Running};
 use super::judge::{Judgement, Observation, error_message, judge, succeeded};
+use super::limits::bounds_report;
 use super::memory::memory_window;
 use super::metrics::QueueMetrics;
 use super::plan::StartFailure;
@@ -18,8 +19,8 @@ use super::prompting::{Prompting, origin};
 use super::rules::REQUEST;
 use super::send::{STALL, send_batch};
 use super::start::TAIL;
-use super::{Allocation, BoundsReport, Engine, Limits, RequestForm, protocol};
-use crate::boundary::{Point, Verdict};
+use super::{Allocation, Engine, Limits, RequestForm, protocol};
+use crate::boundary::{BoundsReport, Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::{StreamEnd, StreamRequest, StreamResponse, Summary};
 use crate::prompt::PromptForm;
@@ -339,7 +340,7 @@ fn report(live: &Live) -> Option<BoundsReport> {
         let fact = running.facts.iter().find(|fact| fact.name == "kv_block_tokens");
         fact.and_then(|fact| fact.value.as_u64())
     });
-    BoundsReport::new(&reported, block, live.starts.estimate())
+    bounds_report(&reported, block, live.starts.estimate())
 }
 
 /// The answer if no start serves the point.

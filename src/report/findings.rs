@@ -6,17 +6,20 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::answer::{Answer, Context};
 use crate::boundary::{Axis, Band, Boundary, Easier, Moves, Point, PredictedCrossing, Scalar, Scale, Verdict};
 use crate::fault::Result;
 
 /// What `report(map)` returns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
+    /// What people read first.
+    pub answer: Answer,
     /// The largest points proven to fit.
     pub frontier: Vec<Point>,
-    /// The recommended operating point; `None` if nothing fits.
+    /// The recommended point; `None` if nothing fits.
     pub recommended: Option<Point>,
-    /// Command line flags with which the engine serves the recommended point.
+    /// The engine's flags for the first workload of the answer.
     pub flags: Vec<String>,
     /// Bytes of memory left at the safe point; `None` if memory was not measured.
     pub headroom: Option<u64>,
@@ -48,14 +51,9 @@ pub struct RecordedPoint {
 }
 
 impl Findings {
-    /// Summarises a boundary. `search` holds the statistics of the search, `flags` returns the engine flags for
-    /// a point, `headroom` the bytes left at one.
-    pub fn new(
-        boundary: &Boundary,
-        search: Option<Value>,
-        flags: impl FnOnce(&Point) -> Result<Vec<String>>,
-        headroom: impl FnOnce(&Point) -> Option<u64>,
-    ) -> Result<Self> {
+    /// Summarises a boundary.
+    pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
+        let answer = Answer::new(boundary, context)?;
         let advice = advise(boundary)?;
         let rows = boundary.records().map(|(point, record)| RecordedPoint {
             point,
@@ -64,20 +62,21 @@ impl Findings {
             moves: record.moves,
             evidence: record.evidence.as_deref().cloned(),
         });
-        let (flags, headroom, recommended) = match advice {
-            Some(Advice { safe, recommended }) => (flags(&recommended)?, headroom(&safe), Some(recommended)),
-            None => (Vec::new(), None, None),
-        };
         Ok(Self {
             frontier: boundary.frontier()?,
-            recommended,
-            flags,
-            headroom,
+            flags: answer
+                .run
+                .first()
+                .map(|command| command.flags.clone())
+                .unwrap_or_default(),
+            headroom: advice.as_ref().and_then(|advice| (context.headroom)(&advice.safe)),
+            recommended: advice.map(|advice| advice.recommended),
             points: rows.collect(),
             gap: boundary.gap()?.into_iter().collect(),
             predicted: boundary.predicted()?,
             band: boundary.band(),
-            search,
+            search: context.search.cloned(),
+            answer,
         })
     }
 }
@@ -86,21 +85,31 @@ impl Findings {
 /// step.
 const MARGIN: f64 = 0.05;
 
-/// The operating point to run.
+/// The point to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
-    /// The point of the frontier with the highest score.
+    /// A point that fitted.
     pub safe: Point,
-    /// The safe point less the margin, within the search space.
+    /// The safe point less the margin, within the search range; the safe point itself if the limit is exact.
     pub recommended: Point,
 }
 
-/// The point to run, or `None` if nothing fits.
-///
-/// Of the frontier, takes the point with the largest product of its normalised coordinates. This favours
-/// balanced points over a long input with no output, and the reverse.
+/// The point to run, or `None` if nothing fits: where the limit was confirmed. If no single limit agrees with every
+/// answer, the point of the frontier with the largest product of its normalised coordinates, which is a balanced one.
 pub fn advise(boundary: &Boundary) -> Result<Option<Advice>> {
     let axes = boundary.lattice().axes();
+    let limit = boundary.limit().or_else(|| boundary.length_limit());
+    if let Some(limit) = limit {
+        let exact = limit.is_exact();
+        return Ok(Some(Advice {
+            recommended: if exact {
+                limit.at.clone()
+            } else {
+                with_margin(axes, &limit.at)
+            },
+            safe: limit.at,
+        }));
+    }
     let frontier = boundary.frontier()?;
     let best = frontier
         .into_iter()
@@ -143,7 +152,8 @@ pub(super) fn axis_position(axis: &Axis, value: f64) -> f64 {
     share.clamp(0.0, 1.0)
 }
 
-fn with_margin(axes: &[Axis], safe: &Point) -> Point {
+/// The point a margin easier than `safe`, within the search range.
+pub(super) fn with_margin(axes: &[Axis], safe: &Point) -> Point {
     let easier = |(name, value): (&String, &Scalar)| {
         let axis = axes.iter().find(|axis| axis.name() == name);
         (name.clone(), axis.map_or(*value, |axis| step_back(axis, *value)))

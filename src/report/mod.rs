@@ -4,7 +4,8 @@
 //! Terminal: `terminal` owns stdout and stderr, `page` holds width and capabilities, `live` shows a run in
 //! progress. `summary` and `picture` show a boundary, `breakdown` memory by component, `memory` memory over time,
 //! `experiment` an experiment, `estimate` memory estimates, `comparison_input` a file of another tool, `drawing`
-//! the charts of scripts. `findings` is the summary of a boundary as a value, with the recommended point;
+//! the charts of scripts. `answer` is what a search found, in the order in which people ask;
+//! `findings` is all of it as a value;
 //! `warning_groups` groups similar warnings.
 //!
 //! Pages: `sections` turns a run's folder into text and charts, `plot` draws the charts, `html` renders both into
@@ -12,11 +13,14 @@
 //!
 //! `comparison` compares runs and checks thresholds.
 
+mod answer;
 mod breakdown;
 mod comparison;
 mod comparison_input;
+mod document;
 mod drawing;
 mod estimate;
+mod evidence;
 mod experiment;
 mod findings;
 pub mod html;
@@ -33,12 +37,14 @@ mod terminal;
 mod warning_groups;
 
 pub use crate::fmt::{Bytes, Clock, Count};
+pub use answer::{Answer, Context};
 pub use breakdown::breakdown;
 pub use comparison::{
     ChangedPoint, ComparedMetric, Comparison, Evaluation, Finding, Rule, Section, SetupDifference, Thresholds,
     UnmatchedMetric, Verdict, comparison_markdown, comparison_text, completeness_warnings, matching_case,
 };
 pub use comparison_input::{comparison_input, implausible, lines, notes_section};
+pub use document::Fact;
 pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot, text_table};
 pub use estimate::{estimates, memory_comparison};
 pub use experiment::{experiment, planned_starts};

@@ -43,6 +43,24 @@ impl Page {
         style.force_styling(self.colour).apply_to(text).to_string()
     }
 
+    /// The text with its few mathematical signs and quotes in ASCII if only that can be shown.
+    pub(super) fn signs(self, text: String) -> String {
+        const ASCII: [(char, &str); 6] = [
+            ('≤', "<="),
+            ('×', "x"),
+            ('±', "+-"),
+            ('“', "\""),
+            ('”', "\""),
+            ('…', "..."),
+        ];
+        match self.unicode {
+            true => text,
+            false => ASCII
+                .iter()
+                .fold(text, |text, (sign, ascii)| text.replace(*sign, ascii)),
+        }
+    }
+
     /// Picks the second variant if only ASCII can be shown.
     pub(super) fn pick<T>(self, unicode: T, ascii: T) -> T {
         if self.unicode { unicode } else { ascii }

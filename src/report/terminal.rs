@@ -105,27 +105,35 @@ impl Terminal {
     }
 }
 
-/// Wraps long lines between words and keeps their indent. Lines with `flags: ` are meant for pasting and stay whole.
+/// Wraps long lines between words and keeps their indent. Command lines are meant for pasting
+/// and stay whole.
 pub(super) fn wrap_lines(text: &str, most: usize) -> String {
     let line = |line: &str| {
-        if measure_text_width(line) <= most || line.starts_with("flags: ") {
+        if measure_text_width(line) <= most || line.contains(" --") {
             return line.to_owned();
         }
-        let indent = line.len() - line.trim_start().len();
-        let mut lines: Vec<String> = Vec::new();
-        for word in line.split_whitespace() {
-            match lines.last_mut() {
-                Some(last) if measure_text_width(last) + 1 + measure_text_width(word) <= most => {
-                    last.push(' ');
-                    last.push_str(word);
-                }
-                None => lines.push(format!("{}{word}", " ".repeat(indent))),
-                Some(_) => lines.push(format!("{}{word}", " ".repeat(indent + 2))),
-            }
-        }
-        lines.join("\n")
+        let indent = " ".repeat(line.len() - line.trim_start().len());
+        let room = most.saturating_sub(indent.len());
+        let words = wrap_words(line, room, room.saturating_sub(2));
+        format!("{indent}{}", words.join(&format!("\n{indent}  ")))
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The words of a text in lines of at most `first` columns, then `rest`; longer words stay whole.
+pub(super) fn wrap_words(text: &str, first: usize, rest: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let most = if lines.len() < 2 { first } else { rest };
+        match lines.last_mut() {
+            Some(last) if measure_text_width(last) + 1 + measure_text_width(word) <= most => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -135,7 +143,7 @@ mod tests {
     #[test]
     fn prose_is_wrapped_and_flags_are_not() {
         assert_eq!(wrap_lines("  one two three\nfour", 9), "  one two\n    three\nfour");
-        assert_eq!(wrap_lines("flags: --a=1 --b=2", 9), "flags: --a=1 --b=2");
+        assert_eq!(wrap_lines("run  --a=1 --b=2", 9), "run  --a=1 --b=2");
         assert_eq!(wrap_lines("a   table  stays", 40), "a   table  stays");
     }
 }

@@ -199,8 +199,12 @@ impl Adapter for RhaiAdapter {
         self.call_as("failures", ())
     }
 
-    fn flags(&self, limits: &Limits) -> Result<Vec<String>> {
-        self.call_as("flags", (convert::to_script(limits)?,))
+    fn flags(&self, limits: &Limits, concurrency: bool) -> Result<Vec<String>> {
+        let mut limits = json!(limits);
+        if !concurrency {
+            limits["concurrency"] = Value::Null;
+        }
+        self.call_as("flags", (convert::to_script(&limits)?,))
     }
 
     fn settings(&self, options: &Value) -> Result<Vec<String>> {

@@ -11,7 +11,7 @@ use super::{Host, from_script, options};
 use crate::boundary::{Answer, Boundary, Moves, Options, Point};
 use crate::engine::Limits;
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{Extras, Findings, summarize};
+use crate::report::{Context, Extras, Findings, summarize};
 use crate::run::Event;
 
 /// A boundary shared by every copy of its handle.
@@ -129,21 +129,29 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
     map.check_listable()?;
     let boundary = map.lock();
     let engine = host.state().engine.upgrade();
-    let flags = |point: &Point| match (&engine, Limits::of_point(point)) {
-        (Some(engine), Ok(limits)) => engine.flags(Some(limits)),
+    let flags = |point: &Point, concurrency: bool| match (&engine, Limits::of_point(point)) {
+        (Some(engine), Ok(limits)) => engine.production_flags(limits, concurrency),
         // Flags exist only for an engine and for axes that are lengths.
         _ => Ok(Vec::new()),
     };
-    let findings = Findings::new(&boundary, search, flags, |safe| host.run.headroom(map.index(), safe))?;
+    let script = host.settings.script.display().to_string();
+    let context = Context {
+        search: search.as_ref(),
+        stopped: None,
+        script: &script,
+        flags: &flags,
+        headroom: &|safe| host.run.headroom(map.index(), safe),
+    };
+    let findings = Findings::new(&boundary, &context)?;
+    let value = serde_json::to_value(&findings).map_err(|error| Fault::internal(error.to_string()))?;
     let extras = Extras {
-        flags: findings.flags.clone(),
-        headroom: findings.headroom,
-        search: findings.search.clone(),
+        report: Some(value.clone()),
+        stopped: None,
+        script: script.clone(),
         simulated: host.run.simulated(),
     };
     let text = summarize(&boundary, &extras, host.settings.page)?;
     drop(boundary);
-    let value = serde_json::to_value(&findings).map_err(|error| Fault::internal(error.to_string()))?;
     host.run.note(Event::Report {
         boundary: map.index(),
         value,

@@ -100,11 +100,9 @@ fn tgi_profiler_becomes_a_boundary_that_claims_no_more_than_it_knows() {
         .args(["show", &fixture("tgi-profiler.json")])
         .run()
         .success();
-    let text = text
-        .stdout("boundary over input, output: 8 points")
-        .stdout("recommended: input=11675");
+    let text = text.stdout("8 points; ").stdout("a request of 8,192 + 521 tokens");
     let _ = text
-        .stdout("4 points moved nothing")
+        .stdout("inconclusive: 4 points")
         .stdout("all 5 failures as lack of memory");
 }
 

@@ -214,7 +214,7 @@ fn sglang_is_given_the_tokens_that_it_keeps_to_itself() {
         let limits = serde_json::from_value(
             json!({ "input": input, "output": output, "total": input + output, "concurrency": 2 }),
         );
-        adapter("sglang").flags(&limits.unwrap()).unwrap()
+        adapter("sglang").flags(&limits.unwrap(), true).unwrap()
     };
     assert_eq!(flags(1000, 200), ["--context-length=1202", "--max-running-requests=2"]);
     assert_eq!(flags(1000, 1)[0], "--context-length=1007");
@@ -259,5 +259,5 @@ fn flags_to_paste_keep_what_was_set() {
         ])
         .run()
         .success();
-    let _ = shown.stdout("--max-num-seqs 1 --gpu-memory-utilization 0.75");
+    let _ = shown.stdout("--max-model-len 8448 --gpu-memory-utilization 0.75");
 }

@@ -76,7 +76,7 @@ fn lines_where_there_is_no_terminal() {
         outcome.stderr
     );
     assert!(
-        outcome.stdout.starts_with("between\nboundary over input: 4 points"),
+        outcome.stdout.starts_with("between\ninput <= 3 tokens"),
         "{}",
         outcome.stdout
     );
@@ -138,7 +138,7 @@ fn a_live_view_on_terminals_of_any_width() {
             "{}",
             seen.end
         );
-        for part in ["between", "recommended: input=", "run folder: out"] {
+        for part in ["between", "input ≤ 3", "run folder: out"] {
             assert_eq!(seen.end.matches(part).count(), 1, "{columns}: {part}\n{}", seen.end);
         }
         assert!(!seen.raw.contains("[31m"), "colours in spite of NO_COLOR");

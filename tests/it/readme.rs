@@ -75,7 +75,7 @@ fn every_script_runs() {
             .args(["run", "readme.rhai"])
             .run()
             .success()
-            .stdout("recommended");
+            .stdout("what to run");
     }
 }
 

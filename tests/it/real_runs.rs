@@ -53,7 +53,9 @@ fn result(name: &str) -> Value {
 
 #[test]
 fn the_longest_context_that_vllm_answers_is_found_to_the_token() {
-    shown("vllm-longest").stdout("63265      64").nowhere("SIMULATED");
+    shown("vllm-longest")
+        .stdout("input=63265 output=64")
+        .nowhere("SIMULATED");
     let asked = verdicts("vllm-longest", "input");
     assert_eq!(asked[&63_265], "ok");
     // Within the 63,344 tokens that the engine claims, and yet it waits for ever.
@@ -99,7 +101,10 @@ fn the_boundary_of_concurrency_and_length_is_where_vllm_says() {
 
 #[test]
 fn sglang_answers_all_that_its_cache_holds_but_two_tokens() {
-    shown("sglang-longest").stdout("70809      64").nowhere("SIMULATED");
+    shown("sglang-longest")
+        .stdout("70,874 fails (the engine reports 70,875)")
+        .stdout("input=70809 output=64")
+        .nowhere("SIMULATED");
     let asked = verdicts("sglang-longest", "input");
     // Its KV cache has 70,875.
     assert_eq!([&asked[&70_809], &asked[&70_810]], ["ok", "refused"]);

@@ -47,7 +47,7 @@ fn replace_lines(folder: &Path, word: &str, line: &str) {
 /// What is done to a folder, and what must still be told.
 type Mutilation = (&'static str, fn(&Path), &'static [&'static str]);
 
-const ALL: &str = "63265      64";
+const ALL: &str = "63,329 tokens (KV cache); 63,330 fails";
 
 const MUTILATIONS: &[Mutilation] = &[
     (
@@ -181,7 +181,7 @@ const MUTILATIONS: &[Mutilation] = &[
     (
         "half a journal",
         |run| cut(run, "journal.jsonl", 0.5),
-        &["its last line is incomplete", "boundary over input, output"],
+        &["its last line is incomplete", "of the search range fits"],
     ),
     (
         "half a usage",
@@ -303,8 +303,8 @@ fn a_journal_that_ends_early_is_told_to_and_the_result_completes_it() {
     let outcome = show(&out, &[]).success();
     let outcome = outcome
         .stdout("journal.jsonl ends early, at ")
-        .stdout(&format!("boundary over input, output: {points} points"))
-        .stdout("flags: --")
+        .stdout(&format!("{points} points; "))
+        .stdout("--max-model-len")
         .stdout("headroom: ")
         .stdout("finished: at least ")
         .nowhere("result: {");

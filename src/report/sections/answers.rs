@@ -3,15 +3,11 @@
 use serde_json::Value;
 
 use super::boundaries::MAX_DRAWN;
-use super::evidence::nearest_failure;
-use super::{Fact, Source, facts, reproduce};
-use crate::boundary::{Boundary, Point};
-use crate::fault::Result;
+use super::{RebuiltBoundary, Source, facts, reproduce};
 use crate::memory::Footprint;
-use crate::report::summary::nothing_fits;
-use crate::report::{Advice, Bytes, Count, Extras, advise};
+use crate::report::{Answer, Bytes, Extras, Fact};
 
-/// Frontier points, or memory components, named in an answer.
+/// Memory components named in an answer.
 const MAX_NAMED: usize = 3;
 
 /// All answers, most important first.
@@ -28,12 +24,13 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
     let few = source.boundaries().iter().filter(|_| boundaries <= MAX_DRAWN);
     for (number, boundary) in few.enumerate() {
         let several = boundaries > 1;
-        let own = match &boundary.boundary {
-            Ok(rebuilt) => boundary_facts(rebuilt, boundary.report, source.found.manifest.simulated),
-            // The boundary's own section reports the fault.
-            Err(_) => continue,
+        // The boundary's own section reports a fault.
+        let Some(answer) = answer(source, boundary) else {
+            continue;
         };
-        facts.extend(own.unwrap_or_default().into_iter().map(|fact| match several {
+        // The limit of the only boundary is the heading.
+        let facts_of_it = answer.facts().into_iter().skip(usize::from(!several));
+        facts.extend(facts_of_it.map(|fact| match several {
             true => Fact {
                 term: format!("boundary {}: {}", number + 1, fact.term),
                 ..fact
@@ -63,12 +60,12 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
 /// The result in one line. An unfinished run is marked as such.
 pub(super) fn headline(source: &Source) -> String {
     match source.found.done() {
-        true => summary_line(source, "fits"),
-        false => format!("Unfinished: {}", summary_line(source, "fits, so far")),
+        true => summary_line(source),
+        false => format!("Unfinished: {}", summary_line(source)),
     }
 }
 
-fn summary_line(source: &Source, fits: &str) -> String {
+fn summary_line(source: &Source) -> String {
     let found = source.found;
     let on = match facts::cards(&found.manifest).as_slice() {
         [] => String::new(),
@@ -86,11 +83,8 @@ fn summary_line(source: &Source, fits: &str) -> String {
         );
     }
     for boundary in source.boundaries() {
-        let Ok(rebuilt) = &boundary.boundary else { continue };
-        match advise(rebuilt) {
-            Ok(Some(Advice { recommended, .. })) => return format!("{recommended} {fits}{of}"),
-            Ok(None) if found.nothing_fits() => return format!("Nothing is known to fit{of}"),
-            _ => {}
+        if let Some(answer) = answer(source, boundary) {
+            return format!("{}{of}", answer.limit);
         }
     }
     if let Some(text) = found.shown.iter().find_map(|(value, _)| load_headline(value)) {
@@ -108,6 +102,19 @@ fn summary_line(source: &Source, fits: &str) -> String {
     format!("{}{of}", found.manifest.script.name)
 }
 
+/// The answer of a boundary; none if it cannot be read or nothing was tested.
+fn answer(source: &Source, boundary: &RebuiltBoundary) -> Option<Answer> {
+    let rebuilt = boundary.boundary.as_ref().ok()?;
+    let found = source.found;
+    let extras = Extras {
+        report: boundary.report.cloned(),
+        stopped: (!found.done()).then(|| found.ended()),
+        script: found.manifest.script.path.clone(),
+        simulated: found.manifest.simulated,
+    };
+    (rebuilt.records().len() > 0).then(|| extras.answer(rebuilt).ok())?
+}
+
 /// The knee of a sweep, or the level that meets the SLO.
 fn load_headline(value: &Value) -> Option<String> {
     let sweep = &value["workloads"][0];
@@ -122,56 +129,6 @@ fn load_headline(value: &Value) -> Option<String> {
     value["slo"]
         .is_object()
         .then(|| format!("{axis} {meets} meets the limits"))
-}
-
-fn boundary_facts(boundary: &Boundary, report: Option<&Value>, simulated: bool) -> Result<Vec<Fact>> {
-    let extras = Extras::from_report(report, simulated);
-    let mut facts = Vec::new();
-    let Some(Advice { safe, recommended }) = advise(boundary)? else {
-        if boundary.records().len() > 0 {
-            facts.push(Fact::new("what fits", nothing_fits(boundary)));
-        }
-        return Ok(facts);
-    };
-    let reason = if recommended == safe {
-        "it fits; no slightly smaller point is in the search range".to_owned()
-    } else {
-        format!("5 % below {safe}, which was tested and fits")
-    };
-    facts.push(Fact::new("recommended", format!("{recommended} ({reason})")));
-    let ends: Vec<Point> = boundary
-        .frontier()?
-        .into_iter()
-        .filter(|point| *point != safe)
-        .collect();
-    let others = match ends.as_slice() {
-        [] => String::new(),
-        ends => {
-            let step = |number: usize| number * (ends.len() - 1) / (MAX_NAMED - 1);
-            let mut named: Vec<String> = (0..MAX_NAMED).map(|number| ends[step(number)].to_string()).collect();
-            named.dedup();
-            format!(
-                "; also on the frontier ({}): {}",
-                Count(ends.len() + 1, "point"),
-                named.join("; ")
-            )
-        }
-    };
-    facts.push(Fact::new("largest seen to fit", format!("{safe}{others}")));
-    facts.push(match nearest_failure(boundary, &safe) {
-        Some(near) => Fact::new("why not more", near.sentence()),
-        None => Fact::new("why not more", "nothing failed: every tested limit fits"),
-    });
-    if !extras.flags.is_empty() {
-        facts.push(Fact::code("flags", extras.flags.join(" ")));
-    }
-    if let Some(headroom) = extras.headroom {
-        facts.push(Fact::new(
-            "headroom",
-            format!("{} of memory left at {safe}", Bytes(headroom)),
-        ));
-    }
-    Ok(facts)
 }
 
 /// Facts from the values that `throughput` and `slo` showed.

@@ -6,7 +6,6 @@
 mod answers;
 mod boundaries;
 mod breakdowns;
-mod evidence;
 mod experiments;
 mod facts;
 mod format;
@@ -22,7 +21,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::plot::{Plot, Sheet};
-use super::{WarningGroup, group_warnings};
+use super::{Fact, WarningGroup, group_warnings};
 use crate::boundary::Boundary;
 use crate::fault::Result;
 use crate::run::{Folder, RecordedRun};
@@ -53,34 +52,6 @@ pub struct Document {
     pub details: Vec<Sheet>,
     /// The results.
     pub sections: Vec<Section>,
-}
-
-/// A named fact.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fact {
-    /// Its name: `model`.
-    pub term: String,
-    /// The fact.
-    pub text: String,
-    /// Whether it is code to paste: shown verbatim, with a copy button.
-    pub paste: bool,
-}
-
-impl Fact {
-    fn new(term: &str, text: impl Into<String>) -> Self {
-        Self {
-            term: term.to_owned(),
-            text: text.into(),
-            paste: false,
-        }
-    }
-
-    fn code(term: &str, text: impl Into<String>) -> Self {
-        Self {
-            paste: true,
-            ..Self::new(term, text)
-        }
-    }
 }
 
 /// A section of a page.

@@ -70,7 +70,7 @@ fn every_function_gives_its_shape() {
         total: 3,
         concurrency: 4,
     };
-    assert_eq!(adapter.flags(&limits).unwrap(), ["--max-model-len", "3"]);
+    assert_eq!(adapter.flags(&limits, true).unwrap(), ["--max-model-len", "3"]);
 }
 
 #[test]

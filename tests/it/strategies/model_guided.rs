@@ -120,6 +120,8 @@ fn the_script_reads_the_architecture_where_it_is_asked_to() {
             .args(["--set", model, "--set", "output=[128,256]"])
             .run()
     };
-    let _ = run("model=shape").success().stdout("recommended");
+    let _ = run("model=shape")
+        .success()
+        .stdout("input + output ≤ 8,352 tokens (KV cache)");
     let _ = run("model=nowhere/config.json").stderr("nowhere/config.json");
 }

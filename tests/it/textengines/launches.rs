@@ -109,7 +109,7 @@ fn limits_become_what_bounds_each_engine() {
             total: input + output,
             concurrency: 4,
         };
-        adapter(engine).flags(&limits).unwrap().join(" ")
+        adapter(engine).flags(&limits, true).unwrap().join(" ")
     };
     assert_eq!(flags("llamacpp", 1000, 100), "--ctx-size 4404 --parallel 4");
     assert_eq!(

@@ -11,8 +11,6 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
-
 use self::panel::FigureContext;
 use self::probes::Probes;
 use self::projection::{Projection, projections};
@@ -20,8 +18,8 @@ use super::format::anchor;
 use super::{Section, Source};
 use crate::boundary::Boundary;
 use crate::fault::Result;
+use crate::report::advise;
 use crate::report::plot::Plot;
-use crate::report::{Extras, advise};
 use crate::run::RecordedPoint;
 
 /// Maximum number of boundaries to draw. A script with more summarises them itself.
@@ -39,7 +37,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     for (index, (boundary, found)) in source.boundaries().iter().zip(found).enumerate().take(MAX_DRAWN) {
         let number = several.then_some(index + 1);
         let map = boundary.boundary.as_ref().map_err(Clone::clone);
-        let built = map.and_then(|map| section(map, &found.points, boundary.report, number));
+        let built = map.and_then(|map| section(map, &found.points, number));
         match built {
             Ok(section) => sections.push(section),
             Err(fault) => missing.push(format!("boundary {} is not drawn: {}", index + 1, fault.message)),
@@ -48,14 +46,9 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     sections
 }
 
-/// The section of one boundary. `answers` are its points with their full answers, `report` what `report(map)` returned,
-/// `number` its number if there are several.
-fn section(
-    boundary: &Boundary,
-    answers: &[RecordedPoint],
-    report: Option<&Value>,
-    number: Option<usize>,
-) -> Result<Section> {
+/// The section of one boundary. `answers` are its points with their full answers, `number` its number if there are
+/// several.
+fn section(boundary: &Boundary, answers: &[RecordedPoint], number: Option<usize>) -> Result<Section> {
     let projections = projections(boundary);
     let probes = Probes::new(boundary, answers);
     // Fails for frontiers with too many corners; the rest of the section does not need it.
@@ -76,7 +69,7 @@ fn section(
     };
     Ok(Section {
         title,
-        paragraphs: text::paragraphs(&context, &Extras::from_report(report, false)),
+        paragraphs: text::paragraphs(&context),
         plots,
         sheets: probes::sheets(boundary, &probes),
         texts: Vec::new(),

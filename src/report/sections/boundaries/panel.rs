@@ -7,10 +7,10 @@ use super::projection::{self, Projection, cut_values, nearest_cut};
 use crate::boundary::{self, Boundary, Easier, Outlines, Point, Proof, Scalar, Slice};
 use crate::fault::Result;
 use crate::report::Advice;
+use crate::report::evidence::nearest_failure;
 use crate::report::plot::{
     Axis, Colour, Entry, Layer, Panel, ProvenPoint, ProvenRegions, Scale, Shape, TooltipPoint, Tooltips,
 };
-use crate::report::sections::evidence::nearest_failure;
 use crate::unit::Unit;
 
 /// The rows of a strip from bottom to top.

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use crate::boundary::{Boundary, Moves, Point, PredictedCrossing, Verdict};
+use crate::report::evidence;
 use crate::report::plot::{Entry, Panel, Sheet};
-use crate::report::sections::evidence;
 use crate::report::sections::format::GIB;
 use crate::run::RecordedPoint;
 

@@ -17,7 +17,7 @@ fn section_of(axes: &Value, answers: &[(Value, Value)]) -> Section {
         points: points.collect(),
         ..RecordedBoundary::default()
     };
-    section(&found.rebuild().unwrap(), &found.points, None, None).unwrap()
+    section(&found.rebuild().unwrap(), &found.points, None).unwrap()
 }
 
 fn areas(panel: &Panel) -> Vec<Colour> {
@@ -122,7 +122,7 @@ fn plane_shows_regions_probes_and_recommendation() {
     for expected in [
         "16.0 %",
         "Recommended is input=38 output=38, near the safe point input=40 output=40.",
-        "One step further, at input=60 output=60, the engine ran out of GPU memory (cuda): “CUDA out of memory. Tried to allocate 2.00 GiB”.",
+        "At input=60 output=60 the engine ran out of GPU memory (cuda): “CUDA out of memory. Tried to allocate 2.00 GiB”.",
     ] {
         assert!(plot.words.contains(expected), "{expected}\n{}", plot.words);
     }
@@ -336,13 +336,9 @@ fn every_recorded_run_with_a_boundary_is_drawn() {
         (
             "vllm-longest",
             "Largest input that fits",
-            "One step further, at input=63266 output=64, the engine had no room for it in its KV cache",
+            "At input=63266 output=64 the engine had no room for it in its KV cache",
         ),
-        (
-            "vllm-concurrency",
-            "Largest concurrency that fits",
-            "One step further, at concurrency=30",
-        ),
+        ("vllm-concurrency", "Largest concurrency that fits", "At concurrency=30"),
     ] {
         let folder = crate::run::Folder::open(&runs.join(name)).unwrap();
         let found = crate::run::RecordedRun::from_folder(&folder).unwrap();

@@ -6,21 +6,22 @@ use std::collections::HashSet;
 use super::panel::{FigureContext, cut_title};
 use super::projection::Projection;
 use crate::boundary::{Axis, Boundary, Point, Volume};
+use crate::report::Count;
 use crate::report::plot::Panel;
-use crate::report::summary::{caveats, search_statistics};
-use crate::report::{Count, Extras};
+use crate::report::summary::caveats;
 
 /// The section's paragraphs.
-pub(super) fn paragraphs(context: &FigureContext, extras: &Extras) -> Vec<String> {
+pub(super) fn paragraphs(context: &FigureContext) -> Vec<String> {
     let boundary = context.boundary;
     let fails = boundary.failing().ok().and_then(|points| ends(&points));
     let fails = fails.map(|ends| format!("the smallest that fail: {ends}"));
     let mut paragraphs = vec![sentences([shares(boundary), fails])];
     paragraphs.extend(predicted(boundary));
-    let search = extras.search.as_ref().and_then(search_statistics);
-    let caveats = caveats(boundary).ok().flatten();
-    let lines = search.iter().chain(&caveats).flat_map(|lines| lines.lines());
-    paragraphs.extend(lines.map(|line| sentence(line.to_owned())));
+    let caveats = caveats(boundary, boundary.limit().is_some())
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    paragraphs.extend(caveats.lines().map(|line| sentence(line.to_owned())));
     paragraphs.retain(|paragraph| !paragraph.is_empty());
     paragraphs
 }

@@ -17,8 +17,6 @@ pub(super) struct NearestFailure {
     pub(super) cause: Option<String>,
     /// A line of evidence; see [`line`].
     pub(super) evidence: Option<String>,
-    /// Whether it is at least as hard as the point on every axis.
-    pub(super) harder: bool,
 }
 
 /// The failing probe nearest to `point`. The distance is the sum over all axes, each relative to the axis length in its
@@ -45,35 +43,39 @@ pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Near
     };
     let failing = boundary.records().filter(|(_, record)| record.moves == Moves::Fails);
     let nearest = failing.filter_map(|(other, record)| Some((distance(&other)?, other, record)));
-    let ((_, harder), point, record) =
+    let (_, point, record) =
         nearest.min_by(|((a, a_further), ..), ((b, b_further), ..)| a.total_cmp(b).then(b_further.cmp(a_further)))?;
     Some(NearestFailure {
         point,
         verdict: record.verdict,
         cause: record.cause.as_deref().map(str::to_owned),
         evidence: line(record.evidence.as_deref()),
-        harder,
     })
 }
 
 impl NearestFailure {
-    /// The reason without a full stop: `one step further, at input=4608 output=512, the engine ran out of GPU memory
-    /// (cuda): …`.
+    /// The reason without a full stop: `at input=4608 output=512 the engine ran out of GPU memory (cuda): …`.
     pub(super) fn sentence(&self) -> String {
-        let difference = if self.harder { "one step further" } else { "nearest by" };
-        let shown = self
-            .evidence
-            .as_ref()
-            .map_or_else(String::new, |line| format!(": “{line}”"));
-        // If an earlier start already stated a bound, points beyond it are ruled out without a start.
-        let bound_known = self.evidence.as_ref().is_some_and(|line| line.starts_with(ENGINE_SAYS));
-        let outcome = match (self.verdict, bound_known) {
-            (Verdict::StartFailed, true) => {
-                "the engine was not started, because it had already reported that this does not fit".to_owned()
-            }
-            (verdict, _) => verdict_text(verdict, self.cause.as_deref()),
+        let shown = self.evidence.as_deref().unwrap_or_default();
+        // If an earlier start already stated a bound, points beyond it are ruled out without a start, and the bound
+        // says it all.
+        let bound_known = shown.starts_with(ENGINE_SAYS);
+        let shown = match shown.split_once(": ").filter(|_| bound_known) {
+            Some((bound, _)) => bound,
+            None => shown,
         };
-        format!("{difference}, at {}, {outcome}{shown}", self.point)
+        let shown = match shown.is_empty() {
+            true => String::new(),
+            false => format!(": “{shown}”"),
+        };
+        match (self.verdict, bound_known) {
+            (Verdict::StartFailed, true) => format!("{} does not fit{shown}", self.point),
+            (verdict, _) => format!(
+                "at {} {}{shown}",
+                self.point,
+                verdict_text(verdict, self.cause.as_deref())
+            ),
+        }
     }
 }
 
@@ -129,7 +131,7 @@ static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// The line of evidence, at most [`MAX_CHARS`] characters; none if the answer has no evidence.
-pub(super) fn line(evidence: Option<&Value>) -> Option<String> {
+pub(in crate::report) fn line(evidence: Option<&Value>) -> Option<String> {
     let evidence = evidence?;
     let mut text = main_text(evidence).unwrap_or_default();
     let facts = facts(evidence, text.is_empty());
@@ -221,7 +223,7 @@ fn without_prefix(line: &str) -> String {
 }
 
 /// Cuts a text between words if it is longer than `max` characters.
-pub(super) fn truncated(text: &str, max: usize) -> String {
+pub(in crate::report) fn truncated(text: &str, max: usize) -> String {
     if text.chars().count() <= max {
         return text.to_owned();
     }
@@ -265,12 +267,12 @@ mod tests {
         let safe = Point::default().with("input", 4096).with("output", 512);
         let nearest = nearest_failure(&map, &safe).unwrap();
         assert_eq!(
-            (nearest.verdict, nearest.cause.as_deref(), nearest.harder),
-            (Verdict::Oom, Some("cuda"), true)
+            (nearest.verdict, nearest.cause.as_deref()),
+            (Verdict::Oom, Some("cuda"))
         );
         assert_eq!(
             nearest.sentence(),
-            "one step further, at input=4608 output=512, the engine ran out of GPU memory (cuda): “Tried to allocate 2.00 GiB”"
+            "at input=4608 output=512 the engine ran out of GPU memory (cuda): “Tried to allocate 2.00 GiB”"
         );
     }
 
@@ -289,8 +291,7 @@ mod tests {
         let nearest = nearest_failure(&map, &Point::default().with("input", 4096)).unwrap();
         assert_eq!(
             nearest.sentence(),
-            "one step further, at input=4608, the engine was not started, because it had already reported that this does not fit: “the engine itself says that 8352 \
-             tokens would fit, and 8384 do not”"
+            "input=4608 does not fit: “the engine itself says that 8352 tokens would fit, and 8384 do not”"
         );
     }
 
@@ -311,14 +312,11 @@ mod tests {
         assert_eq!(nearest.point.to_string(), "fraction=0.8 input=4000");
         assert_eq!(
             nearest.sentence(),
-            "one step further, at fraction=0.8 input=4000, the engine ran out of memory"
+            "at fraction=0.8 input=4000 the engine ran out of memory"
         );
         let lower: Point = serde_json::from_value(json!({ "fraction": 0.55, "input": 1000 })).unwrap();
         let nearest = nearest_failure(&map, &lower).unwrap();
-        assert!(
-            !nearest.harder && nearest.sentence().starts_with("nearest by, at fraction=0.6 "),
-            "{nearest:?}"
-        );
+        assert!(nearest.sentence().starts_with("at fraction=0.6 "), "{nearest:?}");
     }
 
     #[test]

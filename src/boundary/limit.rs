@@ -1,0 +1,295 @@
+//! The limit of a boundary in one inequality that people use, such as `input + output <= 8,352`, where every answer
+//! agrees with one.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Boundary, Easier, Moves, Point, Record, Verdict};
+use crate::fmt::thousands;
+
+/// Bounds that the engine itself reports; `None` where it does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundsReport {
+    /// KV cache size in tokens, for all requests together.
+    pub tokens: Option<u64>,
+    /// Tokens per KV cache block; each request uses whole blocks.
+    pub block: Option<u64>,
+    /// Longest input and output together: estimated by a failed start, or reduced by the engine itself.
+    pub longest: Option<u64>,
+    /// Longest input.
+    pub longest_input: Option<u64>,
+}
+
+/// What a limit is about. All are in tokens except `Concurrency`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// Input and output of one request.
+    Total,
+    /// Tokens of all concurrent requests.
+    AllTokens,
+    /// Number of concurrent requests.
+    Concurrency,
+    /// Input of one request.
+    Input,
+    /// Output of one request.
+    Output,
+}
+
+impl Quantity {
+    /// As people write it: `input + output`.
+    #[must_use]
+    pub fn formula(self) -> &'static str {
+        match self {
+            Quantity::Total => "input + output",
+            Quantity::AllTokens => "concurrency × (input + output)",
+            Quantity::Concurrency => "concurrency",
+            Quantity::Input => "input",
+            Quantity::Output => "output",
+        }
+    }
+
+    /// Its value at a point; `None` if the point lacks an axis. A missing concurrency is 1.
+    #[must_use]
+    pub fn of(self, point: &Point) -> Option<u64> {
+        let count = |axis: &str| point.int(axis).and_then(|value| u64::try_from(value).ok());
+        let total = || Some(count("input")?.saturating_add(count("output")?));
+        match self {
+            Quantity::Total => total(),
+            Quantity::AllTokens => Some(total()?.saturating_mul(count("concurrency").unwrap_or(1))),
+            Quantity::Concurrency => count("concurrency"),
+            Quantity::Input => count("input"),
+            Quantity::Output => count("output"),
+        }
+    }
+}
+
+/// An inequality that agrees with every clear answer: all points up to `fits` fit, all from `fails` on fail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// What is limited.
+    pub quantity: Quantity,
+    /// The largest value that fitted.
+    pub fits: u64,
+    /// The smallest value that failed.
+    pub fails: u64,
+    /// The engine's own figure, confirmed by the answers or not.
+    pub reported: Option<u64>,
+    /// Whether it is a length limit that was configured, not memory.
+    pub configured: bool,
+    /// A point that fitted at `fits`.
+    pub at: Point,
+    /// A point that failed at `fails`.
+    pub beyond: Point,
+}
+
+/// A limit is stated only if the interval between fitting and failing is at most this part of the failing value.
+const WIDEST: u64 = 8;
+
+impl Limit {
+    /// The value to state: the engine's own figure where the answers confirm it, else the largest that fitted.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.confirmed().unwrap_or(self.fits)
+    }
+
+    /// The engine's own figure, if the answers confirm it.
+    #[must_use]
+    pub fn confirmed(&self) -> Option<u64> {
+        self.reported.filter(|figure| (self.fits..self.fails).contains(figure))
+    }
+
+    /// Whether it is a limit that does not change from one start to the next: the engine's own, or a configured one.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.confirmed().is_some() || self.configured
+    }
+
+    /// How far at most the true limit can be from [`Self::value`].
+    #[must_use]
+    pub fn within(&self) -> u64 {
+        let above = self.fails.saturating_sub(self.value());
+        // Without the engine's figure, the smallest failing value is known to fail.
+        let above = if self.confirmed().is_some() {
+            above
+        } else {
+            above.saturating_sub(1)
+        };
+        above.max(self.value().saturating_sub(self.fits))
+    }
+
+    /// `input + output ≤ 8,352 tokens`.
+    #[must_use]
+    pub fn inequality(&self) -> String {
+        let unit = if self.quantity == Quantity::Concurrency {
+            ""
+        } else {
+            " tokens"
+        };
+        format!("{} ≤ {}{unit}", self.quantity.formula(), thousands(self.value()))
+    }
+}
+
+impl Boundary {
+    /// Whether an axis of this name has more than one value.
+    #[must_use]
+    pub fn varies(&self, name: &str) -> bool {
+        let axis = self.lattice().axes().iter().find(|axis| axis.name() == name);
+        axis.is_some_and(|axis| axis.range().0.as_f64() < axis.range().1.as_f64())
+    }
+
+    /// The limit of memory or scheduling that every clear answer agrees with; `None` if there is no such limit, or if
+    /// it is known too vaguely to be stated.
+    #[must_use]
+    pub fn limit(&self) -> Option<Limit> {
+        self.fitted_limit(false)
+    }
+
+    /// The same of the length limit that the server was configured with.
+    #[must_use]
+    pub fn length_limit(&self) -> Option<Limit> {
+        self.fitted_limit(true)
+    }
+
+    fn fitted_limit(&self, configured: bool) -> Option<Limit> {
+        if self.band().is_some() {
+            return None;
+        }
+        let candidates = self.quantities().into_iter().filter_map(|quantity| {
+            let values = |wanted: &dyn Fn(&Record) -> bool| -> Vec<(u64, Point)> {
+                let records = self.records().filter(|(_, record)| wanted(record));
+                records
+                    .filter_map(|(point, _)| Some((quantity.of(&point)?, point)))
+                    .collect()
+            };
+            let fitting = values(&|record| record.moves == Moves::Fits);
+            let failing = values(&|record| match configured {
+                true => record.moves == Moves::None && record.verdict == Verdict::Refused,
+                false => record.moves == Moves::Fails,
+            });
+            let (fits, at) = fitting.into_iter().max_by_key(|(value, _)| *value)?;
+            let (fails, beyond) = failing.into_iter().min_by_key(|(value, _)| *value)?;
+            let reported = self.reported_bound(quantity);
+            (fits < fails && fails - fits <= (fails / WIDEST).max(1)).then_some(Limit {
+                quantity,
+                fits,
+                fails,
+                reported,
+                configured,
+                at,
+                beyond,
+            })
+        });
+        // The engine's own figure first, then the narrowest interval. The first of equals is the most usual one.
+        candidates.min_by(|one, other| {
+            let width = |limit: &Limit| (limit.fails - limit.fits) as f64 / limit.fails as f64;
+            let reported = other.confirmed().is_some().cmp(&one.confirmed().is_some());
+            reported.then(width(one).total_cmp(&width(other)))
+        })
+    }
+
+    /// The quantities that a limit over these axes may be about, the most usual first.
+    fn quantities(&self) -> Vec<Quantity> {
+        let axes = self.lattice().axes();
+        let known = |name: &str| axes.iter().any(|axis| axis.name() == name);
+        if axes.iter().any(|axis| axis.easier() != Easier::Down) {
+            return Vec::new();
+        }
+        let both = known("input") && known("output");
+        let lengths = self.varies("input") || self.varies("output");
+        let many = self.varies("concurrency");
+        let mut quantities = Vec::new();
+        if many && lengths && both {
+            quantities.push(Quantity::AllTokens);
+        }
+        if lengths && both {
+            quantities.push(Quantity::Total);
+        }
+        if many {
+            quantities.push(Quantity::Concurrency);
+        }
+        if self.varies("input") {
+            quantities.push(Quantity::Input);
+        }
+        if self.varies("output") {
+            quantities.push(Quantity::Output);
+        }
+        quantities
+    }
+
+    /// What the engine itself reports as the bound of a quantity.
+    fn reported_bound(&self, quantity: Quantity) -> Option<u64> {
+        let report = self.report()?;
+        match quantity {
+            Quantity::Total if self.lattice().axes().iter().any(|axis| axis.name() == "concurrency") => report.longest,
+            Quantity::Total => [report.tokens, report.longest].into_iter().flatten().min(),
+            Quantity::AllTokens => report.tokens,
+            Quantity::Input => report.longest_input,
+            // Each request takes whole blocks.
+            Quantity::Concurrency if !self.varies("input") && !self.varies("output") => {
+                let length = Quantity::Total.of(&self.smallest())?;
+                let block = report.block.unwrap_or(1).max(1);
+                report.tokens?.checked_div(length.div_ceil(block) * block)
+            }
+            Quantity::Concurrency | Quantity::Output => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::super::{Answer, Options};
+    use super::*;
+
+    fn boundary(axes: serde_json::Value, fits: impl Fn(&Point) -> bool, points: &[(i64, i64, i64)]) -> Boundary {
+        let mut boundary = Boundary::new(&axes, Options::default()).unwrap();
+        for (input, output, concurrency) in points {
+            let point = Point::default().with("input", *input).with("output", *output);
+            let point = point.with("concurrency", *concurrency);
+            let verdict = if fits(&point) { "ok" } else { "oom" };
+            let _ = boundary
+                .record(&point, &Answer::parse(&json!(verdict)).unwrap())
+                .unwrap();
+        }
+        boundary
+    }
+
+    #[test]
+    fn the_engines_figure_is_stated_where_the_answers_confirm_it() {
+        let mut map = Boundary::new(&json!({ "input": [1, 9000], "output": [1, 9000] }), Options::default()).unwrap();
+        for (input, output, verdict) in [(8192, 128, "ok"), (128, 8192, "ok"), (8192, 192, "oom")] {
+            let answer = json!({ "verdict": verdict, "report": { "tokens": 8352, "block": 16 } });
+            let point = Point::default().with("input", input).with("output", output);
+            let _ = map.record(&point, &Answer::parse(&answer).unwrap()).unwrap();
+        }
+        let limit = map.limit().unwrap();
+        assert_eq!(limit.inequality(), "input + output ≤ 8,352 tokens");
+        assert_eq!((limit.fits, limit.fails, limit.within()), (8320, 8384, 32));
+    }
+
+    proptest! {
+        /// Whatever was tested: a stated limit never contradicts an answer, and the true one lies within its interval.
+        #[test]
+        fn a_stated_limit_agrees_with_every_answer(
+            limit in 2_000_u64..60_000,
+            points in prop::collection::vec((1_i64..4096, 1_i64..4096, 1_i64..32), 1..60),
+        ) {
+            let axes = json!({ "input": [1, 4096], "output": [1, 4096], "concurrency": [1, 32] });
+            let all_tokens = |point: &Point| Quantity::AllTokens.of(point).unwrap();
+            let map = boundary(axes, |point| all_tokens(point) <= limit, &points);
+            if let Some(stated) = map.limit() {
+                for (point, record) in map.records() {
+                    let value = stated.quantity.of(&point).unwrap();
+                    prop_assert_eq!(record.moves == Moves::Fits, value <= stated.fits);
+                    prop_assert_eq!(record.moves == Moves::Fails, value >= stated.fails);
+                }
+                if stated.quantity == Quantity::AllTokens {
+                    prop_assert!((stated.fits..stated.fails).contains(&limit));
+                    prop_assert!(limit.abs_diff(stated.value()) <= stated.within());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,638 @@
+//! The answer of a search, in the order in which people ask: the limit, how sure it is, what to run, why not more, how
+//! much room is left, what to ask next. The terminal, the page and `--json` all show this value.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::evidence::nearest_failure;
+use super::findings::{advise, with_margin};
+use super::{Bytes, Clock, Count, Fact};
+use crate::boundary::{Boundary, Class, Limit, Moves, Point, Quantity, Scalar, Verdict};
+use crate::fault::Result;
+use crate::fmt::thousands;
+
+/// Lengths in tokens for which the largest concurrency or output is listed.
+const ROUND: [i64; 12] = [
+    128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144,
+];
+
+/// Rows for round lengths; the longest are kept.
+const ROWS: usize = 5;
+
+/// What kind of answer it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// One inequality agrees with every answer.
+    Limit,
+    /// No inequality does: the table has the largest values that fitted.
+    Table,
+    /// Everything in the search range fits.
+    NotReached,
+    /// Not even the smallest point of the search range fits.
+    NothingFits,
+    /// Too little is known.
+    #[default]
+    Undecided,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// What kind of answer it is.
+    pub state: State,
+    /// The limit as people say it.
+    pub limit: String,
+    /// The limit in numbers, if it is an inequality.
+    pub inequality: Option<Limit>,
+    /// How sure it is: what was confirmed, at what cost, and why the search ended.
+    pub sure: String,
+    /// What to run, by workload.
+    pub run: Vec<Command>,
+    /// Why more does not fit, in the engine's own words where it has any.
+    pub why: Option<String>,
+    /// How much room is left in the KV cache and in the GPU's memory.
+    pub room: Vec<String>,
+    /// What to ask next.
+    pub next: Option<String>,
+}
+
+/// Flags for one workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// The workload, and how it relates to what was tested.
+    pub workload: String,
+    /// A point that fitted, or that is easier than one that did.
+    pub point: Point,
+    /// The engine's flags; empty without an engine.
+    pub flags: Vec<String>,
+}
+
+/// What an answer needs to know beyond the boundary.
+pub struct Context<'a> {
+    /// What the search strategy returned.
+    pub search: Option<&'a Value>,
+    /// Why the run ended early, such as `stopped by Ctrl-C`.
+    pub stopped: Option<&'a str>,
+    /// The script as the user named it.
+    pub script: &'a str,
+    /// The engine's flags for a point; the flag says whether they should limit concurrency.
+    pub flags: &'a dyn Fn(&Point, bool) -> Result<Vec<String>>,
+    /// Bytes of GPU memory left while a point was probed.
+    pub headroom: &'a dyn Fn(&Point) -> Option<u64>,
+}
+
+impl Answer {
+    /// The answer of a boundary.
+    ///
+    /// # Errors
+    ///
+    /// Those of the adapter's `flags`, and `limit` for a boundary with too many corners.
+    pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
+        let mut answer = Self::default();
+        let limit = boundary.limit();
+        let length_limit = boundary.length_limit();
+        let clear = boundary.records().any(|(_, record)| record.moves != Moves::None);
+        let (smallest, largest) = (boundary.smallest(), boundary.largest());
+        if boundary.classify(&largest)? == Class::Fits {
+            answer.state = State::NotReached;
+            answer.limit = format!("limit not reached: everything up to {largest} fits");
+            answer.next = next(boundary, context.script);
+        } else if let Some(limit) = limit.as_ref().or(length_limit.as_ref()) {
+            answer.state = State::Limit;
+            answer.limit = limit_text(boundary, limit);
+            answer.inequality = Some(limit.clone());
+        } else if boundary.classify(&smallest)? == Class::Fails {
+            answer.state = State::NothingFits;
+            answer.limit = format!("nothing fits: even {smallest} fails");
+        } else if boundary.frontier()?.is_empty() {
+            answer.limit = match clear {
+                true => {
+                    format!("undecided: what was tested fails, and nothing smaller was; {smallest} is not known to fit")
+                }
+                false => "undecided: no probe gave a clear answer".to_owned(),
+            };
+        } else if let Some(text) = vague(boundary)? {
+            answer.limit = text;
+        } else {
+            answer.state = State::Table;
+            answer.limit = table_text(boundary)?;
+        }
+        answer.sure = sure(boundary, &answer, context)?;
+        answer.run = commands(boundary, answer.inequality.as_ref(), context)?;
+        if let Some(advice) = advise(boundary)? {
+            answer.why = nearest_failure(boundary, &advice.safe).map(|near| near.sentence());
+            answer.room = room(boundary, answer.inequality.as_ref(), &advice.safe, context);
+        } else if let Some(near) = nearest_failure(boundary, &smallest) {
+            answer.why = Some(near.sentence());
+        }
+        // A length limit beside one of memory is worth a line of its own.
+        if let (Some(_), Some(length)) = (&limit, &length_limit) {
+            answer.room.push(format!("besides: {}", limit_text(boundary, length)));
+        }
+        Ok(answer)
+    }
+
+    /// The answer as facts, the limit first.
+    #[must_use]
+    pub fn facts(&self) -> Vec<Fact> {
+        let mut facts = vec![Fact::new("limit", &self.limit), Fact::new("how sure", &self.sure)];
+        for command in &self.run {
+            facts.push(Fact::new("what to run", &command.workload));
+            if !command.flags.is_empty() {
+                facts.push(Fact::code("what to run", command.flags.join(" ")));
+            }
+        }
+        facts.extend(self.why.iter().map(|why| Fact::new("why not more", why)));
+        facts.extend(self.room.iter().map(|room| Fact::new("room", room)));
+        facts.extend(self.next.iter().map(|next| match next.starts_with("profiler ") {
+            true => Fact::code("ask further", next),
+            false => Fact::new("ask further", next),
+        }));
+        facts
+    }
+}
+
+/// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`.
+fn limit_text(boundary: &Boundary, limit: &Limit) -> String {
+    let held: Vec<String> = boundary
+        .lattice()
+        .axes()
+        .iter()
+        .filter(|axis| !boundary.varies(axis.name()) && !limit.quantity.formula().contains(axis.name()))
+        .filter(|axis| axis.name() != "concurrency" || axis.range().0.as_f64() != 1.0)
+        .map(|axis| format!("{}={}", axis.name(), axis.range().0))
+        .collect();
+    let held = match held.is_empty() {
+        true => String::new(),
+        false => format!(" at {}", held.join(" ")),
+    };
+    let confirmed = match (limit.within(), limit.quantity) {
+        (0, _) | (_, Quantity::Concurrency) => format!("; {} fails", thousands(limit.fails)),
+        (within, _) => format!(", confirmed to ±{}", thousands(within)),
+    };
+    let claimed = match limit.reported.filter(|_| limit.confirmed().is_none()) {
+        Some(claimed) => format!(" (the engine reports {})", thousands(claimed)),
+        None => String::new(),
+    };
+    format!(
+        "{}{held} ({}){confirmed}{claimed}",
+        limit.inequality(),
+        cause(boundary, limit)
+    )
+}
+
+/// What a limit is a limit of.
+fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
+    if limit.configured {
+        return "server's own limit, not memory";
+    }
+    if limit.confirmed().is_some() && limit.quantity != Quantity::Input {
+        return "KV cache";
+    }
+    let record = boundary
+        .records()
+        .find(|(point, record)| *point == limit.beyond && record.moves == Moves::Fails);
+    match record.map(|(_, record)| (record.verdict, record.cause.as_deref())) {
+        Some((Verdict::Preempted, _) | (_, Some("kv_cache"))) => "KV cache",
+        Some((Verdict::Queued, _)) => "the engine runs no more at the same time",
+        Some((Verdict::Oom, Some("host"))) => "host memory",
+        _ => "GPU memory",
+    }
+}
+
+/// What is known along the only axis that varies, if that is too little for a limit.
+fn vague(boundary: &Boundary) -> Result<Option<String>> {
+    let mut names: Vec<&str> = boundary.lattice().axis_names();
+    names.retain(|name| boundary.varies(name));
+    let [name] = names[..] else { return Ok(None) };
+    if boundary.band().is_some() {
+        return Ok(None);
+    }
+    let bracket = boundary.bracket(&boundary.smallest(), name)?;
+    let fits = bracket
+        .fits
+        .map_or_else(String::new, |fits| format!("{name}={fits} fits"));
+    Ok(Some(match bracket.fails {
+        Some(fails) => format!("undecided: {fits}, {name}={fails} fails; what lies between is not known"),
+        None => format!("undecided: {fits}, and nothing above it is known to fail"),
+    }))
+}
+
+/// Describes limits that are no single inequality.
+fn table_text(boundary: &Boundary) -> Result<String> {
+    let rows = rows(boundary)?;
+    let ends = match &rows[..] {
+        [first, .., last] => format!("{}, {}", first.workload(first.value()), last.workload(last.value())),
+        [only] => only.workload(only.value()),
+        [] => boundary.frontier()?.last().map(ToString::to_string).unwrap_or_default(),
+    };
+    let why = match boundary.band() {
+        Some(_) => "answers contradict each other: only what fitted every time counts",
+        None => "no single formula agrees with every answer",
+    };
+    Ok(format!("{ends}; {why}"))
+}
+
+/// How sure the answer is, and what it cost.
+fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<String> {
+    let field = |key: &str| {
+        context
+            .search
+            .and_then(|search| search.get(key))
+            .filter(|value| !value.is_null())
+    };
+    let count = |value: &Value| value.as_u64().and_then(|count| usize::try_from(count).ok());
+    let probes = field("probes")
+        .and_then(count)
+        .unwrap_or_else(|| boundary.records().len());
+    let ended = field("stopped").and_then(Value::as_str);
+    let cut_short = context.stopped.map(str::to_owned).or_else(|| match ended {
+        Some(budget) if budget.starts_with("max_") => Some(format!("stopped by `{budget}`")),
+        Some("unanswered") => Some("stopped: several probes in a row gave no clear answer".to_owned()),
+        _ => None,
+    });
+    let coverage = boundary.options().coverage;
+    let expected = boundary
+        .expected(probes as u64, coverage)?
+        .filter(|expected| *expected > probes as u64);
+    let volume = boundary.volume()?;
+    let open = volume.open as f64 / volume.total.max(1) as f64;
+    let mut parts = Vec::new();
+    match (&cut_short, answer.state) {
+        (None, State::Table) if open > 0.5 => parts.push(format!(
+            "undecided: {:.0} % of the search range is unknown, {}",
+            100.0 * open,
+            Count(probes, "probe")
+        )),
+        (Some(_), _) | (_, State::Undecided) => {
+            let of = expected.map_or_else(String::new, |all| format!(" of about {all}"));
+            let word = if probes == 1 && of.is_empty() {
+                "probe"
+            } else {
+                "probes"
+            };
+            parts.push(format!("undecided: {probes}{of} {word}"));
+            parts.extend(cut_short);
+        }
+        (None, state) => {
+            let verified = field("verified").filter(|_| state == State::Limit);
+            if let Some(verified) = verified {
+                let part = |key: &str| verified.get(key).and_then(count).unwrap_or(0);
+                let middle = if part("middle") > 0 { " and in the middle" } else { "" };
+                parts.push(format!(
+                    "tested on both sides at {}{middle}",
+                    Count(part("ends"), "end")
+                ));
+            } else if matches!(state, State::Limit | State::Table) {
+                parts.push(format!(
+                    "{:.0} % of the search range is resolved",
+                    (100.0 * (1.0 - open)).floor()
+                ));
+            }
+            parts.push(Count(probes, "probe").to_string());
+        }
+    }
+    if let Some(starts) = field("starts").and_then(count) {
+        parts.push(Count(starts, "engine start").to_string());
+    }
+    if let Some(seconds) = field("seconds").and_then(Value::as_f64) {
+        parts.push(Clock(std::time::Duration::from_secs_f64(seconds.max(0.0))).to_string());
+    }
+    Ok(parts.join(", "))
+}
+
+/// The largest value of one axis that is proven to fit, for a length.
+struct Row {
+    /// The length and the largest value.
+    point: Point,
+    /// The axis whose largest value it is.
+    axis: &'static str,
+}
+
+impl Row {
+    fn value(&self) -> i64 {
+        self.point.int(self.axis).unwrap_or(0)
+    }
+
+    /// `24 concurrent requests of 4,096 + 128 tokens`, with another value of the axis.
+    fn workload(&self, value: i64) -> String {
+        let count = |axis: &str| {
+            let count = if axis == self.axis {
+                Some(value)
+            } else {
+                self.point.int(axis)
+            };
+            count.and_then(|value| u64::try_from(value).ok()).map(thousands)
+        };
+        let shape = match (count("input"), count("output")) {
+            (Some(input), Some(output)) => format!("{input} + {output} tokens"),
+            (Some(input), None) => format!("{input} input tokens"),
+            (None, Some(output)) => format!("{output} output tokens"),
+            (None, None) => String::new(),
+        };
+        let many = count("concurrency").filter(|many| self.axis == "concurrency" || many != "1");
+        let noun = if many.as_deref() == Some("1") {
+            "request"
+        } else {
+            "requests"
+        };
+        match many {
+            Some(many) if shape.is_empty() => format!("{many} concurrent {noun}"),
+            Some(many) => format!("{many} concurrent {noun} of {shape}"),
+            None => format!("a request of {shape}"),
+        }
+    }
+}
+
+/// A row for each round length in the search range, or a single one if the length does not vary.
+fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
+    let smallest = boundary.smallest();
+    let lengths: Vec<&str> = ["input", "output"]
+        .into_iter()
+        .filter(|name| boundary.varies(name))
+        .collect();
+    let (by, axis) = match (lengths.as_slice(), boundary.varies("concurrency")) {
+        ([by, ..], true) => (Some(*by), "concurrency"),
+        ([], true) => (None, "concurrency"),
+        (["input", "output"], false) => (Some("input"), "output"),
+        (["input"], false) => (None, "input"),
+        (["output"], false) => (None, "output"),
+        _ => return Ok(Vec::new()),
+    };
+    let mut points = Vec::new();
+    match by {
+        None => points.push(smallest),
+        Some(by) => {
+            let (low, high) = boundary
+                .lattice()
+                .axes()
+                .iter()
+                .find(|axis| axis.name() == by)
+                .map_or((0.0, 0.0), |axis| (axis.range().0.as_f64(), axis.range().1.as_f64()));
+            let round = ROUND
+                .into_iter()
+                .filter(|length| (low..=high).contains(&(*length as f64)));
+            points.extend(round.map(|length| smallest.clone().with(by, length)));
+            if points.is_empty() {
+                points.push(smallest);
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    for point in points {
+        if let Some(Scalar::Int(value)) = boundary.bracket(&point, axis)?.fits {
+            rows.push(Row {
+                point: point.with(axis, value),
+                axis,
+            });
+        }
+    }
+    Ok(rows.split_off(rows.len().saturating_sub(ROWS)))
+}
+
+/// What to run. Flags limit concurrency only if concurrency was searched or given.
+fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Context) -> Result<Vec<Command>> {
+    let asked = boundary
+        .lattice()
+        .axes()
+        .iter()
+        .any(|axis| axis.name() == "concurrency" && axis.range() != (Scalar::Int(1), Scalar::Int(1)));
+    let largest = boundary.largest();
+    if boundary.classify(&largest)? == Class::Fits {
+        return Ok(vec![Command {
+            workload: format!("{largest}, the end of the search range"),
+            flags: (context.flags)(&largest, asked)?,
+            point: largest,
+        }]);
+    }
+    // The engine's own figure is exact; memory that is allocated as needed is not.
+    let exact = limit.is_some_and(Limit::is_exact);
+    if let (Some(limit), false) = (limit, boundary.varies("concurrency")) {
+        let point = if exact {
+            limit.at.clone()
+        } else {
+            with_margin(boundary.lattice().axes(), &limit.at)
+        };
+        let workload = match (exact, Quantity::Total.of(&point)) {
+            (true, Some(total)) => format!("requests of up to {} tokens (tested)", thousands(total)),
+            (true, None) => format!("{point} (tested)"),
+            (false, _) if point == limit.at => format!("{point} (tested)"),
+            (false, _) => format!("{point}, 5 % below {}, which fitted", limit.at),
+        };
+        return Ok(vec![Command {
+            workload,
+            flags: (context.flags)(&point, asked)?,
+            point,
+        }]);
+    }
+    let mut commands = Vec::new();
+    for row in rows(boundary)? {
+        let fitted = row.value();
+        let margin = if exact || fitted < 4 { 0 } else { (fitted / 20).max(1) };
+        let note = if margin > 0 {
+            format!(" ({fitted} fitted)")
+        } else {
+            String::new()
+        };
+        let eased = row.point.clone().with(row.axis, fitted - margin);
+        commands.push(Command {
+            workload: format!("{}{note}", row.workload(fitted - margin)),
+            flags: (context.flags)(&eased, asked)?,
+            point: eased,
+        });
+    }
+    Ok(commands)
+}
+
+/// Room in the KV cache, and apart from it in the GPU's memory.
+fn room(boundary: &Boundary, limit: Option<&Limit>, safe: &Point, context: &Context) -> Vec<String> {
+    let mut lines = Vec::new();
+    // What the engine reports is a KV cache that it allocated at its start.
+    let tokens = boundary.report().and_then(|report| report.tokens);
+    let tokens = tokens.or(limit
+        .and_then(Limit::confirmed)
+        .filter(|_| !boundary.varies("concurrency")));
+    if let (Some(tokens), Some(used)) = (tokens, Quantity::AllTokens.of(safe))
+        && used <= tokens
+    {
+        let (left, tokens) = (thousands(tokens - used), thousands(tokens));
+        lines.push(format!("KV cache: {left} of {tokens} tokens left at {safe}"));
+    }
+    if let Some(bytes) = (context.headroom)(safe) {
+        lines.push(match tokens {
+            Some(_) => format!("GPU memory outside the engine's share: {} unused", Bytes(bytes)),
+            None => format!("GPU memory: {} unused at {safe}", Bytes(bytes)),
+        });
+    }
+    lines
+}
+
+/// The command that asks beyond the search range.
+fn next(boundary: &Boundary, script: &str) -> Option<String> {
+    let (smallest, largest) = (boundary.smallest(), boundary.largest());
+    let tokens = boundary.report().and_then(|report| report.tokens);
+    let total = Quantity::Total.of(&largest)?;
+    let set = |name: &str, value: String| format!(" --set {name}={value}");
+    let length = |axis: &str| largest.int(axis).unwrap_or(1);
+    if !boundary.varies("concurrency") && tokens.is_none_or(|tokens| tokens >= 2 * total) {
+        // One request cannot fill the KV cache: the question is how many can.
+        let lengths = ["input", "output"]
+            .map(|axis| set(axis, length(axis).to_string()))
+            .concat();
+        return Some(format!("profiler run {script}{lengths}"));
+    }
+    let wider = boundary
+        .lattice()
+        .axes()
+        .iter()
+        .filter(|axis| boundary.varies(axis.name()));
+    let wider: String = wider
+        .map(|axis| {
+            let (low, high) = (smallest.int(axis.name()).unwrap_or(1), length(axis.name()));
+            set(axis.name(), format!("[{low},{}]", high.saturating_mul(4)))
+        })
+        .collect();
+    Some(format!("profiler run {script}{wider}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::boundary;
+
+    fn tested(axes: &Value, points: &[(i64, i64, Value)]) -> Boundary {
+        let mut map = Boundary::new(axes, boundary::Options::default()).unwrap();
+        for (input, output, answer) in points {
+            let point = Point::default().with("input", *input).with("output", *output);
+            let answer = boundary::Answer::parse(answer).unwrap();
+            let _ = map.record(&point, &answer).unwrap();
+        }
+        map
+    }
+
+    fn answer(map: &Boundary, search: Option<&Value>, stopped: Option<&str>) -> Answer {
+        let flags = |point: &Point, concurrency: bool| {
+            let total = Quantity::Total.of(point).unwrap_or(0);
+            let many = point.int("concurrency").filter(|_| concurrency);
+            let many = many.map(|many| format!("--max-num-seqs={many}"));
+            Ok(std::iter::once(format!("--max-model-len={total}"))
+                .chain(many)
+                .collect())
+        };
+        let context = Context {
+            search,
+            stopped,
+            script: "adaptive",
+            flags: &flags,
+            headroom: &|_| Some(3 << 30),
+        };
+        Answer::new(map, &context).unwrap()
+    }
+
+    fn lengths(points: &[(i64, i64, Value)]) -> Boundary {
+        tested(&json!({ "input": [128, 8192], "output": [128, 4096] }), points)
+    }
+
+    #[test]
+    fn the_limit_comes_first_with_the_engines_own_figure() {
+        let of = |verdict: &str| json!({ "verdict": verdict, "cause": "kv_cache", "report": { "tokens": 8352 } });
+        let map = lengths(&[
+            (8192, 4096, of("refused")),
+            (8192, 128, of("ok")),
+            (4224, 4096, of("ok")),
+            (8192, 192, of("refused")),
+        ]);
+        let search = json!({ "stopped": "coverage", "probes": 4, "starts": 1, "verified": { "ends": 2, "middle": 1 } });
+        let answer = answer(&map, Some(&search), None);
+        assert_eq!(answer.state, State::Limit);
+        assert_eq!(
+            answer.limit,
+            "input + output ≤ 8,352 tokens (KV cache), confirmed to ±32"
+        );
+        assert!(
+            answer
+                .sure
+                .contains("at 2 ends and in the middle, 4 probes, 1 engine start"),
+            "{}",
+            answer.sure
+        );
+        assert_eq!(answer.run[0].flags, ["--max-model-len=8320"]);
+        assert!(
+            answer.room[0].starts_with("KV cache: 32 of 8,352 tokens left"),
+            "{:?}",
+            answer.room
+        );
+        assert!(
+            answer.room[1].contains("outside the engine's share: 3.0 GiB"),
+            "{:?}",
+            answer.room
+        );
+    }
+
+    #[test]
+    fn a_range_that_fits_as_a_whole_is_no_limit() {
+        let ok = json!({ "verdict": "ok", "report": { "tokens": 458_224 } });
+        let answer = answer(&lengths(&[(8192, 4096, ok)]), None, None);
+        assert_eq!(answer.state, State::NotReached);
+        assert!(answer.limit.starts_with("limit not reached"), "{}", answer.limit);
+        assert_eq!(
+            answer.run[0].flags,
+            ["--max-model-len=12288"],
+            "concurrency was not asked"
+        );
+        assert_eq!(
+            answer.next.as_deref(),
+            Some("profiler run adaptive --set input=8192 --set output=4096")
+        );
+    }
+
+    #[test]
+    fn little_is_undecided_and_a_failing_smallest_point_is_not() {
+        let one = answer(&lengths(&[(8192, 4096, json!("oom"))]), None, Some("stopped by Ctrl-C"));
+        assert_eq!(one.state, State::Undecided);
+        assert!(
+            one.sure.starts_with("undecided: 1 probe, stopped by Ctrl-C"),
+            "{}",
+            one.sure
+        );
+        assert!(one.run.is_empty() && one.limit.starts_with("undecided"), "{one:?}");
+        let none = answer(&lengths(&[(128, 128, json!("oom"))]), None, None);
+        assert_eq!(none.state, State::NothingFits);
+    }
+
+    #[test]
+    fn a_length_limit_is_the_servers_own() {
+        let refused = json!({ "verdict": "refused", "cause": "length_limit" });
+        let map = tested(
+            &json!({ "input": [128, 8192], "output": [128, 128] }),
+            &[(5872, 128, json!("ok")), (5873, 128, refused)],
+        );
+        assert_eq!(
+            answer(&map, None, None).limit,
+            "input + output ≤ 6,000 tokens (server's own limit, not memory); 6,001 fails"
+        );
+    }
+
+    proptest! {
+        /// Whatever was tested, flags are only given for points that fitted or are easier than one that did.
+        #[test]
+        fn what_is_recommended_was_tested_or_is_easier(
+            weights in (0.2_f64..2.0, 0.2_f64..2.0),
+            limit in 500.0_f64..9000.0,
+            points in prop::collection::vec((128_i64..=8192, 128_i64..=4096), 1..40),
+        ) {
+            let fits = |input: i64, output: i64| weights.0 * input as f64 + weights.1 * output as f64 <= limit;
+            let points: Vec<_> = points.iter().map(|(input, output)| {
+                (*input, *output, json!(if fits(*input, *output) { "ok" } else { "oom" }))
+            }).collect();
+            let map = lengths(&points);
+            for command in answer(&map, None, None).run {
+                prop_assert_eq!(map.classify(&command.point).unwrap(), Class::Fits);
+            }
+        }
+    }
+}
