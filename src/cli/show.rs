@@ -56,6 +56,13 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         true => {
             let mut document = found.everything();
             document["html"] = json!(page_of(&folder));
+            // What the text of `show` begins with, also of runs whose journal does not have it.
+            let described = found.boundaries.iter().enumerate();
+            for (index, boundary) in described.filter(|(_, boundary)| !boundary.described.is_null()) {
+                let rebuilt = boundary.rebuild();
+                let answer = rebuilt.and_then(|rebuilt| extras(&found, boundary.report.clone()).answer(&rebuilt));
+                document["boundaries"][index]["answer"] = json!(answer.ok());
+            }
             program.print_json(&document)?;
         }
         false => print(&found, Some(&folder), program)?,
@@ -104,8 +111,7 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
         parts.push(format!("missing in this folder\n{}", report::lines(texts, page)));
     }
     for boundary in found.boundaries.iter().filter(|boundary| !boundary.described.is_null()) {
-        let stopped = (!found.done()).then(|| found.ended());
-        let extras = extras(found, boundary.report.clone(), stopped);
+        let extras = extras(found, boundary.report.clone());
         // An unreadable boundary must not hide the rest.
         let drawn = boundary
             .rebuild()
@@ -164,10 +170,10 @@ fn page_line(folder: &Folder) -> String {
     }
 }
 
-fn extras(found: &RecordedRun, report: Option<Value>, stopped: Option<String>) -> Extras {
+fn extras(found: &RecordedRun, report: Option<Value>) -> Extras {
     Extras {
         report,
-        stopped,
+        stopped: (!found.done()).then(|| found.ended()),
         script: found.manifest.script.path.clone(),
         simulated: found.manifest.simulated,
     }
@@ -183,7 +189,8 @@ pub(super) fn print_partial(folder: &Path, program: &Program) -> Result<()> {
         .filter(|boundary| !boundary.described.is_null() && !boundary.points.is_empty() && boundary.report.is_none());
     let mut parts = Vec::new();
     for boundary in open {
-        let extras = extras(&found, None, Some("stopped by Ctrl-C".to_owned()));
+        let mut extras = extras(&found, None);
+        extras.stopped = Some("stopped by Ctrl-C".to_owned());
         parts.push(summarize(&boundary.rebuild()?, &extras, page)?);
     }
     if parts.is_empty() {

@@ -66,7 +66,7 @@ fn the_longest_context_that_vllm_answers_is_found_to_the_token() {
 
 #[test]
 fn the_search_over_concurrency_agrees_with_asking_every_one() {
-    shown("vllm-concurrency").stdout("29   2000     128");
+    shown("vllm-concurrency").stdout("concurrency ≤ 29 at input=2000 output=128 (KV cache); 30 fails");
     let searched = verdicts("vllm-concurrency", "concurrency");
     let direct = verdicts("vllm-concurrency-direct", "concurrency");
     assert!(searched.len() == 7 && direct.len() == 24);
@@ -83,8 +83,9 @@ fn the_search_over_concurrency_agrees_with_asking_every_one() {
 #[test]
 fn the_boundary_of_concurrency_and_length_is_where_vllm_says() {
     shown("vllm-capacity")
-        .stdout("26   8192     256")
-        .stdout("search: 21 probes, 1 start of the engine");
+        .stdout("concurrency × (input + output) ≤ 223,200 tokens (KV cache)")
+        .stdout("26 concurrent requests of 8,192 + 256 tokens")
+        .stdout("at 2 ends and in the middle, 21 probes, 1 engine start");
     let journal = std::fs::read_to_string(folder("vllm-capacity").join("journal.jsonl")).unwrap();
     let events = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let mut asked = 0;
@@ -128,7 +129,7 @@ fn a_sweep_over_sglang_tells_its_knee_and_its_preemptions() {
 
 #[test]
 fn a_cuda_oom_within_a_request_is_found_and_survived() {
-    shown("transformers-12gib").stdout("78202      64");
+    shown("transformers-12gib").stdout("input=78202 output=64, which fitted");
     let asked = verdicts("transformers-12gib", "input");
     assert!(asked[&78_202] == "ok" && asked[&79_217] == "oom");
     let journal = std::fs::read_to_string(folder("transformers-12gib").join("journal.jsonl")).unwrap();

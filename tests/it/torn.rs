@@ -305,7 +305,7 @@ fn a_journal_that_ends_early_is_told_to_and_the_result_completes_it() {
         .stdout("journal.jsonl ends early, at ")
         .stdout(&format!("{points} points; "))
         .stdout("--max-model-len")
-        .stdout("headroom: ")
+        .stdout("outside the engine's share")
         .stdout("finished: at least ")
         .nowhere("result: {");
     drop(outcome);

@@ -113,7 +113,7 @@ async fn told(browser: &Browser, id: &str) -> Value {
 }
 
 /// Nothing makes the page scroll sideways.
-async fn within_its_width(browser: &Browser, screen: Screen) {
+pub async fn within_its_width(browser: &Browser, screen: Screen) {
     let widths = browser
         .tell("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         .await;

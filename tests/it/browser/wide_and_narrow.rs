@@ -1,5 +1,6 @@
 //! One page on a laptop, on a phone, in the dark and on paper: colours that can be told from the ground, letters that can be read.
 
+use super::look::within_its_width;
 use crate::support::browser::{Browser, Screen};
 use crate::support::{Profiler, needs_browser};
 
@@ -36,32 +37,54 @@ const LEGIBLE: &str = r"
     return { least, smallest, paper: getComputedStyle(document.body).backgroundColor };
 ";
 
+/// Every recorded run: the heading is the answer, and the page can be read on a laptop and on a phone, light and dark.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_can_be_read_on_every_screen() {
+async fn every_recorded_run_can_be_read_on_every_screen() {
     if !needs_browser() {
         return;
     }
-    let run = [
-        "run",
-        "adaptive",
-        "--out",
-        "out",
-        "--set",
-        "input=[128,1024]",
-        "--set",
-        "output=[128,512]",
-    ];
-    let outcome = Profiler::new().args(run).run().success();
-    let browser = Browser::open(&outcome.folder().join("out/report.html"), Screen::WIDE).await;
-    let mut papers = Vec::new();
-    for screen in [Screen::WIDE, Screen::PHONE, Screen::WIDE.dark(), Screen::PHONE.dark()] {
-        browser.show(screen).await;
-        let legible = browser.tell(LEGIBLE).await;
-        assert!(legible["least"][0].as_f64() >= Some(4.5), "{screen:?}: {legible}");
-        assert!(legible["smallest"].as_f64() >= Some(10.0), "{screen:?}: {legible}");
-        papers.push(legible["paper"].clone());
+    let runs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs");
+    let names = std::fs::read_dir(runs).unwrap();
+    for run in names.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        let name = run.file_name().unwrap().to_str().unwrap();
+        let outcome = Profiler::new()
+            .args(["report", "--html", "page.html"])
+            .arg(&run)
+            .run()
+            .success();
+        let shown = Profiler::new()
+            .args(["show", "--json"])
+            .arg(&run)
+            .run()
+            .success()
+            .json();
+        let browser = Browser::open(&outcome.folder().join("page.html"), Screen::WIDE).await;
+        let heading = browser
+            .tell("return document.querySelector('h1').textContent.trim()")
+            .await;
+        let answer = shown["boundaries"][0]["answer"]["limit"].as_str().unwrap_or_default();
+        assert!(
+            heading.as_str().unwrap().starts_with(answer),
+            "{name}: {heading}, not {answer}"
+        );
+        let mut papers = Vec::new();
+        for screen in [Screen::WIDE, Screen::PHONE, Screen::WIDE.dark(), Screen::PHONE.dark()] {
+            browser.show(screen).await;
+            let legible = browser.tell(LEGIBLE).await;
+            assert!(
+                legible["least"][0].as_f64() >= Some(4.5),
+                "{name}, {screen:?}: {legible}"
+            );
+            assert!(
+                legible["smallest"].as_f64() >= Some(10.0),
+                "{name}, {screen:?}: {legible}"
+            );
+            within_its_width(&browser, screen).await;
+            papers.push(legible["paper"].clone());
+        }
+        assert_eq!(papers[0], papers[1]);
+        assert_ne!(papers[0], papers[2], "the dark page is dark");
+        assert_eq!(browser.complaints().await, [""; 0], "{name}");
+        browser.close().await;
     }
-    assert_eq!(papers[0], papers[1]);
-    assert_ne!(papers[0], papers[2], "the dark page is dark");
-    browser.close().await;
 }
