@@ -64,6 +64,12 @@ impl Kind {
         }
     }
 
+    /// Whether something is wrong with a script or the program, rather than with what the user gave or the machine has.
+    #[must_use]
+    pub fn is_bug(self) -> bool {
+        matches!(self, Kind::Compile | Kind::Internal | Kind::Limit | Kind::Script)
+    }
+
     /// The exit status of the process when nobody catches the fault.
     #[must_use]
     pub fn exit_code(self) -> u8 {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use console::measure_text_width;
 use serde_json::{Value, json};
 
 use crate::unit::Unit;
@@ -174,6 +175,41 @@ pub fn json_number(value: f64) -> Value {
 #[must_use]
 pub fn with_blanks(name: &str) -> String {
     name.replace('_', " ")
+}
+
+/// Breaks a text between words into lines of at most `width` columns. All but the first are indented by `hanging`.
+#[must_use]
+pub fn wrap(text: &str, width: usize, hanging: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(last) if measure_text_width(last) + 1 + measure_text_width(word) <= width => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+            Some(_) => lines.push(format!("{}{word}", " ".repeat(hanging))),
+        }
+    }
+    lines.join("\n")
+}
+
+/// Names and their meanings in two columns of together `width`. A long name has its meaning on the next line.
+#[must_use]
+pub fn columns(rows: &[(String, String)], width: usize) -> String {
+    const LONG: usize = 26;
+    let lengths = rows.iter().map(|(name, _)| measure_text_width(name));
+    let names = lengths.filter(|length| *length <= LONG).max().unwrap_or(0);
+    let indent = " ".repeat(names + 4);
+    let line = |(name, meaning): &(String, String)| {
+        let meaning = wrap(meaning, width.saturating_sub(names + 4).max(20), 0).replace('\n', &format!("\n{indent}"));
+        let line = match measure_text_width(name) <= names {
+            true => format!("  {name:names$}  {meaning}"),
+            false => format!("  {name}\n{indent}{meaning}"),
+        };
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// A name as an anchor or file name: `a-z`, `0-9`, `_` and `-`.

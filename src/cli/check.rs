@@ -24,7 +24,7 @@ pub(super) struct Args {
     params: Option<PathBuf>,
 }
 
-/// Prints each finding with its excerpt. Exit status 2 if there is any.
+/// Prints `ok` or each finding with its excerpt. Exit status 2 if there is any.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let mut set = args.params.as_deref().map(read_file).transpose()?.unwrap_or_default();
     for text in &args.set {
@@ -40,17 +40,14 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         };
         let run = Arc::new(Run::ephemeral("check"));
         let host = Host::new(program.tasks.clone(), run, Permits::default(), Arc::default(), settings);
-        for diagnostic in script::check(&Arc::new(host), script) {
-            found += 1;
-            match diagnostic.location() {
-                Some(_) => {
-                    program
-                        .terminal
-                        .print_error(&diagnostic.render(program.terminal.error_colour));
-                    program.terminal.print_error("");
-                }
-                None => program.terminal.print_fault(&diagnostic.fault),
-            }
+        let diagnostics = script::check(&Arc::new(host), script);
+        found += diagnostics.len();
+        for diagnostic in &diagnostics {
+            program.complain(diagnostic);
+            program.terminal.print_failure("");
+        }
+        if diagnostics.is_empty() {
+            program.terminal.print(&format!("{}: ok", script.display()))?;
         }
     }
     Ok(if found > 0 { Kind::Compile.exit_code() } else { 0 })

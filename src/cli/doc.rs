@@ -40,7 +40,10 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             return Err(Fault::usage("definitions cover the whole script API").hint("leave NAME out"));
         }
     };
-    program.terminal.print(text.trim_end())?;
+    match args.format {
+        Format::Md => program.terminal.print_markdown(&text)?,
+        Format::Json | Format::Definitions => program.terminal.print(text.trim_end())?,
+    }
     Ok(0)
 }
 

@@ -1,15 +1,19 @@
-//! `profiler list`: lists the shipped scripts, modules and probes with their summary.
+//! `profiler list`: lists the shipped scripts with their summary, and on request modules and probes.
 
 use serde::Serialize;
 
 use super::program::{Program, Status, json_text};
 use crate::fault::Result;
+use crate::fmt::columns;
 use crate::script::shipped::{self, Shipped};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// One JSON document
+    /// List what scripts can import too: modules of the standard library, and in-process probes
+    #[arg(long)]
+    modules: bool,
+    /// Everything as one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -30,17 +34,30 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let text = if args.json {
         json_text(&listing)?
     } else {
-        table(&listing)
+        text(&listing, args.modules, program.terminal.width)
     };
     program.terminal.print(&text)?;
     Ok(0)
 }
 
-fn table(listing: &Listing) -> String {
-    let all = || listing.scripts.iter().chain(&listing.modules).chain(&listing.probes);
-    let width = all().map(|one| one.name.len()).max().unwrap_or(0);
-    let lines: Vec<_> = all()
-        .map(|one| format!("{:width$}  {}", one.name, one.summary).trim_end().to_owned())
-        .collect();
-    lines.join("\n")
+fn text(listing: &Listing, modules: bool, width: usize) -> String {
+    let mut parts = vec![table("Scripts, for `profiler run NAME`:", &listing.scripts, width)];
+    if modules {
+        parts.push(table(
+            "Modules, for `import \"NAME\" as alias;`:",
+            &listing.modules,
+            width,
+        ));
+        parts.push(table("Probes, for `engine.run_probe(NAME)`:", &listing.probes, width));
+    }
+    parts.push(
+        "`profiler run NAME --help` shows a script's parameters, `profiler list --modules` what scripts can import."
+            .to_owned(),
+    );
+    parts.join("\n\n")
+}
+
+fn table(title: &str, rows: &[Shipped], width: usize) -> String {
+    let rows: Vec<_> = rows.iter().map(|one| (one.name.clone(), one.summary.clone())).collect();
+    format!("{title}\n{}", columns(&rows, width))
 }

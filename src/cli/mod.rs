@@ -14,6 +14,7 @@ mod program;
 mod repl;
 mod report;
 mod run;
+mod script_help;
 mod show;
 mod signals;
 mod sim;
@@ -21,21 +22,25 @@ mod sim;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::FromArgMatches as _;
 
 use crate::fault::{Fault, Result};
-use crate::report::Terminal;
+use crate::report::{OutputChoice, Terminal};
 use args::{Arguments, Command};
 use program::{Program, Status};
 
 /// Runs one command line, starting with the program's name. May be called more than once per process.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let terminal = Terminal::detect();
-    let arguments = match Arguments::try_parse_from(args) {
+    OutputChoice::default().apply();
+    let parsed = args::command(Terminal::detect().width)
+        .try_get_matches_from(args)
+        .and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
-        Err(answer) => return usage(&terminal, &answer),
+        Err(answer) => return usage(&Terminal::detect(), &answer),
     };
-    let status = Program::new(terminal).map(|program| {
+    arguments.output.choice().apply();
+    let status = Program::new(Terminal::detect()).map(|program| {
         let ended = dispatch(&arguments.command, &program);
         let status = ended.unwrap_or_else(|fault| {
             program.terminal.print_fault(&fault);
@@ -61,7 +66,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::List(args) => list::execute(args, program),
         Command::Repl(args) => repl::execute(args, program),
         Command::Report(args) => report::execute(args, program),
-        Command::Run(args) if args.asks_for_help() => run_help(program),
+        Command::Run(args) if args.wants_help() => run_help(program),
         Command::Run(args) => run::execute(args, program),
         Command::Show(args) => show::execute(args, program),
         Command::Sim(args) => sim::execute(args, program),
@@ -70,7 +75,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
 
 /// Prints the help of `profiler run` itself, rather than of a script.
 fn run_help(program: &Program) -> Result<Status> {
-    let mut command = Arguments::command();
+    let mut command = args::command(program.terminal.width);
     command.build();
     let run = command
         .find_subcommand_mut("run")
@@ -99,7 +104,7 @@ fn usage(terminal: &Terminal, answer: &clap::Error) -> ExitCode {
         text.to_string()
     };
     if answer.use_stderr() {
-        terminal.print_error(text.trim_end());
+        terminal.print_failure(text.trim_end());
         return ExitCode::from(2);
     }
     match terminal.print(text.trim_end()) {

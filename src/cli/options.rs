@@ -16,23 +16,29 @@ use crate::script::{Host, Settings, params};
 /// What a script is run with.
 #[derive(clap::Args, Debug, Default)]
 pub(super) struct ScriptOptions {
-    /// Set a parameter; VALUE is JSON, else a string; dots reach into maps
-    #[arg(long, value_name = "KEY=VALUE")]
+    /// Set a parameter; VALUE is JSON, else a string; dots reach into maps: --set search.max_probes=20
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Parameters")]
     pub(super) set: Vec<String>,
+    /// The model, an id or a folder: same as --set model=MODEL
+    #[arg(long, help_heading = "Parameters")]
+    model: Option<String>,
+    /// The address of a server that runs already: same as --set url=URL
+    #[arg(long, help_heading = "Parameters")]
+    url: Option<String>,
     /// Parameters from a YAML, TOML or JSON file; --set wins
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Parameters")]
     pub(super) params: Option<PathBuf>,
     /// Seed of everything random; drawn and recorded when absent
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Parameters")]
     pub(super) seed: Option<u64>,
     /// Allow what a stranger's script may not do: token, process, exec, code, image=PREFIX, mount=DIR, net=HOST
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", help_heading = "Permissions and limits")]
     pub(super) allow: Vec<String>,
-    /// Operations that a script may use between two primitives
-    #[arg(long, value_name = "N")]
+    /// Operations that a script may use between two calls of the API
+    #[arg(long, value_name = "N", help_heading = "Permissions and limits")]
     pub(super) max_operations: Option<u64>,
     /// Measure although other processes use the GPU
-    #[arg(long)]
+    #[arg(long, help_heading = "Permissions and limits")]
     pub(super) shared_gpu: bool,
 }
 
@@ -68,14 +74,23 @@ impl ScriptOptions {
         )))
     }
 
+    /// What the command line sets, in order.
+    fn assignments(&self) -> Result<Vec<(&str, Value)>> {
+        let short = [("model", &self.model), ("url", &self.url)];
+        let short = short
+            .into_iter()
+            .filter_map(|(name, value)| Some(Ok((name, Value::String(value.clone()?)))));
+        let set = self.set.iter().map(|text| params::assignment(text));
+        short.chain(set).collect()
+    }
+
     /// The parameters of `--params` and `--set`; the latter win. Registers secrets among them for redaction.
     pub(super) fn parameters(&self) -> Result<Map<String, Value>> {
         let mut map = match &self.params {
             Some(file) => params::read_file(file)?,
             None => Map::new(),
         };
-        for text in &self.set {
-            let (path, value) = params::assignment(text)?;
+        for (path, value) in self.assignments()? {
             params::assign(&mut map, path, value)?;
         }
         // Before anything of it is written or printed.
@@ -88,8 +103,7 @@ impl ScriptOptions {
     /// somebody else.
     pub(super) fn permits(&self) -> Result<Permits> {
         let mut permits = Permits::parse(&self.allow)?;
-        for text in &self.set {
-            let (path, value) = params::assignment(text)?;
+        for (path, value) in self.assignments()? {
             name_files(&mut permits, &value);
             let Value::String(value) = value else { continue };
             match path.rsplit('.').next().unwrap_or(path) {

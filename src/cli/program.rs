@@ -47,12 +47,14 @@ impl Program {
 
     /// Prints the error that ended the script. An interruption is not the fault of any line.
     pub(super) fn complain(&self, diagnostic: &Diagnostic) -> Status {
-        let text = match diagnostic.fault.kind {
-            Kind::Interrupted => Diagnostic::from(diagnostic.fault.clone()).render(self.terminal.error_colour),
-            _ => diagnostic.render(self.terminal.error_colour),
-        };
-        self.terminal.print_error(hide(&text).trim_end());
-        diagnostic.fault.kind.exit_code()
+        let kind = diagnostic.fault.kind;
+        if kind == Kind::Interrupted || diagnostic.location().is_none() {
+            self.terminal.print_fault(&diagnostic.fault);
+        } else {
+            let text = diagnostic.render(self.terminal.error_colour);
+            self.terminal.print_failure(hide(&text).trim_end());
+        }
+        kind.exit_code()
     }
 }
 

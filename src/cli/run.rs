@@ -5,17 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::options::ScriptOptions;
 use super::program::{Program, Status};
-use super::{dry_run, report, show};
+use super::{dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, SIMULATED};
 use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, failure_document, has_hidden};
 use crate::runtime::orphans;
-use crate::script::params::Declared;
-use crate::script::{self, Diagnostic, Host, Main, Settings};
+use crate::script::{self, Diagnostic, Host, Main};
 use crate::telemetry;
 
 /// Maximum time for services to end; some have a shorter one.
@@ -24,34 +23,43 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Maximum time of the search for leftovers of earlier processes of the run.
 const SWEEP: Duration = Duration::from_secs(10);
 
+const EXAMPLES: &str = "\
+Examples:
+  profiler run adaptive             try it: without a GPU, the engine is simulated
+  profiler run adaptive --help      the parameters of a script
+  profiler run adaptive --model Qwen/Qwen3-8B --dry-run
+  profiler run throughput --url http://localhost:8000 --set output=256
+  profiler run ./mine.rhai          a script of your own
+  profiler run --resume runs/DIR    go on after Ctrl-C";
+
 /// Arguments.
 #[derive(clap::Args, Debug)]
-#[command(disable_help_flag = true)]
+#[command(disable_help_flag = true, after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The script: a path, or the name of a shipped one; with --resume, the one that ran
     script: Option<PathBuf>,
     #[command(flatten)]
     options: ScriptOptions,
     /// The run's folder; runs/TIME-SCRIPT when absent
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume", help_heading = "Run")]
     out: Option<PathBuf>,
     /// Go on with the run in this folder
-    #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
+    #[arg(long, value_name = "DIR", conflicts_with = "dry_run", help_heading = "Run")]
     resume: Option<PathBuf>,
     /// Show what would be done, and start nothing
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     dry_run: bool,
     /// Print the result as one JSON document
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
     /// This help, or with SCRIPT the script's own parameters
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = "Output")]
     help: bool,
 }
 
 impl Args {
-    /// Whether the command's own help is asked for, rather than that of a script.
-    pub(super) fn asks_for_help(&self) -> bool {
+    /// Whether the user wants the command's own help, rather than that of a script.
+    pub(super) fn wants_help(&self) -> bool {
         self.help && self.script.is_none() && self.resume.is_none()
     }
 }
@@ -86,7 +94,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     };
     let main = Main::open(&script)?;
     if args.help {
-        return print_script_help(&script, &main, program).map(Prepared::Finished);
+        return script_help::print(&script, &main, program).map(Prepared::Finished);
     }
     let mut plan = Plan {
         script: Script {
@@ -101,6 +109,9 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         shared_gpu: args.options.shared_gpu,
         max_operations: args.options.max_operations,
     };
+    if args.resume.is_none() && !check_first(args, &script, &main, &plan, program)? {
+        return Ok(Prepared::Finished(Kind::Compile.exit_code()));
+    }
     if args.dry_run {
         return dry_run::execute(&args.options, args.json, &script, &main, plan, program).map(Prepared::Finished);
     }
@@ -124,17 +135,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
             }
             Run::resume(folder, &plan, &module)?
         }
-        None => {
-            // A script that does not compile leaves no folder.
-            let nowhere = Arc::new(Run::ephemeral("compile"));
-            if let Err(diagnostic) =
-                script::compile(&args.options.host(&script, Map::new(), nowhere, false, program)?, &main)
-            {
-                print_not_started(args, &script, &diagnostic, program);
-                return Ok(Prepared::Finished(program.complain(&diagnostic)));
-            }
-            Run::create(&plan, args.out.as_deref())?
-        }
+        None => Run::create(&plan, args.out.as_deref())?,
     };
     if let Some(folder) = run.folder() {
         program
@@ -143,6 +144,20 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     }
     let host = args.options.host(&script, plan.set, Arc::new(run), false, program)?;
     Ok(Prepared::Ready(main, host))
+}
+
+/// Prints what `profiler check` finds in the script; false if there is anything. Nothing has begun yet.
+fn check_first(args: &Args, script: &Path, main: &Main, plan: &Plan, program: &Program) -> Result<bool> {
+    let nowhere = Arc::new(Run::ephemeral("check"));
+    let host = args.options.host(script, plan.set.clone(), nowhere, false, program)?;
+    let found = script::check_main(&host, main);
+    for diagnostic in &found {
+        program.complain(diagnostic);
+    }
+    if let Some(first) = found.first() {
+        print_not_started(args, script, first, program);
+    }
+    Ok(found.is_empty())
 }
 
 /// Runs the script, ends everything that it started, and prints the result.
@@ -168,7 +183,7 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
     live.close();
     let nothing_asked = args.resume.is_none() && host.run.not_started();
     if let (true, Err(diagnostic)) = (nothing_asked, &ended)
-        && diagnostic.fault.kind == Kind::Usage
+        && matches!(diagnostic.fault.kind, Kind::Compile | Kind::Script | Kind::Usage)
     {
         return discard_run(args, diagnostic, host, program);
     }
@@ -257,7 +272,7 @@ fn conclude(
     Ok(0)
 }
 
-/// Handles a usage error before anything was measured: removes the useless folder.
+/// Handles a mistake of the user or the script before anything began: removes the useless folder.
 fn discard_run(args: &Args, diagnostic: &Diagnostic, host: &Host, program: &Program) -> Result<Status> {
     let status = program.complain(diagnostic);
     if args.json {
@@ -344,61 +359,4 @@ fn take_inventory(run: &Run) {
     let Ok(gpus) = telemetry::gpus() else { return };
     let driver = gpus.iter().find_map(|gpu| gpu.driver.clone());
     run.set_gpus(gpus.iter().map(|gpu| json!(gpu)).collect(), driver);
-}
-
-/// The help of a script: its description and its parameters.
-fn print_script_help(path: &Path, main: &Main, program: &Program) -> Result<Status> {
-    let settings = Settings {
-        script: path.to_owned(),
-        ..Settings::default()
-    };
-    let host = Arc::new(Host::new(
-        program.tasks.clone(),
-        Arc::new(Run::ephemeral("help")),
-        Default::default(),
-        Default::default(),
-        settings,
-    ));
-    let declared = match script::describe_params(&host, main) {
-        Ok(declared) => declared,
-        Err(diagnostic) => return Ok(program.complain(&diagnostic)),
-    };
-    let mut parts = Vec::new();
-    let about: Vec<&str> = script::description(&main.source.text).collect();
-    if !about.is_empty() {
-        parts.push(about.join("\n").trim().to_owned());
-    }
-    parts.push(format!(
-        "Usage: profiler run {} [--set KEY=VALUE]... [OPTIONS]",
-        path.display()
-    ));
-    parts.push(parameters(&declared));
-    parts.push("`profiler run --help` shows the options that every script has.".to_owned());
-    program.terminal.print(&parts.join("\n\n"))?;
-    Ok(0)
-}
-
-fn parameters(declared: &[Declared]) -> String {
-    if declared.is_empty() {
-        return "It takes no parameters.".to_owned();
-    }
-    let left: Vec<String> = declared
-        .iter()
-        .map(|one| format!("{}={}", one.name, one.default))
-        .collect();
-    // A long default moves only its own description to the right.
-    let width = left
-        .iter()
-        .map(String::len)
-        .filter(|length| *length <= 36)
-        .max()
-        .unwrap_or(0);
-    let rows = left
-        .iter()
-        .zip(declared)
-        .map(|(left, one)| format!("  {left:width$}  {}", one.meaning).trim_end().to_owned());
-    std::iter::once("Parameters and their defaults:".to_owned())
-        .chain(rows)
-        .collect::<Vec<_>>()
-        .join("\n")
 }

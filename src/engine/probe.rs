@@ -28,7 +28,7 @@ use crate::run::Event;
 use crate::runtime::RuntimeKind;
 
 /// The coordinates of a point that an engine understands.
-const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
+pub const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
 
 /// The result of sending a point's requests once.
 struct Attempt {

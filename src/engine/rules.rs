@@ -9,10 +9,13 @@ use serde_json::Value;
 
 use super::facts::{FactRules, FactValues, ReportedFact, compile, facts_in_log, group_by_name};
 use super::failure::{Exit, FailureRules, Symptoms, allocations};
-use super::{Adapter, Allocation, InfoRule, MetricRules, ProgressRule, RulePhase, metrics};
-use crate::boundary::Verdict;
+use super::{
+    Adapter, Allocation, Facts, InfoRule, Limits, MetricRules, ProgressRule, RulePhase, Wire, metrics, protocol,
+};
+use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::EngineMetrics;
+use crate::prompt::PromptForm;
 
 /// The compiled results of an adapter's `facts()` and `failures()`.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +33,11 @@ pub(super) struct Rules {
 impl Rules {
     /// Calls the adapter and compiles its rules.
     pub(super) fn from_adapter(adapter: &dyn Adapter) -> Result<Self> {
-        let facts = adapter.facts()?;
+        check_request(adapter)?;
+        Self::new(adapter.facts()?, FailureRules::new(adapter.failures()?)?)
+    }
+
+    fn new(facts: Facts, failures: FailureRules) -> Result<Self> {
         let pages = facts.info.values().flatten().map(|rule| rule.path.as_str());
         let metrics = Some(facts.metrics.path.as_str()).filter(|path| !path.is_empty());
         pages.chain(metrics).try_for_each(check_path)?;
@@ -43,12 +50,49 @@ impl Rules {
                 .map(|pattern| compile(pattern, "facts().rank"))
                 .collect::<Result<_>>()?,
             progress: Progress::new(&facts.progress)?,
-            failures: FailureRules::new(adapter.failures()?)?,
+            failures,
             metrics: facts.metrics,
             info: facts.info.into_iter().collect(),
             parts: facts.parts,
         })
     }
+}
+
+/// What is wrong with an adapter's rules and the form of its request, by function. Starts nothing.
+pub fn check_adapter(adapter: &dyn Adapter) -> Vec<(&'static str, Fault)> {
+    let none = || FailureRules::new(Vec::new());
+    let facts = adapter.facts().and_then(|facts| Rules::new(facts, none()?).map(drop));
+    let failures = adapter.failures().and_then(|rules| FailureRules::new(rules).map(drop));
+    let checks = [
+        ("facts", facts),
+        ("failures", failures),
+        ("request", check_request(adapter)),
+    ];
+    checks
+        .into_iter()
+        .filter_map(|(name, check)| Some((name, check.err()?)))
+        .collect()
+}
+
+/// Builds one small request.
+fn check_request(adapter: &dyn Adapter) -> Result<()> {
+    let limits = Limits {
+        input: 16,
+        output: 16,
+        total: 32,
+        concurrency: 1,
+    };
+    let point = Point::default()
+        .with("input", 16)
+        .with("output", 16)
+        .with("concurrency", 1);
+    let form = adapter.request(&point, Some(&limits))?;
+    let prompt = match form.prompt {
+        PromptForm::Tokens => Wire::Tokens(vec![1; 16]),
+        PromptForm::Text => Wire::Text("a".to_owned()),
+    };
+    check_path(&form.path)?;
+    protocol::body(&form, &prompt, None).map(drop)
 }
 
 /// Reasons why the engine runs a different configuration than requested: its own log line, and parts that are not on

@@ -3,7 +3,7 @@
 use console::{Style, measure_text_width};
 
 use super::Page;
-use super::terminal::wrap_words;
+use crate::fmt::wrap;
 
 /// A named fact.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ pub(super) fn facts_text(facts: &[Fact], page: Page) -> String {
         last = &fact.term;
         let texts = match fact.paste {
             true => vec![fact.text.clone()],
-            false => wrap_words(&fact.text, room, room),
+            false => wrap(&fact.text, room, 0).lines().map(str::to_owned).collect(),
         };
         for (index, text) in texts.into_iter().enumerate() {
             let term = if index == 0 { term } else { "" };

@@ -1,15 +1,43 @@
 //! The two output streams of a command: results on standard output, everything else on standard error.
 
-use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
 
 use console::measure_text_width;
 
+use super::prose::prose;
 use crate::fault::{Fault, Kind, Result};
+use crate::fmt::wrap;
 use crate::run::hide;
 
 /// Width if no stream is a terminal.
 const WIDTH: usize = 100;
+
+/// What the user chose for all output: `--quiet`, `--verbose`, `--color`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OutputChoice {
+    /// Only results and errors.
+    pub quiet: bool,
+    /// More details, such as every single warning.
+    pub verbose: bool,
+    /// Colours always or never; `None`: where a terminal shows them.
+    pub colour: Option<bool>,
+}
+
+static CHOICE: RwLock<OutputChoice> = RwLock::new(OutputChoice {
+    quiet: false,
+    verbose: false,
+    colour: None,
+});
+
+impl OutputChoice {
+    /// Makes this the choice for every [`Terminal`] detected from now on.
+    pub fn apply(self) {
+        *CHOICE.write().unwrap_or_else(PoisonError::into_inner) = self;
+    }
+}
 
 /// The output streams of a command, and what they can show.
 #[derive(Debug)]
@@ -24,6 +52,12 @@ pub struct Terminal {
     pub unicode: bool,
     /// Width in columns.
     pub width: usize,
+    /// Height in rows, if standard output is a terminal.
+    height: Option<usize>,
+    /// Whether the user asked for results and errors only.
+    pub quiet: bool,
+    /// Whether the user asked for details.
+    pub verbose: bool,
     /// Whether standard output is a terminal, which breaks long lines within words.
     wraps: bool,
     closed: AtomicBool,
@@ -33,7 +67,7 @@ impl Terminal {
     /// Detects what the process's streams can show.
     ///
     /// `NO_COLOR` (set and not empty) and `TERM=dumb` turn colours off; `TERM=dumb` and `CI` turn the live view off;
-    /// the locale says whether UTF-8 is understood.
+    /// the locale says whether UTF-8 is understood. The user's [`OutputChoice`] goes first.
     #[must_use]
     pub fn detect() -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -50,10 +84,17 @@ impl Terminal {
             .iter()
             .find_map(console::Term::size_checked)
             .map(|(_, columns)| usize::from(columns));
+        let choice = *CHOICE.read().unwrap_or_else(PoisonError::into_inner);
+        let colour = |terminal: bool| choice.colour.unwrap_or(terminal && !plain);
         Self {
-            colour: stdout().is_terminal() && !plain,
-            error_colour: stderr().is_terminal() && !plain,
-            live: stderr().is_terminal() && !dumb && watched,
+            colour: colour(stdout().is_terminal()),
+            error_colour: colour(stderr().is_terminal()),
+            live: stderr().is_terminal() && !dumb && watched && !choice.quiet,
+            height: console::Term::stdout()
+                .size_checked()
+                .map(|(rows, _)| usize::from(rows)),
+            quiet: choice.quiet,
+            verbose: choice.verbose,
             unicode: locale.is_some_and(utf8),
             width: columns
                 .or_else(|| variable("COLUMNS").and_then(|columns| columns.parse().ok()))
@@ -87,8 +128,29 @@ impl Terminal {
         }
     }
 
-    /// Prints progress, a warning or an error to standard error. A failure to write is ignored.
+    /// Prints documentation: on a terminal wrapped, and through `$PAGER` or `less` if it is longer than the screen;
+    /// elsewhere as it is.
+    pub fn print_markdown(&self, markdown: &str) -> Result<()> {
+        if !self.wraps {
+            return self.print(markdown.trim_end());
+        }
+        let text = prose(markdown, self.width, self.colour);
+        let is_long = self.height.is_some_and(|rows| text.lines().count() >= rows);
+        match is_long && stdin().is_terminal() && shown_in_pager(&text) {
+            true => Ok(()),
+            false => self.print(&text),
+        }
+    }
+
+    /// Prints progress, a warning or a note to standard error, unless the user wants none. A failure to write is ignored.
     pub fn print_error(&self, text: &str) {
+        if !self.quiet {
+            self.print_failure(text);
+        }
+    }
+
+    /// Prints an error to standard error. A failure to write is ignored.
+    pub fn print_failure(&self, text: &str) {
         let _ = writeln!(stderr().lock(), "{text}");
     }
 
@@ -97,43 +159,53 @@ impl Terminal {
         let style =
             |text: &str, style: console::Style| style.force_styling(self.error_colour).apply_to(text).to_string();
         let error = style("error", console::Style::new().red().bold());
-        self.print_error(&format!("{error}: {}", hide(&fault.message)));
+        self.print_failure(&format!("{error}: {}", hide(&fault.message)));
         if let Some(hint) = &fault.hint {
             let label = style("hint", console::Style::new().bold());
-            self.print_error(&format!("{label}: {}", hide(hint)));
+            self.print_failure(&format!("{label}: {}", hide(hint)));
         }
     }
 }
 
-/// Wraps long lines between words and keeps their indent. Command lines are meant for pasting
-/// and stay whole.
+/// Shows a text in the user's pager; false if there is none.
+fn shown_in_pager(text: &str) -> bool {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let mut pager = Command::new("sh");
+    pager
+        .arg("-c")
+        .arg(variable("PAGER").unwrap_or_else(|| "less".to_owned()));
+    if variable("LESS").is_none() {
+        // Quit at the end of a short text, keep colours, leave the text on the screen.
+        pager.env("LESS", "FRX");
+    }
+    let Ok(mut child) = pager.stdin(Stdio::piped()).spawn() else {
+        return false;
+    };
+    if let Some(mut pipe) = child.stdin.take() {
+        // The reader may leave before the end.
+        let _ = pipe.write_all(text.as_bytes());
+    }
+    child.wait().is_ok_and(|status| status.code() != Some(NO_SUCH_COMMAND))
+}
+
+/// What a shell returns if it does not find the command.
+const NO_SUCH_COMMAND: i32 = 127;
+
+/// Wraps long lines between words and keeps their indent. Command lines are meant for pasting and stay
+/// whole.
 pub(super) fn wrap_lines(text: &str, most: usize) -> String {
     let line = |line: &str| {
         if measure_text_width(line) <= most || line.contains(" --") {
             return line.to_owned();
         }
-        let indent = " ".repeat(line.len() - line.trim_start().len());
-        let room = most.saturating_sub(indent.len());
-        let words = wrap_words(line, room, room.saturating_sub(2));
-        format!("{indent}{}", words.join(&format!("\n{indent}  ")))
+        let indent = line.len() - line.trim_start().len();
+        let blank = " ".repeat(indent);
+        format!(
+            "{blank}{}",
+            wrap(line, most - indent.min(most), 2).replace('\n', &format!("\n{blank}"))
+        )
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// The words of a text in lines of at most `first` columns, then `rest`; longer words stay whole.
-pub(super) fn wrap_words(text: &str, first: usize, rest: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        let most = if lines.len() < 2 { first } else { rest };
-        match lines.last_mut() {
-            Some(last) if measure_text_width(last) + 1 + measure_text_width(word) <= most => {
-                last.push(' ');
-                last.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]

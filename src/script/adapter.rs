@@ -59,9 +59,19 @@ pub(super) fn load(host: &Arc<Host>, interpreter: Interpreter, name: &str) -> Re
     };
     let module = source::module_name(&root, &source.key);
     host.run.module(&module, &source.text, &source.sha256)?;
+    from_source(host, interpreter, name, &source)
+}
+
+/// The adapter in `source`; `name` is how the user calls it.
+pub(super) fn from_source(
+    host: &Arc<Host>,
+    interpreter: Interpreter,
+    name: &str,
+    source: &Source,
+) -> Result<Arc<dyn Adapter>> {
     host.sources.insert(source.clone());
-    let engine = interpreter(host, &root);
-    let ast = resolver::compile(&engine, &source)
+    let engine = interpreter(host, &host.settings.root());
+    let ast = resolver::compile(&engine, source)
         .map_err(|error| with_location(name, diagnose(&engine, &host.sources, &source.key, error)))?;
     if let Some(problem) = missing_exports(&ast).into_iter().next() {
         return Err(Fault::usage(format!("adapter `{name}` {problem}"))
@@ -70,7 +80,7 @@ pub(super) fn load(host: &Arc<Host>, interpreter: Interpreter, name: &str) -> Re
     let stem = Path::new(name).file_stem().unwrap_or_default();
     Ok(Arc::new(RhaiAdapter {
         name: stem.to_string_lossy().into_owned(),
-        shipped: !by_path,
+        shipped: source.key.starts_with("std/"),
         host: Arc::clone(host),
         key: source.key.to_string(),
         client: crate::http::build(crate::http::direct().timeout(REQUEST_TIMEOUT))?,
@@ -93,7 +103,7 @@ fn load_shipped(name: &str) -> Result<Source> {
     let known = || shipped::modules().filter_map(|module| module.strip_prefix("engines/"));
     let fault = Fault::usage(format!("there is no engine adapter `{name}`"));
     Err(match nearest(name, known()) {
-        Some(near) => fault.hint(format!("an adapter has a similar name: `{near}`")),
+        Some(near) => fault.hint(format!("did you mean `{near}`?")),
         None => {
             let names: Vec<_> = known().map(|name| format!("`{name}`")).collect();
             fault.hint(format!(

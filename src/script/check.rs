@@ -1,5 +1,6 @@
 //! Checks a script without running it: that it parses, its imports exist, the functions it calls exist and take as many
-//! arguments, the parameters it reads are declared, and an adapter exports what it must.
+//! arguments, the parameters it reads are declared, axes are not misspelt, and an adapter exports what it must. What an
+//! adapter says without an engine (rules, the form of a request) is read.
 //!
 //! Rhai resolves functions at run time, so this works on the syntax tree: an [`Outline`] collects what a file defines and
 //! uses. What cannot be known before the script runs is not reported.
@@ -10,30 +11,40 @@ use std::sync::Arc;
 
 use rhai::{AST, ASTNode, Engine, Expr, FnAccess, FnCallExpr, Position, Stmt};
 
-use super::adapter::{EXPORTS, missing_exports};
+use super::adapter::{self, EXPORTS, missing_exports};
 use super::diagnose::{Diagnostic, Place, diagnose};
+use super::interpreter::CANNOT_LIST;
 use super::nearest::nearest;
 use super::params::merge_values;
 use super::resolver::locate;
 use super::signature::{Signature, forms, is_name, natives};
 use super::source::{Main, Source};
-use super::{Host, describe_params, interpreter, resolver, shipped};
+use super::{Host, describe_params, interpreter, on_thread, resolver, shipped};
+use crate::engine::{COORDINATES, check_adapter};
 use crate::fault::{Fault, Kind};
 
 /// All errors in a script: a path, a shipped script by name, or a shipped module `std/…`. Also checks parameters in the
 /// host's settings.
 pub fn check(host: &Arc<Host>, script: &Path) -> Vec<Diagnostic> {
-    let main = match open(script) {
-        Ok(main) => main,
-        Err(fault) => return vec![fault.into()],
-    };
+    match open(script) {
+        Ok(main) => check_main(host, &main),
+        Err(fault) => vec![fault.into()],
+    }
+}
+
+/// All errors in a script that is open.
+pub fn check_main(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
+    on_thread(|| Ok(find_all(host, main))).unwrap_or_else(|diagnostic| vec![*diagnostic])
+}
+
+fn find_all(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
     host.sources.insert(main.source.clone());
     let engine = interpreter(host, &main.root);
     let mut checker = Checker {
         natives: natives(&engine),
         engine,
         host,
-        main: &main,
+        main,
         files: BTreeMap::new(),
         importing: Vec::new(),
         found: Vec::new(),
@@ -41,8 +52,10 @@ pub fn check(host: &Arc<Host>, script: &Path) -> Vec<Diagnostic> {
     checker.file(&main.source);
     let mut found = checker.found;
     if found.is_empty() && !host.settings.set.is_empty() {
-        match describe_params(host, &main) {
+        match describe_params(host, main) {
             Ok(declared) => found.extend(merge_values(&declared, &host.settings.set).err().map(Diagnostic::from)),
+            // Parameters that only the running script declares are known then.
+            Err(diagnostic) if diagnostic.fault.message.starts_with(CANNOT_LIST) => {}
             Err(diagnostic) => found.push(*diagnostic),
         }
     }
@@ -104,10 +117,7 @@ impl Checker<'_> {
             self.report(source, fault, at);
         }
         if is_adapter(&outline) {
-            for problem in missing_exports(&ast) {
-                let fault = Fault::new(Kind::Compile, format!("this adapter {problem}"));
-                self.report(source, fault, Position::NONE);
-            }
+            self.adapter(source, &ast);
         }
         let exports: Vec<_> = outline
             .functions
@@ -117,6 +127,27 @@ impl Checker<'_> {
             .collect();
         self.files.insert(source.key.to_string(), exports.clone());
         Some(exports)
+    }
+
+    /// Checks an adapter: its functions and, if nothing else is wrong with the main file, what they return.
+    fn adapter(&mut self, source: &Source, ast: &AST) {
+        let missing = missing_exports(ast);
+        for problem in &missing {
+            let fault = Fault::new(Kind::Compile, format!("this adapter {problem}"));
+            self.report(source, fault, Position::NONE);
+        }
+        if !self.found.is_empty() || source.key != self.main.source.key {
+            return;
+        }
+        match adapter::from_source(self.host, interpreter, &source.key, source) {
+            Ok(adapter) => {
+                for (function, fault) in check_adapter(adapter.as_ref()) {
+                    let place = Place::of_function(source.clone(), function);
+                    self.found.push(Diagnostic::at(fault, Some(place)));
+                }
+            }
+            Err(fault) => self.report(source, fault, Position::NONE),
+        }
     }
 
     /// The names of the declared parameters.
@@ -186,7 +217,7 @@ fn find_errors(
     natives: &[Signature],
     modules: &BTreeMap<String, Option<Vec<Signature>>>,
 ) -> Vec<(Fault, Position)> {
-    let mut found = Vec::new();
+    let mut found = outline.problems.clone();
     for call in &outline.calls {
         if let Some(fault) = check_call(call, outline, natives, modules) {
             found.push((fault, call.at));
@@ -203,7 +234,7 @@ fn find_errors(
                 let near = nearest(property, declared.iter().map(String::as_str));
                 found.push((
                     match near {
-                        Some(near) => fault.hint(format!("a similar parameter exists: `{near}`")),
+                        Some(near) => fault.hint(format!("did you mean `{near}`?")),
                         None => fault.hint(format!("add `{property}: param(default, \"meaning\")`")),
                     },
                     *at,
@@ -256,7 +287,7 @@ fn check_call(
         let fault = Fault::new(Kind::Compile, format!("there is no function `{path}`"));
         return Some(
             match nearest(&call.name, candidates.iter().map(|one| one.name.as_str())) {
-                Some(near) => fault.hint(format!("a similar name exists: `{near}`")),
+                Some(near) => fault.hint(format!("did you mean `{near}`?")),
                 None => fault.hint("`profiler doc` lists the functions"),
             },
         );
@@ -279,6 +310,8 @@ struct Outline {
     params: Option<Parameters>,
     /// Reads `p.x`: variable, property and position.
     reads: Vec<(String, String, Position)>,
+    /// Mistakes that a call shows by itself.
+    problems: Vec<(Fault, Position)>,
 }
 
 struct Parameters {
@@ -379,6 +412,22 @@ impl Outline {
         if call.op_token.is_some() {
             return;
         }
+        for arg in &call.args {
+            if let Expr::Stmt(block) = arg
+                && block.is_empty()
+            {
+                let fault = Fault::new(Kind::Compile, "`{}` is an empty block of statements, not a map");
+                self.problems
+                    .push((fault.hint("an empty map is written `#{}`"), block.position()));
+            }
+        }
+        if let (false, "boundary", Some(Expr::Map(axes, _))) = (method, call.name.as_str(), call.args.first()) {
+            self.problems.extend(
+                axes.0
+                    .iter()
+                    .filter_map(|(axis, _)| misspelt_axis(&axis.name, axis.pos)),
+            );
+        }
         self.calls.push(Call {
             namespace: call.namespace.to_string(),
             name: call.name.to_string(),
@@ -387,6 +436,16 @@ impl Outline {
             at,
         });
     }
+}
+
+/// An axis that is named almost like a coordinate of an engine's points. Others may be of a script's own.
+fn misspelt_axis(name: &str, at: Position) -> Option<(Fault, Position)> {
+    if COORDINATES.contains(&name) {
+        return None;
+    }
+    let near = nearest(name, COORDINATES)?;
+    let fault = Fault::new(Kind::Compile, format!("an engine's points have no axis `{name}`"));
+    Some((fault.hint(format!("did you mean `{near}`?")), at))
 }
 
 fn literal_keys(expr: &Expr) -> Option<BTreeSet<String>> {

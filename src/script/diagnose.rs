@@ -11,9 +11,10 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use rhai::{Dynamic, Engine, EvalAltResult, LexError, ParseErrorType, Position};
 
 use super::convert::type_name;
+use super::lexer::{is_word, word_at};
 use super::nearest::nearest;
 use super::source::{Source, Sources};
-use super::{shipped, signature};
+use super::{reference, shipped, signature, syntax};
 use crate::fault::{Fault, Kind};
 
 /// A fault with its position in a script.
@@ -73,10 +74,19 @@ struct Frame {
 
 /// Explains an error of an evaluation that started in the file `main`.
 pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalAltResult>) -> Diagnostic {
-    let (mut frames, file, error) = unwrap(main, error);
+    let (mut frames, mut file, error) = unwrap(sources, main, error);
     let mut at = error.position();
+    if let EvalAltResult::ErrorParsing(parse, _) = &*error
+        && let Some(place) = Place::find(sources, &file, at)
+        && let Some((fault, start)) = syntax::explain(&place.source.text, parse, place.span().start)
+    {
+        return Diagnostic {
+            place: Some(Place::at_byte(place.source, start)),
+            fault,
+            trace: frames.iter().rev().map(ToString::to_string).collect(),
+        };
+    }
     let fault = evaluation_fault(engine, sources, &file, *error);
-    let mut file = file;
     // Native functions report no position: use the position of the call.
     if at.is_none() {
         at = sources.newest_call(&file).unwrap_or_default();
@@ -88,18 +98,24 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
     }
     let mut trace = Vec::new();
     // For an error in a shipped module, show the user's own line first.
-    if file.starts_with("std/")
-        && let Some(own) = frames.iter().rposition(|frame| !frame.file.starts_with("std/"))
+    if is_shipped(&file)
+        && let Some(own) = frames.iter().rposition(|frame| !is_shipped(&frame.file))
     {
-        trace.push(format!("raised at {}", Location(&file, at)));
         let inner = frames.split_off(own + 1);
-        trace.extend(inner.iter().rev().map(ToString::to_string));
+        // Their own lines are of interest only if something is wrong with them.
+        if fault.kind.is_bug() {
+            trace.push(format!("raised at {}", Location(&file, at)));
+            trace.extend(inner.iter().rev().map(ToString::to_string));
+        }
         if let Some(frame) = frames.pop() {
-            trace.push(format!("inside {}", frame.what));
+            if fault.kind.is_bug() {
+                trace.push(format!("inside {}", frame.what));
+            }
             (file, at) = (frame.file, frame.at);
         }
     }
-    trace.extend(frames.iter().rev().map(ToString::to_string));
+    let own = frames.iter().rev().filter(|frame| !is_shipped(&frame.file));
+    trace.extend(own.map(ToString::to_string));
     Diagnostic {
         place: Place::find(sources, &file, at),
         fault,
@@ -107,16 +123,25 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
     }
 }
 
+/// Whether a file belongs to the standard library.
+fn is_shipped(file: &str) -> bool {
+    file.starts_with("std/")
+}
+
 /// Unwraps an error: the call chain (outermost first), the innermost file, the innermost error.
-fn unwrap(main: &str, error: Box<EvalAltResult>) -> (Vec<Frame>, String, Box<EvalAltResult>) {
+fn unwrap(sources: &Sources, main: &str, error: Box<EvalAltResult>) -> (Vec<Frame>, String, Box<EvalAltResult>) {
     let mut frames: Vec<Frame> = Vec::new();
     let mut file = main.to_owned();
     let mut error = error;
     loop {
         let (how, what, inner_file, inner, at) = match *error {
             EvalAltResult::ErrorInFunctionCall(name, source, inner, at) => {
-                let inner_file = if source.is_empty() { file.clone() } else { source };
-                let what = if name.starts_with("anon$") {
+                let is_closure = name.starts_with("anon$");
+                // The interpreter takes a closure for a part of the file that calls it.
+                let defined = is_closure.then(|| file_of_closure(sources, &name)).flatten();
+                let called = if source.is_empty() { file.clone() } else { source };
+                let inner_file = defined.unwrap_or(called);
+                let what = if is_closure {
                     "a closure".to_owned()
                 } else {
                     format!("`{name}`")
@@ -137,6 +162,21 @@ fn unwrap(main: &str, error: Box<EvalAltResult>) -> (Vec<Frame>, String, Box<Eva
         }
         (file, error) = (inner_file, inner);
     }
+}
+
+/// The file that defines a closure, by the name that the parser gave it.
+fn file_of_closure(sources: &Sources, name: &str) -> Option<String> {
+    let mut grammar = Engine::new_raw();
+    grammar.set_max_expr_depths(0, 0);
+    let defines = |source: &Source| {
+        let ast = grammar.compile(&*source.text);
+        ast.is_ok_and(|ast| ast.iter_functions().any(|function| function.name == name))
+    };
+    sources
+        .all()
+        .into_iter()
+        .find(defines)
+        .map(|source| source.key.to_string())
 }
 
 impl std::fmt::Display for Frame {
@@ -178,6 +218,23 @@ impl Place {
             line: at.line().unwrap_or(1),
             column: at.position().unwrap_or(1),
         }
+    }
+
+    /// The place of a byte of a text.
+    fn at_byte(source: Source, byte: usize) -> Self {
+        let before = &source.text[..byte];
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            source,
+        }
+    }
+
+    /// The place of a function's definition; the beginning of the text if it has none.
+    pub(super) fn of_function(source: Source, name: &str) -> Self {
+        let at = source.text.find(&format!("fn {name}("));
+        Self::at_byte(source, at.unwrap_or(0))
     }
 
     /// Byte range of the token at this place.
@@ -264,12 +321,17 @@ fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
         E::ErrorVariableNotFound(name, _) => {
             let fault = script(format!("unknown variable `{name}`"));
             match near(name) {
-                Some(near) => fault.hint(format!("a similar name is in use: `{near}`")),
+                Some(near) => fault.hint(format!("did you mean `{near}`?")),
                 None => fault.hint("functions see only their parameters; a constant of the file is `global::NAME`"),
             }
         }
-        E::ErrorPropertyNotFound(name, _) => script(format!("the map has no key `{name}`"))
-            .hint(format!("if it may be absent, write `.get(\"{name}\") ?? default`")),
+        E::ErrorPropertyNotFound(name, _) => {
+            let fault = script(format!("the map has no key `{name}`"));
+            match near_key(engine, sources, file, name) {
+                Some(near) => fault.hint(format!("did you mean `{near}`?")),
+                None => fault.hint(format!("if it may be absent, write `.get(\"{name}\") ?? default`")),
+            }
+        }
         E::ErrorDotExpr(text, _) => match unknown_property(text) {
             Some((property, kind)) => signature::no_property(engine, property, kind),
             None => script(rephrase(text)),
@@ -327,11 +389,38 @@ fn thrown(value: &Dynamic) -> Fault {
 /// The word of the file that is closest to `name`.
 fn nearest_word(sources: &Sources, file: &str, name: &str) -> Option<String> {
     let source = sources.get(file)?;
-    let words = source
-        .text
-        .split(|c: char| !c.is_alphanumeric() && c != '_')
-        .filter(|word| word.starts_with(|c: char| c.is_alphabetic() || c == '_'));
-    nearest(name, words).map(str::to_owned)
+    nearest(name, words(&source.text).map(|(_, word)| word)).map(str::to_owned)
+}
+
+/// Shorter names are a typo apart from too many others.
+const SHORTEST_KEY: usize = 4;
+
+/// The closest name to a missing key: a key or property in the file, or one that the documentation of the API names.
+fn near_key(engine: &Engine, sources: &Sources, file: &str, name: &str) -> Option<String> {
+    let text = sources.get(file).map(|source| source.text).unwrap_or_default();
+    let is_key = |(at, word): &(usize, &str)| {
+        text[..*at].ends_with('.') || text[at + word.len()..].trim_start().starts_with(':')
+    };
+    if name.len() < SHORTEST_KEY {
+        return None;
+    }
+    let own = words(&text).filter(is_key).map(|(_, word)| word);
+    nearest(name, own).map(str::to_owned).or_else(|| {
+        let documented = reference::functions(engine).into_iter().map(|function| function.docs);
+        let docs = documented.collect::<Vec<_>>().join("\n");
+        nearest(
+            name,
+            docs.split('`').skip(1).step_by(2).flat_map(words).map(|(_, word)| word),
+        )
+        .map(str::to_owned)
+    })
+}
+
+/// The names in a text, with their positions.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let begins = |at: usize| !text[..at].ends_with(is_word) && !text[at..].starts_with(|c: char| c.is_ascii_digit());
+    let starts = text.match_indices(is_word).filter(move |(at, _)| begins(*at));
+    starts.map(|(at, _)| (at, word_at(text, at)))
 }
 
 /// Rewrites a sentence of the interpreter: `Foo 'bar'.` becomes ``foo `bar` ``.
@@ -350,7 +439,7 @@ fn parse_fault(engine: &Engine, error: &ParseErrorType, suggest: impl Fn(&str) -
         P::VariableUndefined(name) => {
             let fault = fault(format!("unknown variable `{name}`"));
             match suggest(name) {
-                Some(near) => fault.hint(format!("a similar name is in use: `{near}`")),
+                Some(near) => fault.hint(format!("did you mean `{near}`?")),
                 None => fault.hint("define it with `let` first; functions see only their parameters"),
             }
         }
@@ -378,7 +467,7 @@ fn unknown_module(engine: &Engine, name: &str, suggest: Option<String>) -> Fault
     let natives = signature::natives(engine);
     let known = natives.iter().map(|signature| signature.namespace.as_str());
     match nearest(name, known).map(str::to_owned).or(suggest) {
-        Some(near) => fault.hint(format!("a similar name is in use: `{near}`")),
+        Some(near) => fault.hint(format!("did you mean `{near}`?")),
         None => fault.hint("import your own file with `import \"./file\" as name;`"),
     }
 }

@@ -107,7 +107,7 @@ fn original(name: &str) -> Result<(String, String)> {
         .find(|module| module.ends_with(&ending))
         .map(String::as_str);
     Err(match module.or_else(|| nearest(name, known)) {
-        Some(near) => fault.hint(format!("a similar name exists: `{near}`")),
+        Some(near) => fault.hint(format!("did you mean `{near}`?")),
         None => fault.hint("`profiler list` shows their names"),
     })
 }

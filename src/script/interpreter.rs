@@ -97,19 +97,12 @@ fn print(host: &Host, mut text: String) {
 pub(crate) const STACK: usize = 640 << 20;
 
 /// Runs the main script and returns the value of its last expression.
+///
+/// Of a shipped script, an error that the user can mend shows no line: the user wrote none of it.
 pub fn run(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
-    on_thread(|| evaluate(host, main))
-}
-
-/// Compiles the main script without running it or reading its imports.
-pub fn compile(host: &Arc<Host>, main: &Main) -> Result<(), Box<Diagnostic>> {
-    on_thread(|| {
-        host.sources.insert(main.source.clone());
-        let engine = interpreter(host, &main.root);
-        let compiled = resolver::compile(&engine, &main.source);
-        compiled
-            .map(drop)
-            .map_err(|error| Box::new(diagnose(&engine, &host.sources, &main.source.key, error)))
+    on_thread(|| evaluate(host, main)).map_err(|diagnostic| match main.shipped && !diagnostic.fault.kind.is_bug() {
+        true => Box::new(diagnostic.fault.into()),
+        false => diagnostic,
     })
 }
 
@@ -169,6 +162,9 @@ pub fn describe_params(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, B
     on_thread(|| evaluate_params(host, main))
 }
 
+/// How the message of a fault begins whose parameters cannot be listed without running the script.
+pub(super) const CANNOT_LIST: &str = "cannot list the parameters";
+
 fn evaluate_params(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, Box<Diagnostic>> {
     host.sources.insert(main.source.clone());
     let mut engine = bare(host, &main.root);
@@ -195,7 +191,7 @@ fn evaluate_params(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, Box<D
             if diagnostic.fault.message.starts_with("there is no function") {
                 diagnostic.fault = diagnostic
                     .fault
-                    .while_doing("cannot list the parameters")
+                    .while_doing(CANNOT_LIST)
                     .hint("call `params` before anything else, so that the parameters can be listed without running the script");
             }
             Err(Box::new(diagnostic))

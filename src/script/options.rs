@@ -42,7 +42,7 @@ fn explain(what: &str, path: &str, message: &str) -> Fault {
         };
         let fault = Fault::usage(format!("unknown {what} `{full}`"));
         return match nearest(name, known.iter().copied()) {
-            Some(near) => fault.hint(format!("a similar {what} exists: `{near}`")),
+            Some(near) => fault.hint(format!("did you mean `{near}`?")),
             None if known.is_empty() => fault.hint(format!("there is no {what} here")),
             None => fault.hint(format!("the {what}s are {}", quoted_list(known))),
         };
@@ -53,7 +53,7 @@ fn explain(what: &str, path: &str, message: &str) -> Fault {
             .map_or(("", &[][..]), |(name, known)| (*name, known));
         let fault = Fault::usage(format!("{what} {here} cannot be `{name}`"));
         return match nearest(name, known.iter().copied()) {
-            Some(near) => fault.hint(format!("a similar value exists: `{near}`")),
+            Some(near) => fault.hint(format!("did you mean `{near}`?")),
             None => fault.hint(format!("valid values: {}", quoted_list(known))),
         };
     }
@@ -178,7 +178,7 @@ mod tests {
     fn an_unknown_option_is_reported_with_path_and_suggestion() {
         let (message, hint) = error(json!({ "ratio": 1, "search": { "max_prbes": 1 } }));
         assert_eq!(message, "unknown option `search.max_prbes`");
-        assert_eq!(hint, "a similar option exists: `max_probes`");
+        assert_eq!(hint, "did you mean `max_probes`?");
         let (message, hint) = error(json!({ "ratio": 1, "colour": 1 }));
         assert_eq!(message, "unknown option `colour`");
         assert_eq!(hint, "the options are `ratio`, `mode`, `search`, `gpus`, `span`");
@@ -221,6 +221,6 @@ mod tests {
         assert_eq!(error(json!({})).0, "option `ratio` is missing");
         let (message, hint) = error(json!({ "ratio": 1, "mode": "lgo" }));
         assert_eq!(message, "option `mode` cannot be `lgo`");
-        assert_eq!(hint, "a similar value exists: `log`");
+        assert_eq!(hint, "did you mean `log`?");
     }
 }

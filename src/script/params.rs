@@ -9,6 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use super::convert::{from_script, type_of};
 use super::nearest::nearest;
+use super::shipped;
 use crate::fault::{Fault, Result};
 
 /// The result of `param(default, meaning)`.
@@ -110,7 +111,7 @@ fn unknown(values: &Map<String, Value>, path: &str, key: &str) -> Fault {
     let fault = Fault::usage(format!("unknown parameter `{path}`"));
     let names = values.keys().map(String::as_str);
     if let Some(near) = nearest(key, names.clone()) {
-        return fault.hint(format!("a similar parameter exists: `{near}`"));
+        return fault.hint(format!("did you mean `{near}`?"));
     }
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
     if names.is_empty() {
@@ -132,12 +133,49 @@ fn type_with_article(value: &Value) -> &'static str {
     }
 }
 
-/// Splits `search.max_probes=40` into path and value. The value is JSON, or else a string.
+/// An option of a search: its default as scripts write it, and its meaning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchOption {
+    /// Its name below `search`.
+    pub name: String,
+    /// The value unless the user sets one.
+    pub default: String,
+    /// The comment above it, if it is the first one below.
+    pub meaning: String,
+}
+
+/// The options of every search strategy, read from `OPTIONS` in `std/search/asking`.
+#[must_use]
+pub fn search_options() -> Vec<SearchOption> {
+    let text = shipped::module("search/asking").unwrap_or_default();
+    let options = text
+        .split_once("const OPTIONS = #{")
+        .and_then(|(_, rest)| rest.split_once("\n};"));
+    let mut meaning = String::new();
+    let mut found = Vec::new();
+    for line in options.map_or("", |(options, _)| options).lines().map(str::trim) {
+        if let Some(comment) = line.strip_prefix("//") {
+            meaning.push_str(comment);
+        } else if let Some((name, default)) = line.split_once(": ") {
+            found.push(SearchOption {
+                name: name.to_owned(),
+                default: default.trim_end_matches(',').to_owned(),
+                meaning: std::mem::take(&mut meaning).trim().to_owned(),
+            });
+        }
+    }
+    found
+}
+
+/// Splits `search.max_probes=40` into path and value. The value is JSON or `()`, or else a string.
 pub fn assignment(text: &str) -> Result<(&str, Value)> {
     let (path, value) = text
         .split_once('=')
         .ok_or_else(|| Fault::usage(format!("`--set {text}` has no value")).hint("write --set KEY=VALUE"))?;
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    let value = match value {
+        "()" => Value::Null,
+        _ => serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())),
+    };
     Ok((path.trim(), value))
 }
 
@@ -241,17 +279,11 @@ mod declare_tests {
     fn unknown_names_are_reported_with_path_and_suggestion() {
         assert_eq!(
             refused(json!({ "engin": 1 })),
-            (
-                "unknown parameter `engin`".into(),
-                "a similar parameter exists: `engine`".into()
-            )
+            ("unknown parameter `engin`".into(), "did you mean `engine`?".into())
         );
         assert_eq!(
             refused(json!({ "box": { "hihg": 1 } })),
-            (
-                "unknown parameter `box.hihg`".into(),
-                "a similar parameter exists: `high`".into()
-            )
+            ("unknown parameter `box.hihg`".into(), "did you mean `high`?".into())
         );
     }
 
@@ -288,6 +320,7 @@ mod set_tests {
             ("url", json!("http://h/?a=b"))
         );
         assert_eq!(assignment("a=").unwrap(), ("a", json!("")));
+        assert_eq!(assignment("a=()").unwrap(), ("a", json!(null)));
         assert!(assignment("a").is_err());
     }
 

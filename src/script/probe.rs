@@ -91,7 +91,7 @@ fn shipped_probe(name: &str) -> Result<(String, String, Source)> {
     let Some(text) = shipped::probe(name) else {
         let fault = Fault::usage(format!("there is no probe `{name}`"));
         return Err(match nearest(name, shipped::probes()) {
-            Some(near) => fault.hint(format!("a probe has a similar name: `{near}`")),
+            Some(near) => fault.hint(format!("did you mean `{near}`?")),
             None => {
                 let names: Vec<_> = shipped::probes().map(|name| format!("`{name}`")).collect();
                 fault.hint(format!(

@@ -199,7 +199,7 @@ fn shipped_module(name: &str, path: &str) -> Result<ResolvedImport> {
         None => {
             let fault = Fault::usage(format!("there is no module `{path}`"));
             Err(match nearest(name, shipped::modules()) {
-                Some(near) => fault.hint(format!("a module has a similar name: `std/{near}`")),
+                Some(near) => fault.hint(format!("did you mean `std/{near}`?")),
                 None => fault.hint("`profiler list` shows the modules of the standard library"),
             })
         }

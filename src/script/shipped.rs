@@ -73,17 +73,17 @@ fn python(name: &str) -> Option<Cow<'static, str>> {
 pub struct Shipped {
     /// `adaptive`, `std/search`.
     pub name: String,
-    /// The first line of its description.
+    /// The first sentence of its description.
     pub summary: String,
 }
 
-/// The shipped scripts with their first line.
+/// The shipped scripts with their first sentence.
 #[must_use]
 pub fn described_scripts() -> Vec<Shipped> {
     scripts().map(|name| described(name.to_owned(), script(name))).collect()
 }
 
-/// The shipped modules with their first line.
+/// The shipped modules with their first sentence.
 #[must_use]
 pub fn described_modules() -> Vec<Shipped> {
     modules()
@@ -91,16 +91,10 @@ pub fn described_modules() -> Vec<Shipped> {
         .collect()
 }
 
-/// The shipped probes with the first line of their docstring.
+/// The shipped probes with the first sentence of their docstring.
 #[must_use]
 pub fn described_probes() -> Vec<Shipped> {
-    let summary = |text: &str| {
-        text.trim_start_matches("\"\"\"")
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let summary = |text: &str| first_sentence(text.trim_start_matches("\"\"\"").lines());
     probes()
         .map(|name| Shipped {
             name: format!("std/probes/{name}"),
@@ -110,12 +104,19 @@ pub fn described_probes() -> Vec<Shipped> {
 }
 
 fn described(name: String, text: Option<Cow<'static, str>>) -> Shipped {
-    let summary = text
-        .as_deref()
-        .and_then(|text| description(text).next())
-        .unwrap_or_default()
-        .to_owned();
-    Shipped { name, summary }
+    let summary = text.as_deref().map(|text| first_sentence(description(text)));
+    Shipped {
+        name,
+        summary: summary.unwrap_or_default(),
+    }
+}
+
+/// The first sentence, which may span lines.
+fn first_sentence<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    let paragraph: Vec<&str> = lines.map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let paragraph = paragraph.join(" ");
+    let end = paragraph.find(". ").map_or(paragraph.len(), |end| end + 1);
+    paragraph[..end].to_owned()
 }
 
 fn text(table: &[(&str, &'static str)], folder: &str, name: &str, extension: &str) -> Option<Cow<'static, str>> {

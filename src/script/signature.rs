@@ -3,6 +3,7 @@
 use rhai::{Engine, FnNamespace, ScriptFnMetadata};
 
 use super::convert::type_name;
+use super::lexer::is_word;
 use super::nearest::nearest;
 use super::source::Sources;
 use crate::fault::{Fault, Kind};
@@ -107,16 +108,22 @@ pub(super) fn not_found(engine: &Engine, sources: &Sources, file: &str, call: &s
     known.extend(defined(engine, sources, file));
     known.retain(|signature| signature.namespace == namespace && is_name(&signature.name) == is_name(name));
     let overloads: Vec<_> = known.iter().filter(|signature| signature.name == name).collect();
+    if !name.contains(is_word) {
+        let fault = Fault::new(Kind::Script, format!("`{name}` does not take {}", given.join(" and ")));
+        let mixed =
+            given.iter().any(|kind| kind == "string") && given.iter().any(|kind| kind == "int" || kind == "float");
+        return match mixed {
+            true => fault.hint("`parse_int(text)` or `parse_float(text)` makes a number of a string"),
+            false => fault,
+        };
+    }
     if overloads.is_empty() {
         let fault = Fault::new(Kind::Script, format!("there is no function `{path}`"));
         return match nearest(name, known.iter().map(|signature| signature.name.as_str())) {
-            Some(near) if namespace.is_empty() => fault.hint(format!("a similar name exists: `{near}`")),
-            Some(near) => fault.hint(format!("a similar name exists: `{namespace}::{near}`")),
+            Some(near) if namespace.is_empty() => fault.hint(format!("did you mean `{near}`?")),
+            Some(near) => fault.hint(format!("did you mean `{namespace}::{near}`?")),
             None => fault.hint("`profiler doc` lists the functions"),
         };
-    }
-    if !is_name(name) {
-        return Fault::new(Kind::Script, format!("`{name}` does not take {}", given.join(" and ")));
     }
     let fault = Fault::new(Kind::Script, format!("`{path}` does not take ({})", given.join(", ")));
     if let Some(position) = overloads.iter().find_map(|signature| float_wanted(signature, &given)) {
@@ -173,7 +180,7 @@ pub(super) fn no_property(engine: &Engine, property: &str, kind: &str) -> Fault 
         .collect();
     properties.sort_unstable();
     match nearest(property, properties.iter().copied()) {
-        Some(near) => fault.hint(format!("a similar property exists: `{near}`")),
+        Some(near) => fault.hint(format!("did you mean `{near}`?")),
         None if properties.is_empty() => fault,
         None => fault.hint(format!("it has {}", list(&properties))),
     }

@@ -74,7 +74,7 @@ impl Main {
             }
             let fault = Fault::usage(format!("there is no script `{name}`"));
             return Err(match super::nearest::nearest(&name, shipped::scripts()) {
-                Some(near) => fault.hint(format!("a shipped script has a similar name: `{near}`")),
+                Some(near) => fault.hint(format!("did you mean `{near}`?")),
                 None => fault.hint("give the path of a script, or a name that `profiler list` shows"),
             });
         }

@@ -206,7 +206,7 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
         ("models: [{model_id: a/b}]\nextra: 1", "unknown key `extra`"),
         (
             "models: [{model_id: a/b, batch_size: [1]}]",
-            "similar option exists: `batch_sizes`|did you mean `batch_sizes`",
+            "did you mean `batch_sizes`",
         ),
         ("models: [{input_lengths: 1}]", "names no model"),
         (

@@ -44,16 +44,61 @@ fn a_function_may_span_lines() {
 }
 
 #[test]
+fn words_that_people_type_in_any_shell_work() {
+    for (line, answer) in [("help", ":save FILE"), ("?sleep", "Waits for a number of seconds")] {
+        let mut repl = repl();
+        repl.line(line);
+        repl.expect(answer);
+        leave(repl);
+    }
+    for line in ["exit", "quit", ":q"] {
+        let mut repl = repl();
+        repl.line(line);
+        assert_eq!(repl.end(), 0, "{line}");
+    }
+}
+
+#[test]
+fn it_says_how_to_get_help_how_long_a_line_took_and_what_simulated_means() {
+    let mut repl = Profiler::new().arg("repl").on_terminal();
+    repl.expect(concat!("profiler ", env!("CARGO_PKG_VERSION"), ": type Rhai; `:help`"));
+    repl.expect(READY);
+    repl.line("sleep(0.2)");
+    repl.expect("took 0.");
+    repl.line("import \"std/engines\" as engines;");
+    repl.line("let engine = engines::launch(\"sim\", #{ sim: #{ time_scale: 0.0 } });");
+    repl.line("engine.probe(#{ input: 100, output: 10 })");
+    repl.expect("simulated: no GPU is used");
+    repl.expect("#{ verdict: \"ok\", ");
+    repl.expect("SIMULATED> ");
+    repl.control('d');
+    assert_eq!(repl.end(), 0);
+}
+
+#[test]
+fn a_report_is_not_pushed_off_the_screen_by_its_value() {
+    let outcome = Profiler::new()
+        .arg("repl")
+        .stdin("let map = boundary(#{ input: [1, 100] }, #{}); map.record(#{ input: 50 }, \"ok\"); report(map)\n")
+        .run()
+        .success();
+    assert!(!outcome.stdout.contains("#{"), "{}", outcome.stdout);
+}
+
+#[test]
 fn values_are_shown_and_errors_quoted() {
     let mut repl = repl();
-    ask(
-        &mut repl,
-        "#{ verdict: \"o\" + \"k\" }",
-        "#{\r\n  verdict: \"ok\",\r\n}",
-    );
+    ask(&mut repl, "#{ verdict: \"o\" + \"k\" }", "#{ verdict: \"ok\" }");
+    repl.line("let log = []; log.pad(50, \"a line\"); #{ log: log, verdict: \"o\" + \"k\" }");
+    repl.expect("\n#{ verdict: \"ok\", ");
+    repl.expect("`:last` shows all of it");
+    repl.line(":last");
+    repl.expect("\r\n  verdict: \"ok\",\r\n}");
+    repl.line(":json");
+    repl.expect("\r\n  \"verdict\": \"ok\"\r\n}");
     repl.line("let wrong = nothing_here;");
     repl.expect("unknown variable `nothing_here`");
-    repl.expect("input 2:1:13");
+    repl.expect("input 3:1:13");
     repl.expect(READY);
     repl.line("const M = #{ a: 1 };");
     repl.line("M.a = 2");
@@ -103,7 +148,7 @@ fn help_tells_of_commands_and_names() {
     repl.expect(":save FILE");
     repl.expect(READY);
     repl.line(":help sleep");
-    repl.expect("# `sleep(seconds: float)`");
+    repl.expect("sleep(seconds: float)\r\n\r\nWaits");
     repl.expect(READY);
     repl.line("/// Doubles a number.\rfn twice(n) { 2 * n }");
     repl.expect(READY);

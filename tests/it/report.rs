@@ -303,8 +303,10 @@ fn the_command_of_the_page_repeats_the_run_with_all_that_changes_what_is_done() 
 #[test]
 fn every_option_of_run_is_in_the_command_that_repeats_it_or_changes_nothing() {
     let repeated = ["set", "seed", "allow", "max-operations", "shared-gpu"];
-    // What a file of parameters gives is set; the others say where to write, and what to show.
-    let beside = ["params", "out", "resume", "dry-run", "json", "help"];
+    // What a file of parameters or a short option gives is set; the others say where to write, and what to show.
+    let beside = [
+        "params", "model", "url", "out", "resume", "dry-run", "json", "help", "color",
+    ];
     let help = Profiler::new().args(["run", "--help"]).run().success();
     let options: Vec<&str> = help
         .stdout

@@ -92,7 +92,7 @@ fn what_was_used_wrongly_before_anything_was_asked_leaves_no_folder() {
             .args(["run", "adaptive", "--set", set])
             .run()
             .code(2)
-            .stderr("nothing was begun: the run's folder is removed");
+            .stderr("parameter `");
         assert!(!outcome.folder().join("runs").exists(), "{set}");
     }
     // What the user had there stays, and so does what was measured.

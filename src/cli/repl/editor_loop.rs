@@ -1,31 +1,50 @@
 //! The read-evaluate-print loop, on its own thread, with its input history: `profiler/history` in the state
 //! directory (`$XDG_STATE_HOME`).
 
+use std::io::{IsTerminal as _, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{Cmd, ColorMode, CompletionType, Config, Editor, KeyCode, KeyEvent, Modifiers};
+use rustyline::{ColorMode, CompletionType, Config, Editor};
 
-use crate::cli::program::Status;
+use crate::cli::program::{Status, json_text};
 use crate::cli::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
+use crate::fmt::wrap;
 use crate::report::Terminal;
 use crate::run::hide;
-use crate::script::repl::{Command, HELP, LineHelper, Session};
+use crate::script::repl::{Command, HELP, Line, LineHelper, Session, bind_keys};
 use crate::script::{Diagnostic, Host, Main};
 
 /// Time for services to end in order.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// What a session at a terminal begins with.
+const BANNER: &str = concat!(
+    "profiler ",
+    env!("CARGO_PKG_VERSION"),
+    ": type Rhai; `:help` lists the commands, Tab completes, Ctrl-D or `:quit` leaves"
+);
+
+/// Printed once, when the engine turns out to be simulated.
+const ABOUT_SIMULATED: &str = "simulated: no GPU is used, every figure is computed from a memory model. A real engine: \
+    `engines::launch(\"vllm\", #{ model: \"...\" })` on a machine with a GPU and Docker, or \
+    `engines::attach(\"vllm\", #{ url: \"http://...\" })` for one that runs already";
+
+/// Shorter times are not worth a line.
+const SHOWN_TIME: Duration = Duration::from_millis(100);
 
 /// State shared between the loop and the thread that handles signals.
 #[derive(Debug, Default)]
 pub(super) struct LoopState {
     running: AtomicBool,
     ending: AtomicBool,
+    /// Whether the running input has shown a report, which a value would push off the screen.
+    reported: AtomicBool,
 }
 
 impl LoopState {
@@ -37,6 +56,11 @@ impl LoopState {
     /// Ends the loop after the running input.
     pub(super) fn end(&self) {
         self.ending.store(true, Ordering::SeqCst);
+    }
+
+    /// Notes that a report was shown.
+    pub(super) fn note_report(&self) {
+        self.reported.store(true, Ordering::SeqCst);
     }
 
     fn is_ending(&self) -> bool {
@@ -65,10 +89,16 @@ impl EditorLoop {
         if let Some(fault) = error {
             terminal.print_fault(&fault);
         }
+        let is_interactive = stdin().is_terminal() && stdout().is_terminal();
+        if is_interactive {
+            terminal.print_error(BANNER);
+        }
         let mut repl = Repl {
             editor_loop: self,
             session: &mut session,
             terminal,
+            is_interactive,
+            was_simulated: false,
         };
         if let Some(main) = repl.editor_loop.main.take() {
             repl.evaluate(|session| session.run_main(&main));
@@ -107,10 +137,11 @@ fn editor(terminal: &Terminal) -> rustyline::Result<Editor<LineHelper, FileHisto
     let config = Config::builder()
         .max_history_size(MAX_INPUTS)?
         .completion_type(CompletionType::List)
+        .completion_show_all_if_ambiguous(true)
         .color_mode(colours)
         .build();
     let mut editor = Editor::with_config(config)?;
-    editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+    bind_keys(&mut editor);
     Ok(editor)
 }
 
@@ -119,6 +150,9 @@ struct Repl<'a> {
     editor_loop: EditorLoop,
     session: &'a mut Session,
     terminal: Terminal,
+    /// Whether somebody reads along, rather than a pipe.
+    is_interactive: bool,
+    was_simulated: bool,
 }
 
 impl Repl<'_> {
@@ -148,7 +182,12 @@ impl Repl<'_> {
             Command::Help(Some(name)) => self
                 .session
                 .help(&name)
-                .and_then(|text| self.terminal.print(text.trim_end())),
+                .and_then(|text| self.terminal.print_markdown(&text)),
+            Command::Json => self
+                .session
+                .last_json()
+                .and_then(|value| self.terminal.print(&hide(&json_text(&value)?))),
+            Command::Last => self.terminal.print(&hide(&self.session.last())),
             Command::Load(file) => {
                 self.evaluate(|session| session.load(&file));
                 Ok(())
@@ -189,7 +228,7 @@ impl Repl<'_> {
     }
 
     /// Evaluates an input. An interruption ends only this input.
-    fn evaluate(&mut self, work: impl FnOnce(&mut Session) -> Result<Option<String>, Box<Diagnostic>>) {
+    fn evaluate(&mut self, work: impl FnOnce(&mut Session) -> Result<Option<Line>, Box<Diagnostic>>) {
         let EditorLoop {
             host, signals, state, ..
         } = &self.editor_loop;
@@ -197,28 +236,53 @@ impl Repl<'_> {
         host.tasks.renew();
         signals.clear_interrupt();
         signals.guard(&host.services);
+        state.reported.store(false, Ordering::SeqCst);
         state.running.store(true, Ordering::SeqCst);
+        let begun = Instant::now();
         let result = work(self.session);
+        let took = begun.elapsed();
         state.running.store(false, Ordering::SeqCst);
+        let is_reported = state.reported.load(Ordering::SeqCst);
+        let simulated = host.run.simulated();
         signals.unguard();
         host.tasks.renew();
         signals.clear_interrupt();
+        let note = |text: &str| {
+            if self.is_interactive {
+                self.terminal.print_error(&wrap(text, self.terminal.width, 2));
+            }
+        };
+        if simulated && !self.was_simulated {
+            note(ABOUT_SIMULATED);
+        }
         let shown = match result {
             Ok(None) => Ok(()),
-            Ok(Some(value)) => self.terminal.print(&hide(&value)),
+            // What was reported is this value, drawn.
+            Ok(Some(line)) if is_reported && !line.is_whole => Ok(()),
+            Ok(Some(line)) => {
+                let printed = self.terminal.print(&hide(&line.text));
+                if !line.is_whole {
+                    note("`:last` shows all of it, `:json` as JSON");
+                }
+                printed
+            }
             Err(diagnostic) if diagnostic.fault.kind == Kind::Interrupted => {
                 self.terminal.print_error("interrupted");
                 Ok(())
             }
             Err(diagnostic) => {
                 let text = diagnostic.render(self.terminal.error_colour);
-                self.terminal.print_error(hide(&text).trim_end());
+                self.terminal.print_failure(hide(&text).trim_end());
                 Ok(())
             }
         };
         if let Err(fault) = shown {
             self.terminal.print_fault(&fault);
         }
+        if took >= SHOWN_TIME {
+            note(&format!("took {:.1} s", took.as_secs_f64()));
+        }
+        self.was_simulated = simulated;
     }
 }
 

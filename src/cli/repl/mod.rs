@@ -41,8 +41,14 @@ pub(super) struct Args {
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let main = args.script.as_deref().map(Main::open).transpose()?;
     let host = host(args, program)?;
-    host.run.listen(Box::new(show));
     let state = Arc::new(LoopState::default());
+    let listener = Arc::clone(&state);
+    host.run.listen(Box::new(move |event| {
+        if matches!(event, Event::Report { .. } | Event::Shown { .. }) {
+            listener.note_report();
+        }
+        show(event);
+    }));
     let editor_loop = EditorLoop {
         host: Arc::clone(&host),
         signals: program.signals.clone(),

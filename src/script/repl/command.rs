@@ -7,7 +7,9 @@ use crate::script::nearest::nearest;
 
 /// Help text of `:help`.
 pub const HELP: &str = "\
-:help NAME    what a function, type or module does
+:help NAME    what a function, type or module does; also ?NAME
+:last         the whole last value
+:json         the last value as JSON
 :scope        the variables of this session
 :load FILE    runs a script here
 :save FILE    writes this session as a script (:save! replaces a file)
@@ -18,13 +20,19 @@ Tab completes, Alt-Enter adds a line, Ctrl-C stops the running input. Anything e
 `profiler doc` lists the script API.";
 
 /// All commands with their colons.
-pub(super) const COMMANDS: [&str; 7] = [":help", ":load", ":quit", ":reset", ":save", ":save!", ":scope"];
+pub(super) const COMMANDS: [&str; 9] = [
+    ":help", ":json", ":last", ":load", ":quit", ":reset", ":save", ":save!", ":scope",
+];
 
 /// A command of the REPL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Lists the commands, or documents a name.
     Help(Option<String>),
+    /// Shows the last value as JSON.
+    Json,
+    /// Shows the whole last value.
+    Last,
     /// Runs a file in this session.
     Load(PathBuf),
     /// Quits.
@@ -43,10 +51,17 @@ pub enum Command {
 }
 
 impl Command {
-    /// Parses a line; `None` if it is not a command.
+    /// Parses a line; `None` if it is not a command. Words that people type in any shell are commands too.
     pub fn parse(line: &str) -> Option<Result<Self>> {
         let line = line.trim();
-        line.starts_with(':').then(|| Self::read(line))
+        if let Some(name) = line.strip_prefix('?') {
+            return Some(Self::read(&format!(":help {name}")));
+        }
+        match line {
+            "help" => Some(Ok(Self::Help(None))),
+            "exit" | "quit" => Some(Ok(Self::Quit)),
+            _ => line.starts_with(':').then(|| Self::read(line)),
+        }
     }
 
     fn read(line: &str) -> Result<Self> {
@@ -61,9 +76,11 @@ impl Command {
             other => Err(Fault::usage(format!("`{name}` takes no argument, but got `{other}`"))),
         };
         match name {
-            ":help" => Ok(Command::Help((!argument.is_empty()).then(|| argument.to_owned()))),
+            ":json" => alone(Command::Json),
+            ":last" => alone(Command::Last),
+            ":h" | ":help" => Ok(Command::Help((!argument.is_empty()).then(|| argument.to_owned()))),
             ":load" => Ok(Command::Load(file()?)),
-            ":quit" => alone(Command::Quit),
+            ":exit" | ":q" | ":quit" => alone(Command::Quit),
             ":reset" => alone(Command::Reset),
             ":save" | ":save!" => Ok(Command::Save {
                 file: file()?,
@@ -89,7 +106,16 @@ mod tests {
     fn a_colon_makes_a_command() {
         assert_eq!(Command::parse("let x = 1;"), None);
         assert_eq!(Command::parse(" :quit "), Some(Ok(Command::Quit)));
-        assert_eq!(Command::parse(":help"), Some(Ok(Command::Help(None))));
+        for quit in ["quit", "exit", ":q", ":quit"] {
+            assert_eq!(Command::parse(quit), Some(Ok(Command::Quit)), "{quit}");
+        }
+        for help in ["help", "?", ":h", ":help"] {
+            assert_eq!(Command::parse(help), Some(Ok(Command::Help(None))), "{help}");
+        }
+        assert_eq!(
+            Command::parse("?probe"),
+            Some(Ok(Command::Help(Some("probe".to_owned()))))
+        );
         assert_eq!(
             Command::parse(":help docker::start"),
             Some(Ok(Command::Help(Some("docker::start".to_owned()))))

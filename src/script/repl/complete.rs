@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::command::COMMANDS;
-use super::lexer::{Class, Inside, Mask, is_word};
 use super::vocabulary::Vocabulary;
+use crate::script::lexer::{Class, Inside, Mask, is_word};
 
 /// Returns where the word to complete starts, and its completions. Files are looked up relative to `folder`.
 pub(super) fn complete(vocabulary: &Vocabulary, folder: &Path, before: &str) -> (usize, Vec<String>) {
@@ -25,7 +25,17 @@ pub(super) fn complete(vocabulary: &Vocabulary, folder: &Path, before: &str) -> 
                     .collect(),
             )
         }
-        Completion::Member { value, start } => (start, vocabulary.members(value).into_iter().collect()),
+        Completion::Member { value, start } => {
+            let expression = before[..before.len() - start.len() - 1].trim_end_matches('?');
+            let kind = match value {
+                "" => kind_of_call(vocabulary, expression),
+                variable => vocabulary.kind_of(variable).map(str::to_owned),
+            };
+            // Without a type, the members of all types would hide each other until a name is begun.
+            let known = kind.is_some() || !start.is_empty();
+            let members = known.then(|| vocabulary.members(value, kind.as_deref()));
+            (start, members.into_iter().flatten().collect())
+        }
         Completion::Key { call, start } => {
             let mut keys: Vec<String> = vocabulary
                 .functions
@@ -120,7 +130,7 @@ fn option_keys(docs: &str) -> Vec<String> {
         let explained = quoted(paragraph).filter(|(_, after)| after.trim_start().starts_with('('));
         keys.extend(explained.map(|(name, _)| name.to_owned()));
     }
-    keys.retain(|name| !name.is_empty() && name.chars().all(super::lexer::is_word));
+    keys.retain(|name| !name.is_empty() && name.chars().all(crate::script::lexer::is_word));
     keys
 }
 
@@ -271,6 +281,13 @@ fn callee(before: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
+/// The type that the call at the end of `text` returns.
+fn kind_of_call(vocabulary: &Vocabulary, text: &str) -> Option<String> {
+    let open = *Mask::new(text.strip_suffix(')')?).open.last()?;
+    let (path, on) = callee(&text[..open])?;
+    vocabulary.called(path, on).first()?.returns.clone()
+}
+
 /// The import path at the end of `before`, if the open quote follows `import`.
 fn import<'a>(before: &'a str, mask: &Mask) -> Completion<'a> {
     let begin = (0..before.len())
@@ -366,6 +383,11 @@ mod complete_tests {
 
         /// Stops all.
         pub fn stop_all() {}
+
+        /// Their names.
+        pub fn names() -> rhai::Array {
+            rhai::Array::new()
+        }
     }
 
     fn offered(before: &str) -> Vec<String> {
@@ -395,6 +417,9 @@ mod complete_tests {
         assert_eq!(offered("docker::st"), ["docker::start(", "docker::stop_all()"]);
         assert_eq!(offered("answer.ver"), ["answer.verdict"]);
         assert_eq!(offered("list.pus"), ["list.push"]);
+        assert!(offered("unknown.").is_empty());
+        assert!(offered("docker::names().").contains(&"docker::names().push".to_owned()));
+        assert!(!offered("docker::names().").contains(&"docker::names().keys".to_owned()));
         assert_eq!(offered("import \"std/s"), ["import \"std/search"]);
         assert_eq!(offered("import \"m"), ["import \"mine", "import \"more/"]);
         assert_eq!(offered("docker::start(#{ i"), ["docker::start(#{ image: "]);

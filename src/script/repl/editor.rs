@@ -1,4 +1,4 @@
-//! Connects the line editor to completion and hints; highlights the input, and decides whether Enter submits it.
+//! Connects the line editor to completion and hints; highlights the input, decides whether Enter submits it, and indents.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,16 @@ use rhai::{Engine, ParseErrorType, Position, Token};
 use rustyline::completion::Completer;
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::{Hint, Hinter};
+use rustyline::history::History;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{Context, Helper};
+use rustyline::{
+    Cmd, ConditionalEventHandler, Context, Editor, Event, EventContext, EventHandler, Helper, KeyCode, KeyEvent,
+    Modifiers, RepeatCount,
+};
 
-use super::lexer::{Class, Inside, Mask, word_at};
 use super::vocabulary::Vocabulary;
 use super::{Session, complete};
+use crate::script::lexer::{Class, Inside, Mask, word_at};
 
 /// The line editor's helper.
 pub struct LineHelper {
@@ -79,9 +83,12 @@ impl Hinter for LineHelper {
     }
 }
 
+/// How the first blank of an indented line is shown, so that it is seen to belong to the line above.
+const CONTINUED: &str = "\n\x1b[2m.\x1b[0m";
+
 impl Highlighter for LineHelper {
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
-        Cow::Owned(highlight(&self.lexer, line))
+        Cow::Owned(highlight(&self.lexer, line).replace("\n ", CONTINUED))
     }
 
     fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
@@ -90,6 +97,32 @@ impl Highlighter for LineHelper {
 
     fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
         kind != CmdKind::MoveCursor
+    }
+}
+
+/// Binds Enter, which begins an indented line in an input that is not complete.
+pub fn bind_keys<H: Helper, I: History>(editor: &mut Editor<H, I>) {
+    let enter = EventHandler::Conditional(Box::new(Enter(InputValidator::new())));
+    editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::NONE), enter);
+    editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+}
+
+struct Enter(InputValidator);
+
+impl ConditionalEventHandler for Enter {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        let line = context.line();
+        let is_open = context.pos() == line.len() && !self.0.is_complete(line);
+        is_open.then(|| Cmd::Insert(1, format!("\n{}", indent(line))))
+    }
+}
+
+/// The indentation of a line after `text`: by its open brackets. A line of a string or comment has none.
+fn indent(text: &str) -> String {
+    let mask = Mask::new(text);
+    match mask.end {
+        Inside::Code | Inside::LineComment if !is_only_documentation(&mask) => "  ".repeat(mask.open.len().max(1)),
+        _ => String::new(),
     }
 }
 

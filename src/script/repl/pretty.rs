@@ -1,4 +1,4 @@
-//! Formats values for the REPL: short ones on one line, maps and long arrays indented.
+//! Formats values for the REPL: on one line, with the important keys first, or whole and indented.
 
 use rhai::{Array, Dynamic, Engine, Map, Scope};
 
@@ -11,9 +11,85 @@ const ITEMS: usize = 200;
 /// Deepest nesting that is shown.
 const DEPTH: usize = 12;
 
-/// Formats `value`; `None` for `()`.
-pub(super) fn pretty(engine: &Engine, value: &Dynamic) -> Option<String> {
-    (!value.is_unit()).then(|| format_value(engine, value, 0))
+/// A value on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The line.
+    pub text: String,
+    /// Whether it is the whole value.
+    pub is_whole: bool,
+}
+
+/// Keys that come first in a line.
+const FIRST: [&str; 7] = [
+    "verdict",
+    "cause",
+    "stopped",
+    "message",
+    "input",
+    "output",
+    "concurrency",
+];
+
+/// Longest value of a key in a line that does not show the whole.
+const PART: usize = 24;
+
+/// Formats `value` on one line of at most `width` characters.
+pub(super) fn line(engine: &Engine, value: &Dynamic, width: usize) -> Line {
+    if let Some(text) = one_line(engine, value, width, 0) {
+        return Line { text, is_whole: true };
+    }
+    let part = |value: &Dynamic| match value.as_float() {
+        // Enough digits to read; the whole value has all.
+        Ok(number) if number.abs() >= 100.0 => Some(format!("{number:.1}")),
+        Ok(number) if number.abs() >= 0.1 => Some(format!("{number:.3}")),
+        _ => one_line(engine, value, PART, 0),
+    };
+    let text = if let Some(map) = value.read_lock::<Map>() {
+        let mut entries: Vec<_> = map.iter().filter(|(_, value)| !value.is_unit()).collect();
+        let rank = |key: &str| FIRST.iter().position(|first| *first == key).unwrap_or(FIRST.len());
+        entries.sort_by_key(|(key, value)| (rank(key), part(value).is_none()));
+        let parts = entries.into_iter().map(|(key, value)| {
+            let value = part(value).unwrap_or_else(|| brief(engine, value, PART));
+            format!("{}: {value}", key_text(key))
+        });
+        cut("#{ ", parts, map.len(), " }", width)
+    } else if let Some(array) = value.read_lock::<Array>() {
+        let parts = array
+            .iter()
+            .map(|value| part(value).unwrap_or_else(|| brief(engine, value, PART)));
+        cut("[", parts, array.len(), "]", width)
+    } else {
+        brief(engine, value, width)
+    };
+    Line { text, is_whole: false }
+}
+
+/// As many of the parts as `width` allows, and the number of the others.
+fn cut(open: &str, parts: impl Iterator<Item = String>, count: usize, close: &str, width: usize) -> String {
+    const MORE: usize = ", … 1000 more".len();
+    let mut line = open.to_owned();
+    let mut shown = 0;
+    for part in parts {
+        if line.chars().count() + part.chars().count() + MORE + close.len() > width {
+            break;
+        }
+        if shown > 0 {
+            line.push_str(", ");
+        }
+        line.push_str(&part);
+        shown += 1;
+    }
+    match count - shown {
+        0 => format!("{line}{close}"),
+        more if shown == 0 => format!("{line}… {more} in all{close}"),
+        more => format!("{line}, … {more} more{close}"),
+    }
+}
+
+/// Formats the whole `value`.
+pub(super) fn pretty(engine: &Engine, value: &Dynamic) -> String {
+    format_value(engine, value, 0)
 }
 
 /// Formats `value` on one line of at most `width` characters.
@@ -130,7 +206,7 @@ fn leaf(engine: &Engine, value: &Dynamic) -> String {
 
 /// A key as in a map literal.
 fn key_text(key: &str) -> String {
-    let is_name = key.chars().all(super::lexer::is_word) && !key.starts_with(|c: char| c.is_ascii_digit());
+    let is_name = key.chars().all(crate::script::lexer::is_word) && !key.starts_with(|c: char| c.is_ascii_digit());
     match is_name && !key.is_empty() {
         true => key.to_owned(),
         false => format!("{key:?}"),
@@ -141,7 +217,7 @@ fn key_text(key: &str) -> String {
 mod tests {
     use super::*;
 
-    fn eval(script: &str) -> Option<String> {
+    fn eval(script: &str) -> String {
         let engine = Engine::new();
         let value: Dynamic = engine.eval(script).unwrap();
         pretty(&engine, &value)
@@ -149,32 +225,59 @@ mod tests {
 
     #[test]
     fn short_values_are_on_one_line() {
-        assert_eq!(eval("()"), None);
-        assert_eq!(eval("1 + 1").as_deref(), Some("2"));
-        assert_eq!(eval("\"a\\\"b\"").as_deref(), Some("\"a\\\"b\""));
-        assert_eq!(eval("[1, 2.5, 'c', ()]").as_deref(), Some("[1, 2.5, 'c', ()]"));
-        assert_eq!(eval("#{}").as_deref(), Some("#{}"));
-        assert_eq!(eval("|x| x").as_deref(), Some("closure"));
+        assert_eq!(eval("1 + 1"), "2");
+        assert_eq!(eval("\"a\\\"b\""), "\"a\\\"b\"");
+        assert_eq!(eval("[1, 2.5, 'c', ()]"), "[1, 2.5, 'c', ()]");
+        assert_eq!(eval("#{}"), "#{}");
+        assert_eq!(eval("|x| x"), "closure");
+    }
+
+    #[test]
+    fn a_line_has_the_important_keys_first_and_says_what_it_leaves_out() {
+        let engine = Engine::new();
+        let shown = |script: &str| line(&engine, &engine.eval::<Dynamic>(script).unwrap(), 60);
+        assert_eq!(
+            shown("#{ verdict: \"ok\" }"),
+            Line {
+                text: "#{ verdict: \"ok\" }".to_owned(),
+                is_whole: true
+            }
+        );
+        let answer = "let log = []; log.pad(100, \"a line of the log\");
+                      #{ cause: (), evidence: #{ log: log }, input: 512, peak: 1.5, verdict: \"ok\", z: log }";
+        let text = "#{ verdict: \"ok\", input: 512, peak: 1.500, … 3 more }";
+        assert_eq!(
+            shown(answer),
+            Line {
+                text: text.to_owned(),
+                is_whole: false
+            }
+        );
+        let list = shown("let a = []; a.pad(1000, 1234567); a");
+        assert!(
+            list.text.ends_with(" more]") && list.text.chars().count() <= 60,
+            "{list:?}"
+        );
     }
 
     #[test]
     fn maps_are_indented() {
         assert_eq!(
-            eval("#{ verdict: \"ok\", \"a b\": [#{ x: 1 }] }").as_deref(),
-            Some("#{\n  \"a b\": [#{ x: 1 }],\n  verdict: \"ok\",\n}")
+            eval("#{ verdict: \"ok\", \"a b\": [#{ x: 1 }] }"),
+            "#{\n  \"a b\": [#{ x: 1 }],\n  verdict: \"ok\",\n}"
         );
     }
 
     #[test]
     fn long_arrays_are_cut() {
-        let shown = eval("let a = []; a.pad(1000, \"0123456789\"); a").unwrap();
+        let shown = eval("let a = []; a.pad(1000, \"0123456789\"); a");
         assert!(shown.starts_with("[\n  \"0123456789\",\n"), "{shown}");
         assert!(shown.ends_with("  … 800 more\n]"), "{shown}");
     }
 
     #[test]
     fn deep_values_are_cut() {
-        let shown = eval("let a = [1]; for i in 0..3000 { a = [a]; } a").unwrap();
+        let shown = eval("let a = [1]; for i in 0..3000 { a = [a]; } a");
         assert!(shown.contains("[…]") && shown.len() < 2000, "{shown}");
     }
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Map, Module, Scope};
 
-use super::lexer::{Class, Item, ItemKind, Mask, is_word, split_items};
-use super::pretty::{brief, pretty};
+use super::pretty::{Line, brief, line, pretty};
 use super::vocabulary::{Variable, Vocabulary};
 use crate::fault::{Fault, Kind, Result};
+use crate::script::lexer::{Class, Item, ItemKind, Mask, is_word, split_items};
 use crate::script::reference::{Found, Reference, type_name};
-use crate::script::{Diagnostic, Host, Main, Source, diagnose, guarded, interpreter, shipped};
+use crate::script::{Diagnostic, Host, Main, Source, diagnose, from_script, guarded, interpreter, shipped};
 
 /// The module of the session's constants. It replaces `global` before compilation and has the same length, which keeps
 /// positions. A module named `global` would hide the constants of imported modules.
@@ -33,6 +33,8 @@ pub struct Session {
     succeeded: Vec<String>,
     /// Number of inputs so far. Each is its own source, for diagnostics.
     inputs: usize,
+    /// The value of the last input that had one.
+    last: Dynamic,
 }
 
 impl Session {
@@ -46,15 +48,16 @@ impl Session {
             scope: Scope::new(),
             succeeded: Vec::new(),
             inputs: 0,
+            last: Dynamic::UNIT,
         };
         session.publish_constants();
         session
     }
 
-    /// Runs one input and returns its formatted value, unless that is `()`.
+    /// Runs one input and returns its value on one line, unless that is `()`.
     ///
     /// Variables that a failing input defined are removed, so that saved scripts work; its other changes stay.
-    pub fn run(&mut self, text: &str) -> Result<Option<String>, Box<Diagnostic>> {
+    pub fn run(&mut self, text: &str) -> Result<Option<Line>, Box<Diagnostic>> {
         self.inputs += 1;
         self.run_source(&Source::new(&format!("input {}", self.inputs), text))
     }
@@ -71,17 +74,17 @@ impl Session {
     }
 
     /// Runs a file as if it were typed. Its imports are relative to its own folder and must stay below the session's.
-    pub fn load(&mut self, file: &Path) -> Result<Option<String>, Box<Diagnostic>> {
+    pub fn load(&mut self, file: &Path) -> Result<Option<Line>, Box<Diagnostic>> {
         let text = crate::script::source::read(file)?;
         self.run_source(&Source::new(&file.to_string_lossy(), &text))
     }
 
     /// Runs the script that the session was started with.
-    pub fn run_main(&mut self, main: &Main) -> Result<Option<String>, Box<Diagnostic>> {
+    pub fn run_main(&mut self, main: &Main) -> Result<Option<Line>, Box<Diagnostic>> {
         self.run_source(&main.source)
     }
 
-    fn run_source(&mut self, source: &Source) -> Result<Option<String>, Box<Diagnostic>> {
+    fn run_source(&mut self, source: &Source) -> Result<Option<Line>, Box<Diagnostic>> {
         self.host.sources.insert(source.clone());
         self.host.meter.reset();
         let variables = self.scope.len();
@@ -92,7 +95,12 @@ impl Session {
         match value {
             Ok(value) => {
                 self.succeeded.push(source.text.to_string());
-                Ok(pretty(&self.engine, &value))
+                if value.is_unit() {
+                    return Ok(None);
+                }
+                let shown = line(&self.engine, &value, self.host.settings.page.width);
+                self.last = value;
+                Ok(Some(shown))
             }
             Err(diagnostic) => {
                 if self.scope.len() != variables {
@@ -184,6 +192,17 @@ impl Session {
         self.engine.register_static_module(CONSTANTS, constants.into());
     }
 
+    /// The whole last value.
+    #[must_use]
+    pub fn last(&self) -> String {
+        pretty(&self.engine, &self.last)
+    }
+
+    /// The last value as JSON.
+    pub fn last_json(&self) -> Result<serde_json::Value> {
+        from_script(&self.last)
+    }
+
     /// Writes the successful inputs as a script.
     pub fn save(&self, file: &Path, replace: bool) -> Result<()> {
         let text = saved_script(&self.succeeded);
@@ -203,6 +222,7 @@ impl Session {
     pub fn reset(&mut self) {
         self.engine = interpreter(&self.host, &self.root);
         self.scope = Scope::new();
+        self.last = Dynamic::UNIT;
         self.succeeded.clear();
         self.publish_constants();
     }
@@ -376,7 +396,7 @@ mod session_tests {
         #[track_caller]
         fn shows(&mut self, input: &str, expected: &str) {
             match self.session.run(input) {
-                Ok(shown) => assert_eq!(shown.unwrap_or_default(), expected, "{input}"),
+                Ok(shown) => assert_eq!(shown.map_or_else(String::new, |line| line.text), expected, "{input}"),
                 Err(diagnostic) => panic!("{input}\n{}", diagnostic.render(false)),
             }
         }

@@ -51,7 +51,7 @@ impl Vocabulary {
                     .first()
                     .and_then(|param| param.split_once(':'));
                 let on = first.and_then(|(_, kind)| reference::type_name(kind));
-                let is_name = name.chars().all(super::lexer::is_word) && info.namespace.is_empty();
+                let is_name = name.chars().all(crate::script::lexer::is_word) && info.namespace.is_empty();
                 is_name.then(|| (name.to_owned(), on))
             },
             true,
@@ -91,10 +91,17 @@ impl Vocabulary {
             .filter(move |function| function.module.as_deref() == Some(module))
     }
 
-    /// Methods and properties of the variable `value`; of all API types if its type is unknown.
-    pub(super) fn members(&self, value: &str) -> BTreeSet<String> {
-        let variable = self.variables.iter().rev().find(|variable| variable.name == value);
-        let kind = variable.map(|variable| variable.kind.as_str());
+    /// The type of a variable.
+    pub(super) fn kind_of(&self, name: &str) -> Option<&str> {
+        self.variable(name).map(|variable| variable.kind.as_str())
+    }
+
+    fn variable(&self, name: &str) -> Option<&Variable> {
+        self.variables.iter().rev().find(|variable| variable.name == name)
+    }
+
+    /// Methods and properties of a type, of all API types if it is unknown; and the keys of the variable `value`.
+    pub(super) fn members(&self, value: &str, kind: Option<&str>) -> BTreeSet<String> {
         let fits = |on: Option<&str>| match (on, kind) {
             (None, _) => false,
             (Some(_), None) => true,
@@ -112,16 +119,16 @@ impl Vocabulary {
             // For an unknown type, Rhai's hundreds of methods would hide ours.
             .filter(|(_, on)| kind.is_some() && fits(on.as_deref()))
             .map(|(name, _)| name.clone());
-        let keys = variable.into_iter().flat_map(|variable| variable.keys.clone());
+        let keys = self
+            .variable(value)
+            .into_iter()
+            .flat_map(|variable| variable.keys.clone());
         own.chain(builtin).chain(keys).collect()
     }
 
     /// The functions that a call may mean, fewest parameters first. `on` is as in [`super::complete::Call`].
     pub(super) fn called(&self, path: &str, on: Option<&str>) -> Vec<&FunctionDoc> {
-        let kind = on.and_then(|value| {
-            let variable = self.variables.iter().rev().find(|variable| variable.name == value);
-            variable.map(|variable| variable.kind.as_str())
-        });
+        let kind = on.and_then(|value| self.kind_of(value));
         let mut found: Vec<&FunctionDoc> = self
             .functions
             .iter()

@@ -80,7 +80,7 @@ fn wrong_names_and_options_are_refused() {
         .stderr("leaves the script's folder");
     refused(r#"probe::run("alocator", #{})"#)
         .code(2)
-        .stderr("a similar name: `allocator`");
+        .stderr("did you mean `allocator`?");
     refused(r#"probe::run("profiler_probe", #{})"#)
         .code(2)
         .stderr("there is no probe");

@@ -96,7 +96,7 @@ fn a_wrong_shape_names_adapter_function_and_path() {
     let bench = bench(&MINE.replace("image: parts::image()", "imag: parts::image()"));
     let fault = load(&bench).unwrap().launch(&json!({ "model": "tiny" })).unwrap_err();
     assert_eq!(fault.message, "adapter `mine`: result of `launch`: unknown key `imag`");
-    assert_eq!(fault.hint.as_deref(), Some("a similar key exists: `image`"));
+    assert_eq!(fault.hint.as_deref(), Some("did you mean `image`?"));
 
     let bench = self::bench(&MINE.replace("port: global::PORT", "port: \"x\""));
     let fault = load(&bench).unwrap().launch(&json!({ "model": "tiny" })).unwrap_err();

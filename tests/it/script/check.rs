@@ -48,7 +48,7 @@ fn unknown_functions_and_wrong_arities_are_found_before_anything_runs() {
     finds(
         "let x = [1];\nx.puhs(2);",
         "there is no function `puhs`",
-        "a similar name exists: `push`",
+        "did you mean `push`?",
     );
     finds(
         "sleep(1, 2);",
@@ -103,7 +103,7 @@ fn parameters_that_are_not_declared_are_found() {
     finds(
         script,
         "the script declares no parameter `modle`",
-        "a similar parameter exists: `model`",
+        "did you mean `model`?",
     );
     let shared = "import \"std/engines\" as engines;
                   let p = params(engines::parameters() + #{ levels: param([1], \"requests at once\") });
@@ -111,7 +111,7 @@ fn parameters_that_are_not_declared_are_found() {
     finds(
         shared,
         "the script declares no parameter `levles`",
-        "a similar parameter exists: `levels`",
+        "did you mean `levels`?",
     );
     let bench =
         Bench::script("let p = params(#{ model: param(\"tiny\", \"model\") }); p.model").set(json!({ "modle": 1 }));
@@ -130,6 +130,46 @@ fn an_adapter_must_export_all_six_functions() {
     );
     let half = "fn launch(options) { #{} } fn ready(engine) { true } fn request(point) { #{} }";
     assert_eq!(found(&Bench::script(half)).len(), 3);
+}
+
+#[test]
+fn axes_and_empty_maps_are_checked() {
+    finds(
+        "boundary(#{ inptu: [1, 9] }, #{})",
+        "main.rhai:1:13",
+        "did you mean `input`?",
+    );
+    finds(
+        "boundary(#{ input: [1, 9] }, {})",
+        "main.rhai:1:30",
+        "an empty map is written `#{}`",
+    );
+    assert_eq!(
+        found(&Bench::script("boundary(#{ share: [0, 1] }, #{})")),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn what_an_adapter_says_without_an_engine_is_checked() {
+    let adapter = |request: &str, pattern: &str| {
+        let form = format!("protocol: \"{request}\", path: \"/v1\", prompt: \"text\", body: #{{}}");
+        format!(
+            "fn launch(options) {{ #{{}} }}\nfn ready(engine) {{ true }}\nfn request(point) {{ #{{ {form} }} }}\n\
+             fn facts() {{ #{{ log: #{{ kv_tokens: [\"{pattern}\"] }} }} }}\nfn failures() {{ [] }}\n\
+             fn flags(limits) {{ [] }}"
+        )
+    };
+    finds(
+        &adapter("openai-chat", "x"),
+        "main.rhai:3:1",
+        "did you mean `openai_chat`?",
+    );
+    finds(&adapter("openai_chat", "(x"), "main.rhai:4:1", "unclosed group");
+    assert_eq!(
+        found(&Bench::script(&adapter("openai_chat", "(x)"))),
+        Vec::<String>::new()
+    );
 }
 
 #[test]

@@ -21,13 +21,14 @@ fn check_knows_shipped_scripts_and_parameters() {
     Profiler::new()
         .args(["check", "adaptive", "grid", "bisect"])
         .run()
-        .success();
+        .success()
+        .stdout("adaptive: ok\ngrid: ok\nbisect: ok");
     Profiler::new()
         .args(["check", "adaptive", "--set", "modle=x"])
         .run()
         .code(2)
         .stderr("unknown parameter `modle`")
-        .stderr("a similar parameter exists: `model`");
+        .stderr("did you mean `model`?");
     Profiler::new()
         .args(["check", "adaptve"])
         .run()
@@ -48,7 +49,115 @@ fn list_shows_scripts_and_modules_with_their_first_line() {
         let summary = one.unwrap_or_else(|| panic!("{name} is not listed"))["summary"].as_str();
         assert!(summary.is_some_and(|line| !line.is_empty()), "{name} has no first line");
     }
-    Profiler::new().args(["list"]).run().success().stdout("adaptive");
+    let scripts = Profiler::new().args(["list"]).run().success().stdout("adaptive");
+    assert!(!scripts.stdout.contains("std/search"), "{}", scripts.stdout);
+    Profiler::new()
+        .args(["list", "--modules"])
+        .run()
+        .success()
+        .stdout("std/search");
+}
+
+#[test]
+fn run_finds_what_check_does_before_anything_starts() {
+    for (script, words) in [
+        ("slep(1)", "did you mean `sleep`?"),
+        (
+            "import \"std/search\" as search;\nlet map = boundary(#{ input: [1, 9] }, #{});\nsearch::adaptive(map, |p| \"ok\")",
+            "does not take 2 arguments",
+        ),
+        ("import \"lib\" as lib;", "expected"),
+        ("let a = #{ verdict: 1 }; a.verdct", "did you mean `verdict`?"),
+    ] {
+        let outcome = Profiler::new()
+            .file("s.rhai", script)
+            .file("lib.rhai", "fn f( { 1 }")
+            .args(["run", "s.rhai"])
+            .run()
+            .stderr(words);
+        assert_ne!(outcome.code, Some(0), "{script}");
+        assert!(!outcome.folder().join("runs").exists(), "{script} leaves a folder");
+    }
+}
+
+#[test]
+fn mistakes_of_the_user_show_the_remedy_and_no_line_of_ours() {
+    let profile = Profiler::new()
+        .args(["run", "adaptive", "--set", "engine=sim", "--set", "profile=no-such"])
+        .run()
+        .code(2)
+        .stderr("unknown profile `no-such`")
+        .stderr("llama-8b-h200-vllm");
+    assert!(!profile.stderr.contains(".rhai"), "{}", profile.stderr);
+    let own = "import \"std/engines\" as engines;\nimport \"std/search\" as search;\n\
+               let map = boundary(#{ input: [1, 9], output: [1, 9] }, #{});\n\
+               let engine = engines::launch(\"sim\", #{ profile: \"no-such\" });\n\
+               search::adaptive(map, |p| engine.probe(p), #{})";
+    let own = Profiler::new()
+        .file("own.rhai", own)
+        .args(["run", "own.rhai"])
+        .run()
+        .code(2)
+        .stderr("own.rhai:5:");
+    assert!(!own.stderr.contains("std/"), "{}", own.stderr);
+}
+
+#[test]
+fn help_begins_with_what_most_runs_set() {
+    let help = Profiler::new().args(["run", "adaptive", "--help"]).run().success();
+    let at = |text: &str| {
+        help.stdout
+            .find(text)
+            .unwrap_or_else(|| panic!("{text} is not in\n{}", help.stdout))
+    };
+    let order = [
+        "engine=",
+        "url=()",
+        "model=",
+        "input=",
+        "output=",
+        "concurrency=",
+        "search=#{}",
+        "search.max_probes=()",
+        "search.coverage=0.95",
+        "search.confirm=",
+        "dtype=()",
+        "Examples",
+        "--set search.max_probes=20",
+    ];
+    assert!(order.map(at).is_sorted(), "{}", help.stdout);
+    Profiler::new()
+        .args(["--help"])
+        .run()
+        .success()
+        .stdout("Measure:")
+        .stdout("profiler run adaptive");
+    Profiler::new()
+        .args(["run", "--help"])
+        .run()
+        .success()
+        .stdout("Permissions and limits:")
+        .stdout("--model");
+}
+
+#[test]
+fn short_options_set_parameters_and_quiet_leaves_the_result() {
+    let script = "let p = params(#{ model: param(\"tiny\", \"model\") });\nprint(p.model); 42";
+    let outcome = Profiler::new()
+        .file("s.rhai", script)
+        .args(["run", "s.rhai", "--model", "7b", "--quiet"])
+        .run()
+        .success();
+    assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("7b\n42\n", ""));
+    let coloured =
+        Profiler::new()
+            .file("s.rhai", script)
+            .args(["run", "s.rhai", "--url", "http://x", "--color=always"]);
+    coloured
+        .run()
+        .code(2)
+        .stderr("\u{1b}[")
+        .stderr("unknown parameter `url`");
 }
 
 #[test]
@@ -137,5 +246,5 @@ fn an_adapter_can_be_forked() {
         .args(["fork", "adaptiv"])
         .run()
         .code(2)
-        .stderr("a similar name exists: `adaptive`");
+        .stderr("did you mean `adaptive`?");
 }

@@ -18,7 +18,7 @@ error: unknown variable `totl`
 2 | print(totl);
   |       ^^^^
   |
-  = help: a similar name is in use: `total`",
+  = help: did you mean `total`?",
     );
 }
 
@@ -49,7 +49,7 @@ error: there is no function `slep`
 1 | let x = slep(1);
   |         ^^^^
   |
-  = help: a similar name exists: `sleep`",
+  = help: did you mean `sleep`?",
     );
 }
 
@@ -172,8 +172,8 @@ error: `+` does not take int and map
 #[test]
 fn an_unfinished_script() {
     let error = Bench::script("let x = [1,2").error();
-    assert!(error.contains("expected `]` to end this array literal"), "{error}");
-    assert!(error.contains("--> main.rhai:1:13"), "{error}");
+    assert!(error.contains("this `[` is not closed"), "{error}");
+    assert!(error.contains("--> main.rhai:1:9"), "{error}");
 }
 
 #[test]
@@ -195,6 +195,43 @@ error: unknown variable `wrong`
 fn a_reserved_word() {
     let error = Bench::script("let default = 1;").error();
     assert!(error.contains("`default` is a reserved word"), "{error}");
+}
+
+#[test]
+fn small_mistakes_are_named_where_they_were_made() {
+    let strategy = "import \"std/search\" as search;\nlet map = boundary(#{ input: [1, 9] }, #{});\n";
+    for (script, place, words) in [
+        ("let a = #{ verdict: 1 };\na.verdct", "2:3", "did you mean `verdict`?"),
+        (
+            "fn f(a) {\n  a.verdct\n}\nf(#{ x: 1 })",
+            "2:5",
+            "did you mean `verdict`?",
+        ),
+        ("let x = \"12\" / 4;", "1:14", "`/` does not take string and int"),
+        (
+            "boundary({ input: [1, 9] }, #{})",
+            "1:10",
+            "a map is written `#{ ... }`",
+        ),
+        ("fn f(x) {\n  x\n\nlet y = 1;\nf(y)", "1:9", "this `{` is not closed"),
+        ("let x = None;", "1:9", "no value is written `()`"),
+        // A closure is in the file that wrote it, not in the one that calls it.
+        (
+            &format!("{strategy}search::adaptive(map, |p| p.nothing_like_it, #{{}})"),
+            "3:29",
+            "nothing_like_it",
+        ),
+        (
+            &format!("{strategy}search::adaptive(map, |p| throw fault(\"missing\", \"no card\"), #{{}})"),
+            "3:29",
+            "no card",
+        ),
+    ] {
+        let error = Bench::script(script).error();
+        assert!(error.contains(&format!("--> main.rhai:{place}\n")), "{place} {error}");
+        assert!(error.contains(words), "{words} {error}");
+        assert!(!error.contains("std/"), "{error}");
+    }
 }
 
 #[test]

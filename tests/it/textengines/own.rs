@@ -20,8 +20,31 @@ fn example(heading: &str) -> String {
 }
 
 #[test]
+fn the_short_adapters_of_the_readme_are_sound() {
+    for heading in ["### Almost like another engine", "### A chat server"] {
+        let checked = Profiler::new()
+            .file("mine.rhai", example(heading))
+            .args(["check", "mine.rhai"]);
+        let _ = checked.run().success();
+        let preview = Profiler::new()
+            .file("mine.rhai", example(heading))
+            .args([
+                "run",
+                "adaptive",
+                "--set",
+                "engine=./mine.rhai",
+                "--set",
+                "image=mine:1",
+                "--dry-run",
+            ])
+            .args(["--allow", "image=mine"]);
+        let _ = preview.run().success().stdout("mine:1");
+    }
+}
+
+#[test]
 fn the_adapter_of_the_readme_is_sound_and_drives_a_server() {
-    let mine = example("## One of your own");
+    let mine = example("### All six functions");
     let _ = Profiler::new()
         .file("mine.rhai", &mine)
         .args(["check", "mine.rhai"])

@@ -1,0 +1,139 @@
+//! `profiler run SCRIPT --help`: what the script does, its parameters, the important ones first, and examples.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::program::{Program, Status};
+use crate::fault::Result;
+use crate::fmt::{columns, wrap};
+use crate::run::Run;
+use crate::script::params::{Declared, search_options};
+use crate::script::{self, Host, Main, Settings, Source};
+
+/// The parameters that most runs set.
+const MAIN: [&str; 6] = ["engine", "url", "model", "input", "output", "concurrency"];
+
+pub(super) fn print(path: &Path, main: &Main, program: &Program) -> Result<Status> {
+    let declared = match describe(path, main, program) {
+        Ok(declared) => declared,
+        Err(diagnostic) => return Ok(program.complain(&diagnostic)),
+    };
+    let name = path.display().to_string();
+    let about: Vec<&str> = script::description(&main.source.text).collect();
+    let about = about.join("\n");
+    let mut parts: Vec<String> = about
+        .split("\n\n")
+        .map(|paragraph| wrap(paragraph, program.terminal.width, 0))
+        .filter(|paragraph| !paragraph.is_empty() && !paragraph.starts_with("requires:"))
+        .collect();
+    parts.push(format!("Usage: profiler run {name} [--set KEY=VALUE]... [OPTIONS]"));
+    parts.extend(parameters(&declared, path, program));
+    parts.push(examples(&name, &declared));
+    parts.push("`profiler run --help` shows the options that every script has.".to_owned());
+    program.terminal.print(&parts.join("\n\n"))?;
+    Ok(0)
+}
+
+fn describe(
+    path: &Path,
+    main: &Main,
+    program: &Program,
+) -> std::result::Result<Vec<Declared>, Box<script::Diagnostic>> {
+    let settings = Settings {
+        script: path.to_owned(),
+        ..Settings::default()
+    };
+    let run = Arc::new(Run::ephemeral("help"));
+    let host = Host::new(
+        program.tasks.clone(),
+        run,
+        Default::default(),
+        Default::default(),
+        settings,
+    );
+    script::describe_params(&Arc::new(host), main)
+}
+
+/// The parameters in groups: the main ones, the script's own, those of its search, those of the engine.
+fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<String> {
+    if declared.is_empty() {
+        return vec!["It takes no parameters.".to_owned()];
+    }
+    let shared = "import \"std/engines\" as engines; params(engines::parameters())";
+    let shared = Main {
+        source: Source::new("engine parameters", shared),
+        root: ".".into(),
+        shipped: true,
+    };
+    let shared = describe(path, &shared, program).unwrap_or_default();
+    let row = |one: &Declared| (format!("{}={}", one.name, in_script(&one.default)), one.meaning.clone());
+    let is_main = |one: &&Declared| MAIN.contains(&one.name.as_str());
+    let is_shared = |one: &&Declared| shared.iter().any(|other| other.name == one.name);
+    let main = MAIN
+        .iter()
+        .filter_map(|name| declared.iter().find(|one| one.name == *name));
+    let own = declared.iter().filter(|one| !is_main(one) && !is_shared(one));
+    let engine = declared.iter().filter(|one| !is_main(one) && is_shared(one));
+    let search = declared.iter().any(|one| one.meaning.contains("options of search::"));
+    let options = search_options().into_iter().filter(|_| search);
+    let options = options.map(|one| (format!("search.{}={}", one.name, one.default), one.meaning));
+    [
+        (
+            "Main parameters and their defaults; () is not set:",
+            main.map(row).collect(),
+        ),
+        ("Further parameters of this script:", own.map(row).collect()),
+        ("Search:", options.collect::<Vec<_>>()),
+        ("Engine:", engine.map(row).collect()),
+    ]
+    .into_iter()
+    .filter(|(_, rows)| !rows.is_empty())
+    .map(|(title, rows)| format!("{title}\n{}", columns(&rows, program.terminal.width)))
+    .collect()
+}
+
+/// A value as scripts write it.
+fn in_script(value: &Value) -> String {
+    let list = |items: Vec<String>| items.join(", ");
+    match value {
+        Value::Null => "()".to_owned(),
+        Value::Array(items) => format!("[{}]", list(items.iter().map(in_script).collect())),
+        Value::Object(map) if map.is_empty() => "#{}".to_owned(),
+        Value::Object(map) => {
+            let items = map.iter().map(|(key, value)| format!("{key}: {}", in_script(value)));
+            format!("#{{ {} }}", list(items.collect()))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Command lines with parameters that the script has.
+fn examples(name: &str, declared: &[Declared]) -> String {
+    let default = |name: &str| declared.iter().find(|one| one.name == name).map(|one| &one.default);
+    let mut lines = vec![format!("  profiler run {name}")];
+    let mut example = |options: &str| lines.push(format!("  profiler run {name} {options}"));
+    if default("model").is_some() {
+        example("--model Qwen/Qwen3-8B --dry-run");
+    }
+    if default("url").is_some() {
+        example("--url http://localhost:8000");
+    }
+    match (default("input"), default("concurrency")) {
+        (Some(Value::Array(_)), _) => example("--set 'input=[1,32768]' --set 'output=[1,4096]'"),
+        (Some(_), Some(Value::Array(_))) => example("--set input=2000 --set output=500 --set 'concurrency=[1,8,64]'"),
+        (Some(_), _) => example("--set input=2000 --set output=500"),
+        (None, _) => {}
+    }
+    if default("search").is_some_and(Value::is_object) {
+        example("--set search.max_probes=20 --set search.coverage=0.9");
+    }
+    if default("gpus").is_some() {
+        example("--set 'gpus=[0,1]' --set tensor_parallel=2");
+    }
+    format!(
+        "Examples (VALUE is JSON or plain text; quote what the shell would read):\n{}",
+        lines.join("\n")
+    )
+}
