@@ -20,3 +20,4 @@ pub mod sim;
 pub mod task;
 pub mod telemetry;
 pub mod unit;
+pub mod warning;

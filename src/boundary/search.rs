@@ -27,6 +27,9 @@ const BISECT_EVERY: usize = 16;
 /// Positions in a box from its lowest to its highest cell, for when its middle was probed without a clear answer.
 const FALLBACK_POSITIONS: [(i64, i64); 8] = [(1, 4), (3, 4), (1, 8), (7, 8), (3, 8), (5, 8), (0, 1), (1, 1)];
 
+/// Probes without which the expected number of probes is unknown: the two corners.
+const MIN_PROBES: u64 = 2;
+
 impl Boundary {
     /// Whether enough is known: `coverage` of the fitting volume is proven, and the tolerances hold on their rays.
     pub fn done(&self, coverage: f64) -> Result<bool> {
@@ -76,7 +79,7 @@ impl Boundary {
             return Ok(Some(probes));
         }
         let axes = i32::try_from(self.lattice.free().len()).unwrap_or(i32::MAX);
-        if probes < 8 || wanted <= 0.0 || axes < 2 {
+        if probes < MIN_PROBES || wanted <= 0.0 || axes < 2 {
             return Ok(None);
         }
         let all = probes as f64 * (1.0 + (open / wanted).powi(axes - 1)) / 2.0;

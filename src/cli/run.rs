@@ -258,7 +258,7 @@ fn conclude(
     if args.json {
         program.print_json(&document)?;
     } else if !live.has_shown(result) {
-        if host.run.simulated() {
+        if host.run.simulated() && !live.has_told_simulated() {
             program.terminal.print(SIMULATED)?;
         }
         if !result.is_null() {

@@ -45,7 +45,7 @@ impl ComparisonInput {
         cases.extend(loads(&found.loads));
         let drawn = |boundary: &&RecordedBoundary| !boundary.described.is_null();
         let mut notes = found.missing.clone();
-        notes.extend_from_slice(found.warnings());
+        notes.extend(found.warnings().iter().map(|warning| warning.message.clone()));
         if found.boundaries.iter().filter(drawn).count() > 1 {
             notes.push("of several boundaries, the first is compared".to_owned());
         }

@@ -22,6 +22,7 @@ use crate::load::engine_side::EngineMetrics;
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
 use crate::telemetry::{Reading, Sampler};
+use crate::warning::Warning;
 
 /// vLLM closes connections that were idle for 5 s. Closing them earlier avoids sending a request on a closed one.
 const IDLE: Duration = Duration::from_secs(2);
@@ -390,10 +391,8 @@ impl Engine {
             }),
         })?;
         for how in degraded(&ready.facts, &self.rules.parts, self.gpu_vendor().is_some()) {
-            self.context.run.warn(format!(
-                "`{}` serves another configuration than asked: {how}",
-                self.name()
-            ))?;
+            let message = format!("`{}` serves another configuration than asked: {how}", self.name());
+            self.context.run.warn(Warning::new("other_configuration", message))?;
         }
         live.health = Health::Good;
         live.starts.served(info.kv_tokens);
@@ -448,10 +447,8 @@ impl Drop for Engine {
         let usage = live.stages.usage().clone();
         if let Err(fault) = self.write_memory(running.server.name(), running.sampler, &usage) {
             // The run continues; the warning says what is missing.
-            let _ = self
-                .context
-                .run
-                .warn(format!("the memory series was not written: {fault}"));
+            let message = format!("the memory series was not written: {fault}");
+            let _ = self.context.run.warn(Warning::new("series_not_written", message));
         }
     }
 }

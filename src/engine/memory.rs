@@ -17,6 +17,7 @@ use crate::run::Event;
 use crate::runtime::RuntimeKind;
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
+use crate::warning::Warning;
 
 /// How long memory may take to be released before the last reading after a stop. The next start waits longer if needed.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -130,10 +131,8 @@ impl Engine {
                 Sampler::start_in(phase, stages.before(), source, self.options.sample_hz).map(Some)
             }
             None => {
-                self.context.run.warn(format!(
-                    "the memory of `{}` cannot be read: peaks are unknown",
-                    self.name()
-                ))?;
+                let message = format!("the memory of `{}` cannot be read: peaks are unknown", self.name());
+                self.context.run.warn(Warning::new("memory_unknown", message))?;
                 Ok(None)
             }
         }
@@ -168,7 +167,8 @@ impl Engine {
             Ok(reading) => Ok(Some(reading)),
             // A cgroup disappears with its engine; the exit itself is reported elsewhere.
             Err(fault) => {
-                self.context.run.warn(format!("memory could not be read: {fault}"))?;
+                let message = format!("memory could not be read: {fault}");
+                self.context.run.warn(Warning::new("memory_unread", message))?;
                 Ok(None)
             }
         }

@@ -233,6 +233,9 @@ impl Engine {
         let cursor = running.server.cursor();
         let page = self.page(running);
         let stall = options.stall.map_or(STALL, Duration::from_secs_f64);
+        self.context.run.note(Event::Sent {
+            timeout: timeout.as_secs_f64(),
+        })?;
         let (answers, queue) = self
             .context
             .tasks

@@ -136,6 +136,9 @@ impl Engine {
                 if let Some(sampler) = sampler {
                     self.show_memory(sampler)?;
                 }
+                if let Some(line) = strip_colours(server.last(1)).pop() {
+                    self.context.run.note(Event::Log { line })?;
+                }
                 last_listed = Instant::now();
             }
             if let Some(exit) = self.context.tasks.wait(server.exit())? {

@@ -168,7 +168,7 @@ mod tests {
         );
         assert_eq!(load.engine.kv_usage.unwrap().max, 0.5);
         assert!(load.engine.waiting.is_none() && load.stats.latencies.itl_ms.n == 0);
-        assert_eq!(load.stats.warnings, ["slow client"]);
+        assert_eq!(load.stats.warnings, ["slow client".into()]);
         assert_eq!(load.queue_grows(), None, "KV cache usage is no queue");
         assert_eq!(load.timelines().collect::<Vec<_>>(), ["loads/1-1-timeline.csv"]);
         assert_eq!(LoadAnswer::read(&Value::Null), LoadAnswer::default());

@@ -8,7 +8,8 @@ use super::Page;
 const GAP: usize = 2;
 
 /// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below, beside
-/// the first column again. If even one does not fit beside it, each row becomes a list of its entries.
+/// the first column again, and the last one if it is text: a verdict stays beside what it is about. If not even one
+/// column fits beside the first, each row becomes a list of its entries.
 pub(super) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     let entry = |row: &'_ [String], column: usize| row.get(column).map_or(0, |entry| width(entry));
     let widest = |column: usize| {
@@ -23,28 +24,44 @@ pub(super) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> Stri
     if narrowest > page.width {
         return row_lists(headings, rows, page);
     }
+    let last = headings.len() - 1;
+    let middle = widths.get(1..last).into_iter().flatten().max();
+    let beside_last = GAP + first + GAP + widths[last] + middle.map_or(0, |widest| GAP + widest);
+    let repeats_last = last > 1 && beside_last <= page.width && is_text(rows, last);
+    let (end, reserved) = match repeats_last {
+        true => (last, GAP + widths[last]),
+        false => (last + 1, 0),
+    };
     let mut blocks = Vec::new();
     let mut from = 1;
     loop {
-        let (mut to, mut taken) = (from, GAP + first);
-        while to < widths.len() && taken + GAP + widths[to] <= page.width {
+        let (mut to, mut taken) = (from, GAP + first + reserved);
+        while to < end && taken + GAP + widths[to] <= page.width {
             taken += GAP + widths[to];
             to += 1;
         }
-        blocks.push(block(headings, rows, &widths, from..to));
+        let columns: Vec<usize> = std::iter::once(0).chain(from..to).chain(end..=last).collect();
+        blocks.push(block(headings, rows, &widths, &columns));
         from = to;
-        if from >= widths.len() {
+        if from >= end {
             return blocks.join("\n\n");
         }
     }
 }
 
-/// The first column and a range of the others.
-fn block(headings: &[&str], rows: &[Vec<String>], widths: &[usize], columns: std::ops::Range<usize>) -> String {
+/// Whether a column has words rather than numbers.
+fn is_text(rows: &[Vec<String>], column: usize) -> bool {
+    rows.iter().filter_map(|row| row.get(column)).any(|entry| {
+        let entry = console::strip_ansi_codes(entry);
+        entry.trim_start().starts_with(char::is_alphabetic)
+    })
+}
+
+/// Some of the columns.
+fn block(headings: &[&str], rows: &[Vec<String>], widths: &[usize], columns: &[usize]) -> String {
     let line = |entry: &dyn Fn(usize) -> Option<String>| -> String {
-        let cells = std::iter::once(0).chain(columns.clone());
         // A row may be shorter than the headings.
-        let cells = cells.map_while(|column| {
+        let cells = columns.iter().map_while(|&column| {
             let text = entry(column)?;
             let blanks = " ".repeat(GAP + widths[column].saturating_sub(width(&text)));
             Some(format!("{blanks}{text}"))
@@ -131,6 +148,12 @@ mod tests {
         assert_eq!(
             drawn(&["", "one", "two", "three"], &rows, 14),
             "     one  two\n  a  111  222\n  b    4    5\n\n     three\n  a      3\n  b"
+        );
+        // A verdict is not torn from what it is about.
+        let rows = self::rows(&[&["a", "111", "222", "more"], &["b", "4", "5", "same"]]);
+        assert_eq!(
+            drawn(&["", "one", "two", ""], &rows, 14),
+            "     one\n  a  111  more\n  b    4  same\n\n     two\n  a  222  more\n  b    5  same"
         );
         assert_eq!(
             drawn(

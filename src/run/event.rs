@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::boundary::{Moves, Point, Verdict};
+use crate::warning::Warning;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,6 +101,26 @@ pub enum Event {
         /// Requests completed per second, over about the last second.
         per_second: f64,
     },
+    /// The loads that the script runs next, for the live view only.
+    Planned {
+        /// Their options, as `engine.load` takes them.
+        loads: Vec<Value>,
+    },
+    /// Points that earlier executions recorded in the newest boundary, for the live view only.
+    Restored {
+        /// The points and their answers.
+        points: Vec<(Point, Value)>,
+    },
+    /// The requests of a probe were sent, for the live view only.
+    Sent {
+        /// Seconds after which those that are unfinished fail.
+        timeout: f64,
+    },
+    /// The newest log line of an engine that is starting, for the live view only.
+    Log {
+        /// The line.
+        line: String,
+    },
     /// The result of `report(map)`.
     Report {
         /// Index of the boundary, from 0.
@@ -137,10 +158,7 @@ pub enum Event {
         value: Value,
     },
     /// A warning that readers of the results must see.
-    Warning {
-        /// The warning.
-        text: String,
-    },
+    Warning(Warning),
     /// A line that the script printed.
     Print {
         /// The text.
@@ -182,7 +200,15 @@ pub(super) fn measures(kind: &str) -> bool {
 impl Event {
     /// Whether the event is stored in the journal.
     pub(super) fn in_journal(&self) -> bool {
-        !matches!(self, Event::Memory { .. } | Event::Loading { .. })
+        !matches!(
+            self,
+            Event::Memory { .. }
+                | Event::Loading { .. }
+                | Event::Planned { .. }
+                | Event::Restored { .. }
+                | Event::Sent { .. }
+                | Event::Log { .. }
+        )
     }
 
     /// Whether the event must be synced to disk before the run continues.
@@ -201,7 +227,7 @@ pub(super) struct Totals {
     fits: u64,
     /// Probes, loads and experiments finished.
     finished: u64,
-    warnings: Vec<String>,
+    warnings: Vec<Warning>,
     /// Peak memory use while a point was probed, by boundary and point, if it was measured.
     peaks: HashMap<(usize, String), u64>,
     /// Bytes of memory of the engine's devices.
@@ -230,11 +256,11 @@ impl Totals {
             Event::Engine { info } => {
                 self.total = info.get("memory_total").and_then(Value::as_u64).or(self.total);
             }
-            Event::Warning { text } => {
-                if self.warnings.contains(text) {
+            Event::Warning(warning) => {
+                if self.warnings.contains(warning) {
                     return false;
                 }
-                self.warnings.push(text.clone());
+                self.warnings.push(warning.clone());
             }
             _ => {}
         }
@@ -256,7 +282,7 @@ impl Totals {
         Some(self.total?.saturating_sub(*peak))
     }
 
-    pub(super) fn warnings(&self) -> &[String] {
+    pub(super) fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 }

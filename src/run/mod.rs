@@ -37,6 +37,7 @@ use serde_json::{Value, json};
 
 use crate::boundary::Point;
 use crate::fault::Result;
+use crate::warning::Warning;
 use event::Totals;
 use replay::Replay;
 use writer::RunWriter;
@@ -165,9 +166,9 @@ impl Run {
         written
     }
 
-    /// Notes a warning, once per text.
-    pub fn warn(&self, text: impl Into<String>) -> Result<()> {
-        self.note(Event::Warning { text: text.into() })
+    /// Notes a warning, equal ones once.
+    pub fn warn(&self, warning: impl Into<Warning>) -> Result<()> {
+        self.note(Event::Warning(warning.into()))
     }
 
     /// Adds a listener.
@@ -272,7 +273,7 @@ fn document(
     run: Option<&str>,
     script: &str,
     ended: std::result::Result<&Value, &Value>,
-    warnings: &[String],
+    warnings: &[Warning],
 ) -> Value {
     let mut document = json!({
         "schema": SCHEMA,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::folder::{Folder, not_a_run, not_found};
@@ -12,6 +13,7 @@ use super::recover::{self, JournalSummary, ManifestFile};
 use super::sessions::EngineSessions;
 use super::{Event, event};
 use crate::fault::{Fault, Kind, Result};
+use crate::warning::Warning;
 
 /// Largest number of boundaries of a run; a higher index is damage.
 const MOST_BOUNDARIES: usize = 1 << 16;
@@ -167,13 +169,9 @@ impl RecordedRun {
             self.result = value("result");
             self.fault = value("fault");
         }
-        for text in document["warnings"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-        {
-            self.totals.count(&Event::Warning { text: text.to_owned() });
+        let warnings = document["warnings"].as_array().into_iter().flatten();
+        for warning in warnings.filter_map(|warning| Warning::deserialize(warning).ok()) {
+            self.totals.count(&Event::Warning(warning));
         }
         document
     }

@@ -12,6 +12,8 @@ use super::sessions::EngineSession;
 use super::writer::refusal;
 use crate::boundary::{Answer, Boundary, Options};
 use crate::fault::{Fault, Kind, Result};
+use crate::load::LoadAnswer;
+use crate::warning::Warning;
 
 /// A boundary as recorded in the journal.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -151,18 +153,15 @@ impl RecordedRun {
 
     /// Warnings, oldest first.
     #[must_use]
-    pub fn warnings(&self) -> &[String] {
+    pub fn warnings(&self) -> &[Warning] {
         self.totals.warnings()
     }
 
     /// The warnings of each finished load, oldest first.
     #[must_use]
-    pub fn load_warnings(&self) -> Vec<Vec<String>> {
-        let texts = |(_, answer): &(Value, Value)| {
-            let warnings = answer["warnings"].as_array().into_iter().flatten();
-            warnings.filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        self.loads.iter().chain(&self.experiment_loads).map(texts).collect()
+    pub fn load_warnings(&self) -> Vec<Vec<Warning>> {
+        let warnings = |(_, answer): &(Value, Value)| LoadAnswer::read(answer).stats.warnings;
+        self.loads.iter().chain(&self.experiment_loads).map(warnings).collect()
     }
 
     /// The value of the script's last expression; `None` if the script did not finish.

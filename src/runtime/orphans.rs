@@ -10,6 +10,7 @@ use super::identity::{OwnerStatus, ProcessIdentity};
 use super::process::{HOST_VARIABLE, RUN_VARIABLE, SERVICE_VARIABLE, tree};
 use crate::fault::{Kind, Result};
 use crate::run::Run;
+use crate::warning::Warning;
 
 /// A leftover container or process whose owner is dead or cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -106,10 +107,11 @@ pub(super) async fn sweep(kind: RuntimeKind, run: &Run) -> Result<()> {
     let dead: Vec<Orphan> = found.into_iter().filter(|orphan| orphan.dead).collect();
     end(&dead).await?;
     for orphan in dead {
-        run.warn(format!(
+        let message = format!(
             "cleaned up the {} `{}` left by the dead run `{}`",
             orphan.kind, orphan.name, orphan.run
-        ))?;
+        );
+        run.warn(Warning::new("cleaned_up", message))?;
     }
     Ok(())
 }

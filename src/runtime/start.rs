@@ -7,6 +7,7 @@ use super::service::{Backend, Service};
 use super::{Launch, Permits, RuntimeKind, ServerLog, Services, docker, in_process, launch, phase, process};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
+use crate::warning::Warning;
 
 /// What a start needs from the run.
 #[derive(Clone)]
@@ -33,7 +34,7 @@ pub struct StartContext {
 pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -> Result<Arc<Service>> {
     let grant = context.permits.check_launch(kind, launch, context.shipped_image)?;
     for withheld in &grant.withheld {
-        context.run.warn(withheld)?;
+        context.run.warn(Warning::new("withheld", withheld))?;
     }
     launch::check_files(&launch.files)?;
     let grace = launch.grace()?;

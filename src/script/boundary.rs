@@ -41,15 +41,19 @@ impl BoundaryHandle {
         };
         let mut replayed = BTreeMap::new();
         let mut resumed = Vec::new();
-        for (point, answer) in host.run.points(index) {
-            map.record(&point, &Answer::parse(&answer)?)?;
-            resumed.push(PointCost::from_answer(&point, &answer));
-            *replayed.entry(key(&point, &answer)).or_default() += 1;
+        let points = host.run.points(index);
+        for (point, answer) in &points {
+            map.record(point, &Answer::parse(answer)?)?;
+            resumed.push(PointCost::from_answer(point, answer));
+            *replayed.entry(key(point, answer)).or_default() += 1;
         }
         host.run.note(Event::Boundary {
             index,
             axes: json!({ "axes": axes, "options": described }),
         })?;
+        if !points.is_empty() {
+            host.run.note(Event::Restored { points })?;
+        }
         Ok(Self(Arc::new(Shared {
             index,
             resumed,

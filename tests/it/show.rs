@@ -167,8 +167,8 @@ fn warnings_of_one_kind_are_one_line_and_each_is_in_the_document_and_on_the_page
         told.stdout
     );
     let told = told
-        .stdout("token counts disagree by 8.7 to 22.6 %")
-        .stdout("(in 6 loads)");
+        .stdout("token counts disagree by ")
+        .stdout("(one of 4 such warnings, in 6 loads)");
     let warnings = show("vllm-cuda-graphs", "--json").success().json()["warnings"].clone();
     assert_eq!(warnings.as_array().unwrap().len(), 4);
     let page = told.folder().join("page.html");

@@ -141,7 +141,7 @@ fn show(event: &Event) {
         Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => {
             drop(terminal.print(&hide(text)))
         }
-        Event::Warning { text } => terminal.print_error(&format!("warning: {}", hide(text))),
+        Event::Warning(warning) => terminal.print_error(&format!("warning: {}", hide(&warning.message))),
         Event::Phase { phase, detail } => terminal.print_error(hide(&format!("{phase} {detail}")).trim_end()),
         Event::Point { point, verdict, .. } => terminal.print_error(&format!("{point}: {verdict}")),
         _ => {}

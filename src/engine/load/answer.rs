@@ -18,6 +18,7 @@ use crate::load::engine_side::{Cost, EngineStats, Observations, WindowThroughput
 use crate::load::plan::{Arrivals, EndReason, Warmup};
 use crate::load::stats::{LoadStats, RepeatStats, Settings, TargetConcurrency};
 use crate::load::{EngineDeath, LoadAnswer, LoadRepeats, Outcome, PrecisionReached, Record, WarmupCounts};
+use crate::warning::Warning;
 
 /// Maximum characters shown of a failed request's message.
 const MAX_MESSAGE: usize = 160;
@@ -56,14 +57,15 @@ impl Engine {
         };
         warnings.extend(failures(&answer.stats));
         if let Some(died) = &died {
-            warnings.push(format!("the engine died within the load: {}", died.message));
+            let message = format!("the engine died within the load: {}", died.message);
+            warnings.push(Warning::new("engine_died", message));
             answer.stopped = EndReason::Died;
         }
         answer.died = died;
         answer.stats.warnings.extend(warnings);
         answer.stats.warnings.dedup();
         for warning in &answer.stats.warnings {
-            self.context.run.warn(warning)?;
+            self.context.run.warn(warning.clone())?;
         }
         serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))
     }
@@ -181,13 +183,14 @@ fn settings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Settin
 }
 
 /// Warnings about this repeat.
-fn load_warnings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Vec<String> {
+fn load_warnings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if session.plan.warmup != Warmup::None && repeat.from.is_none() {
-        warnings.push("the load ended within its warm-up: nothing was measured".to_owned());
+        let message = "the load ended within its warm-up: nothing was measured";
+        warnings.push(Warning::new("only_warmup", message));
     }
     if let Some(why) = &repeat.given_up {
-        warnings.push(format!("the load was given up: {why}"));
+        warnings.push(Warning::new("given_up", format!("the load was given up: {why}")));
     }
     if let Some(precision) = options.precision
         && repeat.end != EndReason::Precision
@@ -199,25 +202,28 @@ fn load_warnings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> V
                 precision.first_check()
             ),
         };
-        warnings.push(format!(
+        let message = format!(
             "the confidence interval of `precision` did not reach ±{:.1} %: {width}; give more `requests` or `duration`",
             100.0 * precision.within
-        ));
+        );
+        let warning = Warning::new("precision", message);
+        warnings.push(repeat.width.map_or(warning.clone(), |width| warning.sized(width)));
     }
     if let Some(corpus) = &session.corpus
         && repeat.records.len() > corpus.prompts().len()
     {
-        warnings.push(format!(
+        let message = format!(
             "{} requests reused the {} prompts of the file: an engine with a prefix cache answers a repeated prompt faster",
             repeat.records.len(),
             corpus.prompts().len()
-        ));
+        );
+        warnings.push(Warning::new("repeated_prompts", message).sized(repeat.records.len() as f64));
     }
     warnings
 }
 
 /// A warning that counts failed requests by kind, each with its first message.
-fn failures(figures: &LoadStats) -> Option<String> {
+fn failures(figures: &LoadStats) -> Option<Warning> {
     if figures.failed == 0 {
         return None;
     }
@@ -226,12 +232,13 @@ fn failures(figures: &LoadStats) -> Option<String> {
         format!("{} `{form}` ({said})", failures.count)
     });
     let forms: Vec<String> = forms.collect();
-    Some(format!(
+    let message = format!(
         "{} of {} requests failed: {}",
         figures.failed,
         figures.issued,
         forms.join(", ")
-    ))
+    );
+    Some(Warning::new("failed_requests", message).sized(figures.failed as f64))
 }
 
 /// The intended number of concurrent requests.

@@ -153,17 +153,10 @@ fn small_point(input: u64, output: u64) -> Point {
 
 /// A short description of a load.
 fn described(options: &LoadOptions, requested: &Limits) -> String {
-    let how = match (options.concurrency, options.rate) {
-        (Some(concurrency), _) => format!("{concurrency} at once"),
-        (None, Some(rate)) => format!("{rate} a second"),
-        (None, None) if options.trace.is_some() => "as in its trace".to_owned(),
-        (None, None) => "in steps".to_owned(),
-    };
-    let many = options
-        .requests
-        .map_or_else(String::new, |requests| format!(" of {requests} requests"));
     format!(
-        "load{many}, {how}, up to {} + {} tokens",
-        requested.input, requested.output
+        "{}, up to {} + {} tokens",
+        options.level(),
+        requested.input,
+        requested.output
     )
 }

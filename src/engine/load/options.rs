@@ -108,6 +108,25 @@ pub struct WarmupOption {
 }
 
 impl LoadOptions {
+    /// How many requests are sent, for people: `64 concurrent requests`, `0.5 requests/s`.
+    #[must_use]
+    pub fn level(&self) -> String {
+        match (self.concurrency, self.rate) {
+            (Some(1), _) => "1 concurrent request".to_owned(),
+            (Some(concurrency), _) => format!("{concurrency} concurrent requests"),
+            (None, Some(rate)) => format!("{rate} requests/s"),
+            (None, None) if self.trace.is_some() => "requests as in the trace".to_owned(),
+            (None, None) => "requests in steps".to_owned(),
+        }
+    }
+
+    /// Requests of all repeats with their warm-up, if the options give their number.
+    #[must_use]
+    pub fn all_requests(&self) -> Option<u64> {
+        let warmup = self.warmup.and_then(|warmup| warmup.requests).unwrap_or(0);
+        Some((self.requests? + warmup) * self.repeats())
+    }
+
     /// Validates the options before any file is read or anything is started.
     ///
     /// # Errors

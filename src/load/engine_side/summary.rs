@@ -10,6 +10,7 @@ use super::gauge::{Curve, GaugeStats};
 use super::samples::{EngineMetrics, MetricsSample, Observations};
 use super::timeline::share;
 use crate::load::{Outcome, Record};
+use crate::warning::Warning;
 
 /// Minimum growth of a queue, in requests.
 const MIN_QUEUE_GROWTH: f64 = 1.0;
@@ -251,29 +252,32 @@ const COMPLETED_REASONS: [&str; 4] = ["length", "stop", "success", "repetition"]
 impl EngineStats {
     /// Warnings, each naming the affected metrics. `records` are all records of the load.
     #[must_use]
-    pub fn warnings(&self, records: &[Record]) -> Vec<String> {
+    pub fn warnings(&self, records: &[Record]) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let sampling = &self.timeline;
         if sampling.missed > 0 {
-            warnings.push(format!(
+            let message = format!(
                 "{} of {} polls of the metrics page failed: `running`, `waiting`, `kv_usage` and `preemptions` use the others only",
                 sampling.missed,
                 sampling.missed + sampling.looks
-            ));
+            );
+            warnings.push(Warning::new("failed_polls", message).sized(sampling.missed as f64));
         }
         if let Some(gap) = sampling
             .longest_gap
             .filter(|gap| *gap > MAX_GAP_SECONDS && *gap > MAX_GAP_PERIODS / sampling.hz)
         {
-            warnings.push(format!(
+            let message = format!(
                 "the metrics page gave no data for {gap:.2} s at a time: the maxima of `running`, `waiting` and `kv_usage` may have been missed"
-            ));
+            );
+            warnings.push(Warning::new("metrics_gap", message).sized(gap));
         }
         if let Some(power) = self.power.as_ref().filter(|power| power.unseen_seconds > 0.0) {
-            warnings.push(format!(
+            let message = format!(
                 "no power was reported for {:.1} s of the window: `power` and `energy_wh` are interpolated there",
                 power.unseen_seconds
-            ));
+            );
+            warnings.push(Warning::new("power_gap", message).sized(power.unseen_seconds));
         }
         warnings.extend(self.counted.disagreements(records));
         warnings
@@ -296,16 +300,17 @@ impl EngineCounters {
     }
 
     /// Differences that show that the engine served other requests as well, or counts differently.
-    fn disagreements(&self, records: &[Record]) -> Vec<String> {
+    fn disagreements(&self, records: &[Record]) -> Vec<Warning> {
         let mut found = Vec::new();
         let completed = records.iter().filter(|record| record.outcome == Outcome::Completed);
         let (client, issued) = (completed.count() as u64, records.len() as u64);
         // A request that the client gave up may have completed in the engine.
         if let Some(engine) = self.completed().filter(|engine| !(client..=issued).contains(engine)) {
-            found.push(format!(
+            let message = format!(
                 "the engine counts {engine} completed requests and the client {client}: it may serve other clients, and `running`, `waiting`, `kv_usage` \
                  and `preemptions` are of all together"
-            ));
+            );
+            found.push(Warning::new("other_clients", message).sized(engine.abs_diff(client) as f64));
         }
         // If requests failed, the engine has generated more tokens than the client received.
         if client == issued {
@@ -322,9 +327,10 @@ impl EngineCounters {
                 if let (Some(engine), Some(answers)) = (engine, answers)
                     && engine != answers
                 {
-                    found.push(format!(
+                    let message = format!(
                         "the metrics page counts {engine} tokens {kind} and the answers {answers}: throughputs are of the answers"
-                    ));
+                    );
+                    found.push(Warning::new("metrics_token_counts", message).sized(engine.abs_diff(answers) as f64));
                 }
             }
         }

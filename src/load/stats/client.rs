@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::summary::interpolated;
+use super::summary::{Summary, interpolated};
 use super::{LoadStats, TargetConcurrency};
 use crate::load::ClientHealth;
+use crate::warning::Warning;
 
 /// From this CPU share on, the client is near its limit and responses queue for it.
 const BUSY: f64 = 0.85;
@@ -17,8 +18,11 @@ const BUSY: f64 = 0.85;
 /// Delays below this are the resolution of timers and wake-ups.
 const LATE_MS: f64 = 1.0;
 
-/// A client delay above this share of a metric distorts it.
+/// A client delay above this share of a metric distorts it, if the metric has no interval.
 const DISTORTS: f64 = 0.05;
+
+/// A change by less than this share of a metric matters to nobody.
+const IRRELEVANT: f64 = 0.01;
 
 /// Slots that are empty for more than this share of the time distort the throughput.
 const EMPTY_SLOTS: f64 = 0.01;
@@ -87,80 +91,85 @@ impl ClientStats {
     }
 
     /// Warnings about the metrics that the client distorted.
-    pub(super) fn warnings(&self, stats: &LoadStats, target: TargetConcurrency) -> Vec<String> {
-        let mut warnings: Vec<String> = [
-            self.cpu_warning(),
-            self.pause_warning(stats),
-            self.run_queue_warning(),
-            self.send_delay_warning(stats, target),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        if self.unprepared > 0 {
-            warnings.push(format!(
+    pub(super) fn warnings(&self, stats: &LoadStats, target: TargetConcurrency) -> Vec<Warning> {
+        let unprepared = (self.unprepared > 0).then(|| {
+            let message = format!(
                 "{} requests were not prepared in time: the concurrency was lower than requested, and the throughputs are too low",
                 self.unprepared
-            ));
-        }
-        if self.opened_late > 0 {
-            warnings.push(format!(
+            );
+            Warning::new("unprepared", message).sized(self.unprepared as f64)
+        });
+        let opened_late = (self.opened_late > 0).then(|| {
+            let message = format!(
                 "{} of {} requests waited for a new connection: the time that it took to open is in their `ttft_ms` and `e2el_ms`",
                 self.opened_late, stats.issued
-            ));
-        }
-        warnings
+            );
+            Warning::new("new_connections", message).sized(self.opened_late as f64)
+        });
+        let all = [
+            self.cpu_warning(),
+            self.late_reads_warning(stats),
+            self.send_delay_warning(stats, target),
+            unprepared,
+            opened_late,
+        ];
+        all.into_iter().flatten().collect()
     }
 
-    fn cpu_warning(&self) -> Option<String> {
+    fn cpu_warning(&self) -> Option<Warning> {
         (self.cpu >= BUSY).then(|| {
-            format!(
+            let message = format!(
                 "the client used {:.0} % of its core: the throughputs may be its limit instead of the engine's, and `ttft_ms`, `itl_ms` and \
                  `e2el_ms` too high by up to {:.1} ms",
                 self.cpu * 100.0,
                 self.longest_pause_ms
-            )
+            );
+            Warning::new("client_busy", message).sized(self.cpu)
         })
     }
 
-    fn run_queue_warning(&self) -> Option<String> {
-        let (waited, share) = (self.waited_ms?, self.waited?);
-        (share >= DISTORTS).then(|| {
-            format!(
-                "other programs had the client's core for {waited:.0} ms, {:.0} % of the load, while responses waited to be read: `ttft_ms`, \
-                 `itl_ms` and `e2el_ms` are too high; leave it a core of its own",
-                share * 100.0
-            )
-        })
-    }
-
-    /// The client did not poll its sockets for a long time, by itself or because it was not scheduled.
-    fn pause_warning(&self, stats: &LoadStats) -> Option<String> {
-        let pause = self.longest_pause_ms.max(self.longest_wait_ms.unwrap_or(0.0));
+    /// The client did not read answers for some time, because it was busy or other programs had its core, and that
+    /// changes a metric by more than the metric's own interval.
+    fn late_reads_warning(&self, stats: &LoadStats) -> Option<Warning> {
+        let waited = self.waited_ms.unwrap_or(0.0);
+        let longest = self.longest_pause_ms.max(self.longest_wait_ms.unwrap_or(0.0));
+        let total = self.paused_ms.max(waited);
+        let share = total / (1e3 * stats.duration);
+        // What arrives within a pause is late by half of it on average. Beyond a percentile, all may have been late.
+        let mean = share * longest / 2.0;
+        let beyond = |percentile: f64| if share > 1.0 - percentile { longest } else { 0.0 };
         let latencies = &stats.latencies;
-        let names = [
-            ("itl_ms", latencies.itl_ms.median),
-            ("ttft_ms", latencies.ttft_ms.median),
-            ("e2el_ms", latencies.e2el_ms.median),
-        ];
-        // One late gap among many matters less: it counts only if it exceeds a typical gap.
-        let affected = names.iter().filter(|(name, median)| {
-            let share = if *name == "itl_ms" { 1.0 } else { DISTORTS };
-            median.is_some_and(|median| pause > (share * median).max(LATE_MS))
-        });
-        let affected: Vec<String> = affected.map(|(name, _)| format!("`{name}`")).collect();
-        (!affected.is_empty()).then(|| {
-            format!(
-                "the client did not poll its connections for up to {pause:.1} ms ({} pauses of more than 1 ms took {:.0} ms in all): single values of \
-                 {} may be wrong by that much, and so may their highest percentiles",
-                self.pauses,
-                self.paused_ms,
-                affected.join(", ")
-            )
-        })
+        let distorted = |(_, summary): &(&str, &Summary)| {
+            let changes = [
+                (summary.mean, summary.ci.mean, mean),
+                (summary.p95, summary.ci.p95, beyond(0.95)),
+                (summary.p99, summary.ci.p99, beyond(0.99)),
+            ];
+            changes.into_iter().any(|(value, interval, change)| {
+                let Some(value) = value else { return false };
+                let noise = interval.map_or(DISTORTS * value, |[low, high]| (high - low) / 2.0);
+                change > noise.max(IRRELEVANT * value)
+            })
+        };
+        let affected = [("`ttft_ms`", &latencies.ttft_ms), ("`e2el_ms`", &latencies.e2el_ms)];
+        let affected: Vec<&str> = affected.into_iter().filter(distorted).map(|(name, _)| name).collect();
+        if affected.is_empty() {
+            return None;
+        }
+        let why = match 2.0 * waited >= total {
+            true => ", because other programs had its core: leave it a core of its own;",
+            false => ":",
+        };
+        let message = format!(
+            "the client read answers late, by up to {longest:.1} ms, during {:.1} % of the load{why} {} may be too high by more than \
+             the interval says",
+            share * 100.0,
+            affected.join(" and ")
+        );
+        Some(Warning::new("client_late", message).sized(total))
     }
 
-    fn send_delay_warning(&self, stats: &LoadStats, target: TargetConcurrency) -> Option<String> {
+    fn send_delay_warning(&self, stats: &LoadStats, target: TargetConcurrency) -> Option<Warning> {
         let (mean, max) = (self.late_ms.mean?, self.late_ms.max?);
         let late = self.late_ms.p99.unwrap_or(max);
         if late <= LATE_MS {
@@ -173,15 +182,18 @@ impl ClientStats {
         if let TargetConcurrency::Open { .. } = target {
             let ttft = stats.response.ttft_ms.median?;
             return (late > DISTORTS * ttft).then(|| {
-                format!("{description}: arrivals were not as requested, and `response` is too high by that much")
+                let message =
+                    format!("{description}: arrivals were not as requested, and `response` is too high by that much");
+                Warning::new("client_sent_late", message).sized(late)
             });
         }
         let lost = mean / (mean + e2el);
         (lost > EMPTY_SLOTS).then(|| {
-            format!(
+            let message = format!(
                 "{description}: a slot was empty for {:.1} % of the time, and the throughputs are too low by that much",
                 lost * 100.0
-            )
+            );
+            Warning::new("client_sent_late", message).sized(lost)
         })
     }
 }

@@ -37,6 +37,7 @@ pub(in crate::load) use summary::{interpolated, t_quantile};
 
 use super::client::ClientHealth;
 use super::record::Record;
+use crate::warning::Warning;
 
 /// Inputs of the statistics besides the records.
 #[derive(Clone, Debug, Default)]
@@ -139,7 +140,7 @@ pub struct LoadStats {
     /// Failed requests by kind of failure.
     pub failures: BTreeMap<String, Failures>,
     /// What a reader of these statistics must know.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 impl LoadStats {

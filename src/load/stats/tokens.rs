@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Settings;
 use super::request::EvaluatedRequest;
+use crate::warning::Warning;
 
 /// Smaller differences cause no warning: the last token of an answer may have no text.
 const TOLERANCE: f64 = 0.01;
@@ -78,18 +79,19 @@ impl Tokens {
         }
     }
 
-    pub(super) fn warnings(&self, completed: &[&EvaluatedRequest<'_>]) -> Vec<String> {
+    pub(super) fn warnings(&self, completed: &[&EvaluatedRequest<'_>]) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let uncounted = completed
             .iter()
             .filter(|request| request.record.counts.output.is_none())
             .count();
         if uncounted > 0 {
-            warnings.push(format!(
+            let message = format!(
                 "the engine did not count the tokens of {uncounted} of {} answers: `output_throughput`, `total_token_throughput` and \
                  `tpot_ms` are from the tokenizer or from event counts",
                 completed.len()
-            ));
+            );
+            warnings.push(Warning::new("uncounted_tokens", message).sized(uncounted as f64));
         }
         let Some(engine) = self.engine.output.filter(|output| *output > 0) else {
             return warnings;
@@ -97,24 +99,32 @@ impl Tokens {
         if let (Some(tokenizer), Some(difference)) = (self.tokenizer, self.disagreement.tokenizer)
             && difference > TOLERANCE
         {
-            warnings.push(format!(
+            let message = format!(
                 "token counts disagree by {:.1} %: the engine counted {engine} tokens of output, the tokenizer {tokenizer} in the same texts; \
                  `output_throughput`, `total_token_throughput` and `tpot_ms` are by the engine's count",
                 difference * 100.0
-            ));
+            );
+            warnings.push(Warning::new("tokenizer_counts", message).sized(difference));
         }
         if let Some(difference) = self.disagreement.events.filter(|difference| *difference > TOLERANCE) {
-            warnings.push(match self.events.tokens {
-                Some(tokens) => format!(
-                    "token counts disagree by {:.1} %: the engine counted {engine} tokens of output, its events {tokens}; \
-                     `output_throughput`, `total_token_throughput` and `tpot_ms` are by the engine's count",
-                    difference * 100.0
+            let warning = match self.events.tokens {
+                Some(tokens) => Warning::new(
+                    "event_counts",
+                    format!(
+                        "token counts disagree by {:.1} %: the engine counted {engine} tokens of output, its events {tokens}; \
+                         `output_throughput`, `total_token_throughput` and `tpot_ms` are by the engine's count",
+                        difference * 100.0
+                    ),
                 ),
-                None => format!(
-                    "{} events carried {engine} tokens: `itl_ms` is the gap between events, which is not the gap between tokens; `tpot_ms` is",
-                    self.events.count
+                None => Warning::new(
+                    "several_tokens_an_event",
+                    format!(
+                        "{} events carried {engine} tokens: `itl_ms` is the gap between events, which is not the gap between tokens; `tpot_ms` is",
+                        self.events.count
+                    ),
                 ),
-            });
+            };
+            warnings.push(warning.sized(difference));
         }
         warnings
     }

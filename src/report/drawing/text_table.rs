@@ -1,5 +1,5 @@
-//! Text tables that fit the page: what is too wide continues below, beside the columns that identify its rows. Numbers
-//! of one column get as many decimals as the smallest one needs.
+//! Text tables that fit the page: what is too wide continues below, beside the columns that identify its rows, and a
+//! last column of words. Numbers of one column get as many decimals as the smallest one needs.
 
 use std::collections::HashSet;
 
@@ -22,10 +22,20 @@ pub fn text_table(headings: &[String], rows: &[Vec<Value>], page: Page) -> Strin
         return String::new();
     }
     let (keys, mut left) = columns.split_at(key_columns(&columns, rows.len(), page));
+    // A verdict stays beside what it is about.
+    let last = left.split_last().filter(|(last, others)| {
+        let widest = others.iter().map(|column| GAP + column.width).max().unwrap_or(0);
+        last.left_aligned && total_width(keys) + GAP + last.width + widest <= page.width
+    });
+    let last = last.map(|(last, others)| {
+        left = others;
+        last
+    });
+    let reserved = last.map_or(0, |last| GAP + last.width);
     let mut blocks = Vec::new();
     loop {
         let mut block: Vec<&Column> = keys.iter().collect();
-        let mut room = page.width.saturating_sub(total_width(keys));
+        let mut room = page.width.saturating_sub(total_width(keys) + reserved);
         while let Some((next, rest)) = left.split_first()
             && (block.len() == keys.len() || room >= GAP + next.width)
         {
@@ -33,6 +43,7 @@ pub fn text_table(headings: &[String], rows: &[Vec<Value>], page: Page) -> Strin
             block.push(next);
             left = rest;
         }
+        block.extend(last);
         blocks.push(render(&block, rows.len()));
         if left.is_empty() {
             return blocks.join("\n\n");

@@ -1,10 +1,13 @@
 //! The live view of a run, driven by its events: redrawn in place on a terminal, one line per event elsewhere.
 //!
-//! `state` tracks the progress, `plain` and `screen` show it. Script output goes to stdout, unless stdout is
-//! reserved for one JSON document.
+//! `state` tracks the progress, with `levels` for loads, `map` for a search and `starts` for engines; `plain` and
+//! `screen` show it. Script output goes to stdout, unless stdout is reserved for one JSON document.
 
+mod levels;
+mod map;
 mod plain;
 mod screen;
+mod starts;
 mod state;
 
 use std::borrow::Cow;
@@ -17,7 +20,7 @@ use serde_json::Value;
 use state::{State, TICK};
 
 use super::terminal::wrap_lines;
-use super::{Page, SIMULATED, Terminal, breakdown, experiment};
+use super::{Page, SIMULATED, Terminal, WarningGroup, breakdown, experiment};
 use crate::run::{Event, Run, hide};
 
 /// The live view of a run.
@@ -31,6 +34,10 @@ struct View {
     run: Weak<Run>,
     /// Whether stdout is reserved for one JSON document.
     json: bool,
+    /// Whether every warning is shown, instead of one of each kind.
+    verbose: bool,
+    /// Whether somebody was told that the engine is simulated.
+    told_simulated: bool,
     colour: bool,
     page: Page,
     reported: Vec<Value>,
@@ -47,7 +54,7 @@ impl Live {
     pub fn watch(run: &Arc<Run>, json: bool) -> Self {
         let terminal = Terminal::detect();
         let colour = terminal.error_colour;
-        let page = Page::from(&terminal);
+        let (page, verbose) = (Page::from(&terminal), terminal.verbose);
         let shown = if terminal.live {
             Shown::Screen(Screen::new(terminal))
         } else {
@@ -59,6 +66,8 @@ impl Live {
             shown,
             run: Arc::downgrade(run),
             json,
+            verbose,
+            told_simulated: false,
             colour,
             page,
             reported: Vec::new(),
@@ -85,18 +94,19 @@ impl Live {
         });
     }
 
-    /// Removes the view from the terminal; later events are not shown.
+    /// Removes the view from the terminal and summarizes the warnings; later events are not shown.
     pub fn close(&self) {
         let mut view = self.lock();
-        match std::mem::replace(&mut view.shown, Shown::Nothing) {
-            Shown::Plain(mut plain, terminal) => {
-                if let Some(line) = plain.hidden_points() {
-                    terminal.print_error(&line);
-                }
-            }
-            Shown::Screen(mut screen) => screen.clear(),
-            Shown::Nothing => {}
+        view.summarize_warnings();
+        if let Shown::Screen(mut screen) = std::mem::replace(&mut view.shown, Shown::Nothing) {
+            screen.clear();
         }
+    }
+
+    /// Whether the user was told that the engine is simulated.
+    #[must_use]
+    pub fn has_told_simulated(&self) -> bool {
+        self.lock().told_simulated
     }
 
     /// Whether this value was shown as a report, breakdown, experiment or text of the script.
@@ -122,56 +132,57 @@ pub fn script_text(text: &str, simulated: bool) -> String {
 impl View {
     fn show(&mut self, event: &Event) {
         let elapsed = self.begun.elapsed();
-        self.state.update(event, elapsed);
-        if self.run.upgrade().is_some_and(|run| run.simulated()) && self.state.mark_simulated() {
+        let kinds = self.state.warnings().len();
+        let load = self.state.update(event, elapsed);
+        let simulated = self.run.upgrade().is_some_and(|run| run.simulated());
+        self.state.simulated = simulated;
+        if self.json && simulated && !self.told_simulated {
+            self.told_simulated = true;
             self.aside(SIMULATED);
         }
         match event {
             Event::Report { value, text, .. } => {
                 self.reported.push(value.clone());
-                if !self.json {
-                    self.result(text);
-                }
+                self.result(text, simulated);
             }
             Event::Shown { value, text } => {
                 self.reported.push(value.clone());
-                if !self.json {
-                    let simulated = self.run.upgrade().is_some_and(|run| run.simulated());
-                    self.result(&script_text(text, simulated));
-                }
+                let mark = simulated && !self.told_simulated;
+                self.result(&script_text(text, mark), simulated);
             }
             Event::Experiment { value, .. } => {
                 self.reported.push(value.clone());
-                if let (false, Ok(found)) = (self.json, serde_json::from_value(value.clone())) {
-                    let simulated = self.run.upgrade().is_some_and(|run| run.simulated());
-                    self.result(&experiment(&found, simulated, self.page));
+                if let Ok(found) = serde_json::from_value(value.clone()) {
+                    let mark = simulated && !self.told_simulated;
+                    self.result(&experiment(&found, mark, self.page), simulated);
                 }
             }
             Event::Breakdown { name, value } => {
                 self.reported.push(value.clone());
-                if let (false, Ok(footprint)) = (self.json, serde_json::from_value(value.clone())) {
-                    let simulated = self.run.upgrade().is_some_and(|run| run.simulated());
-                    self.result(&breakdown(name, &footprint, simulated, self.page));
+                if let Ok(footprint) = serde_json::from_value(value.clone()) {
+                    let mark = simulated && !self.told_simulated;
+                    self.result(&breakdown(name, &footprint, mark, self.page), simulated);
                 }
             }
             Event::Print { text } if self.json => self.aside(text),
             Event::Print { text } => self.above(|terminal| drop(terminal.print(text))),
-            Event::Warning { text } => {
-                let page = Page {
-                    colour: self.colour,
-                    ..Page::default()
-                };
-                let label = page.paint("warning", console::Style::new().magenta().bold());
-                self.aside(&format!("{label}: {text}"));
+            Event::Warning(warning) if self.verbose => self.warn(&warning.message),
+            // On a terminal, the view shows it, and the end.
+            Event::Warning(warning) if kinds < self.state.warnings().len() => {
+                if matches!(self.shown, Shown::Plain(..)) {
+                    self.warn(&warning.message);
+                }
             }
             _ => {}
         }
         match &mut self.shown {
-            Shown::Plain(plain, terminal) => plain
-                .lines(event, elapsed)
-                .iter()
-                .for_each(|line| terminal.print_error(line)),
-            Shown::Screen(screen) => screen.draw(&self.state, elapsed),
+            Shown::Plain(plain, terminal) => {
+                let line = load.map(|load| plain.stamped(&load, elapsed));
+                line.or_else(|| plain.line(event, elapsed))
+                    .iter()
+                    .for_each(|line| terminal.print_error(line));
+            }
+            Shown::Screen(screen) => screen.draw(&mut self.state, elapsed),
             Shown::Nothing => {}
         }
     }
@@ -181,19 +192,52 @@ impl View {
         let elapsed = self.begun.elapsed();
         match &mut self.shown {
             Shown::Plain(plain, terminal) => {
-                let (doing, since) = self.state.doing(elapsed);
                 plain
-                    .still_running(&doing, since, elapsed)
+                    .still_running(&self.state.doing(elapsed), self.state.log(), elapsed)
                     .iter()
                     .for_each(|line| terminal.print_error(line));
             }
-            Shown::Screen(screen) => screen.draw(&self.state, elapsed),
+            Shown::Screen(screen) => screen.draw(&mut self.state, elapsed),
             Shown::Nothing => {}
         }
     }
 
+    fn warn(&mut self, text: &str) {
+        let page = Page {
+            colour: self.colour,
+            ..Page::default()
+        };
+        let label = page.paint("warning", console::Style::new().magenta().bold());
+        self.aside(&format!("{label}: {text}"));
+    }
+
+    /// Says at the end of what there were several warnings, and on a terminal, of what there was one.
+    fn summarize_warnings(&mut self) {
+        if self.verbose {
+            return;
+        }
+        let shown_already = matches!(self.shown, Shown::Plain(..));
+        let groups = self.state.warnings().iter();
+        let several = |group: &&WarningGroup| group.messages.len() > 1;
+        let sentence = |group: &WarningGroup| match several(&group) {
+            true => format!("{}; -v shows each", group.sentence()),
+            false => group.sentence(),
+        };
+        let sentences: Vec<String> = match shown_already {
+            true => groups.filter(several).map(sentence).collect(),
+            false => groups.map(sentence).collect(),
+        };
+        for sentence in sentences {
+            self.warn(&sentence);
+        }
+    }
+
     /// Errors of stdout are ignored here; they are reported when the final result is printed.
-    fn result(&mut self, text: &str) {
+    fn result(&mut self, text: &str, simulated: bool) {
+        if self.json {
+            return;
+        }
+        self.told_simulated |= simulated;
         self.above(|terminal| drop(terminal.print_wrapped(&hide(text))));
     }
 
@@ -217,14 +261,17 @@ impl View {
 /// The event without secrets in its texts. Values are kept: text made of them is redacted when it is printed.
 fn redacted(event: &Event) -> Cow<'_, Event> {
     let mut event = Cow::Borrowed(event);
-    if matches!(*event, Event::Done { .. } | Event::Engine { .. }) {
+    if matches!(
+        *event,
+        Event::Done { .. } | Event::Engine { .. } | Event::Restored { .. }
+    ) {
         // Large, frequent, and without text.
         return event;
     }
     let text = match event.to_mut() {
-        Event::Warning { text } | Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => {
-            text
-        }
+        Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => text,
+        Event::Warning(warning) => &mut warning.message,
+        Event::Log { line } => line,
         Event::Phase { detail, .. } => detail,
         Event::Point { cause: Some(cause), .. } => cause,
         _ => return event,

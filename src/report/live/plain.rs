@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
+use crate::boundary::Verdict;
 use crate::report::{Clock, Count};
 use crate::run::Event;
-
-/// Points shown per second; the rest is only counted.
-const PER_SECOND: u32 = 10;
 
 /// Seconds between two lines with the remaining time.
 const ESTIMATE_INTERVAL: u64 = 30;
@@ -19,9 +19,6 @@ const SKIPPED_PHASES: [&str; 4] = ["loading", "probing", "stopping", "stopped"];
 
 #[derive(Debug, Default)]
 pub(super) struct Plain {
-    second: u64,
-    shown: u32,
-    hidden: usize,
     /// When the remaining time was last printed.
     last_estimate: Duration,
     /// When the last line was printed.
@@ -29,50 +26,55 @@ pub(super) struct Plain {
 }
 
 impl Plain {
-    /// The lines to print for an event, `elapsed` after the start.
-    pub(super) fn lines(&mut self, event: &Event, elapsed: Duration) -> Vec<String> {
-        let lines = self.lines_of(event, elapsed);
-        if !lines.is_empty() {
-            self.last = elapsed;
-        }
-        lines
+    /// The line to print for an event, `elapsed` after the start.
+    pub(super) fn line(&mut self, event: &Event, elapsed: Duration) -> Option<String> {
+        let text = self.text(event, elapsed)?;
+        Some(self.stamped(&text, elapsed))
     }
 
-    /// A sign of life after a long silence.
-    pub(super) fn still_running(&mut self, doing: &str, since: Duration, elapsed: Duration) -> Option<String> {
+    /// A line with the time in front.
+    pub(super) fn stamped(&mut self, text: &str, elapsed: Duration) -> String {
+        self.last = elapsed;
+        format!("[{}] {}", Clock(elapsed), text.trim_end())
+    }
+
+    /// A sign of life after a long silence: what is done, for how long, and the newest log line of a start.
+    pub(super) fn still_running(
+        &mut self,
+        (doing, lasts): &(String, String),
+        log: &str,
+        elapsed: Duration,
+    ) -> Option<String> {
         if elapsed < self.last + MAX_SILENCE {
             return None;
         }
-        self.last = elapsed;
-        Some(format!("[{}] still {doing}, for {}", Clock(elapsed), Clock(since)))
+        let log = if log.is_empty() {
+            String::new()
+        } else {
+            format!(": {log}")
+        };
+        Some(self.stamped(&format!("still {doing}{lasts}{log}"), elapsed))
     }
 
-    fn lines_of(&mut self, event: &Event, elapsed: Duration) -> Vec<String> {
-        let at = Clock(elapsed);
+    fn text(&mut self, event: &Event, elapsed: Duration) -> Option<String> {
         match event {
-            Event::Phase { phase, .. } if SKIPPED_PHASES.contains(&phase.as_str()) => Vec::new(),
-            Event::Phase { phase, detail } => {
-                let line = format!("[{at}] {phase} {detail}");
-                self.hidden_points()
-                    .into_iter()
-                    .chain([line.trim_end().to_owned()])
-                    .collect()
-            }
-            Event::Resumed { answers, points } => vec![format!(
-                "[{at}] resumed: {} and {} are taken from the journal",
+            Event::Phase { phase, .. } if SKIPPED_PHASES.contains(&phase.as_str()) => None,
+            Event::Phase { phase, detail } => Some(format!("{phase} {detail}")),
+            Event::Resumed { answers, points } => Some(format!(
+                "resumed: {} and {} are taken from the journal",
                 Count(*answers, "finished answer"),
                 Count(*points, "point")
-            )],
+            )),
             Event::Point {
-                point, verdict, cause, ..
+                point,
+                verdict,
+                cause,
+                answer,
+                ..
             } => {
-                if !self.may_show_point(elapsed) {
-                    self.hidden += 1;
-                    return Vec::new();
-                }
                 let cause = cause.as_ref().map_or_else(String::new, |cause| format!(" ({cause})"));
-                let line = format!("[{at}] {point}: {verdict}{cause}");
-                self.hidden_points().into_iter().chain([line]).collect()
+                let outcome = skipped(*verdict, answer).unwrap_or_else(|| format!("{verdict}{cause}"));
+                Some(format!("{point}: {outcome}"))
             }
             Event::Progress {
                 done,
@@ -80,42 +82,38 @@ impl Plain {
                 coverage,
                 seconds_left: Some(left),
             } if elapsed >= self.last_estimate + Duration::from_secs(ESTIMATE_INTERVAL) => {
-                let Ok(left) = Duration::try_from_secs_f64(*left) else {
-                    return Vec::new();
-                };
+                let left = Duration::try_from_secs_f64(*left).ok()?;
                 self.last_estimate = elapsed;
                 let of = expected.map_or_else(String::new, |expected| format!(" of about {expected}"));
-                let line = format!(
-                    "[{at}] {done}{of} probes; {:.0} % proven; about {} left",
+                Some(format!(
+                    "{done}{of} probes; {:.0} % proven; about {} left",
                     100.0 * coverage,
                     Clock(left)
-                );
-                self.hidden_points().into_iter().chain([line]).collect()
+                ))
             }
-            _ => Vec::new(),
+            _ => None,
         }
     }
+}
 
-    /// A line with the number of points that were not shown.
-    pub(super) fn hidden_points(&mut self) -> Option<String> {
-        let hidden = std::mem::take(&mut self.hidden);
-        (hidden > 0).then(|| format!("... {} more", Count(hidden, "point")))
+/// Why a point was not tried: the starts before it show that no start serves it.
+fn skipped(verdict: Verdict, answer: &Value) -> Option<String> {
+    if verdict != Verdict::StartFailed || answer.get("starts") != Some(&0.into()) {
+        return None;
     }
-
-    fn may_show_point(&mut self, elapsed: Duration) -> bool {
-        if self.second != elapsed.as_secs() {
-            self.second = elapsed.as_secs();
-            self.shown = 0;
-        }
-        self.shown += 1;
-        self.shown <= PER_SECOND
-    }
+    let longest = answer.pointer("/report/longest").and_then(Value::as_u64);
+    Some(longest.map_or_else(
+        || "skipped: the engine did not start for less".to_owned(),
+        |tokens| format!("skipped: the engine reports room for {tokens} tokens"),
+    ))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::boundary::{Moves, Point, Verdict};
+    use crate::boundary::{Moves, Point};
 
     fn point(input: i64) -> Event {
         Event::Point {
@@ -129,17 +127,30 @@ mod tests {
     }
 
     #[test]
-    fn many_points_within_a_second_are_counted() {
+    fn every_point_is_a_line_and_those_not_tried_say_why() {
         let mut plain = Plain::default();
         let second = Duration::from_secs(1);
-        assert_eq!(plain.lines(&point(7), second), ["[0:01] input=7: refused (kv_cache)"]);
-        let lines: usize = (0..99).map(|input| plain.lines(&point(input), second).len()).sum();
-        assert_eq!(lines, 9);
         assert_eq!(
-            plain.lines(&point(8), 2 * second),
-            ["... 90 points more", "[0:02] input=8: refused (kv_cache)"]
+            plain.line(&point(7), second).as_deref(),
+            Some("[0:01] input=7: refused (kv_cache)")
         );
-        assert_eq!(plain.hidden_points(), None);
+        assert!((0..99).all(|input| plain.line(&point(input), second).is_some()));
+        let mut skipped = |answer: Value| {
+            let event = Event::Point {
+                boundary: 0,
+                point: Point::default().with("input", 7),
+                verdict: Verdict::StartFailed,
+                cause: Some("memory".into()),
+                moves: Moves::Fails,
+                answer,
+            };
+            plain.line(&event, second).unwrap()
+        };
+        assert_eq!(
+            skipped(json!({ "starts": 0, "report": { "longest": 8352 } })),
+            "[0:01] input=7: skipped: the engine reports room for 8352 tokens"
+        );
+        assert_eq!(skipped(json!({ "starts": 1 })), "[0:01] input=7: start_failed (memory)");
     }
 
     #[test]
@@ -152,35 +163,28 @@ mod tests {
         };
         let mut plain = Plain::default();
         let second = Duration::from_secs(1);
-        assert!(plain.lines(&left(Some(90.0)), 29 * second).is_empty());
-        assert!(plain.lines(&left(None), 30 * second).is_empty());
+        assert!(plain.line(&left(Some(90.0)), 29 * second).is_none());
+        assert!(plain.line(&left(None), 30 * second).is_none());
         assert_eq!(
-            plain.lines(&left(Some(90.0)), 30 * second),
-            ["[0:30] 7 of about 20 probes; 42 % proven; about 1:30 left"]
+            plain.line(&left(Some(90.0)), 30 * second).as_deref(),
+            Some("[0:30] 7 of about 20 probes; 42 % proven; about 1:30 left")
         );
-        assert!(plain.lines(&left(Some(80.0)), 59 * second).is_empty());
-        assert_eq!(plain.lines(&left(Some(80.0)), 60 * second).len(), 1);
+        assert!(plain.line(&left(Some(80.0)), 59 * second).is_none());
+        assert!(plain.line(&left(Some(80.0)), 60 * second).is_some());
     }
 
     #[test]
     fn a_sign_of_life_is_shown_once_a_minute() {
         let mut plain = Plain::default();
         let second = Duration::from_secs(1);
-        assert_eq!(plain.lines(&point(7), 10 * second).len(), 1);
-        assert_eq!(plain.still_running("loading vllm", 9 * second, 69 * second), None);
-        let line = plain.still_running("loading vllm", 61 * second, 70 * second);
-        assert_eq!(line.as_deref(), Some("[1:10] still loading vllm, for 1:01"));
-        assert_eq!(plain.still_running("loading vllm", 62 * second, 71 * second), None);
-    }
-
-    #[test]
-    fn a_phase_is_one_line() {
-        let phase = |phase: &str| Event::Phase {
-            phase: phase.into(),
-            detail: String::new(),
-        };
-        let mut plain = Plain::default();
-        assert_eq!(plain.lines(&phase("ready"), Duration::ZERO), ["[0:00] ready"]);
-        assert!(plain.lines(&phase("loading"), Duration::ZERO).is_empty());
+        let doing = ("loading vllm".to_owned(), ", for 1:01".to_owned());
+        assert!(plain.line(&point(7), 10 * second).is_some());
+        assert_eq!(plain.still_running(&doing, "", 69 * second), None);
+        let line = plain.still_running(&doing, "weights 50 %", 70 * second);
+        assert_eq!(
+            line.as_deref(),
+            Some("[1:10] still loading vllm, for 1:01: weights 50 %")
+        );
+        assert_eq!(plain.still_running(&doing, "", 71 * second), None);
     }
 }

@@ -37,7 +37,7 @@ impl Screen {
     }
 
     /// Draws the state, `elapsed` after the start of the run.
-    pub(super) fn draw(&mut self, state: &State, elapsed: Duration) {
+    pub(super) fn draw(&mut self, state: &mut State, elapsed: Duration) {
         if !self.drawn.is_empty() && self.last.is_some_and(|last| elapsed < last + MIN_FRAME_TIME) {
             return;
         }
@@ -49,7 +49,7 @@ impl Screen {
             unicode: self.terminal.unicode,
             colour: self.terminal.error_colour,
         };
-        let mut lines = state.lines(elapsed, page);
+        let mut lines = state.lines(elapsed, rows, page);
         lines.truncate(rows.saturating_sub(1).max(1));
         let mut text = up(&self.drawn, columns);
         for (index, line) in lines.iter().enumerate() {

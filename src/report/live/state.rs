@@ -6,9 +6,13 @@ use std::time::Duration;
 use console::{measure_text_width, truncate_str};
 use serde_json::Value;
 
+use super::levels::Levels;
+use super::map::Map;
+use super::starts::Starts;
 use crate::boundary::{Moves, Point};
 use crate::report::spark::{bar, max_per_column, sparkline};
-use crate::report::{Bytes, Clock, Count, Page};
+use crate::report::warning_groups::add_warning;
+use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
 use crate::run::Event;
 
 /// Redraw interval without events.
@@ -21,6 +25,9 @@ const MAX_CURVE: usize = 30;
 /// Shorter phases show no duration.
 const MIN_TIMED: Duration = Duration::from_secs(2);
 
+/// Lines that a table of loads or a map may take on a terminal of few rows.
+const MIN_PICTURE: usize = 10;
+
 #[derive(Debug, Default)]
 pub(super) struct State {
     phase: String,
@@ -28,17 +35,19 @@ pub(super) struct State {
     since: Duration,
     /// The point being tested, and since when.
     current: Option<(String, Duration)>,
+    /// When the requests of that point were sent, and after how long they fail.
+    sent: Option<(Duration, Duration)>,
     points: usize,
     fits: usize,
     fails: usize,
-    largest: LargestFitting,
+    map: Map,
+    levels: Levels,
+    starts: Starts,
     progress: Option<Progress>,
     memory: Option<(u64, u64)>,
     recent: Recent,
-    loading: Option<String>,
-    warnings: usize,
-    warning: String,
-    simulated: bool,
+    warnings: Vec<WarningGroup>,
+    pub(super) simulated: bool,
 }
 
 /// The strategy's latest progress report, and its first one since this process started.
@@ -54,40 +63,56 @@ struct Progress {
 }
 
 impl State {
-    /// Updates the state with an event, `elapsed` after the start.
-    pub(super) fn update(&mut self, event: &Event, elapsed: Duration) {
+    /// Updates the state with an event, `elapsed` after the start. Returns the figures of a load that ended.
+    pub(super) fn update(&mut self, event: &Event, elapsed: Duration) -> Option<String> {
         match event {
             Event::Phase { phase, detail } => {
                 self.phase.clone_from(phase);
                 self.detail.clone_from(detail);
                 self.since = elapsed;
-                self.loading = None;
+                self.sent = None;
+                self.starts.enter(phase, detail, elapsed);
+                if phase == "probing" {
+                    self.levels.engine_ready(elapsed);
+                }
             }
             Event::Began { kind, args } if kind == "probe" => {
                 let point = serde_json::from_value::<Point>(args["point"].clone());
                 self.current = point.ok().map(|point| (point.to_string(), elapsed));
             }
-            Event::Done { kind, .. } if kind == "probe" => self.current = None,
-            Event::Boundary { axes, .. } => self.largest.start_boundary(axes),
+            Event::Done { kind, .. } if kind == "probe" => {
+                self.current = None;
+                self.sent = None;
+            }
+            Event::Sent { timeout } => {
+                let timeout = Duration::try_from_secs_f64(*timeout).ok();
+                self.sent = timeout.map(|timeout| (elapsed, timeout));
+            }
+            Event::Log { line } => self.starts.set_log(line),
+            Event::Planned { loads } => self.levels.plan(loads),
+            Event::Began { kind, args } if kind == "load" => self.levels.begin(args, elapsed),
+            Event::Done { kind, args, answer } if kind == "load" => {
+                let line = self.levels.end(args, answer, elapsed);
+                // What follows is the script's.
+                self.phase.clear();
+                self.since = elapsed;
+                return Some(line);
+            }
             Event::Loading {
                 done,
                 issued,
                 expected,
                 per_second,
+            } => self.levels.count(*done, *issued, *expected, *per_second),
+            Event::Boundary { axes, .. } => self.map.start(axes),
+            Event::Restored { points } => points.iter().for_each(|(point, answer)| self.map.add(point, answer)),
+            Event::Point {
+                moves, point, answer, ..
             } => {
-                let of = expected.map_or_else(String::new, |expected| format!(" of {expected}"));
-                let running = issued.saturating_sub(*done);
-                self.loading = Some(format!(
-                    "requests: {done}{of} done; {running} under way; {per_second:.1} a second"
-                ));
-            }
-            Event::Point { moves, point, .. } => {
                 self.points += 1;
+                self.map.add(point, answer);
                 match moves {
-                    Moves::Fits => {
-                        self.fits += 1;
-                        self.largest.add(point);
-                    }
+                    Moves::Fits => self.fits += 1,
                     Moves::Fails => self.fails += 1,
                     Moves::None => {}
                 }
@@ -120,30 +145,60 @@ impl State {
                 let total = info.get("memory_total").and_then(Value::as_u64);
                 self.memory = self.memory.or_else(|| total.map(|total| (0, total)));
             }
-            Event::Warning { text } => {
-                self.warnings += 1;
-                self.warning.clone_from(text);
-            }
+            // The result has all of it.
+            Event::Report { .. } => self.map = Map::default(),
+            Event::Shown { .. } | Event::Experiment { .. } => self.levels = Levels::default(),
+            Event::Warning(warning) => drop(add_warning(&mut self.warnings, warning)),
             _ => {}
         }
+        None
     }
 
-    /// Marks the run as simulated; returns whether that is new.
-    pub(super) fn mark_simulated(&mut self) -> bool {
-        !std::mem::replace(&mut self.simulated, true)
+    /// The warnings so far, by kind.
+    pub(super) fn warnings(&self) -> &[WarningGroup] {
+        &self.warnings
     }
 
-    /// The current phase and its duration.
-    pub(super) fn doing(&self, elapsed: Duration) -> (String, Duration) {
+    /// What is done now, and for how long already: `testing input=4096`, `, 2:10 of at most 10:00`.
+    pub(super) fn doing(&self, elapsed: Duration) -> (String, String) {
+        let probing = self.phase == "probing";
+        if let Some(load) = self.levels.running().filter(|_| probing) {
+            return (load, self.lasts(elapsed));
+        }
         let doing = match self.phase.as_str() {
             "" => "running the script".to_owned(),
-            phase => format!("{phase} {}", self.detail).trim_end().to_owned(),
+            "probing" => format!("testing {}", self.detail),
+            phase => format!("{phase} {}", self.detail),
         };
-        (doing, elapsed.saturating_sub(self.since))
+        (doing.trim_end().to_owned(), self.lasts(elapsed))
     }
 
-    /// All lines, fitted to the page's width.
-    pub(super) fn lines(&self, elapsed: Duration, page: Page) -> Vec<String> {
+    fn lasts(&self, elapsed: Duration) -> String {
+        if let Some((since, timeout)) = self.sent {
+            let since = elapsed.saturating_sub(since);
+            return match since < MIN_TIMED {
+                true => String::new(),
+                false => format!(", {} of at most {}", Clock(since), Clock(timeout)),
+            };
+        }
+        let since = elapsed.saturating_sub(self.since);
+        let mut lasts = match since < MIN_TIMED || self.phase.is_empty() {
+            true => String::new(),
+            false => format!(", for {}", Clock(since)),
+        };
+        if let Some(left) = self.starts.left(&self.detail, elapsed) {
+            lasts.push_str(&format!("; {left}"));
+        }
+        lasts
+    }
+
+    /// The newest log line of an engine that starts; empty if there is none.
+    pub(super) fn log(&self) -> &str {
+        self.starts.log()
+    }
+
+    /// Lines for a terminal of so many rows, fitted to the page's width.
+    pub(super) fn lines(&mut self, elapsed: Duration, rows: usize, page: Page) -> Vec<String> {
         let mut lines = self.head(elapsed, page);
         if let Some((point, since)) = &self.current
             && !self.detail.contains(point.as_str())
@@ -156,43 +211,51 @@ impl State {
                 page,
             ));
         }
-        if let Some(loading) = &self.loading {
-            let parts: Vec<String> = loading.split("; ").map(str::to_owned).collect();
-            lines.extend(flow(&parts, page));
+        if !self.log().is_empty() {
+            lines.push(cut(&format!("  log: {}", self.log()), page.width, page));
         }
+        lines.extend(flow(&self.levels.progress(elapsed), page));
         if self.points > 0 || self.progress.is_some() {
             lines.extend(flow(&self.found(elapsed), page));
         }
-        if let Some(largest) = self.largest.text() {
+        if let Some(largest) = self.map.largest() {
             lines.extend(flow(&[format!("largest that fits: {largest}")], page));
         }
         lines.extend(self.memory(elapsed, page));
-        if self.warnings > 0 {
-            let count = Count(self.warnings, "warning");
-            lines.extend(flow(&[format!("{count}, the latest: {}", self.warning)], page));
-        }
+        lines.extend(self.warning_line(page));
+        // The rest of the screen shows what was printed before.
+        let most = rows.saturating_sub(lines.len() + 1).min(MIN_PICTURE.max(2 * rows / 5));
+        lines.extend(self.levels.table(most, page));
+        lines.extend_from_slice(self.map.lines(most, elapsed, page));
         lines
     }
 
-    /// The clock and the current phase, in two lines if one is too short.
+    /// The warnings in one line.
+    fn warning_line(&self, page: Page) -> Option<String> {
+        let last = self.warnings.last()?;
+        let more = match self.warnings.len() {
+            1 => String::new(),
+            kinds => format!("{} kinds, the newest: ", kinds),
+        };
+        let label = page.pick("⚠", "!");
+        Some(cut(&format!("  {label} {more}{}", last.sentence()), page.width, page))
+    }
+
+    /// The clock and what is done now, in two lines if one is too short.
     fn head(&self, elapsed: Duration, page: Page) -> Vec<String> {
         let spinner: Vec<char> = page.pick("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\").chars().collect();
         let turn = usize::try_from(elapsed.as_millis() / TICK.as_millis()).unwrap_or_default();
         let mark = if self.simulated { "SIMULATED " } else { "" };
-        let (doing, since) = self.doing(elapsed);
+        let (doing, lasts) = self.doing(elapsed);
         let clock = format!("{} {} {mark}", spinner[turn % spinner.len()], Clock(elapsed));
-        let lasts = match since {
-            since if since < MIN_TIMED || self.phase.is_empty() => String::new(),
-            since => format!(", for {}", Clock(since)),
-        };
         let whole = format!("{clock}{doing}{lasts}");
-        if measure_text_width(&whole) <= page.width || self.detail.is_empty() {
+        let parts = doing.split_once(": ").or_else(|| doing.split_once(' '));
+        let Some((first, rest)) = parts.filter(|_| measure_text_width(&whole) > page.width) else {
             return vec![cut(&whole, page.width, page)];
-        }
-        let first = format!("{clock}{}{lasts}", self.phase);
+        };
         vec![
-            cut(&first, page.width, page),
-            cut(&format!("  {}", self.detail), page.width, page),
+            cut(&format!("{clock}{first}{lasts}"), page.width, page),
+            cut(&format!("  {rest}"), page.width, page),
         ]
     }
 
@@ -274,52 +337,14 @@ fn flow(parts: &[String], page: Page) -> Vec<String> {
 
 /// One line of a text, cut at `most` columns.
 fn cut(text: &str, most: usize, page: Page) -> String {
-    let plain: String = text
-        .chars()
+    truncate_str(&one_line(text), most, page.pick("…", "~")).into_owned()
+}
+
+/// The text without line ends and other control characters.
+pub(super) fn one_line(text: &str) -> String {
+    text.chars()
         .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .collect();
-    truncate_str(&plain, most, page.pick("…", "~")).into_owned()
-}
-
-/// The fitting point with the largest product of coordinates.
-#[derive(Debug, Default)]
-struct LargestFitting {
-    /// Axes on which smaller values are harder.
-    inverted: Vec<String>,
-    found: Option<(f64, String)>,
-}
-
-impl LargestFitting {
-    /// Starts over for a new boundary: points of different boundaries are not compared.
-    pub(super) fn start_boundary(&mut self, described: &Value) {
-        let axes = described["axes"].as_object().into_iter().flatten();
-        let inverted = axes
-            .filter(|(_, axis)| axis["easier"] == "up")
-            .map(|(name, _)| name.clone());
-        *self = Self {
-            inverted: inverted.collect(),
-            found: None,
-        };
-    }
-
-    pub(super) fn add(&mut self, point: &Point) {
-        let part = |(axis, value): (&String, &crate::boundary::Scalar)| {
-            let logarithm = value.as_f64().max(f64::MIN_POSITIVE).ln();
-            if self.inverted.contains(axis) {
-                -logarithm
-            } else {
-                logarithm
-            }
-        };
-        let size: f64 = point.0.iter().map(part).sum();
-        if self.found.as_ref().is_none_or(|(largest, _)| size > *largest) {
-            self.found = Some((size, point.to_string()));
-        }
-    }
-
-    pub(super) fn text(&self) -> Option<&str> {
-        self.found.as_ref().map(|(_, point)| point.as_str())
-    }
+        .collect()
 }
 
 const WINDOW: Duration = Duration::from_secs(120);

@@ -41,14 +41,26 @@ const IN_LEGEND_IF_DRAWN: [(Shade, &str); 2] = [(Shade::Likely, "predicted to fi
 
 /// Draws a boundary; the text has no line end after its last line.
 pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
-    let mut lines = match boundary.lattice().axes() {
-        [axis] => draw_line(boundary, axis, page)?,
-        [x, y] => draw_map(boundary, x, y, &boundary.smallest(), page)?,
-        [x, y, rest @ ..] => draw_slices(boundary, x, y, rest, page)?,
-        [] => Vec::new(),
-    };
+    let mut lines = draw_cells(boundary, ROWS, MAX_SLICES, page)?;
     lines.push(legend(&lines, page));
     Ok(lines.join("\n"))
+}
+
+/// Draws a boundary in so many rows of cells: of more than two axes, the slice with the most probes.
+pub(super) fn draw_compact(boundary: &Boundary, rows: usize, page: Page) -> Result<String> {
+    let mut lines = draw_cells(boundary, rows, 1, page)?;
+    lines.retain(|line| !line.is_empty());
+    lines.extend(legend(&lines, page).lines().next().map(str::to_owned));
+    Ok(lines.join("\n"))
+}
+
+fn draw_cells(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Result<Vec<String>> {
+    match boundary.lattice().axes() {
+        [axis] => draw_line(boundary, axis, page),
+        [x, y] => draw_map(boundary, x, y, &boundary.smallest(), rows, page),
+        [x, y, rest @ ..] => draw_slices(boundary, x, y, rest, (rows, slices), page),
+        [] => Ok(Vec::new()),
+    }
 }
 
 fn draw_line(boundary: &Boundary, axis: &Axis, page: Page) -> Result<Vec<String>> {
@@ -76,8 +88,8 @@ fn draw_line(boundary: &Boundary, axis: &Axis, page: Page) -> Result<Vec<String>
 }
 
 /// Draws the plane of two axes through `through`, which fixes all others; probes outside this plane are left out.
-fn draw_map(boundary: &Boundary, x: &Axis, y: &Axis, through: &Point, page: Page) -> Result<Vec<String>> {
-    let rows = cells::count(y, ROWS);
+fn draw_map(boundary: &Boundary, x: &Axis, y: &Axis, through: &Point, rows: usize, page: Page) -> Result<Vec<String>> {
+    let rows = cells::count(y, rows);
     let labels = ticks(y, rows, (rows / 4).max(2));
     let gutter = labels.iter().map(|(_, text)| text.len()).max().unwrap_or(0).max(1) + 2;
     let columns = cells::count(x, page.width.min(WIDEST).saturating_sub(gutter + 1).max(8));
@@ -121,13 +133,20 @@ fn draw_map(boundary: &Boundary, x: &Axis, y: &Axis, through: &Point, page: Page
     Ok(lines)
 }
 
-fn draw_slices(boundary: &Boundary, x: &Axis, y: &Axis, rest: &[Axis], page: Page) -> Result<Vec<String>> {
+fn draw_slices(
+    boundary: &Boundary,
+    x: &Axis,
+    y: &Axis,
+    rest: &[Axis],
+    (rows, slices): (usize, usize),
+    page: Page,
+) -> Result<Vec<String>> {
     let Some((third, others)) = rest.split_first() else {
         return Ok(Vec::new());
     };
     let mut through = boundary.smallest();
     let mut lines = Vec::new();
-    for value in slice_values(boundary, third) {
+    for value in slice_values(boundary, third, slices) {
         through.0.insert(third.name().to_owned(), value);
         let fixed = others
             .iter()
@@ -138,14 +157,14 @@ fn draw_slices(boundary: &Boundary, x: &Axis, y: &Axis, rest: &[Axis], page: Pag
             format_value(value),
             fixed.collect::<String>()
         ));
-        lines.extend(draw_map(boundary, x, y, &through, page)?);
+        lines.extend(draw_map(boundary, x, y, &through, rows, page)?);
         lines.push(String::new());
     }
     Ok(lines)
 }
 
 /// The values that were probed most; if there are fewer, also the ends of the axis.
-fn slice_values(boundary: &Boundary, axis: &Axis) -> Vec<Scalar> {
+fn slice_values(boundary: &Boundary, axis: &Axis, most: usize) -> Vec<Scalar> {
     let mut probed: BTreeMap<String, (usize, Scalar)> = BTreeMap::new();
     for (point, _) in boundary.records() {
         if let Some(value) = point.0.get(axis.name()) {
@@ -155,9 +174,9 @@ fn slice_values(boundary: &Boundary, axis: &Axis) -> Vec<Scalar> {
     let mut probed: Vec<(usize, Scalar)> = probed.into_values().collect();
     probed.sort_by(|(a, _), (b, _)| b.cmp(a));
     let (low, high) = axis.range();
-    let mut values: Vec<Scalar> = probed.into_iter().map(|(_, value)| value).take(MAX_SLICES).collect();
+    let mut values: Vec<Scalar> = probed.into_iter().map(|(_, value)| value).take(most).collect();
     for end in [low, high] {
-        if values.len() < MAX_SLICES && !values.contains(&end) {
+        if values.len() < most && !values.contains(&end) {
             values.push(end);
         }
     }

@@ -20,6 +20,7 @@ use crate::runtime::identity::ProcessIdentity;
 use crate::runtime::launch::Started;
 use crate::runtime::output::LineSplitter;
 use crate::runtime::{Grant, Launch, ServerLog, launch, phase, redact};
+use crate::warning::Warning;
 
 /// Attempts with another port if the chosen one was taken meanwhile.
 const ATTEMPTS: usize = 3;
@@ -45,7 +46,8 @@ pub(in crate::runtime) async fn prepare(
     };
     let cache = grant.cache.then(|| launch::cache_with_model(launch)).flatten();
     if grant.cache && cache.is_none() && grant.mounts.is_empty() {
-        run.warn("the model is not in this machine's model cache: the container downloads it at every start")?;
+        let message = "the model is not in this machine's model cache: the container downloads it at every start";
+        run.warn(Warning::new("model_not_cached", message))?;
     }
     phase(
         run,

@@ -3,9 +3,11 @@
 use rhai::plugin::*;
 use rhai::{Array, Map};
 
+use crate::fault::Result;
+use crate::run::Event;
 use crate::script::handles::EngineHandle;
 use crate::script::sweep::{KneeOptions, Produced};
-use crate::script::{Caught, host, options, sweep, to_script};
+use crate::script::{Caught, from_script, host, options, sweep, to_script};
 
 /// Analysis of several loads. A row is any map with the level that was set and results of `engine.load`.
 #[export_module]
@@ -170,7 +172,8 @@ pub mod loading {
     /// the run's folder: a line per request), `warmup` (its counts), `precision`
     /// (`#{ metric, statistic, within, reached, width }`), `repeats` (`#{ runs, each }`: with several, the rest of the
     /// answer combines all of them), `died` (`#{ verdict, cause, message, log, exit_code, oom_killed }` if the engine
-    /// died: the answer has what was measured until then), `warnings`. All keys are always present, `()` without a
+    /// died: the answer has what was measured until then), `warnings` (maps of `code`, `message` and `value`, the size of
+    /// the effect). All keys are always present, `()` without a
     /// value.
     ///
     /// A trace or prompt file is read only if the user named it on the command line, in any parameter, or permitted its
@@ -195,5 +198,19 @@ pub mod loading {
     pub fn load(context: NativeCallContext, engine: &mut EngineHandle, given: Map) -> Caught<Dynamic> {
         host(&context).meter.reset();
         Ok(to_script(&engine.0.load(&options(given)?)?)?)
+    }
+
+    /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the user sees which
+    /// of them runs and about how long they still take.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// plan_loads([1, 8, 64].map(|level| #{ concurrency: level, requests: 5 * level, input: 128, output: 8 }));
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn plan_loads(context: NativeCallContext, loads: Array) -> Caught<()> {
+        let loads = loads.iter().map(from_script).collect::<Result<_>>()?;
+        Ok(host(&context).run.note(Event::Planned { loads })?)
     }
 }

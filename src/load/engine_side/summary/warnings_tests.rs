@@ -61,11 +61,11 @@ fn different_counts_cause_a_warning() {
     let two = [record(Outcome::Completed), record(Outcome::Completed)];
     let warnings = counted(&[("length", 3), ("stop", 2)], 25).warnings(&two);
     assert!(
-        warnings[0].contains("5 completed requests and the client 2"),
+        warnings[0].message.contains("5 completed requests and the client 2"),
         "{warnings:?}"
     );
     assert!(
-        warnings[1].contains("25 tokens generated and the answers 10"),
+        warnings[1].message.contains("25 tokens generated and the answers 10"),
         "{warnings:?}"
     );
     assert_eq!(counted(&[("length", 1)], 10).warnings(&two).len(), 1, "one is missing");
@@ -92,7 +92,11 @@ fn missing_samples_name_the_affected_metrics() {
     };
     let warnings = stats.warnings(&[]);
     assert_eq!(warnings.len(), 3, "{warnings:?}");
-    assert!(warnings[0].starts_with("2 of 10 polls") && warnings[0].contains("`kv_usage`"));
-    assert!(warnings[1].contains("2.25 s at a time"));
-    assert!(warnings[2].contains("`energy_wh`"));
+    assert!(
+        warnings[0]
+            .message
+            .starts_with("2 of 10 polls of the metrics page failed: `running`, `waiting`, `kv_usage`")
+    );
+    assert!(warnings[1].message.contains("2.25 s at a time"));
+    assert!(warnings[2].message.contains("`energy_wh`"));
 }

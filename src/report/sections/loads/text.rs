@@ -7,6 +7,7 @@ use crate::load::engine_side::Knee;
 use crate::report::sections::format::{list, ms, number};
 use crate::report::sections::loads::findings::SweepFindings;
 use crate::report::{WarningGroup, group_warnings};
+use crate::warning::Warning;
 
 /// Paragraphs: throughput and knee, latencies, late requests, preemption and queueing.
 pub(super) fn paragraphs(sweep: &Sweep, findings: &SweepFindings) -> Vec<String> {
@@ -190,21 +191,21 @@ pub(super) fn warnings(sweep: &Sweep) -> Vec<String> {
         level
             .loads
             .iter()
-            .flat_map(|load| load.stats.warnings.iter().map(|text| (level.at, text)))
+            .flat_map(|load| load.stats.warnings.iter().map(|warning| (level.at, warning)))
     });
-    let by_level: Vec<(f64, &String)> = by_level.collect();
-    let all: Vec<String> = by_level.iter().map(|(_, text)| (*text).clone()).collect();
+    let by_level: Vec<(f64, &Warning)> = by_level.collect();
+    let all: Vec<Warning> = by_level.iter().map(|(_, warning)| (*warning).clone()).collect();
     let sentence = |one: WarningGroup| {
         let mut levels: Vec<f64> = by_level
             .iter()
-            .filter(|(_, text)| one.messages.contains(text))
+            .filter(|(_, warning)| one.messages.contains(&warning.message))
             .map(|(at, _)| *at)
             .collect();
         levels.dedup();
         let levels: Vec<String> = levels.into_iter().map(number).collect();
         match sweep.levels.len() {
-            1 => one.text,
-            _ => format!("at {}: {}", sweep.axis.level_text(&list(&levels)), one.text),
+            1 => one.sentence(),
+            _ => format!("at {}: {}", sweep.axis.level_text(&list(&levels)), one.sentence()),
         }
     };
     group_warnings(&all, &[]).into_iter().map(sentence).collect()
@@ -301,7 +302,7 @@ mod tests {
         assert_eq!(
             warnings(&sweep),
             [
-                "at concurrency 1 and 8: the client waited 3 to 28.5 ms: figures are too high",
+                "at concurrency 1 and 8: the client waited 3 ms: figures are too high (one of 2 such warnings)",
                 "at concurrency 8: 2 of 60 requests failed: reset"
             ]
         );

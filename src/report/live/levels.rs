@@ -1,0 +1,293 @@
+//! The loads of a run: which of the planned ones runs, the figures of those that ended, and the time left.
+
+use std::time::Duration;
+
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::engine::LoadOptions;
+use crate::load::LoadAnswer;
+use crate::report::table::table;
+use crate::report::{Clock, Page};
+
+/// Completed requests from which on the pace of the first load tells how long it takes.
+const MIN_REQUESTS: u64 = 8;
+
+/// The loads that the script announced, those that ended, and the one that runs.
+#[derive(Debug, Default)]
+pub(super) struct Levels {
+    planned: Vec<LoadOptions>,
+    ended: Vec<EndedLoad>,
+    running: Option<RunningLoad>,
+}
+
+#[derive(Debug)]
+struct RunningLoad {
+    options: LoadOptions,
+    began: Duration,
+    /// Requests done, sent and expected, warm-up included, and the requests per second.
+    counts: Option<(u64, u64, Option<u64>, f64)>,
+}
+
+#[derive(Debug)]
+struct EndedLoad {
+    options: LoadOptions,
+    took: Duration,
+    answer: LoadAnswer,
+}
+
+impl Levels {
+    pub(super) fn plan(&mut self, loads: &[Value]) {
+        *self = Self {
+            planned: loads.iter().map(options).collect(),
+            ..Self::default()
+        };
+    }
+
+    /// A load with these arguments began.
+    pub(super) fn begin(&mut self, args: &Value, elapsed: Duration) {
+        self.running = Some(RunningLoad {
+            options: options(&args["load"]),
+            began: elapsed,
+            counts: None,
+        });
+    }
+
+    pub(super) fn count(&mut self, done: u64, issued: u64, expected: Option<u64>, per_second: f64) {
+        if let Some(running) = &mut self.running {
+            running.counts = Some((done, issued, expected, per_second));
+        }
+    }
+
+    /// The load that runs ended. Returns its figures and the time left as a line.
+    pub(super) fn end(&mut self, args: &Value, answer: &Value, elapsed: Duration) -> String {
+        let began = self.running.take().map_or(elapsed, |running| running.began);
+        let load = EndedLoad {
+            options: options(&args["load"]),
+            took: elapsed.saturating_sub(began),
+            answer: LoadAnswer::read(answer),
+        };
+        let mut line = format!("{}: {}", self.name(&load.options), load.figures());
+        let place = self.place(&load.options);
+        if self.planned.is_empty() {
+            // Of loads that nobody announced, it is unknown what they have in common.
+            self.ended.clear();
+        }
+        self.ended.push(load);
+        let left = place.and_then(|place| self.following(place, &self.paces()));
+        if let Some(left) = left
+            .filter(|left| *left >= 1.0)
+            .and_then(|left| Duration::try_from_secs_f64(left).ok())
+        {
+            line.push_str(&format!("; about {} left", Clock(left)));
+        }
+        line
+    }
+
+    /// The engine is ready for the load: its start does not count.
+    pub(super) fn engine_ready(&mut self, elapsed: Duration) {
+        if let Some(running) = &mut self.running {
+            running.began = elapsed;
+        }
+    }
+
+    /// The load that runs: `level 3 of 9: 4 concurrent requests`.
+    pub(super) fn running(&self) -> Option<String> {
+        let running = self.running.as_ref()?;
+        let name = self.name(&running.options);
+        Some(if self.planned.is_empty() {
+            format!("testing {name}")
+        } else {
+            name
+        })
+    }
+
+    fn name(&self, options: &LoadOptions) -> String {
+        match self.place(options) {
+            Some(place) => format!("level {} of {}: {}", place + 1, self.planned.len(), options.level()),
+            None => options.level(),
+        }
+    }
+
+    /// The index among the planned loads. Loads that an earlier execution finished are not seen here.
+    fn place(&self, options: &LoadOptions) -> Option<usize> {
+        let same = |(_, planned): &(usize, &LoadOptions)| *planned == options;
+        self.planned.iter().enumerate().find(same).map(|(place, _)| place)
+    }
+
+    /// Requests of the load that runs, and the time left.
+    pub(super) fn progress(&self, elapsed: Duration) -> Vec<String> {
+        let counts = self.running.as_ref().and_then(|running| running.counts);
+        let mut parts = Vec::new();
+        if let Some((done, issued, expected, per_second)) = counts {
+            let of = expected.map_or_else(String::new, |expected| format!(" of {expected}"));
+            let warmup = self.running.as_ref().and_then(|running| running.options.warmup);
+            let warmup = warmup.and_then(|warmup| warmup.requests);
+            let warmup = warmup.map_or_else(String::new, |requests| format!(" (with {requests} to warm up)"));
+            parts.push(format!("{done}{of} requests done{warmup}"));
+            parts.push(format!("{} under way", issued.saturating_sub(done)));
+            parts.push(format!("{per_second:.1} requests/s"));
+        }
+        if let Some(left) = self.left(elapsed) {
+            parts.push(format!("about {} left", Clock(left)));
+        }
+        parts
+    }
+
+    /// The time that the planned loads still take, that of the load that runs included.
+    fn left(&self, elapsed: Duration) -> Option<Duration> {
+        let running = self.running.as_ref()?;
+        let place = self.place(&running.options)?;
+        let passed = elapsed.saturating_sub(running.began).as_secs_f64();
+        let done = running.counts.map_or(0, |(done, ..)| done);
+        let own = (done >= MIN_REQUESTS && passed > 0.0).then(|| Pace {
+            level: level(&running.options),
+            per_second: done as f64 / passed,
+        });
+        let mut paces = self.paces();
+        let finished = paces.len();
+        let current = match (own, running.options.all_requests()) {
+            (Some(own), Some(all)) => all.saturating_sub(done) as f64 / own.per_second,
+            _ => (seconds(&paces, &running.options)? - passed).max(0.0),
+        };
+        if finished == 0 {
+            paces.extend(own);
+        }
+        Duration::try_from_secs_f64(current + self.following(place, &paces)?).ok()
+    }
+
+    /// Seconds that the planned loads after this one take.
+    fn following(&self, place: usize, paces: &[Pace]) -> Option<f64> {
+        let following = self.planned.iter().skip(place + 1);
+        following.map(|options| seconds(paces, options)).sum()
+    }
+
+    fn paces(&self) -> Vec<Pace> {
+        self.ended.iter().filter_map(EndedLoad::pace).collect()
+    }
+
+    /// The loads that ended as a table of at most so many lines, the newest last.
+    pub(super) fn table(&self, lines: usize, page: Page) -> Vec<String> {
+        if self.planned.is_empty() || self.ended.is_empty() || lines < 2 {
+            return Vec::new();
+        }
+        let rate = self.planned.iter().all(|load| load.concurrency.is_none());
+        let headings = [
+            if rate { "requests/s" } else { "concurrency" },
+            "output tok/s",
+            "mean TTFT ms",
+            "mean TPOT ms",
+            "p95 TTFT ms",
+        ];
+        let from = self.ended.len().saturating_sub(lines - 1);
+        let rows: Vec<Vec<String>> = self.ended[from..].iter().map(EndedLoad::row).collect();
+        // Columns without room are left out: the result has them all.
+        let columns = (1..=headings.len()).rev().find(|columns| {
+            headings[..*columns]
+                .iter()
+                .map(|heading| 2 + heading.len())
+                .sum::<usize>()
+                <= page.width
+        });
+        let columns = columns.unwrap_or(1);
+        table(&headings[..columns], &rows, page)
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+fn options(value: &Value) -> LoadOptions {
+    LoadOptions::deserialize(value).unwrap_or_default()
+}
+
+/// The number that levels differ in.
+fn level(options: &LoadOptions) -> Option<f64> {
+    options
+        .concurrency
+        .map(|concurrency| concurrency as f64)
+        .or(options.rate)
+}
+
+/// Requests per second at a level.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    level: Option<f64>,
+    per_second: f64,
+}
+
+/// The expected duration of a load. Requests per second grow with the level as they did between the last two loads: in
+/// proportion at first, and no more where the engine is at its limit.
+fn seconds(paces: &[Pace], options: &LoadOptions) -> Option<f64> {
+    let last = paces.last()?;
+    let growth = match paces {
+        [.., before, last] => exponent(before, last).unwrap_or(1.0).clamp(0.0, 1.0),
+        _ => 1.0,
+    };
+    let factor = match (level(options), last.level) {
+        (Some(level), Some(measured)) if measured > 0.0 => (level / measured).powf(growth),
+        _ => 1.0,
+    };
+    let seconds = options.all_requests()? as f64 / (last.per_second * factor);
+    Some(options.duration.map_or(seconds, |most| seconds.min(most)))
+}
+
+fn exponent(before: &Pace, last: &Pace) -> Option<f64> {
+    let exponent = (last.per_second / before.per_second).ln() / (last.level? / before.level?).ln();
+    exponent.is_finite().then_some(exponent)
+}
+
+impl EndedLoad {
+    fn pace(&self) -> Option<Pace> {
+        let requests = self.options.all_requests()? as f64;
+        let took = self.took.as_secs_f64();
+        (requests > 0.0 && took > 0.0).then(|| Pace {
+            level: level(&self.options),
+            per_second: requests / took,
+        })
+    }
+
+    /// `571 output tokens/s, mean TTFT 14.1 ms (p95 15.0), mean TPOT 1.63 ms, 2 of 60 requests failed`.
+    fn figures(&self) -> String {
+        let stats = &self.answer.stats;
+        if stats.completed == 0 {
+            return format!("none of {} requests completed", stats.issued);
+        }
+        let latencies = &stats.latencies;
+        let p95 = latencies.ttft_ms.p95;
+        let p95 = p95.map_or_else(String::new, |p95| format!(" (p95 {})", short(Some(p95))));
+        let mut text = format!(
+            "{} output tokens/s, mean TTFT {} ms{p95}, mean TPOT {} ms",
+            short(stats.rates.output_throughput),
+            short(latencies.ttft_ms.mean),
+            short(latencies.tpot_ms.mean)
+        );
+        if stats.failed > 0 {
+            text.push_str(&format!(", {} of {} requests failed", stats.failed, stats.issued));
+        }
+        text
+    }
+
+    fn row(&self) -> Vec<String> {
+        let stats = &self.answer.stats;
+        let level = level(&self.options).map_or_else(|| "-".to_owned(), |level| level.to_string());
+        let figures = [
+            stats.rates.output_throughput,
+            stats.latencies.ttft_ms.mean,
+            stats.latencies.tpot_ms.mean,
+            stats.latencies.ttft_ms.p95,
+        ];
+        std::iter::once(level).chain(figures.map(short)).collect()
+    }
+}
+
+/// A number with three digits at least.
+fn short(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(value) if value.abs() >= 100.0 => format!("{value:.0}"),
+        Some(value) if value.abs() >= 10.0 => format!("{value:.1}"),
+        Some(value) if value.abs() >= 1.0 => format!("{value:.2}"),
+        Some(value) => format!("{value:.3}"),
+    }
+}
