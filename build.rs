@@ -14,6 +14,7 @@ fn main() -> io::Result<()> {
         ("MODULES", "stdlib", "rhai"),
         ("SCRIPTS", "scripts", "rhai"),
         ("PROBES", "stdlib/probes", "py"),
+        ("WORKLOADS", "stdlib/workloads", "toml"),
     ] {
         println!("cargo::rerun-if-changed={folder}");
         let folder = root.join(folder);

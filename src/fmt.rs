@@ -96,15 +96,7 @@ pub fn with_unit(value: f64, unit: Unit) -> String {
 /// A count with commas: `8,352`.
 #[must_use]
 pub fn thousands(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    grouped(&count.to_string())
 }
 
 /// Bytes as a bare number of GiB, for tables whose heading names the unit.
@@ -168,6 +160,26 @@ pub fn json_number(value: f64) -> Value {
         json!(value as i64)
     } else {
         json!(value)
+    }
+}
+
+/// Adds commas between thousands.
+#[must_use]
+pub fn grouped(number: &str) -> String {
+    let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
+    let (whole, fraction) = rest
+        .split_once('.')
+        .map_or((rest, None), |(whole, fraction)| (whole, Some(fraction)));
+    let mut text = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    match fraction {
+        Some(fraction) => format!("{sign}{text}.{fraction}"),
+        None => format!("{sign}{text}"),
     }
 }
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{Boundary, Easier, Moves, Point, Record, Verdict};
 use crate::fmt::thousands;
 
-/// Bounds that the engine itself reports; `None` where it does not.
+/// Bounds that the engine itself reports; `None` where it does not. They predict where memory ends, except for
+/// `max_model_len`, which the engine was configured with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundsReport {
     /// KV cache size in tokens, for all requests together.
@@ -17,6 +18,10 @@ pub struct BoundsReport {
     pub longest: Option<u64>,
     /// Longest input.
     pub longest_input: Option<u64>,
+    /// Longest input and output together, as configured: no bound of memory. `None` for an engine that we started,
+    /// because then it is what we asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_model_len: Option<u64>,
 }
 
 /// What a limit is about. All are in tokens except `Concurrency`.

@@ -14,6 +14,7 @@ use super::options::ScriptOptions;
 use super::program::{Program, Status, json_text};
 use crate::boundary::Point;
 use crate::fault::{Kind, Result};
+use crate::fmt::grouped;
 use crate::report::{SIMULATED, planned_starts};
 use crate::run::{Event, Plan, Run};
 use crate::script::{self, Host, Main};
@@ -91,6 +92,7 @@ fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Va
             let points = preview.points.get(&index).map_or(&[][..], Vec::as_slice);
             json!({
                 "axes": described["axes"],
+                "question": described["question"],
                 "first_points": points[..points.len().min(FIRST_POINTS)],
                 "probes": points.len(),
                 "expected_probes": (!preview.cut_off).then_some(points.len()),
@@ -205,10 +207,11 @@ fn describe(document: &Value) -> String {
         list(&format!("experiment: {name}"), planned_starts(experiment));
     }
     for boundary in document["boundaries"].as_array().into_iter().flatten() {
-        let mut entries = vec![match boundary["expected_probes"].as_u64() {
+        let mut entries = ranges(boundary);
+        entries.push(match boundary["expected_probes"].as_u64() {
             Some(probes) => format!("about {probes} probes, if half of it fits"),
             None => format!("{} probes and more", boundary["probes"]),
-        }];
+        });
         entries.push(match document["seconds_at_most"].as_f64() {
             Some(seconds) => format!("at most {seconds} s, as `search.max_seconds` says"),
             None => "how long they take is known once the first was made; `search.max_seconds` bounds it".to_owned(),
@@ -219,7 +222,62 @@ fn describe(document: &Value) -> String {
                 .enumerate()
                 .map(|(index, point)| format!("point {}: {point}", index + 1)),
         );
-        list(&format!("boundary over {}", boundary["axes"]), entries);
+        list("search range", entries);
     }
     lines.join("\n")
+}
+
+/// The range of each axis, and what those follow from that the user did not give.
+fn ranges(boundary: &Value) -> Vec<String> {
+    let question = &boundary["question"];
+    let axes = boundary["axes"].as_object().into_iter().flatten();
+    let mut lines: Vec<String> = axes
+        .map(|(name, axis)| {
+            let (low, high) = match axis.get("range").unwrap_or(axis) {
+                Value::Array(ends) => (ends.first(), ends.last()),
+                _ => (None, None),
+            };
+            match (low, high) {
+                (Some(low), Some(high)) if low == high => format!("{name} {}", number(low)),
+                (Some(low), Some(high)) => format!("{name} {} to {}", number(low), number(high)),
+                _ => format!("{name} {axis}"),
+            }
+        })
+        .collect();
+    let work = &question["workload"];
+    if let (Some(name), Some(described)) = (work["name"].as_str(), work["description"].as_str()) {
+        lines.push(format!("workload {name}: {described}; its 95th percentiles"));
+    }
+    let open = question["searched"].as_array().into_iter().flatten();
+    let given = question["given"].as_array().into_iter().flatten().collect::<Vec<_>>();
+    if open.filter(|axis| !given.contains(axis)).count() > 0 {
+        let bounds = &question["bounds"];
+        let counts = question["searched"] == json!(["concurrency"]);
+        lines.push(match (&bounds["positions"], &bounds["estimate"]) {
+            (_, estimate) if counts && estimate.is_number() => {
+                "concurrency: as many as the memory estimate lets expect, with a margin".to_owned()
+            }
+            (positions, estimate) if positions.is_number() && estimate.is_number() => format!(
+                "lengths: the model's {} positions, cut to {} tokens by the memory estimate",
+                number(positions),
+                number(estimate)
+            ),
+            (positions, _) if positions.is_number() && !counts => {
+                format!("lengths: the model's {} positions", number(positions))
+            }
+            (_, estimate) if estimate.is_number() => {
+                format!("lengths: {} tokens by the memory estimate", number(estimate))
+            }
+            _ => "neither the engine nor the model has told yet what it can hold: a common range".to_owned(),
+        });
+        if let Some(why) = bounds["no_estimate"].as_str() {
+            lines.push(format!("no memory estimate: {why}"));
+        }
+        lines.push("what the running engine reports then narrows it".to_owned());
+    }
+    lines
+}
+
+fn number(value: &Value) -> String {
+    grouped(&value.to_string())
 }

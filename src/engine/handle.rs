@@ -370,8 +370,14 @@ impl Engine {
     }
 
     fn register_running(&self, live: &mut Live, mut ready: Ready, limits: Option<Limits>) -> Result<()> {
-        let (info, mut facts) = self.read_info(&mut ready)?;
-        facts.extend(self.read_gauges(&ready.server)?);
+        let (mut info, mut facts) = self.read_info(&mut ready)?;
+        let gauges = self.read_gauges(&ready.server)?;
+        if info.kv_tokens.is_none() {
+            let pool = gauges.iter().find(|fact| fact.name == "kv_tokens");
+            info.kv_tokens = pool.and_then(|fact| fact.value.as_u64());
+            info.reported.kv_tokens = info.kv_tokens;
+        }
+        facts.extend(gauges);
         let log = ready.server.arrived(0);
         facts.extend(self.read_lines(&log, &ready.server, ready.sampler.as_ref()));
         let facts_read = log.last().map_or(0, |line| line.number + 1);

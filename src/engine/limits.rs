@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Limits;
+use super::plan::StartHistory;
 use crate::boundary::{BoundsReport, Point};
 use crate::fault::{Fault, Result};
 
@@ -217,23 +218,29 @@ impl EngineBounds {
 }
 
 /// Combines the bounds of the running start with those of failed starts; `None` if there are none.
-///
-/// A context length that the engine was started with is not its own bound and is left out.
 pub(super) fn bounds_report(
     reported: &EngineBounds,
     block: Option<u64>,
-    estimate: Option<u64>,
+    starts: &StartHistory,
+    attached: bool,
 ) -> Option<BoundsReport> {
     let report = BoundsReport {
-        // A KV cache exactly as large as the configured length says nothing about memory.
+        // A KV cache exactly as large as the configured length says nothing about memory, unless memory set that
+        // length.
         tokens: reported
             .kv_tokens
-            .filter(|tokens| reported.max_model_len != Some(*tokens)),
+            .filter(|tokens| reported.max_model_len != Some(*tokens) || starts.memory_allows(*tokens)),
         block,
-        longest: [reported.fitted, estimate].into_iter().flatten().min(),
+        longest: [reported.fitted, starts.estimate()].into_iter().flatten().min(),
         longest_input: reported.max_input,
+        max_model_len: reported.max_model_len.filter(|_| attached),
     };
-    let bounds = [report.tokens, report.longest, report.longest_input];
+    let bounds = [
+        report.tokens,
+        report.longest,
+        report.longest_input,
+        report.max_model_len,
+    ];
     bounds.iter().any(Option::is_some).then_some(report)
 }
 
@@ -399,6 +406,8 @@ mod bounds_tests {
 
 #[cfg(test)]
 mod report_tests {
+    use super::super::answer::Evidence;
+    use super::super::plan::StartFailure;
     use super::*;
 
     #[test]
@@ -409,17 +418,40 @@ mod report_tests {
             fitted,
             max_input: None,
         };
-        assert_eq!(bounds_report(&bounds(None, None), Some(16), None), None);
-        assert_eq!(bounds_report(&bounds(Some(4096), None), None, None), None);
-        let report = bounds_report(&bounds(Some(9000), Some(4096)), Some(16), Some(5000)).unwrap();
+        let failed = |cause: &str, longest| {
+            StartHistory::new(vec![StartFailure {
+                limits: Limits::SMALLEST,
+                cause: cause.to_owned(),
+                longest: Some(longest),
+                evidence: Evidence::default(),
+            }])
+        };
+        let none = StartHistory::default();
+        assert_eq!(bounds_report(&bounds(None, None), Some(16), &none, false), None);
+        assert_eq!(bounds_report(&bounds(Some(4096), None), None, &none, false), None);
+        let report = bounds_report(
+            &bounds(Some(9000), Some(4096)),
+            Some(16),
+            &failed("memory", 5000),
+            false,
+        )
+        .unwrap();
         assert_eq!(
             (report.tokens, report.block, report.longest),
             (Some(9000), Some(16), Some(4096))
         );
+        let of = |starts| {
+            let report = bounds_report(&bounds(Some(4096), None), None, &starts, false).unwrap();
+            (report.tokens, report.longest)
+        };
         assert_eq!(
-            bounds_report(&bounds(None, None), None, Some(700)).unwrap().longest,
-            Some(700)
+            of(failed("memory", 4096)),
+            (Some(4096), Some(4096)),
+            "memory set that length"
         );
+        assert_eq!(of(failed("length_limit", 4096)), (None, Some(4096)));
+        let attached = bounds_report(&bounds(None, None), None, &none, true).unwrap();
+        assert_eq!((attached.max_model_len, attached.longest), (Some(4096), None));
     }
 }
 

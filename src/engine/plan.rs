@@ -89,6 +89,12 @@ impl StartHistory {
         self.failed.iter().filter_map(|failure| failure.longest).min()
     }
 
+    /// Whether a start failed for lack of memory and estimated that a context of just this length would fit.
+    pub(super) fn memory_allows(&self, longest: u64) -> bool {
+        let failed = self.failed.iter().filter(|failure| failure.cause == "memory");
+        failed.filter_map(|failure| failure.longest).min() == Some(longest)
+    }
+
     /// The largest limits that serve `requested` and are not known to fail. Tries the whole search range, then the
     /// engine's own estimate, then the KV cache size of the newest start, then exactly the point.
     pub(super) fn next(&self, whole: Limits, requested: Limits) -> NextStart<'_> {

@@ -21,7 +21,8 @@ const MAX_PROBES: u64 = 300;
 
 impl Engine {
     /// Answers a probe of a boundary as if half of the memory between the search range's smallest and largest point
-    /// were available. Any other probe, and one beyond the maximum, ends the script.
+    /// were available. The first probe fits where there is no boundary yet. Any other probe, and one beyond the
+    /// maximum, ends the script.
     pub(super) fn dry_run_probe(&self, point: &Point, requested: Limits, overload: Overload) -> Result<Value> {
         let mut live = self.lock();
         let whole = self.full_limits(requested);
@@ -29,18 +30,16 @@ impl Engine {
             0 => self.preview(whole)?,
             _ => self.dry_run_fault(),
         };
-        let axes = match (self.context.axes)() {
-            Some(axes) if live.dry_run_probes < MAX_PROBES => axes,
+        let fits = match (self.context.axes)() {
+            Some(axes) if live.dry_run_probes < MAX_PROBES => {
+                let largest = Limits::from_axes(Some(&axes), requested).resident();
+                requested.resident() <= requested.lower_ends(&axes).resident().midpoint(largest)
+            }
+            None if live.dry_run_probes == 0 => true,
             _ => return Err(fault),
         };
         live.dry_run_probes += 1;
-        let largest = Limits::from_axes(Some(&axes), requested).resident();
-        let room = requested.lower_ends(&axes).resident().midpoint(largest);
-        let verdict = if requested.resident() <= room {
-            Verdict::Ok
-        } else {
-            Verdict::Oom
-        };
+        let verdict = if fits { Verdict::Ok } else { Verdict::Oom };
         let answer = ProbeAnswer {
             verdict,
             moves: verdict.moves(None, overload),

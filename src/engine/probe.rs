@@ -343,7 +343,8 @@ fn report(live: &Live) -> Option<BoundsReport> {
         let fact = running.facts.iter().find(|fact| fact.name == "kv_block_tokens");
         fact.and_then(|fact| fact.value.as_u64())
     });
-    bounds_report(&reported, block, live.starts.estimate())
+    let attached = running.is_some_and(|running| !running.server.ours());
+    bounds_report(&reported, block, &live.starts, attached)
 }
 
 /// The answer if no start serves the point.

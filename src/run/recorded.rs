@@ -200,7 +200,10 @@ impl RecordedRun {
         };
         let boundaries = self.boundaries.iter().map(|boundary| {
             let (described, report) = (&boundary.described, &boundary.report);
-            json!({ "axes": described["axes"], "options": described["options"], "points": points(boundary), "report": report })
+            json!({
+                "axes": described["axes"], "options": described["options"], "question": described["question"],
+                "points": points(boundary), "report": report,
+            })
         });
         let loads = self
             .loads

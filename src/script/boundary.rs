@@ -20,8 +20,12 @@ pub struct BoundaryHandle(Arc<Shared>);
 
 struct Shared {
     index: usize,
-    /// Cost of the points recorded by earlier executions.
-    resumed: Vec<PointCost>,
+    /// The question that the range answers, as the script describes it.
+    question: Value,
+    /// Number of points recorded by earlier executions.
+    resumed: usize,
+    /// Cost of every recorded point.
+    spent: Mutex<Vec<PointCost>>,
     map: Mutex<Boundary>,
     /// Points recorded by earlier executions and not again by this one, with their count.
     replayed: Mutex<BTreeMap<String, usize>>,
@@ -29,7 +33,9 @@ struct Shared {
 
 impl BoundaryHandle {
     /// Creates the script's next boundary and restores its points from earlier executions.
-    pub(super) fn new(host: &Host, axes: Map, given: Map) -> Result<Self> {
+    pub(super) fn new(host: &Host, axes: Map, mut given: Map) -> Result<Self> {
+        let question = given.remove("question").unwrap_or_default();
+        let question = from_script(&question)?;
         let described = from_script(&Dynamic::from(given.clone()))?;
         let axes = from_script(&Dynamic::from(axes))?;
         let mut map = Boundary::new(&axes, options::<Options>(given)?)?;
@@ -40,23 +46,25 @@ impl BoundaryHandle {
             state.boundaries - 1
         };
         let mut replayed = BTreeMap::new();
-        let mut resumed = Vec::new();
+        let mut spent = Vec::new();
         let points = host.run.points(index);
         for (point, answer) in &points {
             map.record(point, &Answer::parse(answer)?)?;
-            resumed.push(PointCost::from_answer(point, answer));
+            spent.push(PointCost::from_answer(point, answer));
             *replayed.entry(key(point, answer)).or_default() += 1;
         }
         host.run.note(Event::Boundary {
             index,
-            axes: json!({ "axes": axes, "options": described }),
+            axes: json!({ "axes": axes, "options": described, "question": question }),
         })?;
         if !points.is_empty() {
             host.run.note(Event::Restored { points })?;
         }
         Ok(Self(Arc::new(Shared {
             index,
-            resumed,
+            question,
+            resumed: spent.len(),
+            spent: Mutex::new(spent),
             map: Mutex::new(map),
             replayed: Mutex::new(replayed),
         })))
@@ -86,9 +94,14 @@ impl BoundaryHandle {
         self.0.index
     }
 
-    /// Points recorded by earlier executions, with their cost.
-    pub(super) fn resumed(&self) -> &[PointCost] {
-        &self.0.resumed
+    /// Number of points recorded by earlier executions.
+    pub(super) fn resumed(&self) -> usize {
+        self.0.resumed
+    }
+
+    /// Every recorded point with its cost.
+    pub(super) fn spent(&self) -> MutexGuard<'_, Vec<PointCost>> {
+        self.0.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets what earlier executions recorded for `point`: it is probed and recorded anew.
@@ -112,6 +125,7 @@ impl BoundaryHandle {
         }
         drop(replayed);
         let moves = self.lock().record(&point, &answer)?;
+        self.spent().push(PointCost::from_answer(&point, &given));
         host.run.note(Event::Point {
             boundary: self.0.index,
             point,
@@ -138,6 +152,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         // Flags exist only for an engine and for axes that are lengths.
         _ => Ok(Vec::new()),
     };
+    let search = with_question(search, &map.0.question);
     let script = host.settings.script.display().to_string();
     let context = Context {
         search: search.as_ref(),
@@ -162,6 +177,17 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         text,
     })?;
     Ok(findings)
+}
+
+/// The statistics of a search, and the question that it answered.
+fn with_question(search: Option<Value>, question: &Value) -> Option<Value> {
+    match search {
+        Some(Value::Object(mut search)) if !question.is_null() => {
+            search.insert("question".to_owned(), question.clone());
+            Some(Value::Object(search))
+        }
+        search => search,
+    }
 }
 
 /// The cost of one point, including retries.

@@ -34,6 +34,7 @@ mod signature;
 mod source;
 mod sweep;
 mod syntax;
+mod workload;
 
 pub use boundary::{BoundaryHandle, PointCost};
 pub use check::{check, check_main};

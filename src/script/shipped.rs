@@ -1,5 +1,5 @@
-//! Files embedded in the binary: `scripts/*.rhai`, run by name; `stdlib/**/*.rhai`, imported as `std/…`; and the Python
-//! programs of `stdlib/probes`.
+//! Files embedded in the binary: `scripts/*.rhai`, run by name; `stdlib/**/*.rhai`, imported as `std/…`; the Python
+//! programs of `stdlib/probes`; and the data of `stdlib/workloads`.
 //!
 //! A debug build reads them from the source tree, so that edits take effect without a build.
 
@@ -32,6 +32,16 @@ pub fn script(name: &str) -> Option<Cow<'static, str>> {
 #[must_use]
 pub fn module(name: &str) -> Option<Cow<'static, str>> {
     text(MODULES, "stdlib", name, "rhai")
+}
+
+/// Names of the shipped workloads: `chat`, …
+pub(super) fn workloads() -> impl Iterator<Item = &'static str> {
+    WORKLOADS.iter().map(|(name, _)| *name)
+}
+
+/// The text of a shipped workload.
+pub(super) fn workload(name: &str) -> Option<Cow<'static, str>> {
+    text(WORKLOADS, "stdlib/workloads", name, "toml")
 }
 
 /// Files that probes import. They are not probes themselves.

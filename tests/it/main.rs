@@ -47,6 +47,7 @@ mod pictures;
 mod probes;
 mod process;
 mod prompt;
+mod ranges;
 mod readme;
 mod real_runs;
 mod repl;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use console::Style;
 
 use self::cells::{format_value, ruler, ticks};
-use crate::boundary::{Axis, Boundary, Class, Point, Scalar};
+use crate::boundary::{Axis, Boundary, Class, Point, Scalar, Scale};
 use crate::fault::Result;
 use crate::report::Page;
 
@@ -55,12 +55,30 @@ pub(super) fn draw_compact(boundary: &Boundary, rows: usize, page: Page) -> Resu
 }
 
 fn draw_cells(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Result<Vec<String>> {
-    match boundary.lattice().axes() {
-        [axis] => draw_line(boundary, axis, page),
-        [x, y] => draw_map(boundary, x, y, &boundary.smallest(), rows, page),
-        [x, y, rest @ ..] => draw_slices(boundary, x, y, rest, (rows, slices), page),
-        [] => Ok(Vec::new()),
+    let axes = boundary.lattice().axes();
+    // An axis of one value has nothing to show.
+    let (mut shown, fixed): (Vec<&Axis>, Vec<&Axis>) = axes.iter().partition(|axis| axis.range().0 != axis.range().1);
+    if shown.is_empty() {
+        shown.extend(fixed.first());
     }
+    if shown.len() > 2 {
+        // Lengths make the map.
+        shown.sort_by_key(|axis| !matches!(axis.name(), "input" | "output"));
+    }
+    let mut lines = match shown[..] {
+        [axis] => draw_line(boundary, axis, page)?,
+        [x, y] => draw_map(boundary, x, y, &boundary.smallest(), rows, page)?,
+        [x, y, ref rest @ ..] => draw_slices(boundary, x, y, rest, (rows, slices), page)?,
+        [] => Vec::new(),
+    };
+    let held = fixed
+        .iter()
+        .filter(|axis| !shown.iter().any(|shown| shown.name() == axis.name()));
+    let held: Vec<String> = held.map(|axis| format!("{}={}", axis.name(), axis.range().0)).collect();
+    if !held.is_empty() {
+        lines.insert(0, format!("at {}", held.join(" ")));
+    }
+    Ok(lines)
 }
 
 fn draw_line(boundary: &Boundary, axis: &Axis, page: Page) -> Result<Vec<String>> {
@@ -76,11 +94,14 @@ fn draw_line(boundary: &Boundary, axis: &Axis, page: Page) -> Result<Vec<String>
                 .get(&column)
                 .map_or_else(|| " ".to_owned(), |class| probe_marker(*class, page)),
         );
-        let point = Point([(axis.name().to_owned(), cells::middle(axis, column, columns))].into());
+        let mut point = boundary.smallest();
+        point
+            .0
+            .insert(axis.name().to_owned(), cells::middle(axis, column, columns));
         line.push_str(&fill(shade(boundary, &point)?, page));
     }
     Ok(vec![
-        format!("{}{}", " ".repeat(LEFT), axis.name()),
+        format!("{}{}{}", " ".repeat(LEFT), axis.name(), scale_note(axis)),
         marks.trim_end().to_owned(),
         line,
         ruler(axis, columns, LEFT),
@@ -101,7 +122,12 @@ fn draw_map(boundary: &Boundary, x: &Axis, y: &Axis, through: &Point, rows: usiz
         let column = cells::cell(x, coordinate(x)?, columns)?;
         here.then_some((cells::cell(y, coordinate(y)?, rows)?, column))
     });
-    let mut lines = vec![format!("{:>gutter$}", y.name(), gutter = gutter.max(y.name().len()))];
+    let mut lines = vec![format!(
+        "{:>gutter$}{}",
+        y.name(),
+        scale_note(y),
+        gutter = gutter.max(y.name().len())
+    )];
     for row in (0..rows).rev() {
         let label = labels
             .iter()
@@ -125,19 +151,24 @@ fn draw_map(boundary: &Boundary, x: &Axis, y: &Axis, through: &Point, rows: usiz
     let (corner, edge) = page.pick(('└', "─"), ('+', "-"));
     lines.push(format!("{}{corner}{}", " ".repeat(gutter - 1), edge.repeat(columns)));
     lines.push(ruler(x, columns, gutter));
-    lines.push(format!(
-        "{:>width$}",
-        x.name(),
-        width = (gutter + columns).max(x.name().len())
-    ));
+    let name = format!("{}{}", x.name(), scale_note(x));
+    lines.push(format!("{name:>width$}", width = (gutter + columns).max(name.len())));
     Ok(lines)
+}
+
+/// Names a scale that is not linear.
+fn scale_note(axis: &Axis) -> &'static str {
+    match axis.scale() {
+        Scale::Linear => "",
+        Scale::Log => " (log scale)",
+    }
 }
 
 fn draw_slices(
     boundary: &Boundary,
     x: &Axis,
     y: &Axis,
-    rest: &[Axis],
+    rest: &[&Axis],
     (rows, slices): (usize, usize),
     page: Page,
 ) -> Result<Vec<String>> {

@@ -93,6 +93,27 @@ fn three_axes_are_slices() {
 }
 
 #[test]
+fn an_axis_of_one_value_is_not_drawn_and_a_log_scale_is_named() {
+    let boundary = boundary(
+        json!({ "input": [2000, 2000], "output": [500, 500], "concurrency": { "range": [1, 1000], "scale": "log" } }),
+        &[
+            (json!({ "input": 2000, "output": 500, "concurrency": 31 }), "ok"),
+            (json!({ "input": 2000, "output": 500, "concurrency": 33 }), "queued"),
+        ],
+    );
+    let text = picture(&boundary, 62);
+    let lines: Vec<&str> = text.trim_start().lines().collect();
+    assert_eq!(
+        lines[..2],
+        ["at input=2000 output=500", " concurrency (log scale)"],
+        "{text}"
+    );
+    // 60 cells: 32 is in the middle of a scale from 1 to 1,000.
+    let (fitting, failing) = (lines[3].matches('#').count(), lines[3].matches('.').count());
+    assert!(fitting.abs_diff(30) <= 1 && failing.abs_diff(30) <= 1, "{text}");
+}
+
+#[test]
 fn no_line_is_wider_than_the_page() {
     let wide = boundary(
         json!({ "input": { "range": [128, 131_072], "scale": "log" }, "output": [128, 32_768] }),

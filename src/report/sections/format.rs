@@ -1,5 +1,6 @@
 //! Numbers, lists and names as text.
 
+use crate::fmt::grouped;
 use crate::memory::compare::Gib;
 
 /// Bytes of a GiB.
@@ -38,25 +39,6 @@ pub(super) fn list(words: &[String]) -> String {
         [] => String::new(),
         [one] => one.clone(),
         [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
-/// Adds commas between thousands.
-fn grouped(number: &str) -> String {
-    let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
-    let (whole, fraction) = rest
-        .split_once('.')
-        .map_or((rest, None), |(whole, fraction)| (whole, Some(fraction)));
-    let mut text = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    match fraction {
-        Some(fraction) => format!("{sign}{text}.{fraction}"),
-        None => format!("{sign}{text}"),
     }
 }
 

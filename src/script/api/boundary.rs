@@ -126,7 +126,8 @@ pub mod boundary {
     /// `tolerance`, in the axis' own unit, on nine rays from the smallest corner.
     ///
     /// Options: `coverage` (0.95), the share of the fitting volume to prove; `overload` (`"fails"`), what a point
-    /// counts as that was served only with preemption or queueing.
+    /// counts as that was served only with preemption or queueing; `question`, what the range is to answer, for reports
+    /// (see `std/search/range`).
     ///
     /// The value is a shared handle: copies see the same points. After a resume, the n-th boundary of a script has the
     /// points of the n-th boundary before.
@@ -224,7 +225,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(volatile, pure)]
     pub fn resumed(map: &mut BoundaryHandle) -> i64 {
-        count(map.resumed().len() as u128)
+        count(map.resumed() as u128)
     }
 
     /// The largest points that are proven to fit, as bare points, sorted.

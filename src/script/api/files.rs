@@ -4,6 +4,7 @@ use rhai::Map;
 use rhai::plugin::*;
 
 use crate::script::inputs::{WriteMode, read_document, read_results_file, read_text, write_results_file, write_text};
+use crate::script::workload::read as read_workload;
 use crate::script::{BoundaryHandle, Caught, host, to_script};
 
 /// Reads files that are named on the command line (in any parameter) or in a folder of `--allow mount=DIR`, and writes
@@ -78,6 +79,25 @@ pub mod files {
     #[rhai_fn(return_raw, volatile)]
     pub fn json(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
         Ok(to_script(&read_document(&host(&context), path, "JSON")?)?)
+    }
+
+    /// The lengths of a workload: `#{ name, description, source, input, output }`, each length as `#{ p50, p95 }` in
+    /// tokens. It is a shipped one (`chat`, `code`, `rag`, `agent`, `longchat`) or a TOML file with the keys
+    /// `description`, `source`, `input` and `output`, where a length is a number or `{ p50 = …, p95 = … }`.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an unknown name or key; as `files::text` for a file.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let chat = files::workload("chat");
+    /// assert(chat.input.p95 > chat.input.p50 && chat.source.contains("Azure"));
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn workload(context: NativeCallContext, name: &str) -> Caught<Dynamic> {
+        Ok(to_script(&read_workload(&host(&context), name)?)?)
     }
 
     /// Writes a text to `files/NAME` in the run's folder, atomically replacing an existing file. Returns its path, `()`

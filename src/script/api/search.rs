@@ -208,7 +208,7 @@ fn report_progress(
 /// The cost and progress of a search.
 #[export_module]
 pub mod effort {
-    /// The cost of the points that the boundary had before a resume, in recording order: `#{ point, verdict, probes,
+    /// The cost of the points that the boundary has, in recording order, those before a resume included: `#{ point, verdict, probes,
     /// starts, seconds, gpu_seconds, report, peak }`, including retries. `report` is what the engine reported about its
     /// limits, `peak` the peak memory in bytes; both may be `()`. A search records
     /// `spent: #{ probes, starts, seconds, gpu_seconds }` in the answers that it adds; without it, the values are taken
@@ -222,7 +222,8 @@ pub mod effort {
     ///
     /// ```rhai
     /// let map = boundary(#{ input: [1, 100] }, #{});
-    /// assert(map.spent().len() == map.resumed());
+    /// map.record(#{ input: 50 }, "ok");
+    /// assert(map.spent().len() == 1 && map.resumed() == 0);
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn spent(map: &mut BoundaryHandle) -> Caught<Array> {
@@ -241,7 +242,7 @@ pub mod effort {
             ])
             .into())
         };
-        map.resumed().iter().map(row).collect()
+        map.spent().iter().map(row).collect()
     }
 
     /// The expected value of probing a point, in lattice points: `#{ fits, fails, chance }`. `fits` is the volume
