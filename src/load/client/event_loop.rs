@@ -4,12 +4,15 @@
 //! token should not wait for a connection.
 
 use std::collections::VecDeque;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::close;
 
 use super::connection::{Connection, Pool, Received, TIMER_KEY, WAKER_KEY};
 use super::exchange::Exchange;
@@ -565,6 +568,16 @@ pub(super) fn raise_file_limit(connections: u64) -> Result<()> {
         return Ok(());
     }
     setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).map_err(limit)
+}
+
+/// Makes the kernel's table of open files large enough for `connections`. Otherwise it grows when a file is opened
+/// during the load, and with several threads the kernel then waits 10 to 40 ms before that call returns.
+pub(super) fn grow_file_table(file: &impl AsFd, connections: u64) {
+    let last = i32::try_from(connections.saturating_add(OTHER_FILES)).unwrap_or(i32::MAX) - 1;
+    // Fails only if no number from `last` on is free: the table is large enough then.
+    if let Ok(copy) = fcntl(file, FcntlArg::F_DUPFD_CLOEXEC(last)) {
+        let _ignored = close(copy);
+    }
 }
 
 /// The error for a failed epoll, eventfd or timerfd call.

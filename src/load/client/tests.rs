@@ -1,3 +1,6 @@
+use std::fs;
+
+use super::event_loop::{grow_file_table, raise_file_limit};
 use super::*;
 
 const fn ms(ms: u64) -> Duration {
@@ -38,4 +41,19 @@ fn steps_rise_and_fall() {
     let slots = Slots::Steps(vec![step(ms(0), 2), step(ms(10), 8), step(ms(20), 1)]);
     assert_eq!([5, 10, 25].map(|at| slots.level(ms(at))), [Some(2), Some(8), Some(1)]);
     assert_eq!((slots.next_change(ms(10)), slots.connections()), (Some(ms(20)), 8));
+}
+
+#[test]
+fn file_table_is_large_enough_before_the_load() {
+    // The kernel's own figure, of this process.
+    let size = || {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+        line.trim().parse::<u64>().unwrap()
+    };
+    // Larger than other tests of this process make it.
+    let connections = 2 * size() + 1000;
+    raise_file_limit(connections).unwrap();
+    grow_file_table(&fs::File::open("/dev/null").unwrap(), connections);
+    assert!(size() > connections, "{} of {connections}", size());
 }

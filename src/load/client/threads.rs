@@ -9,7 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 
 use super::connection::Pool;
-use super::event_loop::{Client, io_fault, raise_file_limit};
+use super::event_loop::{Client, grow_file_table, io_fault, raise_file_limit};
 use super::shared::{SendBuffer, SharedControl, Waker};
 use super::target::Target;
 use super::{Clock, Control, LoadConfig, LoadRun, RequestSource};
@@ -55,6 +55,7 @@ fn load(
     let target = Target::resolve(url)?;
     let connections = config.slots.connections();
     raise_file_limit(connections)?;
+    grow_file_table(waker.as_ref(), connections);
     let pool = Pool::new(&waker).map_err(io_fault)?;
     let send_buffer = Arc::new(SendBuffer::new(connections, waker));
     let preparer = {
