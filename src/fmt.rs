@@ -224,6 +224,47 @@ pub fn columns(rows: &[(String, String)], width: usize) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// Metrics whose name for people is not made of the words of their name.
+const LABELS: [(&str, &str); 10] = [
+    ("memory_beside_kv", "non-KV memory"),
+    ("memory_per_gpu", "memory per GPU"),
+    ("graphs_memory", "CUDA graphs"),
+    ("kv_pool", "KV cache"),
+    ("kv_used", "KV cache in use"),
+    ("runtime_context", "CUDA context"),
+    ("other_tenants", "other processes"),
+    ("physical", "total used"),
+    ("unexplained", "unaccounted"),
+    ("volume", "share of the range that fits"),
+];
+
+/// A metric's name for people: `mean_ttft_ms at 8` as `mean TTFT at 8`.
+#[must_use]
+pub fn metric_label(name: &str) -> String {
+    if let Some((_, label)) = LABELS.iter().find(|(known, _)| *known == name) {
+        return (*label).to_owned();
+    }
+    let word = |word: &str| match word {
+        "ttft" | "tpot" | "itl" | "e2el" | "kv" | "gpu" | "cuda" => word.to_uppercase(),
+        _ => word.to_owned(),
+    };
+    let parts = name.split(' ').map(|part| {
+        let part = part.strip_suffix("_ms").unwrap_or(part);
+        part.split('_').map(word).collect::<Vec<_>>().join(" ")
+    });
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// A list: `1, 8 and 64`.
+#[must_use]
+pub fn list(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
 /// A name as an anchor or file name: `a-z`, `0-9`, `_` and `-`.
 #[must_use]
 pub fn slug(name: &str) -> String {

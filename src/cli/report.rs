@@ -10,7 +10,7 @@ use super::program::{Program, Status, json_text};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::html::{self, Anchors};
 use crate::report::plot::{self, Plot};
-use crate::report::sections::{self, Document, Section};
+use crate::report::sections::{self, Document, Section, Together};
 use crate::run::{Folder, SCHEMA, hide};
 
 /// The page's file name, in the run's folder or, for several runs, the current one.
@@ -51,7 +51,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         ));
     }
     let (documents, together) = sections::documents(&args.folders)?;
-    let pictures = pictures(&documents, &together);
+    let pictures = pictures(&documents, &together.sections);
     let page = match (&args.html, args.folders.as_slice()) {
         (Some(file), _) => Some(file.clone()),
         (None, _) if args.svg.is_some() || args.png.is_some() => None,
@@ -107,7 +107,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 ///
 /// `io` and `missing` if the folder cannot be read or the page cannot be written.
 pub(super) fn write_run_page(folder: &Path) -> Result<PathBuf> {
-    let page = html::page(&[sections::document(folder)?], &[])?;
+    let page = html::page(&[sections::document(folder)?], &Together::default())?;
     Folder::open(folder)?.replace(Path::new(PAGE), |file| file.write_all(page.as_bytes()))?;
     Ok(folder.join(PAGE))
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::program::{Program, Status, json_text};
 use super::report::page_of;
 use crate::compare::export::{self, Sheet};
-use crate::compare::{ComparisonInput, import};
+use crate::compare::{self, ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
 use crate::report::{self, Extras, Page, SIMULATED, breakdown, stages, summarize};
@@ -127,8 +127,12 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
         parts.push(report::script_text(text, found.manifest.simulated));
     }
     for (_, value) in &found.experiments {
-        let experiment = serde_json::from_value(value.clone())
-            .map_err(|error| Fault::new(Kind::Io, format!("an experiment of this run cannot be read: {error}")))?;
+        let experiment = compare::read_experiment(value).map_err(|fault| {
+            Fault::new(
+                Kind::Io,
+                format!("an experiment of this run cannot be read: {}", fault.message),
+            )
+        })?;
         parts.push(report::experiment(&experiment, found.manifest.simulated, page));
     }
     parts.extend(stages(&found.stages, page));

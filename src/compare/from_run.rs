@@ -38,8 +38,12 @@ impl ComparisonInput {
             cases.push(case);
         }
         for (_, value) in &found.experiments {
-            let experiment: Experiment = serde_json::from_value(value.clone())
-                .map_err(|error| Fault::new(Kind::Io, format!("an experiment of `{title}` cannot be read: {error}")))?;
+            let experiment = super::read_experiment(value).map_err(|fault| {
+                Fault::new(
+                    Kind::Io,
+                    format!("an experiment of `{title}` cannot be read: {}", fault.message),
+                )
+            })?;
             cases.extend(settings(&experiment));
         }
         cases.extend(loads(&found.loads));

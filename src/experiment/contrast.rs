@@ -6,26 +6,43 @@
 //! in 20, above any usual threshold. Intervals are not corrected for multiple comparisons: of twenty metrics that do
 //! not differ, one is expected to be called different.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::Metric;
 use super::student::quantile;
+use crate::unit::Unit;
 
 /// Starts needed on each side to accept a difference if both settings gave constant values. Values that jump between
 /// two levels separate by chance 2 times in 64 with three starts a side, and 2 times in 16 with two.
 const MIN_CONSTANT_REPEATS: usize = 3;
 
+/// A difference of fewer per cent means nothing to a user, ...
+const MIN_PERCENT: f64 = 1.0;
+
+/// ... unless it is memory of at least so many bytes (0.1 GiB).
+const MIN_BYTES: f64 = 107_374_182.4;
+
 /// The conclusion about a difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Verdict {
-    /// More than the baseline: the interval lies above zero.
-    #[serde(rename = "more")]
-    More,
-    /// Less than the baseline: the interval lies below zero.
-    #[serde(rename = "less")]
-    Less,
+    /// The interval excludes zero, on the metric's better side.
+    #[serde(rename = "better")]
+    Better,
+    /// The interval excludes zero, on the metric's worse side.
+    #[serde(rename = "worse")]
+    Worse,
+    /// The interval lies above zero, and the metric has no better side.
+    #[serde(rename = "higher")]
+    Higher,
+    /// The interval lies below zero, and the metric has no better side.
+    #[serde(rename = "lower")]
+    Lower,
+    /// The interval excludes zero, but the difference is too small to matter.
+    #[serde(rename = "negligible")]
+    Negligible,
     /// The interval contains zero.
-    #[serde(rename = "no difference seen")]
-    NoDifferenceSeen,
+    #[serde(rename = "not significant")]
+    NotSignificant,
     /// Too few starts for an interval.
     #[serde(rename = "too few starts")]
     TooFewStarts,
@@ -35,21 +52,61 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// The verdict on a change whose better side is known, or not.
+    #[must_use]
+    pub fn of_change(rises: bool, higher_is_better: Option<bool>) -> Self {
+        match higher_is_better {
+            Some(higher) if higher == rises => Self::Better,
+            Some(_) => Self::Worse,
+            None if rises => Self::Higher,
+            None => Self::Lower,
+        }
+    }
+
+    /// The verdict with the two settings swapped.
+    #[must_use]
+    pub fn swapped(self) -> Self {
+        match self {
+            Self::Better => Self::Worse,
+            Self::Worse => Self::Better,
+            Self::Higher => Self::Lower,
+            Self::Lower => Self::Higher,
+            same => same,
+        }
+    }
+
+    /// Whether it is a difference that matters.
+    #[must_use]
+    pub fn is_difference(self) -> bool {
+        matches!(self, Self::Better | Self::Worse | Self::Higher | Self::Lower)
+    }
+
     /// The name in JSON and in reports.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Self::More => "more",
-            Self::Less => "less",
-            Self::NoDifferenceSeen => "no difference seen",
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Higher => "higher",
+            Self::Lower => "lower",
+            Self::Negligible => "negligible",
+            Self::NotSignificant => "not significant",
             Self::TooFewStarts => "too few starts",
             Self::NotMeasured => "not measured",
         }
     }
 }
 
+/// Whether a difference is too small to matter, however sure it is.
+#[must_use]
+pub fn is_negligible(before: f64, after: f64, unit: Unit) -> bool {
+    let difference = (after - before).abs();
+    let small = difference < MIN_PERCENT / 100.0 * before.abs().max(after.abs());
+    small && (unit != Unit::Bytes || difference < MIN_BYTES)
+}
+
 /// A setting compared with the baseline setting by one metric, in that metric's unit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contrast {
     /// The setting's index, from 1.
     pub setting: usize,
@@ -64,7 +121,7 @@ pub struct Contrast {
 }
 
 /// The variation between starts with equal settings, in the metric's unit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Noise {
     /// Standard deviation within settings, pooled over all of them.
     pub std: f64,
@@ -73,9 +130,15 @@ pub struct Noise {
 }
 
 impl Contrast {
-    /// Compares the starts of `setting` with those of the baseline. `resolution` is the rounding of the metric's
-    /// source: it widens the interval, because equal rounded values say nothing about smaller differences.
-    pub(super) fn new(setting: usize, baseline: &[f64], other: &[f64], resolution: f64) -> Self {
+    /// Compares the starts of `setting` with those of the baseline. The metric's resolution, the rounding of its source,
+    /// widens the interval, because equal rounded values say nothing about smaller differences.
+    pub(super) fn new(
+        setting: usize,
+        baseline: &[f64],
+        other: &[f64],
+        metric: &Metric,
+        higher_is_better: Option<bool>,
+    ) -> Self {
         let mut contrast = Self {
             setting,
             difference: None,
@@ -89,14 +152,14 @@ impl Contrast {
         let difference = after.mean - before.mean;
         contrast.difference = Some(difference);
         contrast.percent = (before.mean != 0.0).then(|| 100.0 * difference / before.mean.abs());
-        let half = half_width(&before, &after).map(|half| half + resolution);
+        let half = half_width(&before, &after).map(|half| half + metric.resolution);
         contrast.interval = half.map(|half| [difference - half, difference + half]);
         contrast.verdict = match contrast.interval {
-            _ if difference == 0.0 => Verdict::NoDifferenceSeen,
+            _ if difference == 0.0 => Verdict::NotSignificant,
             None => Verdict::TooFewStarts,
-            Some([low, _]) if low > 0.0 => Verdict::More,
-            Some([_, high]) if high < 0.0 => Verdict::Less,
-            Some(_) => Verdict::NoDifferenceSeen,
+            Some([low, high]) if low <= 0.0 && high >= 0.0 => Verdict::NotSignificant,
+            Some(_) if is_negligible(before.mean, after.mean, metric.unit) => Verdict::Negligible,
+            Some(_) => Verdict::of_change(difference > 0.0, higher_is_better),
         };
         contrast
     }
@@ -168,14 +231,24 @@ mod tests {
 
     use super::*;
 
+    fn contrast(baseline: &[f64], other: &[f64], resolution: f64, higher_is_better: Option<bool>) -> Contrast {
+        let metric = Metric {
+            name: String::new(),
+            unit: Unit::Bytes,
+            resolution,
+        };
+        Contrast::new(1, baseline, other, &metric, higher_is_better)
+    }
+
     fn verdict(baseline: &[f64], other: &[f64]) -> Verdict {
-        Contrast::new(1, baseline, other, 0.0).verdict
+        let gib = |values: &[f64]| values.iter().map(|value| value * 1_073_741_824.0).collect::<Vec<_>>();
+        contrast(&gib(baseline), &gib(other), 0.0, None).verdict
     }
 
     #[test]
     fn the_interval_is_welchs() {
         // Means 10 and 13, variances 1 and 10/3.
-        let contrast = Contrast::new(1, &[9.0, 10.0, 11.0], &[11.0, 12.0, 14.0, 15.0], 0.0);
+        let contrast = contrast(&[9.0, 10.0, 11.0], &[11.0, 12.0, 14.0, 15.0], 0.0, Some(false));
         let (a, b) = (1.0 / 3.0, 10.0 / 3.0 / 4.0);
         let freedom: f64 = (a + b) * (a + b) / (a * a / 2.0 + b * b / 3.0);
         let half = quantile(freedom) * (a + b).sqrt();
@@ -183,7 +256,7 @@ mod tests {
         assert!((low - (3.0 - half)).abs() < 1e-9 && (high - (3.0 + half)).abs() < 1e-9);
         assert!((freedom - 4.742).abs() < 0.001, "{freedom}");
         assert_eq!(contrast.percent, Some(30.0));
-        assert_eq!(contrast.verdict, Verdict::More);
+        assert_eq!(contrast.verdict, Verdict::Worse);
     }
 
     #[test]
@@ -192,22 +265,37 @@ mod tests {
         assert_eq!(verdict(&[1.0], &[2.0]), Verdict::TooFewStarts);
         assert_eq!(verdict(&[1.0, 1.0], &[2.0]), Verdict::TooFewStarts);
         assert_eq!(verdict(&[1.0, 1.0], &[2.0, 2.0]), Verdict::TooFewStarts);
-        assert_eq!(verdict(&[1.0; 3], &[2.0; 3]), Verdict::More);
-        assert_eq!(verdict(&[2.0; 3], &[1.0; 3]), Verdict::Less);
-        assert_eq!(verdict(&[1.0], &[1.0]), Verdict::NoDifferenceSeen);
-        assert_eq!(verdict(&[1.0, 3.0], &[2.0, 4.0]), Verdict::NoDifferenceSeen);
+        assert_eq!(verdict(&[1.0; 3], &[2.0; 3]), Verdict::Higher);
+        assert_eq!(verdict(&[2.0; 3], &[1.0; 3]), Verdict::Lower);
+        assert_eq!(contrast(&[1.0; 3], &[2.0; 3], 0.0, Some(true)).verdict, Verdict::Better);
+        assert_eq!(contrast(&[1.0; 3], &[2.0; 3], 0.0, Some(false)).verdict, Verdict::Worse);
+        assert_eq!(verdict(&[1.0], &[1.0]), Verdict::NotSignificant);
+        assert_eq!(verdict(&[1.0, 3.0], &[2.0, 4.0]), Verdict::NotSignificant);
         assert_eq!(
             verdict(&[0.1; 3], &[0.1; 3]),
-            Verdict::NoDifferenceSeen,
+            Verdict::NotSignificant,
             "whatever 0.3 / 3 is"
         );
     }
 
     #[test]
+    fn a_sure_difference_that_means_nothing_is_no_finding() {
+        assert_eq!(verdict(&[17.340; 3], &[17.341; 3]), Verdict::Negligible, "0.001 GiB");
+        assert_eq!(
+            verdict(&[60.0; 3], &[60.2; 3]),
+            Verdict::Higher,
+            "0.2 GiB are below 1 %, but a user can use them"
+        );
+        assert_eq!(verdict(&[0.3; 3], &[0.35; 3]), Verdict::Higher, "a small engine");
+        assert!(is_negligible(1000.0, 1009.0, Unit::TokensPerSecond));
+        assert!(!is_negligible(0.0, 1.0, Unit::Count));
+    }
+
+    #[test]
     fn a_difference_within_the_rounding_does_not_count() {
-        let rounded = |resolution| Contrast::new(1, &[10.0; 3], &[12.0; 3], resolution);
-        assert_eq!(rounded(1.0).verdict, Verdict::More);
-        assert_eq!(rounded(2.0).verdict, Verdict::NoDifferenceSeen);
+        let rounded = |resolution| contrast(&[10.0; 3], &[12.0; 3], resolution, None);
+        assert_eq!(rounded(1.0).verdict, Verdict::Higher);
+        assert_eq!(rounded(2.0).verdict, Verdict::NotSignificant);
         assert_eq!(rounded(1.0).interval, Some([1.0, 3.0]));
     }
 
@@ -234,7 +322,7 @@ mod tests {
         };
         let seen = (0..4000).filter(|_| {
             let (first, other) = (draw(&mut random, first, 50.0), draw(&mut random, other, 50.0 + shift));
-            matches!(verdict(&first, &other), Verdict::More | Verdict::Less)
+            !matches!(verdict(&first, &other), Verdict::NotSignificant | Verdict::TooFewStarts)
         });
         f64::from(u32::try_from(seen.count()).unwrap()) / 4000.0
     }
@@ -273,7 +361,7 @@ mod tests {
             let mut coarse = || -> Vec<f64> { (0..starts).map(|_| f64::from(random.next_u32() & 1)).collect() };
             let seen = (0..4000).filter(|_| {
                 let (first, other) = (coarse(), coarse());
-                matches!(verdict(&first, &other), Verdict::More | Verdict::Less)
+                !matches!(verdict(&first, &other), Verdict::NotSignificant | Verdict::TooFewStarts)
             });
             let rate = f64::from(u32::try_from(seen.count()).unwrap()) / 4000.0;
             assert!(rate < 0.06, "{starts}: {rate}");
@@ -283,12 +371,7 @@ mod tests {
     proptest! {
         #[test]
         fn swapping_the_settings_reverses_the_verdict(first in prop::collection::vec(-1e3..1e3_f64, 1..6), other in prop::collection::vec(-1e3..1e3_f64, 1..6)) {
-            let reversed = match verdict(&first, &other) {
-                Verdict::More => Verdict::Less,
-                Verdict::Less => Verdict::More,
-                same => same,
-            };
-            prop_assert_eq!(verdict(&other, &first), reversed);
+            prop_assert_eq!(verdict(&other, &first), verdict(&first, &other).swapped());
         }
     }
 }

@@ -10,7 +10,7 @@ mod contrast;
 mod outcome;
 mod student;
 
-pub use contrast::{Contrast, Noise, Verdict};
+pub use contrast::{Contrast, Noise, Verdict, is_negligible};
 pub use outcome::{Comparison, Experiment, Figure, Measurements, Metric, Setting, Trial};
 pub(crate) use student::quantile;
 

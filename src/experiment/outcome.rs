@@ -79,7 +79,7 @@ pub struct Figure {
 }
 
 /// All settings compared by one metric.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The metric.
     pub name: String,
@@ -96,7 +96,7 @@ pub struct Comparison {
 }
 
 /// An experiment with its results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Experiment {
     /// What was set and measured.
     #[serde(flatten)]
@@ -104,27 +104,56 @@ pub struct Experiment {
     /// A comparison for every metric that any start measured.
     pub comparisons: Vec<Comparison>,
     /// Derived values.
-    #[serde(default)]
     pub further: Vec<Figure>,
     /// The conclusions, in sentences.
-    #[serde(default)]
     pub conclusions: Vec<String>,
 }
 
+/// What of an experiment is read back from a journal or a script; its comparisons are computed again.
+#[derive(Deserialize)]
+struct Recorded {
+    #[serde(flatten)]
+    measured: Measurements,
+    #[serde(default)]
+    further: Vec<Figure>,
+    #[serde(default)]
+    conclusions: Vec<String>,
+}
+
 impl Experiment {
-    /// Compares what was measured.
+    /// Compares what was measured. `higher_is_better` of a metric is `None` where neither side is.
     ///
     /// # Errors
     ///
     /// `usage` for fewer than two settings, two with the same name, or a start whose setting is not listed.
-    pub fn new(measured: Measurements) -> Result<Self> {
+    pub fn new(measured: Measurements, higher_is_better: impl Fn(&Metric) -> Option<bool>) -> Result<Self> {
         measured.check()?;
-        let comparisons = measured.metrics.iter().filter_map(|metric| measured.compare(metric));
+        let comparisons = measured
+            .metrics
+            .iter()
+            .filter_map(|metric| measured.compare(metric, higher_is_better(metric)));
         Ok(Self {
             comparisons: comparisons.collect(),
             measured,
             further: Vec::new(),
             conclusions: Vec::new(),
+        })
+    }
+
+    /// Reads an experiment back and compares its measurements again, so that those recorded by older programs get
+    /// today's verdicts.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for anything else than an experiment.
+    pub fn read(value: &Value, higher_is_better: impl Fn(&Metric) -> Option<bool>) -> Result<Self> {
+        let recorded = Recorded::deserialize(value).map_err(|error| {
+            Fault::usage(format!("this is not an experiment: {error}")).hint("give the result of `hold_settings`")
+        })?;
+        Ok(Self {
+            further: recorded.further,
+            conclusions: recorded.conclusions,
+            ..Self::new(recorded.measured, higher_is_better)?
         })
     }
 }
@@ -156,7 +185,7 @@ impl Measurements {
     }
 
     /// The comparison by one metric; `None` if no start measured it.
-    fn compare(&self, metric: &Metric) -> Option<Comparison> {
+    fn compare(&self, metric: &Metric, higher_is_better: Option<bool>) -> Option<Comparison> {
         let of = |setting: usize| -> Vec<f64> {
             let trials = self.trials.iter().filter(|trial| trial.setting == setting);
             trials
@@ -167,7 +196,7 @@ impl Measurements {
         if values.iter().all(Vec::is_empty) {
             return None;
         }
-        let contrast = |setting: usize| Contrast::new(setting, &values[0], &values[setting], metric.resolution);
+        let contrast = |setting: usize| Contrast::new(setting, &values[0], &values[setting], metric, higher_is_better);
         Some(Comparison {
             name: metric.name.clone(),
             unit: metric.unit,
@@ -198,10 +227,13 @@ mod tests {
 
     #[test]
     fn a_setting_that_never_started_is_not_measured() {
-        let found = Experiment::new(measured(json!([
-            { "setting": 0, "figures": { "memory": 7 } },
-            { "setting": 1, "figures": {}, "failed": { "message": "out of memory" } },
-        ])))
+        let found = Experiment::new(
+            measured(json!([
+                { "setting": 0, "figures": { "memory": 7 } },
+                { "setting": 1, "figures": {}, "failed": { "message": "out of memory" } },
+            ])),
+            |_| None,
+        )
         .unwrap();
         assert_eq!(found.comparisons.len(), 1, "what nobody gave is not shown");
         let memory = &found.comparisons[0];
@@ -209,7 +241,7 @@ mod tests {
         assert_eq!(memory.contrasts[0].verdict, Verdict::NotMeasured);
         let kept = serde_json::to_value(&found).unwrap();
         assert_eq!(
-            serde_json::from_value::<Experiment>(kept).unwrap(),
+            Experiment::read(&kept, |_| None).unwrap(),
             found,
             "survives the journal"
         );
@@ -219,11 +251,16 @@ mod tests {
     fn settings_need_different_names() {
         let mut twice = measured(json!([]));
         twice.settings[1].name = "on".to_owned();
-        assert!(Experiment::new(twice).unwrap_err().message.contains("`on`"));
+        assert!(Experiment::new(twice, |_| None).unwrap_err().message.contains("`on`"));
         let mut one = measured(json!([]));
         one.settings.pop();
-        assert!(Experiment::new(one).unwrap_err().message.contains("two settings"));
+        assert!(
+            Experiment::new(one, |_| None)
+                .unwrap_err()
+                .message
+                .contains("two settings")
+        );
         let stray = measured(json!([{ "setting": 2, "figures": {} }]));
-        assert!(Experiment::new(stray).is_err());
+        assert!(Experiment::new(stray, |_| None).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Memory by component, which adds up to the physical total.
+//! Memory by component, which adds up to the total in use.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub enum Component {
     RuntimeContext,
     /// Other processes. Shown, but never counted as the engine's.
     OtherTenants,
-    /// The remainder of the physical total; negative if the other parts exceed it.
+    /// The remainder of the total in use; negative if the other parts exceed it.
     Unexplained,
 }
 
@@ -61,13 +61,13 @@ impl Component {
     pub fn title(self) -> &'static str {
         match self {
             Component::Weights => "weights",
-            Component::KvPool => "KV pool",
-            Component::KvUsed => "KV used",
+            Component::KvPool => "KV cache",
+            Component::KvUsed => "KV cache in use",
             Component::Activations => "activations",
             Component::CudaGraphs => "CUDA graphs",
-            Component::RuntimeContext => "runtime context",
-            Component::OtherTenants => "other tenants",
-            Component::Unexplained => "unexplained",
+            Component::RuntimeContext => "CUDA context",
+            Component::OtherTenants => "other processes",
+            Component::Unexplained => "unaccounted",
         }
     }
 }
@@ -131,7 +131,7 @@ pub struct Breakdown {
     /// The device's id; `None` for all devices of the engine together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Physical bytes in use by all processes at that moment.
+    /// Bytes in use by all processes at that moment.
     pub total: u64,
     /// The parts, in the order of [`Component::ALL`].
     pub parts: Vec<Part>,
@@ -186,7 +186,7 @@ impl Breakdown {
             component: Component::Unexplained,
             bytes: total_signed - explained,
             provenance: Provenance::Computed,
-            source: "the physical figure less the other parts".into(),
+            source: "total used minus the other components".into(),
             within: None,
         });
         parts.sort_by_key(|part| part.component);

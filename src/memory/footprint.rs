@@ -20,7 +20,7 @@ pub struct Footprint {
     pub details: Value,
 }
 
-/// The cost of sharing the model between devices, without KV cache and other tenants.
+/// The cost of sharing the model between devices, without KV cache and other processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overhead {
@@ -122,19 +122,18 @@ fn sum(component: Component, devices: &[Breakdown]) -> Option<Part> {
     })
 }
 
-/// What all ranks hold without KV cache and other tenants, minus the baseline.
+/// What all ranks hold without KV cache and other processes, minus the baseline.
 fn overhead(all: &Breakdown, baseline: BaselineMemory<'_>) -> Overhead {
     let (ranks, of_ranks) = without_kv_cache(all);
     let (bytes, provenance, beyond, source) = match baseline {
         BaselineMemory::OneGpu(one) => {
             let (held, sure) = without_kv_cache(one);
-            let source =
-                "the physical figure of all ranks, less KV cache and other tenants, and less the same on one GPU";
+            let source = "total used by all ranks, minus KV cache and other processes, minus the same on one GPU";
             (held, sure, OverheadBaseline::OneGpu, source.to_owned())
         }
         BaselineMemory::Weights(weights) => {
             let source = format!(
-                "the physical figure of all ranks, less KV cache, other tenants and one copy of the weights ({})",
+                "total used by all ranks, minus KV cache, other processes and one copy of the weights ({})",
                 weights.source
             );
             (weights.bytes, weights.provenance, OverheadBaseline::Weights, source)
@@ -148,7 +147,7 @@ fn overhead(all: &Breakdown, baseline: BaselineMemory<'_>) -> Overhead {
     }
 }
 
-/// The total without KV cache and other tenants, and the least certain provenance of what was subtracted.
+/// The total without KV cache and other processes, and the least certain provenance of what was subtracted.
 fn without_kv_cache(all: &Breakdown) -> (i64, Provenance) {
     let cache = match all.part(Component::KvPool) {
         Some(pool) => Some(pool),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::Page;
 use super::comparison_input::lines;
 use super::table::table;
-use crate::fmt::{Gib, relative};
+use crate::fmt::{Gib, list, relative, signed};
 use crate::memory::compare::{Comparison, ExternalEstimate};
 use crate::memory::{Component, Estimate, Part};
 
@@ -19,7 +19,7 @@ pub fn estimates(estimates: &[(&str, Estimate)], page: Page) -> String {
     };
     let question = &first.question;
     let head = format!(
-        "estimate, nothing was started: {} tokens in and {} out, {} at once, {} of {}",
+        "estimate, nothing was started: input {}, output {}, concurrency {}, {} of {}",
         question.input,
         question.output,
         question.concurrency,
@@ -80,7 +80,7 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
         component(Component::Activations),
         component(Component::RuntimeContext),
     ];
-    rows.push(row("together", &|estimate| {
+    rows.push(row("total", &|estimate| {
         estimate.ranks.first().map_or_else(String::new, |rank| gib(rank.total))
     }));
     if ranks > 1 {
@@ -88,11 +88,11 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
             gib(estimate.total.total)
         }));
     }
-    rows.push(row("KV bytes of a token", &|estimate| {
+    rows.push(row("KV bytes per token", &|estimate| {
         estimate.kv_bytes_per_token.to_string()
     }));
     if ranks > 1 {
-        rows.push(row("of these on each rank", &|estimate| {
+        rows.push(row("on each rank", &|estimate| {
             estimate.kv_bytes_per_token_per_rank.to_string()
         }));
     }
@@ -110,13 +110,13 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
                 estimate.fits.as_ref().map_or_else(String::new, value)
             })
         };
-        rows.push(fits("may be used of a GPU", &|fits| gib(fits.budget)));
+        rows.push(fits("usable of a GPU", &|fits| gib(fits.budget)));
         rows.push(fits("left for KV cache", &|fits| gib(fits.kv_bytes)));
-        rows.push(fits("tokens that holds", &|fits| {
+        rows.push(fits("tokens of KV cache", &|fits| {
             fits.tokens
                 .map_or_else(|| "any".to_owned(), |tokens| tokens.to_string())
         }));
-        rows.push(fits("sequences at once", &|fits| fits.sequences.to_string()));
+        rows.push(fits("concurrent requests", &|fits| fits.sequences.to_string()));
         rows.push(fits("longest sequence", &|fits| fits.longest.to_string()));
         rows.push(fits("fits", &|fits| if fits.fits { "yes" } else { "no" }.to_owned()));
     }
@@ -190,6 +190,37 @@ fn billions(parameters: u64) -> String {
     format!("{:.3} B", parameters as f64 / 1e9)
 }
 
+/// Components that the finding names.
+const MAX_NAMED: usize = 3;
+
+/// By how much the estimate is off: `too low: weights (-9.7 %); too high: kv (+32.5 %)`.
+fn estimate_finding(comparison: &Comparison) -> String {
+    let off = |low: bool| {
+        let rows = comparison
+            .rows
+            .iter()
+            .filter_map(|row| Some((row.term.name(), row.percent?)));
+        let mut rows: Vec<_> = rows
+            .filter(|(_, percent)| percent.abs() >= 1.0 && (*percent < 0.0) == low)
+            .collect();
+        rows.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+        let named = rows
+            .into_iter()
+            .take(MAX_NAMED)
+            .map(|(name, percent)| format!("{name} ({percent:+.1} %)"));
+        list(&named.collect::<Vec<_>>())
+    };
+    let parts: Vec<String> = [("too low", off(true)), ("too high", off(false))]
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(what, names)| format!("{what}: {names}"))
+        .collect();
+    match parts.is_empty() {
+        true => "no estimate is off by 1 % or more".to_owned(),
+        false => format!("the estimate is {}", parts.join("; ")),
+    }
+}
+
 /// Formats one comparison. Differences are estimated minus measured, relative to measured. No trailing newline.
 pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comparison, page: Page) -> String {
     let gib = |bytes: Option<i64>| bytes.map_or_else(|| "-".to_owned(), |bytes| Gib(bytes).to_string());
@@ -202,19 +233,16 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comp
                 gib(row.measured),
                 gib(row.said),
                 row.difference
-                    .map_or_else(String::new, |difference| Gib(difference).to_string()),
-                relative(row.percent),
+                    .map_or_else(String::new, |difference| signed(Gib(difference).to_string())),
+                relative(row.percent).replace(" %", ""),
             ]
         })
         .collect();
     let mut parts = vec![format!(
-        "{name} compared with {}\n{}",
+        "{name} compared with {}: {}\n\n{}",
         claim.by,
-        table(
-            &["component", "measured", "said", "said - measured", "of the measured"],
-            &rows,
-            page
-        )
+        estimate_finding(comparison),
+        table(&["component", "measured", "estimate", "difference", "%"], &rows, page)
     )];
     let measured = comparison.rows.iter().filter_map(|row| {
         let from = row.measured_as.as_ref()?;

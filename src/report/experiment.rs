@@ -1,129 +1,211 @@
-//! An experiment as tables: each setting against the first one, metric by metric, with confidence and noise.
+//! An experiment for people: its finding, and each setting against the first one as a table. The page shows the same.
 
 use std::collections::BTreeSet;
 
 use console::Style;
 use serde_json::Value;
 
+use super::changes::{Change, decimals, finding, sheet_text};
 use super::comparison_input::lines;
-use super::table::table;
+use super::plot::{Entry, Sheet};
 use super::{Count, Page, SIMULATED};
-use crate::experiment::{Comparison, Contrast, Experiment, Setting, Verdict};
-use crate::fmt::{gib_number, relative, signed, with_unit};
+use crate::experiment::{Comparison, Contrast, Experiment, Verdict};
+use crate::fmt::{GIB, list, metric_label, relative, signed, with_unit, without_negative_zero};
 use crate::unit::Unit;
 
-/// From this page width on, the relative difference is shown too.
+/// From this page width on, relative differences and the run-to-run variation are shown too.
 const WIDE: usize = 100;
+
+/// Metrics without a difference that a finding names.
+const MAX_NAMED: usize = 3;
+
+/// The columns that only a wide page shows.
+const ONLY_WIDE: std::ops::Range<usize> = 5..7;
 
 /// Formats an experiment for the terminal.
 #[must_use]
 pub fn experiment(found: &Experiment, simulated: bool, page: Page) -> String {
     let measured = &found.measured;
-    let mut parts = Vec::new();
-    if simulated {
-        parts.push(SIMULATED.to_owned());
-    }
+    let mut parts: Vec<String> = simulated.then(|| SIMULATED.to_owned()).into_iter().collect();
+    let findings = findings(found);
+    parts.push(lines(findings.iter().map(String::as_str), page).trim_start().to_owned());
     let head = [format!("experiment: {}", measured.name), measured.asked.clone()];
-    parts.push(
-        head.into_iter()
-            .filter(|line| !line.is_empty())
-            .collect::<Vec<_>>()
-            .join("\n"),
-    );
-    for (index, setting) in measured.settings.iter().enumerate().skip(1) {
-        parts.push(setting_table(found, index, setting, page));
+    let head: Vec<String> = head.into_iter().filter(|line| !line.is_empty()).collect();
+    parts.push(head.join("\n"));
+    for mut sheet in tables(found) {
+        if page.width < WIDE {
+            sheet.columns.drain(ONLY_WIDE);
+            sheet.rows.iter_mut().for_each(|row| drop(row.drain(ONLY_WIDE)));
+        }
+        parts.push(sheet_text(&sheet, page));
     }
     parts.extend(failures(found, page));
-    if !found.further.is_empty() {
-        let shown =
-            |value: Option<f64>, unit| value.map_or_else(|| "not measured".to_owned(), |value| with_unit(value, unit));
-        let rows = found.further.iter();
-        let width = rows.clone().map(|one| one.name.chars().count()).max().unwrap_or(0);
-        let rows: Vec<Vec<String>> = rows
-            .map(|one| {
-                vec![
-                    format!("{:width$}", metric_label(&one.name)),
-                    shown(one.value, one.unit),
-                ]
-            })
-            .collect();
-        let table = table(&["", ""], &rows, page);
-        // The table has no headings: drop the empty first line.
-        let lines = table.lines().skip_while(|line| line.trim().is_empty());
-        parts.push(lines.collect::<Vec<_>>().join("\n"));
+    parts.extend(derived(found).map(|sheet| sheet_text(&sheet, page)));
+    if !found.conclusions.is_empty() {
+        parts.push(format!(
+            "conclusions\n{}",
+            lines(found.conclusions.iter().map(String::as_str), page)
+        ));
     }
-    let conclusions: Vec<&str> = found.conclusions.iter().map(String::as_str).collect();
-    if !conclusions.is_empty() {
-        parts.push(format!("conclusions\n{}", lines(conclusions.into_iter(), page)));
-    }
-    parts.push(lines([legend(found)].iter().map(String::as_str), page));
+    parts.push(lines(std::iter::once(legend(found).as_str()), page));
     parts.join("\n\n")
 }
 
-fn legend(found: &Experiment) -> String {
-    let measured = &found.measured;
-    let started = |index: usize| {
-        measured
-            .trials
+/// The result in one sentence for each setting but the first.
+#[must_use]
+pub fn findings(found: &Experiment) -> Vec<String> {
+    (1..found.measured.settings.len())
+        .map(|setting| setting_finding(found, setting))
+        .collect()
+}
+
+fn setting_finding(found: &Experiment, setting: usize) -> String {
+    let settings = &found.measured.settings;
+    for index in [setting, 0] {
+        if let Some(why) = never_started(found, index) {
+            return format!("{} was not measured: {why}", settings[index].name);
+        }
+    }
+    // An option that is turned off is a finding about turning it on.
+    let switched_off = settings[0].name.ends_with("=true") && settings[setting].name.ends_with("=false");
+    let (before, after) = if switched_off { (setting, 0) } else { (0, setting) };
+    let name = &settings[after].name;
+    let subject = name.strip_suffix("=true").map_or_else(|| name.clone(), metric_label);
+    let of = |metric: &str| {
+        let comparison = found.comparisons.iter().find(|one| one.name == metric)?;
+        let verdict = comparison
+            .contrasts
             .iter()
-            .filter(move |trial| trial.setting == index && trial.failed.is_none())
+            .find(|contrast| contrast.setting == setting)?
+            .verdict;
+        let change = Change {
+            label: metric_label(metric).replace("request throughput", "throughput"),
+            unit: comparison.unit,
+            before: comparison.means[before]?,
+            after: comparison.means[after]?,
+            verdict: if switched_off { verdict.swapped() } else { verdict },
+        };
+        Some(change)
     };
-    let starts: Vec<String> = (0..measured.settings.len())
-        .map(|index| started(index).count().to_string())
+    let throughput = of("request_throughput").or_else(|| of("output_throughput"));
+    let faster = throughput.as_ref().is_some_and(|change| change.verdict.is_difference());
+    // Latencies follow the throughput of a closed loop.
+    let latencies = ["mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"]
+        .into_iter()
+        .filter(|_| !faster);
+    let changes: Vec<Change> = [throughput, of("kv_tokens")]
+        .into_iter()
+        .chain(latencies.map(&of))
+        .chain([
+            of("memory_beside_kv").or_else(|| of("memory")),
+            of("failed"),
+            of("start_time"),
+        ])
+        .flatten()
+        // Nobody waits for less than a second.
+        .filter(|change| change.unit != Unit::Seconds || (change.after - change.before).abs() >= 1.0)
         .collect();
+    let labels = |wanted: fn(Verdict) -> bool| -> Vec<String> {
+        changes
+            .iter()
+            .filter(|change| wanted(change.verdict))
+            .map(|change| change.label.clone())
+            .take(MAX_NAMED)
+            .collect()
+    };
+    let any = changes.iter().any(|change| change.verdict.is_difference());
+    let mut no_difference = labels(|verdict| matches!(verdict, Verdict::NotSignificant | Verdict::Negligible));
+    // Where something differs, only throughput is worth saying that it does not.
+    no_difference.retain(|label| !any || changes.first().is_some_and(|first| first.label == *label));
+    let too_few = labels(|verdict| verdict == Verdict::TooFewStarts);
+    let repeat = "too few starts; set `repeats` to 3 or more";
+    match (any, too_few.is_empty(), changes.is_empty()) {
+        (_, _, true) => format!("{subject}: nothing was measured"),
+        (false, false, _) => format!("{subject}: no difference can be judged from {repeat}"),
+        (true, false, _) => format!(
+            "{}; {} cannot be judged from {repeat}",
+            finding(&subject, &changes, &[]),
+            list(&too_few)
+        ),
+        (_, true, _) => finding(&subject, &changes, &no_difference),
+    }
+}
+
+/// Why no start of a setting succeeded.
+fn never_started(found: &Experiment, setting: usize) -> Option<String> {
+    let mut trials = found
+        .measured
+        .trials
+        .iter()
+        .filter(|trial| trial.setting == setting)
+        .peekable();
+    let first = trials.peek()?.failed.as_ref()?;
+    let why = first["message"].as_str().unwrap_or("unknown reason").to_owned();
+    trials.all(|trial| trial.failed.is_some()).then_some(why)
+}
+
+fn legend(found: &Experiment) -> String {
+    let starts = (0..found.measured.settings.len()).map(|index| successful_starts(found, index).to_string());
     format!(
-        "means of {} starts; `95 %`: half the width of Welch's interval of the difference; `noise`: the most that two starts with equal \
-         settings differed by",
-        starts.join(" and ")
+        "means of {} starts; ±: half the 95 % interval of the difference (Welch); run-to-run: the most that two starts with equal settings differed by",
+        list(&starts.collect::<Vec<_>>())
     )
 }
 
-/// Table of one setting against the first setting.
-fn setting_table(found: &Experiment, index: usize, setting: &Setting, page: Page) -> String {
-    let first = &found.measured.settings[0];
-    let wide = page.width >= WIDE;
+/// How many starts of a setting succeeded.
+pub(super) fn successful_starts(found: &Experiment, setting: usize) -> usize {
+    let trials = found.measured.trials.iter();
+    trials
+        .filter(|trial| trial.setting == setting && trial.failed.is_none())
+        .count()
+}
+
+/// A table for each setting against the first: a row for each metric, with its verdict.
+pub(super) fn tables(found: &Experiment) -> Vec<Sheet> {
+    let settings = &found.measured.settings;
     let common = common_prefix_length(found);
-    let mut headings = vec!["", &first.name[common..], &setting.name[common..], "difference", "95 %"];
-    if wide {
-        headings.push("%");
-    }
-    headings.extend(["noise", ""]);
-    let row = |comparison: &Comparison| -> Option<Vec<String>> {
-        let contrast = comparison.contrasts.iter().find(|contrast| contrast.setting == index)?;
-        let unit = comparison.unit;
-        let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| plain(value, unit));
-        let mut row = vec![
-            label(comparison),
-            shown(comparison.means[0]),
-            shown(comparison.means[index]),
-            contrast
-                .difference
-                .map_or_else(|| "-".to_owned(), |value| signed(plain(value, unit))),
-            shown(half_width(contrast)),
+    let tables = settings.iter().enumerate().skip(1).map(|(index, setting)| {
+        let columns = [
+            settings[0].name[..common].trim(),
+            &settings[0].name[common..],
+            &setting.name[common..],
+            "difference",
+            "95 %",
+            "%",
+            "run-to-run",
+            "",
         ];
-        if wide {
-            row.push(relative(contrast.percent).replace(" %", ""));
-        }
-        row.push(shown(comparison.noise.map(|noise| noise.largest)));
-        row.push(verdict(contrast.verdict, page));
-        Some(row)
-    };
-    let mut rows: Vec<Vec<String>> = found.comparisons.iter().filter_map(row).collect();
-    // The common prefix of the setting names is the heading of the label column.
-    let shared = &first.name[..common];
-    // Labels and verdicts are text: align them to the left.
-    let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (labels, verdicts) = (widest(0).max(shared.chars().count()), widest(headings.len() - 1));
-    for row in &mut rows {
-        row[0] = format!("{:labels$}", row[0]);
-        if let Some(verdict) = row.last_mut() {
-            *verdict = format!("{verdict:verdicts$}");
-        }
-    }
-    let head = format!("{shared:labels$}");
-    headings[0] = &head;
-    let table = table(&headings, &rows, page);
-    table.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+        let rows = found.comparisons.iter().filter_map(|one| {
+            let contrast = one.contrasts.iter().find(|contrast| contrast.setting == index)?;
+            Some(row(one, contrast, index))
+        });
+        Sheet::new(columns, rows)
+    });
+    tables.collect()
+}
+
+fn row(comparison: &Comparison, contrast: &Contrast, setting: usize) -> Vec<Entry> {
+    let scale = if comparison.unit == Unit::Bytes { GIB } else { 1.0 };
+    let means = [comparison.means[0], comparison.means[setting]];
+    let digits = decimals(means.into_iter().flatten(), comparison.unit);
+    let text = |value: f64| without_negative_zero(format!("{:.digits$}", value / scale));
+    let shown = |value: Option<f64>| Entry::from(value.map(text));
+    vec![
+        label(comparison).into(),
+        shown(means[0]),
+        shown(means[1]),
+        contrast.difference.map(|value| signed(text(value))).into(),
+        contrast
+            .interval
+            .map(|[low, high]| format!("± {}", text((high - low) / 2.0)))
+            .into(),
+        contrast
+            .percent
+            .map(|percent| relative(Some(percent)).replace(" %", ""))
+            .into(),
+        shown(comparison.noise.map(|noise| noise.largest)),
+        contrast.verdict.words().into(),
+    ]
 }
 
 /// Length in bytes of the common prefix of all setting names, cut at a word boundary.
@@ -138,17 +220,6 @@ fn common_prefix_length(found: &Experiment) -> usize {
         .map_or(0, |at| at + 1)
 }
 
-fn half_width(contrast: &Contrast) -> Option<f64> {
-    contrast.interval.map(|[low, high]| (high - low) / 2.0)
-}
-
-fn verdict(verdict: Verdict, page: Page) -> String {
-    match verdict {
-        Verdict::More | Verdict::Less => page.paint(verdict.words(), Style::new().bold()),
-        Verdict::NoDifferenceSeen | Verdict::TooFewStarts | Verdict::NotMeasured => verdict.words().to_owned(),
-    }
-}
-
 /// The metric's name with its unit, so that the cells need none.
 fn label(comparison: &Comparison) -> String {
     let name = metric_label(&comparison.name);
@@ -156,9 +227,9 @@ fn label(comparison: &Comparison) -> String {
         Unit::Bytes => format!("{name}, GiB"),
         // The name already contains the unit.
         Unit::Tokens | Unit::Count => name,
-        Unit::Milliseconds => format!("{}, ms", name.trim_end_matches(" ms")),
-        Unit::TokensPerSecond => format!("{name}, tokens/s"),
-        Unit::RequestsPerSecond => format!("{name}, 1/s"),
+        Unit::Milliseconds => format!("{name}, ms"),
+        Unit::TokensPerSecond => name.replace("throughput", "tokens/s"),
+        Unit::RequestsPerSecond => name.replace("request throughput", "requests/s"),
         Unit::Seconds => format!("{name}, s"),
         Unit::Percent => format!("{name}, %"),
         Unit::Watts => format!("{name}, W"),
@@ -166,47 +237,45 @@ fn label(comparison: &Comparison) -> String {
     }
 }
 
-/// A metric's name for people: `mean_ttft_ms` becomes `mean TTFT ms`.
-fn metric_label(name: &str) -> String {
-    let word = |word: &str| match word {
-        "ttft" | "tpot" | "itl" | "e2el" | "kv" | "gpu" | "cuda" => word.to_uppercase(),
-        _ => word.to_owned(),
-    };
-    name.split('_').map(word).collect::<Vec<_>>().join(" ")
+/// Metrics that were derived from others.
+pub(super) fn derived(found: &Experiment) -> Option<Sheet> {
+    let rows = found.further.iter().map(|one| {
+        let value = one.value.map(|value| with_unit(value, one.unit));
+        vec![Entry::from(metric_label(&one.name)), value.into()]
+    });
+    (!found.further.is_empty()).then(|| Sheet::new(["derived", ""], rows))
 }
 
-/// The number without its unit.
-fn plain(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Bytes => gib_number(value),
-        Unit::Tokens | Unit::Count => format!("{value:.0}"),
-        _ if value.abs() >= 1000.0 => format!("{value:.0}"),
-        _ if value.abs() >= 100.0 => format!("{value:.1}"),
-        _ if value.abs() >= 1.0 || value == 0.0 => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
-    }
+/// The reasons of failed starts, each once.
+pub(super) fn failure_reasons(found: &Experiment) -> BTreeSet<String> {
+    let trials = found.measured.trials.iter();
+    let failed = trials.filter_map(|trial| Some((trial.setting, trial.failed.as_ref()?)));
+    let tried = failed.filter(|(_, failed)| failed["tried"] != false);
+    let reasons = tried.map(|(setting, failed)| {
+        let why = failed["message"].as_str().unwrap_or("unknown reason");
+        let cause = failed["cause"].as_str();
+        let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
+        format!("{}: {why}{cause}", found.measured.settings[setting].name)
+    });
+    reasons.collect()
 }
 
 /// The failed starts with their reasons.
 fn failures(found: &Experiment, page: Page) -> Option<String> {
-    let measured = &found.measured;
-    let all = measured.trials.iter();
-    let all = all.filter_map(|trial| Some((trial.setting, trial.failed.as_ref()?)));
-    let (tried, skipped): (Vec<_>, Vec<_>) = all.partition(|(_, failed)| failed["tried"] != false);
-    let reasons = tried.iter().map(|(setting, failed)| {
-        let why = failed["message"].as_str().unwrap_or("it did not say why");
-        let cause = failed["cause"].as_str();
-        let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
-        format!("{}: {why}{cause}", measured.settings[*setting].name)
-    });
-    let reasons: BTreeSet<String> = reasons.collect();
-    let text = lines(reasons.iter().map(String::as_str), page);
-    let rest = match skipped.len() {
+    let failed: Vec<&Value> = found
+        .measured
+        .trials
+        .iter()
+        .filter_map(|trial| trial.failed.as_ref())
+        .collect();
+    let skipped = failed.iter().filter(|failed| failed["tried"] == false).count();
+    let rest = match skipped {
         0 => String::new(),
         skipped => format!(", and {} like it not tried", Count(skipped, "repeat")),
     };
-    let title = format!("{} failed{rest}", Count(tried.len(), "start"));
-    (!tried.is_empty()).then(|| format!("{}\n{text}", page.paint(&title, Style::new().red().bold())))
+    let title = format!("{} failed{rest}", Count(failed.len() - skipped, "start"));
+    let text = lines(failure_reasons(found).iter().map(String::as_str), page);
+    (failed.len() > skipped).then(|| format!("{}\n{text}", page.paint(&title, Style::new().red().bold())))
 }
 
 /// Lines for a dry run: the settings in the order of their starts.
@@ -224,7 +293,7 @@ pub fn planned_starts(experiment: &Value) -> Vec<String> {
     let names: Vec<String> = names.collect();
     vec![
         format!("{} starts, each anew: {}", names.len(), names.join(", ")),
-        format!("each asked: {}", experiment["asked"].as_str().unwrap_or_default()),
+        format!("workload, {}", experiment["asked"].as_str().unwrap_or_default()),
         "how long they take is known once the first was made".to_owned(),
     ]
 }
@@ -250,27 +319,50 @@ mod tests {
             ],
         }))
         .unwrap();
-        let mut found = Experiment::new(measured).unwrap();
+        let mut found = Experiment::new(measured, crate::compare::higher_is_better).unwrap();
         found.conclusions.push("graphs cost half a GiB".to_owned());
         found
     }
 
     #[test]
-    fn differences_are_shown_with_confidence_and_noise() {
+    fn the_finding_comes_first_and_the_verdict_stands_beside_its_figure() {
         let text = experiment(&found(), true, Page::default());
         let expected = "\
-                    on    off  difference  95 %  noise
-  memory, GiB    17.00  16.50       -0.50     -   0.00  too few starts
-  start time, s  51.00  30.50      -20.50  2.49   2.00  less";
+                    on    off  difference     95 %
+  memory, GiB    17.00  16.50       -0.50        -  too few starts
+  start time, s   51.0   30.5       -20.5  +/- 2.5  better";
         assert!(text.contains(expected), "{text}");
         assert!(
             text.contains("1 start failed\n  off: CUDA out of memory (memory)"),
             "{text}"
         );
         assert!(
-            text.starts_with(SIMULATED) && text.contains("means of 3 and 2 starts"),
+            text.starts_with(&format!(
+                "{SIMULATED}\n\noff: 40 % lower start time (30.5 against 51.0 s); memory cannot be judged from\n    too few starts"
+            )),
             "{text}"
         );
-        assert!(!text.contains("kv tokens"), "{text}");
+        assert!(
+            text.contains("means of 3 and 2 starts") && !text.contains("kv tokens"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_option_that_is_turned_off_is_a_finding_about_turning_it_on() {
+        let trial =
+            |setting: usize, rate: f64| json!({ "setting": setting, "figures": { "request_throughput": rate } });
+        let measured: Measurements = serde_json::from_value(json!({
+            "name": "CUDA graphs", "asked": "", "order": [],
+            "settings": [{ "name": "cuda_graphs=true", "options": {} }, { "name": "cuda_graphs=false", "options": {} }],
+            "metrics": [{ "name": "request_throughput", "unit": "requests/s" }],
+            "trials": [trial(0, 11.0), trial(0, 11.1), trial(0, 11.2), trial(1, 5.5), trial(1, 5.4), trial(1, 5.6)],
+        }))
+        .unwrap();
+        let found = Experiment::new(measured, crate::compare::higher_is_better).unwrap();
+        assert_eq!(
+            findings(&found),
+            ["CUDA graphs: 2.0x throughput (11.1 against 5.5 requests/s)"]
+        );
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! Terminal: `terminal` owns stdout and stderr, `page` holds width and capabilities, `live` shows a run in
 //! progress. `summary` and `picture` show a boundary, `breakdown` memory by component, `memory` memory over time,
-//! `experiment` an experiment, `estimate` memory estimates, `comparison_input` a file of another tool, `drawing`
-//! the charts of scripts. `answer` is what a search found, in the order in which people ask;
+//! `experiment` an experiment, `changes` what changed in a sentence, `estimate` memory estimates, `comparison_input`
+//! a file of another tool, `drawing` the charts of scripts. `answer` is what a search found, in the order in which people ask;
 //! `findings` is all of it as a value;
 //! `warning_groups` groups similar warnings.
 //!
@@ -15,6 +15,7 @@
 
 mod answer;
 mod breakdown;
+mod changes;
 mod comparison;
 mod comparison_input;
 mod document;
@@ -39,16 +40,17 @@ mod warning_groups;
 
 pub use crate::fmt::{Bytes, Clock, Count};
 pub use answer::{Answer, Context};
-pub use breakdown::breakdown;
+pub use breakdown::{breakdown, finding as breakdown_finding};
 pub use comparison::{
     ChangedPoint, ComparedMetric, Comparison, Evaluation, Finding, Rule, Section, SetupDifference, Thresholds,
-    UnmatchedMetric, Verdict, comparison_markdown, comparison_text, completeness_warnings, matching_case,
+    UnmatchedMetric, Verdict, comparison_findings, comparison_markdown, comparison_text, completeness_warnings,
+    matching_case,
 };
 pub use comparison_input::{comparison_input, implausible, lines, notes_section};
 pub use document::Fact;
 pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot, text_table};
 pub use estimate::{estimates, memory_comparison};
-pub use experiment::{experiment, planned_starts};
+pub use experiment::{experiment, findings as experiment_findings, planned_starts};
 pub use findings::{Advice, Findings, RecordedPoint, advise};
 pub use live::{Live, script_text};
 pub use memory::{memory, stages};

@@ -262,7 +262,7 @@ pub(super) fn drop_unreadable(run: &mut RecordedRun) {
         readable
     });
     run.experiments.retain(|(name, value)| {
-        let readable = serde_json::from_value::<Experiment>(value.clone()).is_ok();
+        let readable = Experiment::read(value, |_| None).is_ok();
         if !readable {
             run.missing.push(format!("the experiment `{name}` is damaged: skipped"));
         }

@@ -180,7 +180,7 @@ fn the_script_shows_the_breakdown_of_the_simulated_engine_and_so_does_show() {
         .run()
         .success()
         .stdout("SIMULATED")
-        .stdout("memory of sim, GiB")
+        .stdout("memory of sim: weights 15.0 GiB of ")
         .stdout("where the figures come from")
         .nowhere("\"bytes\"");
     let folder = outcome.folder().join("run");
@@ -189,7 +189,7 @@ fn the_script_shows_the_breakdown_of_the_simulated_engine_and_so_does_show() {
         .args(["show", &folder])
         .run()
         .success()
-        .stdout("memory of sim, GiB")
+        .stdout("memory of sim: weights 15.0 GiB of ")
         .stdout("repeated: 3 times: ")
         .stdout("memory in use by stage, GiB")
         .stdout("before  loaded  warmed up   peak  after")
@@ -222,7 +222,7 @@ fn the_breakdown_takes_a_prompt_of_ones_own_and_new_starts() {
     };
     let found = run(&["prompt=a few words of my own", "output=7"]).success().json()["result"].take();
     let asked = found["details"]["asked"].as_str().unwrap();
-    assert!(asked.contains("7 out each: ok"), "{asked}");
+    assert!(asked.contains("+ 7 tokens each: ok"), "{asked}");
     let found = run(&["restart=true", "repeats=2"]).success().json()["result"].take();
     assert_eq!(found["details"]["repeats"]["weights"]["n"], 2);
     let _ = run(&["restart=true", "url=http://127.0.0.1:1"])

@@ -64,7 +64,7 @@ fn models_stand_side_by_side_in_gib_and_in_bytes() {
     };
     let text = run(&[]).success();
     text.stdout("13.49 GiB")
-        .stdout("runtime context (assumed)")
+        .stdout("CUDA context (assumed)")
         .stdout("32 layers keep 4096 bytes of each token");
     let document = run(&["--json"]).success().json();
     let first = &document["estimates"][0];

@@ -46,16 +46,19 @@ fn a_known_difference_is_found_and_a_known_none_is_not() {
         .json();
     assert_eq!(found["simulated"], true);
     let found = &found["result"];
+    let finding = found["finding"].as_str().unwrap();
+    assert!(finding.starts_with("off: 5.4 % higher KV tokens ("), "{finding}");
+    assert!(finding.contains("0.19 GiB less non-KV memory"), "{finding}");
     let tokens = contrast(found, "kv_tokens");
     assert_eq!(
         (&tokens["verdict"], &tokens["difference"]),
-        (&json!("more"), &json!(448.0)),
+        (&json!("better"), &json!(448.0)),
         "{tokens}"
     );
     // Graphs of 490 MiB less the larger warm-up of an eager start; the log's figures of the KV cache are rounded to 0.01 GiB.
     let memory = contrast(found, "memory_beside_kv");
     let mib = memory["difference"].as_f64().unwrap() / f64::from(1 << 20);
-    assert!(memory["verdict"] == "less" && (mib + 200.0).abs() < 10.24, "{memory}");
+    assert!(memory["verdict"] == "better" && (mib + 200.0).abs() < 10.24, "{memory}");
     assert_eq!(
         contrast(found, "graphs_memory")["verdict"],
         "not measured",
@@ -72,7 +75,7 @@ fn a_known_difference_is_found_and_a_known_none_is_not() {
         let same = contrast(&found["result"], name);
         assert_eq!(
             (&same["verdict"], &same["difference"]),
-            (&json!("no difference seen"), &json!(0.0)),
+            (&json!("not significant"), &json!(0.0)),
             "{name}"
         );
     }
@@ -93,7 +96,7 @@ fn one_start_each_claims_nothing() {
     assert_eq!(found["comparisons"][0]["noise"], Value::Null);
     let _ = run(&given, &[])
         .success()
-        .stdout("too few starts")
+        .stdout("off: no difference can be judged from too few starts; set `repeats` to 3 or more")
         .stdout("means of 1 and 1 starts");
 }
 
@@ -115,7 +118,7 @@ fn a_setting_that_does_not_start_is_kept_with_its_evidence_and_the_rest_goes_on(
         .success();
     let _ = shown
         .stdout("1 start failed")
-        .stdout("not measured")
+        .stdout("auto was not measured: ")
         .stdout("means of 0 and 3 starts");
     let result = std::fs::read_to_string(folder.join("result.json")).unwrap();
     let found: Value = serde_json::from_str(&result).unwrap();
@@ -176,7 +179,7 @@ fn a_dry_run_shows_every_setting_and_starts_nothing() {
     let outcome = run(&given, &["--dry-run"]).success();
     let _ = outcome
         .stdout("experiment: settings of sim\n  6 starts, each anew: ")
-        .stdout("4 requests of 64 + 8 tokens, 2 at once");
+        .stdout("4 requests of 64 + 8 tokens, 2 concurrent");
     let found = run(&given, &["--dry-run", "--json"]).success().json();
     assert_eq!(found["engines"].as_array().unwrap().len(), 2, "{found:#}");
     assert_eq!(found["experiments"][0]["order"].as_array().unwrap().len(), 6);

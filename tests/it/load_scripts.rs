@@ -237,7 +237,9 @@ fn a_full_cache_is_seen_over_time() {
         .arg(outcome.folder().join("out"))
         .run()
         .success();
-    let _ = text.stdout("KV cache in use, %").stdout("the pool holds 8352 tokens");
+    let _ = text
+        .stdout("KV cache in use, %")
+        .stdout("the KV cache holds 8352 tokens");
 }
 
 #[test]
@@ -264,7 +266,7 @@ fn an_engine_that_cannot_start_is_a_row_and_the_rest_goes_on() {
     };
     let rate = of("output_throughput at 4");
     let slower = rate.iter().find(|one| one["setting"] == 2).unwrap();
-    assert_eq!(slower["verdict"], "less", "a fifteenth of the speed: {slower}");
+    assert_eq!(slower["verdict"], "worse", "a fifteenth of the speed: {slower}");
     let broken = rate.iter().find(|one| one["setting"] == 1).unwrap();
     assert_eq!(broken["verdict"], "not measured", "{broken}");
     let shown = Profiler::new()

@@ -217,7 +217,7 @@ fn compare_inputs(
         program.terminal.print_error(&format!("warning: {}", hide(&warning)));
     }
     for finding in evaluation.findings.iter().filter(|one| one.threshold.is_some()) {
-        if let (Some(_), Verdict::NotComparable | Verdict::NoDifferenceSeen) = (&finding.why, finding.verdict) {
+        if let (Some(_), Verdict::NotComparable | Verdict::NotSignificant) = (&finding.why, finding.verdict) {
             program.terminal.print_error(&hide(&format!(
                 "warning: {}: {}",
                 exceeded(finding),
@@ -251,6 +251,7 @@ fn compare_inputs(
         let document = json!({
             "schema": SCHEMA,
             "simulated": inputs.iter().any(|input| input.simulated),
+            "finding": report::comparison_findings(&comparison, inputs.len()).join("; "),
             "subjects": heads,
             "unlike": comparison.differences,
             "sections": comparison.sections,

@@ -2,9 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::compare::from_run;
+use crate::compare::{from_run, read_experiment};
 use crate::csv;
-use crate::experiment::Experiment;
 use crate::fault::Fault;
 use crate::fmt::json_number;
 use crate::memory::{Breakdown, Footprint};
@@ -164,7 +163,7 @@ fn experiments(found: &RecordedRun) -> Rows {
     ];
     let mut rows = Vec::new();
     for (name, value) in &found.experiments {
-        let Ok(experiment) = serde_json::from_value::<Experiment>(value.clone()) else {
+        let Ok(experiment) = read_experiment(value) else {
             continue;
         };
         for comparison in &experiment.comparisons {

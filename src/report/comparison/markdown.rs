@@ -2,11 +2,12 @@
 //!
 //! The verdict is the heading, followed by warnings. Long lists are folded. Foreign text is escaped.
 
-use super::text::{changed_point, completeness_warnings, limit, simulated, value, weight};
-use super::thresholds::{Evaluation, Finding, Verdict};
-use super::{Comparison, label, property};
+use super::tables::{changed_points, differences, thresholds};
+use super::text::{completeness_warnings, simulated};
+use super::thresholds::{Evaluation, Verdict};
+use super::{Comparison, comparison_findings, label, property};
 use crate::compare::ComparisonInput;
-use crate::fmt::{relative, with_unit};
+use crate::report::plot::{Entry, Sheet};
 
 /// Maximum size in bytes: a GitHub comment holds 65,536 characters.
 const MOST: usize = 64_000;
@@ -37,54 +38,42 @@ const SETUP: [&str; 7] = [
 /// Formats the comparison. No trailing newline.
 #[must_use]
 pub fn comparison_markdown(inputs: &[ComparisonInput], comparison: &Comparison, evaluation: &Evaluation) -> String {
-    let mut page = Text(format!("## profiler compare: {}\n", headline(inputs, evaluation)));
+    let findings = comparison_findings(comparison, inputs.len());
+    let headline = match evaluation.has_thresholds {
+        true => threshold_headline(inputs, evaluation),
+        false => escape(&findings.join("; ")),
+    };
+    let mut page = Text(format!("## profiler compare: {headline}\n"));
     for line in warnings(inputs, comparison) {
         if page.0.len() < WARNINGS {
             page.add(&format!("\n> {line}\n"));
         }
     }
+    for text in findings
+        .iter()
+        .filter(|_| evaluation.has_thresholds)
+        .chain(&comparison.advice)
+    {
+        page.add(&format!("\n{}\n", escape(text)));
+    }
     page.add(&setup_table(inputs));
     if evaluation.has_thresholds {
-        let mut findings: Vec<&Finding> = evaluation
-            .findings
-            .iter()
-            .filter(|one| one.threshold.is_some())
-            .collect();
-        findings.sort_by_key(|finding| weight(finding.verdict));
-        page.rows("### Thresholds", "", &head(inputs, true), &findings, |one| {
-            row(inputs, one, true)
-        });
-    }
-    for advice in &comparison.advice {
-        page.add(&format!("\n{}\n", escape(advice)));
+        page.table("### Thresholds", "", &thresholds(evaluation, inputs.len()));
     }
     for (fits, title) in [
         (false, "### Fitted before, and fail now"),
         (true, "### Failed before, and fit now"),
     ] {
-        let points: Vec<String> = comparison
-            .changed_points
-            .iter()
-            .filter(|one| one.fits == fits)
-            .map(|one| changed_point(one, inputs.len()))
-            .collect();
-        page.list(title, &points);
+        page.list(title, &changed_points(comparison, fits, inputs.len()));
     }
-    if !evaluation.has_thresholds {
-        let mut findings: Vec<&Finding> = evaluation.findings.iter().collect();
-        findings.sort_by_key(|finding| weight(finding.verdict));
-        page.rows("### Figures", "", &head(inputs, false), &findings, |one| {
-            row(inputs, one, false)
-        });
-    } else {
-        let rest: Vec<&Finding> = evaluation
-            .findings
-            .iter()
-            .filter(|one| one.threshold.is_none())
-            .collect();
-        page.rows("", "figures without a threshold", &head(inputs, false), &rest, |one| {
-            row(inputs, one, false)
-        });
+    for sheet in differences(comparison) {
+        let name = &sheet.title;
+        let heading = if evaluation.has_thresholds {
+            String::new()
+        } else {
+            format!("### {}", escape(name))
+        };
+        page.table(&heading, &escape(name), &sheet);
     }
     let others: Vec<String> = comparison
         .differences
@@ -105,7 +94,8 @@ pub fn comparison_markdown(inputs: &[ComparisonInput], comparison: &Comparison, 
     page.0.trim_end().to_owned()
 }
 
-fn headline(inputs: &[ComparisonInput], evaluation: &Evaluation) -> String {
+/// The result of the thresholds.
+fn threshold_headline(inputs: &[ComparisonInput], evaluation: &Evaluation) -> String {
     let count = |verdict| {
         evaluation
             .with_verdict(verdict)
@@ -128,7 +118,6 @@ fn headline(inputs: &[ComparisonInput], evaluation: &Evaluation) -> String {
         .map(|(index, _)| format!("; \\[{}\\] did not come to its end", index + 1))
         .collect();
     let verdict = match exceeded {
-        _ if !evaluation.has_thresholds => "no threshold was set".to_owned(),
         0 => format!("no threshold exceeded{missing}"),
         exceeded => format!("{exceeded} {} exceeded{missing}", plural(exceeded)),
     };
@@ -195,55 +184,6 @@ fn setup_table(inputs: &[ComparisonInput]) -> String {
     format!("\n{}\n", lines.join("\n"))
 }
 
-fn head(inputs: &[ComparisonInput], with_threshold: bool) -> Vec<&'static str> {
-    let mut head = vec!["figure", "of"];
-    if inputs.len() > 2 {
-        head.push("in");
-    }
-    head.extend(["before", "after", "difference"]);
-    if with_threshold {
-        head.extend(["threshold", "allowed"]);
-    }
-    head.push("verdict");
-    head
-}
-
-fn row(inputs: &[ComparisonInput], one: &Finding, with_threshold: bool) -> Vec<String> {
-    let mut row = vec![escape(&one.name), escape(&one.case)];
-    if inputs.len() > 2 {
-        row.push(label(one.subject));
-    }
-    row.extend([value(one.before, one.unit), value(one.after, one.unit), difference(one)]);
-    if with_threshold {
-        row.push(escape(one.threshold.as_deref().unwrap_or_default()));
-        row.push(if one.limit.is_some() {
-            limit(one)
-        } else {
-            "-".to_owned()
-        });
-    }
-    let verdict = escape(&one.verdict_text());
-    row.push(match one.verdict {
-        Verdict::Exceeded | Verdict::NotCompared | Verdict::NotComparable => format!("**{verdict}**"),
-        _ => verdict,
-    });
-    row
-}
-
-fn difference(one: &Finding) -> String {
-    let Some(difference) = one.difference else {
-        return "-".to_owned();
-    };
-    let sign = if difference > 0.0 { "+" } else { "" };
-    let percent = relative(one.percent);
-    let percent = if percent.is_empty() {
-        percent
-    } else {
-        format!(" ({percent})")
-    };
-    format!("{sign}{}{percent}", with_unit(difference, one.unit))
-}
-
 /// Markdown text that stops growing at `MOST` bytes.
 struct Text(String);
 
@@ -255,25 +195,19 @@ impl Text {
     }
 
     /// A table. Rows beyond the limit are folded; without a heading, all rows are folded under `summary`.
-    fn rows<T>(&mut self, heading: &str, summary: &str, head: &[&str], all: &[T], row: impl Fn(&T) -> Vec<String>) {
-        if all.is_empty() {
-            return;
-        }
-        let lines = |rows: &[T]| {
-            rows.iter()
-                .map(|one| format!("| {} |\n", row(one).join(" | ")))
-                .collect::<Vec<_>>()
-        };
-        let head = format!("| {} |\n|{}\n", head.join(" | "), " --- |".repeat(head.len()));
-        let shown = if heading.is_empty() { 0 } else { all.len().min(ROWS) };
+    fn table(&mut self, heading: &str, summary: &str, sheet: &Sheet) {
+        let lines: Vec<String> = sheet.rows.iter().map(|row| row_line(row)).collect();
+        let heads: Vec<Entry> = sheet.columns.iter().map(|name| name.as_str().into()).collect();
+        let head = format!("{}|{}\n", row_line(&heads), " --- |".repeat(heads.len()));
+        let shown = if heading.is_empty() { 0 } else { lines.len().min(ROWS) };
         if shown > 0 {
             self.add(&format!("\n{heading}\n\n{head}"));
             let mut left = shown;
-            for line in lines(&all[..shown]) {
+            for line in &lines[..shown] {
                 if self.0.len() + line.len() > FOLDED {
                     break;
                 }
-                self.0.push_str(&line);
+                self.0.push_str(line);
                 left -= 1;
             }
             if left > 0 {
@@ -281,7 +215,7 @@ impl Text {
             }
         }
         let summary = if shown > 0 { "more of them" } else { summary };
-        self.fold(summary, &head, &lines(&all[shown..]));
+        self.fold(summary, &head, &lines[shown..]);
     }
 
     fn list(&mut self, heading: &str, texts: &[String]) {
@@ -327,6 +261,15 @@ impl Text {
         }
         self.0.push_str(END);
     }
+}
+
+fn row_line(row: &[Entry]) -> String {
+    let cells = row.iter().map(|entry| match entry {
+        Entry::Text(text) => escape(text),
+        Entry::Number(number) => number.to_string(),
+        Entry::None => "-".to_owned(),
+    });
+    format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
 }
 
 fn bold(text: &str) -> String {
@@ -376,6 +319,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::compare::{Direction, Unit};
+    use crate::report::comparison::{ComparedMetric, Finding, Section};
 
     #[test]
     fn a_comment_is_never_longer_than_it_may_be() {
@@ -402,16 +346,30 @@ mod tests {
             notes: vec![note.clone(); 500],
             ..ComparisonInput::default()
         };
-        let comparison = Comparison {
-            notes: vec![note; 500],
-            ..Comparison::default()
+        let line = |index: usize| ComparedMetric {
+            name: format!("metric_{index}"),
+            unit: Unit::Milliseconds,
+            better: Some(Direction::Less),
+            values: vec![Some(1.0), Some(2.0)],
+            percents: vec![Some(0.0), Some(100.0)],
+            intervals: vec![None, None],
+            proven: false,
+            verdicts: vec![Verdict::Same, Verdict::Worse],
         };
         for (ruled, plain) in [(0, 5000), (5000, 5000), (30, 5000), (3000, 0)] {
-            let ruled = (0..ruled).map(|index| finding(index, Verdict::Exceeded, Some("p99_ttft_ms<=+5%".to_owned())));
-            let plain = (0..plain).map(|index| finding(index, Verdict::Worse, None));
+            let comparison = Comparison {
+                notes: vec![note.clone(); 500],
+                sections: vec![Section {
+                    names: vec![Some("a case".to_owned()); 2],
+                    lines: (0..plain).map(line).collect(),
+                }],
+                ..Comparison::default()
+            };
+            let findings =
+                (0..ruled).map(|index| finding(index, Verdict::Exceeded, Some("p99_ttft_ms<=+5%".to_owned())));
             let evaluation = Evaluation {
-                has_thresholds: ruled.len() > 0,
-                findings: ruled.chain(plain).collect(),
+                has_thresholds: ruled > 0,
+                findings: findings.collect(),
             };
             let text = comparison_markdown(&[input.clone(), input.clone()], &comparison, &evaluation);
             assert!(text.len() < 65_000, "{}", text.len());

@@ -1,11 +1,12 @@
 //! Compares runs and files of other tools with a baseline, the first of them.
 //!
-//! `boundary_metrics` compares boundaries. `rule` parses a threshold, `thresholds` evaluates them. `text` and
-//! `markdown` format the result.
+//! `boundary_metrics` compares boundaries. `rule` parses a threshold, `thresholds` evaluates them. `tables` makes sentences
+//! and tables of the result, `text` and `markdown` lay them out.
 
 mod boundary_metrics;
 mod markdown;
 mod rule;
+mod tables;
 mod text;
 mod thresholds;
 
@@ -15,6 +16,7 @@ pub use boundary_metrics::ChangedPoint;
 pub use markdown::comparison_markdown;
 pub use rule::Rule;
 use serde::Serialize;
+pub(super) use tables::{differences, findings};
 pub use text::{comparison_text, completeness_warnings};
 pub use thresholds::{Evaluation, Finding, Thresholds, Verdict};
 
@@ -24,6 +26,9 @@ use crate::fmt::relative;
 
 /// Metrics that describe the effort of measuring. `--max-regression` skips these.
 const EFFORT: [&str; 5] = ["points", "runs", "samples", "timeline_samples", "sampled_for"];
+
+/// Better and worse metrics that a finding names.
+pub(super) const MAX_NAMED: usize = 3;
 
 /// A comparison of several inputs with the first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -69,6 +74,8 @@ pub struct ComparedMetric {
     pub intervals: Vec<Option<[f64; 2]>>,
     /// Whether a boundary proves it, rather than a measurement.
     pub proven: bool,
+    /// The verdict on each input without thresholds; the baseline's is `same`.
+    pub verdicts: Vec<Verdict>,
 }
 
 /// A metric that only one of two inputs has.
@@ -175,6 +182,10 @@ impl Comparison {
                     }));
             }
         }
+        for line in comparison.sections.iter_mut().flat_map(|section| &mut section.lines) {
+            let of = |subject| thresholds::verdict(line, subject, inputs, &comparison.changed_points);
+            line.verdicts = (0..inputs.len()).map(of).collect();
+        }
         Ok(comparison)
     }
 
@@ -247,6 +258,7 @@ impl Comparison {
                 proven: one.proven,
                 percents: values.iter().map(percents).collect(),
                 intervals: same.iter().map(|one| one.and_then(|one| one.interval)).collect(),
+                verdicts: Vec::new(),
                 values,
             });
         }
@@ -289,6 +301,12 @@ pub fn matching_case(case: &Case, own: &[Case], others: &[Case]) -> Option<usize
         (Some(one), None) => Some(one),
         _ => (own.len() == 1 && others.len() == 1).then_some(0),
     }
+}
+
+/// The finding about each input but the first.
+#[must_use]
+pub fn comparison_findings(comparison: &Comparison, inputs: usize) -> Vec<String> {
+    findings(comparison, &(0..inputs).map(label).collect::<Vec<_>>(), MAX_NAMED)
 }
 
 /// An input's label in tables: `[1]`.

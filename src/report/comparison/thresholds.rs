@@ -10,8 +10,9 @@
 use serde::Serialize;
 
 use super::rule::Rule;
-use super::{ComparedMetric, Comparison, EFFORT, label};
+use super::{ChangedPoint, ComparedMetric, Comparison, EFFORT, label};
 use crate::compare::{ComparisonInput, Direction, Unit};
+use crate::experiment::is_negligible;
 use crate::fault::{Fault, Result};
 
 /// Why a metric beyond its limit still passes.
@@ -47,8 +48,11 @@ pub enum Verdict {
     #[serde(rename = "within")]
     Within,
     /// The difference lies within an uncertainty interval.
-    #[serde(rename = "no difference seen")]
-    NoDifferenceSeen,
+    #[serde(rename = "not significant")]
+    NotSignificant,
+    /// A measured difference that is too small to matter.
+    #[serde(rename = "negligible")]
+    Negligible,
     /// Worse, without a threshold.
     #[serde(rename = "worse")]
     Worse,
@@ -72,7 +76,8 @@ impl Verdict {
             Self::NotCompared => "not compared",
             Self::NotComparable => "not comparable",
             Self::Within => "within",
-            Self::NoDifferenceSeen => "no difference seen",
+            Self::NotSignificant => "not significant",
+            Self::Negligible => "negligible",
             Self::Worse => "worse",
             Self::Better => "better",
             Self::Other => "other",
@@ -187,7 +192,7 @@ impl Thresholds {
         for section in &comparison.sections {
             for line in &section.lines {
                 for subject in 1..line.values.len() {
-                    let proof = Proof::new(line, subject, inputs, comparison);
+                    let proof = Proof::new(line, subject, inputs, &comparison.changed_points);
                     let finding = finding(section.name(), line, subject, proof);
                     let mut rules: Vec<&Rule> = self
                         .rules
@@ -262,23 +267,34 @@ impl Thresholds {
     }
 }
 
+/// The verdict on one metric of an input without a threshold.
+pub(super) fn verdict(
+    line: &ComparedMetric,
+    subject: usize,
+    inputs: &[ComparisonInput],
+    changed: &[ChangedPoint],
+) -> Verdict {
+    let proof = Proof::new(line, subject, inputs, changed);
+    let (Some(before), Some(after)) = (line.values[0], line.values[subject]) else {
+        return Verdict::NotCompared;
+    };
+    let rises = after > before;
+    let intervals = [line.intervals[0], line.intervals[subject]];
+    let confirmed = proof.confirms(rises == (line.better == Some(Direction::Less)));
+    match line.better {
+        _ if before == after => Verdict::Same,
+        _ if proof.unfinished().is_some() => Verdict::NotComparable,
+        _ if within_interval(before, after, intervals) && !confirmed => Verdict::NotSignificant,
+        _ if !line.proven && is_negligible(before, after, line.unit) => Verdict::Negligible,
+        None | Some(Direction::Neutral) => Verdict::Other,
+        Some(better) if rises == (better == Direction::More) => Verdict::Better,
+        Some(_) => Verdict::Worse,
+    }
+}
+
 fn finding(case: &str, line: &ComparedMetric, subject: usize, proof: Proof) -> Finding {
     let (before, after) = (line.values[0], line.values[subject]);
-    let difference = before.zip(after).map(|(before, after)| after - before);
-    let intervals = [line.intervals[0], line.intervals[subject]];
-    let unfinished = proof.unfinished();
-    let shown = |before: f64, after: f64| proof.confirms((after > before) == (line.better == Some(Direction::Less)));
-    let verdict = match (before, after, line.better) {
-        (None, _, _) | (_, None, _) => Verdict::NotCompared,
-        (Some(before), Some(after), _) if before == after => Verdict::Same,
-        _ if unfinished.is_some() => Verdict::NotComparable,
-        (Some(before), Some(after), _) if within_interval(before, after, intervals) && !shown(before, after) => {
-            Verdict::NoDifferenceSeen
-        }
-        (_, _, None | Some(Direction::Neutral)) => Verdict::Other,
-        (Some(before), Some(after), Some(better)) if (after > before) == (better == Direction::More) => Verdict::Better,
-        _ => Verdict::Worse,
-    };
+    let verdict = line.verdicts[subject];
     Finding {
         subject,
         case: case.to_owned(),
@@ -287,13 +303,13 @@ fn finding(case: &str, line: &ComparedMetric, subject: usize, proof: Proof) -> F
         better: line.better,
         before,
         after,
-        difference,
+        difference: before.zip(after).map(|(before, after)| after - before),
         percent: line.percents[subject].filter(|_| before.is_some()),
-        intervals,
+        intervals: [line.intervals[0], line.intervals[subject]],
         threshold: None,
         limit: None,
         at_most: None,
-        why: unfinished.filter(|_| verdict == Verdict::NotComparable),
+        why: proof.unfinished().filter(|_| verdict == Verdict::NotComparable),
         verdict,
     }
 }
@@ -343,7 +359,7 @@ fn apply(rule: &Rule, finding: &Finding, proof: Proof, strict: bool) -> Result<O
                 && !(limit.is_exceeded_by(after) && proof.confirms(loss)) =>
         {
             let why = limit.is_exceeded_by(after).then(|| UNPROVEN.to_owned());
-            (Verdict::NoDifferenceSeen, why)
+            (Verdict::NotSignificant, why)
         }
         (Some(after), _) if limit.is_exceeded_by(after) => (Verdict::Exceeded, None),
         (Some(_), _) => (Verdict::Within, None),
@@ -447,16 +463,11 @@ struct Proof {
 
 impl Proof {
     /// The default for metrics that were measured.
-    fn new(line: &ComparedMetric, subject: usize, inputs: &[ComparisonInput], comparison: &Comparison) -> Self {
+    fn new(line: &ComparedMetric, subject: usize, inputs: &[ComparisonInput], changed: &[ChangedPoint]) -> Self {
         if !line.proven {
             return Self::default();
         }
-        let changed = |fits: bool| {
-            comparison
-                .changed_points
-                .iter()
-                .any(|one| one.subject == subject && one.fits == fits)
-        };
+        let changed = |fits: bool| changed.iter().any(|one| one.subject == subject && one.fits == fits);
         let range = |index: usize| {
             inputs.get(index).filter(|one| one.unfinished.is_some())?;
             let (value, interval) = (line.values[index]?, line.intervals[index]);

@@ -16,9 +16,9 @@ use minijinja::{AutoEscape, Environment, Value, context, escape_formatter};
 use serde::Serialize;
 
 use crate::fault::{Fault, Result};
-use crate::fmt::{Count, escape_html, slug};
+use crate::fmt::{escape_html, slug};
 use crate::report::plot::Plot;
-use crate::report::sections::{self, Document};
+use crate::report::sections::{self, Document, Together};
 use crate::report::{Fact, SIMULATED, plot};
 use crate::run::hide;
 use figure::Figure;
@@ -43,7 +43,7 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, minijinja::
 /// # Errors
 ///
 /// `internal` if the template does not match its data.
-pub fn page(documents: &[Document], together: &[sections::Section]) -> Result<String> {
+pub fn page(documents: &[Document], together: &Together) -> Result<String> {
     let view = View::new(documents, together);
     let broken = |error: &minijinja::Error| Fault::internal(format!("the page cannot be made: {error:#}"));
     let environment = TEMPLATES.as_ref().map_err(broken)?;
@@ -99,6 +99,8 @@ struct View {
 #[derive(Serialize)]
 struct RunView {
     id: String,
+    /// Its name among several runs.
+    name: String,
     headline: String,
     run: String,
     script: String,
@@ -158,7 +160,7 @@ impl Anchors {
 }
 
 impl View {
-    fn new(documents: &[Document], together: &[sections::Section]) -> Self {
+    fn new(documents: &[Document], together: &Together) -> Self {
         let mut anchors = Anchors::default();
         // Anchors of the page itself.
         for own in ["main", "top", "together", "contents"] {
@@ -167,9 +169,12 @@ impl View {
         let several = documents.len() != 1;
         let title = match documents {
             [only] => only.headline.clone(),
-            documents => format!("{} side by side", Count(documents.len(), "run")),
+            _ => together.headline.clone(),
         };
+        let names = together.names.iter().cloned();
+        let mut names = names.enumerate().map(|(index, name)| format!("[{}] {name}", index + 1));
         let together = together
+            .sections
             .iter()
             .map(|part| Section::new(part, "together", &mut anchors))
             .collect();
@@ -179,7 +184,7 @@ impl View {
             } else {
                 String::new()
             };
-            RunView::new(document, &prefix, &mut anchors)
+            RunView::new(document, names.next().unwrap_or_default(), &prefix, &mut anchors)
         });
         Self {
             title,
@@ -192,8 +197,9 @@ impl View {
 }
 
 impl RunView {
-    fn new(document: &Document, prefix: &str, anchors: &mut Anchors) -> Self {
+    fn new(document: &Document, name: String, prefix: &str, anchors: &mut Anchors) -> Self {
         Self {
+            name,
             id: anchors.give(if prefix.is_empty() { "run" } else { prefix }),
             headline: document.headline.clone(),
             run: document.run.clone(),

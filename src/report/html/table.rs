@@ -72,7 +72,7 @@ impl Table {
                     .filter(|entry| is(entry))
                     .count()
             };
-            let texts = count(|entry| matches!(entry, Entry::Text(_)));
+            let texts = count(|entry| matches!(entry, Entry::Text(text) if !is_number(text)));
             texts == 0 || count(|entry| matches!(entry, Entry::Number(_))) > 2 * texts
         };
         let columns = sheet.columns.iter().enumerate().map(|(at, name)| Column {
@@ -92,6 +92,12 @@ impl Table {
             rest: sheet.rows.len() > most,
         }
     }
+}
+
+/// Whether a text is a number, perhaps with a sign: `-5.60`, `± 0.87`.
+fn is_number(text: &str) -> bool {
+    text.chars()
+        .all(|letter| letter.is_ascii_digit() || "+-−±., ".contains(letter))
 }
 
 /// An entry as text. Unknown values are empty here and a dash on the page.

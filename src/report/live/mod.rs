@@ -152,7 +152,7 @@ impl View {
             }
             Event::Experiment { value, .. } => {
                 self.reported.push(value.clone());
-                if let Ok(found) = serde_json::from_value(value.clone()) {
+                if let Ok(found) = crate::compare::read_experiment(value) {
                     let mark = simulated && !self.told_simulated;
                     self.result(&experiment(&found, mark, self.page), simulated);
                 }

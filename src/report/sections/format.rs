@@ -1,6 +1,7 @@
 //! Numbers, lists and names as text.
 
 use crate::fmt::grouped;
+pub(super) use crate::fmt::list;
 use crate::memory::compare::Gib;
 
 /// Bytes of a GiB.
@@ -31,15 +32,6 @@ pub(super) fn ms(value: f64) -> String {
 pub(super) fn tenths(value: f64) -> String {
     let text = format!("{value:.1}");
     grouped(text.strip_suffix(".0").unwrap_or(&text))
-}
-
-/// A list: `1, 8 and 64`.
-pub(super) fn list(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
 }
 
 pub(super) fn rounded(value: f64, digits: i32) -> f64 {

@@ -15,6 +15,8 @@ mod reproduce;
 mod script_output;
 mod together;
 
+pub use together::Together;
+
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
@@ -122,12 +124,12 @@ pub fn document(folder: &Path) -> Result<Document> {
     Ok(build(&Source::new(folder, &found)))
 }
 
-/// The content of the pages of several runs, and sections that compare them (none for a single run).
+/// The content of the pages of several runs, and their comparison (empty for a single run).
 ///
 /// # Errors
 ///
 /// As [`document`].
-pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Vec<Section>)> {
+pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Together)> {
     let folders: Vec<Folder> = folders.iter().map(|path| Folder::open(path)).collect::<Result<_>>()?;
     let found: Vec<RecordedRun> = folders.iter().map(RecordedRun::from_folder).collect::<Result<_>>()?;
     let sources: Vec<Source> = folders
@@ -135,7 +137,7 @@ pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Vec<Section>)> {
         .zip(&found)
         .map(|(folder, found)| Source::new(folder, found))
         .collect();
-    Ok((sources.iter().map(build).collect(), together::sections(&sources)))
+    Ok((sources.iter().map(build).collect(), together::together(&sources)))
 }
 
 fn build(source: &Source) -> Document {

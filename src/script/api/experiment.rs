@@ -4,8 +4,10 @@ use rhai::plugin::*;
 use rhai::{Array, FnPtr, Map};
 use serde_json::Value;
 
+use crate::compare;
 use crate::experiment::{Experiment, Measurements};
 use crate::fault::Fault;
+use crate::report;
 use crate::run::Event;
 use crate::script::handles::EngineHandle;
 use crate::script::{Caught, from_script, host, options, to_script};
@@ -76,8 +78,9 @@ pub mod experiment {
     /// `trials` are `#{ setting, figures, failed, details }`: the setting's index, numbers by metric, and `()` or why
     /// it failed. A comparison is `#{ name, unit, values, means, noise, contrasts }`: the value of each start and the
     /// mean, by setting; the difference between equal settings, `#{ std, largest }`; and for each further setting
-    /// `#{ setting, difference, percent, interval, verdict }`. The interval is Welch's at 95 %, and the verdict is
-    /// `more`, `less`, `no difference seen`, `too few starts` or `not measured`.
+    /// `#{ setting, difference, percent, interval, verdict }`. The interval is Welch's at 95 %. The verdict is `better` or
+    /// `worse`, or `higher` or `lower` for a metric without a better side; `negligible` (below 1 %, and below 0.1 GiB of
+    /// memory); `not significant`, `too few starts` or `not measured`.
     ///
     /// # Errors
     ///
@@ -91,16 +94,16 @@ pub mod experiment {
     /// let metrics = [#{ name: "n", unit: "count" }];
     /// let found = hold_settings(#{ name: "mine", asked: "", settings: settings, order: [], metrics: metrics, trials: trials });
     /// let off = found.comparisons[0].contrasts[0];
-    /// assert(off.difference == -4.0 && off.verdict == "less");
+    /// assert(off.difference == -4.0 && off.verdict == "lower");
     /// ```
     #[rhai_fn(return_raw)]
     pub fn hold_settings(measured: Map) -> Caught<Dynamic> {
         let measured: Measurements = options(measured)?;
-        Ok(to_script(&Experiment::new(measured)?)?)
+        Ok(to_script(&Experiment::new(measured, compare::higher_is_better)?)?)
     }
 
     /// Shows and records an experiment: the result of `hold_settings`, optionally with `further` values
-    /// (`#{ name, unit, value }`) and `conclusions` (sentences).
+    /// (`#{ name, unit, value }`) and `conclusions` (sentences). Returns it with `finding`, the result in one sentence.
     ///
     /// # Errors
     ///
@@ -112,19 +115,18 @@ pub mod experiment {
     /// let settings = [#{ name: "on", options: #{} }, #{ name: "off", options: #{} }];
     /// let found = hold_settings(#{ name: "mine", asked: "", settings: settings, order: [], metrics: [], trials: [] });
     /// found.conclusions.push("nothing was measured");
-    /// note_experiment(found);
+    /// assert(note_experiment(found).finding != "");
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn note_experiment(context: NativeCallContext, found: Map) -> Caught<Dynamic> {
         let host = host(&context);
-        let found: Experiment = serde_json::from_value(from_script(&Dynamic::from(found))?).map_err(|error| {
-            Fault::usage(format!("this is not an experiment: {error}")).hint("give the result of `hold_settings`")
-        })?;
-        let value = serde_json::to_value(&found).map_err(|error| Fault::internal(error.to_string()))?;
+        let found = compare::read_experiment(&from_script(&Dynamic::from(found))?)?;
+        let mut value = serde_json::to_value(&found).map_err(|error| Fault::internal(error.to_string()))?;
+        value["finding"] = report::experiment_findings(&found).join("; ").into();
         host.run.note(Event::Experiment {
             name: found.measured.name.clone(),
-            value,
+            value: value.clone(),
         })?;
-        Ok(to_script(&found)?)
+        Ok(to_script(&value)?)
     }
 }

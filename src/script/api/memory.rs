@@ -11,6 +11,7 @@ use super::boundary::to_point;
 use crate::boundary::memory_model::{MemoryModel, Peak, Prior, Sample};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::{BaselineMemory, Breakdown, Component, Footprint, Part};
+use crate::report;
 use crate::run::Event;
 use crate::script::handles::{Architecture, EngineHandle, ModelHandle, SampleOptions};
 use crate::script::inputs::{EstimateOptions, estimate_engine, estimate_model};
@@ -19,11 +20,12 @@ use crate::script::{Caught, host, options, to_script};
 /// Memory by component.
 #[export_module]
 pub mod memory {
-    /// Shows and records how the memory of an engine is used, and returns it as `#{ all, per_gpu, overhead, details }`.
+    /// Shows and records how the memory of an engine is used, and returns it as
+    /// `#{ finding, all, per_gpu, overhead, details }`, where `finding` says in one sentence what takes the memory.
     /// `memory::breakdown` of `std/memory` determines the parts; this makes them add up.
     ///
     /// `given` is `#{ devices, weights, one_gpu, details }`. `devices` are `#{ device, total, parts }`: an id, or `()`
-    /// if there is only one; the physical bytes; and the parts `#{ component, bytes, provenance, source, within }`. A
+    /// if there is only one; the bytes in use; and the parts `#{ component, bytes, provenance, source, within }`. A
     /// component is one of `weights`, `kv_pool`, `kv_used`, `activations`, `cuda_graphs`, `runtime_context`,
     /// `other_tenants`; a provenance one of `measured`, `engine_reported`, `computed`, `assumed`; `source` describes
     /// how the value was obtained; `within` names the component that contains a part, which is then not added. The
@@ -54,10 +56,12 @@ pub mod memory {
             (None, weights) => weights.as_ref().map(BaselineMemory::Weights),
         };
         let footprint = Footprint::new(devices.collect::<Result<_, Fault>>()?, alone, given.details)?;
-        let value = serde_json::to_value(&footprint).map_err(|error| Fault::internal(error.to_string()))?;
+        let mut value = serde_json::to_value(&footprint).map_err(|error| Fault::internal(error.to_string()))?;
+        value["finding"] = report::breakdown_finding(&footprint).into();
+        let answer = to_script(&value)?;
         let name = name.to_owned();
         host(&context).run.note(Event::Breakdown { name, value })?;
-        Ok(to_script(&footprint)?)
+        Ok(answer)
     }
 }
 

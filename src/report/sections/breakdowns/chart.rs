@@ -2,7 +2,8 @@
 
 use super::BreakdownView;
 use crate::memory::{Breakdown, Component, Part};
-use crate::report::plot::{Axis, Bar, Colour, Layer, Panel, Plot, TooltipPoint, Tooltips};
+use crate::report::Bytes;
+use crate::report::plot::{Axis, Bar, Colour, Layer, Note, Panel, Plot, TooltipPoint, Tooltips};
 use crate::report::sections::format::{gib, gib_text, rounded};
 use crate::report::sections::memory::{IN_USE, colour};
 use crate::unit::Unit;
@@ -10,13 +11,17 @@ use crate::unit::Unit;
 /// If less than this share of a device is in use, the axis does not extend to its capacity.
 const MIN_FILL: f64 = 0.25;
 
+/// The share of a stack from which a component is labelled.
+const MIN_LABELLED: f64 = 0.03;
+
 /// The chart of the breakdown with number `index` on the page.
 pub(super) fn plot(view: &BreakdownView, index: usize, simulated: bool) -> Plot {
     let mut panels = vec![stacked_panel(view)];
     panels.extend(estimate_panel(view));
-    let mut caption = "Measured: read from the driver while the engine ran. Engine-reported: stated by the engine. \
+    let mut caption =
+        "Measured: read from the driver while the engine ran. Engine-reported: from the engine's log or metrics. \
                        Computed: derived from other numbers. Assumed: a default. The table has the details."
-        .to_owned();
+            .to_owned();
     if view.estimate.is_some() {
         caption += " Hatched bars were expected from the model's architecture, before anything was started.";
     }
@@ -29,8 +34,7 @@ pub(super) fn plot(view: &BreakdownView, index: usize, simulated: bool) -> Plot 
         words: super::alt_text(view),
         caption,
         panels,
-        slider: None,
-        sheet: super::sheet(view),
+        ..Plot::default()
     }
 }
 
@@ -62,6 +66,7 @@ fn stacked_panel(view: &BreakdownView) -> Panel {
     }
     let mut layers = Vec::new();
     let mut spots = Vec::new();
+    let mut notes = Vec::new();
     let mut bases = vec![0.0; columns.len()];
     for component in Component::ALL {
         let mut measured = Vec::new();
@@ -95,6 +100,13 @@ fn stacked_panel(view: &BreakdownView) -> Panel {
                     part.source.as_str().into(),
                 ],
             });
+            // A label of a thin part would hide its neighbours.
+            if part.bytes as f64 >= MIN_LABELLED * breakdown.total as f64 {
+                notes.push(Note {
+                    at: (at as f64, bases[at] + height / 2.0),
+                    label: format!("{} {}", component.title(), Bytes(height as u64)),
+                });
+            }
             bases[at] += height;
         }
         let known = provenance.map(|provenance| format!("{} ({provenance})", component.title()));
@@ -130,6 +142,7 @@ fn stacked_panel(view: &BreakdownView) -> Panel {
         y: bytes(top),
         layers,
         spots: Tooltips::new(["component", "of", "GiB", "share, %", "source", "details"], spots),
+        notes,
         ..Panel::default()
     }
 }

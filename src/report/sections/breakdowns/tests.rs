@@ -33,20 +33,26 @@ fn recorded_breakdown_has_its_limit() {
         plot.words
     );
     assert!(
-        plot.words.contains("KV pool 111.13 GiB (86.8 %, engine-reported)"),
+        part.paragraphs[0].starts_with("KV cache 111.1 GiB of 128.1 GiB used; weights 13.5 GiB; "),
         "{}",
-        plot.words
+        part.paragraphs[0]
     );
     let limit = |layer: &Layer| matches!(layer, Layer::Rule { at, .. } if *at == 150_109_880_320.0);
     assert!(plot.panels[0].layers.iter().any(limit));
     assert_eq!(plot.panels.len(), 1, "nothing was expected");
-    let row = |name: &str| plot.sheet.rows.iter().find(|row| row[0] == Entry::from(name)).unwrap();
+    let row = |name: &str| {
+        part.sheets[0]
+            .rows
+            .iter()
+            .find(|row| row[0] == Entry::from(name))
+            .unwrap()
+    };
     assert_eq!(
         row("weights")[1..4],
-        [13.54.into(), 10.6.into(), "engine-reported".into()]
+        ["13.54".into(), "10.6 %".into(), "engine-reported".into()]
     );
     assert!(
-        part.paragraphs[0].contains("no estimate was recorded"),
+        part.paragraphs[1].contains("no estimate was recorded"),
         "{:?}",
         part.paragraphs
     );
@@ -82,11 +88,16 @@ fn two_gpus_are_two_columns() {
     let plot = &part.plots[0];
     assert_eq!(plot.panels[0].x.names, ["GPU 0 (NVIDIA H200)", "GPU 1 (NVIDIA H200)"]);
     assert!(
-        plot.sheet.columns.contains(&"GPU 1, GiB".to_owned()),
+        part.sheets[0].columns.contains(&"GPU 1, GiB".to_owned()),
         "{:?}",
-        plot.sheet.columns
+        part.sheets[0].columns
     );
-    assert!(plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()));
+    assert!(
+        part.sheets[0]
+            .rows
+            .iter()
+            .all(|row| row.len() == part.sheets[0].columns.len())
+    );
     assert!(plot.words.contains("beyond one copy"), "{}", plot.words);
 }
 
@@ -127,7 +138,7 @@ fn estimate_is_drawn_with_the_measurement() {
     let plot = &parts[0].plots[0];
     assert_eq!(plot.panels[0].x.names, ["a", "estimate"]);
     let panel = &plot.panels[1];
-    assert_eq!(panel.x.names, ["weights", "KV pool", "KV used", "activations"]);
+    assert_eq!(panel.x.names, ["weights", "KV cache", "KV cache in use", "activations"]);
     let bars = |is_hatched: bool| {
         let bars = panel.layers.iter().find_map(|layer| match layer {
             Layer::Bars { bars, hatched, .. } if *hatched == is_hatched => Some(bars),
@@ -137,15 +148,13 @@ fn estimate_is_drawn_with_the_measurement() {
     };
     assert_eq!(bars(false)[0].interval, Some((1.0, 2.0)));
     assert_eq!(bars(true).iter().map(|bar| bar.at).collect::<Vec<_>>(), [0.0, 2.0, 3.0]);
-    let row = |name: &str| plot.sheet.rows.iter().find(|row| row[0] == Entry::from(name)).unwrap();
-    assert_eq!(row("weights")[4..7], [10.0.into(), 5.0.into(), 50.0.into()]);
-    assert_eq!(
-        row("activations")[1..5],
-        [Entry::None, Entry::None, Entry::None, 1.0.into()]
-    );
-    assert!(plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()));
+    let sheet = &parts[0].sheets[0];
+    let row = |name: &str| sheet.rows.iter().find(|row| row[0] == Entry::from(name)).unwrap();
+    assert_eq!(row("weights")[1..4], ["15.00".into(), "10.00".into(), "+5.00".into()]);
+    assert_eq!(row("activations")[1..4], [Entry::None, "1.00".into(), Entry::None]);
+    assert!(sheet.rows.iter().all(|row| row.len() == sheet.columns.len()));
     assert!(
-        plot.words.contains("The parts exceed the total by 1.00 GiB."),
+        plot.words.contains("the components exceed the total by 1.0 GiB"),
         "{}",
         plot.words
     );

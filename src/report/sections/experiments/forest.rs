@@ -1,9 +1,10 @@
 //! Forest plot of an experiment: a row for each metric with its difference from the baseline setting, its 95 % interval
 //! and the noise band.
 
-use super::{metric_name, scaled, with_unit};
-use crate::experiment::{Comparison, Contrast, Experiment, Verdict};
-use crate::report::plot::{Axis, Colour, Entry, Layer, Note, Panel, Plot, Shape, Sheet, TooltipPoint, Tooltips};
+use super::{metric_label, with_unit};
+use crate::experiment::{Comparison, Contrast, Experiment};
+use crate::report::experiment::findings;
+use crate::report::plot::{Axis, Colour, Entry, Layer, Note, Panel, Plot, Shape, TooltipPoint, Tooltips};
 use crate::unit::Unit;
 
 /// Differences up to this many per cent are never clipped.
@@ -23,16 +24,17 @@ struct Row<'a> {
 /// Marker shapes and what they add to the legend.
 const SHAPES: [(Shape, &str); 4] = [
     (Shape::Circle, ""),
-    (Shape::Ring, ", no difference shown"),
+    (Shape::Ring, ", not significant or negligible"),
     (Shape::Before, ", beyond the edge"),
     (Shape::Beyond, ", beyond the edge"),
 ];
 
 impl Row<'_> {
     fn shape(&self, limits: (f64, f64)) -> Shape {
-        let is = match self.contrast.verdict {
-            Verdict::More | Verdict::Less => Shape::Circle,
-            _ => Shape::Ring,
+        let is = if self.contrast.verdict.is_difference() {
+            Shape::Circle
+        } else {
+            Shape::Ring
         };
         overflow_shape(self.percent, limits).unwrap_or(is)
     }
@@ -71,7 +73,7 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
         .collect();
     let limits = data_range(&rows);
     let mut layers = vec![Layer::area(
-        "equal settings differ by",
+        "run-to-run",
         rows.iter().filter_map(|row| Some(band(row, row.noise?, limits))),
         Colour::Quiet,
     )];
@@ -110,17 +112,17 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
     let any = !notes.is_empty();
     let mut caption = format!(
         "Each row is a metric: the dot is its difference from {}, the bar the 95 % interval, the band the variation between starts with equal settings. \
-         Rings are differences that are not significant.",
+         Rings are differences that are not significant or too small to matter.",
         settings[0].name
     );
     if any {
         caption += " Triangles at the edge mark larger differences, labelled with their size.";
     }
-    let names: Vec<String> = drawn.iter().rev().map(|one| metric_name(&one.name)).collect();
+    let names: Vec<String> = drawn.iter().rev().map(|one| metric_label(&one.name)).collect();
     Some(Plot {
         name: plot,
         title: format!("Differences from {}", settings[0].name),
-        words: super::summary(found).join(" "),
+        words: format!("{}. The table below has the figures.", findings(found).join(". ")),
         caption,
         panels: vec![Panel {
             x: Axis::new(format!("difference from {}", settings[0].name), Unit::Percent)
@@ -131,7 +133,6 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
             notes,
             ..Panel::default()
         }],
-        sheet: sheet(found),
         ..Plot::default()
     })
 }
@@ -211,7 +212,7 @@ fn spots(found: &Experiment, rows: &[Row], limits: (f64, f64)) -> Tooltips {
             .interval
             .map(|[low, high]| format!("{} to {}", with_unit(low, unit), with_unit(high, unit)));
         let entries = vec![
-            metric_name(&row.comparison.name).into(),
+            metric_label(&row.comparison.name).into(),
             found.measured.settings[row.contrast.setting].name.as_str().into(),
             mean(0),
             mean(row.contrast.setting),
@@ -235,48 +236,10 @@ fn spots(found: &Experiment, rows: &[Row], limits: (f64, f64)) -> Tooltips {
         "its mean",
         "difference",
         "95 % interval",
-        "equal settings differ by",
+        "run-to-run",
         "verdict",
     ];
     Tooltips::new(columns, all)
-}
-
-/// Every metric of every setting with its verdict.
-fn sheet(found: &Experiment) -> Sheet {
-    let settings = &found.measured.settings;
-    let columns = [
-        "metric",
-        "unit",
-        "setting",
-        &settings[0].name,
-        "its mean",
-        "difference",
-        "from",
-        "to",
-        "%",
-        "equal settings differ by",
-        "verdict",
-    ];
-    let rows = found.comparisons.iter().flat_map(|one| {
-        let (factor, unit) = scaled(one.unit);
-        one.contrasts.iter().map(move |contrast| {
-            let number = |value: Option<f64>| Entry::from(value.map(|value| value * factor));
-            vec![
-                metric_name(&one.name).into(),
-                unit.into(),
-                settings[contrast.setting].name.as_str().into(),
-                number(one.means[0]),
-                number(one.means[contrast.setting]),
-                number(contrast.difference),
-                number(contrast.interval.map(|interval| interval[0])),
-                number(contrast.interval.map(|interval| interval[1])),
-                contrast.percent.into(),
-                number(one.noise.map(|noise| noise.largest)),
-                contrast.verdict.words().into(),
-            ]
-        })
-    });
-    Sheet::new(columns, rows)
 }
 
 #[cfg(test)]
@@ -300,7 +263,7 @@ pub(super) mod tests {
             ],
         }))
         .unwrap();
-        Experiment::new(measured).unwrap()
+        Experiment::new(measured, crate::compare::higher_is_better).unwrap()
     }
 
     #[test]
@@ -347,13 +310,8 @@ pub(super) mod tests {
             (dots[0].1[0].0 + 5.59).abs() < 0.01 && dots[0].1[0].1 == 1.0,
             "{dots:?}"
         );
-        assert_eq!(dots[1].0, "off, no difference shown");
+        assert_eq!(dots[1].0, "off, not significant or negligible");
         assert_eq!(panel.spots.spots.len(), 2);
-        assert!(
-            plot.words.contains("memory 0.950 GiB less (5.6 %; 95 % interval"),
-            "{}",
-            plot.words
-        );
-        assert!(plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()));
+        assert!(plot.words.starts_with("off: 0.95 GiB less memory"), "{}", plot.words);
     }
 }

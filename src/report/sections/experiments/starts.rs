@@ -1,7 +1,7 @@
 //! Every start of an experiment as a ring: a row for each metric, relative to the baseline setting's mean.
 
 use super::forest::{clamped, clip_range, overflow_shape, padded_range};
-use super::{metric_name, scaled, with_unit};
+use super::{metric_label, scaled, with_unit};
 use crate::experiment::{Comparison, Experiment};
 use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Shape, Sheet, TooltipPoint, Tooltips};
 use crate::unit::Unit;
@@ -49,7 +49,7 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
     let spots = points_of.iter().map(|point| TooltipPoint {
         at: (clamped(point.percent, limits), point.y),
         entries: vec![
-            metric_name(&point.comparison.name).into(),
+            metric_label(&point.comparison.name).into(),
             settings[point.setting].name.as_str().into(),
             with_unit(point.value, point.comparison.unit).into(),
         ],
@@ -74,7 +74,7 @@ pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
                 Unit::Percent,
             )
             .with_range(padded_range(limits)),
-            y: Axis::categories(drawn.iter().map(|(one, _)| metric_name(&one.name))),
+            y: Axis::categories(drawn.iter().map(|(one, _)| metric_label(&one.name))),
             layers,
             spots: Tooltips::new(["metric", "setting", "value"], spots),
             ..Panel::default()
@@ -119,9 +119,9 @@ fn sheet(found: &Experiment) -> Sheet {
     let columns = found.comparisons.iter().map(|one| {
         let (_, unit) = scaled(one.unit);
         if unit.is_empty() {
-            metric_name(&one.name)
+            metric_label(&one.name)
         } else {
-            format!("{}, {unit}", metric_name(&one.name))
+            format!("{}, {unit}", metric_label(&one.name))
         }
     });
     let rows = measured

@@ -50,7 +50,7 @@ pub(super) fn stack(
         .find_map(|footprint| breakdown_at_peak(footprint, id, peak));
     if let Some(breakdown) = breakdown.filter(|breakdown| breakdown.part(Component::KvPool).is_some()) {
         let caption = "The areas are what the engine holds permanently once it is ready; before that, components are unknown. \
-                       Above them are activations (at their size of the peak) and unexplained memory.";
+                       Above them are activations (at their size of the peak) and unaccounted memory.";
         let held = components(breakdown, &[&PERMANENT[..], &[Component::Activations]].concat());
         let left = breakdown.part(Component::Unexplained);
         let rest = left.map_or_else(|| Component::Unexplained.title().to_owned(), legend_label);
@@ -65,7 +65,7 @@ pub(super) fn stack(
         return (Vec::new(), None);
     }
     let caption = "The areas are what the engine holds permanently once it is ready; before that, components are unknown. \
-                   Above them is temporary and unexplained memory.";
+                   Above them is temporary and unaccounted memory.";
     // Without a pool, KV cache is allocated and freed with the requests.
     let pooled = held.iter().any(|layer| layer.colour == colour(Component::KvPool));
     let rest = if pooled {
@@ -115,7 +115,7 @@ fn components(breakdown: &Breakdown, wanted: &[Component]) -> Vec<StackLayer<'st
 fn facts(start: &Start) -> Vec<StackLayer<'static>> {
     let facts = start.life.map_or(&Value::Null, |life| &life.info["facts"]);
     let reported = |key: &str| facts[key].as_u64().filter(|&bytes| bytes > 0);
-    // If only the KV pool is known, the weights would appear as activations.
+    // If only the KV cache is known, the weights would appear as activations.
     if reported("weights_bytes").is_none() {
         return Vec::new();
     }

@@ -68,10 +68,10 @@ fn recorded_start_has_peak_limit_and_components() {
         ribbons(plot),
         [
             "",
-            "runtime context (measured)",
+            "CUDA context (measured)",
             "weights (engine-reported)",
             "CUDA graphs (engine-reported)",
-            "KV pool (engine-reported)",
+            "KV cache (engine-reported)",
             "activations (computed)"
         ]
     );

@@ -1,9 +1,11 @@
 //! Bar charts of several runs: memory by component, and differences by metric of experiments that several runs made.
 
 use crate::experiment::{Contrast, Experiment};
+use crate::fmt::metric_label;
 use crate::memory::{Breakdown, Component, Footprint};
-use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Panel, Plot, Sheet};
-use crate::report::sections::experiments::{experiments, metric_name, with_unit};
+use crate::report::experiment::findings;
+use crate::report::plot::{Axis, Bar, Colour, Layer, Panel, Plot};
+use crate::report::sections::experiments::experiments;
 use crate::report::sections::format::{GIB, tenths};
 use crate::report::sections::{Section, Source};
 use crate::unit::Unit;
@@ -43,10 +45,6 @@ fn bytes(of: &Breakdown, component: Component) -> Option<f64> {
     Some(section.bytes as f64)
 }
 
-fn total(of: &Breakdown) -> f64 {
-    of.total as f64
-}
-
 fn memory_plot(all: &[(String, Breakdown)]) -> Plot {
     let components: Vec<Component> = Component::ALL
         .into_iter()
@@ -57,13 +55,7 @@ fn memory_plot(all: &[(String, Breakdown)]) -> Plot {
         .collect();
     let names: Vec<String> = components
         .iter()
-        .map(|component| {
-            component
-                .name()
-                .replace('_', " ")
-                .replace("kv ", "KV ")
-                .replace("cuda ", "CUDA ")
-        })
+        .map(|component| component.title().to_owned())
         .collect();
     let layers = all.iter().enumerate().map(|(index, (name, one))| {
         Layer::bars(
@@ -80,25 +72,13 @@ fn memory_plot(all: &[(String, Breakdown)]) -> Plot {
     });
     let sentences = all
         .iter()
-        .map(|(name, one)| format!("{name}: {} GiB in all.", tenths(total(one) / GIB)));
-    let columns = std::iter::once("run".to_owned())
-        .chain(names.iter().map(|name| format!("{name}, GiB")))
-        .chain(["in all, GiB".to_owned()]);
-    let rows = all.iter().map(|(name, one)| {
-        let parts = components
-            .iter()
-            .map(|component| bytes(one, *component).map(|bytes| bytes / GIB).into());
-        std::iter::once(Entry::from(name.as_str()))
-            .chain(parts)
-            .chain([(total(one) / GIB).into()])
-            .collect()
-    });
+        .map(|(name, one)| format!("{name}: {} GiB in all.", tenths(one.total as f64 / GIB)));
     Plot {
         name: "together-memory-parts".to_owned(),
         title: "Memory by component".to_owned(),
         words: sentences.collect::<Vec<_>>().join(" "),
-        caption: "KV used lies within the KV pool where there is one. All devices of an engine together.".to_owned(),
-        sheet: Sheet::new(columns, rows),
+        caption: "KV cache in use lies within the KV cache where that is reserved. All devices of an engine together."
+            .to_owned(),
         panels: vec![Panel {
             x: Axis::categories(names),
             y: Axis::new("memory", Unit::Bytes),
@@ -146,20 +126,20 @@ pub(super) fn experiment_sections(named: &[(&str, &Source)]) -> Vec<Section> {
 
 /// One setting against the baseline setting, by metric and run.
 fn experiment_plot(settings: &[String], setting: usize, runs: &[(&str, Experiment)], number: usize) -> Plot {
-    let mut figures: Vec<(&str, Unit)> = Vec::new();
+    let mut figures: Vec<&str> = Vec::new();
     for one in runs.iter().flat_map(|(_, found)| &found.comparisons) {
         let relative = one
             .contrasts
             .iter()
             .any(|contrast| contrast.setting == setting && contrast.percent.is_some());
-        if relative && figures.iter().all(|known| known.0 != one.name) {
-            figures.push((&one.name, one.unit));
+        if relative && !figures.contains(&one.name.as_str()) {
+            figures.push(&one.name);
         }
     }
     let layers = runs.iter().enumerate().map(|(index, (run, found))| {
         Layer::bars(
             *run,
-            (0_u32..).map(f64::from).zip(&figures).filter_map(|(at, (figure, _))| {
+            (0_u32..).map(f64::from).zip(&figures).filter_map(|(at, figure)| {
                 let (contrast, first) = contrast(found, figure, setting)?;
                 let sections = |value: f64| 100.0 * value / first;
                 Some(Bar {
@@ -172,58 +152,17 @@ fn experiment_plot(settings: &[String], setting: usize, runs: &[(&str, Experimen
             Colour::series(index),
         )
     });
-    let words = figures.iter().map(|(figure, unit)| {
-        let each = runs.iter().filter_map(|(run, found)| {
-            let (contrast, _) = contrast(found, figure, setting)?;
-            Some(format!(
-                "{run} {} ({})",
-                with_unit(contrast.difference?, *unit),
-                contrast.verdict.words()
-            ))
-        });
-        format!("{}: {}.", metric_name(figure), each.collect::<Vec<_>>().join(", "))
-    });
-    let columns = [
-        "metric",
-        "run",
-        &settings[0],
-        &settings[setting],
-        "difference",
-        "95 % interval",
-        "%",
-        "verdict",
-    ];
-    let rows = figures.iter().flat_map(|(figure, unit)| {
-        runs.iter().filter_map(move |(run, found)| {
-            let comparison = found.comparisons.iter().find(|one| one.name == *figure)?;
-            let (contrast, _) = contrast(found, figure, setting)?;
-            let mean = |index: usize| Entry::from(comparison.means[index].map(|mean| with_unit(mean, *unit)));
-            let interval = contrast
-                .interval
-                .map(|[low, high]| format!("{} to {}", with_unit(low, *unit), with_unit(high, *unit)));
-            Some(vec![
-                metric_name(figure).into(),
-                (*run).into(),
-                mean(0),
-                mean(setting),
-                contrast
-                    .difference
-                    .map(|difference| with_unit(difference, *unit))
-                    .into(),
-                interval.into(),
-                contrast.percent.into(),
-                contrast.verdict.words().into(),
-            ])
-        })
-    });
+    let words = runs
+        .iter()
+        .flat_map(|(run, found)| findings(found).into_iter().map(move |text| format!("{run}: {text}.")));
     Plot {
         name: format!("together-experiment-{number}-{setting}"),
         title: format!("{} against {}", settings[setting], settings[0]),
         words: words.collect::<Vec<_>>().join(" "),
-        caption: "Bars are differences of means, whiskers their 95 % intervals.".to_owned(),
-        sheet: Sheet::new(columns, rows),
+        caption: "Bars are differences of means, whiskers their 95 % intervals. The tables of each run are below."
+            .to_owned(),
         panels: vec![Panel {
-            x: Axis::categories(figures.iter().map(|(figure, _)| metric_name(figure))),
+            x: Axis::categories(figures.iter().map(|figure| metric_label(figure))),
             y: Axis::new(format!("difference from {}", settings[0]), Unit::Percent),
             layers: layers.collect(),
             ..Panel::default()

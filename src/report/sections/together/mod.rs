@@ -8,32 +8,78 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use crate::compare::ComparisonInput;
+use crate::fault::Result;
+use crate::report::comparison::{Comparison, MAX_NAMED, differences, findings};
 use crate::report::plot::{Entry, Sheet};
 use crate::report::sections::format::list;
 use crate::report::sections::loads::{Sweep, SweepFindings, comparison_section, distinguishing_labels, sweeps};
 use crate::report::sections::{Section, Source, facts};
 use crate::run::Manifest;
 
-/// The sections; none for fewer than two runs.
-pub(super) fn sections(sources: &[Source]) -> Vec<Section> {
+/// What a page of several runs begins with.
+#[derive(Clone, Debug, Default)]
+pub struct Together {
+    /// The result of the comparison in one line.
+    pub headline: String,
+    /// A distinct name of each run.
+    pub names: Vec<String>,
+    /// The sections; none for fewer than two runs.
+    pub sections: Vec<Section>,
+}
+
+/// The comparison of several runs with the first.
+pub(super) fn together(sources: &[Source]) -> Together {
     if sources.len() < 2 {
-        return Vec::new();
+        return Together::default();
     }
     let names = names(sources);
     let named: Vec<(&str, &Source)> = names.iter().map(String::as_str).zip(sources).collect();
-    let mut sections = vec![runs(&named)];
+    let (headline, differences) = match compare(&named) {
+        Ok(comparison) => (
+            findings(&comparison, &names, 1).join("; "),
+            differences_section(&names, &comparison),
+        ),
+        Err(fault) => (
+            format!("{} runs", names.len()),
+            Section {
+                paragraphs: vec![format!("The runs cannot be compared: {}", fault.message)],
+                ..differences_section(&names, &Comparison::default())
+            },
+        ),
+    };
+    let mut sections = vec![differences, runs(&named)];
     sections.extend(frontiers::section(&named));
     sections.extend(load_sections(&named));
     sections.extend(bars::memory_section(&named));
     sections.extend(bars::experiment_sections(&named));
-    if sections.len() == 1
-        && let Some(section) = sections.first_mut()
-    {
-        section
-            .paragraphs
-            .push("They have no kind of result in common; each run is shown below.".to_owned());
+    Together {
+        headline,
+        names,
+        sections,
     }
-    sections
+}
+
+fn compare(named: &[(&str, &Source)]) -> Result<Comparison> {
+    let inputs = named
+        .iter()
+        .map(|(name, source)| ComparisonInput::from_run(source.found, name));
+    Comparison::new(&inputs.collect::<Result<Vec<_>>>()?)
+}
+
+/// The findings, and every metric that several runs have.
+fn differences_section(names: &[String], comparison: &Comparison) -> Section {
+    Section {
+        name: "together-differences".to_owned(),
+        title: "Differences".to_owned(),
+        paragraphs: findings(comparison, names, MAX_NAMED)
+            .into_iter()
+            .map(|finding| finding + ".")
+            .chain(comparison.advice.iter().cloned())
+            .collect(),
+        sheets: differences(comparison),
+        ..Section::default()
+    }
 }
 
 /// The list of the runs.
@@ -50,7 +96,7 @@ fn runs(named: &[(&str, &Source)]) -> Section {
             simulated.join("; ")
         ));
     }
-    let rows = named.iter().map(|(name, source)| {
+    let rows = named.iter().enumerate().map(|(index, (name, source))| {
         let manifest = &source.found.manifest;
         let settings = settings(manifest);
         let setting = |key: &str| {
@@ -60,7 +106,7 @@ fn runs(named: &[(&str, &Source)]) -> Section {
                 .map_or(Entry::None, Entry::from)
         };
         vec![
-            (*name).into(),
+            format!("[{}] {name}", index + 1).into(),
             if manifest.simulated {
                 "SIMULATED".into()
             } else {
