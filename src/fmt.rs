@@ -105,6 +105,59 @@ pub fn gib_number(bytes: f64) -> String {
     Gib(bytes.round() as i64).to_string().replace(" GiB", "")
 }
 
+/// A rate or a count with three significant digits: `5,179`, `37.6`.
+#[must_use]
+pub fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        _ if value.fract() == 0.0 => 0,
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    grouped(&format!("{value:.digits$}"))
+}
+
+/// Milliseconds, or seconds from 1 s on: `85.3 ms`, `3.41 s`.
+#[must_use]
+pub fn ms(value: f64) -> String {
+    if value >= 1000.0 {
+        format!("{} s", number(value / 1e3))
+    } else {
+        format!("{} ms", number(value))
+    }
+}
+
+/// A list: `1, 8 and 64`.
+#[must_use]
+pub fn list(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// Adds commas between thousands.
+#[must_use]
+pub fn grouped(number: &str) -> String {
+    let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
+    let (whole, fraction) = rest
+        .split_once('.')
+        .map_or((rest, None), |(whole, fraction)| (whole, Some(fraction)));
+    let mut text = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    match fraction {
+        Some(fraction) => format!("{sign}{text}.{fraction}"),
+        None => format!("{sign}{text}"),
+    }
+}
+
 /// A relative difference: `+7.4 %`. Empty if `None`.
 #[must_use]
 pub fn relative(percent: Option<f64>) -> String {
@@ -160,26 +213,6 @@ pub fn json_number(value: f64) -> Value {
         json!(value as i64)
     } else {
         json!(value)
-    }
-}
-
-/// Adds commas between thousands.
-#[must_use]
-pub fn grouped(number: &str) -> String {
-    let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
-    let (whole, fraction) = rest
-        .split_once('.')
-        .map_or((rest, None), |(whole, fraction)| (whole, Some(fraction)));
-    let mut text = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    match fraction {
-        Some(fraction) => format!("{sign}{text}.{fraction}"),
-        None => format!("{sign}{text}"),
     }
 }
 
@@ -255,16 +288,6 @@ pub fn metric_label(name: &str) -> String {
     parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// A list: `1, 8 and 64`.
-#[must_use]
-pub fn list(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
 /// A name as an anchor or file name: `a-z`, `0-9`, `_` and `-`.
 #[must_use]
 pub fn slug(name: &str) -> String {
@@ -324,6 +347,21 @@ mod tests {
         assert_eq!(Clock(Duration::from_secs(67)).to_string(), "1:07");
         assert_eq!(Clock(Duration::from_secs(3600)).to_string(), "1:00:00");
         assert_eq!(Count(1, "point").to_string(), "1 point");
+    }
+
+    #[test]
+    fn numbers_have_three_significant_digits() {
+        assert_eq!(number(5_178.54), "5,179");
+        assert_eq!(number(1_234_567.0), "1,234,567");
+        assert_eq!(number(-1000.4), "-1,000");
+        assert_eq!(number(37.634), "37.6");
+        assert_eq!(number(4.842), "4.84");
+        assert_eq!(number(0.96156), "0.962");
+        assert_eq!(
+            (ms(85.34), ms(12_400.0), ms(6217.05)),
+            ("85.3 ms".into(), "12.4 s".into(), "6.22 s".into())
+        );
+        assert_eq!(list(&["1".into(), "8".into(), "64".into()]), "1, 8 and 64");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use super::Unit;
-use super::load_metrics::LOAD_METRICS;
+use super::load_metrics::LoadMetric;
 use crate::memory::Component;
 
 /// Which direction of a metric is better.
@@ -131,7 +131,7 @@ impl Direction {
     /// The better direction of a metric; `None` if unknown.
     #[must_use]
     pub fn of_metric(name: &str, unit: Unit) -> Option<Self> {
-        if let Some(metric) = LOAD_METRICS.iter().find(|metric| metric.name == name) {
+        if let Some(metric) = LoadMetric::named(name) {
             return Some(metric.better);
         }
         for (names, direction) in [(HIGHER, Self::More), (LOWER, Self::Less), (NEUTRAL, Self::Neutral)] {

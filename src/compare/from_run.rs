@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Case, ComparisonInput, load_metrics};
+use super::{Case, ComparisonInput, Metric, load_metrics};
 use crate::experiment::Experiment;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::LoadAnswer;
@@ -184,16 +184,25 @@ fn mean(mut repeats: Vec<Case>) -> Case {
     }
     let mut mean = Case::new(&repeats[0].name);
     for figure in &repeats[0].figures {
-        let same = |case: &Case| Some(case.figures.iter().find(|other| other.name == figure.name)?.value);
-        if let Some(spread) = Spread::from_values(repeats.iter().map(same)) {
-            mean.metric_with_interval(&figure.name, Some(spread.mean), figure.unit, spread.ci);
+        let same: Option<Vec<&Metric>> = repeats
+            .iter()
+            .map(|case| case.figures.iter().find(|other| other.name == figure.name))
+            .collect();
+        let Some(same) = same else { continue };
+        if let Some(spread) = Spread::from_values(same.iter().map(|one| Some(one.value))) {
+            mean.figures.push(Metric {
+                value: spread.mean,
+                interval: spread.ci,
+                thin: same.iter().any(|one| one.thin),
+                ..figure.clone()
+            });
         }
     }
     mean
 }
 
 /// One load as a case: named by its settings, with the metric names of vLLM's bench.
-pub(super) fn load(args: &Value, answer: &Value) -> Case {
+fn load(args: &Value, answer: &Value) -> Case {
     let setting = |key: &str| Some(&args["load"][key]).filter(|value| value.is_number());
     let parts = [
         ("concurrency", "concurrency"),

@@ -76,6 +76,9 @@ pub struct Metric {
     /// The 95 % confidence interval, low and high, in `unit`; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
+    /// Whether it is a percentile that too few independent requests support: it is shown, but nothing is concluded from it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub thin: bool,
 }
 
 impl Case {
@@ -107,6 +110,7 @@ impl Case {
                 value,
                 unit,
                 interval,
+                thin: false,
             });
         }
     }

@@ -1,213 +1,425 @@
-//! The metrics of a load: the one table of their names, units and directions. The names are those of vLLM's bench.
+//! The metrics of a load: the one table of their names, headings, units and directions, in the order in which tables show
+//! them. Comparisons, thresholds, CSV, pages and scripts read it. The names are those of vLLM's bench.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
 
 use super::{Case, Direction, Unit};
-use crate::load::stats::{Intervals, LatencySpreads, RepeatStats, Spread};
+use crate::fmt::{GIB, json_number};
+use crate::load::stats::{Intervals, LatencySpreads, RepeatStats, Spread, Thin};
 use crate::load::{LoadAnswer, Summary};
 
 /// A metric with one value per load.
-pub(super) struct LoadMetric {
-    pub(super) name: &'static str,
-    pub(super) unit: Unit,
-    pub(super) better: Direction,
-    value: fn(&LoadAnswer) -> Option<f64>,
-    /// Its variation between repeats.
-    spread: fn(&RepeatStats) -> Option<Spread>,
+pub struct LoadMetric {
+    /// Its name in JSON, CSV and thresholds.
+    pub name: String,
+    /// Its heading for people, with the unit.
+    pub heading: String,
+    /// Its unit. Shares are from 0 to 1 in JSON and CSV, and per cent for people.
+    pub unit: Unit,
+    /// Which direction is better.
+    pub better: Direction,
+    source: Source,
 }
 
-/// A latency: its name and where a load has it.
-type Latency = (
-    &'static str,
-    fn(&LoadAnswer) -> &Summary,
-    fn(&RepeatStats) -> &LatencySpreads,
-);
+enum Source {
+    /// The loads of one level add up.
+    Count(fn(&LoadAnswer) -> Option<u64>),
+    Value(fn(&LoadAnswer) -> Option<f64>, fn(&RepeatStats) -> Option<Spread>),
+    Latency(&'static Latency, &'static Statistic),
+}
+
+/// A latency: its name, its heading, and where a load has it.
+struct Latency {
+    name: &'static str,
+    heading: &'static str,
+    summary: fn(&LoadAnswer) -> &Summary,
+    spreads: fn(&RepeatStats) -> &LatencySpreads,
+}
 
 /// A statistic of a latency.
 struct Statistic {
     name: &'static str,
+    heading: &'static str,
     value: fn(&Summary) -> Option<f64>,
     interval: fn(&Intervals) -> Option<[f64; 2]>,
     spread: fn(&LatencySpreads) -> Option<Spread>,
+    /// `None`: never thin.
+    thin: Option<fn(&Thin) -> bool>,
 }
 
-pub(super) const LOAD_METRICS: [LoadMetric; 11] = {
-    use Direction::{Less, More, Neutral};
-    const fn metric(
-        name: &'static str,
-        unit: Unit,
-        better: Direction,
-        value: fn(&LoadAnswer) -> Option<f64>,
-        spread: fn(&RepeatStats) -> Option<Spread>,
-    ) -> LoadMetric {
-        LoadMetric {
-            name,
-            unit,
-            better,
-            value,
-            spread,
-        }
-    }
-    [
-        metric(
-            "request_throughput",
-            Unit::RequestsPerSecond,
-            More,
-            |load| load.stats.rates.request_throughput,
-            |repeats| repeats.request_throughput,
-        ),
-        metric(
-            "output_throughput",
-            Unit::TokensPerSecond,
-            More,
-            |load| load.stats.rates.output_throughput,
-            |repeats| repeats.output_throughput,
-        ),
-        metric(
-            "total_token_throughput",
-            Unit::TokensPerSecond,
-            More,
-            |load| load.stats.rates.total_token_throughput,
-            |repeats| repeats.total_token_throughput,
-        ),
-        metric(
-            "issued",
-            Unit::Count,
-            Neutral,
-            |load| Some(load.stats.issued as f64),
-            |_| None,
-        ),
-        metric(
-            "completed",
-            Unit::Count,
-            Neutral,
-            |load| Some(load.stats.completed as f64),
-            |_| None,
-        ),
-        metric(
-            "failed",
-            Unit::Count,
-            Less,
-            |load| Some(load.stats.failed as f64),
-            |_| None,
-        ),
-        metric(
-            "cut_off",
-            Unit::Count,
-            Less,
-            |load| Some(load.stats.cut_off as f64),
-            |_| None,
-        ),
-        metric(
-            "preemptions",
-            Unit::Count,
-            Less,
-            |load| load.engine.preemptions.map(|count| count as f64),
-            |_| None,
-        ),
-        metric(
-            "duration",
-            Unit::Seconds,
-            Neutral,
-            |load| Some(load.stats.duration),
-            |_| None,
-        ),
-        metric(
-            "peak_memory",
-            Unit::Bytes,
-            Less,
-            |load| Some(load.engine.memory.as_ref()?.peak? as f64),
-            |_| None,
-        ),
-        metric(
-            "request_goodput",
-            Unit::RequestsPerSecond,
-            More,
-            |load| load.stats.goodput?.request_throughput,
-            |repeats| repeats.goodput,
-        ),
-    ]
-};
-
 const LATENCIES: [Latency; 4] = [
-    (
-        "ttft_ms",
-        |load| &load.stats.latencies.ttft_ms,
-        |repeats| &repeats.ttft_ms,
-    ),
-    (
-        "tpot_ms",
-        |load| &load.stats.latencies.tpot_ms,
-        |repeats| &repeats.tpot_ms,
-    ),
-    ("itl_ms", |load| &load.stats.latencies.itl_ms, |repeats| &repeats.itl_ms),
-    (
-        "e2el_ms",
-        |load| &load.stats.latencies.e2el_ms,
-        |repeats| &repeats.e2el_ms,
-    ),
+    Latency {
+        name: "ttft_ms",
+        heading: "TTFT, ms",
+        summary: |load| &load.stats.latencies.ttft_ms,
+        spreads: |repeats| &repeats.ttft_ms,
+    },
+    Latency {
+        name: "tpot_ms",
+        heading: "TPOT, ms",
+        summary: |load| &load.stats.latencies.tpot_ms,
+        spreads: |repeats| &repeats.tpot_ms,
+    },
+    Latency {
+        name: "itl_ms",
+        heading: "ITL, ms",
+        summary: |load| &load.stats.latencies.itl_ms,
+        spreads: |repeats| &repeats.itl_ms,
+    },
+    Latency {
+        name: "e2el_ms",
+        heading: "E2E, ms",
+        summary: |load| &load.stats.latencies.e2el_ms,
+        spreads: |repeats| &repeats.e2el_ms,
+    },
 ];
 
 const STATISTICS: [Statistic; 7] = [
     Statistic {
         name: "mean",
+        heading: "mean",
         value: |sample| sample.mean,
         interval: |ci| ci.mean,
         spread: |repeats| repeats.mean,
+        thin: None,
     },
     Statistic {
         name: "median",
+        heading: "median",
         value: |sample| sample.median,
-        interval: |ci| ci.p50,
+        interval: |ci| ci.median,
         spread: |repeats| repeats.median,
+        thin: Some(|thin| thin.median),
     },
     Statistic {
         name: "std",
+        heading: "std",
         value: |sample| sample.std,
         interval: |_| None,
         spread: |_| None,
+        thin: None,
     },
     Statistic {
         name: "p90",
+        heading: "p90",
         value: |sample| sample.p90,
         interval: |ci| ci.p90,
         spread: |repeats| repeats.p90,
+        thin: Some(|thin| thin.p90),
     },
     Statistic {
         name: "p95",
+        heading: "p95",
         value: |sample| sample.p95,
         interval: |ci| ci.p95,
         spread: |repeats| repeats.p95,
+        thin: Some(|thin| thin.p95),
     },
     Statistic {
         name: "p99",
+        heading: "p99",
         value: |sample| sample.p99,
         interval: |ci| ci.p99,
         spread: |repeats| repeats.p99,
+        thin: Some(|thin| thin.p99),
     },
     Statistic {
         name: "p99_9",
+        heading: "p99.9",
         value: |sample| sample.p99_9,
         interval: |ci| ci.p99_9,
         spread: |repeats| repeats.p99_9,
+        thin: Some(|thin| thin.p99_9),
     },
 ];
 
-/// Adds every metric of a load to a case. Intervals are those between repeats if there are some, else those within the load.
-pub(super) fn add(case: &mut Case, load: &LoadAnswer) {
-    let repeats = load.repeats.as_ref().map(|repeats| &repeats.stats);
-    for metric in &LOAD_METRICS {
-        let interval = repeats.and_then(metric.spread).and_then(|spread| spread.ci);
-        case.metric_with_interval(metric.name, (metric.value)(load), metric.unit, interval);
+static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
+    use Direction::{Less, More, Neutral};
+    use Unit::{Bytes, Count, Percent, RequestsPerSecond, Seconds, TokensPerSecond, Watts};
+    fn metric(name: &str, heading: &str, unit: Unit, better: Direction, source: Source) -> LoadMetric {
+        LoadMetric {
+            name: name.to_owned(),
+            heading: heading.to_owned(),
+            unit,
+            better,
+            source,
+        }
     }
-    for (latency, summary, spreads) in LATENCIES {
-        let summary = summary(load);
-        for statistic in &STATISTICS {
-            let between = repeats.and_then(|repeats| (statistic.spread)(spreads(repeats))?.ci);
-            case.metric_with_interval(
-                &format!("{}_{latency}", statistic.name),
-                (statistic.value)(summary),
-                Unit::Milliseconds,
-                between.or_else(|| (statistic.interval)(&summary.ci)),
+    let count = |name, heading, better, count| metric(name, heading, Count, better, Source::Count(count));
+    let value =
+        |name, heading, unit, better, value| metric(name, heading, unit, better, Source::Value(value, |_| None));
+    let rate = |name, heading, unit, value, spread| metric(name, heading, unit, More, Source::Value(value, spread));
+    let latencies = LATENCIES.iter().flat_map(|latency| {
+        STATISTICS.iter().map(move |statistic| LoadMetric {
+            name: format!("{}_{}", statistic.name, latency.name),
+            heading: format!("{} {}", statistic.heading, latency.heading),
+            unit: Unit::Milliseconds,
+            better: if statistic.name == "std" { Neutral } else { Less },
+            source: Source::Latency(latency, statistic),
+        })
+    });
+    let first = [
+        count("issued", "requests", Neutral, |load| Some(load.stats.issued)),
+        count("completed", "completed", Neutral, |load| Some(load.stats.completed)),
+        count("failed", "failed", Less, |load| Some(load.stats.failed)),
+        count("cut_off", "cut off", Less, |load| Some(load.stats.cut_off)),
+        value("duration", "duration, s", Seconds, Neutral, |load| {
+            Some(load.stats.duration).filter(|seconds| *seconds > 0.0)
+        }),
+        rate(
+            "request_throughput",
+            "requests/s",
+            RequestsPerSecond,
+            |load| load.stats.rates.request_throughput,
+            |repeats| repeats.request_throughput,
+        ),
+        rate(
+            "input_throughput",
+            "input tokens/s",
+            TokensPerSecond,
+            |load| load.stats.rates.input_throughput,
+            |repeats| repeats.input_throughput,
+        ),
+        rate(
+            "output_throughput",
+            "output tokens/s",
+            TokensPerSecond,
+            |load| load.stats.rates.output_throughput,
+            |repeats| repeats.output_throughput,
+        ),
+        rate(
+            "total_token_throughput",
+            "total tokens/s",
+            TokensPerSecond,
+            |load| load.stats.rates.total_token_throughput,
+            |repeats| repeats.total_token_throughput,
+        ),
+        count("good", "good requests", More, |load| Some(load.stats.goodput?.good)),
+        value("good_share", "goodput, %", Percent, More, |load| {
+            load.stats.goodput?.share
+        }),
+        rate(
+            "request_goodput",
+            "goodput, requests/s",
+            RequestsPerSecond,
+            |load| load.stats.goodput?.request_throughput,
+            |repeats| repeats.goodput,
+        ),
+    ];
+    let last = [
+        value("kv_usage", "KV cache used, %", Percent, Neutral, |load| {
+            Some(load.engine.kv_usage?.max)
+        }),
+        value("running", "running, max", Count, Neutral, |load| {
+            Some(load.engine.running?.max)
+        }),
+        value("waiting", "waiting, max", Count, Less, |load| {
+            Some(load.engine.waiting?.max)
+        }),
+        value("mean_waiting", "waiting, mean", Count, Less, |load| {
+            Some(load.engine.waiting?.mean)
+        }),
+        count("preemptions", "preemptions", Less, |load| load.engine.preemptions),
+        value("prefix_hits", "prefix cache hits, %", Percent, Neutral, |load| {
+            load.engine.prefix_hits
+        }),
+        value("peak_memory", "peak memory, GiB", Bytes, Less, |load| {
+            Some(load.engine.memory.as_ref()?.peak? as f64)
+        }),
+        value("power", "power, W", Watts, Neutral, |load| {
+            Some(load.engine.power.as_ref()?.mean)
+        }),
+        value("energy_wh", "energy, Wh", Count, Neutral, |load| load.engine.energy_wh),
+        value("cost_input", "$/1M input tokens", Count, Less, |load| {
+            load.cost.per_million_input
+        }),
+        value("cost_output", "$/1M output tokens", Count, Less, |load| {
+            load.cost.per_million_output
+        }),
+        value("cost_total", "$/1M total tokens", Count, Less, |load| {
+            load.cost.per_million_total
+        }),
+        value("wh_output", "Wh per 1M output tokens", Count, Less, |load| {
+            load.cost.wh_per_million_output
+        }),
+        value("wh_total", "Wh per 1M total tokens", Count, Less, |load| {
+            load.cost.wh_per_million_total
+        }),
+    ];
+    first.into_iter().chain(latencies).chain(last).collect()
+});
+
+impl LoadMetric {
+    /// All metrics, in the order in which tables show them.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        &METRICS
+    }
+
+    /// The metric of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::all().iter().find(|metric| metric.name == name)
+    }
+
+    /// The value of one load.
+    #[must_use]
+    pub fn value(&self, load: &LoadAnswer) -> Option<f64> {
+        match &self.source {
+            Source::Count(count) => count(load).map(|count| count as f64),
+            Source::Value(value, _) => value(load),
+            Source::Latency(latency, statistic) => (statistic.value)((latency.summary)(load)),
+        }
+        .filter(|value| value.is_finite())
+    }
+
+    /// Its 95 % confidence interval: between the repeats if there are some, else within the load.
+    #[must_use]
+    pub fn interval(&self, load: &LoadAnswer) -> Option<[f64; 2]> {
+        let repeats = load.repeats.as_ref().map(|repeats| &repeats.stats);
+        match &self.source {
+            Source::Count(_) => None,
+            Source::Value(_, spread) => spread(repeats?)?.ci,
+            Source::Latency(latency, statistic) => repeats
+                .and_then(|repeats| (statistic.spread)((latency.spreads)(repeats))?.ci)
+                .or_else(|| (statistic.interval)(&(latency.summary)(load).ci)),
+        }
+    }
+
+    /// Whether it is a percentile that too few independent requests support.
+    #[must_use]
+    pub fn thin(&self, load: &LoadAnswer) -> bool {
+        match &self.source {
+            Source::Latency(latency, Statistic { thin: Some(thin), .. }) => thin(&(latency.summary)(load).thin),
+            _ => false,
+        }
+    }
+
+    /// One value of several loads of the same level: the sum of counts, else the mean; `None` if one lacks it.
+    #[must_use]
+    pub fn combined(&self, loads: &[LoadAnswer]) -> Option<f64> {
+        let values: Vec<f64> = loads.iter().map(|load| self.value(load)).collect::<Option<_>>()?;
+        let sum: f64 = values.iter().sum();
+        match (&self.source, values.len()) {
+            (_, 0) => None,
+            (Source::Count(_), _) => Some(sum),
+            (_, n) => Some(sum / n as f64),
+        }
+    }
+
+    /// Whether tables give it an interval and a mark of thin values.
+    #[must_use]
+    pub fn is_percentile(&self) -> bool {
+        matches!(&self.source, Source::Latency(_, Statistic { thin: Some(_), .. }))
+    }
+
+    /// What its value in JSON is multiplied by for people: GiB of bytes, per cent of shares.
+    #[must_use]
+    pub fn scale(&self) -> f64 {
+        match self.unit {
+            Unit::Percent => 100.0,
+            Unit::Bytes => 1.0 / GIB,
+            _ => 1.0,
+        }
+    }
+}
+
+/// The names of all cells of [`row`], in order: the metrics, then `NAME_low`, `NAME_high` and `NAME_thin` of each
+/// percentile.
+#[must_use]
+pub fn columns() -> Vec<String> {
+    let names = LoadMetric::all().iter().map(|metric| metric.name.clone());
+    let marks = LoadMetric::all()
+        .iter()
+        .filter(|metric| metric.is_percentile())
+        .flat_map(|metric| ["low", "high", "thin"].map(|end| format!("{}_{end}", metric.name)));
+    names.chain(marks).collect()
+}
+
+/// A load as one flat row. Every name of [`columns`] is there; `null` means unknown.
+#[must_use]
+pub fn row(load: &LoadAnswer) -> Map<String, Value> {
+    let mut row = Map::new();
+    for metric in LoadMetric::all() {
+        let value = metric.value(load);
+        let number = match metric.source {
+            Source::Count(_) => value.map(json_number),
+            _ => value.map(Value::from),
+        };
+        row.insert(metric.name.clone(), number.unwrap_or_default());
+        if metric.is_percentile() {
+            let interval = metric.interval(load);
+            row.insert(format!("{}_low", metric.name), json!(interval.map(|ends| ends[0])));
+            row.insert(format!("{}_high", metric.name), json!(interval.map(|ends| ends[1])));
+            row.insert(format!("{}_thin", metric.name), json!(value.map(|_| metric.thin(load))));
+        }
+    }
+    row
+}
+
+/// Adds every metric of a load to a case.
+pub(super) fn add(case: &mut Case, load: &LoadAnswer) {
+    for metric in LoadMetric::all() {
+        let in_unit = if metric.unit == Unit::Percent { 100.0 } else { 1.0 };
+        case.metric_with_interval(
+            &metric.name,
+            metric.value(load).map(|value| value * in_unit),
+            metric.unit,
+            metric.interval(load),
+        );
+        if metric.thin(load)
+            && let Some(figure) = case.figures.last_mut().filter(|figure| figure.name == metric.name)
+        {
+            figure.thin = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(requests: usize) -> LoadAnswer {
+        let mut load = LoadAnswer::default();
+        load.stats.issued = requests as u64;
+        load.stats.latencies.ttft_ms =
+            Summary::from_values((0..requests).map(|at| (at * 7919 % requests) as f64).collect());
+        load
+    }
+
+    #[test]
+    fn a_row_has_the_same_columns_whatever_was_measured() {
+        let columns = columns();
+        for load in [LoadAnswer::default(), load(2), load(400)] {
+            let row = row(&load);
+            assert!(columns.iter().all(|name| row.contains_key(name)) && row.len() == columns.len());
+        }
+        let mut names = columns.clone();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), columns.len(), "one name each");
+    }
+
+    #[test]
+    fn percentiles_are_there_from_two_requests_on_and_marked_where_thin() {
+        let (few, many) = (row(&load(2)), row(&load(400)));
+        for name in ["median", "p90", "p95", "p99"].map(|statistic| format!("{statistic}_ttft_ms")) {
+            assert!(
+                few[&name].is_number() && few[&format!("{name}_thin")] == true && few[&format!("{name}_low")].is_null()
+            );
+            assert!(
+                many[&format!("{name}_thin")] == false && many[&format!("{name}_high")].is_number(),
+                "{name}"
             );
         }
+        let mut case = Case::new("few");
+        add(&mut case, &load(2));
+        assert!(
+            case.figures
+                .iter()
+                .any(|figure| figure.name == "p99_ttft_ms" && figure.thin)
+        );
     }
 }

@@ -8,7 +8,7 @@ pub mod export;
 mod from_run;
 pub mod import;
 mod input;
-mod load_metrics;
+pub mod load_metrics;
 
 use std::path::Path;
 
@@ -19,6 +19,7 @@ use crate::fault::Result;
 use crate::run::RecordedRun;
 pub use direction::Direction;
 pub use input::{Case, ComparisonInput, Metric, Unit};
+pub use load_metrics::LoadMetric;
 
 /// Opens a run's folder, or a file of another tool.
 pub fn open(path: &Path) -> Result<ComparisonInput> {

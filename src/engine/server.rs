@@ -118,6 +118,11 @@ impl Server {
         self.service.sim().map(|handle| handle.reader())
     }
 
+    /// Seconds of real time per second of model time, if this is the simulated engine.
+    pub(super) fn time_scale(&self) -> Option<f64> {
+        self.service.sim().map(|handle| handle.time_scale)
+    }
+
     /// The simulated device's memory before the start, if this is the simulated engine.
     pub(super) fn simulated_before(&self) -> Option<Reading> {
         self.service.sim().map(|handle| handle.before())

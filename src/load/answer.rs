@@ -163,7 +163,7 @@ mod tests {
         }));
         assert_eq!((load.stats.issued, load.stats.failed), (20, 2));
         assert_eq!(
-            (load.stats.latencies.ttft_ms.p50, load.stats.rates.output_throughput),
+            (load.stats.latencies.ttft_ms.median, load.stats.rates.output_throughput),
             (Some(19.0), Some(202.5))
         );
         assert_eq!(load.engine.kv_usage.unwrap().max, 0.5);

@@ -48,7 +48,7 @@ pub use comparison::{
 };
 pub use comparison_input::{comparison_input, implausible, lines, notes_section};
 pub use document::Fact;
-pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot, text_table};
+pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot, grouped_text_table};
 pub use estimate::{estimates, memory_comparison};
 pub use experiment::{experiment, findings as experiment_findings, planned_starts};
 pub use findings::{Advice, Findings, RecordedPoint, advise};

@@ -2,11 +2,15 @@
 
 use rhai::{Array, Dynamic, Map};
 use serde::Deserialize;
+use serde_json::json;
 
-use super::convert::{to_script, type_of};
+use super::convert::{from_script, to_script, type_of};
 use super::nearest::nearest;
+use super::options::deserialize_as;
+use crate::compare::{LoadMetric, load_metrics};
 use crate::fault::{Fault, Result};
-use crate::load::engine_side::{self, Bend, Onset};
+use crate::load::LoadAnswer;
+use crate::load::engine_side::{self, Bend, Knee, LevelFigures, Onset, SweepAxis, SweepFindings};
 
 /// Options of `load::knee`.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -40,9 +44,13 @@ pub(super) fn knee(rows: &Array, x: &str, y: &str, options: KneeOptions) -> Resu
             points.push((x, y));
         }
     }
-    let Some(knee) = engine_side::knee(&points, options.bend, options.noise) else {
-        return Ok(Dynamic::UNIT);
-    };
+    match engine_side::knee(&points, options.bend, options.noise) {
+        Some(knee) => written_knee(rows, x, knee),
+        None => Ok(Dynamic::UNIT),
+    }
+}
+
+fn written_knee(rows: &Array, x: &str, knee: Knee) -> Result<Dynamic> {
     Ok(Map::from([
         ("x".into(), as_written(rows, x, knee.x)?),
         ("y".into(), knee.y.into()),
@@ -67,14 +75,18 @@ pub(super) fn onset(rows: &Array, x: &str, figures: &[&str]) -> Result<Dynamic> 
             levels.push((level, has));
         }
     }
-    let Some(Onset {
+    match engine_side::onset(&levels) {
+        Some(onset) => written_onset(rows, x, onset),
+        None => Ok(Dynamic::UNIT),
+    }
+}
+
+fn written_onset(rows: &Array, x: &str, onset: Onset) -> Result<Dynamic> {
+    let Onset {
         last_without,
         first_with,
         contradicting,
-    }) = engine_side::onset(&levels)
-    else {
-        return Ok(Dynamic::UNIT);
-    };
+    } = onset;
     let written = |level: f64| as_written(rows, x, level);
     let contradicting = contradicting.into_iter().map(written).collect::<Result<Array>>()?;
     Ok(Map::from([
@@ -83,6 +95,56 @@ pub(super) fn onset(rows: &Array, x: &str, figures: &[&str]) -> Result<Dynamic> 
         ("contradicting".into(), contradicting.into()),
     ])
     .into())
+}
+
+/// What the rows of a sweep say together, levels as they were written.
+pub(super) fn findings(rows: &Array, axis: &str) -> Result<Dynamic> {
+    let mut levels = Vec::new();
+    for row in rows {
+        let mut figures: LevelFigures = deserialize_as("key", from_script(row)?)?;
+        let Some(level) = number(row, axis)? else { continue };
+        figures.level = level;
+        levels.push(figures);
+    }
+    let found = SweepFindings::new(SweepAxis::named(axis), &levels);
+    let written = |level: Option<f64>| level.map_or(Ok(Dynamic::UNIT), |level| as_written(rows, axis, level));
+    let onset = |onset: Option<Onset>| onset.map_or(Ok(Dynamic::UNIT), |onset| written_onset(rows, axis, onset));
+    let notes: Array = found.notes.into_iter().map(Dynamic::from).collect();
+    Ok(Map::from([
+        ("finding".into(), found.finding.into()),
+        ("notes".into(), notes.into()),
+        (
+            "knee".into(),
+            found
+                .knee
+                .map_or(Ok(Dynamic::UNIT), |knee| written_knee(rows, axis, knee))?,
+        ),
+        ("preemption".into(), onset(found.preemption)?),
+        ("queue".into(), onset(found.queue)?),
+        ("waiting".into(), onset(found.waiting)?),
+        ("best".into(), written(found.best)?),
+        ("cheapest".into(), written(found.cheapest)?),
+    ])
+    .into())
+}
+
+/// The answer of a load as a flat row.
+pub(super) fn row(answer: Map) -> Result<Dynamic> {
+    to_script(&load_metrics::row(&LoadAnswer::read(&from_script(&answer.into())?)))
+}
+
+/// The metrics of a row, with the name of each cell.
+pub(super) fn metrics() -> Result<Dynamic> {
+    let metrics: Vec<_> = LoadMetric::all()
+        .iter()
+        .map(|metric| {
+            json!({
+                "name": metric.name, "heading": metric.heading, "unit": metric.unit, "better": metric.better,
+                "scale": metric.scale(), "percentile": metric.is_percentile(),
+            })
+        })
+        .collect();
+    to_script(&metrics)
 }
 
 /// Cost per token, from a map of rates.

@@ -60,6 +60,8 @@ const RUNTIME_GONE: State = State::Exited(Exit::KILLED);
 pub struct SimHandle {
     /// `http://127.0.0.1:PORT`, known before the engine is ready.
     pub url: String,
+    /// Seconds of real time per second of model time.
+    pub time_scale: f64,
     pub(super) devices: Arc<SimDevices>,
     pub(super) state: watch::Receiver<State>,
     pub(super) term: CancellationToken,

@@ -39,6 +39,7 @@ impl Sim {
         let counter = TokenCounter::new(options.tokenizer.as_deref())?;
         let port = ReservedPort::reserve(bind)?;
         let url = format!("http://{}", port.address);
+        let time_scale = setup.time_scale;
         let mut plan = start::plan(&setup, &url)?;
         if let Some(failed) = &setup.misbehave.fail_start {
             plan = plan.with_failure(failed)?;
@@ -63,6 +64,7 @@ impl Sim {
         tokio::spawn(process.run_to_exit(port, plan, counter));
         Ok(SimHandle {
             url,
+            time_scale,
             devices,
             state,
             term,

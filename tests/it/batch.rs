@@ -37,7 +37,7 @@ fn rows(outcome: &Outcome) -> Vec<Value> {
 
 #[test]
 fn the_predecessors_file_is_run_as_it_is() {
-    let outcome = batch(PREDECESSOR, &["simulate=true", "least=8"])
+    let outcome = batch(PREDECESSOR, &["simulate=true", "min_requests=8"])
         .args(["--out", "out", "--json"])
         .run()
         .success();

@@ -29,8 +29,8 @@ fn throughput_grows_until_the_cache_is_full() {
         CLOCK,
         "concurrency=[1, 8, 32, 64]",
         "price_per_hour=2.93",
-        "waves=3",
-        "least=24",
+        "requests_per_slot=3",
+        "min_requests=24",
     ];
     let outcome = script("throughput", &set).arg("--json").run().success();
     let document = outcome.json();
@@ -50,12 +50,32 @@ fn throughput_grows_until_the_cache_is_full() {
         assert!((number(&level["cost_output"]) - cost).abs() < 1e-9 * cost, "{level}");
     }
     // At most what the model's steps allow: 1 / 16.6 ms for one sequence, 13 / 17.8 ms for a full cache.
-    let (alone, full) = (1.0 / 0.0166 / 0.02, 13.0 / 0.0178 / 0.02);
+    let (alone, full) = (1.0 / 0.0166, 13.0 / 0.0178);
     assert!(rate(0) < 1.05 * alone && rate(0) > 0.3 * alone, "{}", rate(0));
     assert!(
         rate(2) < 1.05 * full && rate(3) < 1.05 * full && rate(2) > 2.0 * rate(0),
         "{levels:?}"
     );
+    // The times are the modelled card's: a step of 16.6 ms, not what the clock makes of it.
+    assert!(number(&levels[0]["mean_tpot_ms"]) > 16.0, "{}", levels[0]);
+    let finding = document["result"]["finding"].as_str().unwrap();
+    assert!(
+        finding.contains("concurrent requests")
+            && finding.contains("wait in the queue")
+            && finding.contains("of 64 requests"),
+        "{finding}"
+    );
+    for level in levels {
+        for percentile in ["median", "p90", "p95", "p99"] {
+            for latency in ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"] {
+                let name = format!("{percentile}_{latency}");
+                assert!(
+                    level[&name].is_number() && level[format!("{name}_thin")] == level[format!("{name}_low")].is_null(),
+                    "{name}: {level}"
+                );
+            }
+        }
+    }
     assert_eq!(table(&outcome, "throughput"), Value::Array(levels.clone()));
     let csv = std::fs::read_to_string(outcome.folder().join("out/tables/throughput.csv")).unwrap();
     assert!(csv.starts_with("concurrency,issued,completed,"), "{csv}");
@@ -64,7 +84,7 @@ fn throughput_grows_until_the_cache_is_full() {
 
 #[test]
 fn a_sweep_is_shown_as_it_was_again() {
-    let set = [CLOCK, "concurrency=[1, 4]", "output=16", "least=8"];
+    let set = [CLOCK, "concurrency=[1, 4]", "output=16", "min_requests=8"];
     let outcome = script("throughput", &set).run().success();
     let outcome = outcome
         .stdout("SIMULATED")
@@ -92,8 +112,8 @@ fn a_sweep_ends_where_throughput_no_longer_grows() {
     let set = [
         CLOCK,
         "concurrency=[1, 16, 32, 48, 64, 80]",
-        "waves=2",
-        "least=16",
+        "requests_per_slot=2",
+        "min_requests=16",
         "stop_gain=0.6",
     ];
     let document = script("throughput", &set).arg("--json").run().success().json();
@@ -112,7 +132,7 @@ fn a_rehearsal_tells_the_levels_and_starts_nothing() {
             .stdout("SIMULATED");
         assert!(!outcome.folder().join("out").exists(), "{name}");
     }
-    let _ = script("throughput", &["workload=both"])
+    let _ = script("throughput", &["study=both"])
         .arg("--dry-run")
         .run()
         .success()
@@ -122,7 +142,7 @@ fn a_rehearsal_tells_the_levels_and_starts_nothing() {
 #[test]
 fn wrong_words_are_told_before_anything_starts() {
     for (name, set, part) in [
-        ("throughput", "workload=fast", "there is no workload `fast`"),
+        ("throughput", "study=fast", "there is no study `fast`"),
         ("throughput", "order=sideways", "`order` is `sideways`"),
         ("slo", "axis=width", "`axis` is `width`"),
         ("slo", "attainment=2.0", "`attainment` is 2"),
@@ -137,13 +157,13 @@ fn wrong_words_are_told_before_anything_starts() {
     }
 }
 
-/// Of 512 + 64 tokens, 14 fill the cache, and take some 125 ms; one more waits for another to end, and takes twice as long.
+/// Of 512 + 64 tokens, 14 fill the cache, and take some 1.25 s; one more waits for another to end, and takes twice as long.
 #[test]
 fn the_largest_concurrency_that_meets_a_limit_is_found() {
     let set = [
         "sim.time_scale=0.1",
         "output=64",
-        "slo.e2el_ms=230",
+        "slo.e2el_ms=2300",
         "from=8",
         "most=64",
         "tries=2",
@@ -169,11 +189,11 @@ fn the_largest_concurrency_that_meets_a_limit_is_found() {
 
 #[test]
 fn a_limit_that_nothing_meets_is_said() {
-    let set = [CLOCK, "slo.ttft_ms=0.001", "output=8", "least=60"];
+    let set = [CLOCK, "slo.ttft_ms=0.001", "output=8", "min_requests=60"];
     let outcome = script("slo", &set)
         .run()
         .success()
-        .stderr("was shown to meet ttft_ms <= 0.001");
+        .stderr("was shown to meet TTFT <= 0.001 ms");
     let _ = outcome.stdout("fails");
 }
 
@@ -207,8 +227,8 @@ fn a_full_cache_is_seen_over_time() {
     let set = [
         "sim.time_scale=0.1",
         "concurrency=32",
-        "waves=2",
-        "least=48",
+        "requests_per_slot=2",
+        "min_requests=48",
         "metrics_hz=50",
     ];
     let outcome = script("kv_cache", &set).arg("--json").run().success();
@@ -244,8 +264,8 @@ fn a_full_cache_is_seen_over_time() {
 
 #[test]
 fn an_engine_that_cannot_start_is_a_row_and_the_rest_goes_on() {
-    let engines = r#"engines=["sim", {"engine":"sim","name":"broken","profile":"no-such-profile"}, {"engine":"sim","name":"slower","sim":{"time_scale":0.3}}]"#;
-    let set = [CLOCK, engines, "concurrency=[4]", "output=32", "least=24"];
+    let engines = r#"engines=["sim", {"engine":"sim","name":"broken","profile":"no-such-profile"}, {"engine":"sim","name":"slower","sim":{"time_scale":0.02,"max_num_seqs":1}}]"#;
+    let set = [CLOCK, engines, "concurrency=[4]", "output=32", "min_requests=24"];
     let outcome = script("compare_engines", &set).arg("--json").run().success();
     let result = &outcome.json()["result"];
     let engines = result["engines"].as_array().unwrap();
@@ -267,6 +287,11 @@ fn an_engine_that_cannot_start_is_a_row_and_the_rest_goes_on() {
     let rate = of("output_throughput at 4");
     let slower = rate.iter().find(|one| one["setting"] == 2).unwrap();
     assert_eq!(slower["verdict"], "worse", "a fifteenth of the speed: {slower}");
+    assert!(
+        result["finding"].as_str().unwrap().starts_with("slower is "),
+        "{}",
+        result["finding"]
+    );
     let broken = rate.iter().find(|one| one["setting"] == 1).unwrap();
     assert_eq!(broken["verdict"], "not measured", "{broken}");
     let shown = Profiler::new()

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::compare::{from_run, read_experiment};
+use crate::compare::{load_metrics, read_experiment};
 use crate::csv;
 use crate::fault::Fault;
-use crate::fmt::json_number;
+use crate::load::LoadAnswer;
 use crate::memory::{Breakdown, Footprint};
 use crate::run::{Folder, RecordedBoundary, RecordedRun};
 
@@ -119,27 +119,27 @@ fn evidence(answer: &Value) -> Value {
     first.map_or(Value::Null, |line| line.trim().into())
 }
 
-/// One row per load: its settings, and its metrics under the names of vLLM's bench.
+/// One row per load: its settings, and all metrics, measured or not, under the names of vLLM's bench.
 fn loads(found: &RecordedRun) -> Rows {
+    let measured = load_metrics::columns();
     let mut columns = strings(&["load", "engine"]);
     columns.extend(strings(&LOAD_SETTINGS));
+    // A setting and its measured counterpart need different names.
+    let column = |name: &String| match LOAD_SETTINGS.contains(&name.as_str()) {
+        true => format!("measured_{name}"),
+        false => name.clone(),
+    };
+    columns.extend(measured.iter().map(column));
     let mut rows = Vec::new();
     for (number, (args, answer)) in found.loads.iter().enumerate() {
         let mut row = Map::new();
         row.insert("load".to_owned(), (number + 1).into());
         row.insert("engine".to_owned(), args["engine"].clone());
         row.extend(LOAD_SETTINGS.map(|key| (key.to_owned(), args["load"][key].clone())));
-        for figure in from_run::load(args, answer).figures {
-            // A setting and its measured counterpart need different names.
-            let name = if LOAD_SETTINGS.contains(&figure.name.as_str()) {
-                format!("measured_{}", figure.name)
-            } else {
-                figure.name
-            };
-            if !columns.contains(&name) {
-                columns.push(name.clone());
-            }
-            row.insert(name, json_number(figure.value));
+        // Without counts the answer is damaged: zeros in their place must not look measured.
+        if answer["issued"].is_u64() && answer["duration"].is_number() {
+            let cells = load_metrics::row(&LoadAnswer::read(answer));
+            row.extend(cells.into_iter().map(|(name, value)| (column(&name), value)));
         }
         rows.push(row);
     }

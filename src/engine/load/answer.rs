@@ -123,7 +123,7 @@ fn describe(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Result
     let (from, to) = (repeat.from.unwrap_or(repeat.to).as_secs_f64(), repeat.to.as_secs_f64());
     let engine = EngineStats::new(&repeat.seen, &repeat.records, from, to);
     let cost = Cost::new(
-        options.price_per_hour,
+        options.price_per_hour.filter(|_| session.clock.is_meaningful()),
         WindowThroughput {
             input_throughput: stats.rates.input_throughput.unwrap_or(0.0),
             output_throughput: stats.rates.output_throughput.unwrap_or(0.0),

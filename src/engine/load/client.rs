@@ -167,7 +167,7 @@ impl Engine {
             done,
             issued,
             expected,
-            per_second: (done - before) as f64 / at.elapsed().as_secs_f64(),
+            per_second: (done - before) as f64 / feed.clock.model(at.elapsed()).as_secs_f64(),
         })
     }
 }

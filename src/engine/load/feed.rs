@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::model_clock::ModelClock;
 use super::request_queue::RequestQueue;
 use crate::engine::{RequestForm, protocol};
 use crate::fault::{Fault, Result};
@@ -32,6 +33,7 @@ pub(super) struct Feed {
     fault: Mutex<Option<Fault>>,
     signals: UnboundedSender<Signal>,
     timeout: Duration,
+    pub(super) clock: ModelClock,
     /// Requests below this index need no call to `LoadProgress::issued`.
     quiet_until: AtomicU64,
     issued: AtomicU64,
@@ -55,6 +57,7 @@ impl Feed {
         writer: RecordWriter,
         signals: UnboundedSender<Signal>,
         timeout: Duration,
+        clock: ModelClock,
     ) -> Self {
         Self {
             queue,
@@ -64,6 +67,7 @@ impl Feed {
             fault: Mutex::default(),
             signals,
             timeout,
+            clock,
             issued: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             failing: Mutex::new(FailureStreak {
@@ -115,7 +119,7 @@ impl RequestSource for Feed {
         }
         self.quiet_until.store(progress.quiet_until(), Ordering::Release);
         Ok(Some(Job {
-            at: ready.request.due,
+            at: ready.request.due.map(|due| self.clock.real(due)),
             body: ready.body,
             decoder: protocol::decoder(ready.protocol),
             timeout: self.timeout,
@@ -132,7 +136,7 @@ impl RequestSource for Feed {
             return Control::Continue;
         }
         let mut progress = self.progress();
-        let (begins, go) = progress.issued(index, at);
+        let (begins, go) = progress.issued(index, self.clock.model(at));
         self.quiet_until.store(progress.quiet_until(), Ordering::Release);
         drop(progress);
         if begins {
@@ -143,6 +147,7 @@ impl RequestSource for Feed {
 
     fn ended(&self, record: &Record) -> Control {
         self.ended.fetch_add(1, Ordering::Relaxed);
+        let record = &*self.clock.record(record);
         let (go, warmup) = {
             let mut progress = self.progress();
             (progress.ended(record), progress.is_warmup(record.index))

@@ -2,13 +2,14 @@
 //!
 //! `options` validates the script's options; `session` reads the files that they name, turns both into a plan and runs
 //! each repeat. `request_queue` prepares requests, `feed` hands them to the client and writes its records, `client` runs
-//! the client. `monitor` polls the engine meanwhile, `health` detects a stalled or dead engine, and `answer` builds the
+//! the client. `model_clock` converts the times of a simulated engine that does not run in real time. `monitor` polls the engine meanwhile, `health` detects a stalled or dead engine, and `answer` builds the
 //! result.
 
 mod answer;
 mod client;
 mod feed;
 mod health;
+mod model_clock;
 mod monitor;
 mod options;
 mod request_queue;
@@ -73,6 +74,9 @@ impl Engine {
         let Some(running) = &live.running else {
             return Err(Fault::internal("a load on an engine that does not run"));
         };
+        if let Some(note) = session.clock.note().filter(|_| number == 1) {
+            self.context.run.warn(note)?;
+        }
         let cursor = running.server.cursor();
         let mut done: Vec<Repeat> = Vec::new();
         let mut after = AfterLoad::Well;

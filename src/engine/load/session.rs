@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::{ClientResult, LoadJob};
 use super::feed::{Feed, RecordWriter, Signal};
+use super::model_clock::ModelClock;
 use super::monitor::METRICS_HZ;
 use super::options::{LoadOptions, time};
 use super::request_queue::{BodyBuilder, RequestQueue};
@@ -157,6 +158,7 @@ pub(super) struct Session {
     stall: Duration,
     metrics_hz: f64,
     pub(super) max_concurrency: Option<u64>,
+    pub(super) clock: ModelClock,
 }
 
 /// The results of one repeat.
@@ -233,6 +235,7 @@ impl Engine {
             stall: options.stall.map_or(Ok(STALL), |seconds| time("stall", seconds))?,
             metrics_hz: options.metrics_hz.unwrap_or(METRICS_HZ),
             max_concurrency: options.max_concurrency,
+            clock: ModelClock::new(running.server.time_scale()),
             plan,
             form,
         })
@@ -259,7 +262,14 @@ impl Engine {
             Schedule::new(Arc::clone(plan), seed, offset),
             &session.body_builder(signal.clone()),
         );
-        let feed = Arc::new(Feed::new(queue, progress, writer, signal, session.timeout));
+        let feed = Arc::new(Feed::new(
+            queue,
+            progress,
+            writer,
+            signal,
+            session.timeout,
+            session.clock,
+        ));
         let (config, measured) = session.client_config();
         let limit = config.limit;
         let ClientResult { driven, died } = self.run_client(
@@ -278,9 +288,15 @@ impl Engine {
         if let Some(fault) = feed.failed() {
             return Err(fault);
         }
-        let seen = self.finish_monitor(monitor, running, driven.clock.began)?;
+        let seen = session
+            .clock
+            .observations(self.finish_monitor(monitor, running, driven.clock.began)?);
         let progress = feed.progress();
-        let mut records = driven.records;
+        let records = driven
+            .records
+            .iter()
+            .map(|record| session.clock.record(record).into_owned());
+        let mut records: Vec<Record> = records.collect();
         for record in &mut records {
             record.warmup = progress.is_warmup(record.index);
         }
@@ -303,8 +319,8 @@ impl Engine {
             file: path,
             tokenized,
             from: progress.measurement_start(),
-            to: driven.duration,
-            watch: Some(driven.health),
+            to: session.clock.model(driven.duration),
+            watch: Some(session.clock.health(driven.health)),
             seen,
             end,
             width: progress.width(),
@@ -325,13 +341,13 @@ impl Session {
         let slots = match arrivals {
             Arrivals::Closed { concurrency, ramp } => Slots::Closed {
                 concurrency: *concurrency,
-                ramp: *ramp,
+                ramp: self.clock.real(*ramp),
             },
             Arrivals::ClosedSteps(steps) => {
                 let mut begins = Duration::ZERO;
                 let steps = steps.iter().map(|(concurrency, length)| {
                     let step = Step {
-                        begins,
+                        begins: self.clock.real(begins),
                         concurrency: *concurrency,
                     };
                     begins += *length;
@@ -356,22 +372,24 @@ impl Session {
         };
         // At the end of the steps, unfinished requests may complete; at the end of the duration they are cut off.
         let (limit, grace) = match (steps, cut) {
-            (Some(steps), Some(cut)) if steps < cut => (Some(steps), cut - steps),
+            (Some(steps), Some(cut)) if steps < cut => (Some(steps), self.clock.real(cut - steps)),
             (Some(steps), None) => (Some(steps), self.timeout),
             (_, cut) => (cut, Duration::ZERO),
         };
+        let real = |time| self.clock.real(time);
         let drive = LoadConfig {
             slots,
-            limit,
+            limit: limit.map(real),
             grace,
             keep_text: self.prompts.is_some(),
             cancel: CancellationToken::new(),
         };
-        (drive, stop.duration.filter(|_| begins.is_none()))
+        (drive, stop.duration.filter(|_| begins.is_none()).map(real))
     }
 
     fn ends_with_steps(&self, limit: Option<Duration>) -> bool {
-        matches!(self.plan.arrivals, Arrivals::ClosedSteps(_)) && limit == self.plan.arrivals.length()
+        matches!(self.plan.arrivals, Arrivals::ClosedSteps(_))
+            && limit == self.plan.arrivals.length().map(|length| self.clock.real(length))
     }
 
     /// Total number of requests, if known.

@@ -4,6 +4,7 @@
 
 mod cost;
 mod energy;
+mod findings;
 mod gauge;
 mod samples;
 mod summary;
@@ -12,6 +13,7 @@ mod timeline;
 
 pub use cost::{Cost, WindowThroughput};
 pub use energy::{DevicePowerStats, PowerStats};
+pub use findings::{LevelFigures, SweepAxis, SweepFindings};
 pub use gauge::GaugeStats;
 pub use samples::{DevicePower, EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
 pub use summary::{EngineCounters, EngineStats, MemoryStats, SamplingStats};

@@ -75,8 +75,9 @@ pub struct ErrorAdjusted {
 /// the sample is too small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// 50th percentile.
-    pub p50: Option<f64>,
+    /// 50th percentile. Earlier versions wrote it as `p50`.
+    #[serde(alias = "p50")]
+    pub median: Option<f64>,
     /// 90th percentile.
     pub p90: Option<f64>,
     /// 95th percentile.
@@ -119,7 +120,7 @@ impl Percentiles {
             Some(value)
         };
         Self {
-            p50: percentile(0.5),
+            median: percentile(0.5),
             p90: percentile(0.9),
             p95: percentile(0.95),
             p99: percentile(0.99),
@@ -128,7 +129,7 @@ impl Percentiles {
     }
 }
 
-/// Statistics over repeated loads. `None` if not every load supports the value.
+/// Statistics over repeated loads. `None` if not every load has the value, or a percentile is thin in one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RepeatStats {
@@ -215,11 +216,11 @@ impl LatencySpreads {
             |value: fn(&Summary) -> Option<f64>| Spread::from_values(loads.iter().map(|load| value(summary(load))));
         Self {
             mean: spread(|summary| summary.mean),
-            median: spread(|summary| summary.median),
-            p90: spread(|summary| summary.p90),
-            p95: spread(|summary| summary.p95),
-            p99: spread(|summary| summary.p99),
-            p99_9: spread(|summary| summary.p99_9),
+            median: spread(|summary| summary.median.filter(|_| !summary.thin.median)),
+            p90: spread(|summary| summary.p90.filter(|_| !summary.thin.p90)),
+            p95: spread(|summary| summary.p95.filter(|_| !summary.thin.p95)),
+            p99: spread(|summary| summary.p99.filter(|_| !summary.thin.p99)),
+            p99_9: spread(|summary| summary.p99_9.filter(|_| !summary.thin.p99_9)),
         }
     }
 }

@@ -28,12 +28,12 @@ use request::{EvaluatedRequest, RequestResult};
 pub use request::{Failures, RequestStats, request_stats};
 use serde::{Deserialize, Serialize};
 pub use steady::Steady;
-pub use summary::{Intervals, Summary};
+pub use summary::{Intervals, Summary, Thin};
 pub use throughput::{Goodput, Rates, SloCounts};
 pub use tokens::{Disagreement, EngineTokens, EventTokens, Tokens};
 
 pub(in crate::load) use request::per_token;
-pub(in crate::load) use summary::{interpolated, t_quantile};
+pub(in crate::load) use summary::{interpolated, min_sample_size, t_quantile};
 
 use super::client::ClientHealth;
 use super::record::Record;

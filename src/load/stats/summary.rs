@@ -1,7 +1,7 @@
 //! Summary statistics of a sample: mean, standard deviation and percentiles with confidence intervals. Pure.
 //!
-//! Values that a sample cannot support are omitted: the p99 of twenty requests would just be the maximum. A percentile
-//! is supported if its interval exists (see [`rank_interval`] for the required sample sizes).
+//! A percentile whose interval does not exist is thin: the p99 of twenty requests is just their maximum. It is stated and
+//! marked (see [`rank_interval`] for the required sample sizes), and nothing is concluded from it.
 //!
 //! Consecutive requests in a loaded engine are not independent: a full queue slows down every request in it. Intervals
 //! that treat them as independent are too narrow. So the requests are split, in order of time, into 8 to 32 blocks
@@ -12,29 +12,30 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Summary of a sample, in the sample's unit. `None` if the sample cannot support a value.
+/// Summary of a sample, in the sample's unit. `None` if the sample has no such value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Number of values.
     pub n: usize,
     /// Arithmetic mean.
     pub mean: Option<f64>,
-    /// Median of the sample, even of one value. `p50` is the supported estimate for the population.
+    /// Median; of an even number of values the mean of the middle two, as in vLLM's bench. Supported by 6 independent values.
     pub median: Option<f64>,
     /// Standard deviation (divisor n, as in numpy and vLLM's bench); needs 2 values.
     pub std: Option<f64>,
-    /// 50th percentile; needs 6 independent values.
-    pub p50: Option<f64>,
-    /// 90th percentile; needs 29.
+    /// 90th percentile by nearest rank, as the next ones; of 2 values or more. Supported by 29.
     pub p90: Option<f64>,
-    /// 95th percentile; needs 59.
+    /// 95th percentile; supported by 59.
     pub p95: Option<f64>,
-    /// 99th percentile; needs 299.
+    /// 99th percentile; supported by 299.
     pub p99: Option<f64>,
-    /// 99.9th percentile; needs 2995.
+    /// 99.9th percentile; supported by 2995.
     pub p99_9: Option<f64>,
     /// Confidence intervals.
     pub ci: Intervals,
+    /// Which percentiles are thin: stated, but without an interval.
+    #[serde(default)]
+    pub thin: Thin,
 }
 
 /// 95 % confidence intervals, low and high.
@@ -42,8 +43,9 @@ pub struct Summary {
 pub struct Intervals {
     /// Of the mean, by Student's t; needs 2 independent values.
     pub mean: Option<[f64; 2]>,
-    /// Of the 50th percentile, by order statistics as all percentiles.
-    pub p50: Option<[f64; 2]>,
+    /// Of the median, by order statistics as all percentiles. Earlier versions wrote it as `p50`.
+    #[serde(alias = "p50")]
+    pub median: Option<[f64; 2]>,
     /// Of the 90th percentile.
     pub p90: Option<[f64; 2]>,
     /// Of the 95th percentile.
@@ -54,8 +56,20 @@ pub struct Intervals {
     pub p99_9: Option<[f64; 2]>,
 }
 
-/// A percentile and its interval.
-type Percentile = (Option<f64>, Option<[f64; 2]>);
+/// Percentiles that are stated although too few independent values support them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thin {
+    /// The median.
+    pub median: bool,
+    /// The 90th percentile.
+    pub p90: bool,
+    /// The 95th percentile.
+    pub p95: bool,
+    /// The 99th percentile.
+    pub p99: bool,
+    /// The 99.9th percentile.
+    pub p99_9: bool,
+}
 
 impl Summary {
     /// From one value per request in order of time.
@@ -68,48 +82,51 @@ impl Summary {
         let mut ascending = sample.values.clone();
         ascending.sort_unstable_by(f64::total_cmp);
         let mean = mean(&ascending);
-        let percentile = |share| percentile(sample, &ascending, share);
-        let (p50, p90, p95, p99, p99_9) = (
-            percentile(0.5),
-            percentile(0.9),
-            percentile(0.95),
-            percentile(0.99),
-            percentile(0.999),
-        );
+        let median = interpolated(&ascending, 0.5);
+        let ranked = |share| {
+            let at = nearest_rank(ascending.len(), share).filter(|_| ascending.len() >= 2)?;
+            Some(ascending[at])
+        };
+        let [p90, p95, p99, p99_9] = [0.9, 0.95, 0.99, 0.999].map(ranked);
+        let interval = |share, value: Option<f64>| interval(sample, &ascending, share, value?);
+        let ci = Intervals {
+            mean: mean.and_then(|mean| sample.interval(mean)),
+            median: interval(0.5, median),
+            p90: interval(0.9, p90),
+            p95: interval(0.95, p95),
+            p99: interval(0.99, p99),
+            p99_9: interval(0.999, p99_9),
+        };
+        let thin = |value: Option<f64>, interval: Option<[f64; 2]>| value.is_some() && interval.is_none();
         Self {
             n: ascending.len(),
             mean,
-            median: interpolated(&ascending, 0.5),
+            median,
             std: mean.and_then(|mean| deviation(&ascending, mean)),
-            p50: p50.0,
-            p90: p90.0,
-            p95: p95.0,
-            p99: p99.0,
-            p99_9: p99_9.0,
-            ci: Intervals {
-                mean: mean.and_then(|mean| sample.interval(mean)),
-                p50: p50.1,
-                p90: p90.1,
-                p95: p95.1,
-                p99: p99.1,
-                p99_9: p99_9.1,
+            p90,
+            p95,
+            p99,
+            p99_9,
+            thin: Thin {
+                median: thin(median, ci.median),
+                p90: thin(p90, ci.p90),
+                p95: thin(p95, ci.p95),
+                p99: thin(p99, ci.p99),
+                p99_9: thin(p99_9, ci.p99_9),
             },
+            ci,
         }
     }
 }
 
-/// The percentile and its interval, both or neither.
-fn percentile(sample: &Sample, ascending: &[f64], share: f64) -> Percentile {
-    let both = || {
-        let n = ascending.len();
-        let value = interpolated(ascending, share).filter(|_| n >= min_sample_size(share))?;
-        let effective = sample.effective(share, value)?.min(n);
-        let (low, high) = rank_interval(effective, share)?;
-        let low = ascending[place(low, effective, n, f64::floor)];
-        let high = ascending[place(high, effective, n, f64::ceil)];
-        Some((value, [low.min(value), high.max(value)]))
-    };
-    both().map_or((None, None), |(value, interval)| (Some(value), Some(interval)))
+/// The interval of a percentile with this value.
+fn interval(sample: &Sample, ascending: &[f64], share: f64, value: f64) -> Option<[f64; 2]> {
+    let n = ascending.len();
+    let effective = sample.effective(share, value)?.min(n);
+    let (low, high) = rank_interval(effective, share)?;
+    let low = ascending[place(low, effective, n, f64::floor)];
+    let high = ascending[place(high, effective, n, f64::ceil)];
+    Some([low.min(value), high.max(value)])
 }
 
 /// The index among `n` values that corresponds to `rank` among `effective` values.
@@ -327,7 +344,7 @@ pub(super) fn rank_interval(n: usize, share: f64) -> Option<(usize, usize)> {
 }
 
 /// The smallest sample for which [`rank_interval`] returns an interval.
-pub(super) fn min_sample_size(share: f64) -> usize {
+pub(in crate::load) fn min_sample_size(share: f64) -> usize {
     let covered = |n: &usize| 1.0 - share.powf(*n as f64) - (1.0 - share).powf(*n as f64) >= COVERAGE;
     // A lower bound from the heavier tail alone; with the lighter tail it may be one more.
     let tail = share.max(1.0 - share);
@@ -399,9 +416,10 @@ mod summary_tests {
     fn one_value_has_a_mean_and_no_deviation() {
         let one = Summary::from_values(vec![7.0]);
         assert_eq!(
-            (one.mean, one.median, one.std, one.p50, one.ci),
+            (one.mean, one.median, one.std, one.p90, one.ci),
             (Some(7.0), Some(7.0), None, None, Intervals::default())
         );
+        assert!(one.thin.median && !one.thin.p90);
     }
 
     #[test]
@@ -416,22 +434,59 @@ mod summary_tests {
     }
 
     #[test]
-    fn percentile_and_interval_exist_together() {
+    fn a_percentile_without_an_interval_is_there_and_thin() {
         let summary_of = |n: u32| Summary::from_values((0..n).map(|at| f64::from(at * 7919 % n)).collect());
-        for (n, p50, p90, p95, p99) in [
-            (5, false, false, false, false),
-            (6, true, false, false, false),
-            (29, true, true, false, false),
-            (59, true, true, true, false),
-            (298, true, true, true, false),
-            (299, true, true, true, true),
+        for (n, thin) in [
+            (2, [true, true, true, true]),
+            (5, [true, true, true, true]),
+            (6, [false, true, true, true]),
+            (29, [false, false, true, true]),
+            (59, [false, false, false, true]),
+            (298, [false, false, false, true]),
+            (299, [false, false, false, false]),
         ] {
-            let summary = summary_of(n);
-            let figures = [summary.p50, summary.p90, summary.p95, summary.p99].map(|value| value.is_some());
-            let ci = summary.ci;
-            let intervals = [ci.p50, ci.p90, ci.p95, ci.p99].map(|interval| interval.is_some());
-            assert_eq!((figures, intervals), ([p50, p90, p95, p99], figures), "{n}");
+            let Summary {
+                median,
+                p90,
+                p95,
+                p99,
+                ci,
+                thin: marks,
+                ..
+            } = summary_of(n);
+            assert_eq!([marks.median, marks.p90, marks.p95, marks.p99], thin, "{n}");
+            for (value, interval, thin) in [
+                (median, ci.median, thin[0]),
+                (p90, ci.p90, thin[1]),
+                (p95, ci.p95, thin[2]),
+                (p99, ci.p99, thin[3]),
+            ] {
+                let value = value.unwrap();
+                assert!(
+                    interval.is_none_or(|[low, high]| low <= value && value <= high) && interval.is_none() == thin,
+                    "{n}"
+                );
+            }
         }
+    }
+
+    /// Of 320 requests in ten waves, each wave with one value, p90 is no better known than of ten.
+    #[test]
+    fn waves_of_equal_values_are_thin() {
+        let values: Vec<f64> = (0..320).map(|at| f64::from((at / 32) * 7 % 10)).collect();
+        let summary = Summary::from_sample(&Sample::per_request(values, 32));
+        assert!(summary.thin.p90 && summary.p90 == Some(8.0), "{summary:?}");
+    }
+
+    #[test]
+    fn a_summary_of_an_earlier_version_is_read() {
+        let old = r#"{"n":20,"mean":1.0,"median":2.0,"std":null,"p50":2.0,"p90":null,"p95":null,"p99":null,"p99_9":null,
+            "ci":{"mean":null,"p50":[1.0,3.0],"p90":null,"p95":null,"p99":null,"p99_9":null}}"#;
+        let read: Summary = serde_json::from_str(old).unwrap();
+        assert_eq!(
+            (read.median, read.ci.median, read.p90, read.thin),
+            (Some(2.0), Some([1.0, 3.0]), None, Thin::default())
+        );
     }
 
     #[test]
@@ -441,10 +496,7 @@ mod summary_tests {
         let pooled = Summary::from_sample(&groups);
         close(pooled.mean, 2.0);
         close(pooled.median, 2.0);
-        assert_eq!(
-            pooled.p99, None,
-            "two requests cannot say what one in a hundred gaps is"
-        );
+        assert!(pooled.thin.p99, "two requests cannot say what one in a hundred gaps is");
         let [low, high] = pooled.ci.mean.unwrap();
         assert!(high - low > 20.0, "two groups say little: {low} to {high}");
     }

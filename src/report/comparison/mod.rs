@@ -277,7 +277,9 @@ fn metrics_of(case: &Case) -> Vec<MetricValue> {
         metrics.extend(parts.map(|part| bytes(part.component.name(), part.bytes)));
         metrics.push(bytes("physical", i64::try_from(breakdown.total).unwrap_or(i64::MAX)));
     }
-    metrics.extend(case.figures.iter().map(|one| MetricValue {
+    // Nothing is concluded from a thin percentile.
+    let figures = case.figures.iter().filter(|one| !one.thin);
+    metrics.extend(figures.map(|one| MetricValue {
         interval: one.interval,
         ..MetricValue::new(&one.name, one.unit, one.value)
     }));

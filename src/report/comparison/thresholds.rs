@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::rule::Rule;
 use super::{ChangedPoint, ComparedMetric, Comparison, EFFORT, label};
-use crate::compare::{ComparisonInput, Direction, Unit};
+use crate::compare::{Case, ComparisonInput, Direction, Unit};
 use crate::experiment::is_negligible;
 use crate::fault::{Fault, Result};
 
@@ -181,7 +181,7 @@ impl Thresholds {
             );
         }
         for rule in &self.rules {
-            check_rule(rule, comparison)?;
+            check_rule(rule, comparison, inputs)?;
         }
         let default = self.max_regression.map(Rule::max_regression).transpose()?;
         let mut evaluation = Evaluation {
@@ -375,7 +375,7 @@ fn apply(rule: &Rule, finding: &Finding, proof: Proof, strict: bool) -> Result<O
 }
 
 /// Rejects a threshold on an unknown metric, or on one without a worse side.
-fn check_rule(rule: &Rule, comparison: &Comparison) -> Result<()> {
+fn check_rule(rule: &Rule, comparison: &Comparison, inputs: &[ComparisonInput]) -> Result<()> {
     let lines = comparison.sections.iter().flat_map(|section| {
         let lines = section.lines.iter();
         lines.map(|line| (section.name(), line.name.as_str(), line.better))
@@ -391,6 +391,19 @@ fn check_rule(rule: &Rule, comparison: &Comparison) -> Result<()> {
     let all: Vec<(&str, &str, Option<Direction>)> = lines.chain(unmatched).collect();
     let on: Vec<_> = all.iter().filter(|(case, name, _)| rule.matches(case, name)).collect();
     if on.is_empty() {
+        let mut cases = inputs.iter().flat_map(|input| &input.cases);
+        let thin = |case: &Case| {
+            let mut figures = case.figures.iter().filter(|figure| figure.thin);
+            figures.any(|figure| rule.matches(&case.name, &figure.name))
+        };
+        if cases.any(thin) {
+            return Err(Fault::usage(format!(
+                "`{}`: `{}` is thin: too few independent requests support it",
+                rule.text,
+                rule.name()
+            ))
+            .hint("measure more requests, or set the limit on a lower percentile or the mean"));
+        }
         return Err(
             Fault::usage(format!("`{}`: there is no figure `{}`", rule.text, rule.name()))
                 .hint(nearest_names(rule, &all)),

@@ -11,4 +11,4 @@ mod text_table;
 pub use category_charts::{BarChart, HeatMap};
 pub use line_chart::LineChart;
 pub use spec::ScriptPlot;
-pub use text_table::text_table;
+pub use text_table::grouped_text_table;

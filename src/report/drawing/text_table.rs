@@ -12,9 +12,21 @@ const GAP: usize = 2;
 
 /// A table of rows below their headings. Long headings are wrapped. Rows may be shorter than the headings.
 #[must_use]
-pub fn text_table(headings: &[String], rows: &[Vec<Value>], page: Page) -> String {
-    let columns: Vec<Column> = headings
+pub(super) fn text_table(headings: &[String], rows: &[Vec<Value>], page: Page) -> String {
+    grouped_text_table(
+        &headings.iter().map(std::slice::from_ref).collect::<Vec<_>>(),
+        rows,
+        page,
+    )
+}
+
+/// The same; the columns of one group continue below together, where they fit the page at all.
+#[must_use]
+pub fn grouped_text_table(groups: &[&[String]], rows: &[Vec<Value>], page: Page) -> String {
+    let columns: Vec<Column> = groups
         .iter()
+        .copied()
+        .flatten()
         .enumerate()
         .map(|(index, heading)| Column::new(heading, rows.iter().map(|row| row.get(index).unwrap_or(&Value::Null))))
         .collect();
@@ -33,12 +45,24 @@ pub fn text_table(headings: &[String], rows: &[Vec<Value>], page: Page) -> Strin
     });
     let reserved = last.map_or(0, |last| GAP + last.width);
     let mut blocks = Vec::new();
+    // How many columns continue together with each column, itself included.
+    let together: Vec<usize> = groups.iter().flat_map(|group| (1..=group.len()).rev()).collect();
     loop {
         let mut block: Vec<&Column> = keys.iter().collect();
         let mut room = page.width.saturating_sub(total_width(keys) + reserved);
-        while let Some((next, rest)) = left.split_first()
-            && (block.len() == keys.len() || room >= GAP + next.width)
-        {
+        while let Some((next, rest)) = left.split_first() {
+            let index = columns.len() - usize::from(last.is_some()) - left.len();
+            // The last column of a group may stand apart from it.
+            let group = together[index].min(left.len());
+            let begins = group == 1 || together[index - 1] == 1;
+            let needed = if begins {
+                total_width(&left[..group])
+            } else {
+                GAP + next.width
+            };
+            if block.len() > keys.len() && room < needed {
+                break;
+            }
             room = room.saturating_sub(GAP + next.width);
             block.push(next);
             left = rest;
@@ -157,6 +181,7 @@ impl ColumnFormat {
     pub(super) fn new<'a>(values: impl Iterator<Item = &'a Value>) -> Self {
         let (mut smallest, mut numbers, mut others) = (f64::INFINITY, false, false);
         for value in values {
+            let value = thin(value).unwrap_or(value);
             numbers |= value.is_number();
             others |= !(value.is_number() || value.is_null());
             if let Some(number) = value.as_f64().filter(|_| value.is_f64())
@@ -175,8 +200,11 @@ impl ColumnFormat {
         }
     }
 
-    /// Formats a value; `-` for null.
+    /// Formats a value; `-` for null, `~410` for the number of `{ thin: 410 }`.
     pub(super) fn apply(self, value: &Value) -> String {
+        if let Some(number) = thin(value) {
+            return format!("~{}", self.apply(number));
+        }
         match value {
             Value::Null => "-".to_owned(),
             Value::Bool(value) => if *value { "yes" } else { "no" }.to_owned(),
@@ -188,6 +216,11 @@ impl ColumnFormat {
             other => other.to_string(),
         }
     }
+}
+
+/// The number of `{ thin: 410 }`, which is marked.
+fn thin(value: &Value) -> Option<&Value> {
+    value.as_object()?.get("thin").filter(|value| value.is_number())
 }
 
 /// The width of a text in columns.
@@ -266,6 +299,24 @@ mod tests {
         for line in text.lines() {
             assert!(line.len() <= 16, "{line:?}");
         }
+    }
+
+    #[test]
+    fn a_group_of_columns_continues_below_together() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+        let groups = [names(&["n"]), names(&["aaaa", "bbbb"]), names(&["cccc", "dddd"])];
+        let groups: Vec<&[String]> = groups.iter().map(Vec::as_slice).collect();
+        let rows = vec![vec![json!(1), json!(2), json!({ "thin": 3.5 }), json!(4), json!(5)]];
+        let page = |width| Page {
+            width,
+            ..Page::default()
+        };
+        assert_eq!(
+            super::grouped_text_table(&groups, &rows, page(22)),
+            "  n  aaaa   bbbb\n  1     2  ~3.50\n\n  n  cccc  dddd\n  1     4     5"
+        );
+        let one = super::grouped_text_table(&groups, &rows, page(40));
+        assert!(!one.contains("\n\n") && one.contains("dddd"), "{one}");
     }
 
     #[test]

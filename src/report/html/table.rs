@@ -72,7 +72,8 @@ impl Table {
                     .filter(|entry| is(entry))
                     .count()
             };
-            let texts = count(|entry| matches!(entry, Entry::Text(text) if !is_number(text)));
+            // `~410` is a number with a mark.
+            let texts = count(|entry| matches!(entry, Entry::Text(text) if !text.starts_with('~') && !is_number(text)));
             texts == 0 || count(|entry| matches!(entry, Entry::Number(_))) > 2 * texts
         };
         let columns = sheet.columns.iter().enumerate().map(|(at, name)| Column {

@@ -1,14 +1,9 @@
 //! The list of answers at the top of a run's page, and its headline.
 
-use serde_json::Value;
-
 use super::boundaries::MAX_DRAWN;
-use super::{RebuiltBoundary, Source, facts, reproduce};
-use crate::memory::Footprint;
-use crate::report::{Answer, Bytes, Extras, Fact};
-
-/// Memory components named in an answer.
-const MAX_NAMED: usize = 3;
+use super::{RebuiltBoundary, Source, facts, loads, reproduce};
+use crate::compare::read_experiment;
+use crate::report::{Answer, Extras, Fact, breakdown_finding, experiment_findings};
 
 /// All answers, most important first.
 pub(super) fn answers(source: &Source) -> Vec<Fact> {
@@ -38,20 +33,13 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
             false => fact,
         }));
     }
-    facts.extend(source.found.shown.iter().flat_map(|(value, _)| load_facts(value)));
+    // So is the first finding of a run without one.
+    let heading = usize::from(boundaries == 0);
     facts.extend(
-        source
-            .found
-            .breakdowns
-            .iter()
-            .filter_map(|(name, value)| breakdown_fact(name, value)),
-    );
-    facts.extend(
-        source
-            .found
-            .experiments
-            .iter()
-            .flat_map(|(name, value)| experiment_facts(name, value)),
+        findings(source)
+            .into_iter()
+            .skip(heading)
+            .map(|text| Fact::new("finding", text)),
     );
     facts.extend(reproduce::facts(source));
     facts
@@ -87,17 +75,8 @@ fn summary_line(source: &Source) -> String {
             return format!("{}{of}", answer.limit);
         }
     }
-    if let Some(text) = found.shown.iter().find_map(|(value, _)| load_headline(value)) {
-        return format!("{text}{of}");
-    }
-    if let Some((name, _)) = found.experiments.first() {
-        return format!("{name}{of}");
-    }
-    if let Some((name, value)) = found.breakdowns.first() {
-        let total = value["all"]["total"]
-            .as_u64()
-            .map_or_else(String::new, |total| format!(" holds {}", Bytes(total)));
-        return format!("{name}{total}{of}");
+    if let Some(finding) = findings(source).first() {
+        return format!("{finding}{of}");
     }
     format!("{}{of}", found.manifest.script.name)
 }
@@ -115,91 +94,27 @@ fn answer(source: &Source, boundary: &RebuiltBoundary) -> Option<Answer> {
     (rebuilt.records().len() > 0).then(|| extras.answer(rebuilt).ok())?
 }
 
-/// The knee of a sweep, or the level that meets the SLO.
-fn load_headline(value: &Value) -> Option<String> {
-    let sweep = &value["workloads"][0];
-    if let (Some(axis), Some(at), Some(height)) = (
-        sweep["axis"].as_str(),
-        sweep["knee"]["x"].as_f64(),
-        sweep["knee"]["y"].as_f64(),
-    ) {
-        return Some(format!("{height:.0} output tokens/s at {axis} {at}, the knee"));
+/// What the run found besides boundaries, a sentence each: as its scripts recorded it, else computed from the loads,
+/// experiments and breakdowns.
+fn findings(source: &Source) -> Vec<String> {
+    let found = source.found;
+    let recorded = found.shown.iter().filter_map(|(value, _)| value["finding"].as_str());
+    let mut sentences: Vec<String> = recorded.map(str::to_owned).collect();
+    if sentences.is_empty() {
+        sentences.extend(
+            loads::sweeps(found)
+                .iter()
+                .map(|sweep| loads::findings(sweep, found).finding),
+        );
     }
-    let (axis, meets) = (value["axis"].as_str()?, value["meets"].as_f64()?);
-    value["slo"]
-        .is_object()
-        .then(|| format!("{axis} {meets} meets the limits"))
-}
-
-/// Facts from the values that `throughput` and `slo` showed.
-fn load_facts(value: &Value) -> Vec<Fact> {
-    let mut facts = Vec::new();
-    for sweep in value["workloads"].as_array().into_iter().flatten() {
-        let name = sweep["name"].as_str().unwrap_or("throughput");
-        let axis = sweep["axis"].as_str().unwrap_or("level");
-        let knee = &sweep["knee"];
-        if let (Some(at), Some(height)) = (knee["x"].as_f64(), knee["y"].as_f64()) {
-            facts.push(Fact::new(
-                &format!("knee of {name}"),
-                format!("{axis} {at}: {height:.0} output tokens/s"),
-            ));
-        } else if knee.is_null() {
-            facts.push(Fact::new(&format!("knee of {name}"), "none within these levels"));
-        }
-        if let Some(first) = sweep["preemption"]["first_with"].as_f64() {
-            facts.push(Fact::new("preemption", format!("from {axis} {first} on")));
-        }
-        if let Some(cheapest) = sweep["cheapest"].as_f64() {
-            facts.push(Fact::new("cheapest", format!("{axis} {cheapest}")));
+    let experiments = found.experiments.iter();
+    let experiments = experiments.filter_map(|(_, value)| read_experiment(value).ok());
+    sentences.extend(experiments.flat_map(|experiment| experiment_findings(&experiment)));
+    for (name, value) in &found.breakdowns {
+        if let Ok(footprint) = serde_json::from_value(value.clone()) {
+            sentences.push(format!("memory of {name}: {}", breakdown_finding(&footprint)));
         }
     }
-    if let Some(limits) = value["slo"].as_object() {
-        let axis = value["axis"].as_str().unwrap_or("level");
-        let limits: Vec<String> = limits.iter().map(|(name, limit)| format!("{name} ≤ {limit}")).collect();
-        let share = value["attainment"]
-            .as_f64()
-            .map_or_else(String::new, |share| format!(" in {} % of the requests", 100.0 * share));
-        let limits = format!("{}{share}", limits.join(", "));
-        facts.push(Fact::new(
-            "meets the limits",
-            match value["meets"].as_f64() {
-                Some(level) => format!("{axis} {level} meets {limits}"),
-                None => format!("no {axis} was shown to meet {limits}"),
-            },
-        ));
-        if let Some(level) = value["fails"].as_f64() {
-            facts.push(Fact::new("fails them", format!("{axis} {level}")));
-        }
-    }
-    facts
-}
-
-fn breakdown_fact(name: &str, value: &Value) -> Option<Fact> {
-    let footprint: Footprint = serde_json::from_value(value.clone()).ok()?;
-    let mut parts: Vec<_> = footprint
-        .all
-        .parts
-        .iter()
-        .filter(|part| part.within.is_none() && part.bytes > 0)
-        .collect();
-    parts.sort_by_key(|part| -part.bytes);
-    let bytes = |bytes: i64| Bytes(u64::try_from(bytes).unwrap_or(0)).to_string();
-    let parts: Vec<String> = parts
-        .iter()
-        .take(MAX_NAMED)
-        .map(|part| format!("{} {}", part.component.title(), bytes(part.bytes)))
-        .collect();
-    Some(Fact::new(
-        &format!("memory of {name}"),
-        format!("{}: {}", Bytes(footprint.all.total), parts.join(", ")),
-    ))
-}
-
-fn experiment_facts(name: &str, value: &Value) -> Vec<Fact> {
-    let conclusions = value["conclusions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str);
-    conclusions.map(|conclusion| Fact::new(name, conclusion)).collect()
+    sentences.retain(|sentence| !sentence.is_empty());
+    sentences
 }

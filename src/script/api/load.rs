@@ -1,8 +1,10 @@
-//! Script API of loads: running one on an engine, and analysis of several (knee, start of preemption and queueing, cost).
+//! Script API of loads: running one on an engine, its row in a table, and analysis of several (saturation point, start of
+//! preemption and queueing, cost).
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
 
+use crate::compare::load_metrics;
 use crate::fault::Result;
 use crate::run::Event;
 use crate::script::handles::EngineHandle;
@@ -99,6 +101,73 @@ pub mod load {
         Ok(sweep::onset(&rows, x, &["in_flight.grows", "waiting.grows"])?)
     }
 
+    /// The answer of `engine.load` as one flat map, the row of a table: every name of `load::columns()`, `()` if unknown.
+    /// Names are those of vLLM's bench (`mean_ttft_ms`, `median_ttft_ms`, `p99_e2el_ms`, `output_throughput`); shares are
+    /// from 0 to 1. Each percentile `NAME` has `NAME_low` and `NAME_high`, its 95 % interval by order statistics, and
+    /// `NAME_thin`: true where too few independent requests support it, so that it has no interval.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::launch("sim", #{});
+    /// let row = load::row(engine.load(#{ concurrency: 2, requests: 8, input: 128, output: 8 }));
+    /// assert(row.completed == 8 && row.p99_ttft_ms > 0.0 && row.p99_ttft_ms_thin && row.p99_ttft_ms_low == ());
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn row(answer: Map) -> Caught<Dynamic> {
+        Ok(sweep::row(answer)?)
+    }
+
+    /// The names of all cells of `load::row`, in order. They do not depend on what was measured.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(load::columns()[0] == "issued" && "p95_ttft_ms_thin" in load::columns());
+    /// ```
+    pub fn columns() -> Array {
+        load_metrics::columns().into_iter().map(Dynamic::from).collect()
+    }
+
+    /// The metrics of a load in the order of tables, each `#{ name, heading, unit, better, scale, percentile }`: `heading`
+    /// is for people, with its unit; a value times `scale` is in that unit; `percentile`: it has an interval and a mark.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let kv = load::metrics().find(|metric| metric.name == "kv_usage");
+    /// assert(kv.heading == "KV cache used, %" && kv.scale == 100.0);
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn metrics() -> Caught<Dynamic> {
+        Ok(sweep::metrics()?)
+    }
+
+    /// What the rows of a sweep over `axis` (`"concurrency"` or `"rate"`) say together: `#{ finding, notes, knee,
+    /// preemption, queue, waiting, best, cheapest }`. `finding` is the answer in one sentence, `notes` are further ones;
+    /// `knee` is the saturation point (see `load::knee`); `preemption`, `queue` and `waiting` are where preemptions, a
+    /// queue that grows (at a rate) and a queue in the engine begin (see `load::preemption_start`); `best` and `cheapest`
+    /// the levels of the highest output throughput and the lowest cost of all tokens. `()` where the rows do not tell.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a row without `axis`, or with a figure that is not a number.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let rising = [[1, 20.0], [8, 160.0], [32, 640.0], [64, 650.0], [256, 655.0]];
+    /// let rows = rising.map(|at| #{ concurrency: at[0], output_throughput: at[1], preemptions: if at[0] > 32 { 3 } else { 0 } });
+    /// let found = load::findings(rows, "concurrency");
+    /// assert(found.finding.starts_with("saturates at 32 concurrent requests: 640 output tokens/s"));
+    /// assert(found.knee.x == 32 && found.preemption.first_with == 64 && found.best == 256 && found.cheapest == ());
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn findings(rows: Array, axis: &str) -> Caught<Dynamic> {
+        Ok(sweep::findings(&rows, axis)?)
+    }
+
     /// The cost of a million tokens: `#{ price_per_hour, per_million_input, per_million_output, per_million_total,
     /// wh_per_million_input, wh_per_million_output, wh_per_million_total }`, `()` if an input is missing. Computed as
     /// price / 3600 / rate · 10⁶ with the rate of all requests together; the whole price is assigned to input, to
@@ -162,8 +231,9 @@ pub mod loading {
     ///
     /// The answer has, for the measured part: `issued` = `completed` + `failed` + `cut_off`; `duration`,
     /// `request_throughput`, `input_throughput`, `output_throughput`, `total_token_throughput` (per second); `ttft_ms`,
-    /// `tpot_ms`, `itl_ms`, `e2el_ms` since requests were sent, each a map of `mean`, `median`, `std`, `p50`, `p90`,
-    /// `p95`, `p99`, `p99_9` and `ci` (95 % intervals), `()` if the sample is too small; `response` (the same since
+    /// `tpot_ms`, `itl_ms`, `e2el_ms` since requests were sent, each a map of `mean`, `median`, `std`, `p90`,
+    /// `p95`, `p99`, `p99_9`, `ci` (95 % intervals, `()` where the sample is too small) and `thin` (of the percentiles:
+    /// whether that is so; nothing should be concluded from a thin one; `load::row` gives all of this as a flat map); `response` (the same since
     /// requests were due), `adjusted` (failed requests count as infinite), `steady`, `goodput`, `tokens`, `client`,
     /// `failures` (by form); what was observed during the load: `kv_usage`, `running`, `waiting`, `in_flight`,
     /// `preemptions`, `prefix_hits`, `memory`, `power`, `energy_wh`, `cost`, `counted`, `timeline`; and `stopped`
@@ -190,7 +260,7 @@ pub mod loading {
     /// import "std/engines" as engines;
     /// let engine = engines::launch("sim", #{});
     /// let load = engine.load(#{ concurrency: 2, requests: 6, input: 128, output: 8 });
-    /// assert(load.issued == 6 && load.completed == 6 && load.ttft_ms.p99 == ());
+    /// assert(load.issued == 6 && load.completed == 6 && load.ttft_ms.thin.p99 && load.ttft_ms.ci.p99 == ());
     /// let open = engine.load(#{ rate: 50, requests: 10, warmup: #{ requests: 2 }, input: #{ uniform: [64, 128] }, output: 4 });
     /// assert(open.issued == 10 && open.warmup.issued == 2 && open.stopped == "requests");
     /// ```

@@ -5,7 +5,7 @@ use rhai::{Array, Map};
 use serde_json::Value;
 
 use crate::fault::{Fault, Result};
-use crate::report::{BarChart, HeatMap, LineChart, ScriptPlot, text_table};
+use crate::report::{BarChart, HeatMap, LineChart, ScriptPlot, grouped_text_table};
 use crate::run::Event;
 use crate::script::{Caught, from_script, host, options, to_script};
 
@@ -147,11 +147,12 @@ struct TableOptions {
 #[export_module]
 pub mod draw {
     /// A table with headings. All numbers of a column have the same number of decimals, as many as its smallest number
-    /// needs; `()` is shown as `-`. Columns that do not fit continue below, after the first column again.
+    /// needs; `()` is shown as `-`, and `#{ thin: 410 }` as `~410`. Columns that do not fit continue below, after the first
+    /// column again; those whose headings are an array in `headings` stay together.
     ///
     /// # Errors
     ///
-    /// `usage` if a row is not an array, or a heading not a string.
+    /// `usage` if a row is not an array, or a heading neither a string nor an array of strings.
     ///
     /// # Example
     ///
@@ -164,15 +165,32 @@ pub mod draw {
         let page = host(&context).settings.page;
         let map = Map::from([("headings".into(), headings.into()), ("rows".into(), rows.into())]);
         let Table { headings, rows } = options(map)?;
-        Ok(text_table(&headings, &rows, page))
+        let groups: Vec<&[String]> = headings.iter().map(Heading::names).collect();
+        Ok(grouped_text_table(&groups, &rows, page))
     }
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    headings: Vec<String>,
+    headings: Vec<Heading>,
     rows: Vec<Vec<serde_json::Value>>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Heading {
+    One(String),
+    Group(Vec<String>),
+}
+
+impl Heading {
+    fn names(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Group(names) => names,
+        }
+    }
 }
 
 /// Charts of a script's data. Each call records a chart in the run, which the report shows, and returns it as text that

@@ -9,7 +9,12 @@ use crate::support::{Profiler, needs_browser};
 const BOX: [&str; 2] = ["input=[128,1024]", "output=[128,512]"];
 
 /// Few requests on a quick clock.
-const LOAD: [&str; 4] = ["sim.time_scale=0.02", "output=16", "waves=2", "least=8"];
+const LOAD: [&str; 4] = [
+    "sim.time_scale=0.02",
+    "output=16",
+    "requests_per_slot=2",
+    "min_requests=8",
+];
 
 /// Runs a script and looks at its report; gives the ids of its pictures.
 async fn pictures(script: &str, sets: &[&str], files: &[(&str, &str)]) -> Vec<String> {
@@ -68,7 +73,7 @@ reports! {
     memory_breakdown: "memory_breakdown", ["repeats=1"], [], ["breakdown", "memory"];
     engine_info: "engine_info", [], [], ["memory"];
     throughput: "throughput", [&LOAD[..], &["concurrency=[1,4,16]"]].concat(), [], ["load-curves", "load-trade", "load-cost", "load-spread", "load-time"];
-    slo: "slo", [&LOAD[..], &["slo.ttft_ms=200", "from=1", "most=16"]].concat(), [], ["load-curves", "load-limits", "load-time"];
+    slo: "slo", [&LOAD[..], &["slo.ttft_ms=100000", "from=1", "most=16"]].concat(), [], ["load-curves", "load-limits", "load-time"];
     kv_cache: "kv_cache", LOAD, [], ["memory", "load-spread", "load-time"];
     compare_engines: "compare_engines", [&LOAD[..], &["engines=[{\"engine\":\"sim\",\"name\":\"a\"},{\"engine\":\"sim\",\"name\":\"b\",\"memory_fraction\":0.8}]", "concurrency=[1,4]"]].concat(), [], ["loads-curves", "loads-trade", "load-1-cost", "load-2-time"];
     batch: "batch", ["file=batch.yaml", "sim.time_scale=0.02", "requests=8"], [("batch.yaml", BATCH)], ["load-curves", "load-cost", "load-time-2"];

@@ -150,8 +150,8 @@ fn a_sweep_goes_on_after_the_level_that_killed_the_engine() {
         "sim.time_scale=0.02",
         "sim.misbehave={\"after\":70,\"die_mid_stream\":2}",
         "concurrency=[1,4,8,16]",
-        "least=24",
-        "waves=3",
+        "min_requests=24",
+        "requests_per_slot=3",
     ];
     let run = Profiler::new().args(["run", "throughput", "--out", "out", "--json"]);
     let outcome = set

@@ -34,9 +34,8 @@ proptest! {
             let covered: f64 = (low..high).map(|k| binomial(n, k, share)).sum();
             prop_assert!(covered >= COVERAGE - 1e-9, "{covered}");
             // The interval contains the value itself.
-            let rank = share * (n - 1) as f64 + 1.0;
-            let within = low as f64 <= rank && rank <= high as f64;
-            prop_assert!(within, "{low} <= {rank} <= {high}");
+            let rank = nearest_rank(n, share).unwrap() + 1;
+            prop_assert!(low <= rank && rank <= high, "{low} <= {rank} <= {high}");
         } else {
             prop_assert!(n < min_sample_size(share));
         }

@@ -1,16 +1,16 @@
 //! Several sweeps in one chart: engines of one run, or several runs.
 
 use super::super::format::number;
-use super::findings::SweepFindings;
 use super::shared::{sweep_panel, sweeps_table, value_axis, zero_based_axis};
 use super::sweep::{LoadValue, Sweep, SweepAxis, SweepLevel};
+use crate::load::engine_side::SweepFindings;
 use crate::report::plot::{Colour, Layer, Panel, Plot, Shape};
 use crate::unit::Unit;
 
 const LATENCIES: [(&str, LoadValue); 3] = [
-    ("median TTFT", |load| load.stats.latencies.ttft_ms.p50),
-    ("median TPOT", |load| load.stats.latencies.tpot_ms.p50),
-    ("median E2E latency", |load| load.stats.latencies.e2el_ms.p50),
+    ("median TTFT", |load| load.stats.latencies.ttft_ms.median),
+    ("median TPOT", |load| load.stats.latencies.tpot_ms.median),
+    ("median E2E latency", |load| load.stats.latencies.e2el_ms.median),
 ];
 
 /// The curves of sweeps over the same axis; none for fewer than two.
@@ -30,7 +30,7 @@ pub(in crate::report::sections) fn plot(sweeps: &[(&Sweep, &SweepFindings)], nam
         name,
         title: "Throughput and latency of all sweeps".to_owned(),
         words: alt_text(&all),
-        caption: "Diamonds are knees.".to_owned(),
+        caption: "Diamonds are saturation points.".to_owned(),
         panels,
         sheet: sweeps_table(&all),
         ..Plot::default()
@@ -67,7 +67,12 @@ fn throughput(sweeps: &[(&Sweep, &SweepFindings)], all: &[&Sweep]) -> Panel {
         .filter_map(|(_, findings)| findings.knee.map(|knee| (knee.x, knee.y)))
         .collect();
     if !knees.is_empty() {
-        layers.push(Layer::dots("knee", knees, Colour::Recommended, Shape::Diamond));
+        layers.push(Layer::dots(
+            "saturation point",
+            knees,
+            Colour::Recommended,
+            Shape::Diamond,
+        ));
     }
     let means = all.iter().flat_map(|sweep| sweep.throughput()).map(|point| point.1);
     let repeats = all

@@ -1,9 +1,9 @@
 //! Cost of tokens by level: money if a price was given, and energy if power was measured.
 
 use super::super::format::{list, number};
-use super::findings::SweepFindings;
 use super::shared::{finding_marks, sweep_panel};
 use super::sweep::{LoadValue, Sweep, SweepLevel};
+use crate::load::engine_side::SweepFindings;
 use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Scale, Sheet};
 use crate::unit::Unit;
 
@@ -24,7 +24,7 @@ pub(super) fn plot(sweep: &Sweep, findings: &SweepFindings, name: String) -> Opt
         .flat_map(|level| &level.loads)
         .find_map(|load| load.cost.price_per_hour);
     let panels = [
-        ("cost per million tokens, in the currency of the price", &MONEY),
+        ("$ per million tokens", &MONEY),
         ("energy per million tokens, Wh", &ENERGY),
     ];
     let panels: Vec<Panel> = panels
@@ -36,7 +36,7 @@ pub(super) fn plot(sweep: &Sweep, findings: &SweepFindings, name: String) -> Opt
     }
     let caption = price.map_or_else(String::new, |price| {
         format!(
-            "At {} per hour for all GPUs together. Each curve divides the full price: they are two views, not parts of a sum.",
+            "At ${} per hour for all GPUs together. Each curve divides the full price: they are two views, not parts of a sum.",
             number(price)
         )
     });
@@ -74,9 +74,9 @@ fn panel(sweep: &Sweep, findings: &SweepFindings, title: &str, curves: &[(&str, 
 
 /// The cheapest and the most expensive level.
 fn alt_text(sweep: &Sweep) -> String {
-    let sentences = [(MONEY[0].1, "", "costs"), (ENERGY[0].1, " Wh", "takes")]
+    let sentences = [(MONEY[0].1, "$", "", "costs"), (ENERGY[0].1, "", " Wh", "takes")]
         .into_iter()
-        .filter_map(|(cost, unit, verb)| {
+        .filter_map(|(cost, sign, unit, verb)| {
             let known: Vec<(&SweepLevel, f64)> = sweep
                 .levels
                 .iter()
@@ -85,7 +85,7 @@ fn alt_text(sweep: &Sweep) -> String {
             let (cheapest, low) = known.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
             let (most_expensive, high) = known.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
             Some(format!(
-                "{verb} least at {}, {}{unit}, and most at {}, {}{unit}",
+                "{verb} least at {}, {sign}{}{unit}, and most at {}, {sign}{}{unit}",
                 sweep.level_text(cheapest.at),
                 number(*low),
                 sweep.level_text(most_expensive.at),
@@ -98,10 +98,10 @@ fn alt_text(sweep: &Sweep) -> String {
 
 fn sheet(sweep: &Sweep) -> Sheet {
     let columns = [
-        "cost per 1M output tokens",
-        "cost per 1M tokens",
+        "$/1M output tokens",
+        "$/1M total tokens",
         "Wh per 1M output tokens",
-        "Wh per 1M tokens",
+        "Wh per 1M total tokens",
     ];
     let all: Vec<(&str, LoadValue)> = columns
         .into_iter()

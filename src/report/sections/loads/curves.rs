@@ -1,9 +1,9 @@
 //! The curves of a sweep: throughput, TTFT, ITL with TPOT, and E2E latency by level.
 
-use super::findings::SweepFindings;
-use super::shared::{finding_marks, sheet, sweep_panel, value_axis, zero_based_axis};
+use super::shared::{finding_marks, sweep_panel, value_axis, zero_based_axis};
 use super::sweep::{Latency, Sweep, SweepAxis, SweepLevel};
 use crate::load::Summary;
+use crate::load::engine_side::SweepFindings;
 use crate::report::plot::{Colour, Layer, Panel, Plot, Scale, Shape};
 use crate::unit::Unit;
 
@@ -32,24 +32,18 @@ pub(super) fn plot(sweep: &Sweep, findings: &SweepFindings, name: String, title:
         words,
         caption: caption(sweep, logarithmic),
         panels,
-        sheet: sheet(sweep),
         ..Plot::default()
     }
 }
 
 fn caption(sweep: &Sweep, logarithmic: bool) -> String {
-    let unsupported = sweep
-        .levels
-        .iter()
-        .any(|level| level.mean(|load| load.stats.latencies.ttft_ms.p99).is_none());
-    let mut sentences = vec!["The line is the median, the shades reach to the 90th and the 99th percentile."];
-    if unsupported {
-        sentences.push("Where a shade is missing, the level has too few requests for the percentile.");
-    }
+    let mut sentences = vec![
+        "The line is the median, the shades reach to the 90th and the 99th percentile, thin ones included; the table marks those with ~.",
+    ];
     if sweep.levels.iter().any(|level| level.repeat_range().is_some()) {
         sentences.push("Levels measured several times are drawn at their mean, with the range of the repeats.");
     }
-    let together = |level: &SweepLevel| level.mean(|load| load.stats.latencies.itl_ms.p50) == Some(0.0);
+    let together = |level: &SweepLevel| level.mean(|load| load.stats.latencies.itl_ms.median) == Some(0.0);
     if logarithmic && sweep.levels.iter().any(together) {
         sentences.push("Tokens that arrive together have an ITL of zero, which has no place on a logarithmic scale.");
     }
@@ -88,9 +82,9 @@ fn throughput(sweep: &Sweep, findings: &SweepFindings) -> Panel {
 fn panel(sweep: &Sweep, findings: &SweepFindings, label: &str, latency: Latency, tpot: bool) -> Option<Panel> {
     let curve =
         |percentile: fn(&Summary) -> Option<f64>| sweep.points(|level| level.mean(|load| percentile(latency(load))));
-    let (mut p50, mut p90, mut p99) = (curve(|one| one.p50), curve(|one| one.p90), curve(|one| one.p99));
+    let (mut p50, mut p90, mut p99) = (curve(|one| one.median), curve(|one| one.p90), curve(|one| one.p99));
     let mut each: Vec<(f64, Option<f64>)> = if tpot {
-        sweep.points(|level| level.mean(|load| load.stats.latencies.tpot_ms.p50))
+        sweep.points(|level| level.mean(|load| load.stats.latencies.tpot_ms.median))
     } else {
         Vec::new()
     };

@@ -2,11 +2,11 @@
 
 use super::super::format::{list, number};
 use super::distribution::Requests;
-use super::findings::SweepFindings;
 use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use super::{distribution, timeline};
 use crate::fault::Result;
 use crate::load::LoadAnswer;
+use crate::load::engine_side::SweepFindings;
 use crate::report::plot::Plot;
 use crate::run::Folder;
 
@@ -71,8 +71,8 @@ impl<'a> LoadFiles<'a> {
         if chosen.len() < sweep.levels.len() && !lines.plots.is_empty() {
             let chosen: Vec<String> = chosen.iter().map(|level| number(level.at)).collect();
             let why = match (knee, chosen.len()) {
-                (Some(_), 1) => "the knee",
-                (Some(_), _) => "around the knee",
+                (Some(_), 1) => "the saturation point",
+                (Some(_), _) => "around the saturation point",
                 (None, 1) => "the highest",
                 (None, _) => "the lowest and the highest",
             };

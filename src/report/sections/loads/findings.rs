@@ -1,38 +1,36 @@
-//! Findings of a sweep: the knee, the onset of preemption, and of a growing queue. Taken from the script's result if it
-//! recorded them, else computed by the same functions.
+//! The findings of a sweep: as the script recorded them, else from its levels by the same function.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::sweep::{Sweep, SweepAxis};
-use crate::load::engine_side::{Bend, Knee, NOISE, Onset, knee, onset};
+use super::sweep::Sweep;
+use crate::compare::load_metrics;
+use crate::load::LoadAnswer;
+use crate::load::engine_side::{LevelFigures, SweepFindings};
 use crate::run::RecordedRun;
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::report::sections) struct SweepFindings {
-    /// The knee of output throughput.
-    pub knee: Option<Knee>,
-    /// Where preemption begins.
-    pub preemption: Option<Onset>,
-    /// Where a queue begins to grow.
-    pub queue: Option<Onset>,
-    /// Whether the script recorded them.
-    pub recorded: bool,
-}
-
-impl SweepFindings {
-    pub(in crate::report::sections) fn new(sweep: &Sweep, found: &RecordedRun) -> Self {
-        if !sweep.has_curve() {
-            return Self::default();
+/// The findings of a sweep; none without a curve.
+pub(in crate::report::sections) fn findings(sweep: &Sweep, found: &RecordedRun) -> SweepFindings {
+    if !sweep.has_curve() {
+        return SweepFindings::default();
+    }
+    let results = found
+        .result()
+        .into_iter()
+        .chain(found.shown.iter().map(|(value, _)| value));
+    let recorded = results.filter_map(|result| recorded(sweep, result)).next();
+    match recorded {
+        Some(found) if !found.finding.is_empty() => found,
+        // Earlier versions recorded no sentences.
+        Some(found) => {
+            let SweepFindings { finding, notes, .. } = computed(sweep);
+            SweepFindings {
+                finding,
+                notes,
+                ..found
+            }
         }
-        let results = found
-            .result()
-            .into_iter()
-            .chain(found.shown.iter().map(|(value, _)| value));
-        results
-            .filter_map(|result| recorded(sweep, result))
-            .next()
-            .unwrap_or_else(|| computed(sweep))
+        None => computed(sweep),
     }
 }
 
@@ -42,12 +40,7 @@ fn recorded(sweep: &Sweep, value: &Value) -> Option<SweepFindings> {
         Value::Array(all) => all.iter().find_map(|one| recorded(sweep, one)),
         Value::Object(map) => {
             if map.contains_key("knee") && map.get("levels").is_some_and(|rows| matches_sweep(sweep, rows)) {
-                return Some(SweepFindings {
-                    knee: Knee::deserialize(&map["knee"]).ok(),
-                    preemption: map.get("preemption").and_then(|onset| Onset::deserialize(onset).ok()),
-                    queue: map.get("queue").and_then(|onset| Onset::deserialize(onset).ok()),
-                    recorded: true,
-                });
+                return SweepFindings::deserialize(value).ok();
             }
             map.values().find_map(|one| recorded(sweep, one))
         }
@@ -72,34 +65,24 @@ fn matches_sweep(sweep: &Sweep, rows: &Value) -> bool {
 }
 
 fn computed(sweep: &Sweep) -> SweepFindings {
-    let begins = |has: &dyn Fn(&crate::load::LoadAnswer) -> Option<bool>| {
-        let levels = sweep
-            .levels
-            .iter()
-            .flat_map(|level| level.loads.iter().map(|load| (level.at, has(load))));
-        let levels: Vec<(f64, bool)> = levels.filter_map(|(at, has)| Some((at, has?))).collect();
-        onset(&levels)
+    let figures = |at: f64, load: &LoadAnswer| LevelFigures {
+        level: at,
+        queue_grows: load.queue_grows(),
+        ..LevelFigures::deserialize(Value::Object(load_metrics::row(load))).unwrap_or_default()
     };
-    SweepFindings {
-        knee: knee(&sweep.throughput(), Bend::Flattens, NOISE),
-        preemption: begins(&|load| load.engine.preemptions.map(|count| count > 0)),
-        // In a closed loop a queue cannot grow.
-        queue: if sweep.axis == SweepAxis::Rate {
-            begins(&crate::load::LoadAnswer::queue_grows)
-        } else {
-            None
-        },
-        recorded: false,
-    }
+    let levels = sweep.levels.iter();
+    let levels: Vec<LevelFigures> = levels
+        .flat_map(|level| level.loads.iter().map(|load| figures(level.at, load)))
+        .collect();
+    SweepFindings::new(sweep.axis, &levels)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::sweep::SweepLevel;
+    use super::super::sweep::{SweepAxis, SweepLevel};
     use super::*;
-    use crate::load::LoadAnswer;
 
     fn sweep() -> Sweep {
         let levels = [(1.0, 20.0), (8.0, 160.0), (32.0, 640.0), (64.0, 650.0), (256.0, 655.0)];
@@ -136,10 +119,7 @@ mod tests {
         let knee = json!({ "x": 64, "y": 650.0, "low": 32, "high": 64, "distance": 0.5 });
         let result = json!({ "workloads": [{ "levels": [], "knee": null }, { "levels": rows, "knee": knee, "preemption": null, "queue": null }] });
         let found = recorded(&sweep(), &result).unwrap();
-        assert_eq!(
-            (found.knee.unwrap().low, found.preemption, found.recorded),
-            (32.0, None, true)
-        );
+        assert_eq!((found.knee.unwrap().low, found.preemption), (32.0, None));
         let mut other = result;
         other["workloads"][1]["levels"][0]["output_throughput"] = json!(21.0);
         assert_eq!(recorded(&sweep(), &other), None, "another sweep's");

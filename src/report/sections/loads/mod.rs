@@ -1,7 +1,6 @@
 //! Loads: throughput and latency by concurrency or request rate, latency distributions, and engine metrics over time.
 //!
-//! `sweep` reads loads and groups those that differ only in their level, and `findings` has the knee and onsets of a
-//! sweep. `curves`, `tradeoff`, `costs`, `pressure` and `slo` draw a sweep, `comparison` several sweeps, `distribution`
+//! `sweep` reads loads and groups those that differ only in their level, and `findings` what its levels say together. `curves`, `tradeoff`, `costs`, `pressure` and `slo` draw a sweep, `comparison` several sweeps, `distribution`
 //! and `timeline` single loads from their files.
 
 mod comparison;
@@ -21,16 +20,14 @@ mod tradeoff;
 use crate::report::plot::Plot;
 use crate::report::sections::{Section, Source};
 
-pub(super) use findings::SweepFindings;
+pub(super) use crate::load::engine_side::SweepFindings;
+pub(super) use findings::findings;
 pub(super) use sweep::{Sweep, distinguishing_labels, sweeps};
 
 /// The sections. Missing files are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
     let sweeps = sweeps(source.found);
-    let findings: Vec<SweepFindings> = sweeps
-        .iter()
-        .map(|sweep| SweepFindings::new(sweep, source.found))
-        .collect();
+    let findings: Vec<SweepFindings> = sweeps.iter().map(|sweep| self::findings(sweep, source.found)).collect();
     let mut sections = Vec::new();
     let both: Vec<(&Sweep, &SweepFindings)> = sweeps.iter().zip(&findings).collect();
     let title = if sweeps.len() > 1 {
@@ -92,6 +89,7 @@ fn section(
         let words = text::paragraphs(sweep, findings);
         section.title = format!("Throughput and latency along {}{}", sweep.axis.name(), of_sweep);
         section.paragraphs.extend(words.iter().cloned());
+        section.sheets.push(shared::sheet(sweep));
         let title = format!("Throughput and latency along {}{of_sweep}", sweep.axis.name());
         plots.push(curves::plot(
             sweep,

@@ -1,11 +1,11 @@
 //! Engine load by level: running and waiting requests, KV cache use, preemptions.
 
 use super::super::format::{number, tenths};
-use super::findings::SweepFindings;
 use super::shared::{finding_marks, level_axis, percent_axis, sweep_panel, zero_based_axis};
 use super::sweep::{Sweep, SweepLevel};
 use crate::load::LoadAnswer;
 use crate::load::engine_side::GaugeStats;
+use crate::load::engine_side::SweepFindings;
 use crate::report::plot::{Axis, Bar, Colour, Layer, Panel, Plot, Sheet};
 use crate::unit::Unit;
 

@@ -1,10 +1,9 @@
 //! Axes, marks, tables and tooltips shared by the charts of a sweep.
 
-use crate::load::LoadAnswer;
-use crate::load::engine_side::Onset;
+use crate::compare::LoadMetric;
+use crate::load::engine_side::SweepFindings;
 use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Scale, Sheet, TooltipPoint, Tooltips};
-use crate::report::sections::format::{GIB, list, number};
-use crate::report::sections::loads::findings::SweepFindings;
+use crate::report::sections::format::number;
 use crate::report::sections::loads::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::unit::Unit;
 
@@ -69,7 +68,7 @@ fn scale(values: impl Iterator<Item = f64>, wide: f64) -> Scale {
     }
 }
 
-/// Vertical lines at the knee with its bracket and at the onset of preemption and queueing; `named` adds their labels.
+/// Vertical lines at the saturation point with its bracket and at the onset of preemption and queueing; `named` adds their labels.
 pub(super) fn finding_marks(findings: &SweepFindings, named: bool) -> Vec<Layer> {
     let mut lines: Vec<(f64, Vec<String>, Colour)> = Vec::new();
     let mut mark = |at: f64, label: String, colour| match lines.iter_mut().find(|line| line.0 == at) {
@@ -84,12 +83,12 @@ pub(super) fn finding_marks(findings: &SweepFindings, named: bool) -> Vec<Layer>
         if knee.low < knee.high {
             mark(
                 knee.x,
-                format!("knee ({} to {})", number(knee.low), number(knee.high)),
+                format!("saturation point ({} to {})", number(knee.low), number(knee.high)),
                 Colour::Recommended,
             );
             bracket.extend([knee.low, knee.high].into_iter().filter(|end| *end != knee.x));
         } else {
-            mark(knee.x, "knee".to_owned(), Colour::Recommended);
+            mark(knee.x, "saturation point".to_owned(), Colour::Recommended);
         }
     }
     for (onset, what) in [(&findings.preemption, "preemption"), (&findings.queue, "queue grows")] {
@@ -113,105 +112,77 @@ pub(super) fn finding_marks(findings: &SweepFindings, named: bool) -> Vec<Layer>
     ends.chain(marked).collect()
 }
 
-/// Where something begins: `between concurrency 64 and 128`.
-pub(super) fn onset_text(onset: &Onset, axis: SweepAxis) -> String {
-    let first = number(onset.first_with);
-    let text = match onset.last_without {
-        Some(last) => format!("between {}", axis.level_text(&format!("{} and {first}", number(last)))),
-        None => format!("at {}, the lowest level", axis.level_text(&first)),
-    };
-    match onset.contradicting.as_slice() {
-        [] => text,
-        others => {
-            let others: Vec<String> = others.iter().map(|level| number(*level)).collect();
-            format!("{text} (though not at {})", list(&others))
-        }
-    }
-}
-
-/// How the loads of a level are combined into one value.
-enum Aggregate {
-    Mean(fn(&LoadAnswer) -> Option<f64>),
-    Sum(fn(&LoadAnswer) -> Option<u64>),
-    /// One end of the range of output throughput.
-    RepeatRange(fn((f64, f64)) -> f64),
-}
-
-/// The columns in their order.
-const METRICS: [(&str, Aggregate); 28] = [
-    ("requests", Aggregate::Sum(|load| Some(load.stats.issued))),
-    ("failed", Aggregate::Sum(|load| Some(load.stats.failed))),
-    (
-        "cut off",
-        Aggregate::Sum(|load| Some(load.stats.cut_off).filter(|count| *count > 0)),
-    ),
-    (
-        "seconds",
-        Aggregate::Mean(|load| Some(load.stats.duration).filter(|seconds| *seconds > 0.0)),
-    ),
-    (
-        "requests/s",
-        Aggregate::Mean(|load| load.stats.rates.request_throughput),
-    ),
-    (
-        "output tokens/s",
-        Aggregate::Mean(|load| load.stats.rates.output_throughput),
-    ),
-    ("min", Aggregate::RepeatRange(|range| range.0)),
-    ("max", Aggregate::RepeatRange(|range| range.1)),
-    (
-        "all tokens/s",
-        Aggregate::Mean(|load| load.stats.rates.total_token_throughput),
-    ),
-    ("p50 TTFT, ms", Aggregate::Mean(|load| load.stats.latencies.ttft_ms.p50)),
-    ("p90 TTFT, ms", Aggregate::Mean(|load| load.stats.latencies.ttft_ms.p90)),
-    ("p99 TTFT, ms", Aggregate::Mean(|load| load.stats.latencies.ttft_ms.p99)),
-    ("p50 TPOT, ms", Aggregate::Mean(|load| load.stats.latencies.tpot_ms.p50)),
-    ("p99 TPOT, ms", Aggregate::Mean(|load| load.stats.latencies.tpot_ms.p99)),
-    ("p50 ITL, ms", Aggregate::Mean(|load| load.stats.latencies.itl_ms.p50)),
-    ("p99 ITL, ms", Aggregate::Mean(|load| load.stats.latencies.itl_ms.p99)),
-    ("p50 E2EL, ms", Aggregate::Mean(|load| load.stats.latencies.e2el_ms.p50)),
-    ("p90 E2EL, ms", Aggregate::Mean(|load| load.stats.latencies.e2el_ms.p90)),
-    ("p99 E2EL, ms", Aggregate::Mean(|load| load.stats.latencies.e2el_ms.p99)),
-    (
-        "KV cache used, %, max",
-        Aggregate::Mean(|load| Some(100.0 * load.engine.kv_usage?.max)),
-    ),
-    ("waiting, mean", Aggregate::Mean(|load| Some(load.engine.waiting?.mean))),
-    ("preemptions", Aggregate::Sum(|load| load.engine.preemptions)),
-    (
-        "goodput, %",
-        Aggregate::Mean(|load| Some(100.0 * load.stats.goodput.as_ref()?.share?)),
-    ),
-    (
-        "peak memory, GiB",
-        Aggregate::Mean(|load| Some(load.engine.memory.as_ref()?.peak? as f64 / GIB)),
-    ),
-    (
-        "power, W",
-        Aggregate::Mean(|load| Some(load.engine.power.as_ref()?.mean)),
-    ),
-    (
-        "cost per 1M output tokens",
-        Aggregate::Mean(|load| load.cost.per_million_output),
-    ),
-    (
-        "cost per 1M tokens",
-        Aggregate::Mean(|load| load.cost.per_million_total),
-    ),
-    (
-        "Wh per 1M tokens",
-        Aggregate::Mean(|load| load.cost.wh_per_million_total),
-    ),
+/// The metrics of a tooltip, which has little room.
+const TOOLTIP: [&str; 17] = [
+    "issued",
+    "failed",
+    "request_throughput",
+    "output_throughput",
+    "median_ttft_ms",
+    "p95_ttft_ms",
+    "p99_ttft_ms",
+    "median_tpot_ms",
+    "p95_tpot_ms",
+    "median_itl_ms",
+    "p95_itl_ms",
+    "median_e2el_ms",
+    "p95_e2el_ms",
+    "kv_usage",
+    "waiting",
+    "preemptions",
+    "cost_output",
 ];
 
-impl Aggregate {
+/// A column of a table of levels.
+enum Column {
+    Metric(&'static LoadMetric),
+    /// One end of the range of output throughput over repeats.
+    RepeatRange(&'static str, fn((f64, f64)) -> f64),
+}
+
+impl Column {
+    /// All of them, in order.
+    fn all() -> impl Iterator<Item = Self> {
+        LoadMetric::all().iter().flat_map(|metric| {
+            let repeats = metric.name == "output_throughput";
+            let range = [
+                Self::RepeatRange("output tokens/s, lowest repeat", |range| range.0),
+                Self::RepeatRange("output tokens/s, highest repeat", |range| range.1),
+            ];
+            let range = range.into_iter().filter(move |_| repeats);
+            std::iter::once(Self::Metric(metric)).chain(range)
+        })
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Metric(metric) => &metric.heading,
+            Self::RepeatRange(name, _) => name,
+        }
+    }
+
     fn value(&self, level: &SweepLevel) -> Option<f64> {
         match self {
-            Self::Mean(figure) => level.mean(figure),
-            Self::Sum(count) => level.sum(count),
-            Self::RepeatRange(end) => level.repeat_range().map(end),
+            Self::Metric(metric) => Some(metric.combined(&level.loads)? * metric.scale()),
+            Self::RepeatRange(_, end) => level.repeat_range().map(end),
         }
+    }
+
+    /// The value, marked if it is thin.
+    fn entry(&self, level: &SweepLevel) -> Entry {
+        let value = self.value(level);
+        match self {
+            Self::Metric(metric) if level.loads.iter().any(|load| metric.thin(load)) => {
+                value.map(|value| format!("~{}", number(value))).into()
+            }
+            _ => value.into(),
+        }
+    }
+
+    /// Whether it says anything of these levels.
+    fn is_filled<'a>(&self, mut levels: impl Iterator<Item = &'a SweepLevel>) -> bool {
+        let rare = matches!(self, Self::Metric(metric) if metric.name == "cut_off");
+        levels.any(|level| self.value(level).is_some_and(|value| !rare || value > 0.0))
     }
 }
 
@@ -222,33 +193,36 @@ pub(super) fn sheet(sweep: &Sweep) -> Sheet {
 
 /// A row for each level of each sweep; the sweep's name comes first if there are several.
 pub(super) fn sweeps_table(sweeps: &[&Sweep]) -> Sheet {
+    table_of(sweeps, |_| true)
+}
+
+fn table_of(sweeps: &[&Sweep], wanted: fn(&Column) -> bool) -> Sheet {
     let levels = || {
         sweeps
             .iter()
             .flat_map(|sweep| sweep.levels.iter().map(move |level| (*sweep, level)))
     };
-    let filled: Vec<&(&str, Aggregate)> = METRICS
-        .iter()
-        .filter(|(_, aggregate)| levels().any(|(_, level)| aggregate.value(level).is_some()))
+    let filled: Vec<Column> = Column::all()
+        .filter(|column| wanted(column) && column.is_filled(levels().map(|(_, level)| level)))
         .collect();
     let several = sweeps.len() > 1;
     let word = sweeps.first().map_or("", |sweep| sweep.axis.name());
     let head = several.then(String::new).into_iter().chain([word.to_owned()]);
-    let columns = head.chain(filled.iter().map(|(name, _)| (*name).to_owned()));
+    let columns = head.chain(filled.iter().map(|column| column.name().to_owned()));
     let rows = levels().map(|(sweep, level)| {
         let head = several
             .then(|| sweep.name.as_str().into())
             .into_iter()
             .chain([level.at.into()]);
-        head.chain(filled.iter().map(|(_, aggregate)| aggregate.value(level).into()))
-            .collect()
+        head.chain(filled.iter().map(|column| column.entry(level))).collect()
     });
     Sheet::new(columns, rows)
 }
 
 /// Tooltips at the points that `at` gives; levels without a point have none.
 pub(super) fn spots(sweeps: &[&Sweep], at: impl Fn(&SweepLevel) -> Option<(f64, f64)>) -> Tooltips {
-    let sheet = sweeps_table(sweeps);
+    let brief = |column: &Column| matches!(column, Column::Metric(metric) if TOOLTIP.contains(&metric.name.as_str()));
+    let sheet = table_of(sweeps, brief);
     let levels = sweeps.iter().flat_map(|sweep| &sweep.levels);
     let spots = levels.zip(sheet.rows).filter_map(|(level, entries)| {
         Some(TooltipPoint {
@@ -261,9 +235,9 @@ pub(super) fn spots(sweeps: &[&Sweep], at: impl Fn(&SweepLevel) -> Option<(f64, 
 
 /// The metrics of a single load in two columns.
 pub(super) fn load_table(level: &SweepLevel) -> Sheet {
-    let rows = METRICS
-        .iter()
-        .filter_map(|(name, aggregate)| Some(vec![Entry::from(*name), aggregate.value(level)?.into()]));
+    let rows = Column::all()
+        .filter(|column| column.is_filled(std::iter::once(level)))
+        .map(|column| vec![Entry::from(column.name()), column.entry(level)]);
     Sheet::new(["metric", "value"], rows)
 }
 
@@ -273,6 +247,7 @@ mod tests {
 
     use super::super::sweep::SweepAxis;
     use super::*;
+    use crate::load::LoadAnswer;
     use crate::load::engine_side::{Knee, onset};
 
     #[test]
@@ -301,7 +276,11 @@ mod tests {
             expected,
             [
                 (String::new(), 8.0, Colour::Recommended),
-                ("knee (8 to 16), preemption from 16".to_owned(), 16.0, Colour::Limit)
+                (
+                    "saturation point (8 to 16), preemption from 16".to_owned(),
+                    16.0,
+                    Colour::Limit
+                )
             ]
         );
         assert!(finding_marks(&SweepFindings::default(), true).is_empty());
@@ -337,23 +316,41 @@ mod tests {
     #[test]
     fn table_has_filled_columns_and_summed_counts() {
         let sheet = sheet(&sweep("a"));
-        assert_eq!(
-            sheet.columns,
-            ["concurrency", "requests", "failed", "output tokens/s", "min", "max"]
+        let cell = |row: usize, name: &str| {
+            sheet.rows[row][sheet.columns.iter().position(|column| column == name).unwrap()].clone()
+        };
+        assert_eq!(sheet.columns[..2], ["concurrency", "requests"]);
+        assert!(
+            !sheet
+                .columns
+                .iter()
+                .any(|name| name.contains("TPOT") || name == "cut off"),
+            "{:?}",
+            sheet.columns
         );
-        let number = Entry::Number;
         assert_eq!(
-            sheet.rows[0],
-            [
-                number(1.0),
-                number(20.0),
-                number(0.0),
-                number(10.0),
-                Entry::None,
-                Entry::None
-            ]
+            (cell(0, "output tokens/s"), cell(0, "output tokens/s, lowest repeat")),
+            (Entry::Number(10.0), Entry::None)
         );
-        assert_eq!(sheet.rows[1], [8.0, 40.0, 0.0, 80.0, 70.0, 90.0].map(number));
+        let of_both = ["requests", "output tokens/s", "output tokens/s, highest repeat"].map(|name| cell(1, name));
+        assert_eq!(of_both, [40.0, 80.0, 90.0].map(Entry::Number));
+    }
+
+    #[test]
+    fn thin_percentiles_are_marked() {
+        let mut sweep = sweep("a");
+        let ttft = &mut sweep.levels[0].loads[0].stats.latencies.ttft_ms;
+        (ttft.p95, ttft.thin.p95) = (Some(410.4), true);
+        let sheet = sheet(&sweep);
+        let at = sheet
+            .columns
+            .iter()
+            .position(|column| column == "p95 TTFT, ms")
+            .unwrap();
+        assert_eq!(
+            (&sheet.rows[0][at], &sheet.rows[1][at]),
+            (&Entry::from("~410"), &Entry::None)
+        );
     }
 
     #[test]

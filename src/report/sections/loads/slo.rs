@@ -79,7 +79,7 @@ fn limits_text(slo: &Slo) -> String {
         ("TTFT", slo.ttft_ms),
         ("TPOT", slo.tpot_ms),
         ("ITL", slo.itl_ms),
-        ("E2EL", slo.e2el_ms),
+        ("E2E latency", slo.e2el_ms),
     ];
     let limits = all
         .into_iter()

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+pub(in crate::report::sections) use crate::load::engine_side::SweepAxis;
 use crate::load::stats::Spread;
 use crate::load::{LoadAnswer, Summary};
 use crate::report::sections::format::number;
@@ -29,17 +30,6 @@ const IGNORED_LOAD_OPTIONS: [&str; 12] = [
 /// Launch options that may differ within a sweep.
 const IGNORED_LAUNCH_OPTIONS: [&str; 5] = ["limits", "start_timeout", "settle_timeout", "stop_grace", "sample_hz"];
 
-/// What a sweep varies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report::sections) enum SweepAxis {
-    /// Concurrent requests.
-    Concurrency,
-    /// Requests per second.
-    Rate,
-    /// Nothing: a trace, steps, a ramp.
-    Other,
-}
-
 /// Loads of one engine with the same workload.
 #[derive(Clone, Debug)]
 pub(in crate::report::sections) struct Sweep {
@@ -59,25 +49,6 @@ pub(in crate::report::sections) struct SweepLevel {
     pub at: f64,
     /// In the order of measurement.
     pub loads: Vec<LoadAnswer>,
-}
-
-impl SweepAxis {
-    pub(in crate::report::sections) fn name(self) -> &'static str {
-        match self {
-            Self::Concurrency => "concurrency",
-            Self::Rate => "rate",
-            Self::Other => "load",
-        }
-    }
-
-    /// One or several levels in a sentence: `concurrency 64`, `1 and 2 requests/s`.
-    pub(in crate::report::sections) fn level_text(self, levels: &str) -> String {
-        match self {
-            Self::Concurrency => format!("concurrency {levels}"),
-            Self::Rate => format!("{levels} requests/s"),
-            Self::Other => levels.to_owned(),
-        }
-    }
 }
 
 impl SweepLevel {

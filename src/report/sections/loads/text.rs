@@ -1,23 +1,28 @@
 //! A sweep in sentences, and the warnings of its loads, grouped by kind.
 
-use super::shared::onset_text;
 use super::sweep::{Latency, Sweep, SweepAxis, SweepLevel};
 use crate::load::Summary;
-use crate::load::engine_side::Knee;
+use crate::load::engine_side::{Knee, SweepFindings};
 use crate::report::sections::format::{list, ms, number};
-use crate::report::sections::loads::findings::SweepFindings;
 use crate::report::{WarningGroup, group_warnings};
 use crate::warning::Warning;
 
-/// Paragraphs: throughput and knee, latencies, late requests, preemption and queueing.
+/// Paragraphs: the finding and its notes, latencies, late requests.
 pub(super) fn paragraphs(sweep: &Sweep, findings: &SweepFindings) -> Vec<String> {
-    let sentences = [
-        throughput(sweep, findings.knee),
-        latencies(sweep, findings.knee),
-        late_requests(sweep),
-        pressure(sweep, findings),
-    ];
-    sentences.into_iter().flatten().collect()
+    let notes = findings.notes.iter();
+    let found = std::iter::once(&findings.finding)
+        .chain(notes)
+        .filter(|text| !text.is_empty());
+    let found = found.map(|text| sentence(text));
+    let more = [latencies(sweep, findings.knee), late_requests(sweep)];
+    found.chain(more.into_iter().flatten()).collect()
+}
+
+/// A text as a sentence: a capital first, a full stop at the end.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).chain(['.']).collect()
 }
 
 /// `at concurrency 64`, `at 2 requests/s`.
@@ -25,78 +30,20 @@ fn at_level(level: f64, axis: SweepAxis) -> String {
     format!("at {}", axis.level_text(&number(level)))
 }
 
-fn throughput(sweep: &Sweep, knee: Option<Knee>) -> Option<String> {
-    let curve = sweep.throughput();
-    let (first, last) = (curve.first()?, curve.last()?);
-    let best = curve
-        .iter()
-        .copied()
-        .reduce(|best, next| if next.1 > best.1 { next } else { best })?;
-    let axis = sweep.axis;
-    let rises = |to: (f64, f64)| {
-        format!(
-            "Output throughput rises from {} tokens/s {} to {} {}",
-            number(first.1),
-            at_level(first.0, axis),
-            number(to.1),
-            at_level(to.0, axis)
-        )
-    };
-    Some(match knee {
-        Some(knee) if knee.x < last.0 => {
-            let bracket = if knee.low < knee.high {
-                format!(", located between {} and {}", number(knee.low), number(knee.high))
-            } else {
-                String::new()
-            };
-            let beyond = if best.0 > knee.x && best.1 > knee.y {
-                format!("beyond it, it reaches {} {}", number(best.1), at_level(best.0, axis))
-            } else {
-                format!(
-                    "beyond it, it does not rise, and is {} {}",
-                    number(last.1),
-                    at_level(last.0, axis)
-                )
-            };
-            format!("{}, the knee{bracket}; {beyond}.", rises((knee.x, knee.y)))
-        }
-        _ if best.0 == first.0 => format!(
-            "Output throughput is highest at the lowest level, {} tokens/s {}, and {} {}.",
-            number(first.1),
-            at_level(first.0, axis),
-            number(last.1),
-            at_level(last.0, axis)
-        ),
-        _ => {
-            let end = if best.0 == last.0 {
-                "the highest level measured: no knee was found, and higher levels may bring more".to_owned()
-            } else {
-                format!(
-                    "and is {} {}; no knee is distinguishable from the noise",
-                    number(last.1),
-                    at_level(last.0, axis)
-                )
-            };
-            format!("{}, {end}.", rises(best))
-        }
-    })
-}
-
 /// The highest percentile that a level supports, with its name.
 fn tail(level: &SweepLevel, latency: Latency) -> Option<(&'static str, f64)> {
     type Percentile = fn(&Summary) -> Option<f64>;
-    let percentiles: [(&str, Percentile); 4] = [
-        ("p99", |one| one.p99),
-        ("p95", |one| one.p95),
-        ("p90", |one| one.p90),
-        ("p50", |one| one.p50),
+    let percentiles: [(&str, Percentile); 3] = [
+        ("p99", |one| one.p99.filter(|_| !one.thin.p99)),
+        ("p95", |one| one.p95.filter(|_| !one.thin.p95)),
+        ("p90", |one| one.p90.filter(|_| !one.thin.p90)),
     ];
     percentiles
         .into_iter()
         .find_map(|(name, of)| Some((name, level.mean(|load| of(latency(load)))?)))
 }
 
-/// Medians at the lowest level, the knee and the highest level.
+/// Medians at the lowest level, the saturation point and the highest level.
 fn latencies(sweep: &Sweep, knee: Option<Knee>) -> Option<String> {
     let (first, last) = (sweep.levels.first()?, sweep.levels.last()?);
     let knee = knee.and_then(|knee| sweep.levels.iter().find(|level| level.at == knee.x));
@@ -110,8 +57,8 @@ fn latencies(sweep: &Sweep, knee: Option<Knee>) -> Option<String> {
     ];
     let sentences = kinds.into_iter().filter_map(|(what, latency)| {
         let each = chosen.iter().filter_map(|level| {
-            let median = level.mean(|load| latency(load).p50)?;
-            let tail = tail(level, latency).filter(|(name, _)| *name != "p50");
+            let median = level.mean(|load| latency(load).median)?;
+            let tail = tail(level, latency);
             let tail = tail.map_or_else(String::new, |(name, time)| format!(" ({name} {})", ms(time)));
             Some(format!("{}{tail} {}", ms(median), at_level(level.at, sweep.axis)))
         });
@@ -126,8 +73,8 @@ fn latencies(sweep: &Sweep, knee: Option<Knee>) -> Option<String> {
 /// concurrency was limited.
 fn late_requests(sweep: &Sweep) -> Option<String> {
     let waited = sweep.levels.iter().filter_map(|level| {
-        let sent = level.mean(|load| load.stats.latencies.ttft_ms.p50)?;
-        let due = level.mean(|load| load.stats.response.ttft_ms.p50)?;
+        let sent = level.mean(|load| load.stats.latencies.ttft_ms.median)?;
+        let due = level.mean(|load| load.stats.response.ttft_ms.median)?;
         (due > 1.05 * sent && sweep.axis == SweepAxis::Rate).then_some((level.at, due))
     });
     let (worst, due) = waited.max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -136,27 +83,6 @@ fn late_requests(sweep: &Sweep) -> Option<String> {
         at_level(worst, sweep.axis),
         ms(due)
     ))
-}
-
-fn pressure(sweep: &Sweep, findings: &SweepFindings) -> Option<String> {
-    let axis = sweep.axis;
-    let known = sweep
-        .levels
-        .iter()
-        .any(|level| level.sum(|load| load.engine.preemptions).is_some());
-    let preemption = match &findings.preemption {
-        Some(onset) => Some(format!("Preemption begins {}.", onset_text(onset, axis))),
-        None if known => Some("Nothing is preempted at any level.".to_owned()),
-        None => None,
-    };
-    let queue = findings.queue.as_ref().map(|onset| {
-        format!(
-            "More requests arrive than are served from a rate {}.",
-            onset_text(onset, axis)
-        )
-    });
-    let sentences: Vec<String> = preemption.into_iter().chain(queue).collect();
-    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 pub(super) fn single_load(level: &SweepLevel, axis: SweepAxis) -> Option<String> {
@@ -175,8 +101,8 @@ pub(super) fn single_load(level: &SweepLevel, axis: SweepAxis) -> Option<String>
         number(level.sum(|load| Some(load.stats.issued))?),
         tokens.unwrap_or_default()
     )];
-    if let Some(median) = load.stats.latencies.ttft_ms.p50 {
-        let tail = tail(level, |load| &load.stats.latencies.ttft_ms).filter(|(name, _)| *name != "p50");
+    if let Some(median) = load.stats.latencies.ttft_ms.median {
+        let tail = tail(level, |load| &load.stats.latencies.ttft_ms);
         let tail = tail.map_or_else(String::new, |(name, time)| format!(" ({name}: {})", ms(time)));
         sentences.push(format!("Median TTFT was {}{tail}.", ms(median)));
     }
@@ -221,7 +147,7 @@ mod tests {
 
     fn level(at: f64, tokens: f64, first: f64, preemptions: u64) -> SweepLevel {
         let latency = |median| Summary {
-            p50: Some(median),
+            median: Some(median),
             p90: Some(2.0 * median),
             ..Summary::default()
         };
@@ -234,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn knee_is_described_with_latencies() {
+    fn the_finding_comes_first_and_then_latencies() {
         let levels = vec![
             level(1.0, 20.0, 10.0, 0),
             level(32.0, 640.0, 40.0, 0),
@@ -253,28 +179,19 @@ mod tests {
             high: 32.0,
             distance: 0.5,
         };
-        let onset = crate::load::engine_side::onset(&[(32.0, false), (64.0, true)]);
         let findings = SweepFindings {
+            finding: "saturates at 32".to_owned(),
             knee: Some(knee),
-            preemption: onset,
             ..SweepFindings::default()
         };
-        let text = super::paragraphs(&sweep, &findings);
         assert_eq!(
-            text,
+            super::paragraphs(&sweep, &findings),
             [
-                "Output throughput rises from 20 tokens/s at concurrency 1 to 640 at concurrency 32, the knee; beyond it, it reaches 641 at concurrency 64.",
+                "Saturates at 32.",
                 "Median TTFT is 10 ms (p90 20 ms) at concurrency 1, 40 ms (p90 80 ms) at concurrency 32 and 900 ms (p90 1.80 s) at \
                  concurrency 64.",
-                "Preemption begins between concurrency 32 and 64."
             ]
         );
-        let text = super::paragraphs(&sweep, &SweepFindings::default());
-        assert!(
-            text[0].contains("the highest level measured: no knee was found"),
-            "{text:?}"
-        );
-        assert_eq!(text[2], "Nothing is preempted at any level.");
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! The trade-off between throughput and latency, by level.
 
 use super::super::format::{ms, number};
-use super::findings::SweepFindings;
 use super::shared::{spots, value_axis, zero_based_axis};
 use super::sweep::{LoadValue, Sweep, SweepAxis, SweepLevel};
+use crate::load::engine_side::SweepFindings;
 use crate::report::plot::{Colour, Entry, Layer, Note, Panel, Plot, Shape, Sheet};
 use crate::unit::Unit;
 
 /// Latencies on the horizontal axis.
 const LATENCIES: [(&str, LoadValue); 2] = [
-    ("median TTFT", |load| load.stats.latencies.ttft_ms.p50),
-    ("median TPOT", |load| load.stats.latencies.tpot_ms.p50),
+    ("median TTFT", |load| load.stats.latencies.ttft_ms.median),
+    ("median TPOT", |load| load.stats.latencies.tpot_ms.median),
 ];
 
 /// The chart of one or several sweeps; none if no level has both values.
@@ -61,8 +61,8 @@ fn row(sweep: &Sweep, level: &SweepLevel, several: bool) -> Vec<Entry> {
     vec![
         format!("{name}{}", sweep.level_text(level.at)).into(),
         level.mean(|load| load.stats.rates.output_throughput).into(),
-        level.mean(|load| load.stats.latencies.ttft_ms.p50).into(),
-        level.mean(|load| load.stats.latencies.tpot_ms.p50).into(),
+        level.mean(|load| load.stats.latencies.ttft_ms.median).into(),
+        level.mean(|load| load.stats.latencies.tpot_ms.median).into(),
     ]
 }
 
@@ -104,7 +104,12 @@ fn panel(sweeps: &[(&Sweep, &SweepFindings)], label: &str, latency: LoadValue) -
         knees.extend(knee.and_then(place));
     }
     if !knees.is_empty() {
-        layers.push(Layer::dots("knee", knees, Colour::Recommended, Shape::Diamond));
+        layers.push(Layer::dots(
+            "saturation point",
+            knees,
+            Colour::Recommended,
+            Shape::Diamond,
+        ));
     }
     let sweeps: Vec<&Sweep> = sweeps.iter().map(|(sweep, _)| *sweep).collect();
     (!all.is_empty()).then(|| Panel {
@@ -127,10 +132,10 @@ fn sentence(sweep: &Sweep, findings: &SweepFindings) -> Option<String> {
     let level_text = |level: &SweepLevel| {
         let tokens = level.mean(|load| load.stats.rates.output_throughput)?;
         let first = level
-            .mean(|load| load.stats.latencies.ttft_ms.p50)
+            .mean(|load| load.stats.latencies.ttft_ms.median)
             .map(|time| format!("TTFT {}", ms(time)));
         let each = level
-            .mean(|load| load.stats.latencies.tpot_ms.p50)
+            .mean(|load| load.stats.latencies.tpot_ms.median)
             .map(|time| format!("TPOT {}", ms(time)));
         let times: Vec<String> = first.into_iter().chain(each).collect();
         let at = sweep.level_text(level.at);

@@ -10,10 +10,12 @@ use serde_json::{Map, Value};
 
 use crate::compare::ComparisonInput;
 use crate::fault::Result;
-use crate::report::comparison::{Comparison, MAX_NAMED, differences, findings};
+use crate::report::comparison::{self, Comparison, MAX_NAMED, differences};
 use crate::report::plot::{Entry, Sheet};
 use crate::report::sections::format::list;
-use crate::report::sections::loads::{Sweep, SweepFindings, comparison_section, distinguishing_labels, sweeps};
+use crate::report::sections::loads::{
+    Sweep, SweepFindings, comparison_section, distinguishing_labels, findings, sweeps,
+};
 use crate::report::sections::{Section, Source, facts};
 use crate::run::Manifest;
 
@@ -37,7 +39,7 @@ pub(super) fn together(sources: &[Source]) -> Together {
     let named: Vec<(&str, &Source)> = names.iter().map(String::as_str).zip(sources).collect();
     let (headline, differences) = match compare(&named) {
         Ok(comparison) => (
-            findings(&comparison, &names, 1).join("; "),
+            comparison::findings(&comparison, &names, 1).join("; "),
             differences_section(&names, &comparison),
         ),
         Err(fault) => (
@@ -72,7 +74,7 @@ fn differences_section(names: &[String], comparison: &Comparison) -> Section {
     Section {
         name: "together-differences".to_owned(),
         title: "Differences".to_owned(),
-        paragraphs: findings(comparison, names, MAX_NAMED)
+        paragraphs: comparison::findings(comparison, names, MAX_NAMED)
             .into_iter()
             .map(|finding| finding + ".")
             .chain(comparison.advice.iter().cloned())
@@ -268,7 +270,7 @@ fn load_sections(named: &[(&str, &Source)]) -> Vec<Section> {
     let mut all: Vec<(Sweep, SweepFindings)> = Vec::new();
     for (name, source) in named {
         for mut sweep in sweeps(source.found) {
-            let findings = SweepFindings::new(&sweep, source.found);
+            let findings = findings(&sweep, source.found);
             sweep.name = if sweep.name.is_empty() {
                 (*name).to_owned()
             } else {

@@ -1,0 +1,434 @@
+//! What the levels of a sweep say together: the saturation point, where preemption and queueing begin, the cheapest
+//! level, and the one sentence that answers. Scripts, the terminal and the page take it from here.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use super::sweep::{Bend, Knee, NOISE, Onset, knee, onset};
+use crate::fmt::{list, ms, number};
+use crate::load::stats::min_sample_size;
+
+/// What a sweep varies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SweepAxis {
+    /// Concurrent requests.
+    Concurrency,
+    /// Requests per second.
+    Rate,
+    /// Nothing: a trace, steps, a ramp.
+    Other,
+}
+
+impl SweepAxis {
+    /// The axis of that name; `Other` for any other name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        match name {
+            "concurrency" => Self::Concurrency,
+            "rate" => Self::Rate,
+            _ => Self::Other,
+        }
+    }
+
+    /// The name, as in options and rows.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Concurrency => "concurrency",
+            Self::Rate => "rate",
+            Self::Other => "load",
+        }
+    }
+
+    /// One or several levels in a sentence: `concurrency 64`, `1 and 2 requests/s`.
+    #[must_use]
+    pub fn level_text(self, levels: &str) -> String {
+        match self {
+            Self::Concurrency => format!("concurrency {levels}"),
+            Self::Rate => format!("{levels} requests/s"),
+            Self::Other => levels.to_owned(),
+        }
+    }
+
+    /// A level with its unit: `64 concurrent requests`, `2.5 requests/s`.
+    fn with_unit(self, level: f64) -> String {
+        match self {
+            Self::Concurrency if level == 1.0 => "1 concurrent request".to_owned(),
+            Self::Concurrency => format!("{} concurrent requests", number(level)),
+            Self::Rate => format!("{} requests/s", number(level)),
+            Self::Other => number(level),
+        }
+    }
+}
+
+/// What one level contributes: cells of its row. Repeats of a level are several of these.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct LevelFigures {
+    /// Concurrency or request rate.
+    pub level: f64,
+    /// Completed requests.
+    pub completed: Option<f64>,
+    /// Generated tokens per second.
+    pub output_throughput: Option<f64>,
+    /// 95th percentile of the TTFT.
+    pub p95_ttft_ms: Option<f64>,
+    /// Mean TTFT.
+    pub mean_ttft_ms: Option<f64>,
+    /// Preemptions.
+    pub preemptions: Option<f64>,
+    /// The most requests that waited in the engine.
+    pub waiting: Option<f64>,
+    /// How many waited on average.
+    pub mean_waiting: Option<f64>,
+    /// Whether a queue grew throughout.
+    pub queue_grows: Option<bool>,
+    /// Cost of a million input tokens, of output tokens, and of all.
+    pub cost_input: Option<f64>,
+    /// See `cost_input`.
+    pub cost_output: Option<f64>,
+    /// See `cost_input`.
+    pub cost_total: Option<f64>,
+    /// Why the level could not be measured.
+    pub error: Option<String>,
+    /// The other cells; of them, the marks of thin percentiles are read.
+    #[serde(flatten)]
+    pub cells: Map<String, Value>,
+}
+
+/// The percentiles that a row has of each latency, with their names.
+const PERCENTILES: [(&str, f64); 4] = [("median", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
+const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
+
+impl LevelFigures {
+    /// Whether this percentile is thin.
+    fn thin(&self, percentile: &str, latency: &str) -> bool {
+        self.cells.get(&format!("{percentile}_{latency}_thin")) == Some(&Value::Bool(true))
+    }
+
+    /// Whether it has thin percentiles for want of requests, and others because its requests are not independent.
+    fn why_thin(&self) -> (bool, bool) {
+        let mut why = (false, false);
+        for (percentile, share) in PERCENTILES {
+            if LATENCIES.into_iter().any(|latency| self.thin(percentile, latency)) {
+                let few = self
+                    .completed
+                    .is_none_or(|completed| (completed as usize) < min_sample_size(share));
+                why = (why.0 || few, why.1 || !few);
+            }
+        }
+        why
+    }
+}
+
+/// What the levels say together; `None` where they do not tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SweepFindings {
+    /// The answer in one sentence; empty if nothing was measured.
+    pub finding: String,
+    /// Further sentences: what was not seen, failed levels, cost.
+    pub notes: Vec<String>,
+    /// The saturation point: the knee of output throughput.
+    #[serde(deserialize_with = "readable")]
+    pub knee: Option<Knee>,
+    /// Where preemption begins.
+    #[serde(deserialize_with = "readable")]
+    pub preemption: Option<Onset>,
+    /// Where a queue begins to grow, of an open loop.
+    #[serde(deserialize_with = "readable")]
+    pub queue: Option<Onset>,
+    /// Where requests begin to wait in the engine's queue: one or more on average.
+    #[serde(deserialize_with = "readable")]
+    pub waiting: Option<Onset>,
+    /// The level of the highest output throughput.
+    pub best: Option<f64>,
+    /// The level of the lowest cost of all tokens.
+    pub cheapest: Option<f64>,
+}
+
+/// What is damaged counts as unknown.
+fn readable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(T::deserialize(value).ok())
+}
+
+/// On average this many requests wait where requests wait.
+const WAITS: f64 = 1.0;
+
+impl SweepFindings {
+    /// From levels in any order.
+    #[must_use]
+    pub fn new(axis: SweepAxis, levels: &[LevelFigures]) -> Self {
+        let points: Vec<(f64, f64)> = levels
+            .iter()
+            .filter_map(|one| Some((one.level, one.output_throughput?)))
+            .collect();
+        let begins = |has: &dyn Fn(&LevelFigures) -> Option<bool>| {
+            let known: Vec<(f64, bool)> = levels.iter().filter_map(|one| Some((one.level, has(one)?))).collect();
+            onset(&known)
+        };
+        let cost = levels.iter().filter_map(|one| Some((one.level, one.cost_total?)));
+        let mut findings = Self {
+            knee: knee(&points, Bend::Flattens, NOISE),
+            preemption: begins(&|one| Some(one.preemptions? > 0.0)),
+            // In a closed loop no queue can grow.
+            queue: begins(&|one| one.queue_grows.filter(|_| axis == SweepAxis::Rate)),
+            waiting: begins(&|one| Some(one.mean_waiting? >= WAITS)),
+            best: points
+                .iter()
+                .copied()
+                .reduce(|a, b| if b.1 > a.1 { b } else { a })
+                .map(|best| best.0),
+            cheapest: cost.reduce(|a, b| if b.1 < a.1 { b } else { a }).map(|best| best.0),
+            ..Self::default()
+        };
+        let parts = [
+            findings.saturation(axis, levels),
+            findings.cache(),
+            findings.queueing(axis, levels),
+        ];
+        findings.finding = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+        findings.notes = findings.notes(axis, levels);
+        findings
+    }
+
+    /// `saturates at 64 concurrent requests: 1,833 output tokens/s, p95 TTFT 410 ms`.
+    fn saturation(&self, axis: SweepAxis, levels: &[LevelFigures]) -> Option<String> {
+        let highest = levels
+            .iter()
+            .filter(|one| one.output_throughput.is_some())
+            .map(|one| one.level);
+        let (lowest, highest) = (highest.clone().reduce(f64::min)?, highest.reduce(f64::max)?);
+        let (at, head) = match (self.knee, self.best?) {
+            (Some(knee), _) => {
+                let bracket = match knee.low < knee.high {
+                    true => format!(" (between {} and {})", number(knee.low), number(knee.high)),
+                    false => String::new(),
+                };
+                (knee.x, format!("saturates at {}{bracket}", axis.with_unit(knee.x)))
+            }
+            (None, best) if lowest == highest => (best, axis.with_unit(best)),
+            (None, best) if best == highest => (best, format!("not saturated up to {}", axis.with_unit(best))),
+            (None, best) => (
+                best,
+                format!(
+                    "no saturation point in these levels; highest throughput at {}",
+                    axis.with_unit(best)
+                ),
+            ),
+        };
+        let at: Vec<&LevelFigures> = levels.iter().filter(|one| one.level == at).collect();
+        let mean = |value: &dyn Fn(&LevelFigures) -> Option<f64>| {
+            let values: Vec<f64> = at.iter().map(|one| value(one)).collect::<Option<_>>()?;
+            Some(values.iter().sum::<f64>() / values.len() as f64)
+        };
+        // No finding rests on a thin percentile.
+        let p95 = mean(&|one| one.p95_ttft_ms.filter(|_| !one.thin("p95", "ttft_ms")));
+        let ttft = p95.map(|value| format!(", p95 TTFT {}", ms(value)));
+        let ttft = ttft.or_else(|| Some(format!(", mean TTFT {}", ms(mean(&|one| one.mean_ttft_ms)?))));
+        let tokens = mean(&|one| one.output_throughput)?;
+        Some(format!(
+            "{head}: {} output tokens/s{}",
+            number(tokens),
+            ttft.unwrap_or_default()
+        ))
+    }
+
+    fn cache(&self) -> Option<String> {
+        let preemption = self.preemption.as_ref()?;
+        Some(format!("KV cache full from {} on (preemptions)", from(preemption)))
+    }
+
+    /// `from 32 on requests wait in the queue, up to 247 of 256 requests`.
+    fn queueing(&self, axis: SweepAxis, levels: &[LevelFigures]) -> Option<String> {
+        if axis == SweepAxis::Rate {
+            return Some(format!(
+                "the queue grows from {} requests/s on",
+                from(self.queue.as_ref()?)
+            ));
+        }
+        let waits = self.waiting.as_ref()?;
+        let most = levels
+            .iter()
+            .filter(|one| one.waiting.is_some())
+            .reduce(|a, b| if b.level > a.level { b } else { a })?;
+        let of = format!("{} of {} requests", number(most.waiting?.round()), number(most.level));
+        Some(match most.level == waits.first_with {
+            true => format!("{of} wait in the queue"),
+            false => format!("from {} on requests wait in the queue, up to {of}", from(waits)),
+        })
+    }
+
+    fn notes(&self, axis: SweepAxis, levels: &[LevelFigures]) -> Vec<String> {
+        let mut notes = Vec::new();
+        let known = |has: fn(&LevelFigures) -> bool| levels.iter().any(has);
+        if self.preemption.is_none() && known(|one| one.preemptions.is_some()) {
+            notes.push("no preemptions at any level".to_owned());
+        }
+        if axis == SweepAxis::Rate && self.queue.is_none() && known(|one| one.queue_grows.is_some()) {
+            notes.push("the queue grows at no level".to_owned());
+        }
+        if self.waiting.is_none() && known(|one| one.mean_waiting.is_some()) {
+            notes.push("requests hardly wait in the engine's queue at any level: fewer than one on average".to_owned());
+        }
+        for one in levels {
+            if let Some(error) = &one.error {
+                notes.push(format!("{} failed: {error}", axis.with_unit(one.level)));
+            }
+        }
+        let cheapest = levels.iter().find(|one| Some(one.level) == self.cheapest);
+        if let Some(LevelFigures {
+            level,
+            cost_input: Some(input),
+            cost_output: Some(output),
+            cost_total: Some(total),
+            ..
+        }) = cheapest
+        {
+            notes.push(format!(
+                "cheapest at {}: ${input:.4} per 1M input tokens, ${output:.4} per 1M output tokens, ${total:.4} per 1M of both",
+                axis.with_unit(*level)
+            ));
+        }
+        notes.extend(thin_note(axis, levels));
+        notes
+    }
+}
+
+/// Why percentiles are thin.
+fn thin_note(axis: SweepAxis, levels: &[LevelFigures]) -> Option<String> {
+    let at = |has: fn((bool, bool)) -> bool| {
+        let mut at: Vec<f64> = levels
+            .iter()
+            .filter(|one| has(one.why_thin()))
+            .map(|one| one.level)
+            .collect();
+        at.sort_by(f64::total_cmp);
+        at.dedup();
+        let at: Vec<String> = at.into_iter().map(number).collect();
+        (!at.is_empty()).then(|| axis.level_text(&list(&at)))
+    };
+    let few = at(|why| why.0).map(|at| {
+        let needed = |share| min_sample_size(share);
+        format!(
+            "too few requests at {at} (p95 needs {}, p99 {})",
+            needed(0.95),
+            needed(0.99)
+        )
+    });
+    let alike = at(|why| why.1).map(|at| {
+        format!("at {at} requests that waited together took equally long (autocorrelation), and count as fewer")
+    });
+    let why: Vec<String> = [few, alike].into_iter().flatten().collect();
+    (!why.is_empty()).then(|| {
+        format!(
+            "~ marks a thin percentile, one without a confidence interval: {}",
+            why.join("; ")
+        )
+    })
+}
+
+/// The first level, with what contradicts it: `128 (though not at 256)`.
+fn from(onset: &Onset) -> String {
+    let first = number(onset.first_with);
+    match onset.contradicting.as_slice() {
+        [] => first,
+        others => {
+            let others: Vec<String> = others.iter().map(|level| number(*level)).collect();
+            format!("{first} (though not at {})", list(&others))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(at: f64, tokens: f64) -> LevelFigures {
+        LevelFigures {
+            level: at,
+            output_throughput: Some(tokens),
+            p95_ttft_ms: Some(10.0 * at),
+            mean_ttft_ms: Some(5.0 * at),
+            preemptions: Some(if at > 32.0 { 3.0 } else { 0.0 }),
+            waiting: Some((at - 9.0).max(0.0)),
+            mean_waiting: Some((at - 20.0).max(0.0)),
+            ..LevelFigures::default()
+        }
+    }
+
+    fn rising() -> Vec<LevelFigures> {
+        [(1.0, 20.0), (8.0, 160.0), (32.0, 640.0), (64.0, 650.0), (256.0, 655.0)]
+            .map(|(at, tokens)| level(at, tokens))
+            .to_vec()
+    }
+
+    #[test]
+    fn the_finding_answers_first_and_names_the_limits() {
+        let found = SweepFindings::new(SweepAxis::Concurrency, &rising());
+        assert_eq!(
+            found.finding,
+            "saturates at 32 concurrent requests: 640 output tokens/s, p95 TTFT 320 ms; KV cache full from 64 on (preemptions); \
+             from 32 on requests wait in the queue, up to 247 of 256 requests"
+        );
+        assert_eq!(
+            (found.knee.unwrap().x, found.best, found.cheapest),
+            (32.0, Some(256.0), None)
+        );
+        let read: SweepFindings = serde_json::from_value(serde_json::to_value(&found).unwrap()).unwrap();
+        assert_eq!(read, found);
+    }
+
+    #[test]
+    fn no_finding_rests_on_a_thin_percentile() {
+        let mut levels = rising();
+        for one in &mut levels {
+            one.completed = Some(60.0);
+            one.cells.insert("p95_ttft_ms_thin".to_owned(), true.into());
+            one.cells
+                .insert("p99_ttft_ms_thin".to_owned(), (one.level == 1.0).into());
+        }
+        let found = SweepFindings::new(SweepAxis::Concurrency, &levels);
+        assert!(
+            found.finding.contains("mean TTFT 160 ms") && !found.finding.contains("p95"),
+            "{}",
+            found.finding
+        );
+        let why = found.notes.last().unwrap();
+        assert!(
+            why.contains("too few requests at concurrency 1 (") && why.contains("at concurrency 1, 8, 32, 64 and 256 "),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn throughput_that_still_grows_is_not_saturated() {
+        let straight: Vec<LevelFigures> = [1.0, 2.0, 4.0].map(|at| level(at, 20.0 * at)).to_vec();
+        let found = SweepFindings::new(SweepAxis::Concurrency, &straight);
+        assert!(
+            found
+                .finding
+                .starts_with("not saturated up to 4 concurrent requests: 80 output tokens/s")
+        );
+        assert_eq!(found.notes[0], "no preemptions at any level");
+        assert_eq!(SweepFindings::new(SweepAxis::Rate, &[]), SweepFindings::default());
+    }
+
+    #[test]
+    fn a_growing_queue_belongs_to_a_rate() {
+        let levels: Vec<LevelFigures> = [(1.0, false), (4.0, true)]
+            .map(|(at, grows)| LevelFigures {
+                queue_grows: Some(grows),
+                ..level(at, 20.0 * at)
+            })
+            .to_vec();
+        let found = SweepFindings::new(SweepAxis::Rate, &levels);
+        assert!(
+            found.finding.ends_with("the queue grows from 4 requests/s on"),
+            "{}",
+            found.finding
+        );
+        assert_eq!(SweepFindings::new(SweepAxis::Concurrency, &levels).queue, None);
+    }
+}
