@@ -341,6 +341,7 @@ fn add(whole: &mut Observations, part: Observations, (from, to): (f64, f64), shi
         });
     whole.power.extend(power);
     whole.hz = part.hz;
+    whole.power_gap = part.power_gap;
     whole.source = part.source;
     whole.kv_tokens = part.kv_tokens;
     whole.kv_bytes = part.kv_bytes;

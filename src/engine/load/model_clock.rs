@@ -124,13 +124,7 @@ impl ModelClock {
             used.to *= self.speed;
         }
         // What counts as a gap between samples is a matter of real time.
-        for next in 1..seen.power.len() {
-            let from = seen.power[next].from;
-            let before = &mut seen.power[next - 1];
-            if from - before.to < MAX_GAP_SECONDS && self.speed != 1.0 {
-                before.to = before.to.max(from);
-            }
-        }
+        seen.power_gap = MAX_GAP_SECONDS * self.speed;
         for sample in &mut seen.power {
             sample.from *= self.speed;
             sample.to *= self.speed;

@@ -8,7 +8,7 @@ use super::gauge::Curve;
 use super::samples::PowerSample;
 
 /// Seconds without a power sample that count as a gap: ten samples at 10 Hz.
-const MAX_GAP: f64 = 1.0;
+pub(super) const MAX_GAP: f64 = 1.0;
 
 /// If gaps cover more than this share of a window, its energy is unknown.
 const MAX_GAP_SHARE: f64 = 0.5;
@@ -42,8 +42,8 @@ pub struct DevicePowerStats {
 }
 
 impl PowerStats {
-    /// From samples between two times; `None` if no driver reports power, or if most of the window is a gap.
-    pub(super) fn new(samples: &[PowerSample], from: f64, to: f64) -> Option<Self> {
+    /// From samples between two times, between which more than `max_gap` seconds are a gap; `None` if no driver reports power, or if most of the window is a gap.
+    pub(super) fn new(samples: &[PowerSample], from: f64, to: f64, max_gap: f64) -> Option<Self> {
         let names: BTreeSet<&str> = samples
             .iter()
             .flat_map(|sample| &sample.devices)
@@ -53,7 +53,7 @@ impl PowerStats {
         let length = to - from;
         let unseen_seconds = names
             .iter()
-            .map(|name| gap_seconds(samples, name, from, to))
+            .map(|name| gap_seconds(samples, name, (from, to), max_gap))
             .reduce(f64::max)?;
         if length <= 0.0 || unseen_seconds > MAX_GAP_SHARE * length {
             return None;
@@ -120,12 +120,12 @@ fn device_stats(samples: &[PowerSample], device: &str, from: f64, to: f64) -> Op
 }
 
 /// Seconds of the window in gaps between a device's samples.
-fn gap_seconds(samples: &[PowerSample], device: &str, from: f64, to: f64) -> f64 {
+fn gap_seconds(samples: &[PowerSample], device: &str, (from, to): (f64, f64), max_gap: f64) -> f64 {
     let mut before = f64::NEG_INFINITY;
     let mut gap_seconds = 0.0;
     for at in readings(samples, device).map(|(at, _)| at).chain([f64::INFINITY]) {
         let (begin, end) = (before.max(from), at.min(to));
-        if end - begin > MAX_GAP {
+        if end - begin > max_gap {
             gap_seconds += end - begin;
         }
         before = at;
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn an_hour_at_700_and_300_watts_is_1000_watt_hours() {
         let samples = samples(10.0, 3600.0, |_| vec![700.0, 300.0]);
-        let over = PowerStats::new(&samples, 0.0, 3600.0).unwrap();
+        let over = PowerStats::new(&samples, 0.0, 3600.0, MAX_GAP).unwrap();
         near(over.energy_wh(), 1000.0);
         near(over.mean, 1000.0);
         near(over.per_gpu["gpu1"].energy_wh, 300.0);
@@ -197,13 +197,16 @@ mod tests {
     fn small_gap_is_interpolated_and_large_gap_gives_no_value() {
         let mut samples = samples(10.0, 10.0, |at| vec![100.0 * at]);
         samples.retain(|sample| !(sample.from > 2.05 && sample.from < 5.95));
-        let over = PowerStats::new(&samples, 0.0, 10.0).unwrap();
+        let over = PowerStats::new(&samples, 0.0, 10.0, MAX_GAP).unwrap();
         near(over.unseen_seconds, 4.0);
         near(over.mean, 500.0);
-        near(PowerStats::new(&samples, 6.0, 10.0).unwrap().unseen_seconds, 0.0);
-        assert_eq!(PowerStats::new(&samples, 2.0, 7.0), None, "4 of 5 seconds");
-        assert_eq!(PowerStats::new(&samples, 20.0, 30.0), None, "never looked at");
-        assert_eq!(PowerStats::new(&[], 0.0, 1.0), None);
+        near(
+            PowerStats::new(&samples, 6.0, 10.0, MAX_GAP).unwrap().unseen_seconds,
+            0.0,
+        );
+        assert_eq!(PowerStats::new(&samples, 2.0, 7.0, MAX_GAP), None, "4 of 5 seconds");
+        assert_eq!(PowerStats::new(&samples, 20.0, 30.0, MAX_GAP), None, "never looked at");
+        assert_eq!(PowerStats::new(&[], 0.0, 1.0, MAX_GAP), None);
     }
 
     #[test]
@@ -215,7 +218,7 @@ mod tests {
         };
         let samples = [merged(0.0, 0.9, 100.0), merged(1.0, 1.9, 300.0)];
         near(
-            PowerStats::new(&samples, 0.0, 1.9).unwrap().energy_wh() * 3600.0,
+            PowerStats::new(&samples, 0.0, 1.9, MAX_GAP).unwrap().energy_wh() * 3600.0,
             90.0 + 20.0 + 270.0,
         );
     }
@@ -225,7 +228,7 @@ mod tests {
         #[test]
         fn energy_adds_up(watts in prop::collection::vec(0.0_f64..800.0, 60..120), cut in 1.0_f64..4.0) {
             let samples: Vec<PowerSample> = watts.iter().zip(0_u32..).map(|(watts, at)| sample(f64::from(at) / 10.0, &[*watts])).collect();
-            let energy = |from, to| PowerStats::new(&samples, from, to).unwrap().energy_wh();
+            let energy = |from, to| PowerStats::new(&samples, from, to, MAX_GAP).unwrap().energy_wh();
             prop_assert!((energy(0.5, cut) + energy(cut, 5.0) - energy(0.5, 5.0)).abs() < 1e-9);
         }
     }

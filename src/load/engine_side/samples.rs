@@ -89,6 +89,8 @@ pub struct Observations {
     pub memory: Vec<MemoryInUse>,
     /// Power and utilisation, oldest first; empty if no driver reports them.
     pub power: Vec<PowerSample>,
+    /// Seconds between power samples that are no gap although they are more than usual: of a simulated clock.
+    pub power_gap: f64,
     /// Capacity of the KV cache in tokens, if reported.
     pub kv_tokens: Option<u64>,
     /// Size of the KV cache in bytes on all devices together, if reported.

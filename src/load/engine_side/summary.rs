@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::energy::PowerStats;
+use super::energy::{MAX_GAP, PowerStats};
 use super::gauge::{Curve, GaugeStats};
 use super::samples::{EngineMetrics, MetricsSample, Observations};
 use super::timeline::share;
@@ -109,7 +109,7 @@ impl EngineStats {
             |value: &dyn Fn(&EngineMetrics) -> Option<f64>, step| GaugeStats::new(&gauge(value), from, to, step);
         let count = |count: Option<u64>| count.map(|count| count as f64);
         let kv_usage = level(&|metrics| metrics.kv_usage, MIN_KV_GROWTH);
-        let power = PowerStats::new(&observed.power, from, to);
+        let power = PowerStats::new(&observed.power, from, to, MAX_GAP.max(observed.power_gap));
         let increase = |count: fn(&EngineMetrics) -> Option<u64>| increase(&observed.samples, count, from, to);
         let most_paused = || level(&|metrics| count(metrics.paused), MIN_QUEUE_GROWTH).map(|paused| paused.max);
         let queries = increase(|metrics| metrics.prefix_queries).filter(|queries| *queries > 0);
