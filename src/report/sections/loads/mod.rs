@@ -1,7 +1,8 @@
 //! Loads: throughput and latency by concurrency or request rate, latency distributions, and engine metrics over time.
 //!
-//! `sweep` reads loads and groups those that differ only in their level, and `findings` what its levels say together. `curves`, `tradeoff`, `costs`, `pressure` and `slo` draw a sweep, `comparison` several sweeps, `distribution`
-//! and `timeline` single loads from their files.
+//! `sweep` reads loads and groups those that differ only in their level, and `findings` what its levels say together.
+//! `curves`, `tradeoff`, `costs`, `pressure` and `slo` draw a sweep, `comparison` several sweeps, `distribution` and
+//! `timeline` single loads from their files.
 
 mod comparison;
 mod costs;
