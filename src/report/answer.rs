@@ -96,7 +96,13 @@ impl Answer {
         let (smallest, largest) = (boundary.smallest(), boundary.largest());
         if boundary.classify(&largest)? == Class::Fits {
             answer.state = State::NotReached;
-            answer.limit = format!("limit not reached: everything up to {largest} fits");
+            let question = context.search.map_or(&Value::Null, |search| &search["question"]);
+            let positions = question["bounds"]["positions"].as_u64();
+            let note = match positions.filter(|positions| Some(*positions) == Quantity::Total.of(&largest)) {
+                Some(positions) => format!(", which is the model's own maximum of {} tokens", thousands(positions)),
+                None => String::new(),
+            };
+            answer.limit = format!("limit not reached: everything up to {largest} fits{note}");
             answer.next = next(boundary, context.script);
         } else if let Some(limit) = limit.as_ref().or(length_limit.as_ref()) {
             answer.state = State::Limit;

@@ -213,14 +213,25 @@ impl Run {
         self.writer.as_ref().is_some_and(RunWriter::not_started)
     }
 
-    /// Removes a run that has not started: its own files, and the folder if nothing else is in it. With `parent`, also
+    /// Removes the folder of a run that has not started, if it holds nothing but the run's own files. With `parent`, also
     /// removes the folder of all runs if it is empty. Returns whether the folder is gone.
     #[must_use]
     pub fn discard(&self, parent: bool) -> bool {
         let Some(folder) = self.folder().filter(|_| self.not_started()) else {
             return false;
         };
-        for name in ["script.rhai", "journal.jsonl", "manifest.json"] {
+        const OWN: [&str; 3] = ["script.rhai", "journal.jsonl", "manifest.json"];
+        // What the script itself wrote stays, and with it the run.
+        let foreign = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.is_ok_and(|entry| {
+                let name = entry.file_name();
+                name != "modules" && OWN.iter().all(|own| name != *own)
+            })
+        };
+        if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.any(foreign)) {
+            return false;
+        }
+        for name in OWN {
             let _ = std::fs::remove_file(folder.join(name));
         }
         let _ = std::fs::remove_dir_all(folder.join("modules"));

@@ -259,5 +259,5 @@ fn flags_to_paste_keep_what_was_set() {
         ])
         .run()
         .success();
-    let _ = shown.stdout("--max-model-len 8448 --gpu-memory-utilization 0.75");
+    let _ = shown.stdout("--max-model-len 18016 --gpu-memory-utilization 0.75");
 }
