@@ -102,6 +102,7 @@ struct RunView {
     /// Its name among several runs.
     name: String,
     headline: String,
+    subject: String,
     run: String,
     script: String,
     status: String,
@@ -202,6 +203,7 @@ impl RunView {
             name,
             id: anchors.give(if prefix.is_empty() { "run" } else { prefix }),
             headline: document.headline.clone(),
+            subject: document.subject.clone(),
             run: document.run.clone(),
             script: document.script.clone(),
             status: document.status.clone(),

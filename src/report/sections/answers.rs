@@ -55,30 +55,38 @@ pub(super) fn headline(source: &Source) -> String {
 
 fn summary_line(source: &Source) -> String {
     let found = source.found;
-    let on = match facts::cards(&found.manifest).as_slice() {
-        [] => String::new(),
-        cards => format!(" on {}", cards.join(", ")),
-    };
-    let of = match facts::models(&found.manifest).as_slice() {
-        [] => on.clone(),
-        models => format!(": {}{on}", models.join(", ")),
-    };
     if source.boundaries().len() > MAX_DRAWN {
         return format!(
-            "{} boundaries: {}{on}",
+            "{} boundaries: {}",
             source.boundaries().len(),
             found.manifest.script.name
         );
     }
-    for boundary in source.boundaries() {
-        if let Some(answer) = answer(source, boundary) {
-            return format!("{}{of}", answer.limit);
-        }
+    if let Some(answer) = source.boundaries().iter().find_map(|boundary| answer(source, boundary)) {
+        return answer.limit;
     }
-    if let Some(finding) = findings(source).first() {
-        return format!("{finding}{of}");
+    match findings(source).into_iter().next() {
+        Some(finding) => sentence_case(&finding),
+        None => found.manifest.script.name.clone(),
     }
-    format!("{}{of}", found.manifest.script.name)
+}
+
+/// What the run was about: `meta-llama/Llama-3.1-8B-Instruct on NVIDIA H200`.
+pub(super) fn subject(source: &Source) -> String {
+    let manifest = &source.found.manifest;
+    let parts = [facts::models(manifest), facts::cards(manifest)];
+    let parts = parts
+        .map(|names| names.join(", "))
+        .into_iter()
+        .filter(|names| !names.is_empty());
+    parts.collect::<Vec<_>>().join(" on ")
+}
+
+fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        format!("{}{}", first.to_uppercase(), letters.as_str())
+    })
 }
 
 /// The answer of a boundary; none if it cannot be read or nothing was tested.

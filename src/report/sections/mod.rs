@@ -37,6 +37,8 @@ pub struct Document {
     pub script: String,
     /// The result in one line: `input=4012 output=3891 fits: …`.
     pub headline: String,
+    /// The models and GPUs.
+    pub subject: String,
     /// Its status: `done`, `failed: …`, `interrupted`, `not finished: …`.
     pub status: String,
     /// Whether any engine was simulated.
@@ -158,6 +160,7 @@ fn build(source: &Source) -> Document {
         run: found.manifest.run.clone(),
         script: found.manifest.script.path.clone(),
         headline: answers::headline(source),
+        subject: answers::subject(source),
         status: found.ended(),
         simulated: found.manifest.simulated,
         answers: answers::answers(source),
