@@ -112,13 +112,8 @@ impl Limit {
     /// How far at most the true limit can be from [`Self::value`].
     #[must_use]
     pub fn within(&self) -> u64 {
-        let above = self.fails.saturating_sub(self.value());
-        // Without the engine's figure, the smallest failing value is known to fail.
-        let above = if self.confirmed().is_some() {
-            above
-        } else {
-            above.saturating_sub(1)
-        };
+        // The smallest failing value is known to fail.
+        let above = self.fails.saturating_sub(self.value() + 1);
         above.max(self.value().saturating_sub(self.fits))
     }
 
@@ -155,6 +150,13 @@ impl Boundary {
         self.fitted_limit(true)
     }
 
+    /// The limit to state: of memory, or the configured length limit if nothing failed for another reason.
+    #[must_use]
+    pub fn stated_limit(&self) -> Option<Limit> {
+        let failed = self.records().any(|(_, record)| record.moves == Moves::Fails);
+        self.limit().or_else(|| self.length_limit().filter(|_| !failed))
+    }
+
     fn fitted_limit(&self, configured: bool) -> Option<Limit> {
         if self.band().is_some() {
             return None;
@@ -171,9 +173,12 @@ impl Boundary {
                 true => record.moves == Moves::None && record.verdict == Verdict::Refused,
                 false => record.moves == Moves::Fails,
             });
+            if !self.is_tested_along(quantity, fitting.iter().chain(&failing)) {
+                return None;
+            }
             let (fits, at) = fitting.into_iter().max_by_key(|(value, _)| *value)?;
             let (fails, beyond) = failing.into_iter().min_by_key(|(value, _)| *value)?;
-            let reported = self.reported_bound(quantity);
+            let reported = self.reported_bound(quantity, configured);
             (fits < fails && fails - fits <= (fails / WIDEST).max(1)).then_some(Limit {
                 quantity,
                 fits,
@@ -221,9 +226,30 @@ impl Boundary {
         quantities
     }
 
+    /// Whether every axis of the quantity that varies was tested at two values at least.
+    fn is_tested_along<'a>(&self, quantity: Quantity, points: impl Iterator<Item = &'a (u64, Point)>) -> bool {
+        let axes: &[&str] = match quantity {
+            Quantity::Total => &["input", "output"],
+            Quantity::AllTokens => &["concurrency"],
+            Quantity::Concurrency | Quantity::Input | Quantity::Output => &[],
+        };
+        let points: Vec<&Point> = points.map(|(_, point)| point).collect();
+        axes.iter().filter(|axis| self.varies(axis)).all(|axis| {
+            let first = points.first().and_then(|point| point.int(axis));
+            points.iter().any(|point| point.int(axis) != first)
+        })
+    }
+
     /// What the engine itself reports as the bound of a quantity.
-    fn reported_bound(&self, quantity: Quantity) -> Option<u64> {
+    fn reported_bound(&self, quantity: Quantity, configured: bool) -> Option<u64> {
         let report = self.report()?;
+        if configured {
+            return match quantity {
+                Quantity::Total => report.max_model_len,
+                Quantity::Input => report.longest_input,
+                _ => None,
+            };
+        }
         match quantity {
             Quantity::Total if self.lattice().axes().iter().any(|axis| axis.name() == "concurrency") => report.longest,
             Quantity::Total => [report.tokens, report.longest].into_iter().flatten().min(),

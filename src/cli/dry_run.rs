@@ -268,7 +268,7 @@ fn ranges(boundary: &Value) -> Vec<String> {
             (_, estimate) if estimate.is_number() => {
                 format!("lengths: {} tokens by the memory estimate", number(estimate))
             }
-            _ => "neither the engine nor the model has told yet what it can hold: a common range".to_owned(),
+            _ => "neither the engine nor the model reports what it can hold: a common range".to_owned(),
         });
         if let Some(why) = bounds["no_estimate"].as_str() {
             lines.push(format!("no memory estimate: {why}"));

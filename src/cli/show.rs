@@ -179,6 +179,7 @@ fn extras(found: &RecordedRun, report: Option<Value>) -> Extras {
         report,
         stopped: (!found.done()).then(|| found.ended()),
         script: found.manifest.script.path.clone(),
+        set: found.manifest.set.clone(),
         simulated: found.manifest.simulated,
     }
 }

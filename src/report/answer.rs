@@ -2,12 +2,13 @@
 //! much room is left, what to ask next. The terminal, the page and `--json` all show this value.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::evidence::nearest_failure;
+use super::evidence::{nearest_failure, ruled_out};
 use super::findings::{advise, with_margin};
+use super::sections::run_command;
 use super::{Bytes, Clock, Count, Fact};
-use crate::boundary::{Boundary, Class, Limit, Moves, Point, Quantity, Scalar, Verdict};
+use crate::boundary::{Axis, Boundary, Class, Limit, Moves, Point, Quantity, Scalar, Verdict};
 use crate::fault::Result;
 use crate::fmt::thousands;
 
@@ -76,6 +77,8 @@ pub struct Context<'a> {
     pub stopped: Option<&'a str>,
     /// The script as the user named it.
     pub script: &'a str,
+    /// The parameters that were set.
+    pub set: &'a Map<String, Value>,
     /// The engine's flags for a point; the flag says whether they should limit concurrency.
     pub flags: &'a dyn Fn(&Point, bool) -> Result<Vec<String>>,
     /// Bytes of GPU memory left while a point was probed.
@@ -90,27 +93,33 @@ impl Answer {
     /// Those of the adapter's `flags`, and `limit` for a boundary with too many corners.
     pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
         let mut answer = Self::default();
-        let limit = boundary.limit();
-        let length_limit = boundary.length_limit();
+        let limit = boundary.stated_limit();
         let clear = boundary.records().any(|(_, record)| record.moves != Moves::None);
         let (smallest, largest) = (boundary.smallest(), boundary.largest());
         if boundary.classify(&largest)? == Class::Fits {
             answer.state = State::NotReached;
             let question = context.search.map_or(&Value::Null, |search| &search["question"]);
             let positions = question["bounds"]["positions"].as_u64();
-            let note = match positions.filter(|positions| Some(*positions) == Quantity::Total.of(&largest)) {
+            let positions = positions.filter(|positions| Some(*positions) == Quantity::Total.of(&largest));
+            let note = match positions {
                 Some(positions) => format!(", which is the model's own maximum of {} tokens", thousands(positions)),
                 None => String::new(),
             };
             answer.limit = format!("limit not reached: everything up to {largest} fits{note}");
-            answer.next = next(boundary, context.script);
-        } else if let Some(limit) = limit.as_ref().or(length_limit.as_ref()) {
+            answer.next = next(boundary, positions.is_some(), context);
+        } else if let Some(limit) = &limit {
             answer.state = State::Limit;
             answer.limit = limit_text(boundary, limit);
             answer.inequality = Some(limit.clone());
         } else if boundary.classify(&smallest)? == Class::Fails {
             answer.state = State::NothingFits;
-            answer.limit = format!("nothing fits: even {smallest} fails");
+            answer.limit = match boundary.band() {
+                Some(_) => format!("nothing fits reliably: {smallest} fitted and failed"),
+                None => format!("nothing fits: even {smallest} fails"),
+            };
+        } else if boundary.clipped().contains(&smallest) {
+            answer.state = State::NothingFits;
+            answer.limit = format!("nothing fits: even {smallest} is refused for its length, not for lack of memory");
         } else if boundary.frontier()?.is_empty() {
             answer.limit = match clear {
                 true => {
@@ -118,14 +127,20 @@ impl Answer {
                 }
                 false => "undecided: no probe gave a clear answer".to_owned(),
             };
-        } else if let Some(text) = vague(boundary)? {
+        } else if !boundary.records().any(|(_, record)| record.moves == Moves::Fails) && boundary.clipped().is_empty() {
+            let fits = boundary.frontier()?.last().map(ToString::to_string).unwrap_or_default();
+            answer.limit = format!("undecided: {fits} fits, and nothing harder is known to fail");
+        } else if let Some((text, decided)) = along_one_axis(boundary)? {
+            answer.state = if decided { State::Limit } else { State::Undecided };
             answer.limit = text;
         } else {
             answer.state = State::Table;
             answer.limit = table_text(boundary)?;
         }
         answer.sure = sure(boundary, &answer, context)?;
-        answer.run = commands(boundary, answer.inequality.as_ref(), context)?;
+        if answer.state != State::Undecided {
+            answer.run = commands(boundary, answer.inequality.as_ref(), context)?;
+        }
         if let Some(advice) = advise(boundary)? {
             answer.why = nearest_failure(boundary, &advice.safe).map(|near| near.sentence());
             answer.room = room(boundary, answer.inequality.as_ref(), &advice.safe, context);
@@ -133,8 +148,9 @@ impl Answer {
             answer.why = Some(near.sentence());
         }
         // A length limit beside one of memory is worth a line of its own.
-        if let (Some(_), Some(length)) = (&limit, &length_limit) {
-            answer.room.push(format!("besides: {}", limit_text(boundary, length)));
+        let length_limit = boundary.length_limit();
+        if let Some(length) = length_limit.filter(|length| limit.as_ref() != Some(length)) {
+            answer.room.push(format!("besides: {}", limit_text(boundary, &length)));
         }
         Ok(answer)
     }
@@ -207,21 +223,47 @@ fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
     }
 }
 
-/// What is known along the only axis that varies, if that is too little for a limit.
-fn vague(boundary: &Boundary) -> Result<Option<String>> {
-    let mut names: Vec<&str> = boundary.lattice().axis_names();
-    names.retain(|name| boundary.varies(name));
-    let [name] = names[..] else { return Ok(None) };
+/// What is known along the only axis that varies, and whether that is all there is to know.
+fn along_one_axis(boundary: &Boundary) -> Result<Option<(String, bool)>> {
+    let mut axes = boundary
+        .lattice()
+        .axes()
+        .iter()
+        .filter(|axis| boundary.varies(axis.name()));
+    let (Some(axis), None) = (axes.next(), axes.next()) else {
+        return Ok(None);
+    };
     if boundary.band().is_some() {
         return Ok(None);
     }
+    let name = axis.name();
     let bracket = boundary.bracket(&boundary.smallest(), name)?;
     let fits = bracket
         .fits
         .map_or_else(String::new, |fits| format!("{name}={fits} fits"));
-    Ok(Some(match bracket.fails {
-        Some(fails) => format!("undecided: {fits}, {name}={fails} fails; what lies between is not known"),
-        None => format!("undecided: {fits}, and nothing above it is known to fail"),
+    let Some(fails) = bracket.fails else {
+        return Ok(Some((
+            format!("undecided: {fits}, and nothing harder is known to fail"),
+            false,
+        )));
+    };
+    let failed = boundary.records().any(|(_, record)| record.moves == Moves::Fails);
+    let fails = format!(
+        "{name}={fails} {}",
+        if failed { "fails" } else { "is refused for its length" }
+    );
+    let (low, high) = axis.range();
+    // As narrow as searches make it where no tolerance is given.
+    let narrow = axis
+        .tolerance()
+        .unwrap_or((high.as_f64() - low.as_f64()) / 64.0)
+        .max(f64::EPSILON);
+    Ok(Some(match bracket.width.as_f64() <= narrow {
+        true => (format!("{fits}, {fails}"), true),
+        false => (
+            format!("undecided: {fits}, {fails}; what lies between is not known"),
+            false,
+        ),
     }))
 }
 
@@ -265,40 +307,51 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
     let volume = boundary.volume()?;
     let open = volume.open as f64 / volume.total.max(1) as f64;
     let mut parts = Vec::new();
-    match (&cut_short, answer.state) {
-        (None, State::Table) if open > 0.5 => parts.push(format!(
-            "undecided: {:.0} % of the search range is unknown, {}",
-            100.0 * open,
-            Count(probes, "probe")
+    let verified = field("verified").filter(|_| answer.state == State::Limit);
+    let of = expected.map_or_else(String::new, |all| format!(" of about {all}"));
+    let counted = match probes {
+        1 if of.is_empty() => "1 probe".to_owned(),
+        probes => format!("{probes}{of} probes"),
+    };
+    match answer.state {
+        State::Undecided => parts.push(format!("undecided: {counted}")),
+        State::Table if cut_short.is_some() => parts.push(format!("undecided: {counted}")),
+        State::Table | State::Limit if open > 0.5 && verified.is_none() => parts.push(format!(
+            "undecided: {:.0} % of the search range is unknown, {counted}",
+            100.0 * open
         )),
-        (Some(_), _) | (_, State::Undecided) => {
-            let of = expected.map_or_else(String::new, |all| format!(" of about {all}"));
-            let word = if probes == 1 && of.is_empty() {
-                "probe"
-            } else {
-                "probes"
+        state => {
+            let part = |key: &str| {
+                verified
+                    .and_then(|verified| verified.get(key))
+                    .and_then(count)
+                    .unwrap_or(0)
             };
-            parts.push(format!("undecided: {probes}{of} {word}"));
-            parts.extend(cut_short);
-        }
-        (None, state) => {
-            let verified = field("verified").filter(|_| state == State::Limit);
-            if let Some(verified) = verified {
-                let part = |key: &str| verified.get(key).and_then(count).unwrap_or(0);
-                let middle = if part("middle") > 0 { " and in the middle" } else { "" };
-                parts.push(format!(
-                    "tested on both sides at {}{middle}",
-                    Count(part("ends"), "end")
-                ));
-            } else if matches!(state, State::Limit | State::Table) {
-                parts.push(format!(
-                    "{:.0} % of the search range is resolved",
-                    (100.0 * (1.0 - open)).floor()
-                ));
+            match part("ends") {
+                0 if matches!(state, State::Limit | State::Table) => {
+                    parts.push(format!(
+                        "{:.0} % of the search range is resolved",
+                        (100.0 * (1.0 - open)).floor()
+                    ));
+                }
+                0 => {}
+                ends => {
+                    let middle = if part("middle") > 0 { " and in the middle" } else { "" };
+                    parts.push(format!("checked on both sides at {}{middle}", Count(ends, "end")));
+                }
             }
-            parts.push(Count(probes, "probe").to_string());
+            // What the engine's own report excludes is not sent.
+            let skipped = boundary.records().filter(|(_, record)| ruled_out(record)).count();
+            parts.push(match skipped {
+                0 => Count(probes, "probe").to_string(),
+                _ => format!(
+                    "{}, {skipped} of them not sent: the engine reports no room",
+                    Count(probes, "probe")
+                ),
+            });
         }
     }
+    parts.extend(cut_short);
     if let Some(starts) = field("starts").and_then(count) {
         parts.push(Count(starts, "engine start").to_string());
     }
@@ -420,7 +473,8 @@ fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Context) -> Re
         } else {
             with_margin(boundary.lattice().axes(), &limit.at)
         };
-        let workload = match (exact, Quantity::Total.of(&point)) {
+        let total = Quantity::Total.of(&point).filter(|_| limit.quantity == Quantity::Total);
+        let workload = match (exact, total) {
             (true, Some(total)) => format!("requests of up to {} tokens (tested)", thousands(total)),
             (true, None) => format!("{point} (tested)"),
             (false, _) if point == limit.at => format!("{point} (tested)"),
@@ -456,9 +510,9 @@ fn room(boundary: &Boundary, limit: Option<&Limit>, safe: &Point, context: &Cont
     let mut lines = Vec::new();
     // What the engine reports is a KV cache that it allocated at its start.
     let tokens = boundary.report().and_then(|report| report.tokens);
-    let tokens = tokens.or(limit
-        .and_then(Limit::confirmed)
-        .filter(|_| !boundary.varies("concurrency")));
+    let single = safe.int("concurrency").unwrap_or(1) == 1;
+    let total = limit.filter(|limit| limit.quantity == Quantity::Total && !limit.configured && single);
+    let tokens = tokens.or(total.and_then(Limit::confirmed));
     if let (Some(tokens), Some(used)) = (tokens, Quantity::AllTokens.of(safe))
         && used <= tokens
     {
@@ -474,41 +528,35 @@ fn room(boundary: &Boundary, limit: Option<&Limit>, safe: &Point, context: &Cont
     lines
 }
 
-/// The command that asks beyond the search range.
-fn next(boundary: &Boundary, script: &str) -> Option<String> {
+/// The command that asks beyond the search range, with all else as it was set. `longest` says that requests cannot be
+/// longer.
+fn next(boundary: &Boundary, longest: bool, context: &Context) -> Option<String> {
     let (smallest, largest) = (boundary.smallest(), boundary.largest());
     let tokens = boundary.report().and_then(|report| report.tokens);
     let total = Quantity::Total.of(&largest)?;
-    let set = |name: &str, value: String| format!(" --set {name}={value}");
-    let length = |axis: &str| largest.int(axis).unwrap_or(1);
-    if !boundary.varies("concurrency") && tokens.is_none_or(|tokens| tokens >= 2 * total) {
+    let mut set = context.set.clone();
+    let many = boundary.varies("concurrency");
+    if !many && (longest || tokens.is_none_or(|tokens| tokens >= 2 * total)) {
         // One request cannot fill the KV cache: the question is how many can.
-        let lengths = ["input", "output"]
-            .map(|axis| set(axis, length(axis).to_string()))
-            .concat();
-        return Some(format!("profiler run {script}{lengths}"));
+        set.retain(|name, _| name != "workload" && name != "concurrency");
+        for axis in ["input", "output"] {
+            set.insert(axis.to_owned(), json!(largest.int(axis)?));
+        }
+        return Some(run_command(context.script, &set));
     }
-    let wider = boundary
-        .lattice()
-        .axes()
-        .iter()
-        .filter(|axis| boundary.varies(axis.name()));
-    let wider: String = wider
-        .map(|axis| {
-            let (low, high) = (smallest.int(axis.name()).unwrap_or(1), length(axis.name()));
-            set(axis.name(), format!("[{low},{}]", high.saturating_mul(4)))
-        })
-        .collect();
-    Some(format!("profiler run {script}{wider}"))
+    let axes = boundary.lattice().axes().iter().map(Axis::name);
+    for axis in axes.filter(|axis| boundary.varies(axis) && (!longest || *axis == "concurrency")) {
+        let (low, high) = (smallest.int(axis)?, largest.int(axis)?);
+        set.insert(axis.to_owned(), json!([low, high.saturating_mul(4)]));
+    }
+    Some(run_command(context.script, &set))
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
-
     use super::*;
     use crate::boundary;
+    use proptest::prelude::*;
 
     fn tested(axes: &Value, points: &[(i64, i64, Value)]) -> Boundary {
         let mut map = Boundary::new(axes, boundary::Options::default()).unwrap();
@@ -533,6 +581,7 @@ mod tests {
             search,
             stopped,
             script: "adaptive",
+            set: &Map::new(),
             flags: &flags,
             headroom: &|_| Some(3 << 30),
         };
@@ -560,9 +609,7 @@ mod tests {
             "input + output ≤ 8,352 tokens (KV cache), confirmed to ±32"
         );
         assert!(
-            answer
-                .sure
-                .contains("at 2 ends and in the middle, 4 probes, 1 engine start"),
+            answer.sure.contains("at 2 ends and in the middle, 4 probes"),
             "{}",
             answer.sure
         );

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::boundary::{Boundary, Easier, Moves, Point, Verdict};
+use crate::boundary::{Boundary, Easier, Moves, Point, Record, Verdict};
 use crate::report::findings::axis_position;
 
 /// The failing probe nearest to a point.
@@ -51,6 +51,12 @@ pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Near
         cause: record.cause.as_deref().map(str::to_owned),
         evidence: line(record.evidence.as_deref()),
     })
+}
+
+/// Whether a point was not sent to the engine, because of a bound that the engine had stated.
+pub(super) fn ruled_out(record: &Record) -> bool {
+    let line = line(record.evidence.as_deref());
+    record.verdict == Verdict::StartFailed && line.is_some_and(|line| line.starts_with(ENGINE_SAYS))
 }
 
 impl NearestFailure {

@@ -17,9 +17,9 @@ pub struct Findings {
     pub answer: Answer,
     /// The largest points proven to fit.
     pub frontier: Vec<Point>,
-    /// The recommended point; `None` if nothing fits.
+    /// The point of the answer's last workload; `None` if nothing fits.
     pub recommended: Option<Point>,
-    /// The engine's flags for the first workload of the answer.
+    /// The engine's flags for it.
     pub flags: Vec<String>,
     /// Bytes of memory left at the safe point; `None` if memory was not measured.
     pub headroom: Option<u64>,
@@ -55,6 +55,7 @@ impl Findings {
     pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
         let answer = Answer::new(boundary, context)?;
         let advice = advise(boundary)?;
+        let run = answer.run.last();
         let rows = boundary.records().map(|(point, record)| RecordedPoint {
             point,
             verdict: record.verdict,
@@ -64,13 +65,11 @@ impl Findings {
         });
         Ok(Self {
             frontier: boundary.frontier()?,
-            flags: answer
-                .run
-                .first()
-                .map(|command| command.flags.clone())
-                .unwrap_or_default(),
+            flags: run.map(|command| command.flags.clone()).unwrap_or_default(),
             headroom: advice.as_ref().and_then(|advice| (context.headroom)(&advice.safe)),
-            recommended: advice.map(|advice| advice.recommended),
+            recommended: run
+                .map(|command| command.point.clone())
+                .or(advice.map(|advice| advice.recommended)),
             points: rows.collect(),
             gap: boundary.gap()?.into_iter().collect(),
             predicted: boundary.predicted()?,
@@ -98,8 +97,7 @@ pub struct Advice {
 /// answer, the point of the frontier with the largest product of its normalised coordinates, which is a balanced one.
 pub fn advise(boundary: &Boundary) -> Result<Option<Advice>> {
     let axes = boundary.lattice().axes();
-    let limit = boundary.limit().or_else(|| boundary.length_limit());
-    if let Some(limit) = limit {
+    if let Some(limit) = boundary.stated_limit() {
         let exact = limit.is_exact();
         return Ok(Some(Advice {
             recommended: if exact {

@@ -2,7 +2,7 @@
 //! caveats.
 
 use console::Style;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::answer::{Answer, Context, State};
 use super::document::facts_text;
@@ -28,6 +28,8 @@ pub struct Extras {
     pub stopped: Option<String>,
     /// The script as the user named it.
     pub script: String,
+    /// The parameters that were set.
+    pub set: Map<String, Value>,
     /// Whether the run was simulated.
     pub simulated: bool,
 }
@@ -46,6 +48,7 @@ impl Extras {
                 search: field("search").filter(|search| search.is_object()),
                 stopped: self.stopped.as_deref(),
                 script: &self.script,
+                set: &self.set,
                 // They follow from the engine's adapter, which only the run itself had.
                 flags: &|_, _| Ok(Vec::new()),
                 headroom: &|_| headroom,

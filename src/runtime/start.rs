@@ -34,7 +34,7 @@ pub struct StartContext {
 pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -> Result<Arc<Service>> {
     let grant = context.permits.check_launch(kind, launch, context.shipped_image)?;
     for withheld in &grant.withheld {
-        context.run.warn(Warning::new("withheld", withheld))?;
+        context.run.warn(Warning::from(withheld.as_str()))?;
     }
     launch::check_files(&launch.files)?;
     let grace = launch.grace()?;

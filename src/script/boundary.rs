@@ -125,7 +125,10 @@ impl BoundaryHandle {
         }
         drop(replayed);
         let moves = self.lock().record(&point, &answer)?;
-        self.spent().push(PointCost::from_answer(&point, &given));
+        // A bare verdict says nothing of its cost: a million of them would only take memory.
+        if given.is_object() {
+            self.spent().push(PointCost::from_answer(&point, &given));
+        }
         host.run.note(Event::Point {
             boundary: self.0.index,
             point,
@@ -158,6 +161,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         search: search.as_ref(),
         stopped: None,
         script: &script,
+        set: &host.settings.set,
         flags: &flags,
         headroom: &|safe| host.run.headroom(map.index(), safe),
     };
@@ -167,6 +171,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         report: Some(value.clone()),
         stopped: None,
         script: script.clone(),
+        set: host.settings.set.clone(),
         simulated: host.run.simulated(),
     };
     let text = summarize(&boundary, &extras, host.settings.page)?;

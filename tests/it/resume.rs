@@ -192,7 +192,7 @@ fn another_run_is_refused_with_the_differences() {
         .file("lib.rhai", "fn f() { 1 }")
         .file(
             "s.rhai",
-            r#"import "lib" as lib; params(#{ a: param(1, ""), m: param(#{}, "") }); throw "no""#,
+            r#"import "lib" as lib; params(#{ a: param(1, ""), m: param(#{}, "") }); record("x", 1); throw "no""#,
         )
         .args([
             "run", "s.rhai", "--out", "out", "--set", "a=2", "--set", "m.x=1", "--seed", "4",

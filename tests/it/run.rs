@@ -87,12 +87,12 @@ fn json_is_one_document_and_the_same_as_in_the_folder() {
 
 #[test]
 fn what_was_used_wrongly_before_anything_was_asked_leaves_no_folder() {
-    for set in ["modl=x", "input=abc"] {
+    for (set, name) in [("modl=x", "`modl`"), ("input=abc", "`input`")] {
         let outcome = Profiler::new()
             .args(["run", "adaptive", "--set", set])
             .run()
             .code(2)
-            .stderr("parameter `");
+            .stderr(name);
         assert!(!outcome.folder().join("runs").exists(), "{set}");
     }
     // What the user had there stays, and so does what was measured.

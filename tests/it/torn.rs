@@ -314,7 +314,7 @@ fn a_journal_that_ends_early_is_told_to_and_the_result_completes_it() {
         !html.contains("was never written"),
         "the memory that is drawn was written"
     );
-    assert!(html.contains("<dt>flags</dt>") && html.contains("<dt>headroom</dt>"));
+    assert!(html.contains("<dt>what to run</dt>") && html.contains("<dt>room</dt>"));
     // A result that does not go with the points is no reason for a screen of JSON.
     change(&out, "result.json", |text| {
         let text = String::from_utf8(text).unwrap();
@@ -354,7 +354,7 @@ fn damaged_breakdowns_and_experiments_are_named() {
     change(&run, "journal.jsonl", |text| {
         String::from_utf8(text)
             .unwrap()
-            .replace("\"comparisons\"", "\"compared\"")
+            .replace("\"trials\"", "\"tests\"")
             .into_bytes()
     });
     let _ = show(&run, &[]).success().stdout("is damaged: skipped");

@@ -22,6 +22,9 @@ const MIN_WIDTH: usize = 40;
 /// Pause between two drawings, as a multiple of the time that one takes.
 const PAUSE: u32 = 20;
 
+/// With more points there is no map: a second copy of them would only take memory.
+const MOST_POINTS: usize = 10_000;
+
 #[derive(Debug, Default)]
 pub(super) struct Map {
     boundary: Option<Boundary>,
@@ -59,7 +62,12 @@ impl Map {
         let (Some(boundary), Ok(answer)) = (&mut self.boundary, Answer::parse(answer)) else {
             return;
         };
-        if boundary.record(point, &answer) != Ok(Moves::Fits) {
+        let moves = boundary.record(point, &answer);
+        if boundary.records().len() > MOST_POINTS {
+            self.boundary = None;
+            return;
+        }
+        if moves != Ok(Moves::Fits) {
             return;
         }
         let part = |axis: &Axis| {

@@ -97,6 +97,7 @@ fn answer(source: &Source, boundary: &RebuiltBoundary) -> Option<Answer> {
         report: boundary.report.cloned(),
         stopped: (!found.done()).then(|| found.ended()),
         script: found.manifest.script.path.clone(),
+        set: found.manifest.set.clone(),
         simulated: found.manifest.simulated,
     };
     (rebuilt.records().len() > 0).then(|| extras.answer(rebuilt).ok())?

@@ -17,6 +17,8 @@ mod together;
 
 pub use together::Together;
 
+pub(super) use reproduce::run_command;
+
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! Shell commands that resume or reproduce a run.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Fact, Source};
 use crate::run::{Manifest, has_hidden};
@@ -78,23 +78,25 @@ fn script_note(source: &Source) -> Option<String> {
 
 /// `profiler run SCRIPT --seed N` with all parameters and permissions.
 fn command(manifest: &Manifest) -> String {
-    let mut words = vec![
-        "profiler".to_owned(),
-        "run".to_owned(),
-        shell_quoted(&manifest.script.path),
-    ];
     let mut set = manifest.set.clone();
     if let Some(engine) = auto_engine(manifest) {
         set.insert("engine".to_owned(), engine.into());
     }
-    for (key, value) in &set {
-        words.push("--set".to_owned());
-        words.push(shell_quoted(&format!("{key}={}", set_value(value))));
-    }
+    let mut words = vec![run_command(&manifest.script.path, &set)];
     if let Some(seed) = manifest.seed {
         words.extend(["--seed".to_owned(), seed.to_string()]);
     }
     words.extend(permission_flags(manifest));
+    words.join(" ")
+}
+
+/// `profiler run SCRIPT --set KEY=VALUE …`
+pub(in crate::report) fn run_command(script: &str, set: &Map<String, Value>) -> String {
+    let mut words = vec!["profiler".to_owned(), "run".to_owned(), shell_quoted(script)];
+    for (key, value) in set {
+        words.push("--set".to_owned());
+        words.push(shell_quoted(&format!("{key}={}", set_value(value))));
+    }
     words.join(" ")
 }
 

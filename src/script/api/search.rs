@@ -222,7 +222,7 @@ pub mod effort {
     ///
     /// ```rhai
     /// let map = boundary(#{ input: [1, 100] }, #{});
-    /// map.record(#{ input: 50 }, "ok");
+    /// map.record(#{ input: 50 }, #{ verdict: "ok", seconds: 2.0 });
     /// assert(map.spent().len() == 1 && map.resumed() == 0);
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]

@@ -205,7 +205,7 @@ fn probes_are_python_3_9_and_say_what_they_are() {
 
 #[test]
 fn probes_are_listed_and_can_be_forked() {
-    let list = Profiler::new().arg("list").run().success();
+    let list = Profiler::new().args(["list", "--modules"]).run().success();
     let list = list.stdout("std/probes/layers         Memory by layer: ");
     assert!(!list.stdout.contains("profiler_probe") && !list.stdout.contains("sitecustomize"));
 

@@ -223,8 +223,8 @@ fn small_mistakes_are_named_where_they_were_made() {
         ),
         (
             &format!("{strategy}search::adaptive(map, |p| throw fault(\"missing\", \"no card\"), #{{}})"),
-            "3:29",
-            "no card",
+            "3:33",
+            "does not take (string, string)",
         ),
     ] {
         let error = Bench::script(script).error();

@@ -17,7 +17,7 @@ pub(super) fn paragraphs(context: &FigureContext) -> Vec<String> {
     let fails = fails.map(|ends| format!("the smallest that fail: {ends}"));
     let mut paragraphs = vec![sentences([shares(boundary), fails])];
     paragraphs.extend(predicted(boundary));
-    let caveats = caveats(boundary, boundary.limit().is_some())
+    let caveats = caveats(boundary, boundary.stated_limit().is_some())
         .ok()
         .flatten()
         .unwrap_or_default();
