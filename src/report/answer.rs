@@ -489,7 +489,16 @@ fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Context) -> Re
     let mut commands = Vec::new();
     for row in rows(boundary)? {
         let fitted = row.value();
-        let margin = if exact || fitted < 4 { 0 } else { (fitted / 20).max(1) };
+        // Of a length, 5 % of the whole request.
+        let whole = Quantity::Total.of(&row.point).filter(|_| row.axis != "concurrency");
+        let whole = whole.and_then(|whole| i64::try_from(whole).ok()).unwrap_or(fitted);
+        let margin = if exact || fitted < 4 {
+            0
+        } else {
+            (whole as f64 / 20.0).ceil() as i64
+        };
+        let least = boundary.smallest().int(row.axis).unwrap_or(fitted);
+        let margin = margin.min(fitted - least);
         let note = if margin > 0 {
             format!(" ({fitted} fitted)")
         } else {
