@@ -3,8 +3,9 @@
 
 use serde::Serialize;
 
-use super::terms::{GIB, Gib, Term, size};
+use super::terms::{Term, size};
 use crate::fault::{Fault, Result};
+use crate::fmt::{GIB, Gib};
 use crate::memory::{Breakdown, Provenance};
 
 /// An external estimate.

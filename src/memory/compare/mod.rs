@@ -15,4 +15,4 @@ pub use comparison::Comparison;
 pub use explain::Explanation;
 pub use external_estimate::{ExternalEstimate, Facts};
 pub use plausible::{Implausible, implausible};
-pub use terms::{Gib, Term, TermComparison, size};
+pub use terms::{Term, TermComparison, size};

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Facts, Gib};
+use super::Facts;
+use crate::fmt::Gib;
 use crate::memory::{Breakdown, Component};
 
 /// Bytes. With more in use before the start, the growth says little about the engine. LLM-sizer's own validation

@@ -1,9 +1,8 @@
 //! The terms of memory calculators: our components, and coarser ones; and the sizes they are written in.
 
-use std::fmt;
-
 use serde::{Serialize, Serializer};
 
+use crate::fmt::GIB;
 use crate::memory::{Breakdown, Component};
 
 /// What a figure of an estimate stands for.
@@ -143,24 +142,6 @@ pub struct TermComparison {
     pub percent: Option<f64>,
 }
 
-pub(super) const GIB: f64 = 1_073_741_824.0;
-
-/// Signed bytes as `13.50 GiB` or `-0.02 GiB`; with more digits if two would hide the value: `0.0049 GiB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gib(pub i64);
-
-impl fmt::Display for Gib {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.0 as f64 / GIB;
-        let decimals = match value.abs() {
-            small if small < 0.000_05 => return f.write_str(if self.0 == 0 { "0.00 GiB" } else { "0.0000 GiB" }),
-            small if small < 0.095 => 4,
-            _ => 2,
-        };
-        write!(f, "{value:.decimals$} GiB")
-    }
-}
-
 /// Units that may follow a number, longest first, and their bytes.
 const UNITS: [(&str, f64); 8] = [
     ("GiB", GIB),
@@ -181,19 +162,4 @@ pub fn size(text: &str) -> Option<(f64, Option<f64>)> {
     let number = unit.map_or(text, |(unit, _)| &text[..text.len() - unit.len()]);
     let value: f64 = number.trim().parse().ok()?;
     value.is_finite().then_some((value, unit.map(|(_, bytes)| *bytes)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_one_unit() {
-        assert_eq!(Gib(14_495_514_624).to_string(), "13.50 GiB");
-        assert_eq!(Gib(-1 << 30).to_string(), "-1.00 GiB");
-        assert_eq!(Gib(0).to_string(), "0.00 GiB");
-        assert_eq!(Gib(1 << 20).to_string(), "0.0010 GiB");
-        assert_eq!(Gib(-5 << 20).to_string(), "-0.0049 GiB");
-        assert_eq!(Gib(-1).to_string(), "0.0000 GiB", "what rounds to nothing has no sign");
-    }
 }

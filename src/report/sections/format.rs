@@ -1,8 +1,7 @@
 //! Numbers, lists and names as text.
 
-use crate::fmt::grouped;
+use crate::fmt::{Gib, grouped};
 pub(super) use crate::fmt::{list, ms, number};
-use crate::memory::compare::Gib;
 
 /// Bytes of a GiB.
 pub(super) const GIB: f64 = 1_073_741_824.0;

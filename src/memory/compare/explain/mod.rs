@@ -6,7 +6,8 @@ mod tests;
 use serde::Serialize;
 
 use super::external_estimate::{ExternalEstimate, Facts};
-use super::terms::{Gib, Term, TermComparison};
+use super::terms::{Term, TermComparison};
+use crate::fmt::Gib;
 use crate::memory::{Breakdown, Component, Provenance};
 
 /// Tolerance of a ratio: allocators round, and tables do not count every tensor.

@@ -6,7 +6,7 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::memory::compare::Gib;
+use crate::fmt::Gib;
 use crate::memory::{Breakdown, Component, Footprint};
 use crate::report::breakdown::{detail_lines, finding, sheet};
 use crate::report::sections::memory::{Device, devices};
