@@ -95,7 +95,7 @@ pub(super) enum Command {
     /// Copy a shipped script out for editing
     Fork(fork::Args),
     /// Serve the simulated engine
-    Sim(sim::Args),
+    Sim(Box<sim::Args>),
 }
 
 /// The command line with its help for `width` columns, in which the commands are grouped.

@@ -12,9 +12,8 @@ use super::devices::SimDevices;
 use super::handle::{Exit, LogSink};
 use super::misbehave::{AfterFailure, FailedRequest};
 use super::options::{Setup, Victim};
-use super::profile::Engine;
 use super::scheduler::{Counters, Event, KvStore, Request, Scheduler};
-use super::start::{LinePrefix, LogLine, MemorySizes, ServingEngine};
+use super::start::{Limits, Serving};
 use super::time::TimeScaler;
 use super::tokens::{PrefixCache, PrefixHashes, TokenCounter};
 
@@ -34,18 +33,11 @@ pub(super) struct EngineCore {
     pub(super) setup: Setup,
     pub(super) counter: TokenCounter,
     pub(super) devices: Arc<SimDevices>,
-    pub(super) max_total: u64,
-    pub(super) max_input: u64,
-    pub(super) kv_tokens: Option<u64>,
-    pub(super) blocks: Option<(u64, u64)>,
-    pub(super) sizes: Option<MemorySizes>,
-    used: u64,
+    pub(super) limits: Limits,
     // Step count at the last read of metrics that are cleared by each read (TensorRT-LLM).
     last_metrics_step: AtomicU64,
     log: LogSink,
     ready: watch::Sender<bool>,
-    /// Ollama: why the model could not be loaded.
-    pub(super) load_error: Option<String>,
     dead: AtomicBool,
     refusals: AtomicU64,
     arrivals: AtomicU64,
@@ -82,7 +74,7 @@ pub(super) struct Snapshot {
 impl EngineCore {
     pub(super) fn new(
         setup: Setup,
-        serving: ServingEngine,
+        serving: Serving,
         counter: TokenCounter,
         devices: Arc<SimDevices>,
         log: LogSink,
@@ -94,23 +86,17 @@ impl EngineCore {
             setup,
             counter,
             devices,
-            max_total: serving.max_total,
-            max_input: serving.max_input,
-            kv_tokens: serving.kv_tokens,
-            blocks: serving.blocks,
-            sizes: serving.sizes,
-            used: serving.used,
             last_metrics_step: AtomicU64::new(0),
             log,
             ready: watch::Sender::new(false),
-            load_error: serving.load_error,
             dead: AtomicBool::new(false),
             queue: Mutex::new(QueueState {
                 scheduler: serving.scheduler,
-                prefixes: PrefixCache::new(serving.kv_tokens.unwrap_or_default()),
+                prefixes: PrefixCache::new(serving.limits.kv_tokens.unwrap_or_default()),
                 clients: HashMap::new(),
                 next: 1,
             }),
+            limits: serving.limits,
             wake: Notify::new(),
             metrics_read: Notify::new(),
             exit_sender,
@@ -139,7 +125,7 @@ impl EngineCore {
     /// Logs a request's failure and applies its effect on the engine.
     pub(super) fn apply_failure(&self, failed: &FailedRequest) {
         for text in &failed.log {
-            self.log_line(&LogLine::new(LinePrefix::Bare, text));
+            self.log_line(&format!("SIMULATED {text}"));
         }
         if failed.then != AfterFailure::Lives {
             self.dead.store(true, Ordering::Release);
@@ -177,8 +163,7 @@ impl EngineCore {
 
     /// Whether the engine has a prefix cache and it is enabled.
     pub(super) fn has_prefix_cache(&self) -> bool {
-        let engine = self.setup.profile.engine;
-        self.setup.prefix_cache && matches!(engine, Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm)
+        self.setup.prefix_cache && self.setup.profile.engine.has_prefix_cache()
     }
 
     /// Number of the prompt's tokens found in the prefix cache; adds the prompt to it.
@@ -216,8 +201,12 @@ impl EngineCore {
         }
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
+    /// Lets requests go on that wait for a read of the metrics.
+    pub(super) fn metrics_were_read(&self) {
         self.metrics_read.notify_waiters();
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
         let queue = self.queue();
         Snapshot {
             running: queue.scheduler.running(),
@@ -239,8 +228,8 @@ impl EngineCore {
         let _ = self.exit_sender.send(exit);
     }
 
-    pub(super) fn log_line(&self, line: &LogLine) {
-        (self.log)(&line.at(&jiff::Zoned::now()).to_string());
+    pub(super) fn log_line(&self, line: &str) {
+        (self.log)(&self.setup.profile.engine.stamped(line));
     }
 
     /// Runs steps until dropped.
@@ -301,16 +290,13 @@ impl EngineCore {
         let mut queue = self.queue();
         let step = queue.scheduler.step()?;
         let used = match queue.scheduler.store() {
-            KvStore::Pool(..) => self.used,
+            KvStore::Pool(..) => self.limits.memory.used_serving,
             KvStore::Dynamic(memory) => memory.used(),
         };
         self.devices.set(used);
         for (id, event) in step.events {
             if let Event::Oom(oom) = event {
-                self.log_line(&LogLine::new(
-                    LinePrefix::Bare,
-                    format!("torch.OutOfMemoryError: {oom}"),
-                ));
+                self.log_line(&format!("SIMULATED torch.OutOfMemoryError: {oom}"));
                 match self.setup.victim {
                     Victim::Request => {}
                     Victim::Process => self.exit_process(Exit::FAILED),

@@ -1,22 +1,20 @@
 //! Model of GPU memory in bytes (pure): what an engine allocates at its start and for requests, and when it runs out.
 //!
-//! Three styles: [`PoolPlan`] (vLLM, SGLang, TensorRT-LLM, TGI), [`DynamicMemory`] (transformers), [`FixedPlan`]
-//! (llama.cpp, Ollama).
+//! [`StartMemory`] is what a start takes, in three styles; [`BlockPool`] and [`DynamicMemory`] are what requests take.
 
 use std::fmt;
 
-use super::profile::{Dynamic, Fixed, Pool};
+use serde::Serialize;
 
-const MIB: f64 = 1_048_576.0;
-const GIB: f64 = 1_073_741_824.0;
+use super::profile::{Dynamic, Fixed, Pool};
+use crate::fmt::GIB;
+
+/// Bytes of a MiB.
+pub(super) const MIB: f64 = 1_048_576.0;
 
 /// Bytes of a profile's size in MiB.
 pub(super) fn mib(size: f64) -> u64 {
     (size * MIB).round() as u64
-}
-
-pub(super) fn gib(bytes: u64) -> f64 {
-    bytes as f64 / GIB
 }
 
 /// Size of the device as seen by torch: without the driver's share, and at most `limit`.
@@ -41,10 +39,10 @@ pub(crate) struct PoolOptions {
     pub(crate) limit: Option<u64>,
 }
 
-/// Memory of a pool engine at each stage of its start, in bytes. `used_*` is device memory in use as reported by
+/// Memory of an engine at each stage of its start, in bytes. `used_*` is device memory in use as reported by
 /// NVML.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct PoolPlan {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct StartMemory {
     /// Size of the device as reported by NVML.
     pub(crate) total: u64,
     /// Size of the device as seen by torch.
@@ -76,8 +74,9 @@ pub(crate) struct PoolPlan {
     pub(crate) used_serving: u64,
 }
 
-impl PoolPlan {
-    pub(crate) fn new(profile: &Pool, options: &PoolOptions) -> Self {
+impl StartMemory {
+    /// The rest of a share of the device becomes a pool of blocks.
+    pub(crate) fn pool(profile: &Pool, options: &PoolOptions) -> Self {
         let reserved = mib(profile.reserved_mib);
         let device = visible_bytes(mib(profile.total_mib), reserved, options.limit);
         let context = mib(profile.context_mib);
@@ -143,6 +142,54 @@ impl PoolPlan {
             used_graphs,
             used_ready,
             used_serving: used_ready + mib(profile.serving_mib),
+        }
+    }
+
+    /// A KV cache of `tokens`, whatever the size of the device; a block is a token.
+    pub(crate) fn fixed(profile: &Fixed, tokens: u64, limit: Option<u64>) -> Self {
+        let reserved = mib(profile.reserved_mib);
+        let device = visible_bytes(mib(profile.total_mib), reserved, limit);
+        let (context, weights) = (mib(profile.context_mib), mib(profile.weights_mib));
+        let used_weights = reserved + context + weights;
+        let kv = tokens.saturating_mul(profile.kv.bytes_per_token);
+        let used_kv = used_weights.saturating_add(kv);
+        let used_ready = used_kv.saturating_add(mib(profile.compute_mib + profile.output_mib));
+        Self {
+            total: device + reserved,
+            device,
+            free: device.saturating_sub(context),
+            weights,
+            block_bytes: profile.kv.bytes_per_token,
+            blocks: tokens,
+            block_tokens: 1,
+            used_baseline: reserved,
+            used_context: reserved + context,
+            used_weights,
+            used_peak: used_weights,
+            used_kv,
+            used_graphs: used_kv,
+            used_ready,
+            used_serving: used_ready,
+            ..Self::default()
+        }
+    }
+
+    /// Only the engine itself; requests take what they need.
+    pub(crate) fn dynamic(memory: &DynamicMemory) -> Self {
+        let (baseline, used) = (mib(memory.profile.reserved_mib), memory.used());
+        Self {
+            total: memory.device + baseline,
+            device: memory.device,
+            block_tokens: 1,
+            used_baseline: baseline,
+            used_context: baseline + memory.profile.context_bytes,
+            used_weights: used,
+            used_peak: used,
+            used_kv: used,
+            used_graphs: used,
+            used_ready: used,
+            used_serving: used,
+            ..Self::default()
         }
     }
 
@@ -278,64 +325,6 @@ impl DynamicMemory {
     pub(crate) fn used(&self) -> u64 {
         mib(self.profile.reserved_mib) + self.profile.context_bytes + self.reserved
     }
-
-    /// Size of the device as reported by NVML.
-    pub(crate) fn total(&self) -> u64 {
-        self.device + mib(self.profile.reserved_mib)
-    }
-}
-
-/// Memory of a fixed engine, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FixedPlan {
-    /// Size of the device as reported by NVML.
-    pub(crate) total: u64,
-    /// In use before anything starts.
-    pub(crate) reserved: u64,
-    /// Available to the process on an empty device.
-    pub(crate) free: u64,
-    pub(crate) weights: u64,
-    pub(crate) kv: u64,
-    /// Scratch memory of a step.
-    pub(crate) compute: u64,
-    pub(crate) output: u64,
-    context: u64,
-}
-
-impl FixedPlan {
-    /// For `ctx_size` tokens over all slots.
-    pub(crate) fn new(profile: &Fixed, ctx_size: u64, limit: Option<u64>) -> Self {
-        let reserved = mib(profile.reserved_mib);
-        let device = visible_bytes(mib(profile.total_mib), reserved, limit);
-        let context = mib(profile.context_mib);
-        Self {
-            total: device + reserved,
-            reserved,
-            free: device.saturating_sub(context),
-            weights: mib(profile.weights_mib),
-            kv: ctx_size.saturating_mul(profile.kv.bytes_per_token),
-            compute: mib(profile.compute_mib),
-            output: mib(profile.output_mib),
-            context,
-        }
-    }
-
-    /// Bytes in use with the context and the first `parts` of weights, cache and scratch.
-    pub(crate) fn used(&self, parts: usize) -> u64 {
-        self.reserved + self.context + self.sum(parts)
-    }
-
-    /// Whether the first `parts` of weights, cache and scratch fit.
-    pub(crate) fn fits(&self, parts: usize) -> bool {
-        self.sum(parts) <= self.free
-    }
-
-    fn sum(&self, parts: usize) -> u64 {
-        [self.weights, self.kv, self.compute.saturating_add(self.output)]
-            .into_iter()
-            .take(parts)
-            .fold(0, u64::saturating_add)
-    }
 }
 
 /// A failed allocation. All sizes in bytes.
@@ -404,8 +393,8 @@ mod tests {
         fn more_budget_never_gives_fewer_blocks(share in 0.05_f64..0.95, more in 0.0_f64..0.05, eager: bool, fp8: bool, speculate: bool) {
             let MemoryProfile::Pool(profile) = Profile::load("llama-8b-h200-vllm").unwrap().memory else { panic!() };
             let options = PoolOptions { utilization: share, batch_tokens: 8192, eager, fp8, speculate, limit: None };
-            let less = PoolPlan::new(&profile, &options);
-            let plan = PoolPlan::new(&profile, &PoolOptions { utilization: share + more, ..options });
+            let less = StartMemory::pool(&profile, &options);
+            let plan = StartMemory::pool(&profile, &PoolOptions { utilization: share + more, ..options });
             prop_assert!(less.blocks <= plan.blocks);
             prop_assert!(plan.blocks * plan.block_bytes <= plan.available.max(0) as u64);
             prop_assert!(plan.used_context <= plan.used_weights && plan.used_weights <= plan.used_kv);

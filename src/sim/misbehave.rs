@@ -2,6 +2,7 @@
 //! Everything is off by default.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::handle::Exit;
 use crate::fault::{Fault, Result};
@@ -48,24 +49,24 @@ pub struct Misbehave {
     pub fail_request: Option<FailedRequest>,
 }
 
-/// Kinds accepted on the command line, with the meaning of `n` and its default.
-const KINDS: [(&str, &str); 16] = [
-    ("after", "requests, 1"),
-    ("every", "requests, 1"),
-    ("die_mid_stream", "tokens before, 1"),
-    ("hang", "tokens before, 1"),
-    ("refuse_429", "requests, 1"),
-    ("end_early", "tokens, 1"),
-    ("clip", "tokens, 1"),
-    ("starve", "no number"),
-    ("two_tokens", "no number"),
-    ("error_then_done", "tokens before, 1"),
-    ("break_off", "tokens before, 1"),
-    ("end_silently", "tokens before, 1"),
-    ("busy_port", "no number"),
-    ("slow_start", "seconds, 5"),
-    ("ignore_sigterm", "no number"),
-    ("exit_code", "status, 0"),
+/// Kinds accepted on the command line: what their number means, and its default; none: they take no number.
+const KINDS: [(&str, Option<(&str, u32)>); 16] = [
+    ("after", Some(("requests", 1))),
+    ("every", Some(("requests", 1))),
+    ("die_mid_stream", Some(("tokens before", 1))),
+    ("hang", Some(("tokens before", 1))),
+    ("refuse_429", Some(("requests", 1))),
+    ("end_early", Some(("tokens", 1))),
+    ("clip", Some(("tokens", 1))),
+    ("starve", None),
+    ("two_tokens", None),
+    ("error_then_done", Some(("tokens before", 1))),
+    ("break_off", Some(("tokens before", 1))),
+    ("end_silently", Some(("tokens before", 1))),
+    ("busy_port", None),
+    ("slow_start", Some(("seconds", 5))),
+    ("ignore_sigterm", None),
+    ("exit_code", Some(("status", 0))),
 ];
 
 impl Misbehave {
@@ -82,48 +83,33 @@ impl Misbehave {
             Some((kind, number)) => (kind, Some(number)),
             None => (text, None),
         };
-        match kind {
-            "after" => self.after = Some(parsed(kind, number, 1)?),
-            "every" => self.every = Some(parsed(kind, number, 1)?),
-            "die_mid_stream" => self.die_mid_stream = Some(parsed(kind, number, 1)?),
-            "hang" => self.hang = Some(parsed(kind, number, 1)?),
-            "refuse_429" => self.refuse_429 = Some(parsed(kind, number, 1)?),
-            "end_early" => self.end_early = Some(parsed(kind, number, 1)?),
-            "clip" => self.clip = Some(parsed(kind, number, 1)?),
-            "starve" => self.starve = flag(kind, number)?,
-            "two_tokens" => self.two_tokens = flag(kind, number)?,
-            "error_then_done" => self.error_then_done = Some(parsed(kind, number, 1)?),
-            "break_off" => self.break_off = Some(parsed(kind, number, 1)?),
-            "end_silently" => self.end_silently = Some(parsed(kind, number, 1)?),
-            "busy_port" => self.busy_port = flag(kind, number)?,
-            "slow_start" => self.slow_start = Some(parsed(kind, number, 5.0)?),
-            "ignore_sigterm" => self.ignore_sigterm = flag(kind, number)?,
-            "exit_code" => self.exit_code = Some(parsed(kind, number, 0)?),
-            _ => {
-                let known: Vec<_> = KINDS
-                    .iter()
-                    .map(|(name, number)| format!("{name} ({number})"))
-                    .collect();
-                return Err(Fault::usage(format!("unknown misbehaviour `{kind}`"))
-                    .hint(format!("one of: {}", known.join(", "))));
+        let Some((_, default)) = KINDS.iter().find(|(name, _)| *name == kind) else {
+            let known = KINDS.map(|(name, number)| match number {
+                Some((meaning, default)) => format!("{name} ({meaning}, {default})"),
+                None => format!("{name} (no number)"),
+            });
+            return Err(
+                Fault::usage(format!("unknown misbehaviour `{kind}`")).hint(format!("one of: {}", known.join(", ")))
+            );
+        };
+        let value = match (number, default) {
+            (None, None) => json!(true),
+            (None, Some((_, default))) => json!(default),
+            (Some(text), None) => {
+                return Err(Fault::usage(format!(
+                    "misbehaviour `{kind}` takes no number, not `{text}`"
+                )));
             }
-        }
+            // What is no number is refused below.
+            (Some(text), Some(_)) => text.parse().unwrap_or(json!(text)),
+        };
+        let mut all = serde_json::to_value(&*self).map_err(|error| Fault::internal(error.to_string()))?;
+        all[kind] = value;
+        *self = serde_json::from_value(all).map_err(|_| {
+            let number = number.unwrap_or_default();
+            Fault::usage(format!("misbehaviour `{kind}`: `{number}` is not a valid number"))
+        })?;
         Ok(())
-    }
-}
-
-fn parsed<T: std::str::FromStr>(kind: &str, number: Option<&str>, default: T) -> Result<T> {
-    let Some(text) = number else { return Ok(default) };
-    text.parse()
-        .map_err(|_| Fault::usage(format!("misbehaviour `{kind}`: `{text}` is not a valid number")))
-}
-
-fn flag(kind: &str, number: Option<&str>) -> Result<bool> {
-    match number {
-        None => Ok(true),
-        Some(text) => Err(Fault::usage(format!(
-            "misbehaviour `{kind}` takes no number, not `{text}`"
-        ))),
     }
 }
 
@@ -183,7 +169,7 @@ mod tests {
         let mut all = Misbehave::default();
         for (kind, number) in KINDS {
             all.add(kind).unwrap();
-            assert_eq!(all.add(&format!("{kind}:3")).is_ok(), number != "no number", "{kind}");
+            assert_eq!(all.add(&format!("{kind}:3")).is_ok(), number.is_some(), "{kind}");
         }
         assert_eq!(all.hang, Some(3));
         assert_eq!(all.slow_start, Some(3.0));

@@ -2,7 +2,7 @@
 //!
 //! It imitates vLLM, SGLang, TensorRT-LLM, TGI, llama-server, Ollama and `transformers serve`: their routes, log
 //! lines and out-of-memory failures. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. All
-//! its output contains `SIMULATED`.
+//! its output contains `SIMULATED`. What an engine logs and its pages are text: `engines/NAME.jinja`.
 
 mod devices;
 mod engine_core;
@@ -17,6 +17,7 @@ mod scheduler;
 mod start;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod time;
 mod tokens;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::misbehave::Misbehave;
-use super::profile::{Engine, MemoryProfile, Profile, Reservation, names};
+use super::profile::{Engine, MemoryProfile, Profile, Reservation, is_share, names};
 use crate::fault::{Fault, Result};
 
 /// What to simulate, as scripts write it: `#{ profile: "llama-8b-24gb-vllm", options: #{ max_model_len: 8192 } }`.
@@ -61,56 +61,78 @@ fn file_below(folder: &Path, file: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Launch options, in tokens, bytes and seconds unless the name says otherwise.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// Launch options, in tokens, bytes and seconds unless the name says otherwise: of scripts, and of `profiler sim`, whose
+/// help these words are. Those that an engine has too mean the same.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, clap::Args)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Model name in the API.
+    /// The model's name on the wire
+    #[arg(long)]
     pub model: Option<String>,
-    /// vLLM, TGI (`max-total-tokens`), transformers: maximum input plus output. -1: the largest that fits.
+    /// Longest input and output together; -1: the largest that fits
+    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
     pub max_model_len: Option<i64>,
-    /// TGI: maximum input.
+    /// Longest input (TGI)
+    #[arg(long, value_name = "TOKENS")]
     pub max_input_tokens: Option<u64>,
-    /// Share of the device that the engine may use, 0 to 1 (TGI: `cuda-memory-fraction`).
+    /// Share of the device that the engine may use
+    #[arg(long, value_name = "SHARE")]
     pub gpu_memory_utilization: Option<f64>,
-    /// Maximum concurrent sequences (llama.cpp: `parallel`).
+    /// Maximum concurrent sequences
+    #[arg(long, value_name = "N")]
     pub max_num_seqs: Option<u64>,
-    /// Maximum prompt tokens computed in one step.
+    /// Prompt tokens in one step
+    #[arg(long, value_name = "TOKENS")]
     pub max_num_batched_tokens: Option<u64>,
-    /// Disables CUDA graphs.
+    /// No CUDA graphs
+    #[arg(long, num_args = 0, default_missing_value = "true")]
     pub enforce_eager: Option<bool>,
-    /// `auto` (the model's type) or `fp8`.
+    /// auto or fp8
+    #[arg(long, value_name = "TYPE")]
     pub kv_cache_dtype: Option<String>,
-    /// Draft tokens of n-gram speculation; 0: none.
+    /// Tokens drafted by n-gram speculation
+    #[arg(long, value_name = "N")]
     pub num_speculative_tokens: Option<u64>,
-    /// TensorRT-LLM: maximum concurrent requests with speculation. If set, graphs for draft length 0 are captured
-    /// too.
+    /// Concurrent requests above which nothing is drafted (TensorRT-LLM)
+    #[arg(long, value_name = "N")]
     pub speculation_max_concurrency: Option<u64>,
-    /// Number of GPUs (tensor parallelism).
+    /// GPUs that share each layer
+    #[arg(long, value_name = "N")]
     pub tensor_parallel: Option<u64>,
-    /// llama.cpp, Ollama: context over all slots.
+    /// Context over all slots (llama.cpp)
+    #[arg(long, value_name = "TOKENS")]
     pub ctx_size: Option<u64>,
-    /// TGI: maximum concurrent requests; further ones are answered with 429.
+    /// Maximum concurrent requests; further ones get status 429 (TGI)
+    #[arg(long, value_name = "N")]
     pub max_concurrent_requests: Option<u64>,
-    /// Visible bytes of the device, if less than the profile's.
+    /// Bytes of device memory to simulate
+    #[arg(long, value_name = "BYTES")]
     pub memory_limit: Option<u64>,
-    /// Dynamic style: effect of running out of memory while serving.
+    /// What dies when memory runs out while serving
+    #[arg(long, value_enum, value_name = "VICTIM")]
     pub oom: Option<Victim>,
-    /// vLLM 0.33 and later: output beyond the length limit is clipped instead of refused.
+    /// Clip output beyond the length limit instead of refusing it (vLLM 0.33)
+    #[arg(long, num_args = 0, default_missing_value = "true")]
     pub clip_output: Option<bool>,
-    /// vLLM, SGLang, TensorRT-LLM: prefix caching. Default: true.
+    /// No prefix cache (vLLM, SGLang, TensorRT-LLM)
+    #[arg(long = "no-prefix-cache", num_args = 0, default_missing_value = "false")]
     pub prefix_cache: Option<bool>,
-    /// `tokenizer.json` for counting the tokens of text prompts. Without it, words are counted.
+    /// Count text prompts with this tokenizer.json instead of by words
+    #[arg(long, value_name = "FILE")]
     pub tokenizer: Option<PathBuf>,
-    /// Seconds of real time per second of model time. 0: no waiting; 1: as slow as the real engine.
+    /// Seconds of real time per second of model time; 0: no waiting
+    #[arg(long, value_name = "FACTOR")]
     pub time_scale: Option<f64>,
-    /// Before its first step, an idle engine waits until no request has arrived for this many milliseconds of real
-    /// time. Requests sent together then run together even if model time is free; in that case they are also held
-    /// until the metrics were read while they all run, or for 100 ms.
+    /// Milliseconds that an idle engine waits for more requests before its first step
+    // Requests sent together then run together even if model time is free; in that case they are also held until the
+    // metrics were read while they all run, or for 100 ms.
+    #[arg(long, value_name = "MS")]
     pub gather_ms: Option<u64>,
     /// What this start must serve, independent of the engine. Sets the engine's own options where they are not given.
+    #[arg(skip)]
     pub serve: Option<Serve>,
     /// Misbehaviour.
+    #[arg(skip)]
     pub misbehave: Misbehave,
 }
 
@@ -183,29 +205,36 @@ impl Options {
 
     /// Refuses values that no engine accepts.
     pub fn check(&self) -> Result<()> {
-        if let Some(share) = self.gpu_memory_utilization
-            && !(share > 0.0 && share <= 1.0)
-        {
+        let below_zero = |value: Option<f64>| value.filter(|value| !(value.is_finite() && *value >= 0.0));
+        let zero = |value: Option<u64>| value.filter(|value| *value == 0);
+        let share = self.gpu_memory_utilization.filter(|value| !is_share(*value));
+        let seconds = [
+            ("time_scale", below_zero(self.time_scale)),
+            ("slow_start", below_zero(self.misbehave.slow_start)),
+        ];
+        let counts = [
+            ("max_num_seqs", zero(self.max_num_seqs)),
+            ("max_num_batched_tokens", zero(self.max_num_batched_tokens)),
+            ("ctx_size", zero(self.ctx_size)),
+            ("tensor_parallel", zero(self.tensor_parallel)),
+            ("max_input_tokens", zero(self.max_input_tokens)),
+        ];
+        if let Some(share) = share {
             return Err(Fault::usage(format!(
                 "`gpu_memory_utilization` is {share}, not in (0, 1]"
             )));
         }
-        if let Some(scale) = self.time_scale
-            && !(scale.is_finite() && scale >= 0.0)
-        {
-            return Err(Fault::usage(format!("`time_scale` is {scale}, not a number >= 0")));
+        for (name, wrong) in seconds {
+            if let Some(value) = wrong {
+                return Err(Fault::usage(format!("`{name}` is {value}, not a number >= 0")));
+            }
         }
-        if let Some(seconds) = self.misbehave.slow_start
-            && !(seconds.is_finite() && seconds >= 0.0)
-        {
-            return Err(Fault::usage(format!(
-                "`slow_start` is {seconds}, not a number of seconds"
-            )));
+        for (name, wrong) in counts {
+            if wrong.is_some() {
+                return Err(Fault::usage(format!("`{name}` is 0")).hint("leave it out for the profile's default"));
+            }
         }
-        if let Some(length) = self.max_model_len
-            && length < 1
-            && length != -1
-        {
+        if let Some(length) = self.max_model_len.filter(|length| *length < 1 && *length != -1) {
             return Err(Fault::usage(format!("`max_model_len` is {length}"))
                 .hint("give a length in tokens, or -1 for the largest that fits"));
         }
@@ -213,17 +242,6 @@ impl Options {
             && !["auto", "fp8"].contains(&dtype)
         {
             return Err(Fault::usage(format!("unknown `kv_cache_dtype` `{dtype}`")).hint("one of: auto, fp8"));
-        }
-        for (name, value) in [
-            ("max_num_seqs", self.max_num_seqs),
-            ("max_num_batched_tokens", self.max_num_batched_tokens),
-            ("ctx_size", self.ctx_size),
-            ("tensor_parallel", self.tensor_parallel),
-            ("max_input_tokens", self.max_input_tokens),
-        ] {
-            if value == Some(0) {
-                return Err(Fault::usage(format!("`{name}` is 0")).hint("leave it out for the profile's default"));
-            }
         }
         Ok(())
     }
@@ -348,6 +366,14 @@ impl Setup {
             misbehave: options.misbehave.clone(),
             profile: profile.per_rank(ranks),
         })
+    }
+
+    /// Maximum input plus output that was asked for; the model's positions if it is to be the largest that fits.
+    pub(super) fn requested(&self) -> u64 {
+        match self.length {
+            Length::Auto => self.profile.defaults.max_position_embeddings,
+            Length::Tokens(tokens) => tokens,
+        }
     }
 
     /// Version as reported, marked so that nobody mistakes it for the real one's.

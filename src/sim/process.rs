@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use std::{future, io};
 
+use minijinja::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -17,8 +18,8 @@ use super::devices::SimDevices;
 use super::engine_core::EngineCore;
 use super::handle::{Exit, LogSink, SimHandle, State};
 use super::options::{Options, Setup};
-use super::profile::{Engine, Profile};
-use super::start::{LinePrefix, LogLine, Stage, StartOutcome, StartPlan};
+use super::profile::Profile;
+use super::start::{Stage, StartOutcome, StartPlan};
 use super::time::TimeScaler;
 use super::tokens::TokenCounter;
 use super::{http, start};
@@ -109,32 +110,8 @@ impl SimProcess {
 
     /// Logs the engine's message on SIGTERM.
     fn shut_down(&self) -> Exit {
-        let line = match self.setup.profile.engine {
-            Engine::Vllm => LogLine::new(
-                LinePrefix::Vllm {
-                    process: "APIServer",
-                    level: "INFO",
-                    place: "launcher.py:100",
-                },
-                "[shutdown] API server: shutdown triggered",
-            ),
-            Engine::Tgi => LogLine::new(
-                LinePrefix::Tgi {
-                    level: "INFO",
-                    module: "text_generation_launcher",
-                },
-                "Terminating webserver",
-            ),
-            Engine::Sglang => LogLine::new(
-                LinePrefix::Sglang,
-                "SIGTERM received. Draining requests and shutting down...",
-            ),
-            Engine::TensorrtLlm => LogLine::new(LinePrefix::Bare, "INFO:     Shutting down"),
-            Engine::Llamacpp => LogLine::new(LinePrefix::Bare, "srv    operator(): cleaning up before exit..."),
-            Engine::Ollama => LogLine::new(LinePrefix::Bare, "[GIN] shutting down"),
-            Engine::Transformers => LogLine::new(LinePrefix::Bare, "INFO:     Shutting down"),
-        };
-        self.log_line(&line);
+        let lines = self.setup.profile.engine.text("stopped", &Value::UNDEFINED);
+        lines.unwrap_or_default().lines().for_each(|line| self.log_line(line));
         Exit::new(0)
     }
 
@@ -194,8 +171,8 @@ impl SimProcess {
     }
 
     /// Runs the stages of the start. Returns the last stage's log lines, which the caller logs once they are true.
-    async fn run_stages<'a>(&self, stages: &'a [Stage]) -> &'a [LogLine] {
-        let (mut scaler, mut pending): (_, &[LogLine]) = (TimeScaler::new(self.setup.time_scale), &[]);
+    async fn run_stages<'a>(&self, stages: &'a [Stage]) -> &'a [String] {
+        let (mut scaler, mut pending): (_, &[String]) = (TimeScaler::new(self.setup.time_scale), &[]);
         for stage in stages {
             self.log_lines(pending);
             if let Some(sleep) = scaler.spend(stage.seconds) {
@@ -209,19 +186,17 @@ impl SimProcess {
         pending
     }
 
-    fn log_lines(&self, lines: &[LogLine]) {
-        for line in lines {
-            self.log_line(line);
-        }
+    fn log_lines(&self, lines: &[String]) {
+        lines.iter().for_each(|line| self.log_line(line));
     }
 
     fn cannot_listen(&self, error: &str) -> Exit {
-        self.log_line(&LogLine::new(LinePrefix::Bare, format!("OSError: {error}")));
+        self.log_line(&format!("SIMULATED OSError: {error}"));
         Exit::FAILED
     }
 
-    fn log_line(&self, line: &LogLine) {
-        (self.log)(&line.at(&jiff::Zoned::now()).to_string());
+    fn log_line(&self, line: &str) {
+        (self.log)(&self.setup.profile.engine.stamped(line));
     }
 }
 

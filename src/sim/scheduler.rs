@@ -8,11 +8,13 @@
 
 use std::collections::VecDeque;
 
+use serde::Serialize;
+
 use super::memory::{BlockPool, CudaOom, DynamicMemory};
 use super::time::Timing;
 
 /// Totals since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Counters {
     pub(crate) submitted: u64,
     pub(crate) finished: u64,

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::{Fault, Result};
-
 /// Seconds of model time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,27 +41,6 @@ impl Timing {
             self.step_seconds
         };
         fixed + prefill as f64 / self.prefill_tokens_per_second + decode as f64 * self.sequence_seconds
-    }
-
-    pub(super) fn check(&self) -> Result<()> {
-        let seconds = [
-            self.boot_seconds,
-            self.load_seconds,
-            self.profile_seconds,
-            self.compile_seconds,
-            self.graphs_seconds,
-            self.warm_up_seconds,
-            self.step_seconds,
-            self.step_eager_seconds,
-            self.sequence_seconds,
-        ];
-        if seconds.iter().any(|value| !(value.is_finite() && *value >= 0.0)) {
-            return Err(Fault::usage("a duration in `time` is not a number >= 0"));
-        }
-        if !(self.prefill_tokens_per_second.is_finite() && self.prefill_tokens_per_second > 0.0) {
-            return Err(Fault::usage("`prefill_tokens_per_second` must be above 0"));
-        }
-        Ok(())
     }
 }
 

@@ -24,14 +24,6 @@ pub(super) enum TokenCounter {
     File(Box<Tokenizer>),
 }
 
-pub(super) struct Token {
-    pub(super) id: u32,
-    pub(super) text: String,
-    /// Byte range in the text.
-    pub(super) start: usize,
-    pub(super) stop: usize,
-}
-
 impl TokenCounter {
     pub(super) fn new(tokenizer: Option<&Path>) -> Result<Self> {
         let Some(path) = tokenizer else { return Ok(Self::Words) };
@@ -59,56 +51,26 @@ impl TokenCounter {
             .map(|sum| sum + 3)
     }
 
-    pub(super) fn tokens(&self, text: &str, special: bool) -> Result<Vec<Token>> {
+    /// Ids of the tokens.
+    pub(super) fn tokens(&self, text: &str, special: bool) -> Result<Vec<u32>> {
         match self {
-            Self::Words => Ok(words(text, special)),
-            Self::File(tokenizer) => {
-                let encoded = tokenizer
-                    .encode(text, special)
-                    .map_err(|error| Fault::new(Kind::Engine, format!("cannot tokenize: {error}")))?;
-                let pieces = encoded
-                    .get_ids()
-                    .iter()
-                    .zip(encoded.get_tokens())
-                    .zip(encoded.get_offsets());
-                Ok(pieces
-                    .map(|((id, piece), (start, stop))| Token {
-                        id: *id,
-                        text: text
-                            .get(*start..*stop)
-                            .filter(|text| !text.is_empty())
-                            .unwrap_or(piece)
-                            .to_owned(),
-                        start: *start,
-                        stop: *stop,
-                    })
-                    .collect())
+            Self::Words => {
+                let begin = special.then_some(BOS);
+                Ok(begin.into_iter().chain(text.split_whitespace().map(word_id)).collect())
             }
+            Self::File(tokenizer) => match tokenizer.encode(text, special) {
+                Ok(encoded) => Ok(encoded.get_ids().to_vec()),
+                Err(error) => Err(Fault::new(Kind::Engine, format!("cannot tokenize: {error}"))),
+            },
         }
     }
 }
 
-fn words(text: &str, special: bool) -> Vec<Token> {
-    let begin = special.then(|| Token {
-        id: BOS,
-        text: "<s>".to_owned(),
-        start: 0,
-        stop: 0,
-    });
-    let rest = text.split_whitespace().map(|word| {
-        let start = word.as_ptr() as usize - text.as_ptr() as usize;
-        Token {
-            id: output_token_id(
-                word.bytes()
-                    .fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte))),
-                0,
-            ),
-            text: word.to_owned(),
-            start,
-            stop: start + word.len(),
-        }
-    });
-    begin.into_iter().chain(rest).collect()
+fn word_id(word: &str) -> u32 {
+    let sum = word
+        .bytes()
+        .fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    output_token_id(sum, 0)
 }
 
 /// Id of the n-th token of an answer; never a special token.
@@ -138,10 +100,6 @@ impl PrefixHashes {
         if self.tokens.is_multiple_of(BLOCK) {
             self.blocks.push(self.rolling);
         }
-    }
-
-    pub(super) fn tokens(&self) -> u64 {
-        self.tokens
     }
 }
 
@@ -197,14 +155,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_counted_with_their_byte_ranges() {
+    fn a_word_is_a_token() {
         let counter = TokenCounter::new(None).unwrap();
         assert_eq!(counter.count("hello  world foo bar", true).unwrap(), 5);
-        let tokens = counter.tokens(" añb c", false).unwrap();
-        assert_eq!(
-            tokens.iter().map(|token| (token.start, token.stop)).collect::<Vec<_>>(),
-            [(1, 5), (6, 7)]
-        );
+        let ids = counter.tokens(" añb c añb", true).unwrap();
+        assert!(ids.len() == 4 && ids[1] == ids[3] && ids[1] != ids[2], "{ids:?}");
         assert_eq!(counter.chat(["a b", "c"].into_iter()).unwrap(), 3 + 8 + 3);
     }
 

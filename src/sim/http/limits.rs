@@ -1,11 +1,11 @@
 //! Each engine's rules about request length: whether a request is accepted, and how many tokens it produces.
 
-use super::ApiError;
+use serde_json::json;
+
+use super::{ApiError, Problem};
 use crate::sim::engine_core::EngineCore;
 use crate::sim::profile::{Engine, MemoryProfile};
-
-/// TGI's router validates no more of the output than this.
-const SLICE: u64 = 1024;
+use crate::sim::start::TGI_SLICE;
 
 /// Size of a request.
 #[derive(Clone, Copy, Debug)]
@@ -22,23 +22,22 @@ pub(super) struct RequestSize {
 
 /// Number of tokens to produce (at least 1), or the engine's error.
 pub(super) fn output_tokens(core: &EngineCore, size: RequestSize) -> Result<u64, ApiError> {
-    let engine = core.setup.profile.engine;
     if size.output == Some(0) {
-        return Err(ApiError::bad_request(engine, "max_tokens must be at least 1, got 0."));
+        return Err(ApiError::bad_request("max_tokens must be at least 1, got 0."));
     }
     if size.rows > 1 && !matches!(core.setup.profile.memory, MemoryProfile::Dynamic(_)) {
         return Err(ApiError::bad_request(
-            engine,
             "SIMULATED: this profile takes one prompt per request",
         ));
     }
-    match engine {
-        Engine::Vllm if core.setup.clip => clipped(core.max_total, size),
-        Engine::Vllm | Engine::Transformers => strict(core.max_total, size),
-        Engine::Sglang => sglang(core.max_total, core.kv_tokens.unwrap_or(u64::MAX), size),
-        Engine::TensorrtLlm => tensorrt_llm(core.max_total, size),
-        Engine::Tgi => tgi(core.max_total, core.max_input, size),
-        Engine::Llamacpp | Engine::Ollama => llamacpp(core.max_total, size),
+    let limits = &core.limits;
+    match core.setup.profile.engine {
+        Engine::Vllm if core.setup.clip => clipped(limits.max_total, size),
+        Engine::Vllm | Engine::Transformers => strict(limits.max_total, size),
+        Engine::Sglang => sglang(limits.max_total, limits.kv_tokens.unwrap_or(u64::MAX), size),
+        Engine::TensorrtLlm => tensorrt_llm(limits.max_total, size),
+        Engine::Tgi => tgi(limits.max_total, limits.max_input, size),
+        Engine::Llamacpp | Engine::Ollama => llamacpp(limits.max_total, size),
     }
 }
 
@@ -49,7 +48,7 @@ fn strict(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
     if output <= room {
         return Ok(output);
     }
-    Err(ApiError::too_long(format!(
+    Err(too_long(format!(
         "This model's maximum context length is {longest} tokens. However, you requested {output} output tokens and your prompt \
          contains at least {} input tokens, for a total of at least {} tokens. Please reduce the length of the input prompt or \
          the number of requested output tokens.",
@@ -58,17 +57,24 @@ fn strict(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
     )))
 }
 
+fn too_long(message: String) -> ApiError {
+    ApiError {
+        fields: vec![("param", json!("input_tokens"))],
+        ..ApiError::bad_request(message)
+    }
+}
+
 /// vLLM 0.33: input and output must each fit. If their sum does not, the output is clipped silently, unless
 /// `min_tokens` forbids it.
 fn clipped(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
     if let Some(output) = size.output.filter(|output| *output > longest) {
-        return Err(ApiError::too_long(format!(
+        return Err(too_long(format!(
             "max_tokens={output} cannot be greater than max_model_len={longest}"
         )));
     }
     let room = longest.saturating_sub(size.input);
     if room == 0 {
-        return Err(ApiError::too_long(format!(
+        return Err(too_long(format!(
             "This model's maximum context length is {longest} tokens. However, your prompt contains at least {} input tokens. Please \
              reduce the length of the input prompt.",
             size.input
@@ -76,13 +82,10 @@ fn clipped(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
     }
     let output = size.output.unwrap_or(room).min(room);
     if size.min_tokens > output {
-        return Err(ApiError::bad_request(
-            Engine::Vllm,
-            format!(
-                "min_tokens must be less than or equal to max_tokens={output}, got {}.",
-                size.min_tokens
-            ),
-        ));
+        return Err(ApiError::bad_request(format!(
+            "min_tokens must be less than or equal to max_tokens={output}, got {}.",
+            size.min_tokens
+        )));
     }
     Ok(output)
 }
@@ -90,7 +93,7 @@ fn clipped(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
 /// SGLang: input plus output must fit into the context. The output is clipped silently to what fits into context and
 /// cache minus two tokens.
 fn sglang(context: u64, cache: u64, size: RequestSize) -> Result<u64, ApiError> {
-    let bad = |message: String| Err(ApiError::bad_request(Engine::Sglang, message));
+    let bad = |message: String| Err(ApiError::bad_request(message));
     let output = size.output.unwrap_or(u64::MAX);
     if size.input >= context {
         return bad(format!(
@@ -121,13 +124,10 @@ fn tensorrt_llm(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
     let room = longest.saturating_sub(size.input);
     if room == 0 {
         let left = longest.cast_signed() - size.input.cast_signed();
-        return Err(ApiError::bad_request(
-            Engine::TensorrtLlm,
-            format!(
-                "default_max_tokens ({left}) must be greater than 0, default_max_tokens ({left}) = max_seq_len ({longest}) - splited_prompt_len ({})",
-                size.input
-            ),
-        ));
+        return Err(ApiError::bad_request(format!(
+            "default_max_tokens ({left}) must be greater than 0, default_max_tokens ({left}) = max_seq_len ({longest}) - splited_prompt_len ({})",
+            size.input
+        )));
     }
     Ok(size.output.unwrap_or(room).min(room))
 }
@@ -136,36 +136,37 @@ fn tensorrt_llm(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
 /// silently.
 fn tgi(longest: u64, longest_input: u64, size: RequestSize) -> Result<u64, ApiError> {
     let output = size.output.unwrap_or(100);
-    let first = size.input.saturating_add(output.min(SLICE));
+    let first = size.input.saturating_add(output.min(TGI_SLICE));
     if first > longest {
-        return Err(ApiError::bad_request(
-            Engine::Tgi,
-            format!(
-                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= {longest}. Given: {} `inputs` tokens and \
-                 {output} `max_new_tokens`",
-                size.input
-            ),
-        ));
+        return Err(ApiError::bad_request(format!(
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= {longest}. Given: {} `inputs` tokens and \
+             {output} `max_new_tokens`",
+            size.input
+        )));
     }
     if size.input > longest_input {
-        return Err(ApiError::bad_request(
-            Engine::Tgi,
-            format!(
-                "Input validation error: `inputs` must have less than {longest_input} tokens. Given: {}",
-                size.input
-            ),
-        ));
+        return Err(ApiError::bad_request(format!(
+            "Input validation error: `inputs` must have less than {longest_input} tokens. Given: {}",
+            size.input
+        )));
     }
     // After each slice the request is resubmitted; the grown prompt is then subject to the same limit, without an
     // error.
-    let last_begin = (longest_input - size.input) / SLICE * SLICE;
-    Ok(output.min(longest - size.input).min(last_begin + SLICE))
+    let last_begin = (longest_input - size.input) / TGI_SLICE * TGI_SLICE;
+    Ok(output.min(longest - size.input).min(last_begin + TGI_SLICE))
 }
 
 /// llama.cpp: the prompt must fit into its slot. Generation stops at the slot's end.
 fn llamacpp(slot: u64, size: RequestSize) -> Result<u64, ApiError> {
     if size.input >= slot {
-        return Err(ApiError::context_exceeded(size.input, slot));
+        let message = format!(
+            "request ({} tokens) exceeds the available context size ({slot} tokens), try increasing it",
+            size.input
+        );
+        return Err(ApiError {
+            fields: vec![("n_prompt_tokens", json!(size.input)), ("n_ctx", json!(slot))],
+            ..ApiError::new(Problem::ContextExceeded, message)
+        });
     }
     Ok(size.output.unwrap_or(u64::MAX).min((slot - size.input - 1).max(1)))
 }
@@ -189,7 +190,7 @@ mod tests {
         assert!(
             strict(100, size(60, 41))
                 .unwrap_err()
-                .message()
+                .message
                 .contains("maximum context length is 100 tokens. However, you requested 41")
         );
         assert_eq!(clipped(100, size(60, 41)).unwrap(), 40);
@@ -203,13 +204,13 @@ mod tests {
                 }
             )
             .unwrap_err()
-            .message()
+            .message
             .contains("min_tokens")
         );
         assert!(
             clipped(100, size(100, 1))
                 .unwrap_err()
-                .message()
+                .message
                 .contains("your prompt contains")
         );
     }
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(sglang(1000, 5000, size(800, 198)).unwrap(), 198);
         assert_eq!(sglang(1000, 5000, size(800, 199)).unwrap(), 198);
         assert_eq!(sglang(1000, 500, size(400, 200)).unwrap(), 98);
-        let refused = |size| sglang(1000, 5000, size).unwrap_err().message().to_owned();
+        let refused = |size| sglang(1000, 5000, size).unwrap_err().message;
         assert!(refused(size(800, 201)).contains("maximum context length of 1000"));
         assert!(refused(size(994, 2)).contains("exceeds the maximum allowed length (994 tokens)"));
         assert!(refused(size(1000, 1)).contains("is longer than the model's context length"));
@@ -231,7 +232,7 @@ mod tests {
         let error = tensorrt_llm(100, size(110, 5)).unwrap_err();
         assert!(
             error
-                .message()
+                .message
                 .starts_with("default_max_tokens (-10) must be greater than 0")
         );
     }
@@ -243,7 +244,7 @@ mod tests {
         let error = tgi(4096, 4095, size(6002, 5)).unwrap_err();
         assert!(
             error
-                .message()
+                .message
                 .ends_with("must be <= 4096. Given: 6002 `inputs` tokens and 5 `max_new_tokens`")
         );
         assert_eq!(tgi(4096, 1500, size(1000, 3000)).unwrap(), 1024);

@@ -1,46 +1,80 @@
-//! HTTP APIs of the simulated engine: routes, prompts and errors. Each engine has its own routes, answers and error
-//! bodies. Shared: counting a prompt's tokens, and reading an answer from the scheduler and streaming it ([`stream`]).
+//! HTTP APIs of the simulated engine: routes, information pages and errors. A generation request of any API is read
+//! by [`request`], and answered in that API's form ([`answer`]), whole or as a stream ([`stream`]).
 
+mod answer;
 mod limits;
-mod llamacpp;
-mod metrics;
-mod ollama;
-mod openai;
+mod request;
 mod stream;
-mod tensorrt_llm;
-mod tgi;
 
-use std::fmt;
 use std::sync::Arc;
 
+use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use minijinja::value::Serde;
+use minijinja::{Value as Values, context};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::engine_core::EngineCore;
 use super::profile::Engine;
-use super::tokens::PrefixHashes;
 
 /// Enough for a prompt of more than a million token ids.
 const BODY_LIMIT: usize = 64 << 20;
 
+/// An API through which text is generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Api {
+    /// OpenAI's completions.
+    Completions,
+    /// OpenAI's chat.
+    Chat,
+    /// TGI's `/generate`.
+    Tgi,
+    /// TGI's `/generate_stream`.
+    TgiStream,
+    /// llama-server's `/completion`.
+    Llamacpp,
+    /// Ollama's `/api/generate`.
+    Ollama,
+}
+
 pub(super) fn router(core: Arc<EngineCore>) -> Router {
-    let routes = match core.setup.profile.engine {
-        Engine::Vllm => openai::vllm(),
-        Engine::Transformers => openai::transformers(),
-        Engine::Sglang => openai::routes().merge(metrics::sglang_routes()),
-        Engine::TensorrtLlm => openai::routes().merge(tensorrt_llm::routes()),
-        Engine::Tgi => openai::routes().merge(tgi::routes()),
-        Engine::Llamacpp => openai::routes().merge(llamacpp::routes()),
-        Engine::Ollama => openai::routes().merge(ollama::routes()),
+    let engine = core.setup.profile.engine;
+    let generating: &[(&str, Api)] = match engine {
+        Engine::Tgi => &[("/generate", Api::Tgi), ("/generate_stream", Api::TgiStream)],
+        Engine::Llamacpp => &[("/completion", Api::Llamacpp), ("/completions", Api::Llamacpp)],
+        Engine::Ollama => &[("/api/generate", Api::Ollama)],
+        Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm | Engine::Transformers => &[],
     };
+    let mut routes = Router::new().route("/sim/memory", get(memory));
+    for (path, api) in [
+        ("/v1/completions", Api::Completions),
+        ("/v1/chat/completions", Api::Chat),
+    ]
+    .iter()
+    .chain(generating)
+    {
+        let api = *api;
+        routes = routes.route(
+            path,
+            post(move |State(core): State<Arc<EngineCore>>, body: Bytes| request::generate(core, api, body)),
+        );
+    }
+    for path in engine.pages() {
+        routes = routes.route(path, get(page));
+    }
+    match engine {
+        Engine::Vllm | Engine::Tgi | Engine::Llamacpp => routes = routes.route("/tokenize", post(tokenize)),
+        Engine::Ollama => routes = routes.route("/api/show", post(show)),
+        Engine::Sglang | Engine::TensorrtLlm | Engine::Transformers => {}
+    }
     routes
-        .route("/sim/memory", get(memory))
         .layer(middleware::from_fn_with_state(Arc::clone(&core), failing))
         .layer(middleware::from_fn_with_state(Arc::clone(&core), while_loading))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
@@ -74,283 +108,200 @@ async fn failing(State(core): State<Arc<EngineCore>>, request: Request, next: Ne
 
 /// llama-server and SGLang accept connections while loading, and Ollama even answers; the others do not listen yet.
 async fn while_loading(State(core): State<Arc<EngineCore>>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    let answers = core.setup.profile.engine == Engine::Ollama && (path == "/" || path.starts_with("/api/"));
+    let (engine, path) = (core.setup.profile.engine, request.uri().path());
+    let answers = engine == Engine::Ollama && (path == "/" || path.starts_with("/api/"));
     if answers || core.is_loaded() || path == "/sim/memory" {
         return next.run(request).await;
     }
-    if core.setup.profile.engine == Engine::Sglang {
-        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    match engine {
+        Engine::Sglang => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        _ => ApiError::new(Problem::Loading, "Loading model").respond(Engine::Llamacpp),
     }
-    ApiError::loading().respond(Engine::Llamacpp)
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Prompt {
-    Text(String),
-    Ids(PrefixHashes),
-    Several(Vec<Prompt>),
+/// A page of information or metrics: the section of its path in the engine's file.
+async fn page(State(core): State<Arc<EngineCore>>, uri: Uri) -> Response {
+    if uri.path() == "/metrics" {
+        core.metrics_were_read();
+    }
+    filled(&core, &format!("GET {}", uri.path()), uri.path() == "/metrics")
 }
 
-impl Prompt {
-    /// Number of prompts and tokens of each, as this engine counts.
-    pub(super) fn measure(&self, core: &EngineCore) -> Result<(u64, u64), ApiError> {
-        let engine = core.setup.profile.engine;
-        match self {
-            Self::Ids(ids) if ids.tokens() == 0 => Err(ApiError::bad_request(engine, "prompt is empty")),
-            Self::Ids(ids) => Ok((1, ids.tokens())),
-            Self::Text(text) => {
-                let count = core.counter.count(text, true);
-                count
-                    .map(|count| (1, count))
-                    .map_err(|fault| ApiError::bad_request(engine, fault.message))
-            }
-            Self::Several(prompts) => {
-                let sizes = prompts
-                    .iter()
-                    .map(|prompt| prompt.measure(core))
-                    .collect::<Result<Vec<_>, _>>()?;
-                let Some((_, first)) = sizes.first() else {
-                    return Err(ApiError::bad_request(engine, "prompt is empty"));
-                };
-                if sizes.iter().any(|(_, tokens)| tokens != first) {
-                    return Err(ApiError::bad_request(
-                        engine,
-                        "SIMULATED: several prompts must have the same length",
-                    ));
-                }
-                Ok((sizes.len() as u64, *first))
-            }
+/// A section of the engine's file as an answer. `metrics`: it is the page of metrics, which some engines clear.
+fn filled(core: &EngineCore, section: &str, metrics: bool) -> Response {
+    let (setup, limits, snapshot) = (&core.setup, &core.limits, core.snapshot());
+    let used: u64 = core.devices.reading().devices.iter().map(|device| device.used).sum();
+    let usage = snapshot.usage.unwrap_or_default();
+    let values = context! {
+        model => setup.model.as_str(),
+        // In a label of Prometheus.
+        label => setup.model.replace(['"', '\\', '\n'], "_"),
+        version => setup.version(),
+        max_total => (limits.max_total < u64::MAX).then_some(limits.max_total),
+        max_input => limits.max_input,
+        longest => setup.profile.defaults.max_position_embeddings,
+        max_seqs => setup.max_seqs,
+        max_concurrent => setup.max_concurrent,
+        utilization => setup.utilization,
+        fp8 => setup.fp8,
+        memory => Values::from(Serde(limits.memory)),
+        kv_tokens => limits.kv_tokens,
+        kv_bytes => limits.memory.blocks.saturating_mul(limits.memory.block_bytes),
+        used_blocks => (usage * limits.memory.blocks as f64).round() as u64,
+        usage,
+        running => snapshot.running,
+        waiting => snapshot.waiting,
+        counters => Values::from(Serde(snapshot.counters)),
+        prefix_queries => snapshot.prefixes.0,
+        prefix_hits => snapshot.prefixes.1,
+        new_steps => metrics && core.has_new_steps(snapshot.counters.steps),
+        loaded => core.is_loaded() && limits.load_error.is_none(),
+        device_used => used,
+    };
+    match setup.profile.engine.text(section, &values) {
+        Ok(text) => {
+            let kind = match text.bytes().next() {
+                Some(b'{' | b'[') => "application/json",
+                _ => "text/plain; version=0.0.4; charset=utf-8",
+            };
+            ([(CONTENT_TYPE, kind)], text).into_response()
         }
+        Err(fault) => (StatusCode::INTERNAL_SERVER_ERROR, fault.message).into_response(),
     }
 }
 
-impl Prompt {
-    /// Prefix hashes for the prefix cache; none for several prompts.
-    pub(super) fn hashes(&self, core: &EngineCore) -> Option<PrefixHashes> {
-        match self {
-            Self::Ids(ids) => Some(ids.clone()),
-            Self::Text(text) => {
-                let mut hashes = PrefixHashes::default();
-                let tokens = core.counter.tokens(text, true).ok()?;
-                tokens.iter().for_each(|token| hashes.push(u64::from(token.id)));
-                Some(hashes)
-            }
-            Self::Several(_) => None,
-        }
+/// Ollama's information on a model.
+async fn show(State(core): State<Arc<EngineCore>>, Json(body): Json<Value>) -> Response {
+    match request::other_model(&core, body["model"].as_str().unwrap_or_default()) {
+        Some(error) => error.respond(Engine::Ollama),
+        None => filled(&core, "POST /api/show", false),
     }
 }
 
-impl<'de> Deserialize<'de> for Prompt {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PromptVisitor)
-    }
+#[derive(Deserialize)]
+struct Tokenize {
+    #[serde(alias = "inputs", alias = "content")]
+    prompt: String,
+    #[serde(alias = "add_special")]
+    add_special_tokens: Option<bool>,
 }
 
-struct PromptVisitor;
-
-impl<'de> Visitor<'de> for PromptVisitor {
-    type Value = Prompt;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, token ids, or a list of either")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Prompt, E> {
-        Ok(Prompt::Text(text.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Prompt, A::Error> {
-        let (mut ids, mut several) = (PrefixHashes::default(), Vec::new());
-        while let Some(item) = items.next_element::<Item>()? {
-            match item {
-                Item::Id(id) => ids.push(id),
-                Item::Prompt(prompt) => several.push(prompt),
-            }
-        }
-        match (ids.tokens(), several.is_empty()) {
-            (_, true) => Ok(Prompt::Ids(ids)),
-            (0, false) => Ok(Prompt::Several(several)),
-            _ => Err(A::Error::custom("token ids and prompts are mixed")),
-        }
-    }
+async fn tokenize(State(core): State<Arc<EngineCore>>, Json(body): Json<Tokenize>) -> Response {
+    let engine = core.setup.profile.engine;
+    let special = body.add_special_tokens.unwrap_or(engine != Engine::Llamacpp);
+    let ids = match core.counter.tokens(&body.prompt, special) {
+        Ok(ids) => ids,
+        Err(fault) => return ApiError::bad_request(fault.message).respond(engine),
+    };
+    Json(match engine {
+        Engine::Tgi => ids.iter().map(|id| json!({ "id": id })).collect(),
+        Engine::Llamacpp => json!({ "tokens": ids }),
+        _ => json!({ "count": ids.len(), "max_model_len": core.limits.max_total, "tokens": ids }),
+    })
+    .into_response()
 }
 
-enum Item {
-    Id(u64),
-    Prompt(Prompt),
-}
-
-impl<'de> Deserialize<'de> for Item {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ItemVisitor)
-    }
-}
-
-struct ItemVisitor;
-
-impl<'de> Visitor<'de> for ItemVisitor {
-    type Value = Item;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a token id or a prompt")
-    }
-
-    fn visit_u64<E: Error>(self, id: u64) -> Result<Item, E> {
-        Ok(Item::Id(id))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Item, E> {
-        PromptVisitor.visit_str(text).map(Item::Prompt)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Item, A::Error> {
-        PromptVisitor.visit_seq(items).map(Item::Prompt)
-    }
+/// What is wrong with a request or its generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Problem {
+    BadRequest,
+    /// llama.cpp: the prompt does not fit into its slot.
+    ContextExceeded,
+    NotFound,
+    /// Too many requests: TGI's own limit; for other engines, what a proxy in front of them answers.
+    Overloaded,
+    Loading,
+    GenerationFailed,
+    /// TensorRT-LLM: the request does not fit into the cache. It only logs that, and ends the stream without an event.
+    EndsSilently,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ApiError {
-    status: StatusCode,
-    /// Error type as the engine names it: `BadRequestError`, `validation`, `invalid_request_error`.
-    kind: &'static str,
+struct ApiError {
+    problem: Problem,
     message: String,
-    /// vLLM: name of the offending parameter.
-    param: Option<&'static str>,
-    /// llama.cpp: `n_prompt_tokens` and `n_ctx`.
-    context: Option<(u64, u64)>,
+    /// Further fields of the error: vLLM's `param`, llama.cpp's `n_prompt_tokens` and `n_ctx`.
+    fields: Vec<(&'static str, Value)>,
 }
 
 impl ApiError {
-    pub(super) fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+    fn new(problem: Problem, message: impl Into<String>) -> Self {
         Self {
-            status,
-            kind,
+            problem,
             message: message.into(),
-            param: None,
-            context: None,
+            fields: Vec::new(),
         }
     }
 
-    /// Invalid request.
-    pub(super) fn bad_request(engine: Engine, message: impl Into<String>) -> Self {
-        match engine {
-            Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm | Engine::Transformers => {
-                Self::new(StatusCode::BAD_REQUEST, "BadRequestError", message)
-            }
-            Engine::Tgi => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "validation", message),
-            Engine::Llamacpp | Engine::Ollama => Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message),
-        }
+    fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(Problem::BadRequest, message)
     }
 
-    pub(super) fn too_long(message: String) -> Self {
-        Self {
-            param: Some("input_tokens"),
-            ..Self::bad_request(Engine::Vllm, message)
-        }
-    }
-
-    pub(super) fn context_exceeded(prompt: u64, slot: u64) -> Self {
-        let message =
-            format!("request ({prompt} tokens) exceeds the available context size ({slot} tokens), try increasing it");
-        Self {
-            context: Some((prompt, slot)),
-            ..Self::new(StatusCode::BAD_REQUEST, "exceed_context_size_error", message)
-        }
-    }
-
-    /// TGI's own 429; for other engines, what a proxy in front of them answers.
-    pub(super) fn overloaded(engine: Engine) -> Self {
-        if engine == Engine::Ollama {
-            let message = "server busy, please try again.  maximum pending requests exceeded";
-            return Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
-        }
-        let kind = match engine {
-            Engine::Tgi => "overloaded",
-            Engine::Llamacpp | Engine::Ollama => "unavailable_error",
-            Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm | Engine::Transformers => "RateLimitError",
+    fn overloaded(engine: Engine) -> Self {
+        let message = match engine {
+            Engine::Ollama => "server busy, please try again.  maximum pending requests exceeded",
+            _ => "Model is overloaded",
         };
-        Self::new(StatusCode::TOO_MANY_REQUESTS, kind, "Model is overloaded")
+        Self::new(Problem::Overloaded, message)
     }
 
-    /// llama.cpp while it loads.
-    pub(super) fn loading() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable_error", "Loading model")
+    fn generation_failed(engine: Engine, message: &str) -> Self {
+        let before = match engine {
+            Engine::Tgi => "Request failed during generation: ",
+            Engine::Ollama => "an error was encountered while running the model: ",
+            _ => "",
+        };
+        Self::new(Problem::GenerationFailed, format!("{before}{message}"))
     }
 
-    /// Generation failed.
-    pub(super) fn generation_failed(engine: Engine, message: impl Into<String>) -> Self {
-        match engine {
-            Engine::Tgi => Self::new(
-                StatusCode::FAILED_DEPENDENCY,
-                "generation",
-                format!("Request failed during generation: {}", message.into()),
-            ),
-            Engine::Llamacpp => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", message),
-            Engine::Ollama => Self::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "server_error",
-                format!("an error was encountered while running the model: {}", message.into()),
-            ),
-            Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm | Engine::Transformers => {
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message)
-            }
+    /// Status, and the type of error as the engine names it.
+    fn status(&self, engine: Engine) -> (StatusCode, &'static str) {
+        use Engine::{Llamacpp, Ollama, Tgi};
+        match (self.problem, engine) {
+            (Problem::BadRequest, Tgi) => (StatusCode::UNPROCESSABLE_ENTITY, "validation"),
+            (Problem::BadRequest, Llamacpp | Ollama) => (StatusCode::BAD_REQUEST, "invalid_request_error"),
+            (Problem::BadRequest, _) => (StatusCode::BAD_REQUEST, "BadRequestError"),
+            (Problem::ContextExceeded, _) => (StatusCode::BAD_REQUEST, "exceed_context_size_error"),
+            (Problem::NotFound, _) => (StatusCode::NOT_FOUND, "NotFoundError"),
+            (Problem::Overloaded, Tgi) => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
+            (Problem::Overloaded, Llamacpp) => (StatusCode::TOO_MANY_REQUESTS, "unavailable_error"),
+            (Problem::Overloaded, Ollama) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
+            (Problem::Overloaded, _) => (StatusCode::TOO_MANY_REQUESTS, "RateLimitError"),
+            (Problem::Loading, _) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable_error"),
+            (Problem::GenerationFailed, Tgi) => (StatusCode::FAILED_DEPENDENCY, "generation"),
+            (Problem::GenerationFailed, Llamacpp | Ollama) => (StatusCode::INTERNAL_SERVER_ERROR, "server_error"),
+            (Problem::GenerationFailed, _) => (StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError"),
+            (Problem::EndsSilently, _) => (StatusCode::OK, ""),
         }
     }
 
-    pub(super) fn body(&self, engine: Engine) -> Value {
-        let code = self.status.as_u16();
+    fn body(&self, engine: Engine) -> Value {
+        let (status, kind) = self.status(engine);
+        let mut error = json!({ "code": status.as_u16(), "message": self.message, "type": kind });
+        if engine != Engine::Llamacpp {
+            error["param"] = Value::Null;
+        }
+        for (name, value) in &self.fields {
+            error[name] = value.clone();
+        }
         match engine {
-            Engine::Tgi => json!({ "error": self.message, "error_type": self.kind }),
+            Engine::Tgi => json!({ "error": self.message, "error_type": kind }),
             Engine::Ollama => json!({ "error": self.message }),
-            Engine::Llamacpp => {
-                let mut error = json!({ "code": code, "message": self.message, "type": self.kind });
-                if let Some((prompt, slot)) = self.context {
-                    error["n_prompt_tokens"] = prompt.into();
-                    error["n_ctx"] = slot.into();
-                }
-                json!({ "error": error })
-            }
             Engine::Sglang | Engine::TensorrtLlm => {
-                json!({ "object": "error", "message": self.message, "type": self.kind, "param": null, "code": code })
+                error["object"] = "error".into();
+                error
             }
-            Engine::Vllm | Engine::Transformers => {
-                json!({ "error": { "message": self.message, "type": self.kind, "param": self.param, "code": code } })
-            }
+            Engine::Vllm | Engine::Transformers | Engine::Llamacpp => json!({ "error": error }),
         }
     }
 
-    pub(super) fn respond(&self, engine: Engine) -> Response {
-        // transformers answers internal errors with plain text.
-        if engine == Engine::Transformers && self.status == StatusCode::INTERNAL_SERVER_ERROR {
-            return (self.status, "Internal Server Error").into_response();
+    fn respond(&self, engine: Engine) -> Response {
+        let (status, _) = self.status(engine);
+        match (self.problem, engine) {
+            (Problem::EndsSilently, _) => ([(CONTENT_TYPE, "text/event-stream")], Body::empty()).into_response(),
+            // transformers answers internal errors with plain text.
+            (Problem::GenerationFailed, Engine::Transformers) => (status, "Internal Server Error").into_response(),
+            _ => (status, Json(self.body(engine))).into_response(),
         }
-        (self.status, Json(self.body(engine))).into_response()
-    }
-
-    #[cfg(test)]
-    pub(super) fn message(&self) -> &str {
-        &self.message
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_form_of_a_prompt_is_read_and_mixtures_are_refused() {
-        let read = |text: &str| serde_json::from_str::<Prompt>(text);
-        let ids = |ids: &[u64]| {
-            let mut hashes = PrefixHashes::default();
-            ids.iter().for_each(|id| hashes.push(*id));
-            Prompt::Ids(hashes)
-        };
-        assert_eq!(read("\"a b\"").unwrap(), Prompt::Text("a b".to_owned()));
-        assert_eq!(read("[1, 2, 3]").unwrap(), ids(&[1, 2, 3]));
-        assert_eq!(read("[[1], [2]]").unwrap(), Prompt::Several(vec![ids(&[1]), ids(&[2])]));
-        assert!(read("[1, \"a\"]").is_err());
-        assert!(read("[-1]").is_err());
-        assert!(read("{}").is_err());
     }
 }

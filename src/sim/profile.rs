@@ -1,7 +1,6 @@
 //! Profiles: TOML files that describe one model on one device with one engine. Some are built in, others are read from
-//! a path. Every number in a file has a comment on its source.
-
-mod memory;
+//! a path. Every number in a file has a comment on its source. MiB are 2^20 bytes; the arithmetic is in
+//! `sim/memory.rs`.
 
 use std::path::Path;
 
@@ -10,8 +9,6 @@ use serde_json::{Map, Value};
 
 use super::time::Timing;
 use crate::fault::{Fault, Result};
-
-pub use memory::{Dynamic, Fixed, Kv, MemoryProfile, Pool, Reservation, Speculation};
 
 /// One model on one device with one engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,6 +71,18 @@ pub enum Engine {
     Transformers,
 }
 
+impl Engine {
+    /// Whether it turns the rest of its memory into a pool of KV blocks at its start.
+    pub(super) fn has_pool(self) -> bool {
+        matches!(self, Self::Vllm | Self::Sglang | Self::TensorrtLlm | Self::Tgi)
+    }
+
+    /// Whether it can cache prefixes of prompts.
+    pub(super) fn has_prefix_cache(self) -> bool {
+        matches!(self, Self::Vllm | Self::Sglang | Self::TensorrtLlm)
+    }
+}
+
 /// Default launch options.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -125,27 +134,66 @@ impl Profile {
     }
 
     fn check(&self) -> Result<()> {
-        self.memory.check()?;
-        self.time.check()?;
         if let Some(shape) = &self.shape {
             shape.config()?;
         }
-        if let Some(ranks) = &self.tensor_parallel {
-            ranks.check()?;
+        let written = toml::Value::try_from(self).map_err(|error| Fault::internal(error.to_string()))?;
+        if let Some((name, value)) = wrong_number(&written) {
+            return Err(Fault::usage(format!("`{name}` is {value}, not a number >= 0")));
         }
-        let share = self.defaults.gpu_memory_utilization;
-        if !(share > 0.0 && share <= 1.0) {
-            return Err(Fault::usage(format!(
-                "`gpu_memory_utilization` is {share}, not in (0, 1]"
-            )));
-        }
-        if self.defaults.max_num_seqs == 0 || self.defaults.max_num_batched_tokens == 0 {
-            return Err(Fault::usage(
+        let (defaults, blocks) = (
+            &self.defaults,
+            "`block_tokens` and `bytes_per_token` must be at least 1",
+        );
+        let kv = |kv: &Kv| (blocks, kv.block_tokens > 0 && kv.bytes_per_token > 0);
+        let mut rules = vec![
+            (
+                "`prefill_tokens_per_second` must be above 0",
+                self.time.prefill_tokens_per_second > 0.0,
+            ),
+            (
+                "`efficiency` must be within 0 to 1",
+                self.tensor_parallel.is_none_or(|parallel| parallel.efficiency <= 1.0),
+            ),
+            (
+                "`gpu_memory_utilization` must be in (0, 1]",
+                is_share(defaults.gpu_memory_utilization),
+            ),
+            (
                 "`max_num_seqs` and `max_num_batched_tokens` must be at least 1",
-            ));
+                defaults.max_num_seqs > 0 && defaults.max_num_batched_tokens > 0,
+            ),
+        ];
+        match &self.memory {
+            MemoryProfile::Pool(pool) => rules.extend([
+                ("`kv_share` must be in (0, 1]", is_share(pool.kv_share)),
+                ("`activation_tokens` must be at least 1", pool.activation_tokens > 0),
+                kv(&pool.kv),
+            ]),
+            MemoryProfile::Dynamic(dynamic) => {
+                rules.push(("`cache_ratio` must be at least 1", dynamic.cache_ratio >= 1.0));
+            }
+            MemoryProfile::Fixed(fixed) => rules.push(kv(&fixed.kv)),
         }
-        Ok(())
+        match rules.iter().find(|(_, holds)| !holds) {
+            Some((rule, _)) => Err(Fault::usage(*rule)),
+            None => Ok(()),
+        }
     }
+}
+
+/// Whether it is in (0, 1].
+pub(super) fn is_share(value: f64) -> bool {
+    value > 0.0 && value <= 1.0
+}
+
+/// The first number that is no size or duration, with its key.
+fn wrong_number(value: &toml::Value) -> Option<(String, f64)> {
+    let table = value.as_table()?;
+    table.iter().find_map(|(name, value)| match value.as_float() {
+        Some(number) => (!(number.is_finite() && number >= 0.0)).then(|| (name.clone(), number)),
+        None => wrong_number(value),
+    })
 }
 
 /// Changes with several devices.
@@ -158,25 +206,11 @@ pub struct TensorParallel {
     pub efficiency: f64,
 }
 
-impl TensorParallel {
-    fn check(self) -> Result<()> {
-        if !(self.communication_mib.is_finite()
-            && self.communication_mib >= 0.0
-            && (0.0..=1.0).contains(&self.efficiency))
-        {
-            return Err(Fault::usage(
-                "`communication_mib` must be a size, and `efficiency` within 0 to 1",
-            ));
-        }
-        Ok(())
-    }
-}
-
 impl Profile {
     /// Per-rank profile: weights and KV cache are divided by `ranks`; activations, graphs and context are not.
     /// Unchanged for one rank or when unmeasured.
     #[must_use]
-    pub(in crate::sim) fn per_rank(mut self, ranks: u64) -> Self {
+    pub(super) fn per_rank(mut self, ranks: u64) -> Self {
         let (Some(parallel), MemoryProfile::Pool(pool)) = (self.tensor_parallel, &mut self.memory) else {
             return self;
         };
@@ -199,10 +233,149 @@ impl Profile {
     }
 }
 
+/// The three ways in which engines allocate memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "style", rename_all = "snake_case")]
+pub enum MemoryProfile {
+    /// vLLM, SGLang, TensorRT-LLM, TGI: the rest of a share of the device becomes a pool of KV blocks at the start.
+    Pool(Pool),
+    /// transformers: memory grows with each request, through a caching allocator.
+    Dynamic(Dynamic),
+    /// llama.cpp and Ollama: the KV cache of the whole context is allocated at the start.
+    Fixed(Fixed),
+}
+
+/// KV cache.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kv {
+    /// Tokens in a block.
+    pub block_tokens: u64,
+    /// Bytes per token in the model's type: 2 · layers · KV heads · head size · bytes per element.
+    pub bytes_per_token: u64,
+}
+
+/// The pool style.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Size of the device as reported by NVML.
+    pub total_mib: f64,
+    /// In use by the driver before anything starts; neither free nor the engine's.
+    pub reserved_mib: f64,
+    /// CUDA context and libraries, before the weights. Not part of the engine's budget.
+    pub context_mib: f64,
+    /// Weights as logged by the engine.
+    pub weights_mib: f64,
+    /// Activation peak of the profiling step with `activation_tokens` tokens; proportional to its tokens.
+    pub activation_mib: f64,
+    /// Tokens of the step at which `activation_mib` was measured.
+    pub activation_tokens: u64,
+    /// Additional activation if the model is compiled (no `enforce_eager`).
+    pub compile_mib: f64,
+    /// CUDA graphs, captured after the KV cache is allocated, outside the budget.
+    pub graphs_mib: f64,
+    /// Kept by the warm-up, eager.
+    pub warm_up_eager_mib: f64,
+    /// Kept by the warm-up, with CUDA graphs.
+    pub warm_up_graphs_mib: f64,
+    /// Allocated by the first request and kept.
+    pub serving_mib: f64,
+    /// Additional weights with an 8-bit KV cache (its scales).
+    pub fp8_mib: f64,
+    /// Changes with n-gram speculation, if known.
+    pub speculation: Option<Speculation>,
+    /// Share of the rest of the budget that becomes KV cache.
+    pub kv_share: f64,
+    /// When blocks are allocated.
+    pub reservation: Reservation,
+    /// KV cache.
+    pub kv: Kv,
+}
+
+/// Changes with n-gram speculation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speculation {
+    /// Additional activation.
+    pub activation_mib: f64,
+    /// CUDA graphs as estimated beforehand, inside the budget.
+    pub graphs_estimated_mib: f64,
+    /// CUDA graphs as captured.
+    pub graphs_mib: f64,
+}
+
+/// When a sequence's blocks are allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reservation {
+    /// Token by token; if none is left, the newest sequence is preempted and recomputed later (vLLM).
+    Grow,
+    /// At admission, for the input and up to 1024 tokens of output; a request that does not fit waits (TGI).
+    Slice,
+}
+
+/// The dynamic style, in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dynamic {
+    /// Size of the device as reported by NVML.
+    pub total_mib: f64,
+    /// In use by the driver before anything starts.
+    pub reserved_mib: f64,
+    /// Maximum bytes that the allocator may reserve. Default: the rest of the device.
+    pub cap_bytes: Option<u64>,
+    /// CUDA context and libraries, outside the allocator.
+    pub context_bytes: u64,
+    /// Allocated without requests: weights and workspaces.
+    pub base_bytes: u64,
+    /// Allocated per prompt token at the peak of a prefill, including its KV cache.
+    pub prefill_bytes_per_token: u64,
+    /// KV cache per token.
+    pub kv_bytes_per_token: u64,
+    /// Reserved beyond the allocated bytes without requests.
+    pub cache_bytes: u64,
+    /// Reserved per byte allocated beyond the base: fragmentation.
+    pub cache_ratio: f64,
+}
+
+/// The fixed style.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fixed {
+    /// Size of the device.
+    pub total_mib: f64,
+    /// In use before anything starts.
+    pub reserved_mib: f64,
+    /// CUDA context and libraries.
+    pub context_mib: f64,
+    /// Weights.
+    pub weights_mib: f64,
+    /// Scratch memory of a step.
+    pub compute_mib: f64,
+    /// Logits.
+    pub output_mib: f64,
+    /// Number of layers, for the log.
+    pub layers: u64,
+    /// KV cache.
+    pub kv: Kv,
+}
+
+impl MemoryProfile {
+    /// Size of each device in bytes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let (Self::Pool(Pool { total_mib, .. })
+        | Self::Dynamic(Dynamic { total_mib, .. })
+        | Self::Fixed(Fixed { total_mib, .. })) = self;
+        (total_mib * f64::from(1 << 20)) as u64
+    }
+}
+
 const SHIPPED_SHAPES: [(&str, &str); 3] = [
-    ("llama-1b-shape", include_str!("../shapes/llama-1b-shape.json")),
-    ("llama-3.1-8b", include_str!("../shapes/llama-3.1-8b.json")),
-    ("llama-8b-shape", include_str!("../shapes/llama-8b-shape.json")),
+    ("llama-1b-shape", include_str!("shapes/llama-1b-shape.json")),
+    ("llama-3.1-8b", include_str!("shapes/llama-3.1-8b.json")),
+    ("llama-8b-shape", include_str!("shapes/llama-8b-shape.json")),
 ];
 
 /// A `config.json`: the name of a shipped one, or its keys.
@@ -240,42 +413,31 @@ impl Shape {
     }
 }
 
-const SHIPPED_PROFILES: [(&str, &str); 8] = [
-    (
-        "llama-1b-12gib-transformers",
-        include_str!("../profiles/llama-1b-12gib-transformers.toml"),
-    ),
-    (
-        "llama-1b-h200-sglang",
-        include_str!("../profiles/llama-1b-h200-sglang.toml"),
-    ),
-    ("llama-1b-h200-tgi", include_str!("../profiles/llama-1b-h200-tgi.toml")),
-    (
-        "llama-1b-h200-trtllm",
-        include_str!("../profiles/llama-1b-h200-trtllm.toml"),
-    ),
-    ("llama-1b-llamacpp", include_str!("../profiles/llama-1b-llamacpp.toml")),
-    ("llama-1b-ollama", include_str!("../profiles/llama-1b-ollama.toml")),
-    (
-        "llama-8b-24gb-vllm",
-        include_str!("../profiles/llama-8b-24gb-vllm.toml"),
-    ),
-    (
-        "llama-8b-h200-vllm",
-        include_str!("../profiles/llama-8b-h200-vllm.toml"),
-    ),
+/// The shipped profiles, sorted by name.
+const SHIPPED: [&str; 8] = [
+    include_str!("profiles/llama-1b-12gib-transformers.toml"),
+    include_str!("profiles/llama-1b-h200-sglang.toml"),
+    include_str!("profiles/llama-1b-h200-tgi.toml"),
+    include_str!("profiles/llama-1b-h200-trtllm.toml"),
+    include_str!("profiles/llama-1b-llamacpp.toml"),
+    include_str!("profiles/llama-1b-ollama.toml"),
+    include_str!("profiles/llama-8b-24gb-vllm.toml"),
+    include_str!("profiles/llama-8b-h200-vllm.toml"),
 ];
 
 /// Names of the shipped profiles, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    SHIPPED_PROFILES.iter().map(|(name, _)| *name)
+    SHIPPED.iter().filter_map(|text| name_in(text))
 }
 
 fn shipped_text(name: &str) -> Option<&'static str> {
-    SHIPPED_PROFILES
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, text)| *text)
+    SHIPPED.into_iter().find(|text| name_in(text) == Some(name))
+}
+
+/// The name that a profile gives itself.
+fn name_in(text: &str) -> Option<&str> {
+    text.lines()
+        .find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
 }
 
 #[cfg(test)]
@@ -285,6 +447,8 @@ mod tests {
 
     #[test]
     fn every_shipped_profile_parses_and_has_its_name() {
+        assert!(names().is_sorted());
+        assert_eq!(names().count(), SHIPPED.len());
         for name in names() {
             assert_eq!(Profile::load(name).unwrap().name, name);
         }

@@ -1,0 +1,195 @@
+//! What each engine writes: its log and its pages. One Jinja file for each engine in `src/sim/engines`, in sections
+//! that begin with `=== NAME`: the stages of a start, its failures, and `GET /path` for a page.
+
+use std::sync::LazyLock;
+
+use jiff::Zoned;
+use jiff::tz::TimeZone;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, Value};
+
+use super::memory::MIB;
+use super::profile::Engine;
+use crate::fault::{Fault, Result};
+use crate::fmt::{GIB, thousands};
+
+/// Place of the time in a log line; its format is the section `time`.
+const TIME: &str = "<time>";
+
+/// The sections of these are available in each file, unless it has its own.
+const EVERY: &str = "openai";
+
+const FILES: [(&str, &str); 8] = [
+    (EVERY, include_str!("engines/openai.jinja")),
+    ("vllm", include_str!("engines/vllm.jinja")),
+    ("sglang", include_str!("engines/sglang.jinja")),
+    ("tensorrt_llm", include_str!("engines/tensorrt_llm.jinja")),
+    ("tgi", include_str!("engines/tgi.jinja")),
+    ("llamacpp", include_str!("engines/llamacpp.jinja")),
+    ("ollama", include_str!("engines/ollama.jinja")),
+    ("transformers", include_str!("engines/transformers.jinja")),
+];
+
+static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, Error>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build()?;
+    environment.set_syntax(syntax);
+    environment.add_filter("gib", |bytes: f64, decimals: Option<usize>| {
+        format!("{:.1$}", bytes / GIB, decimals.unwrap_or(2))
+    });
+    environment.add_filter("mib", |bytes: f64, width: Option<usize>| {
+        format!("{:1$.2}", bytes / MIB, width.unwrap_or(0))
+    });
+    environment.add_filter("short_gib", short_gib);
+    environment.add_filter("thousands", thousands);
+    for (engine, text) in FILES {
+        for section in text.split("\n=== ").skip(1) {
+            let (name, body) = section.split_once('\n').unwrap_or((section, ""));
+            let body = if body.is_empty() {
+                String::new()
+            } else {
+                format!("{}\n", body.trim_end())
+            };
+            environment.add_template_owned(format!("{engine}/{name}"), body)?;
+        }
+    }
+    Ok(environment)
+});
+
+impl Engine {
+    fn file(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::TensorrtLlm => "tensorrt_llm",
+            Self::Tgi => "tgi",
+            Self::Llamacpp => "llamacpp",
+            Self::Ollama => "ollama",
+            Self::Transformers => "transformers",
+        }
+    }
+
+    /// A section of this engine's file, filled in.
+    ///
+    /// # Errors
+    /// `internal` if there is no such section, or it needs a value that is not given.
+    pub(super) fn text(self, section: &str, values: &Value) -> Result<String> {
+        let broken = |error: &Error| Fault::internal(format!("text `{section}` of the simulated engine: {error:#}"));
+        let templates = TEMPLATES.as_ref().map_err(broken)?;
+        let own = templates.get_template(&format!("{}/{section}", self.file()));
+        let template = own.or_else(|_| templates.get_template(&format!("{EVERY}/{section}")));
+        let text = template.and_then(|template| template.render(values.clone()));
+        text.map_err(|error| broken(&error))
+    }
+
+    /// Whether its file has this section.
+    pub(super) fn has_section(self, section: &str) -> bool {
+        let name = format!("{}/{section}", self.file());
+        TEMPLATES
+            .as_ref()
+            .is_ok_and(|templates| templates.get_template(&name).is_ok())
+    }
+
+    /// Paths of its pages.
+    pub(super) fn pages(self) -> Vec<&'static str> {
+        let templates = TEMPLATES.as_ref().ok();
+        let names = templates.into_iter().flat_map(|templates| templates.templates());
+        let mut pages: Vec<_> = names
+            .filter_map(|(name, _)| {
+                let (file, section) = name.split_once('/')?;
+                [EVERY, self.file()]
+                    .contains(&file)
+                    .then(|| section.strip_prefix("GET "))?
+            })
+            .collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages
+    }
+
+    /// The line as logged now.
+    pub(super) fn stamped(self, line: &str) -> String {
+        if !line.contains(TIME) {
+            return line.to_owned();
+        }
+        let format = self.text("time", &Value::UNDEFINED).unwrap_or_default();
+        let format = format.trim_end();
+        let now = match format.ends_with('Z') {
+            true => Zoned::now().with_time_zone(TimeZone::UTC),
+            false => Zoned::now(),
+        };
+        line.replacen(TIME, &now.strftime(format).to_string(), 1)
+    }
+}
+
+/// GiB as vLLM logs them: two decimals without trailing zeros, but at least one.
+fn short_gib(bytes: f64) -> String {
+    format!("{:?}", (bytes / GIB * 100.0).round() / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use minijinja::context;
+
+    use super::*;
+
+    const ENGINES: [Engine; 7] = [
+        Engine::Vllm,
+        Engine::Sglang,
+        Engine::TensorrtLlm,
+        Engine::Tgi,
+        Engine::Llamacpp,
+        Engine::Ollama,
+        Engine::Transformers,
+    ];
+
+    #[test]
+    fn every_file_is_read_and_says_what_each_engine_needs() {
+        assert!(TEMPLATES.is_ok(), "{:?}", TEMPLATES.as_ref().err());
+        for engine in ENGINES {
+            for section in ["time", "ready", "failed", "stopped", "GET /health"] {
+                assert!(engine.has_section(section), "{engine:?} {section}");
+            }
+            for page in ["/health", "/version", "/v1/models"] {
+                assert!(engine.pages().contains(&page), "{engine:?} {page}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_of_another_file_stay_lines() {
+        let sizes = context! { compute_mib => 254.5 };
+        let values = context! { max_seqs => 2, max_total => 100, url => "http://x", sizes };
+        let text = Engine::Llamacpp.text("ready", &values).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[0].ends_with("compute buffer size =   254.50 MiB"), "{text}");
+        assert!(lines[1].contains("n_slots = 2, n_ctx_slot = 100"), "{text}");
+    }
+
+    #[test]
+    fn the_time_is_in_the_engines_format() {
+        let stamped = Engine::Sglang.stamped("[<time> TP0] x");
+        let pattern = regex::Regex::new(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d TP0\] x$").unwrap();
+        assert!(pattern.is_match(&stamped), "{stamped}");
+        assert!(Engine::Tgi.stamped("<time>  INFO").ends_with("Z  INFO"));
+        assert_eq!(Engine::Llamacpp.stamped("main: x"), "main: x");
+    }
+
+    #[test]
+    fn sizes_are_written_as_the_engines_do() {
+        assert_eq!(short_gib(-708_669_603.0), "-0.66");
+        assert_eq!(short_gib(16.0 * GIB), "16.0");
+        let text = TEMPLATES.as_ref().unwrap().render_str(
+            "{{ a|gib }} {{ a|gib(3) }} {{ a|mib(8) }}",
+            context! { a => 3_221_225_472_u64 },
+        );
+        assert_eq!(text.unwrap(), "3.00 3.000  3072.00");
+    }
+}
