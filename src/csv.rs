@@ -1,7 +1,8 @@
-//! Reads and writes CSV text (RFC 4180). Pure.
+//! Reads and writes CSV text (RFC 4180) as rows of named cells. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ::csv::{Reader, ReaderBuilder, StringRecord, Writer};
 use serde_json::{Map, Value};
 
 /// Writes a header line and the rows, with `\n` line ends. The named columns come first, in this order;
@@ -16,13 +17,14 @@ pub fn write(columns: &[String], rows: &[Map<String, Value>]) -> String {
         .map(String::as_str)
         .chain(others.difference(&known).copied())
         .collect();
-    let mut text = line(names.iter().map(|name| field(name)));
+    let mut writer = Writer::from_writer(Vec::new());
+    // Writing to memory cannot fail.
+    let _ = writer.write_record(&names);
     for row in &rows {
-        text.push_str(&line(
-            names.iter().map(|name| cell(row.get(*name).unwrap_or(&Value::Null))),
-        ));
+        let _ = writer.write_record(names.iter().map(|name| cell(row.get(*name))));
     }
-    text
+    let bytes = writer.into_inner().unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Flattens nested maps: keys are joined with dots.
@@ -43,23 +45,11 @@ fn flat(row: &Map<String, Value>) -> Map<String, Value> {
     all
 }
 
-fn line(fields: impl Iterator<Item = String>) -> String {
-    format!("{}\n", fields.collect::<Vec<_>>().join(","))
-}
-
-fn cell(value: &Value) -> String {
+fn cell(value: Option<&Value>) -> String {
     match value {
-        Value::Null => String::new(),
-        Value::String(text) => field(text),
-        other => field(&other.to_string()),
-    }
-}
-
-fn field(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
     }
 }
 
@@ -68,10 +58,25 @@ const MAX_ROWS: usize = 100_000;
 /// The cells of a row by column name.
 pub type Row = BTreeMap<String, String>;
 
+fn reader(text: &str) -> Reader<&[u8]> {
+    let mut builder = ReaderBuilder::new();
+    builder.has_headers(false).flexible(true).from_reader(text.as_bytes())
+}
+
+/// The offset of the next record.
+fn at(reader: &Reader<&[u8]>) -> usize {
+    usize::try_from(reader.position().byte()).unwrap_or(usize::MAX)
+}
+
+/// Whether the quotes of the last record of a text are closed.
+pub fn is_closed(record: &[u8]) -> bool {
+    record.iter().filter(|byte| **byte == b'"').count().is_multiple_of(2)
+}
+
 /// The header; `None` if the text is empty.
 pub fn columns(text: &str) -> Option<Vec<String>> {
-    let mut records = Records { rest: text };
-    records.next()?.ok()
+    let header = reader(text).into_records().next()?.ok()?;
+    Some(header.iter().map(str::to_owned).collect())
 }
 
 /// The rows below the header, without empty lines.
@@ -80,85 +85,29 @@ pub fn columns(text: &str) -> Option<Vec<String>> {
 ///
 /// A message for a row with a wrong number of cells, for an unterminated quote, and for too many rows.
 pub fn rows(text: &str) -> Result<Vec<Row>, String> {
-    let mut records = Records { rest: text };
-    let columns = records.next().unwrap_or_else(|| Ok(Vec::new()))?;
-    let mut rows = Vec::new();
-    for (index, record) in records.enumerate() {
-        let (number, cells) = (
-            index + 1,
-            record.map_err(|error| format!("row {}: {error}", index + 1))?,
-        );
-        if cells.len() == 1 && cells[0].is_empty() {
-            continue;
+    let mut reader = reader(text);
+    let (mut columns, mut record, mut rows) = (StringRecord::new(), StringRecord::new(), Vec::new());
+    reader.read_record(&mut columns).map_err(|error| error.to_string())?;
+    for number in 1.. {
+        let start = at(&reader);
+        if !reader.read_record(&mut record).map_err(|error| error.to_string())? {
+            break;
         }
-        if cells.len() != columns.len() {
-            return Err(format!(
-                "row {number} has {} cells below {} columns",
-                cells.len(),
-                columns.len()
-            ));
+        // The reader takes the rest of the text as the last cell.
+        if at(&reader) == text.len() && !is_closed(&text.as_bytes()[start..]) {
+            return Err(format!("row {number}: a text in quotes does not end"));
+        }
+        if record.len() != columns.len() {
+            let (cells, columns) = (record.len(), columns.len());
+            return Err(format!("row {number} has {cells} cells below {columns} columns"));
         }
         if rows.len() == MAX_ROWS {
             return Err(format!("it has more than {MAX_ROWS} rows"));
         }
-        rows.push(columns.iter().cloned().zip(cells).collect());
+        let named = columns.iter().zip(&record);
+        rows.push(named.map(|(name, cell)| (name.to_owned(), cell.to_owned())).collect());
     }
     Ok(rows)
-}
-
-struct Records<'a> {
-    rest: &'a str,
-}
-
-impl Iterator for Records<'_> {
-    type Item = Result<Vec<String>, String>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let mut cells = Vec::new();
-        loop {
-            let (cell, end) = match self.cell() {
-                Ok(cell) => cell,
-                Err(error) => {
-                    self.rest = "";
-                    return Some(Err(error));
-                }
-            };
-            cells.push(cell);
-            if end {
-                return Some(Ok(cells));
-            }
-        }
-    }
-}
-
-impl Records<'_> {
-    /// The next cell, and whether it ends its record.
-    fn cell(&mut self) -> Result<(String, bool), String> {
-        let mut cell = String::new();
-        if let Some(mut rest) = self.rest.strip_prefix('"') {
-            loop {
-                let at = rest.find('"').ok_or("a text in quotes does not end")?;
-                cell.push_str(&rest[..at]);
-                rest = &rest[at + 1..];
-                match rest.strip_prefix('"') {
-                    Some(after) => {
-                        cell.push('"');
-                        rest = after;
-                    }
-                    None => break,
-                }
-            }
-            self.rest = rest;
-        }
-        let at = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
-        cell.push_str(self.rest[..at].trim_end_matches('\r'));
-        let end = !self.rest[at..].starts_with(',');
-        self.rest = self.rest.get(at + 1..).unwrap_or("");
-        Ok((cell, end))
-    }
 }
 
 /// Splits a CSV text into its header and the cells of each row.

@@ -261,14 +261,16 @@ fn a_profile_of_llm_sizer_beside_an_estimate() {
     assert_eq!(row(&document, "kv_used")["said"], 16_384 * TOKEN);
     assert_eq!(assumptions(&document), ["gqa"], "of the profile, not of the estimate");
     // The gate: what was measured cannot be, and a check must not pass over it.
-    let gate = compare(
-        "llm-sizer-2.0.json",
-        &["--with", "overhead=0", "--fail-above", "100000"],
-    )
-    .code(4);
+    let text = std::fs::read_to_string(fixture("llm-sizer-3.0.json")).unwrap();
+    let idle = text.replace("\"total_measured_gb\": 124.83", "\"total_measured_gb\": 0.44");
+    let gate = Profiler::new()
+        .file("idle.json", idle)
+        .args(["compare", "idle.json", "--with", "overhead=0", "--fail-above", "100000"])
+        .run()
+        .code(4);
     let _ = gate
         .stdout("weights_above_peak")
-        .stderr("weights_above_peak of input=256");
+        .stderr("weights_above_peak of input=1024");
     let _ = compare("vllm-bench-run.json", &["--with", "estimate"])
         .code(2)
         .stderr("nothing to compare");

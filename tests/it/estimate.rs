@@ -112,9 +112,18 @@ fn headers_of_a_folders_files_decide() {
         ("model-00002-of-00002.safetensors", &second),
     ]);
     let found = only(estimate(&whole, &["--json"]));
-    assert_eq!(found["weight_bytes"], 700_044);
+    // `config.json` alone would give 478,704.
+    assert_eq!(
+        (&found["weight_bytes"], &found["parameters"]),
+        (&json!(700_044), &json!(700_044))
+    );
     let source = found["total"]["parts"][0]["source"].as_str().unwrap();
-    assert!(source.contains("700000 of BF16, 44 of F32"), "{source}");
+    assert!(
+        source.contains("from the headers of the weights: bytes 700000 of BF16, 44 of F32"),
+        "{source}"
+    );
+    let whole_numbers = only(estimate(&whole, &["--json", "--dtype", "float32"]));
+    assert_eq!(whole_numbers["weight_bytes"], 700_044 * 4);
 
     std::fs::remove_file(whole.join("model-00002-of-00002.safetensors")).unwrap();
     let part = only(estimate(&whole, &["--json"]));

@@ -107,65 +107,6 @@ fn tgi_profiler_becomes_a_boundary_that_claims_no_more_than_it_knows() {
 }
 
 #[test]
-fn sizer_2_mixes_gib_and_gb_and_reads_its_peak_too_late() {
-    let shown = shown("llm-sizer-2.0.json");
-    let figures = [
-        ("total_measured", 0.44 * GIB),
-        ("baseline", 0.44 * GIB),
-        ("model_weights", 13.4e9),
-        ("kv_cache_used", 0.27e9),
-        ("activations", 0.03e9),
-        ("framework_overhead", 0.0),
-        ("mean_latency_ms", 1234.5),
-        ("p99_latency_ms", 1239.87),
-    ];
-    assert_figures(&shown, 0, &figures);
-    assert_eq!(part(&shown, 0, "weights")["provenance"], "computed");
-    assert_eq!(part(&shown, 0, "other_tenants")["provenance"], "measured");
-    let implausible = shown["cases"][0]["implausible"].as_array().unwrap();
-    let names: Vec<&str> = implausible
-        .iter()
-        .map(|found| found["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, ["peak_after_exit", "weights_above_peak", "parts_exceed_whole"]);
-    let text = Profiler::new()
-        .args(["show", &fixture("llm-sizer-2.0.json")])
-        .run()
-        .success();
-    let (gate, table) = (text.stdout.find("implausible"), text.stdout.find("memory of input="));
-    assert!(
-        gate.unwrap() < table.unwrap(),
-        "what cannot be is shown first:\n{}",
-        text.stdout
-    );
-}
-
-#[test]
-fn sizer_2_of_rocm_is_in_gb_and_of_several_ranks_is_multiplied_back() {
-    let text = std::fs::read_to_string(fixture("llm-sizer-2.0.json")).unwrap();
-    let mut profile: Value = serde_json::from_str(&text).unwrap();
-    profile["gpu_info"]["gpu_type"] = json!("rocm");
-    profile["benchmark_parameters"]["tensor_parallel_size"] = json!(4);
-    profile["memory_breakdown"]["total_measured_gb"] = json!(200.0);
-    let outcome = Profiler::new()
-        .file("x", profile.to_string())
-        .args(["show", "x", "--json"])
-        .run();
-    let shown = outcome.success().json();
-    assert_figures(
-        &shown,
-        0,
-        &[
-            ("total_measured", 200e9),
-            ("model_weights", 4.0 * 13.4e9),
-            ("activations", 0.03e9),
-        ],
-    );
-    assert_noted(&shown, "all figures are 10^9 bytes");
-    assert_noted(&shown, "multiplied by 4");
-}
-
-#[test]
 fn sizer_3_tells_the_pool_from_what_is_used() {
     let shown = shown("llm-sizer-3.0.json");
     let figures = [
@@ -186,56 +127,48 @@ fn sizer_3_tells_the_pool_from_what_is_used() {
     assert_eq!(shown["cases"][0]["facts"]["tokens"], 16_384);
 }
 
-#[test]
-fn sizer_before_versions_is_torch_or_a_guess() {
-    let shown_torch = shown("llm-sizer-torch.json");
-    assert_figures(
-        &shown_torch,
-        0,
-        &[
-            ("peak_memory", 13.56e9),
-            ("model_weights", 13.48e9),
-            ("kv_cache", 0.06e9),
-        ],
-    );
-    assert_eq!(part(&shown_torch, 0, "kv_used")["provenance"], "measured");
-    assert_eq!(shown_torch["engine"], "transformers");
-    let shown_api = shown("llm-sizer-api.json");
-    assert_figures(
-        &shown_api,
-        0,
-        &[
-            ("total", 170e9),
-            ("model_weights", 110.5e9),
-            ("output_throughput", 40.0),
-        ],
-    );
-    assert_eq!(part(&shown_api, 0, "kv_pool")["provenance"], "assumed");
+/// A profile of schema 3 with changed values.
+fn sizer(change: impl FnOnce(&mut Value)) -> Outcome {
+    let text = std::fs::read_to_string(fixture("llm-sizer-3.0.json")).unwrap();
+    let mut profile: Value = serde_json::from_str(&text).unwrap();
+    change(&mut profile);
+    Profiler::new()
+        .file("x", profile.to_string())
+        .args(["show", "x", "--json"])
+        .run()
 }
 
 #[test]
-fn sizer_batches_of_both_widths() {
-    let seed = shown("llm-sizer-batch-22.csv");
-    assert_eq!(seed["cases"].as_array().unwrap().len(), 2, "the third failed");
-    assert_eq!(seed["cases"][1]["name"], "input=256 output=256 batch=8");
-    assert_figures(
-        &seed,
-        1,
-        &[
-            ("total_measured", 20.5 * GIB),
-            ("kv_cache_used", 2.15e9),
-            ("duration", 120.5),
-        ],
-    );
-    let none = seed["cases"][0]["figures"].as_array().unwrap();
-    assert!(
-        none.iter().all(|figure| figure["name"] != "net_increase"),
-        "an empty cell is not known"
-    );
-    assert_noted(
-        &seed,
-        "batch=64 failed: torch.OutOfMemoryError: CUDA out of memory, \"tried\" to allocate",
-    );
+fn of_several_ranks_figures_of_one_are_multiplied_and_confidence_tells_the_source() {
+    let outcome = sizer(|profile| {
+        profile["benchmark_parameters"]["tensor_parallel_size"] = json!(4);
+        profile["memory_breakdown"]["confidence_levels"]["weights"] = json!("medium_from_config");
+        profile["memory_breakdown"]["total_measured_gb"] = json!(600.0);
+    });
+    let shown = outcome.success().json();
+    let figures = [
+        ("total_measured", 600.0 * GIB),
+        ("model_weights", 4.0 * 14.99e9),
+        ("kv_cache_pool", 4.0 * 102.52 * GIB),
+        ("activations", 4.33 * GIB),
+    ];
+    assert_figures(&shown, 0, &figures);
+    assert_eq!(part(&shown, 0, "weights")["provenance"], "computed");
+    assert_noted(&shown, "multiplied by 4");
+}
+
+#[test]
+fn what_cannot_be_is_shown_first() {
+    let text = std::fs::read_to_string(fixture("llm-sizer-3.0.json")).unwrap();
+    let idle = text.replace("\"total_measured_gb\": 124.83", "\"total_measured_gb\": 0.44");
+    let text = show(idle).success();
+    let (gate, table) = (text.stdout.find("implausible"), text.stdout.find("memory of input="));
+    assert!(gate.unwrap() < table.unwrap(), "{}", text.stdout);
+    let _ = text.stdout("weights_above_peak").stdout("parts_exceed_whole");
+}
+
+#[test]
+fn a_row_of_a_sizer_batch_is_as_its_profile() {
     let later = shown("llm-sizer-batch-39.csv");
     let single = shown("llm-sizer-3.0.json");
     for name in [
@@ -249,6 +182,19 @@ fn sizer_batches_of_both_widths() {
     ] {
         assert_figures(&later, 0, &[(name, figure(&single, 0, name))]);
     }
+    let none = later["cases"][0]["figures"].as_array().unwrap();
+    assert!(
+        none.iter().all(|figure| figure["name"] != "power_mean"),
+        "an empty cell is not known"
+    );
+    let table = std::fs::read_to_string(fixture("llm-sizer-batch-39.csv")).unwrap();
+    let failed = table.replace(",8,True,", ",64,False,").replace(
+        ",310.4,,,,,",
+        ",310.4,,,,,\"Traceback\n  one\nRuntimeError: out of memory, \"\"tried\"\" it\n\"",
+    );
+    let _ = show(failed)
+        .success()
+        .stdout("batch=64 failed: RuntimeError: out of memory, \"tried\" it");
 }
 
 #[test]
@@ -399,14 +345,14 @@ fn what_is_broken_is_named_with_its_place_and_a_remedy() {
         .stderr("hint");
     let wrong = whole.replacen("\"input_length\": 2051", "\"input_length\": 2051.5", 1);
     let _ = show(wrong).code(2).stderr("`results[0]` has no whole lengths");
-    let table = std::fs::read_to_string(fixture("llm-sizer-batch-22.csv")).unwrap();
-    let short = table.replacen(",0.44,0.44,", ",0.44,", 1);
-    let _ = show(short).code(2).stderr("row 1 has 21 cells below 22 columns");
-    let wrong = table.replacen(",256,256,1,", ",many,256,1,", 1);
+    let table = std::fs::read_to_string(fixture("llm-sizer-batch-39.csv")).unwrap();
+    let short = table.replacen(",124.83,0.6,", ",0.6,", 1);
+    let _ = show(short).code(2).stderr("row 1 has 38 cells below 39 columns");
+    let wrong = table.replacen(",1024,1024,8,", ",many,1024,8,", 1);
     let _ = show(wrong).code(2).stderr("row 1: `input_len` is not a whole number");
     let newer = std::fs::read_to_string(fixture("llm-sizer-3.0.json")).unwrap();
     let newer = newer.replace("\"schema_version\": \"3.0\"", "\"schema_version\": \"9.1\"");
-    let _ = show(newer).code(2).stderr("its schema is `9.1`, and 2 and 3 are known");
+    let _ = show(newer).code(2).stderr("its schema is `9.1`, and only 3 is known");
 }
 
 #[test]
@@ -420,7 +366,7 @@ fn hostile_files_end_in_a_message() {
         ",{}".repeat(150_000)
     );
     let _ = show(many).code(2).stderr("more than 100000 entries");
-    let huge = r#"{"schema_version": "2.0", "memory_breakdown": {"total_measured_gb": 1e300, "model_weights_gb": -5}}"#;
+    let huge = r#"{"schema_version": "3.0", "memory_breakdown": {"total_measured_gb": 1e300, "model_weights_gb": -5}}"#;
     let _ = show(huge).success();
     let lengths = r#"{"config": {}, "results": [{"input_length": 9e15, "output_length": 9e15, "success": true}]}"#;
     let _ = show(lengths);

@@ -6,74 +6,50 @@
 //!
 //! `kv_cache_data.json` holds vLLM's KV cache usage, sampled ten times a second.
 
-use serde::Deserialize;
-
-use super::source::Source;
-use super::values::{LenientNumber, ListStats, MIB};
+use super::document::Node;
+use super::{MIB, Pick, case_name, pick};
 use crate::compare::{Case, ComparisonInput, Unit};
-use crate::fault::Result;
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct GpuMemory {
-    model_name: Option<String>,
-    num_prompts: LenientNumber,
-    max_concurrency: LenientNumber,
-    baseline_memory_mb: LenientNumber,
-    peak_memory_mb: LenientNumber,
-    peak_memory_percent: LenientNumber,
-    total_memory_mb: LenientNumber,
-    kv_cache_overhead_mb: LenientNumber,
-    history_memory_mb: ListStats,
-    history_times: ListStats,
-    requests_completed: LenientNumber,
-    requests_failed: LenientNumber,
-    total_time_sec: LenientNumber,
-    throughput_req_per_sec: LenientNumber,
-}
-
-pub(super) fn read_gpu_memory(source: &Source) -> Result<ComparisonInput> {
-    let file: GpuMemory = source.parse("hpml-llama2-tgi")?;
-    let mebibytes = |figure: LenientNumber| figure.0.map(|figure| figure * MIB);
-    let mut case = Case::new(file.max_concurrency.count().map_or_else(
-        || "serving".to_owned(),
-        |concurrency| format!("concurrency={concurrency}"),
-    ));
-    case.metric("baseline_memory", mebibytes(file.baseline_memory_mb), Unit::Bytes);
-    case.metric("peak_memory", mebibytes(file.peak_memory_mb), Unit::Bytes);
-    case.metric(
-        "mean_memory",
-        file.history_memory_mb.mean().map(|mean| mean * MIB),
-        Unit::Bytes,
-    );
-    case.metric("total_memory", mebibytes(file.total_memory_mb), Unit::Bytes);
-    case.metric("peak_memory_share", file.peak_memory_percent.0, Unit::Percent);
-    case.metric("increase_under_load", mebibytes(file.kv_cache_overhead_mb), Unit::Bytes);
-    case.metric("samples", Some(file.history_memory_mb.count as f64), Unit::Count);
-    case.metric("sampled_for", file.history_times.last, Unit::Seconds);
-    case.metric("prompts", file.num_prompts.0, Unit::Count);
-    case.metric("completed", file.requests_completed.0, Unit::Count);
-    case.metric("failed", file.requests_failed.0, Unit::Count);
-    case.metric("duration", file.total_time_sec.0, Unit::Seconds);
-    case.metric(
+const GPU_MEMORY: &[Pick] = &[
+    ("baseline_memory", "baseline_memory_mb", MIB, Unit::Bytes),
+    ("peak_memory", "peak_memory_mb", MIB, Unit::Bytes),
+    ("mean_memory", "history_memory_mb.mean", MIB, Unit::Bytes),
+    ("total_memory", "total_memory_mb", MIB, Unit::Bytes),
+    ("peak_memory_share", "peak_memory_percent", 1.0, Unit::Percent),
+    ("increase_under_load", "kv_cache_overhead_mb", MIB, Unit::Bytes),
+    ("samples", "history_memory_mb.count", 1.0, Unit::Count),
+    ("sampled_for", "history_times.last", 1.0, Unit::Seconds),
+    ("prompts", "num_prompts", 1.0, Unit::Count),
+    ("completed", "requests_completed", 1.0, Unit::Count),
+    ("failed", "requests_failed", 1.0, Unit::Count),
+    ("duration", "total_time_sec", 1.0, Unit::Seconds),
+    (
         "request_throughput",
-        file.throughput_req_per_sec.0,
+        "throughput_req_per_sec",
+        1.0,
         Unit::RequestsPerSecond,
-    );
+    ),
+];
+
+pub(super) fn read_gpu_memory(file: &Node) -> Result<ComparisonInput, String> {
+    let name = case_name(file, &[("concurrency", "max_concurrency")])?;
+    let mut case = Case::new(if name.is_empty() { "serving" } else { &name });
+    pick(&mut case, file, GPU_MEMORY)?;
     let mut notes = vec![
         "its MB are MiB, summed over all GPUs of the machine with everybody on them".to_owned(),
         "`increase_under_load`, which the source calls the overhead of the KV cache, is what was added after the server was up: TGI takes \
          its KV cache before that, so this is not its size"
             .to_owned(),
     ];
-    if file.max_concurrency.0 > file.num_prompts.0 && file.num_prompts.0.is_some() {
+    let (prompts, concurrency) = (file.number("num_prompts")?, file.number("max_concurrency")?);
+    if prompts.is_some() && concurrency > prompts {
         notes.push("there were fewer prompts than the requested concurrency: it was never reached".to_owned());
     }
-    if file.total_memory_mb.0 == Some(0.0) {
+    if file.number("total_memory_mb")? == Some(0.0) {
         notes.push("`nvidia-smi` reported nothing there: every figure of memory is zero".to_owned());
     }
     Ok(ComparisonInput {
-        model: file.model_name,
+        model: file.text("model_name"),
         engine: Some("tgi".to_owned()),
         cases: vec![case],
         notes,
@@ -81,33 +57,30 @@ pub(super) fn read_gpu_memory(source: &Source) -> Result<ComparisonInput> {
     })
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct KvCache {
-    peak_usage_percent: LenientNumber,
-    history_times: ListStats,
-    history_values: ListStats,
-}
+const KV_CACHE: &[Pick] = &[
+    ("peak_kv_usage", "peak_usage_percent", 1.0, Unit::Percent),
+    ("mean_kv_usage", "history_values.mean", 1.0, Unit::Percent),
+    ("samples", "history_values.count", 1.0, Unit::Count),
+    ("sampled_for", "history_times.last", 1.0, Unit::Seconds),
+];
 
-pub(super) fn read_kv_cache(source: &Source) -> Result<ComparisonInput> {
-    let file: KvCache = source.parse("hpml-llama2-tgi")?;
+pub(super) fn read_kv_cache(file: &Node) -> Result<ComparisonInput, String> {
     let mut case = Case::new("serving");
-    case.metric("peak_kv_usage", file.peak_usage_percent.0, Unit::Percent);
-    case.metric("mean_kv_usage", file.history_values.mean(), Unit::Percent);
-    case.metric("samples", Some(file.history_values.count as f64), Unit::Count);
-    case.metric("sampled_for", file.history_times.last, Unit::Seconds);
+    pick(&mut case, file, KV_CACHE)?;
     let mut notes = vec![
         "the prompts of this tool are all the same: where prefix caching is on, they share their blocks, and usage is understated"
             .to_owned(),
     ];
-    if file.peak_usage_percent.0 >= Some(100.0) {
+    if file.number("peak_usage_percent")? >= Some(100.0) {
         notes.push("the cache was full: what then happened (preemptions, queueing) is not in the file".to_owned());
     }
-    if file.history_times.count != file.history_values.count {
-        notes.push(format!(
-            "there are {} times but {} values",
-            file.history_times.count, file.history_values.count
-        ));
+    let (times, values) = (
+        file.number("history_times.count")?,
+        file.number("history_values.count")?,
+    );
+    if times != values {
+        let (times, values) = (times.unwrap_or(0.0), values.unwrap_or(0.0));
+        notes.push(format!("there are {times} times but {values} values"));
     }
     Ok(ComparisonInput {
         engine: Some("vllm".to_owned()),

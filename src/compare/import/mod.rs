@@ -1,24 +1,110 @@
 //! Reads files of other tools into a [`ComparisonInput`], to show them and compare them with runs.
 //!
-//! A format is recognised by content, never by file name. `source` opens a file, `values` copes with loosely typed
-//! JSON, and the other files know the units of each format: bytes, MiB, GiB or 10^9 bytes, whatever the tool calls
-//! them. What remains uncertain becomes a note.
+//! A format is recognised by content, never by file name, and is mostly a table: which keys become which metric, in
+//! which unit (bytes, MiB, GiB or 10^9 bytes, whatever the tool calls them). `document` opens a file and copes with
+//! loosely typed values. What remains uncertain becomes a note.
 
+mod document;
 mod hpml_tgi;
 mod llm_sizer;
-mod llm_sizer_first;
-mod source;
 mod tensorrt_graphs;
 mod tgi_profiler;
-mod values;
 mod vllm_bench;
 
 use std::path::Path;
 
-use source::{Shape, Source};
+use document::{Document, Node};
 
-use crate::compare::ComparisonInput;
+use crate::compare::{Case, ComparisonInput, Unit};
 use crate::fault::{Fault, Result};
+
+/// A format of another tool.
+struct Format {
+    /// The name in JSON.
+    name: &'static str,
+    /// The tool, in messages.
+    tool: &'static str,
+    /// A description for people.
+    holds: &'static str,
+    /// A list of objects or a table, not one object.
+    rows: bool,
+    /// It has all keys, or columns, of one of these lists.
+    keys: &'static [&'static [&'static str]],
+    /// An error says what is broken.
+    read: fn(&Node) -> Result<ComparisonInput, String>,
+}
+
+const FORMATS: &[Format] = &[
+    Format {
+        name: "tgi-profiler",
+        tool: "tgi-profiler",
+        holds: "input and output lengths that tgi-profiler tried, each in a fresh TGI container, and whether they passed; no memory",
+        rows: false,
+        keys: &[&["config", "results"]],
+        read: tgi_profiler::read,
+    },
+    Format {
+        name: "llm-sizer profile",
+        tool: "LLM-sizer",
+        holds: "GPU memory of one `vllm bench latency` by component, mostly computed from formulas, with latencies (LLM-sizer schema 3)",
+        rows: false,
+        keys: &[&["memory_breakdown", "schema_version"]],
+        read: llm_sizer::read,
+    },
+    Format {
+        name: "llm-sizer batch CSV",
+        tool: "LLM-sizer's batch driver",
+        holds: "one row for each configuration that LLM-sizer's batch driver profiled",
+        rows: true,
+        // The first is missing from schema 2, which means other things by the same names.
+        keys: &[&["kv_cache_allocated_gb", "model_id", "batch_size", "total_memory_gb"]],
+        read: llm_sizer::read_batch,
+    },
+    Format {
+        name: "vllm bench",
+        tool: "vllm bench",
+        holds: "throughput and latency of one `vllm bench` run",
+        rows: false,
+        keys: &[
+            &["request_throughput", "duration"],
+            &["avg_latency", "percentiles"],
+            &["requests_per_second", "elapsed_time"],
+        ],
+        read: vllm_bench::read,
+    },
+    Format {
+        name: "vllm bench sweep summary",
+        tool: "vllm bench",
+        holds: "throughput and latency of the runs of a `vllm bench sweep`",
+        rows: true,
+        keys: &[&["request_throughput", "duration"]],
+        read: vllm_bench::read_sweep,
+    },
+    Format {
+        name: "TensorRT-LLM CUDA graph memory",
+        tool: "the TensorRT-LLM graph profiler",
+        holds: "torch's memory and the CUDA graphs of a TensorRT-LLM engine after its construction",
+        rows: false,
+        keys: &[&["model_name", "experiments"], &["experiment_name", "max_concurrency"]],
+        read: tensorrt_graphs::read,
+    },
+    Format {
+        name: "gpu_memory_data",
+        tool: "hpml-llama2-tgi",
+        holds: "GPU memory over time while TGI answered requests",
+        rows: false,
+        keys: &[&["baseline_memory_mb", "peak_memory_mb"]],
+        read: hpml_tgi::read_gpu_memory,
+    },
+    Format {
+        name: "kv_cache_data",
+        tool: "hpml-llama2-tgi",
+        holds: "KV cache usage of vLLM over time",
+        rows: false,
+        keys: &[&["peak_usage_percent", "history_values"]],
+        read: hpml_tgi::read_kv_cache,
+    },
+];
 
 /// Reads a file of another tool.
 ///
@@ -26,23 +112,30 @@ use crate::fault::{Fault, Result};
 ///
 /// `usage` if the format is unknown or the file is broken; the message names the place.
 pub fn read(path: &Path) -> Result<ComparisonInput> {
-    let source = Source::open(path)?;
-    let format = Format::detect(&source)?;
-    let mut input = match format {
-        Format::TgiProfiler => tgi_profiler::read(&source),
-        Format::Sizer => llm_sizer::read(&source),
-        Format::SizerFirst => llm_sizer_first::read(&source),
-        Format::SizerBatch => llm_sizer::read_batch(&source),
-        Format::VllmBench => vllm_bench::read(&source),
-        Format::VllmSweep => vllm_bench::read_sweep(&source),
-        Format::TensorrtGraphs => tensorrt_graphs::read(&source),
-        Format::GpuMemory => hpml_tgi::read_gpu_memory(&source),
-        Format::KvCache => hpml_tgi::read_kv_cache(&source),
-    }?;
+    let document = Document::open(path)?;
+    let has = |keys: &&[&str]| keys.iter().all(|key| document.keys.iter().any(|known| known == key));
+    let fits = |format: &&Format| format.rows != document.is_object() && format.keys.iter().any(|keys| has(&keys));
+    let format = FORMATS.iter().find(fits).ok_or_else(|| {
+        let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+        Fault::usage(format!(
+            "the format of `{}` is unknown: {document}",
+            document.path.display()
+        ))
+        .hint(format!(
+            "what can be read: a run's folder, and files of {}",
+            names.join(", ")
+        ))
+    })?;
+    let input = document.root.as_ref().map_err(Clone::clone).and_then(format.read);
+    let mut input = input.map_err(|what| {
+        let (path, tool) = (document.path.display(), format.tool);
+        Fault::usage(format!("`{path}` looks like a file of {tool}, but {what}"))
+            .hint("it was edited or cut off: write it again with the tool that it is from, or take that entry out")
+    })?;
     input.title = path.display().to_string();
-    input.format = format.name();
-    input.holds = format.holds();
-    if source.repaired {
+    input.format = format.name;
+    input.holds = format.holds;
+    if document.repaired {
         input
             .notes
             .push("the file has NaN or Infinity, which JSON does not know: these values are left out".to_owned());
@@ -50,110 +143,26 @@ pub fn read(path: &Path) -> Result<ComparisonInput> {
     Ok(input)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    TgiProfiler,
-    Sizer,
-    SizerFirst,
-    SizerBatch,
-    VllmBench,
-    VllmSweep,
-    TensorrtGraphs,
-    GpuMemory,
-    KvCache,
+/// What `nvidia-smi` and torch's counters divided by 1024^2 give.
+const MIB: f64 = 1024.0 * 1024.0;
+const GB: f64 = 1e9;
+
+/// A metric: its name, the path of its number in the file, and the factor that converts it to the unit.
+type Pick = (&'static str, &'static str, f64, Unit);
+
+/// Adds the metrics that the file has.
+fn pick(case: &mut Case, node: &Node, picks: &[Pick]) -> Result<(), String> {
+    for (name, path, factor, unit) in picks {
+        case.metric(name, node.number(path)?.map(|value| value * factor), *unit);
+    }
+    Ok(())
 }
 
-impl Format {
-    const ALL: [Format; 9] = [
-        Format::TgiProfiler,
-        Format::Sizer,
-        Format::SizerFirst,
-        Format::SizerBatch,
-        Format::VllmBench,
-        Format::VllmSweep,
-        Format::TensorrtGraphs,
-        Format::GpuMemory,
-        Format::KvCache,
-    ];
-
-    /// Detects the format by keys or columns.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for an unknown format.
-    fn detect(source: &Source) -> Result<Self> {
-        let known = Self::ALL.into_iter().find(|format| format.fits(&source.shape));
-        known.ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|format| format.name()).collect();
-            Fault::usage(format!(
-                "the format of `{}` is unknown: {}",
-                source.path.display(),
-                source.shape
-            ))
-            .hint(format!(
-                "what can be read: a run's folder, and files of {}",
-                names.join(", ")
-            ))
-        })
+/// The settings that name a case: `input=256 batch=8`. Each is a name and the path of its number.
+fn case_name(node: &Node, settings: &[(&str, &str)]) -> Result<String, String> {
+    let mut parts = Vec::new();
+    for (name, path) in settings {
+        parts.extend(node.count(path)?.map(|value| format!("{name}={value}")));
     }
-
-    /// The name in JSON.
-    fn name(self) -> &'static str {
-        match self {
-            Format::TgiProfiler => "tgi-profiler",
-            Format::Sizer => "llm-sizer profile",
-            Format::SizerFirst => "llm-sizer first profile",
-            Format::SizerBatch => "llm-sizer batch CSV",
-            Format::VllmBench => "vllm bench",
-            Format::VllmSweep => "vllm bench sweep summary",
-            Format::TensorrtGraphs => "TensorRT-LLM CUDA graph memory",
-            Format::GpuMemory => "gpu_memory_data",
-            Format::KvCache => "kv_cache_data",
-        }
-    }
-
-    /// A description for people.
-    fn holds(self) -> &'static str {
-        match self {
-            Format::TgiProfiler => {
-                "input and output lengths that tgi-profiler tried, each in a fresh TGI container, and whether they passed; no memory"
-            }
-            Format::Sizer => {
-                "GPU memory of one `vllm bench latency` by component, mostly computed from formulas, with latencies (LLM-sizer schema 2 and 3)"
-            }
-            Format::SizerFirst => {
-                "memory of one request by component, from torch's counters or from before and after (LLM-sizer, before its schema had a version)"
-            }
-            Format::SizerBatch => "one row for each configuration that LLM-sizer's batch driver profiled",
-            Format::VllmBench => "throughput and latency of one `vllm bench` run",
-            Format::VllmSweep => "throughput and latency of the runs of a `vllm bench sweep`",
-            Format::TensorrtGraphs => {
-                "torch's memory and the CUDA graphs of a TensorRT-LLM engine after its construction"
-            }
-            Format::GpuMemory => "GPU memory over time while TGI answered requests",
-            Format::KvCache => "KV cache usage of vLLM over time",
-        }
-    }
-
-    fn fits(self, shape: &Shape) -> bool {
-        let all = |keys: &[&str]| keys.iter().all(|key| shape.has(key));
-        match (self, shape) {
-            (Format::TgiProfiler, Shape::Object(_)) => all(&["config", "results"]),
-            (Format::Sizer, Shape::Object(_)) => all(&["memory_breakdown", "schema_version"]),
-            (Format::SizerFirst, Shape::Object(_)) => all(&["memory_breakdown", "model_info"]),
-            (Format::SizerBatch, Shape::Table(_)) => all(&["model_id", "batch_size", "total_memory_gb"]),
-            (Format::VllmBench, Shape::Object(_)) => {
-                all(&["request_throughput", "duration"])
-                    || all(&["avg_latency", "percentiles"])
-                    || all(&["requests_per_second", "elapsed_time"])
-            }
-            (Format::VllmSweep, Shape::Objects(_) | Shape::Table(_)) => all(&["request_throughput", "duration"]),
-            (Format::TensorrtGraphs, Shape::Object(_)) => {
-                all(&["model_name", "experiments"]) || all(&["experiment_name", "max_concurrency"])
-            }
-            (Format::GpuMemory, Shape::Object(_)) => all(&["baseline_memory_mb", "peak_memory_mb"]),
-            (Format::KvCache, Shape::Object(_)) => all(&["peak_usage_percent", "history_values"]),
-            _ => false,
-        }
-    }
+    Ok(parts.join(" "))
 }

@@ -183,8 +183,6 @@ pub struct Facts {
     pub kv_tokens: Option<u64>,
     /// Bytes of the devices.
     pub capacity: Option<i64>,
-    /// Whether the peak was read after the engine had exited.
-    pub read_after_exit: bool,
 }
 
 impl Facts {
@@ -210,7 +208,6 @@ impl Facts {
             tokens: this.tokens.or(that.tokens),
             kv_tokens: this.kv_tokens.or(that.kv_tokens),
             capacity: this.capacity.or(that.capacity),
-            read_after_exit: this.read_after_exit || that.read_after_exit,
         }
     }
 

@@ -16,8 +16,7 @@ const SLACK: f64 = 0.02;
 /// An implausible figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Implausible {
-    /// `weights_above_peak`, `baseline_full`, `parts_exceed_whole`, `peak_after_exit`, `above_capacity`,
-    /// `nothing_measured`.
+    /// `weights_above_peak`, `baseline_full`, `parts_exceed_whole`, `above_capacity`, `nothing_measured`.
     pub name: &'static str,
     /// The figures, and why they cannot be right.
     pub text: String,
@@ -32,15 +31,6 @@ pub fn implausible(breakdown: Option<&Breakdown>, facts: &Facts) -> Vec<Implausi
     let peak = i64::try_from(breakdown.total).unwrap_or(i64::MAX);
     let part = |component| breakdown.part(component).map(|part| part.bytes);
     let weights = part(Component::Weights);
-    if facts.read_after_exit {
-        say(
-            "peak_after_exit",
-            format!(
-                "the peak, {}, was read after the engine had exited: it does not contain the engine",
-                Gib(peak)
-            ),
-        );
-    }
     if let Some(weights) = weights.filter(|weights| *weights > peak) {
         say(
             "weights_above_peak",

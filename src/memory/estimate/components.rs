@@ -6,6 +6,8 @@ use crate::fault::{Fault, Result};
 use crate::memory::shape::{Config, Dtype, Layer, Phase, Shape};
 
 pub(super) struct Weights {
+    /// Elements of all of them; a tied output matrix counts once.
+    pub(super) parameters: u64,
     /// All of them, once.
     pub(super) bytes: u64,
     pub(super) on_rank: u64,
@@ -16,16 +18,18 @@ pub(super) struct Weights {
     pub(super) source: String,
 }
 
+/// The headers of the files come first, then their sizes, as long as the weights are loaded as they are stored; else the
+/// shape that `config.json` describes.
 pub(super) fn weights(
     shape: &Shape,
     config: &Config,
     files: &ModelFiles,
     request: &EstimateRequest,
 ) -> Result<Weights> {
-    let stated = config.get(&["quantization_config"]).is_some();
+    let stated = config.get(&["quantization_config"]);
     let scheme = match request.quantization.as_deref() {
         None => None,
-        Some("none") if !stated => None,
+        Some("none") if stated.is_none() => None,
         Some("none") => {
             return Err(Fault::usage(
                 "the model's own files are quantized: `quantization` cannot be `none`",
@@ -33,47 +37,55 @@ pub(super) fn weights(
         }
         Some(name) => Some(Scheme::from_name(name)?),
     };
-    let stored = shape.dtype.or_else(|| files.headers.as_ref()?.float());
+    let headers = files.headers.as_ref();
+    let stored = shape.dtype.or_else(|| headers?.float());
     let requested = request.dtype.as_deref().filter(|name| *name != "auto");
     let requested = requested.map(str::parse::<Dtype>).transpose()?;
     let dtype = requested.or(stored).ok_or_else(|| {
         Fault::usage("`config.json` does not say the type of the weights (`dtype`)")
             .hint("give it as `dtype`: `bfloat16`, for example")
     })?;
-    // The file sizes apply only if the weights are loaded as stored.
-    let as_stored = scheme.is_none() && (requested.is_none() || requested == stored);
-    if let Some((bytes, source)) = files.stored().filter(|_| as_stored) {
-        // Only for display; the bytes do not depend on it.
-        let quantization = config
-            .get(&["quantization_config"])
-            .and_then(|stated| stated["quant_method"].as_str());
+    // Several quantized weights may be packed into one element.
+    let (parameters, counted_by) = match headers.filter(|_| stated.is_none()) {
+        Some(headers) => (headers.numbers(), "the headers of the weights"),
+        None => (shape.parameters(), "`config.json`"),
+    };
+    let known = |bytes, quantization, source| {
         let computed = |ranks| weight_bytes(shape, None, dtype, ranks);
-        return Ok(Weights {
+        Weights {
+            parameters,
             bytes,
             on_rank: share(bytes, computed(request.tensor_parallel), computed(1)),
             dtype,
-            quantization: quantization.map(str::to_owned),
+            quantization,
             source,
-        });
+        }
+    };
+    let as_stored = scheme.is_none() && (requested.is_none() || requested == stored);
+    if let Some((bytes, source)) = files.stored().filter(|_| as_stored) {
+        // Only for display; the bytes do not depend on it.
+        let quantization = stated.and_then(|stated| stated["quant_method"].as_str());
+        return Ok(known(bytes, quantization.map(str::to_owned), source));
     }
     let scheme = match scheme {
         None => Scheme::from_config(config)?,
         some => some,
     };
-    let name = scheme.as_ref().map(|scheme| scheme.name.clone());
-    let source = match &name {
-        None => format!("{} parameters of {dtype}, from `config.json`", shape.parameters()),
-        Some(name) => format!(
-            "{} parameters, from `config.json`: `{name}` with its scales and zero points, the rest {dtype}",
-            shape.parameters()
-        ),
+    let Some(scheme) = scheme else {
+        let source = format!("{parameters} parameters of {dtype}, from {counted_by}");
+        return Ok(known(dtype.bytes(parameters), None, source));
     };
     Ok(Weights {
-        bytes: weight_bytes(shape, scheme.as_ref(), dtype, 1),
-        on_rank: weight_bytes(shape, scheme.as_ref(), dtype, request.tensor_parallel),
+        parameters,
+        bytes: weight_bytes(shape, Some(&scheme), dtype, 1),
+        on_rank: weight_bytes(shape, Some(&scheme), dtype, request.tensor_parallel),
         dtype,
-        quantization: name,
-        source,
+        source: format!(
+            "{} parameters, from `config.json`: `{}` with its scales and zero points, the rest {dtype}",
+            shape.parameters(),
+            scheme.name
+        ),
+        quantization: Some(scheme.name),
     })
 }
 
@@ -83,10 +95,8 @@ impl ModelFiles {
         if let Some(headers) = &self.headers {
             let types = headers.by_dtype();
             let types: Vec<String> = types.iter().map(|(name, bytes)| format!("{bytes} of {name}")).collect();
-            return Some((
-                headers.bytes(),
-                format!("headers of the safetensors files: bytes {}", types.join(", ")),
-            ));
+            let source = format!("from the headers of the weights: bytes {}", types.join(", "));
+            return Some((headers.bytes(), source));
         }
         if let Some(bytes) = self.indexed {
             return Some((bytes, "`total_size` of `model.safetensors.index.json`".to_owned()));

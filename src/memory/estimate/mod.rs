@@ -15,7 +15,7 @@ pub use request::{EstimateRequest, ModelFiles};
 use serde::Serialize;
 
 use self::components::{Kv, Weights, activations, weights};
-use super::shape::{Config, Dtype, Shape, read};
+use super::shape::{Config, Dtype, Shape, count_equal, read};
 use super::{Breakdown, Component, Part, Provenance};
 use crate::fault::{Fault, Result};
 
@@ -37,7 +37,7 @@ pub struct LayerKind {
 pub struct Estimate {
     /// The model's family.
     pub family: String,
-    /// Parameters; a tied output matrix counts once.
+    /// Parameters, from the headers of the weights if there are any; a tied output matrix counts once.
     pub parameters: u64,
     /// The model's maximum positions.
     pub positions: Option<u64>,
@@ -82,44 +82,32 @@ pub fn estimate(files: &ModelFiles, request: &EstimateRequest) -> Result<Estimat
     check_headers_suffice(&shape, request)?;
     check_heads_divide(&shape, request.tensor_parallel)?;
     let weights = weights(&shape, &config, files, request)?;
-    let model = Model {
-        kv: kv(&weights, request)?,
-        shape,
-        weights,
+    let stored = request.kv_cache_dtype.as_deref().filter(|name| *name != "auto");
+    let kv = Kv {
+        dtype: stored.map_or(Ok(weights.dtype), str::parse)?,
+        state: weights.dtype,
+        ranks: request.tensor_parallel,
     };
-    model.answer(files, request)
+    Model { shape, weights, kv }.answer(files, request)
 }
 
 /// Rejects options that need more than the headers of an unknown family.
 fn check_headers_suffice(shape: &Shape, request: &EstimateRequest) -> Result<()> {
-    let requested = [
-        (
-            "tensor_parallel",
-            request.tensor_parallel > 1,
-            "how ranks share its tensors",
-        ),
-        (
-            "quantization",
-            request.quantization.is_some(),
-            "which of its tensors are quantized",
-        ),
-        (
-            "dtype",
-            request.dtype.is_some() && shape.dtype.is_some(),
-            "which of its tensors have another type",
-        ),
-    ];
-    match requested
-        .into_iter()
-        .find(|(_, requested, _)| *requested && shape.by_headers)
-    {
-        None => Ok(()),
-        Some((name, _, what)) => Err(Fault::usage(format!(
-            "the family `{}` is not known: {what} cannot be determined",
-            shape.family
-        ))
-        .hint(format!("leave out `{name}`"))),
+    let (name, what) = if request.tensor_parallel > 1 {
+        ("tensor_parallel", "how ranks share its tensors")
+    } else if request.quantization.is_some() {
+        ("quantization", "which of its tensors are quantized")
+    } else {
+        return Ok(());
+    };
+    if !shape.by_headers {
+        return Ok(());
     }
+    let family = &shape.family;
+    Err(Fault::usage(format!(
+        "the family `{family}` is not known: {what} cannot be determined"
+    ))
+    .hint(format!("leave out `{name}`")))
 }
 
 /// Rejects ranks that cannot share the model's heads, as every engine does.
@@ -132,15 +120,6 @@ fn check_heads_divide(shape: &Shape, ranks: u64) -> Result<()> {
         shape.heads
     ))
     .hint("choose a `tensor_parallel` that divides them"))
-}
-
-fn kv(weights: &Weights, request: &EstimateRequest) -> Result<Kv> {
-    let stored = request.kv_cache_dtype.as_deref().filter(|name| *name != "auto");
-    Ok(Kv {
-        dtype: stored.map_or(Ok(weights.dtype), str::parse)?,
-        state: weights.dtype,
-        ranks: request.tensor_parallel,
-    })
 }
 
 /// What fits into each GPU.
@@ -200,29 +179,20 @@ impl Model {
             })
             .collect::<Result<_>>()?;
         let whole = Kv { ranks: 1, ..self.kv };
-        let mut layers: Vec<LayerKind> = Vec::new();
-        for layer in &self.shape.layers {
-            let kind = LayerKind {
-                count: 0,
-                kv_bytes_per_token: whole.token_of(layer),
-                window: layer.per_token.as_ref().and_then(|kept| kept.window),
-                state_bytes: whole.state_of(layer),
-            };
-            match layers.iter_mut().find(|known| {
-                LayerKind {
-                    count: 0,
-                    ..(*known).clone()
-                } == kind
-            }) {
-                Some(known) => known.count += layer.count,
-                None => layers.push(LayerKind {
-                    count: layer.count,
-                    ..kind
-                }),
-            }
-        }
+        let kinds = self.shape.layers.iter().map(|layer| {
+            let window = layer.per_token.as_ref().and_then(|kept| kept.window);
+            (layer.count, (whole.token_of(layer), window, whole.state_of(layer)))
+        });
+        let layers = count_equal(kinds)
+            .into_iter()
+            .map(|(count, (kv_bytes_per_token, window, state_bytes))| LayerKind {
+                count,
+                kv_bytes_per_token,
+                window,
+                state_bytes,
+            });
         Ok(Estimate {
-            parameters: self.shape.parameters(),
+            parameters: self.weights.parameters,
             positions: self.shape.max_positions,
             weight_bytes: self.weights.bytes,
             dtype: self.weights.dtype,
@@ -231,7 +201,7 @@ impl Model {
             kv_bytes_per_token: whole.token(&self.shape),
             kv_bytes_per_token_per_rank: self.kv.token(&self.shape),
             state_bytes_per_sequence: whole.state(&self.shape),
-            layers,
+            layers: layers.collect(),
             total: Breakdown::new(None, total(&all), all)?,
             ranks: (0..ranks).map(rank).collect::<Result<_>>()?,
             fits: request.gpu_memory.map(|memory| self.fits(memory, request)),
@@ -244,37 +214,28 @@ impl Model {
     /// The parts of one rank.
     fn parts(&self, request: &EstimateRequest) -> Result<Vec<Part>> {
         let activations = activations(&self.shape, request, self.weights.dtype);
-        let kv = self.kv_bytes(request);
-        let part = |component, bytes: u64, provenance, source: String| {
+        let context = "as one H200 had it with vLLM 0.24 before the first weight".to_owned();
+        let figures = [
+            (Component::Weights, self.weights.on_rank, self.weights.source.clone()),
+            (Component::KvUsed, self.kv_bytes(request), self.kv_source(request)),
+            (Component::Activations, activations.bytes, activations.source),
+            (Component::RuntimeContext, CONTEXT, context),
+        ];
+        let part = |(component, bytes, source)| {
+            let assumed = component == Component::RuntimeContext;
             Ok(Part {
                 component,
                 bytes: i64::try_from(bytes).map_err(|_| too_large())?,
-                provenance,
+                provenance: if assumed {
+                    Provenance::Assumed
+                } else {
+                    Provenance::Computed
+                },
                 source,
                 within: None,
             })
         };
-        Ok(vec![
-            part(
-                Component::Weights,
-                self.weights.on_rank,
-                Provenance::Computed,
-                self.weights.source.clone(),
-            )?,
-            part(Component::KvUsed, kv, Provenance::Computed, self.kv_source(request))?,
-            part(
-                Component::Activations,
-                activations.bytes,
-                Provenance::Computed,
-                activations.source,
-            )?,
-            part(
-                Component::RuntimeContext,
-                CONTEXT,
-                Provenance::Assumed,
-                "as one H200 had it with vLLM 0.24 before the first weight".to_owned(),
-            )?,
-        ])
+        figures.into_iter().map(part).collect()
     }
 
     fn kv_source(&self, request: &EstimateRequest) -> String {
@@ -335,27 +296,30 @@ impl Model {
 
     fn notes(&self, files: &ModelFiles, request: &EstimateRequest) -> Vec<String> {
         let mut notes = files.notes.clone();
-        notes.extend(
-            self.shape
-                .left_out
-                .clone()
-                .filter(|_| self.shape.by_headers || (files.headers.is_none() && files.indexed.is_none())),
-        );
-        notes.extend(extra_parameters_note(self, files));
+        let sized = files.headers.is_some() || files.indexed.is_some();
+        notes.extend(self.shape.left_out.clone().filter(|_| self.shape.by_headers || !sized));
+        let parameters = self.shape.parameters();
+        let more = files
+            .headers
+            .as_ref()
+            .and_then(|headers| headers.numbers().checked_sub(parameters));
+        // Quantized weights may be packed, several in one element.
+        if let Some(more) = more.filter(|more| *more > 0 && self.weights.quantization.is_none()) {
+            notes.push(format!(
+                "the files hold {more} parameters more than the language model has: a vision tower, multi-token prediction heads, or an output \
+                 matrix that is also the embedding; engines may leave them out"
+            ));
+        }
         if self.weights.dtype == Dtype::Float32 && request.dtype.is_none() {
             notes.push(
                 "the weights are float32: an engine that loads them as 16-bit needs half; set `dtype` for that"
                     .to_owned(),
             );
         }
-        if let Some(positions) = self
-            .shape
-            .max_positions
-            .filter(|&positions| positions < request.tokens())
-        {
+        let tokens = request.tokens();
+        if let Some(positions) = self.shape.max_positions.filter(|&positions| positions < tokens) {
             notes.push(format!(
-                "the model was made for {positions} positions, fewer than the {} tokens asked for",
-                request.tokens()
+                "the model was made for {positions} positions, fewer than the {tokens} tokens asked for"
             ));
         }
         if request.tensor_parallel > 1 {
@@ -364,22 +328,6 @@ impl Model {
         notes.push("CUDA graphs, library workspaces and memory fragmentation are not included".to_owned());
         notes
     }
-}
-
-/// A note on parameters in the files beyond the language model, unless weights are packed.
-fn extra_parameters_note(model: &Model, files: &ModelFiles) -> Option<String> {
-    let headers = files
-        .headers
-        .as_ref()
-        .filter(|_| model.weights.quantization.is_none())?;
-    let more = headers
-        .numbers()
-        .checked_sub(model.shape.parameters())
-        .filter(|more| *more > 0)?;
-    Some(format!(
-        "the files hold {more} parameters more than the language model has: a vision tower, multi-token prediction heads, or an output \
-         matrix that is also the embedding; engines may leave them out"
-    ))
 }
 
 fn total(parts: &[Part]) -> u64 {

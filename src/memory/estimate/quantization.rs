@@ -5,24 +5,45 @@ use serde_json::Value;
 use crate::fault::{Fault, Result};
 use crate::memory::shape::{Config, Dtype, Role, Tensor};
 
-/// The scales of a matrix with `rows` outputs and `columns` inputs.
-#[derive(Clone, Debug, PartialEq)]
+/// The scales of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Scales {
-    /// Bytes per matrix.
-    PerTensor(u64),
-    /// Bytes per output.
-    PerChannel(u64),
-    /// For each `size` inputs of an output: bytes of the scale and bits of the zero point. `index` bytes per input.
-    Group {
-        size: u64,
+    /// For each tile of outputs (`rows`) and inputs (`columns`): bytes of the scale and bits of the zero point; besides,
+    /// `index` bytes per input.
+    Tiles {
+        rows: u64,
+        columns: u64,
         scale: u64,
         zero_bits: u64,
         index: u64,
     },
-    /// A 4-byte scale per tile of outputs and inputs.
-    WeightBlock { rows: u64, columns: u64 },
-    /// An absolute maximum per `size` weights, itself quantized if `nested`.
-    Bitsandbytes { size: u64, nested: bool },
+    /// An absolute maximum per [`BLOCK`] weights, itself quantized if `nested`.
+    Bitsandbytes { nested: bool },
+}
+
+/// As high or as wide as the matrix.
+const WHOLE: u64 = u64::MAX;
+
+/// Tiles of `rows` outputs and `columns` inputs with a scale of so many bytes.
+const fn tiles(rows: u64, columns: u64, scale: u64) -> Scales {
+    Scales::Tiles {
+        rows,
+        columns,
+        scale,
+        zero_bits: 0,
+        index: 0,
+    }
+}
+
+/// Groups along the inputs of one output.
+const fn groups(size: u64, scale: u64, zero_bits: u64, index: u64) -> Scales {
+    Scales::Tiles {
+        rows: 1,
+        columns: size,
+        scale,
+        zero_bits,
+        index,
+    }
 }
 
 /// Which tensors a format quantizes. Vectors never are.
@@ -46,7 +67,9 @@ pub(super) struct Scheme {
     targets: Targets,
 }
 
-/// Weights per second-level scale in bitsandbytes' nested quantization.
+/// Weights per scale in bitsandbytes.
+const BLOCK: u64 = 64;
+/// Scales per second-level scale in bitsandbytes' nested quantization.
 const NESTED_BLOCK: u64 = 256;
 /// bitsandbytes keeps two code tables per matrix (16 and 256 float32) and one offset.
 const NESTED_TABLES: u64 = 16 * 4 + 256 * 4 + 4;
@@ -58,41 +81,26 @@ impl Scheme {
         if !self.quantizes(tensor.role) {
             return dtype.bytes(tensor.parameters());
         }
-        let (rows, columns) = (tensor.rows, tensor.columns);
-        let numbers = rows.saturating_mul(columns);
-        let weights = bits(numbers, self.bits);
+        let numbers = tensor.rows.saturating_mul(tensor.columns);
+        let blocks = numbers.div_ceil(BLOCK);
         let scales = match self.scales {
-            Scales::PerTensor(bytes) => bytes,
-            Scales::PerChannel(bytes) => rows.saturating_mul(bytes),
-            Scales::Group {
-                size,
+            Scales::Tiles {
+                rows,
+                columns,
                 scale,
                 zero_bits,
                 index,
             } => {
-                let groups = rows.saturating_mul(columns.div_ceil(size));
-                groups
-                    .saturating_mul(scale)
-                    .saturating_add(bits(groups, zero_bits))
-                    .saturating_add(columns.saturating_mul(index))
+                let across = tensor.columns.div_ceil(columns);
+                let tiles = tensor.rows.div_ceil(rows).saturating_mul(across);
+                let indices = tensor.columns.saturating_mul(index);
+                let scales = tiles.saturating_mul(scale).saturating_add(bits(tiles, zero_bits));
+                scales.saturating_add(indices)
             }
-            Scales::WeightBlock {
-                rows: high,
-                columns: wide,
-            } => rows
-                .div_ceil(high)
-                .saturating_mul(columns.div_ceil(wide))
-                .saturating_mul(4),
-            Scales::Bitsandbytes { size, nested } => {
-                let blocks = numbers.div_ceil(size);
-                match nested {
-                    true => blocks
-                        .saturating_add(blocks.div_ceil(NESTED_BLOCK).saturating_mul(4))
-                        .saturating_add(NESTED_TABLES),
-                    false => blocks.saturating_mul(4).saturating_add(16 * 4),
-                }
-            }
+            Scales::Bitsandbytes { nested: true } => blocks + blocks.div_ceil(NESTED_BLOCK) * 4 + NESTED_TABLES,
+            Scales::Bitsandbytes { nested: false } => blocks.saturating_mul(4).saturating_add(16 * 4),
         };
+        let weights = bits(numbers, self.bits);
         weights.saturating_add(scales).saturating_mul(tensor.copies)
     }
 
@@ -115,17 +123,37 @@ fn bits(numbers: u64, bits: u64) -> u64 {
 /// The default group size, which nearly all AWQ and GPTQ models have.
 const GROUP: u64 = 128;
 
-/// Uniform block types of GGUF: name, weights per block, bits per weight, further bytes per block (llama.cpp,
-/// `ggml-common.h`).
-const GGUF_TYPES: [(&str, u64, u64, u64); 8] = [
-    ("q2_k", 256, 2, 20),
-    ("q3_k", 256, 3, 14),
-    ("q4_0", 32, 4, 2),
-    ("q4_k", 256, 4, 16),
-    ("q5_0", 32, 5, 2),
-    ("q5_k", 256, 5, 16),
-    ("q6_k", 256, 6, 18),
-    ("q8_0", 32, 8, 2),
+/// Formats by name: bits per weight, scales, what they quantize.
+const FORMATS: &[(&[&str], u64, Scales, Targets)] = &[
+    (&["awq", "awq_marlin"], 4, groups(GROUP, 2, 4, 0), Targets::Layers),
+    (&["gptq", "gptq_marlin"], 4, groups(GROUP, 2, 4, 4), Targets::Layers),
+    (&["fp8"], 8, tiles(WHOLE, WHOLE, 4), Targets::Layers),
+    (&["fp8_channel", "ptpc_fp8"], 8, tiles(1, WHOLE, 4), Targets::Layers),
+    (&["fp8_block"], 8, tiles(128, 128, 4), Targets::Layers),
+    (&["int8", "w8a8"], 8, tiles(1, WHOLE, 4), Targets::Layers),
+    (
+        &["nf4", "bitsandbytes"],
+        4,
+        Scales::Bitsandbytes { nested: true },
+        Targets::Layers,
+    ),
+    (
+        &["nf4_single"],
+        4,
+        Scales::Bitsandbytes { nested: false },
+        Targets::Layers,
+    ),
+    (&["mxfp4"], 4, groups(32, 1, 0, 0), Targets::Experts),
+    (&["nvfp4"], 4, groups(16, 1, 0, 0), Targets::Layers),
+    // Uniform block types of GGUF, by weights and further bytes of a block (llama.cpp, `ggml-common.h`).
+    (&["q2_k"], 2, groups(256, 20, 0, 0), Targets::All),
+    (&["q3_k"], 3, groups(256, 14, 0, 0), Targets::All),
+    (&["q4_0"], 4, groups(32, 2, 0, 0), Targets::All),
+    (&["q4_k"], 4, groups(256, 16, 0, 0), Targets::All),
+    (&["q5_0"], 5, groups(32, 2, 0, 0), Targets::All),
+    (&["q5_k"], 5, groups(256, 16, 0, 0), Targets::All),
+    (&["q6_k"], 6, groups(256, 18, 0, 0), Targets::All),
+    (&["q8_0"], 8, groups(32, 2, 0, 0), Targets::All),
 ];
 
 /// For messages.
@@ -140,54 +168,14 @@ impl Scheme {
     /// `usage` for an unknown name, and for a mixture of GGUF types (`q4_k_m`), whose size only the file tells.
     pub(super) fn from_name(name: &str) -> Result<Self> {
         let name = name.to_ascii_lowercase();
-        let made = |bits, scales, targets| {
-            Ok(Scheme {
-                name: name.clone(),
-                bits,
-                scales,
-                targets,
-            })
-        };
-        match name.as_str() {
-            "awq" | "awq_marlin" => made(4, groups(GROUP, 2, 4, 0), Targets::Layers),
-            "gptq" | "gptq_marlin" => made(4, groups(GROUP, 2, 4, 4), Targets::Layers),
-            "fp8" => made(8, Scales::PerTensor(4), Targets::Layers),
-            "fp8_channel" | "ptpc_fp8" => made(8, Scales::PerChannel(4), Targets::Layers),
-            "fp8_block" => made(
-                8,
-                Scales::WeightBlock {
-                    rows: 128,
-                    columns: 128,
-                },
-                Targets::Layers,
-            ),
-            "int8" | "w8a8" => made(8, Scales::PerChannel(4), Targets::Layers),
-            "nf4" | "bitsandbytes" => made(4, Scales::Bitsandbytes { size: 64, nested: true }, Targets::Layers),
-            "nf4_single" => made(
-                4,
-                Scales::Bitsandbytes {
-                    size: 64,
-                    nested: false,
-                },
-                Targets::Layers,
-            ),
-            "mxfp4" => made(4, groups(32, 1, 0, 0), Targets::Experts),
-            "nvfp4" => made(4, groups(16, 1, 0, 0), Targets::Layers),
-            other => match GGUF_TYPES.iter().find(|(known, ..)| *known == other) {
-                Some(&(_, size, bits, scale)) => made(bits, groups(size, scale, 0, 0), Targets::All),
-                None => Err(unknown_name(&name)),
-            },
-        }
-    }
-}
-
-/// Groups along the inputs.
-fn groups(size: u64, scale: u64, zero_bits: u64, index: u64) -> Scales {
-    Scales::Group {
-        size,
-        scale,
-        zero_bits,
-        index,
+        let format = FORMATS.iter().find(|(names, ..)| names.contains(&name.as_str()));
+        let &(_, bits, scales, targets) = format.ok_or_else(|| unknown_name(&name))?;
+        Ok(Scheme {
+            name,
+            bits,
+            scales,
+            targets,
+        })
     }
 }
 
@@ -219,10 +207,10 @@ impl Scheme {
             "awq" => (width(stated, "bits")?, grouped(stated, 0)?, Targets::Layers),
             "gptq" => (width(stated, "bits")?, grouped(stated, 4)?, Targets::Layers),
             "fp8" | "fbgemm_fp8" => (8, fp8(stated)?, Targets::Layers),
-            "bitsandbytes" if stated["load_in_8bit"] == true => (8, Scales::PerChannel(4), Targets::Layers),
+            "bitsandbytes" if stated["load_in_8bit"] == true => (8, tiles(1, WHOLE, 4), Targets::Layers),
             "bitsandbytes" => {
                 let nested = stated["bnb_4bit_use_double_quant"] == true;
-                (4, Scales::Bitsandbytes { size: 64, nested }, Targets::Layers)
+                (4, Scales::Bitsandbytes { nested }, Targets::Layers)
             }
             "mxfp4" => (4, groups(32, 1, 0, 0), Targets::Experts),
             "compressed-tensors" => compressed(stated)?,
@@ -263,12 +251,12 @@ fn grouped(stated: &Value, index: u64) -> Result<Scales> {
 fn fp8(stated: &Value) -> Result<Scales> {
     let Some(tile) = stated["weight_block_size"].as_array() else {
         return Ok(match stated["quant_method"].as_str() {
-            Some("fbgemm_fp8") => Scales::PerChannel(4),
-            _ => Scales::PerTensor(4),
+            Some("fbgemm_fp8") => tiles(1, WHOLE, 4),
+            _ => tiles(WHOLE, WHOLE, 4),
         });
     };
     match tile.iter().map(Value::as_u64).collect::<Vec<_>>()[..] {
-        [Some(rows), Some(columns)] if rows > 0 && columns > 0 => Ok(Scales::WeightBlock { rows, columns }),
+        [Some(rows), Some(columns)] if rows > 0 && columns > 0 => Ok(tiles(rows, columns, 4)),
         _ => Err(Fault::usage(
             "`config.json`: `weight_block_size` of `quantization_config` is not two numbers above zero",
         )),
@@ -286,16 +274,13 @@ fn compressed(stated: &Value) -> Result<(u64, Scales, Targets)> {
     let bits = width(weights, "num_bits")?;
     let zero = if weights["symmetric"] == false { bits } else { 0 };
     let scales = match weights["strategy"].as_str() {
-        Some("tensor") => Scales::PerTensor(4),
-        Some("channel") => Scales::PerChannel(2),
+        Some("tensor") => tiles(WHOLE, WHOLE, 4),
+        Some("channel") => tiles(1, WHOLE, 2),
         Some("group") => {
             let size = weights["group_size"].as_u64().filter(|&size| size > 0).unwrap_or(GROUP);
             groups(size, 2, zero, 0)
         }
-        Some("block") => Scales::WeightBlock {
-            rows: 128,
-            columns: 128,
-        },
+        Some("block") => tiles(128, 128, 4),
         _ => return Err(unknown_method("compressed-tensors with another strategy")),
     };
     Ok((bits, scales, Targets::Layers))
@@ -321,7 +306,6 @@ mod tests {
 
     fn matrix(role: Role) -> Tensor {
         Tensor {
-            name: "t",
             rows: 4096,
             columns: 1024,
             copies: 1,
@@ -375,9 +359,9 @@ mod tests {
         );
         assert_eq!(
             scales(&json!({"quant_method": "fp8", "weight_block_size": [128, 64]})),
-            Scales::WeightBlock { rows: 128, columns: 64 }
+            tiles(128, 64, 4)
         );
-        assert_eq!(scales(&json!({"quant_method": "fp8"})), Scales::PerTensor(4));
+        assert_eq!(scales(&json!({"quant_method": "fp8"})), tiles(WHOLE, WHOLE, 4));
         let group = json!({"weights": {"num_bits": 4, "strategy": "group", "group_size": 32, "symmetric": true}});
         assert_eq!(
             scales(&json!({"quant_method": "compressed-tensors", "config_groups": {"group_0": group}})),

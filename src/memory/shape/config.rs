@@ -89,20 +89,21 @@ impl Config {
     }
 
     /// Like [`Config::optional`], but 0 is allowed and is the default.
-    pub(crate) fn number_or_zero(&self, name: &str) -> Result<u64> {
-        match self.get(&[name]).and_then(Value::as_u64) {
+    pub(crate) fn number_or_zero(&self, names: &[&str]) -> Result<u64> {
+        match self.get(names).and_then(Value::as_u64) {
             Some(0) => Ok(0),
-            _ => Ok(self.optional(&[name])?.unwrap_or(0)),
+            _ => Ok(self.optional(names)?.unwrap_or(0)),
         }
     }
 
-    /// A boolean, with the family's default.
-    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool> {
-        match self.get(&[name]) {
+    /// A boolean, under the first of these keys that has a value; else the family's default.
+    pub(crate) fn flag(&self, names: &[&str], default: bool) -> Result<bool> {
+        match self.get(names) {
             None => Ok(default),
             Some(value) => value.as_bool().ok_or_else(|| {
                 Fault::usage(format!(
-                    "`config.json`: `{name}` must be true or false, and is {}",
+                    "`config.json`: `{}` must be true or false, and is {}",
+                    names[0],
                     short(value)
                 ))
             }),
@@ -121,8 +122,8 @@ impl Config {
     }
 
     /// A list of names, one per layer: `layer_types`.
-    pub(crate) fn names(&self, name: &str) -> Option<Vec<&str>> {
-        let list = self.get(&[name])?.as_array()?;
+    pub(crate) fn names(&self, names: &[&str]) -> Option<Vec<&str>> {
+        let list = self.get(names)?.as_array()?;
         list.iter().map(Value::as_str).collect()
     }
 
@@ -169,7 +170,7 @@ mod tests {
         says(config.number(&["vocab_size"]), "no `vocab_size`");
         says(config.number(&["huge"]), "cannot be 1099511627776");
         says(config.layers(), "5000 layers");
-        assert!(config.flag("flag", true).is_err());
+        assert!(config.flag(&["flag"], true).is_err());
         assert!(Config::new(&json!([1])).is_err());
         assert!(config.family().unwrap_err().hint.unwrap().contains("safetensors"));
     }

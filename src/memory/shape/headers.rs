@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::config::Config;
 use super::dtype::Dtype;
-use super::model::{Layer, PerToken, Shape, Split, Tensor, group_equal};
+use super::model::{Layer, PerToken, Shape, Split, group_equal, vector};
 use crate::fault::{Fault, Result};
 
 /// The longest header that the format allows.
@@ -200,8 +200,7 @@ pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
         heads: 1,
         max_positions: config.optional(&["max_position_embeddings"])?,
         dtype: config.dtype()?,
-        tied: false,
-        ends: vec![Tensor::vector("everything", headers.numbers(), Split::Replicated)],
+        ends: vec![vector(headers.numbers(), Split::Replicated)],
         layers: group_equal(layers),
         left_out: Some(left_out),
         by_headers: true,

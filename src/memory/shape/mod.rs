@@ -1,8 +1,9 @@
 //! A model's shape: its tensors, and what it keeps per token and per sequence.
 //!
-//! It is read from `config.json`; if safetensors headers are available, the bytes of the weights come from those. A
-//! family of models is data: the parts that its layers consist of ([`family`]). A part knows its tensors ([`parts`]).
-//! Unknown families are refused rather than guessed.
+//! Parameters and bytes of the weights come from the headers of the safetensors files, if there are any ([`headers`]).
+//! What headers do not say is read from `config.json`: what each layer keeps per token and per sequence, and what a pass
+//! through it holds ([`parts`]); a table has what the keys do not say of a family ([`family`]). Without headers, the
+//! tensors follow from the same keys. Unknown families are refused rather than guessed.
 
 mod config;
 mod dtype;
@@ -16,7 +17,7 @@ pub use dtype::Dtype;
 pub use headers::Headers;
 #[cfg(test)]
 pub(crate) use model::Split;
-pub(crate) use model::{Layer, Phase, Role, Shape, Tensor};
+pub(crate) use model::{Layer, Phase, Role, Shape, Tensor, count_equal};
 
 use crate::fault::Result;
 

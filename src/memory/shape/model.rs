@@ -16,8 +16,6 @@ pub(crate) struct Shape {
     pub max_positions: Option<u64>,
     /// The data type of the weights, if `config.json` states it.
     pub dtype: Option<Dtype>,
-    /// Whether the embedding is also the output matrix.
-    pub tied: bool,
     /// Tensors outside the layers: embeddings, the last norm, and the output matrix unless it is tied.
     pub ends: Vec<Tensor>,
     /// The layers, equal ones grouped.
@@ -73,20 +71,23 @@ impl Layer {
 
 /// Groups equal layers, in the order of their first occurrence.
 pub(super) fn group_equal(layers: impl IntoIterator<Item = Layer>) -> Vec<Layer> {
-    let mut kinds: Vec<Layer> = Vec::new();
-    for layer in layers {
-        let layer = Layer { count: 0, ..layer };
-        match kinds.iter_mut().find(|kind| {
-            Layer {
-                count: 0,
-                ..(*kind).clone()
-            } == layer
-        }) {
-            Some(kind) => kind.count += 1,
-            None => kinds.push(Layer { count: 1, ..layer }),
+    let counted = count_equal(layers.into_iter().map(|layer| (1, layer)));
+    counted
+        .into_iter()
+        .map(|(count, layer)| Layer { count, ..layer })
+        .collect()
+}
+
+/// Adds up the counts of equal items, in the order of their first occurrence.
+pub(crate) fn count_equal<T: PartialEq>(items: impl IntoIterator<Item = (u64, T)>) -> Vec<(u64, T)> {
+    let mut counted: Vec<(u64, T)> = Vec::new();
+    for (count, item) in items {
+        match counted.iter_mut().find(|(_, known)| *known == item) {
+            Some((known, _)) => *known += count,
+            None => counted.push((count, item)),
         }
     }
-    kinds
+    counted
 }
 
 /// Keys and values of one token, or the latent that replaces them: `heads` times `width` elements.
@@ -125,7 +126,7 @@ pub(crate) struct PerSequence {
 }
 
 /// Elements per token that live at the same time in one phase of a layer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Phase {
     /// Which tensors, for people.
     pub tensors: &'static str,
@@ -189,8 +190,6 @@ pub(crate) enum Split {
 /// `copies` equal matrices of `rows` outputs and `columns` inputs; a vector has one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tensor {
-    /// For people.
-    pub name: &'static str,
     /// Outputs.
     pub rows: u64,
     /// Inputs.
@@ -201,26 +200,23 @@ pub(crate) struct Tensor {
     pub split: Split,
 }
 
+/// A matrix of a layer.
+pub(super) fn matrix(rows: u64, columns: u64, split: Split) -> Tensor {
+    Tensor {
+        rows,
+        columns,
+        copies: 1,
+        role: Role::Linear,
+        split,
+    }
+}
+
+/// A vector, or what counts as one.
+pub(super) fn vector(rows: u64, split: Split) -> Tensor {
+    matrix(rows, 1, split).with_role(Role::Vector)
+}
+
 impl Tensor {
-    pub(super) fn linear(name: &'static str, rows: u64, columns: u64, split: Split) -> Self {
-        Self {
-            name,
-            rows,
-            columns,
-            copies: 1,
-            role: Role::Linear,
-            split,
-        }
-    }
-
-    /// A vector, or what counts as one.
-    pub(super) fn vector(name: &'static str, rows: u64, split: Split) -> Self {
-        Self {
-            role: Role::Vector,
-            ..Self::linear(name, rows, 1, split)
-        }
-    }
-
     pub(super) fn with_role(self, role: Role) -> Self {
         Self { role, ..self }
     }
@@ -265,10 +261,10 @@ mod tests {
 
     #[test]
     fn kv_heads_are_replicated_when_they_are_fewer_than_ranks() {
-        let keys = Tensor::linear("k", 8 * 128, 4096, Split::Heads(8));
+        let keys = matrix(8 * 128, 4096, Split::Heads(8));
         assert_eq!(keys.on_rank(4).rows, 2 * 128);
         assert_eq!(keys.on_rank(16).rows, 128);
-        let embedding = Tensor::linear("embedding", 32_001, 8, Split::Vocabulary);
+        let embedding = matrix(32_001, 8, Split::Vocabulary);
         assert_eq!(embedding.on_rank(2).rows, 32_064 / 2);
         assert_eq!(embedding.on_rank(1).rows, 32_001);
     }
@@ -278,7 +274,7 @@ mod tests {
         fn ranks_hold_all_of_it(rows in 1..5000_u64, columns in 1..500_u64, heads in 1..64_u64, ranks in 1..16_u64, kind in 0..5) {
             let split = [Split::Replicated, Split::Rows, Split::Columns, Split::Heads(heads), Split::Vocabulary][kind as usize];
             let rows = if let Split::Heads(heads) = split { rows * heads } else { rows };
-            let tensor = Tensor::linear("t", rows, columns, split);
+            let tensor = matrix(rows, columns, split);
             prop_assert!(tensor.on_rank(ranks).parameters() * ranks >= tensor.parameters());
             prop_assert!(tensor.on_rank(ranks).parameters() <= tensor.parameters().next_multiple_of(64) + 64 * columns);
         }

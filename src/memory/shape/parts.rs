@@ -1,147 +1,266 @@
-//! Parts of a layer: the tensors of each, what it keeps, and what a pass through it holds.
+//! Reads the shape of a model of a known family: the parts of each layer by the keys of `config.json`.
 //!
 //! Sizes follow the model definitions in transformers, whose own counts the tests compare with (`tests/data/shapes/`).
 //! What a pass holds is the sum of the outputs that live at the same time while a chunk of a prompt passes through,
 //! with fused projections and without a matrix of attention scores, as in serving engines; residual and normed input
-//! included.
+//! included. [`Config`] bounds each size, so that products of two do not overflow.
 
+use super::config::Config;
 use super::dtype::Dtype;
-use super::model::{Layer, PerSequence, PerToken, Phase, Role, Split, Tensor};
+use super::family::{Bias, Family, Layers, QkNorm};
+use super::model::{Layer, PerSequence, PerToken, Phase, Role, Shape, Split, group_equal, matrix, vector};
+use crate::fault::{Fault, Result};
 
-/// Norms of queries and keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QkNorm {
-    Absent,
-    /// Per head, with one vector for all heads.
-    Head,
-    /// Over all heads together.
-    All,
+/// Names of `layer_types`.
+const FULL: &str = "full_attention";
+const SLIDING: &str = "sliding_attention";
+const RECURRENT: &str = "linear_attention";
+
+/// A model while it is read.
+pub(super) struct Reader<'a> {
+    config: &'a Config,
+    family: &'a Family,
+    hidden: u64,
+    heads: u64,
+    layers: u64,
 }
 
-/// Attention with query heads and as many or fewer KV heads (MHA, GQA, MQA).
-pub(super) struct Attention {
-    pub(super) hidden: u64,
-    pub(super) heads: u64,
-    pub(super) kv_heads: u64,
-    pub(super) head_dim: u64,
-    pub(super) qkv_bias: bool,
-    pub(super) out_bias: bool,
-    pub(super) qk_norm: QkNorm,
-    /// One learned number per head that takes part in the softmax.
-    pub(super) sinks: bool,
-    /// Queries carry a gate of their own size.
-    pub(super) gated: bool,
-    pub(super) window: Option<u64>,
-}
+impl<'a> Reader<'a> {
+    pub(super) fn new(config: &'a Config, family: &'a Family) -> Result<Self> {
+        Ok(Self {
+            config,
+            family,
+            hidden: config.number(&["hidden_size", "n_embd"])?,
+            heads: config.number(&["num_attention_heads", "n_head"])?,
+            layers: config.layers()?,
+        })
+    }
 
-impl Attention {
-    pub(super) fn layer(&self) -> Layer {
-        let queries = self.heads.saturating_mul(self.head_dim);
-        let keys = self.kv_heads.saturating_mul(self.head_dim);
-        let query_rows = queries.saturating_mul(if self.gated { 2 } else { 1 });
-        let kv = Split::Heads(self.kv_heads);
+    pub(super) fn shape(&self, name: &str) -> Result<Shape> {
+        let (config, hidden) = (self.config, self.hidden);
+        let vocabulary = config.number(&["vocab_size"])?;
+        let norm = if self.family.classic { 2 } else { 1 };
+        let embedding = matrix(vocabulary, hidden, Split::Vocabulary).with_role(Role::Embedding);
+        let mut ends = vec![embedding.clone(), vector(hidden, Split::Replicated).times(norm)];
+        if !config.flag(&["tie_word_embeddings"], self.family.tied)? {
+            ends.push(embedding.with_role(Role::Head));
+        }
+        // GPT-2 learns its positions.
+        if let Some(positions) = config.optional(&["n_positions"])? {
+            ends.push(matrix(positions, hidden, Split::Replicated).with_role(Role::Embedding));
+        }
+        let norms = Layer {
+            tensors: vec![vector(hidden, Split::Replicated).times(self.family.norms * norm)],
+            ..Layer::default()
+        };
+        let layers = (0..).zip(self.mixers()?).map(|(layer, mixer)| {
+            let forward = self.forward(layer)?;
+            Ok(mixer.with(forward).with(norms.clone()))
+        });
+        Ok(Shape {
+            family: name.to_owned(),
+            hidden,
+            vocabulary,
+            heads: self.heads,
+            max_positions: config.optional(&["max_position_embeddings", "n_positions"])?,
+            dtype: config.dtype().ok().flatten(),
+            ends,
+            layers: group_equal(layers.collect::<Result<Vec<_>>>()?),
+            left_out: config.is_multimodal().then(|| {
+                "only the language model is counted: vision and audio parts are not read from `config.json`".to_owned()
+            }),
+            by_headers: false,
+        })
+    }
+
+    /// The attention or the recurrent part of each layer.
+    fn mixers(&self) -> Result<Vec<Layer>> {
+        let (config, rule) = (self.config, self.family.layers);
+        if rule == Layers::Parallel {
+            let layer = self.attention(None)?.with(self.recurrent()?);
+            return (0..self.layers).map(|_| Ok(layer.clone())).collect();
+        }
+        let windows = rule != Layers::WindowFrom || config.flag(&["use_sliding_window"], false)?;
+        let types = config.names(&["layer_types", "layers_block_type"]).filter(|_| windows);
+        let types = match types {
+            Some(types) if types.len() as u64 == self.layers => types,
+            Some(types) => {
+                return Err(Fault::usage(format!(
+                    "`config.json`: `layer_types` has {} entries for {} layers",
+                    types.len(),
+                    self.layers
+                )));
+            }
+            None if windows => (0..self.layers)
+                .map(|layer| self.usual_type(layer))
+                .collect::<Result<_>>()?,
+            None => (0..self.layers).map(|_| FULL).collect(),
+        };
+        let mixer = |name: &str| match name {
+            FULL | "attention" if self.family.latent => self.latent_attention(),
+            FULL | "attention" => self.attention(None),
+            SLIDING | "chunked_attention" => match self.window()? {
+                None => Err(Fault::usage(format!(
+                    "`config.json` has layers of `{name}` and no `sliding_window`"
+                ))),
+                window => self.attention(window),
+            },
+            RECURRENT | "mamba" if matches!(rule, Layers::Hybrid(_)) => self.recurrent(),
+            other => Err(Fault::usage(format!(
+                "`config.json`: the layer type `{other}` is not known here"
+            ))),
+        };
+        types.into_iter().map(mixer).collect()
+    }
+
+    /// The type of a layer if `layer_types` is missing.
+    fn usual_type(&self, layer: u64) -> Result<&'static str> {
+        let (config, number) = (self.config, layer + 1);
+        let slides = match self.family.layers {
+            Layers::Full | Layers::Parallel => false,
+            Layers::Window => true,
+            Layers::WindowExceptEvery(every) => {
+                let every = config.optional(&["sliding_window_pattern"])?.unwrap_or(every);
+                !number.is_multiple_of(every)
+            }
+            Layers::WindowFrom => layer >= config.number_or_zero(&["max_window_layers"])?,
+            Layers::Chunks => match config.numbers("no_rope_layers").filter(|layers| !layers.is_empty()) {
+                // Despite its name, the list has a 1 where positions are rotated.
+                Some(rotated) => usize::try_from(layer).ok().and_then(|layer| rotated.get(layer)) == Some(&1),
+                None => !number.is_multiple_of(config.optional(&["no_rope_layer_interval"])?.unwrap_or(4)),
+            },
+            Layers::Hybrid(every) => {
+                let attends = match config.numbers("attn_layer_indices") {
+                    Some(layers) => layers.contains(&layer),
+                    None => match self.in_period("attn_layer", layer)? {
+                        Some(attends) => attends,
+                        None => {
+                            let every = config.optional(&["full_attention_interval"])?.or(every);
+                            every.is_some_and(|every| number.is_multiple_of(every))
+                        }
+                    },
+                };
+                return Ok(if attends { FULL } else { RECURRENT });
+            }
+        };
+        Ok(if slides && self.window()?.is_some() {
+            SLIDING
+        } else {
+            FULL
+        })
+    }
+
+    /// Whether a layer is one of every `{name}_period`, counted from `{name}_offset`; `None` without these keys.
+    fn in_period(&self, name: &str, layer: u64) -> Result<Option<bool>> {
+        let Some(period) = self.config.optional(&[&format!("{name}_period")])? else {
+            return Ok(None);
+        };
+        let offset = self.config.number_or_zero(&[&format!("{name}_offset")])?;
+        Ok(Some(layer % period == offset))
+    }
+
+    fn window(&self) -> Result<Option<u64>> {
+        self.config.optional(&["sliding_window", "attention_chunk_size"])
+    }
+
+    /// KV heads. The default is the number of query heads, as in transformers.
+    fn kv_heads(&self) -> Result<u64> {
+        let kv_heads = self.config.optional(&["num_key_value_heads"])?.unwrap_or(self.heads);
+        if kv_heads > self.heads {
+            return Err(Fault::usage(format!(
+                "`config.json`: {kv_heads} KV heads cannot serve {} query heads",
+                self.heads
+            )));
+        }
+        Ok(kv_heads)
+    }
+
+    /// The size of a head. The default is the family's, else its share of the hidden state.
+    fn head_dim(&self) -> Result<u64> {
+        let head_dim = self.config.optional(&["head_dim"])?.or(self.family.head_dim);
+        head_dim
+            .or_else(|| self.hidden.is_multiple_of(self.heads).then(|| self.hidden / self.heads))
+            .ok_or_else(|| {
+                Fault::usage(format!(
+                    "`config.json` has no `head_dim`, and {} heads do not divide a hidden state of {}",
+                    self.heads, self.hidden
+                ))
+            })
+    }
+
+    /// Attention with as many KV heads as query heads, or fewer (MHA, GQA, MQA).
+    fn attention(&self, window: Option<u64>) -> Result<Layer> {
+        let (family, hidden, heads) = (self.family, self.hidden, self.heads);
+        let (kv_heads, head_dim) = (self.kv_heads()?, self.head_dim()?);
+        let (queries, keys) = (heads * head_dim, kv_heads * head_dim);
+        let projected = if family.gated_queries { queries * 2 } else { queries };
+        let (by_head, by_kv_head) = (Split::Heads(heads), Split::Heads(kv_heads));
         let mut tensors = vec![
-            Tensor::linear("query projection", query_rows, self.hidden, Split::Heads(self.heads)),
-            Tensor::linear("key projection", keys, self.hidden, kv),
-            Tensor::linear("value projection", keys, self.hidden, kv),
-            Tensor::linear("attention output", self.hidden, queries, Split::Columns),
+            matrix(projected, hidden, by_head),
+            matrix(keys, hidden, by_kv_head).times(2),
+            matrix(hidden, queries, Split::Columns),
         ];
-        if self.qkv_bias {
-            tensors.push(Tensor::vector("query bias", query_rows, Split::Heads(self.heads)));
-            tensors.push(Tensor::vector("key and value bias", keys, kv).times(2));
-        }
-        if self.out_bias {
-            tensors.push(Tensor::vector("attention output bias", self.hidden, Split::Replicated));
-        }
-        match self.qk_norm {
-            QkNorm::Absent => {}
-            QkNorm::Head => {
-                tensors.push(Tensor::vector("query and key norms", self.head_dim, Split::Replicated).times(2))
-            }
-            QkNorm::All => {
-                tensors.push(Tensor::vector("query norm", queries, Split::Heads(self.heads)));
-                tensors.push(Tensor::vector("key norm", keys, kv));
+        let names = ["qkv_bias", "attention_bias", "use_bias"];
+        if self.config.flag(&names, family.bias != Bias::No)? {
+            tensors.extend([vector(projected, by_head), vector(keys, by_kv_head).times(2)]);
+            if family.bias != Bias::Queries {
+                tensors.push(vector(hidden, Split::Replicated));
             }
         }
-        if self.sinks {
-            tensors.push(Tensor::vector("sinks", self.heads, Split::Rows));
+        match family.qk_norm {
+            QkNorm::No => {}
+            QkNorm::Head => tensors.push(vector(head_dim, Split::Replicated).times(2)),
+            QkNorm::All => tensors.extend([vector(queries, by_head), vector(keys, by_kv_head)]),
         }
-        Layer {
+        if family.sinks {
+            tensors.push(vector(heads, Split::Rows));
+        }
+        Ok(Layer {
             tensors,
             per_token: Some(PerToken {
-                heads: self.kv_heads,
-                width: self.head_dim.saturating_mul(2),
-                window: self.window,
+                heads: kv_heads,
+                width: head_dim * 2,
+                window,
             }),
             phases: vec![Phase {
                 tensors: "attention: residual, normed input, queries, keys, values and output; log-sum-exp of each head in float32",
-                replicated: self.hidden.saturating_mul(2),
-                sharded: query_rows
-                    .saturating_add(keys.saturating_mul(2))
-                    .saturating_add(queries),
-                replicated_f32: 0,
-                sharded_f32: self.heads,
+                replicated: hidden * 2,
+                sharded: projected + keys * 2 + queries,
+                sharded_f32: heads,
+                ..Phase::default()
             }],
             ..Layer::default()
-        }
+        })
     }
-}
 
-/// Multi-head latent attention (DeepSeek): keys and values of all heads are kept as one latent and one rotary key.
-/// Sizes by their keys in `config.json`.
-pub(super) struct LatentAttention {
-    pub(super) hidden: u64,
-    pub(super) heads: u64,
-    /// `None`: queries are projected directly.
-    pub(super) q_lora_rank: Option<u64>,
-    pub(super) kv_lora_rank: u64,
-    pub(super) qk_nope_head_dim: u64,
-    pub(super) qk_rope_head_dim: u64,
-    pub(super) v_head_dim: u64,
-    pub(super) bias: bool,
-}
-
-impl LatentAttention {
-    /// The latent's size is `kv_lora_rank` plus the decoupled rotary key (DeepSeek-V2, arXiv 2405.04434, section
-    /// 2.1). Every rank keeps all of it.
-    pub(super) fn layer(&self) -> Layer {
-        let query = self.qk_nope_head_dim.saturating_add(self.qk_rope_head_dim);
-        let queries = self.heads.saturating_mul(query);
-        let values = self.heads.saturating_mul(self.v_head_dim);
-        let kept = self.kv_lora_rank.saturating_add(self.qk_rope_head_dim);
-        let expanded = self
-            .heads
-            .saturating_mul(self.qk_nope_head_dim.saturating_add(self.v_head_dim));
-        let heads = Split::Heads(self.heads);
+    /// Multi-head latent attention (DeepSeek): keys and values of all heads are kept as one latent and one decoupled
+    /// rotary key (DeepSeek-V2, arXiv 2405.04434, section 2.1). Every rank keeps all of it.
+    fn latent_attention(&self) -> Result<Layer> {
+        let (config, hidden, heads) = (self.config, self.hidden, self.heads);
+        let rank = config.number(&["kv_lora_rank"])?;
+        let rotary = config.number(&["qk_rope_head_dim"])?;
+        let plain = config.number(&["qk_nope_head_dim"])?;
+        let value = config.number(&["v_head_dim"])?;
+        let query_rank = config.optional(&["q_lora_rank"])?;
+        let bias = config.flag(&["attention_bias"], false)?;
+        let (kept, queries, values) = (rank + rotary, heads * (plain + rotary), heads * value);
+        let by_head = Split::Heads(heads);
         let mut tensors = vec![
-            Tensor::linear("latent projection", kept, self.hidden, Split::Replicated),
-            Tensor::vector("latent norm", self.kv_lora_rank, Split::Replicated),
-            Tensor::linear("latent expansion", expanded, self.kv_lora_rank, heads),
-            Tensor::linear("attention output", self.hidden, values, Split::Columns),
+            matrix(kept, hidden, Split::Replicated),
+            vector(rank, Split::Replicated),
+            matrix(heads * (plain + value), rank, by_head),
+            matrix(hidden, values, Split::Columns),
+            matrix(queries, query_rank.unwrap_or(hidden), by_head),
         ];
-        match self.q_lora_rank {
-            None => tensors.push(Tensor::linear("query projection", queries, self.hidden, heads)),
-            Some(rank) => {
-                tensors.push(Tensor::linear(
-                    "query compression",
-                    rank,
-                    self.hidden,
-                    Split::Replicated,
-                ));
-                tensors.push(Tensor::vector("query norm", rank, Split::Replicated));
-                tensors.push(Tensor::linear("query expansion", queries, rank, heads));
-                if self.bias {
-                    tensors.push(Tensor::vector("query compression bias", rank, Split::Replicated));
-                }
-            }
+        if let Some(rank) = query_rank {
+            let vectors = if bias { 2 } else { 1 };
+            tensors.push(matrix(rank, hidden, Split::Replicated));
+            tensors.push(vector(rank, Split::Replicated).times(vectors));
         }
-        if self.bias {
-            tensors.push(Tensor::vector("latent projection bias", kept, Split::Replicated));
-            tensors.push(Tensor::vector("attention output bias", self.hidden, Split::Replicated));
+        if bias {
+            tensors.push(vector(kept + hidden, Split::Replicated));
         }
-        // Each head's keys include the rotary part once they are expanded for a prefill.
-        let keys = queries;
-        Layer {
+        Ok(Layer {
             tensors,
             per_token: Some(PerToken {
                 heads: 1,
@@ -151,321 +270,270 @@ impl LatentAttention {
             phases: vec![Phase {
                 tensors: "latent attention: residual, normed input, latents of queries and of keys; queries, expanded keys and values, output; \
                           log-sum-exp of each head in float32",
-                replicated: (self.hidden.saturating_mul(2))
-                    .saturating_add(kept)
-                    .saturating_add(self.q_lora_rank.unwrap_or(0)),
-                sharded: queries.saturating_add(keys).saturating_add(values.saturating_mul(2)),
-                replicated_f32: 0,
-                sharded_f32: self.heads,
+                replicated: hidden * 2 + kept + query_rank.unwrap_or(0),
+                // Each head's keys include the rotary part once they are expanded for a prefill.
+                sharded: (queries + values) * 2,
+                sharded_f32: heads,
+                ..Phase::default()
             }],
             ..Layer::default()
-        }
+        })
     }
-}
 
-/// The dense feed-forward part.
-pub(super) struct FeedForward {
-    pub(super) hidden: u64,
-    pub(super) intermediate: u64,
-    /// Two input matrices, one of which gates the other.
-    pub(super) gated: bool,
-    pub(super) bias: bool,
-}
-
-impl FeedForward {
-    pub(super) fn layer(&self) -> Layer {
-        let inputs = if self.gated { 2 } else { 1 };
-        let mut tensors = vec![
-            Tensor::linear("feed-forward in", self.intermediate, self.hidden, Split::Rows).times(inputs),
-            Tensor::linear("feed-forward out", self.hidden, self.intermediate, Split::Columns),
-        ];
-        if self.bias {
-            tensors.push(Tensor::vector("feed-forward in bias", self.intermediate, Split::Rows).times(inputs));
-            tensors.push(Tensor::vector("feed-forward out bias", self.hidden, Split::Replicated));
+    /// The feed-forward part of a layer: dense, or routed experts.
+    fn forward(&self, layer: u64) -> Result<Layer> {
+        let config = self.config;
+        let counts = ["num_experts", "num_local_experts", "n_routed_experts"];
+        let experts = match self.family.experts {
+            // A hybrid may state that it has none; a missing number is an error.
+            true if config.get(&counts).is_some() => config.number_or_zero(&counts)?,
+            true => config.number(&counts)?,
+            false => 0,
+        };
+        if experts > 1 && self.is_routed(layer)? {
+            return self.experts(experts);
         }
-        Layer {
+        let names = [
+            "shared_intermediate_size",
+            "intermediate_size_mlp",
+            "intermediate_size",
+            "n_inner",
+        ];
+        self.feed_forward(match config.optional(&names)? {
+            None if self.family.classic => self.hidden * 4,
+            None => config.number(&["intermediate_size"])?,
+            Some(size) => size,
+        })
+    }
+
+    /// Whether a layer has routed experts, in a model that has any.
+    fn is_routed(&self, layer: u64) -> Result<bool> {
+        let config = self.config;
+        if let Some(layers) = config.numbers("moe_layers") {
+            return Ok(layers.contains(&layer));
+        }
+        let steps = ["decoder_sparse_step", "interleave_moe_layer_step"];
+        let step = config.optional(&steps)?.unwrap_or(1);
+        let dense = config.numbers("mlp_only_layers").unwrap_or_default();
+        Ok(layer >= config.number_or_zero(&["first_k_dense_replace"])?
+            && (layer + 1).is_multiple_of(step)
+            && !dense.contains(&layer)
+            && self.in_period("expert_layer", layer)?.unwrap_or(true))
+    }
+
+    fn feed_forward(&self, intermediate: u64) -> Result<Layer> {
+        let (classic, hidden) = (self.family.classic, self.hidden);
+        // One of two input matrices gates the other.
+        let inputs = if classic { 1 } else { 2 };
+        let mut tensors = vec![
+            matrix(intermediate, hidden, Split::Rows).times(inputs),
+            matrix(hidden, intermediate, Split::Columns),
+        ];
+        if self.config.flag(&["mlp_bias", "use_bias"], classic)? {
+            tensors.push(vector(intermediate, Split::Rows).times(inputs));
+            tensors.push(vector(hidden, Split::Replicated));
+        }
+        Ok(Layer {
             tensors,
             phases: vec![Phase {
                 tensors: "feed-forward: residual, normed input, outputs of the matrices in, their activation",
-                replicated: self.hidden.saturating_mul(2),
-                sharded: self.intermediate.saturating_mul(inputs + 1),
-                replicated_f32: 0,
-                sharded_f32: 0,
+                replicated: hidden * 2,
+                sharded: intermediate * (inputs + 1),
+                ..Phase::default()
             }],
             ..Layer::default()
-        }
+        })
     }
-}
 
-/// The expert that every token passes through.
-pub(super) struct SharedExpert {
-    pub(super) intermediate: u64,
-    /// Its output has a gate of its own.
-    pub(super) gated: bool,
-    pub(super) bias: bool,
-}
-
-/// Routed experts (MoE) of equal size, with or without a shared expert.
-pub(super) struct Experts {
-    pub(super) hidden: u64,
-    pub(super) experts: u64,
-    /// Experts per token.
-    pub(super) experts_per_token: u64,
-    pub(super) intermediate: u64,
-    /// Router and experts have biases.
-    pub(super) bias: bool,
-    pub(super) shared: Option<SharedExpert>,
-}
-
-impl Experts {
-    /// What a pass holds: each token's hidden state and intermediate once per expert that it passes through.
+    /// Routed experts of equal size, and the shared one that every token passes through.
     ///
     /// Every rank holds a share of each expert's intermediate size. Expert parallelism holds as many bytes, divided
     /// differently.
-    pub(super) fn layer(&self) -> Layer {
-        let expert = |name, rows, columns, split, each: u64| {
-            Tensor::linear(name, rows, columns, split)
-                .with_role(Role::Expert)
-                .times(self.experts.saturating_mul(each))
-        };
+    fn experts(&self, experts: u64) -> Result<Layer> {
+        let (config, hidden) = (self.config, self.hidden);
+        let size = config.number(&["moe_intermediate_size", "intermediate_size"])?;
+        let chosen = config.number(&["num_experts_per_tok", "experts_per_token"])?;
+        let expert = |rows, columns, split| matrix(rows, columns, split).with_role(Role::Expert);
+        let router = |rows| matrix(rows, hidden, Split::Replicated).with_role(Role::Router);
         let mut tensors = vec![
-            Tensor::linear("router", self.experts, self.hidden, Split::Replicated).with_role(Role::Router),
-            expert("experts in", self.intermediate, self.hidden, Split::Rows, 2),
-            expert("experts out", self.hidden, self.intermediate, Split::Columns, 1),
+            router(experts),
+            expert(size, hidden, Split::Rows).times(experts * 2),
+            expert(hidden, size, Split::Columns).times(experts),
         ];
-        if self.bias {
-            let twice = self.experts.saturating_mul(2);
-            tensors.push(Tensor::vector("router bias", self.experts, Split::Replicated));
-            tensors.push(Tensor::vector("experts in bias", self.intermediate, Split::Rows).times(twice));
-            tensors.push(Tensor::vector("experts out bias", self.hidden, Split::Replicated).times(self.experts));
+        if self.family.bias == Bias::All {
+            tensors.push(vector(experts, Split::Replicated));
+            tensors.push(vector(size, Split::Rows).times(experts * 2));
+            tensors.push(vector(hidden, Split::Replicated).times(experts));
         }
-        let mut layer = Layer {
+        let gated = config.optional(&["shared_expert_intermediate_size"])?;
+        if gated.is_some() {
+            tensors.push(router(1));
+        }
+        let shared = match gated.or(config.optional(&["shared_intermediate_size"])?) {
+            Some(shared) => shared,
+            // Llama 4, which names the size of its dense layers differently: one as large as the routed ones.
+            None if config.get(&["intermediate_size_mlp"]).is_some() => size,
+            None => size * config.number_or_zero(&["n_shared_experts"])?,
+        };
+        let layer = Layer {
             tensors,
             phases: vec![Phase {
                 tensors: "experts: residual, normed input, output; for each chosen expert outputs of the matrices in, their activation and the \
                           output; router scores in float32",
-                replicated: self.hidden.saturating_mul(self.experts_per_token.saturating_add(3)),
-                sharded: self
-                    .intermediate
-                    .saturating_mul(3)
-                    .saturating_mul(self.experts_per_token),
-                replicated_f32: self.experts,
-                sharded_f32: 0,
+                replicated: hidden * (chosen + 3),
+                sharded: size * 3 * chosen,
+                replicated_f32: experts,
+                ..Phase::default()
             }],
             ..Layer::default()
         };
-        if let Some(shared) = &self.shared {
-            let dense = FeedForward {
-                hidden: self.hidden,
-                intermediate: shared.intermediate,
-                gated: true,
-                bias: shared.bias,
-            };
-            layer = layer.with(dense.layer());
-            if shared.gated {
-                let gate = Tensor::linear("shared expert gate", 1, self.hidden, Split::Replicated);
-                layer.tensors.push(gate.with_role(Role::Router));
-            }
+        match shared {
+            0 => Ok(layer),
+            shared => Ok(layer.with(self.feed_forward(shared)?)),
         }
-        layer
     }
-}
 
-/// Mamba as in Jamba: a state per channel, and three inner norms.
-pub(super) struct Mamba {
-    pub(super) hidden: u64,
-    pub(super) inner: u64,
-    pub(super) state: u64,
-    pub(super) kernel: u64,
-    /// Rank of the compressed time step.
-    pub(super) dt_rank: u64,
-    pub(super) convolution_bias: bool,
-    pub(super) bias: bool,
-}
+    fn recurrent(&self) -> Result<Layer> {
+        if self.config.get(&["linear_num_key_heads"]).is_some() {
+            self.delta_net()
+        } else if self.config.get(&["mamba_dt_rank"]).is_some() {
+            self.mamba()
+        } else {
+            self.mamba2()
+        }
+    }
 
-impl Mamba {
-    pub(super) fn layer(&self) -> Layer {
-        let compressed = self.dt_rank.saturating_add(self.state.saturating_mul(2));
+    /// The data type of recurrent states, if stated.
+    fn state_dtype(&self) -> Result<Option<Dtype>> {
+        let name = self.config.get(&["mamba_ssm_dtype", "mamba_ssm_cache_dtype"]);
+        name.and_then(|name| name.as_str()).map(str::parse).transpose()
+    }
+
+    /// Mamba as in Jamba: a state per channel, and three inner norms.
+    fn mamba(&self) -> Result<Layer> {
+        let (config, hidden) = (self.config, self.hidden);
+        let inner = config.optional(&["mamba_expand"])?.unwrap_or(2) * hidden;
+        let (state, kernel) = (config.number(&["mamba_d_state"])?, config.number(&["mamba_d_conv"])?);
+        // The rank of the compressed time step.
+        let rank = match config.get(&["mamba_dt_rank"]).is_some_and(|rank| rank == "auto") {
+            true => hidden.div_ceil(16),
+            false => config.number(&["mamba_dt_rank"])?,
+        };
+        let compressed = rank + state * 2;
         let mut tensors = vec![
-            Tensor::linear("mamba in", self.inner.saturating_mul(2), self.hidden, Split::Rows),
-            Tensor::linear("mamba out", self.hidden, self.inner, Split::Columns),
-            Tensor::linear("time step, B and C", compressed, self.inner, Split::Columns),
-            Tensor::linear("time step expansion", self.inner, self.dt_rank, Split::Rows),
-            Tensor::vector("time step bias and D", self.inner, Split::Rows).times(2),
-            Tensor::vector("A", self.inner, Split::Rows).times(self.state),
-            Tensor::vector("convolution", self.inner, Split::Rows).times(self.kernel),
-            Tensor::vector("time step, B and C norms", compressed, Split::Replicated),
+            matrix(inner * 2, hidden, Split::Rows),
+            matrix(hidden, inner, Split::Columns),
+            matrix(compressed, inner, Split::Columns),
+            matrix(inner, rank, Split::Rows),
+            // A, the convolution, D and the bias of the time step.
+            vector(inner, Split::Rows).times(state + kernel + 2),
+            vector(compressed, Split::Replicated),
         ];
-        if self.convolution_bias {
-            tensors.push(Tensor::vector("convolution bias", self.inner, Split::Rows));
+        if config.flag(&["mamba_conv_bias"], true)? {
+            tensors.push(vector(inner, Split::Rows));
         }
-        if self.bias {
-            tensors.push(Tensor::vector("mamba in bias", self.inner, Split::Rows).times(2));
-            tensors.push(Tensor::vector("mamba out bias", self.hidden, Split::Replicated));
+        if config.flag(&["mamba_proj_bias"], false)? {
+            tensors.push(vector(inner, Split::Rows).times(2));
+            tensors.push(vector(hidden, Split::Replicated));
         }
-        Layer {
+        Ok(Layer {
             tensors,
             per_sequence: Some(PerSequence {
-                convolution: self.inner.saturating_mul(self.kernel.saturating_sub(1)),
-                recurrent: self.inner.saturating_mul(self.state),
+                convolution: inner.saturating_mul(kernel - 1),
+                recurrent: inner.saturating_mul(state),
                 dtype: None,
             }),
             phases: vec![Phase {
                 tensors: "mamba: residual, normed input; projected input, output of the convolution, time steps, output of the scan",
-                replicated: self.hidden.saturating_mul(2).saturating_add(compressed),
-                sharded: self.inner.saturating_mul(5),
-                replicated_f32: 0,
-                sharded_f32: 0,
+                replicated: hidden * 2 + compressed,
+                sharded: inner * 5,
+                ..Phase::default()
             }],
             ..Layer::default()
-        }
+        })
     }
-}
 
-/// Mamba-2 (Bamba, Falcon H1, Granite 4): a state per head, and the inputs that the convolution still needs. Sizes by
-/// their keys in `config.json`.
-pub(super) struct Mamba2 {
-    pub(super) hidden: u64,
-    /// Inner size: heads times their size.
-    pub(super) inner: u64,
-    pub(super) heads: u64,
-    pub(super) groups: u64,
-    pub(super) state: u64,
-    pub(super) kernel: u64,
-    pub(super) convolution_bias: bool,
-    pub(super) in_bias: bool,
-    pub(super) out_bias: bool,
-    /// The gated norm before the output.
-    pub(super) norm: bool,
-    pub(super) state_dtype: Option<Dtype>,
-}
-
-impl Mamba2 {
-    pub(super) fn layer(&self) -> Layer {
-        let mixed = self
-            .inner
-            .saturating_add(self.groups.saturating_mul(self.state).saturating_mul(2));
-        let projected = self.inner.saturating_add(mixed).saturating_add(self.heads);
+    /// Mamba-2 (Bamba, Falcon H1, Granite 4): a state per head, and the inputs that the convolution still needs.
+    fn mamba2(&self) -> Result<Layer> {
+        let (config, hidden) = (self.config, self.hidden);
+        let heads = config.number(&["mamba_n_heads"])?;
+        let (state, kernel) = (config.number(&["mamba_d_state"])?, config.number(&["mamba_d_conv"])?);
+        let expanded = config.optional(&["mamba_expand"])?.unwrap_or(2) * hidden;
+        let inner = config.optional(&["mamba_d_ssm"])?.unwrap_or(expanded);
+        let mixed = inner + config.number(&["mamba_n_groups"])? * state * 2;
+        let projected = inner + mixed + heads;
         let mut tensors = vec![
-            Tensor::linear("mamba in", projected, self.hidden, Split::Rows),
-            Tensor::linear("mamba out", self.hidden, self.inner, Split::Columns),
-            Tensor::vector("convolution", mixed, Split::Rows).times(self.kernel),
-            Tensor::vector("time step bias, A and D", self.heads, Split::Rows).times(3),
+            matrix(projected, hidden, Split::Rows),
+            matrix(hidden, inner, Split::Columns),
+            vector(mixed, Split::Rows).times(kernel),
+            // The bias of the time step, A and D.
+            vector(heads, Split::Rows).times(3),
         ];
-        if self.convolution_bias {
-            tensors.push(Tensor::vector("convolution bias", mixed, Split::Rows));
+        if config.flag(&["mamba_conv_bias"], true)? {
+            tensors.push(vector(mixed, Split::Rows));
         }
-        if self.in_bias {
-            tensors.push(Tensor::vector("mamba in bias", projected, Split::Rows));
+        if config.flag(&["mamba_proj_bias"], false)? {
+            tensors.push(vector(projected, Split::Rows));
         }
-        if self.out_bias {
-            tensors.push(Tensor::vector("mamba out bias", self.hidden, Split::Replicated));
+        if config.flag(&["projectors_bias", "mamba_proj_bias"], false)? {
+            tensors.push(vector(hidden, Split::Replicated));
         }
-        if self.norm {
-            tensors.push(Tensor::vector("mamba norm", self.inner, Split::Rows));
+        // The gated norm before the output.
+        if config.flag(&["mamba_rms_norm"], true)? {
+            tensors.push(vector(inner, Split::Rows));
         }
-        Layer {
+        Ok(Layer {
             tensors,
             per_sequence: Some(PerSequence {
-                convolution: mixed.saturating_mul(self.kernel.saturating_sub(1)),
-                recurrent: self.inner.saturating_mul(self.state),
-                dtype: self.state_dtype,
+                convolution: mixed.saturating_mul(kernel - 1),
+                recurrent: inner.saturating_mul(state),
+                dtype: self.state_dtype()?,
             }),
             phases: vec![Phase {
                 tensors: "mamba: residual, normed input; projected input, output of the convolution, output of the scan",
-                replicated: self.hidden.saturating_mul(2),
-                sharded: projected.saturating_add(mixed).saturating_add(self.inner),
-                replicated_f32: 0,
-                sharded_f32: 0,
+                replicated: hidden * 2,
+                sharded: projected + mixed + inner,
+                ..Phase::default()
             }],
             ..Layer::default()
-        }
+        })
     }
-}
 
-/// The gated delta rule (Qwen3-Next): linear attention whose state is a matrix per head. Sizes by their keys in
-/// `config.json`.
-pub(super) struct DeltaNet {
-    pub(super) hidden: u64,
-    pub(super) key_heads: u64,
-    pub(super) value_heads: u64,
-    pub(super) key: u64,
-    pub(super) value: u64,
-    pub(super) kernel: u64,
-    pub(super) state_dtype: Option<Dtype>,
-}
-
-impl DeltaNet {
-    pub(super) fn layer(&self) -> Layer {
-        let keys = self.key_heads.saturating_mul(self.key);
-        let values = self.value_heads.saturating_mul(self.value);
-        let mixed = keys.saturating_mul(2).saturating_add(values);
-        let projected = mixed.saturating_add(values);
-        Layer {
+    /// The gated delta rule (Qwen3-Next): linear attention whose state is a matrix per head.
+    fn delta_net(&self) -> Result<Layer> {
+        let (config, hidden) = (self.config, self.hidden);
+        let (key, value) = (
+            config.number(&["linear_key_head_dim"])?,
+            config.number(&["linear_value_head_dim"])?,
+        );
+        let value_heads = config.number(&["linear_num_value_heads"])?;
+        let (keys, values) = (config.number(&["linear_num_key_heads"])? * key, value_heads * value);
+        let kernel = config.number(&["linear_conv_kernel_dim"])?;
+        let mixed = keys * 2 + values;
+        let projected = mixed + values;
+        Ok(Layer {
             tensors: vec![
-                Tensor::linear("queries, keys, values and gate", projected, self.hidden, Split::Rows),
-                Tensor::linear(
-                    "beta and decay",
-                    self.value_heads.saturating_mul(2),
-                    self.hidden,
-                    Split::Rows,
-                ),
-                Tensor::linear("delta net out", self.hidden, values, Split::Columns),
-                Tensor::vector("convolution", mixed, Split::Rows).times(self.kernel),
-                Tensor::vector("time step bias and A", self.value_heads, Split::Rows).times(2),
-                Tensor::vector("delta net norm", self.value, Split::Replicated),
+                // Queries, keys, values and gate; beta and decay.
+                matrix(projected, hidden, Split::Rows),
+                matrix(value_heads * 2, hidden, Split::Rows),
+                matrix(hidden, values, Split::Columns),
+                vector(mixed, Split::Rows).times(kernel),
+                // The bias of the time step, and A.
+                vector(value_heads, Split::Rows).times(2),
+                vector(value, Split::Replicated),
             ],
             per_sequence: Some(PerSequence {
-                convolution: mixed.saturating_mul(self.kernel.saturating_sub(1)),
-                recurrent: values.saturating_mul(self.key),
-                dtype: self.state_dtype,
+                convolution: mixed.saturating_mul(kernel - 1),
+                recurrent: values.saturating_mul(key),
+                dtype: self.state_dtype()?,
             }),
             phases: vec![Phase {
                 tensors: "delta net: residual, normed input; projected input, output of the convolution, output of the rule",
-                replicated: self.hidden.saturating_mul(2),
-                sharded: projected.saturating_add(mixed).saturating_add(values),
-                replicated_f32: 0,
-                sharded_f32: 0,
+                replicated: hidden * 2,
+                sharded: projected + mixed + values,
+                ..Phase::default()
             }],
             ..Layer::default()
-        }
-    }
-}
-
-/// `count` norms over the hidden state; LayerNorm also has a bias.
-pub(super) fn norms(count: u64, hidden: u64, bias: bool) -> Layer {
-    let vectors = count * if bias { 2 } else { 1 };
-    Layer {
-        tensors: vec![Tensor::vector("norms", hidden, Split::Replicated).times(vectors)],
-        ..Layer::default()
-    }
-}
-
-/// Tensors outside the layers: embeddings, the last norm, the output matrix.
-pub(super) struct OuterTensors {
-    pub(super) hidden: u64,
-    pub(super) vocabulary: u64,
-    /// Learned positions; 0 if positions are rotary or absent.
-    pub(super) positions: u64,
-    /// Whether the last norm has a bias.
-    pub(super) norm_bias: bool,
-    /// Whether the embedding is also the output matrix.
-    pub(super) tied: bool,
-}
-
-impl OuterTensors {
-    pub(super) fn tensors(&self) -> Vec<Tensor> {
-        let matrix = |name, rows, split| Tensor::linear(name, rows, self.hidden, split);
-        let mut tensors = vec![
-            matrix("token embedding", self.vocabulary, Split::Vocabulary).with_role(Role::Embedding),
-            Tensor::vector("last norm", self.hidden, Split::Replicated).times(if self.norm_bias { 2 } else { 1 }),
-        ];
-        if self.positions > 0 {
-            tensors.push(matrix("position embedding", self.positions, Split::Replicated).with_role(Role::Embedding));
-        }
-        if !self.tied {
-            tensors.push(matrix("output matrix", self.vocabulary, Split::Vocabulary).with_role(Role::Head));
-        }
-        tensors
+        })
     }
 }

@@ -13,119 +13,113 @@ mod parse;
 
 use std::io::{self, Write};
 
+use csv::Writer;
+
 pub use files::{SampleFile, read_activity, read_processes, read_series};
 
 use super::sampler::Recording;
 use super::series::Series;
-use super::slow_samples::{ActivitySample, DeviceActivity, ProcessMemory};
+use super::slow_samples::{ActivitySample, ProcessMemory};
 
 /// The files of a recording: suffix of the file name, and content.
 #[must_use]
 pub fn files(recording: &Recording) -> Vec<(&'static str, Vec<u8>)> {
-    let text = |write: &dyn Fn(&mut Vec<u8>) -> io::Result<()>| {
-        let mut text = Vec::new();
-        // Writing to memory cannot fail.
-        let _ = write(&mut text);
-        text
-    };
-    let mut files = vec![(".csv", text(&|out| write(out, &recording.series)))];
-    if !recording.slow.activity().is_empty() {
-        files.push((
-            ".activity.csv",
-            text(&|out| write_activity(out, recording.slow.activity())),
-        ));
+    let (activity, processes) = (recording.slow.activity(), recording.slow.processes());
+    let mut series = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = write(&mut series, &recording.series);
+    let mut files = vec![(".csv", series)];
+    if !activity.is_empty() {
+        files.push((".activity.csv", text(activity_records(activity))));
     }
-    if !recording.slow.processes().is_empty() {
-        files.push((
-            ".processes.csv",
-            text(&|out| write_processes(out, recording.slow.processes())),
-        ));
+    if !processes.is_empty() {
+        files.push((".processes.csv", text(process_records(processes))));
     }
     files
 }
 
 /// Writes a series as CSV.
 pub fn write(out: &mut impl Write, series: &Series) -> io::Result<()> {
-    write!(out, "from_s,to_s,phase,looks,total")?;
-    for device in series.devices() {
-        write!(out, ",{}", quoted(&device.id))?;
-    }
-    writeln!(out)?;
+    let mut out = Writer::from_writer(out);
+    let columns = ["from_s", "to_s", "phase", "looks", "total"];
+    out.write_record(
+        columns
+            .into_iter()
+            .chain(series.devices().iter().map(|device| device.id.as_str())),
+    )?;
     for row in series.rows() {
-        write!(
-            out,
-            "{},{},{},{},{}",
+        let common = [
             seconds(row.from),
             seconds(row.to),
-            row.phase,
-            row.looks,
-            row.total
-        )?;
-        for used in &row.used {
-            write!(out, ",{used}")?;
-        }
-        writeln!(out)?;
+            row.phase.to_string(),
+            row.looks.to_string(),
+            row.total.to_string(),
+        ];
+        out.write_record(common.into_iter().chain(row.used.iter().map(u64::to_string)))?;
     }
-    Ok(())
+    out.flush()
 }
 
-fn write_activity(out: &mut impl Write, samples: &[ActivitySample]) -> io::Result<()> {
+fn text(records: impl IntoIterator<Item = Vec<String>>) -> Vec<u8> {
+    let mut writer = Writer::from_writer(Vec::new());
+    for record in records {
+        let _ = writer.write_record(record);
+    }
+    writer.into_inner().unwrap_or_default()
+}
+
+fn activity_records(samples: &[ActivitySample]) -> Vec<Vec<String>> {
     let mut ids: Vec<&str> = Vec::new();
     for device in samples.iter().flat_map(|sample| &sample.devices) {
         if !ids.contains(&device.device.as_str()) {
             ids.push(&device.device);
         }
     }
-    write!(out, "from_s,to_s,phase,looks")?;
-    for id in &ids {
-        let (power, busy) = (format!("power_w:{id}"), format!("busy_percent:{id}"));
-        write!(out, ",{},{}", quoted(&power), quoted(&busy))?;
-    }
-    writeln!(out)?;
+    let mut header = ["from_s", "to_s", "phase", "looks"].map(str::to_owned).to_vec();
+    header.extend(
+        ids.iter()
+            .flat_map(|id| [format!("power_w:{id}"), format!("busy_percent:{id}")]),
+    );
+    let mut records = vec![header];
     for sample in samples {
         let (from, to) = (seconds(sample.from), seconds(sample.to));
-        write!(out, "{from},{to},{},{}", sample.phase, sample.looks)?;
+        let mut record = vec![from, to, sample.phase.to_string(), sample.looks.to_string()];
         for id in &ids {
             let device = sample.devices.iter().find(|device| device.device == *id);
-            let field = |value: fn(&DeviceActivity) -> Option<f64>| {
-                device
-                    .and_then(value)
-                    .map_or_else(String::new, |value| value.to_string())
-            };
-            write!(
-                out,
-                ",{},{}",
-                field(|device| device.power_w),
-                field(|device| device.busy_percent)
-            )?;
+            record.push(optional(device.and_then(|device| device.power_w)));
+            record.push(optional(device.and_then(|device| device.busy_percent)));
         }
-        writeln!(out)?;
+        records.push(record);
     }
-    Ok(())
+    records
 }
 
-fn write_processes(out: &mut impl Write, processes: &[ProcessMemory]) -> io::Result<()> {
-    writeln!(out, "from_s,to_s,looks,pid,device,used")?;
-    for row in processes {
-        let (from, to) = (seconds(row.from), seconds(row.to));
-        let used = row.tenant.used.map_or_else(String::new, |used| used.to_string());
-        let (pid, device) = (row.tenant.pid, quoted(&row.tenant.device));
-        writeln!(out, "{from},{to},{},{pid},{device},{used}", row.looks)?;
-    }
-    Ok(())
+fn process_records(processes: &[ProcessMemory]) -> Vec<Vec<String>> {
+    let mut records = vec![
+        ["from_s", "to_s", "looks", "pid", "device", "used"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    records.extend(processes.iter().map(|row| {
+        vec![
+            seconds(row.from),
+            seconds(row.to),
+            row.looks.to_string(),
+            row.tenant.pid.to_string(),
+            row.tenant.device.clone(),
+            optional(row.tenant.used),
+        ]
+    }));
+    records
+}
+
+/// Empty if the driver does not report it.
+fn optional(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
 }
 
 fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
-}
-
-/// RFC 4180: quotes a field with a comma, quote or line end and doubles its quotes. A cgroup's path may need it.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
 
 #[cfg(test)]
@@ -178,17 +172,15 @@ mod tests {
         };
         slow.push(0, Phase::Loading, &look);
         slow.push(100_000, Phase::Load, &look);
-        let mut text = Vec::new();
-        write_activity(&mut text, slow.activity()).unwrap();
+        let found = text(activity_records(slow.activity()));
         assert_eq!(
-            String::from_utf8(text).unwrap(),
+            String::from_utf8(found).unwrap(),
             "from_s,to_s,phase,looks,\"power_w:a,b\",\"busy_percent:a,b\",power_w:c,busy_percent:c\n\
              0.000000,0.000000,loading,1,71.5,3,,\n0.100000,0.100000,load,1,71.5,3,,\n"
         );
-        let mut text = Vec::new();
-        write_processes(&mut text, slow.processes()).unwrap();
+        let found = text(process_records(slow.processes()));
         assert_eq!(
-            String::from_utf8(text).unwrap(),
+            String::from_utf8(found).unwrap(),
             "from_s,to_s,looks,pid,device,used\n0.000000,0.100000,2,7,\"a,b\",5\n0.000000,0.100000,2,9,\"a,b\",\n"
         );
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::external_estimate::{ExternalEstimate, Facts};
 use super::terms::{Term, TermComparison};
-use crate::fmt::Gib;
+use crate::fmt::{GIB, Gib};
 use crate::memory::{Breakdown, Component, Provenance};
 
 /// Tolerance of a ratio: allocators round, and tables do not count every tensor.
@@ -36,11 +36,23 @@ pub(super) struct Case<'a> {
     pub(super) rows: &'a [TermComparison],
 }
 
+impl Explanation {
+    fn new(about: Term, assumption: &'static str, text: String) -> Self {
+        Self {
+            about: about.name(),
+            assumption,
+            text,
+        }
+    }
+}
+
 pub(super) fn all(case: &Case<'_>) -> Vec<Explanation> {
     let mut found = Vec::new();
     found.extend(weights(case));
     found.extend(kv(case));
-    found.extend(overhead(case));
+    found.extend(pool_said(case));
+    found.extend(pool_measured(case));
+    found.extend(all_layers(case));
     found.extend(tensor_parallel(case));
     found.extend(units(case));
     found
@@ -60,9 +72,25 @@ fn ratio(a: i64, b: i64) -> f64 {
     a as f64 / b as f64
 }
 
-/// Whether a ratio is within the tolerance of the expected one.
+/// Whether a ratio is within `tolerance` of the expected one.
+fn within(tolerance: f64, ratio: f64, expected: f64) -> bool {
+    (ratio / expected - 1.0).abs() <= tolerance
+}
+
+/// The same with the usual [`TOLERANCE`].
 fn near(ratio: f64, expected: f64) -> bool {
-    (ratio / expected - 1.0).abs() <= TOLERANCE
+    within(TOLERANCE, ratio, expected)
+}
+
+/// How two sizes differ, as the beginning of a sentence.
+fn times(term: Term, said: i64, measured: i64) -> String {
+    format!(
+        "{} of {} is {:.2} times the {} measured",
+        term.name(),
+        Gib(said),
+        ratio(said, measured),
+        Gib(measured)
+    )
 }
 
 /// Widths of weights in bytes, and their names. Scales and zero points of quantized weights come on top.
@@ -73,51 +101,41 @@ const WIDTH_TOLERANCE: f64 = 0.15;
 
 fn weights(case: &Case<'_>) -> Option<Explanation> {
     let (said, measured) = case.both(Term::Weights)?;
-    let times = ratio(said, measured);
-    let step = [2.0, 4.0, 8.0]
-        .into_iter()
-        .find(|step| near(times, *step) || near(times, 1.0 / step));
-    let widths = case
-        .facts
-        .parameters
-        .filter(|count| *count > 0.0)
-        .map(|count| (nearest_width(said, count), nearest_width(measured, count), count));
-    let how = match (step, widths) {
+    let known = |value: &Option<String>, before: &str, after: &str| {
+        value
+            .as_ref()
+            .map_or_else(String::new, |name| format!("{before}{name}{after}"))
+    };
+    let how = match case.facts.parameters.filter(|count| *count > 0.0) {
         // The widths identify themselves, even if scales blur the ratio.
-        (_, Some((Some(assumed), Some(real), count))) if assumed != real => {
+        Some(count) => {
+            let width = |bytes: i64| {
+                let each = bytes as f64 / count;
+                let fits = |(width, _): &&(f64, &'static str)| within(WIDTH_TOLERANCE, each, *width);
+                WIDTHS.iter().find(fits).map(|(_, name)| *name)
+            };
+            let (assumed, real) = (width(said)?, width(measured)?);
+            if assumed == real {
+                return None;
+            }
             format!(
                 "of {:.2} billion parameters, that is {assumed} against {real}",
                 count / 1e9
             )
         }
-        // Known widths that agree, or that match none, do not explain the ratio.
-        (_, Some(_)) | (None, None) => return None,
-        (Some(_), None) => "as if weights had another width".to_owned(),
+        None => {
+            let step = |step: &f64| near(ratio(said, measured), *step);
+            [0.125, 0.25, 0.5, 2.0, 4.0, 8.0].iter().find(|width| step(width))?;
+            "as if weights had another width".to_owned()
+        }
     };
-    let quantization = case.facts.quantization.as_deref().map(|name| format!(" ({name})"));
-    let dtype = case
-        .facts
-        .weight_dtype
-        .as_deref()
-        .map(|name| format!("; the measured ones are {name}"));
-    Some(Explanation {
-        about: Term::Weights.name(),
-        assumption: "weight_dtype",
-        text: format!(
-            "weights of {} are {times:.2} times the {} measured: {how}; the type or quantization{} of the weights was assumed wrongly{}",
-            Gib(said),
-            Gib(measured),
-            quantization.unwrap_or_default(),
-            dtype.unwrap_or_default()
-        ),
-    })
-}
-
-/// The width that this many bytes for this many parameters come to.
-fn nearest_width(bytes: i64, parameters: f64) -> Option<&'static str> {
-    let each = bytes as f64 / parameters;
-    let fits = |(width, _): &&(f64, &str)| (each / width - 1.0).abs() <= WIDTH_TOLERANCE;
-    WIDTHS.iter().find(fits).map(|(_, name)| *name)
+    let text = format!(
+        "{}: {how}; the type or quantization{} of the weights was assumed wrongly{}",
+        times(Term::Weights, said, measured),
+        known(&case.facts.quantization, " (", ")"),
+        known(&case.facts.weight_dtype, "; the measured ones are ", ""),
+    );
+    Some(Explanation::new(Term::Weights, "weight_dtype", text))
 }
 
 /// A KV cache of some bytes, and the tokens it holds if known.
@@ -130,9 +148,14 @@ struct KvFigure {
 
 impl KvFigure {
     fn bytes_per_token(&self) -> Option<f64> {
-        self.tokens
-            .filter(|tokens| *tokens > 0)
-            .map(|tokens| self.bytes as f64 / tokens as f64)
+        let tokens = self.tokens.filter(|tokens| *tokens > 0)?;
+        Some(self.bytes as f64 / tokens as f64)
+    }
+
+    /// Whether the two are of as many bytes per token, and of different numbers of tokens.
+    fn differs_in_tokens(&self, other: &Self) -> bool {
+        let each = self.bytes_per_token().zip(other.bytes_per_token());
+        each.is_some_and(|(a, b)| near(a / b, 1.0)) && self.tokens != other.tokens
     }
 }
 
@@ -141,17 +164,14 @@ fn kv(case: &Case<'_>) -> Vec<Explanation> {
     let Some((term, bytes)) = case.external.kv().filter(|(_, bytes)| *bytes > 0) else {
         return Vec::new();
     };
-    let tokens = if term == Term::KvPool {
-        case.external.facts.kv_tokens
-    } else {
-        case.external.facts.tokens
-    };
+    let of_pool = term == Term::KvPool;
+    let (facts, measured) = (&case.external.facts, case.measured_facts);
     let estimated = KvFigure {
         bytes,
-        tokens,
+        tokens: if of_pool { facts.kv_tokens } else { facts.tokens },
         formula: true,
     };
-    let measured_figure = |component, tokens| {
+    let figure = |component, tokens| {
         let part = case.measured.part(component).filter(|part| part.bytes > 0)?;
         Some(KvFigure {
             bytes: part.bytes,
@@ -159,181 +179,108 @@ fn kv(case: &Case<'_>) -> Vec<Explanation> {
             formula: part.provenance >= Provenance::Computed,
         })
     };
-    let pool = measured_figure(Component::KvPool, case.measured_facts.kv_tokens);
-    let mut used = measured_figure(Component::KvUsed, case.measured_facts.tokens);
+    let pool = figure(Component::KvPool, measured.kv_tokens);
+    let mut used = figure(Component::KvUsed, measured.tokens);
     if let (Some(used), Some(pool)) = (&mut used, &pool) {
         // Computed as a share of the pool, it is as reliable as the pool.
-        used.formula &=
-            matches!((used.bytes_per_token(), pool.bytes_per_token()), (Some(a), Some(b)) if !near(a / b, 1.0));
+        let each = used.bytes_per_token().zip(pool.bytes_per_token());
+        used.formula &= each.is_some_and(|(a, b)| !near(a / b, 1.0));
     }
     let mut found = Vec::new();
-    if term != Term::KvPool
-        && let Some(pool) = &pool
-    {
+    if let Some(pool) = pool.as_ref().filter(|_| !of_pool) {
         found.extend(set_aside(&estimated, used.as_ref(), pool));
     }
-    let measured = if term == Term::KvPool {
-        pool.or(used)
-    } else {
-        used.or(pool)
+    let Some(measured) = (if of_pool { pool.or(used) } else { used.or(pool) }) else {
+        return found;
     };
-    let Some(measured) = measured else { return found };
     found.extend(width(case, &estimated, &measured));
-    found.extend(token_count(&estimated, &measured).filter(|_| term != Term::KvPool && found.is_empty()));
+    let same = near(ratio(estimated.bytes, measured.bytes), 1.0);
+    if found.is_empty() && !of_pool && !same && estimated.differs_in_tokens(&measured) {
+        let text = format!(
+            "KV of {} is for {} tokens, and the measured {} for {}: bytes per token agree",
+            Gib(estimated.bytes),
+            estimated.tokens.unwrap_or_default(),
+            Gib(measured.bytes),
+            measured.tokens.unwrap_or_default()
+        );
+        found.push(Explanation::new(Term::Kv, "kv_tokens", text));
+    }
     found
 }
 
 /// The estimate is compared with the pool that the engine reserves, whatever is used of it.
 fn set_aside(estimated: &KvFigure, used: Option<&KvFigure>, pool: &KvFigure) -> Option<Explanation> {
+    let (said, whole) = (Gib(estimated.bytes), Gib(pool.bytes));
     let text = match used {
         Some(used) if near(ratio(estimated.bytes, pool.bytes), 1.0) && !near(ratio(used.bytes, pool.bytes), 1.0) => {
+            let used = Gib(used.bytes);
             format!(
-                "KV of {} matches the whole pool of {} that the engine reserves, of which {} are used: compare it with `kv_pool`",
-                Gib(estimated.bytes),
-                Gib(pool.bytes),
-                Gib(used.bytes)
+                "KV of {said} matches the whole pool of {whole} that the engine reserves, of which {used} are used: compare it with `kv_pool`"
             )
         }
-        None => {
-            let (estimated_tokens, pool_tokens) = (estimated.tokens.filter(|tokens| *tokens > 0)?, pool.tokens?);
-            let same =
-                near(pool.bytes_per_token()? / estimated.bytes_per_token()?, 1.0) && pool_tokens != estimated_tokens;
-            same.then(|| {
-                format!(
-                    "bytes per token agree; the KV of {} is for {estimated_tokens} tokens, and the engine reserves {} for {pool_tokens}, used or not",
-                    Gib(estimated.bytes),
-                    Gib(pool.bytes)
-                )
-            })?
+        None if estimated.differs_in_tokens(pool) => {
+            let (said_tokens, tokens) = (estimated.tokens?, pool.tokens?);
+            format!(
+                "bytes per token agree; the KV of {said} is for {said_tokens} tokens, and the engine reserves {whole} for {tokens}, used or not"
+            )
         }
-        Some(_) => return None,
+        _ => return None,
     };
-    Some(Explanation {
-        about: "kv",
-        assumption: "kv_pool",
-        text,
-    })
+    Some(Explanation::new(Term::Kv, "kv_pool", text))
 }
 
 /// Heads and element width: from bytes per token if both sides know their tokens, else from the bytes.
-fn width(case: &Case<'_>, estimated: &KvFigure, measured: &KvFigure) -> Vec<Explanation> {
-    let (times, what) = match (estimated.bytes_per_token(), measured.bytes_per_token()) {
+fn width(case: &Case<'_>, estimated: &KvFigure, measured: &KvFigure) -> Option<Explanation> {
+    let (factor, what) = match (estimated.bytes_per_token(), measured.bytes_per_token()) {
         (Some(a), Some(b)) => (
             a / b,
             format!("{a:.0} bytes a token are {:.2} times the {b:.0} measured", a / b),
         ),
         // A pool of unknown size cannot be compared with the KV cache of some tokens.
-        _ if estimated.tokens.is_some() != measured.tokens.is_some() => return Vec::new(),
-        _ => {
-            let times = ratio(estimated.bytes, measured.bytes);
-            (
-                times,
-                format!(
-                    "KV of {} is {times:.2} times the {} measured",
-                    Gib(estimated.bytes),
-                    Gib(measured.bytes)
-                ),
-            )
-        }
-    };
-    let narrow = case
-        .facts
-        .kv_dtype
-        .as_deref()
-        .is_some_and(|dtype| dtype.contains("fp8") || dtype.contains("int8") || dtype.contains("float8"));
-    let mut found = Vec::new();
-    let mut push = |assumption, text: String| {
-        found.push(Explanation {
-            about: "kv",
-            assumption,
-            text: format!("{what}{text}"),
-        });
-    };
-    if let (Some(heads), Some(kv_heads)) = (case.facts.heads, case.facts.kv_heads)
-        && kv_heads > 0
-        && heads > kv_heads
-    {
-        let group = heads as f64 / kv_heads as f64;
-        if near(times, group) {
-            push(
-                "gqa",
-                format!(
-                    ", and {heads} query heads share {kv_heads} KV heads, {group} each: keys and values were counted for every query head"
-                ),
-            );
-            // With two query heads per KV head both explanations would fit. The one that is known to hold is enough.
-            return found;
-        }
-        if near(times, 1.0 / group) && measured.formula {
-            push(
-                "gqa",
-                format!(
-                    ", and {heads} query heads share {kv_heads} KV heads, {group} each: the other figure was not measured but computed, with keys \
-                     and values for every query head"
-                ),
-            );
-            return found;
-        }
-        if near(times, 2.0 * group) && narrow {
-            push(
-                "gqa",
-                format!(
-                    ", which is {group} for {heads} query heads over {kv_heads} KV heads, and 2 for 8-bit elements counted as 16-bit: both were ignored"
-                ),
-            );
-            return found;
-        }
-    }
-    let dtype = case.facts.kv_dtype.as_deref();
-    if near(times, 2.0) {
-        match dtype {
-            Some(dtype) if narrow => push(
-                "kv_dtype",
-                format!(": the cache is {dtype}, and 16-bit elements were counted"),
-            ),
-            Some(dtype) => push("kv_dtype", format!(": as if elements were twice as wide as {dtype}")),
-            None => push(
-                "kv_dtype",
-                ", as if 16-bit elements were counted for an 8-bit cache".to_owned(),
-            ),
-        }
-    } else if near(times, 0.5) {
-        match dtype {
-            Some(dtype) => push("kv_dtype", format!(": as if elements were half as wide as {dtype}")),
-            None => push(
-                "kv_dtype",
-                ", as if 8-bit elements were counted for a 16-bit cache".to_owned(),
-            ),
-        }
-    }
-    found
-}
-
-/// Another number of tokens was counted.
-fn token_count(estimated: &KvFigure, measured: &KvFigure) -> Option<Explanation> {
-    let (estimated_tokens, measured_tokens) = (estimated.tokens?, measured.tokens?);
-    let same = near(estimated.bytes_per_token()? / measured.bytes_per_token()?, 1.0)
-        && estimated_tokens != measured_tokens
-        && !near(ratio(estimated.bytes, measured.bytes), 1.0);
-    same.then(|| Explanation {
-        about: "kv",
-        assumption: "kv_tokens",
-        text: format!(
-            "KV of {} is for {estimated_tokens} tokens, and the measured {} for {measured_tokens}: bytes per token agree",
-            Gib(estimated.bytes),
-            Gib(measured.bytes)
+        _ if estimated.tokens.is_some() != measured.tokens.is_some() => return None,
+        _ => (
+            ratio(estimated.bytes, measured.bytes),
+            times(Term::Kv, estimated.bytes, measured.bytes),
         ),
-    })
+    };
+    let dtype = case.facts.kv_dtype.as_deref();
+    let narrow = dtype.is_some_and(|dtype| ["fp8", "int8", "float8"].iter().any(|name| dtype.contains(name)));
+    let heads = case.facts.heads.zip(case.facts.kv_heads);
+    if let Some((heads, kv_heads)) = heads.filter(|(heads, kv_heads)| *kv_heads > 0 && heads > kv_heads) {
+        let group = heads as f64 / kv_heads as f64;
+        let why = if near(factor, group) {
+            Some("keys and values were counted for every query head")
+        } else if near(factor, 1.0 / group) && measured.formula {
+            Some("the other figure was not measured but computed, with keys and values for every query head")
+        } else if near(factor, 2.0 * group) && narrow {
+            Some("this was ignored, and 8-bit elements were counted as 16-bit")
+        } else {
+            None
+        };
+        // With two query heads per KV head, the width of the elements would fit as well. The explanation that is known
+        // to hold is enough.
+        if let Some(why) = why {
+            let text = format!("{what}, and {heads} query heads share {kv_heads} KV heads, {group} each: {why}");
+            return Some(Explanation::new(Term::Kv, "gqa", text));
+        }
+    }
+    let wide = match factor {
+        factor if near(factor, 2.0) => "twice",
+        factor if near(factor, 0.5) => "half",
+        _ => return None,
+    };
+    let text = match dtype {
+        Some(dtype) => format!("{what}: as if elements were {wide} as wide as those of the cache, {dtype}"),
+        None => format!("{what}: as if elements were {wide} as wide as those of the cache"),
+    };
+    Some(Explanation::new(Term::Kv, "kv_dtype", text))
 }
 
 /// How far the pool may be from the supposed overhead.
 const POOL_TOLERANCE: f64 = 0.15;
 
-fn overhead(case: &Case<'_>) -> Vec<Explanation> {
-    [pool_said(case), pool_measured(case), all_layers(case)]
-        .into_iter()
-        .flatten()
-        .collect()
+fn roughly(a: i64, b: i64) -> bool {
+    within(POOL_TOLERANCE, ratio(a, b), 1.0)
 }
 
 /// The estimate's overhead is the measured pool, minus what the estimate counts as KV.
@@ -341,99 +288,70 @@ fn pool_said(case: &Case<'_>) -> Option<Explanation> {
     let row = case.rows.iter().find(|row| row.term == Term::Overhead)?;
     let (said, measured) = (row.said?, row.measured?);
     let pool = case.measured.part(Component::KvPool)?.bytes;
-    let rest = pool
-        - case
-            .external
-            .figure(Term::Kv)
-            .or(case.external.figure(Term::KvUsed))
-            .unwrap_or(0);
-    let over = said - measured.max(0);
-    (over > 0 && rest > 0 && (roughly(said, rest) || roughly(over, rest))).then(|| Explanation {
-        about: Term::Overhead.name(),
-        assumption: "pool_as_overhead",
-        text: format!(
-            "overhead of {} is {} more than measured, and the engine's KV pool has {} beyond the KV counted: the pool was taken for \
-             overhead",
-            Gib(said),
-            Gib(over),
-            Gib(rest)
-        ),
-    })
+    let counted = [Term::Kv, Term::KvUsed]
+        .into_iter()
+        .find_map(|term| case.external.figure(term));
+    let (rest, over) = (pool - counted.unwrap_or(0), said - measured.max(0));
+    if over <= 0 || rest <= 0 || !(roughly(said, rest) || roughly(over, rest)) {
+        return None;
+    }
+    let (said, over, rest) = (Gib(said), Gib(over), Gib(rest));
+    let text = format!(
+        "overhead of {said} is {over} more than measured, and the engine's KV pool has {rest} beyond the KV counted: the pool was taken for \
+         overhead"
+    );
+    Some(Explanation::new(Term::Overhead, "pool_as_overhead", text))
 }
 
 /// What is unexplained on the measured side is the pool that the estimate knows.
 fn pool_measured(case: &Case<'_>) -> Option<Explanation> {
-    if case.measured.part(Component::KvPool).is_some() {
-        return None;
-    }
     let pool = case.external.figure(Term::KvPool)?;
     let used = case.measured.part(Component::KvUsed).map_or(0, |part| part.bytes);
     let left = case.measured.unexplained();
-    (left > 0 && pool > used && roughly(left, pool - used)).then(|| Explanation {
-        about: Term::Overhead.name(),
-        assumption: "pool_as_overhead",
-        text: format!(
-            "{} are unexplained on the measured side, and a pool of {} less {} of KV counted is as much: its overhead is the pool",
-            Gib(left),
-            Gib(pool),
-            Gib(used)
-        ),
-    })
+    let measured = case.measured.part(Component::KvPool).is_some();
+    if measured || left <= 0 || pool <= used || !roughly(left, pool - used) {
+        return None;
+    }
+    let (left, pool, used) = (Gib(left), Gib(pool), Gib(used));
+    let text = format!(
+        "{left} are unexplained on the measured side, and a pool of {pool} less {used} of KV counted is as much: its overhead is the pool"
+    );
+    Some(Explanation::new(Term::Overhead, "pool_as_overhead", text))
 }
 
 /// The activations of a layer are freed before the next one runs.
 fn all_layers(case: &Case<'_>) -> Option<Explanation> {
     let (said, measured) = case.both(Term::Activations)?;
     let layers = case.facts.layers.filter(|layers| *layers > 2)?;
-    near(ratio(said, measured), layers as f64).then(|| Explanation {
-        about: Term::Activations.name(),
-        assumption: "all_layers_at_once",
-        text: format!(
-            "activations of {} are {:.1} times the {} measured, and the model has {layers} layers: they were counted for all layers at once, and \
-             are given back after each",
-            Gib(said),
-            ratio(said, measured),
-            Gib(measured)
-        ),
+    near(ratio(said, measured), layers as f64).then(|| {
+        let what = times(Term::Activations, said, measured);
+        let text = format!(
+            "{what}, and the model has {layers} layers: they were counted for all layers at once, and are given back after each"
+        );
+        Explanation::new(Term::Activations, "all_layers_at_once", text)
     })
-}
-
-fn roughly(a: i64, b: i64) -> bool {
-    (ratio(a, b) - 1.0).abs() <= POOL_TOLERANCE
 }
 
 fn tensor_parallel(case: &Case<'_>) -> Vec<Explanation> {
     let Some(ranks) = case.facts.tensor_parallel.filter(|ranks| *ranks > 1) else {
         return Vec::new();
     };
-    let times = ranks as f64;
-    [Term::Weights, Term::Kv, Term::KvPool, Term::KvUsed]
-        .into_iter()
-        .filter_map(|term| {
-            let (said, measured) = case.both(term)?;
-            let factor = ratio(said, measured);
-            let what = if near(factor, 1.0 / times) {
-                "the estimate is for one rank, the measurement for all"
-            } else if near(factor, times) {
+    let explain = |term| {
+        let (said, measured) = case.both(term)?;
+        let why = match ratio(said, measured) * ranks as f64 {
+            one if near(one, 1.0) => "the estimate is for one rank, the measurement for all",
+            all if near(all, (ranks * ranks) as f64) => {
                 "the estimate is for all ranks, or a whole copy on each, and the measurement for one rank"
-            } else {
-                return None;
-            };
-            Some(Explanation {
-                about: term.name(),
-                assumption: "tensor_parallel",
-                text: format!(
-                    "{} of {} are {factor:.2} times the {} measured, and {ranks} ranks share the model: {what}",
-                    term.name(),
-                    Gib(said),
-                    Gib(measured)
-                ),
-            })
-        })
-        .collect()
+            }
+            _ => return None,
+        };
+        let what = times(term, said, measured);
+        let text = format!("{what}, and {ranks} ranks share the model: {why}");
+        Some(Explanation::new(term, "tensor_parallel", text))
+    };
+    let terms = [Term::Weights, Term::Kv, Term::KvPool, Term::KvUsed];
+    terms.into_iter().filter_map(explain).collect()
 }
-
-const GIB_PER_GB: f64 = 1.073_741_824;
 
 /// Two decimals of a GiB are about this much of a small model.
 const UNIT_TOLERANCE: f64 = 0.004;
@@ -441,21 +359,18 @@ const UNIT_TOLERANCE: f64 = 0.004;
 fn units(case: &Case<'_>) -> Option<Explanation> {
     [Term::Weights, Term::Total].into_iter().find_map(|term| {
         let (said, measured) = case.both(term)?;
-        let factor = ratio(said, measured);
-        let (read, is) = if (factor / GIB_PER_GB - 1.0).abs() <= UNIT_TOLERANCE {
+        let (factor, gib_per_gb) = (ratio(said, measured), GIB / 1e9);
+        let (read, is) = if within(UNIT_TOLERANCE, factor, gib_per_gb) {
             ("GiB", "GB (10^9 bytes)")
-        } else if (factor * GIB_PER_GB - 1.0).abs() <= UNIT_TOLERANCE {
+        } else if within(UNIT_TOLERANCE, factor, 1.0 / gib_per_gb) {
             ("GB (10^9 bytes)", "GiB")
         } else {
             return None;
         };
-        Some(Explanation {
-            about: term.name(),
-            assumption: "gb_gib",
-            text: format!(
-                "{} of {said} bytes are {factor:.4} times the {measured} measured, the ratio of a GiB to a GB: a figure in {is} was read as {read}",
-                term.name()
-            ),
-        })
+        let name = term.name();
+        let text = format!(
+            "{name} of {said} bytes are {factor:.4} times the {measured} measured, the ratio of a GiB to a GB: a figure in {is} was read as {read}"
+        );
+        Some(Explanation::new(term, "gb_gib", text))
     })
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use super::super::{write, write_activity, write_processes};
+use super::super::{activity_records, process_records, text, write};
 use super::*;
 use crate::telemetry::{Activity, Device, Phase, Reading, SlowSamples};
 
@@ -54,21 +54,17 @@ proptest! {
             slow.push(at, Phase::ALL[phase], &reading(&ids, &used));
             at += after;
         }
-        let mut text = Vec::new();
-        write(&mut text, &series).unwrap();
-        let file = read_series(&text);
+        let mut written = Vec::new();
+        write(&mut written, &series).unwrap();
+        let file = read_series(&written);
         prop_assert!(file.notes.is_empty() && file.has_phases, "{:?}", file.notes);
         prop_assert_eq!(file.data.rows(), series.rows());
         let read: Vec<String> = file.data.devices().iter().map(|device| device.id.clone()).collect();
         prop_assert_eq!(read, ids);
         prop_assert_eq!(file.data.peaks(), series.peaks());
 
-        let mut text = Vec::new();
-        write_activity(&mut text, slow.activity()).unwrap();
-        prop_assert_eq!(read_activity(&text).data, slow.activity());
-        let mut text = Vec::new();
-        write_processes(&mut text, slow.processes()).unwrap();
-        prop_assert_eq!(read_processes(&text).data, slow.processes());
+        prop_assert_eq!(read_activity(&text(activity_records(slow.activity()))).data, slow.activity());
+        prop_assert_eq!(read_processes(&text(process_records(slow.processes()))).data, slow.processes());
     }
 
     /// Wherever the file is truncated: no panic, no invented values, and a note about the loss.
