@@ -186,6 +186,18 @@ impl Node {
         })
     }
 
+    /// Puts a value at a path of keys.
+    pub(super) fn set(&mut self, path: &str, value: Node) {
+        if !matches!(self, Node::Object(_)) {
+            *self = Node::Object(BTreeMap::new());
+        }
+        let Node::Object(values) = self else { return };
+        match path.split_once('.') {
+            None => drop(values.insert(path.to_owned(), value)),
+            Some((key, rest)) => values.entry(key.to_owned()).or_insert(Node::Nothing).set(rest, value),
+        }
+    }
+
     /// The number at a path, also where it is written as text. Below a list, `mean`, `count` and `last` are of its
     /// numbers. `None` if there is none, or it is not finite.
     ///

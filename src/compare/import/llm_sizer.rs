@@ -18,120 +18,86 @@ use crate::fmt::GIB;
 use crate::memory::compare::{Facts, implausible};
 use crate::memory::{Breakdown, Component, Part, Provenance};
 
-/// Where a profile and a row of the batch driver have the same things.
-struct Layout {
-    /// Input, output and batch size.
-    settings: [&'static str; 3],
-    /// Figures that were read from the device: in all, before the start, and the difference.
-    device: &'static [Pick],
-    weights: &'static str,
-    kv_pool: &'static str,
-    /// The first that there is.
-    kv_used: [&'static str; 2],
-    graphs: &'static str,
-    activations: &'static str,
-    /// Confidence of weights, KV and activations, which tells where a value comes from.
-    confidence: [&'static str; 3],
-    weight_dtype: &'static str,
-    kv_dtype: &'static str,
-    kv_tokens: &'static str,
-    /// Further figures, in display order.
-    further: &'static [Pick],
-}
+/// Figures that were read from the device: in all, before the start, and the difference.
+const DEVICE: &[Pick] = &[
+    ("total_measured", "memory_breakdown.total_measured_gb", GIB, Unit::Bytes),
+    ("baseline", "memory_breakdown.baseline_gb", GIB, Unit::Bytes),
+    ("net_increase", "memory_breakdown.net_increase_gb", GIB, Unit::Bytes),
+];
 
-const PROFILE: Layout = Layout {
-    settings: [
-        "benchmark_parameters.input_len",
-        "benchmark_parameters.output_len",
-        "benchmark_parameters.batch_size",
-    ],
-    device: &[
-        ("total_measured", "memory_breakdown.total_measured_gb", GIB, Unit::Bytes),
-        ("baseline", "memory_breakdown.baseline_gb", GIB, Unit::Bytes),
-        ("net_increase", "memory_breakdown.net_increase_gb", GIB, Unit::Bytes),
-    ],
-    weights: "memory_breakdown.model_weights_gb",
-    kv_pool: "memory_breakdown.kv_cache_allocated_gb",
-    kv_used: ["memory_breakdown.kv_cache_used_gb", "memory_breakdown.kv_cache_gb"],
-    graphs: "memory_breakdown.graph_capture_gb",
-    activations: "memory_breakdown.activations_gb",
-    confidence: [
-        "memory_breakdown.confidence_levels.weights",
-        "memory_breakdown.confidence_levels.kv_cache",
-        "memory_breakdown.confidence_levels.activations",
-    ],
-    weight_dtype: "dtype_metadata.weight_dtype",
-    kv_dtype: "dtype_metadata.kv_cache_dtype",
-    kv_tokens: "vllm_internal_metrics.total_gpu_kv_cache_tokens",
-    further: &[
-        (
-            "framework_overhead",
-            "memory_breakdown.framework_overhead_gb",
-            GIB,
-            Unit::Bytes,
-        ),
-        (
-            "kv_tokens",
-            "vllm_internal_metrics.total_gpu_kv_cache_tokens",
-            1.0,
-            Unit::Tokens,
-        ),
-        ("timeline_min", "memory_timeline.min_gb", GIB, Unit::Bytes),
-        ("timeline_mean", "memory_timeline.mean_gb", GIB, Unit::Bytes),
-        ("timeline_median", "memory_timeline.median_gb", GIB, Unit::Bytes),
-        ("timeline_p95", "memory_timeline.p95_gb", GIB, Unit::Bytes),
-        ("timeline_max", "memory_timeline.max_gb", GIB, Unit::Bytes),
-        ("timeline_samples", "memory_timeline.num_samples", 1.0, Unit::Count),
-        ("power_mean", "memory_timeline.extended.power.mean_w", 1.0, Unit::Watts),
-        ("power_max", "memory_timeline.extended.power.max_w", 1.0, Unit::Watts),
-        (
-            "temperature_mean",
-            "memory_timeline.extended.temperature.mean_c",
-            1.0,
-            Unit::Celsius,
-        ),
-        (
-            "temperature_max",
-            "memory_timeline.extended.temperature.max_c",
-            1.0,
-            Unit::Celsius,
-        ),
-    ],
-};
+const OVERHEAD: &[Pick] = &[(
+    "framework_overhead",
+    "memory_breakdown.framework_overhead_gb",
+    GIB,
+    Unit::Bytes,
+)];
 
-const ROW: Layout = Layout {
-    settings: ["input_len", "output_len", "batch_size"],
-    device: &[
-        ("total_measured", "total_memory_gb", GIB, Unit::Bytes),
-        ("baseline", "baseline_memory_gb", GIB, Unit::Bytes),
-        ("net_increase", "memory_increase_gb", GIB, Unit::Bytes),
-    ],
-    weights: "weights_gb",
-    kv_pool: "kv_cache_allocated_gb",
-    kv_used: ["kv_cache_used_gb", "kv_cache_gb"],
-    graphs: "graph_capture_gb",
-    activations: "activations_gb",
+const FURTHER: &[Pick] = &[
+    ("mean_latency_ms", "latency_ms", 1.0, Unit::Milliseconds),
+    ("duration", "duration_seconds", 1.0, Unit::Seconds),
+    ("kv_tokens", KV_TOKENS, 1.0, Unit::Tokens),
+    ("timeline_min", "memory_timeline.min_gb", GIB, Unit::Bytes),
+    ("timeline_mean", "memory_timeline.mean_gb", GIB, Unit::Bytes),
+    ("timeline_median", "memory_timeline.median_gb", GIB, Unit::Bytes),
+    ("timeline_p95", "memory_timeline.p95_gb", GIB, Unit::Bytes),
+    ("timeline_max", "memory_timeline.max_gb", GIB, Unit::Bytes),
+    ("timeline_samples", "memory_timeline.num_samples", 1.0, Unit::Count),
+    ("power_mean", "memory_timeline.extended.power.mean_w", 1.0, Unit::Watts),
+    ("power_max", "memory_timeline.extended.power.max_w", 1.0, Unit::Watts),
+    (
+        "temperature_mean",
+        "memory_timeline.extended.temperature.mean_c",
+        1.0,
+        Unit::Celsius,
+    ),
+    (
+        "temperature_max",
+        "memory_timeline.extended.temperature.max_c",
+        1.0,
+        Unit::Celsius,
+    ),
+];
+
+const KV_TOKENS: &str = "vllm_internal_metrics.total_gpu_kv_cache_tokens";
+
+/// Input, output and batch size, which identify a profile.
+const SETTINGS: [(&str, &str); 3] = [
+    ("input", "benchmark_parameters.input_len"),
+    ("output", "benchmark_parameters.output_len"),
+    ("batch", "benchmark_parameters.batch_size"),
+];
+
+/// Columns of the batch driver, and where a profile has the same.
+const COLUMNS: &[(&str, &str)] = &[
+    ("input_len", "benchmark_parameters.input_len"),
+    ("output_len", "benchmark_parameters.output_len"),
+    ("batch_size", "benchmark_parameters.batch_size"),
+    ("total_memory_gb", "memory_breakdown.total_measured_gb"),
+    ("baseline_memory_gb", "memory_breakdown.baseline_gb"),
+    ("memory_increase_gb", "memory_breakdown.net_increase_gb"),
+    ("overhead_gb", "memory_breakdown.framework_overhead_gb"),
+    ("weights_gb", "memory_breakdown.model_weights_gb"),
+    ("kv_cache_allocated_gb", "memory_breakdown.kv_cache_allocated_gb"),
+    ("kv_cache_used_gb", "memory_breakdown.kv_cache_used_gb"),
+    ("graph_capture_gb", "memory_breakdown.graph_capture_gb"),
+    ("activations_gb", "memory_breakdown.activations_gb"),
     // The overall confidence is that of the weights; it says "logs" if they come from there.
-    confidence: ["estimation_confidence", "", ""],
-    weight_dtype: "weight_dtype",
-    kv_dtype: "kv_cache_dtype",
-    kv_tokens: "vllm_kv_cache_tokens",
-    further: &[
-        ("framework_overhead", "overhead_gb", GIB, Unit::Bytes),
-        ("timeline_min", "memory_timeline_min_gb", GIB, Unit::Bytes),
-        ("timeline_mean", "memory_timeline_mean_gb", GIB, Unit::Bytes),
-        ("timeline_p95", "memory_timeline_p95_gb", GIB, Unit::Bytes),
-        ("timeline_max", "memory_timeline_max_gb", GIB, Unit::Bytes),
-        ("timeline_samples", "memory_timeline_samples", 1.0, Unit::Count),
-        ("kv_tokens", "vllm_kv_cache_tokens", 1.0, Unit::Tokens),
-        ("mean_latency_ms", "latency_ms", 1.0, Unit::Milliseconds),
-        ("duration", "duration_seconds", 1.0, Unit::Seconds),
-        ("power_mean", "power_mean_w", 1.0, Unit::Watts),
-        ("power_max", "power_max_w", 1.0, Unit::Watts),
-        ("temperature_mean", "temp_mean_c", 1.0, Unit::Celsius),
-        ("temperature_max", "temp_max_c", 1.0, Unit::Celsius),
-    ],
-};
+    ("estimation_confidence", "memory_breakdown.confidence_levels.weights"),
+    ("weight_dtype", "dtype_metadata.weight_dtype"),
+    ("kv_cache_dtype", "dtype_metadata.kv_cache_dtype"),
+    ("vllm_kv_cache_tokens", KV_TOKENS),
+    ("memory_timeline_min_gb", "memory_timeline.min_gb"),
+    ("memory_timeline_mean_gb", "memory_timeline.mean_gb"),
+    ("memory_timeline_p95_gb", "memory_timeline.p95_gb"),
+    ("memory_timeline_max_gb", "memory_timeline.max_gb"),
+    ("memory_timeline_samples", "memory_timeline.num_samples"),
+    ("power_mean_w", "memory_timeline.extended.power.mean_w"),
+    ("power_max_w", "memory_timeline.extended.power.max_w"),
+    ("temp_mean_c", "memory_timeline.extended.temperature.mean_c"),
+    ("temp_max_c", "memory_timeline.extended.temperature.max_c"),
+    ("latency_ms", "latency_ms"),
+    ("duration_seconds", "duration_seconds"),
+];
 
 pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let version = file.text("schema_version").unwrap_or_default();
@@ -169,7 +135,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         capacity: bytes(capacity, GIB),
         ..Facts::default()
     };
-    let case = case(file, &PROFILE, None, facts, &mut notes)?;
+    let case = case(file, name(file, None)?, facts, &mut notes)?;
     let version = file.chosen("engine_metadata.engine_version");
     Ok(ComparisonInput {
         model: file
@@ -206,14 +172,18 @@ pub(super) fn read_batch(file: &Node) -> Result<ComparisonInput, String> {
     ];
     let mut cases = Vec::new();
     for (index, row) in rows.iter().enumerate() {
-        for key in ROW.settings {
+        for (key, _) in &COLUMNS[..SETTINGS.len()] {
             if *row.at(key) != Node::Nothing && !matches!(row.count(key), Ok(Some(_))) {
                 return Err(format!("row {}: `{key}` is not a whole number", index + 1));
             }
         }
-        let model = row.text("model_id").filter(|_| models.len() > 1);
+        let mut profile = Node::Nothing;
+        for (column, path) in COLUMNS {
+            profile.set(path, row.at(column).clone());
+        }
+        let name = name(&profile, row.text("model_id").filter(|_| models.len() > 1))?;
         if row.text("success").is_none_or(|word| word.eq_ignore_ascii_case("true")) {
-            cases.push(case(row, &ROW, model, Facts::default(), &mut notes)?);
+            cases.push(case(&profile, name, Facts::default(), &mut notes)?);
             continue;
         }
         // The message is all of stderr; Python's error is its last line.
@@ -221,7 +191,6 @@ pub(super) fn read_batch(file: &Node) -> Result<ComparisonInput, String> {
             Node::Text(error) => error.lines().map(str::trim).rfind(|line| !line.is_empty()),
             _ => None,
         };
-        let name = name(row, &ROW, model)?;
         notes.push(format!("{name} failed: {}", error.unwrap_or("no message")));
     }
     let versions: Vec<String> = of_all("engine_version").into_iter().collect();
@@ -234,9 +203,8 @@ pub(super) fn read_batch(file: &Node) -> Result<ComparisonInput, String> {
     })
 }
 
-fn name(node: &Node, layout: &Layout, model: Option<String>) -> Result<String, String> {
-    let [input, output, batch] = layout.settings;
-    let settings = case_name(node, &[("input", input), ("output", output), ("batch", batch)])?;
+fn name(profile: &Node, model: Option<String>) -> Result<String, String> {
+    let settings = case_name(profile, &SETTINGS)?;
     Ok(match model {
         Some(model) => format!("{model} {settings}").trim_end().to_owned(),
         None if settings.is_empty() => "profile".to_owned(),
@@ -244,17 +212,11 @@ fn name(node: &Node, layout: &Layout, model: Option<String>) -> Result<String, S
     })
 }
 
-/// A profile or a row as a case. `known` has the facts that only a profile states.
-fn case(
-    node: &Node,
-    layout: &Layout,
-    model: Option<String>,
-    known: Facts,
-    notes: &mut Vec<String>,
-) -> Result<Case, String> {
+/// A profile as a case. `known` has the facts that rows of a batch do not have.
+fn case(profile: &Node, name: String, known: Facts, notes: &mut Vec<String>) -> Result<Case, String> {
     let ranks = known.tensor_parallel.unwrap_or(1).max(1) as f64;
-    let mut case = Case::new(name(node, layout, model)?);
-    pick(&mut case, node, layout.device)?;
+    let mut case = Case::new(name);
+    pick(&mut case, profile, DEVICE)?;
     let metric = |case: &Case, name| {
         case.figures
             .iter()
@@ -267,11 +229,15 @@ fn case(
         let how = "in use before the start";
         parts.push(part(Component::OtherTenants, bytes, Provenance::Measured, how));
     }
-    let kv_used = match node.number(layout.kv_used[0])? {
-        None => node.number(layout.kv_used[1])?,
+    let gb = |name: &str| profile.number(&format!("memory_breakdown.{name}"));
+    let kv_used = match gb("kv_cache_used_gb")? {
+        None => gb("kv_cache_gb")?,
         used => used,
     };
-    let [weights_from, kv_from, activations_from] = layout.confidence.map(|path| node.text(path).unwrap_or_default());
+    let [weights_from, kv_from, activations_from] = ["weights", "kv_cache", "activations"].map(|component| {
+        let confidence = profile.text(&format!("memory_breakdown.confidence_levels.{component}"));
+        confidence.unwrap_or_default()
+    });
     let log = |what: &'static str| (GIB * ranks, Provenance::EngineReported, what);
     let formula = |what: &'static str| (GB * ranks, Provenance::Computed, what);
     let share = |what: &'static str| (GIB, Provenance::Assumed, what);
@@ -284,7 +250,7 @@ fn case(
         (
             Component::Weights,
             "model_weights",
-            node.number(layout.weights)?,
+            gb("model_weights_gb")?,
             origin(
                 &weights_from,
                 "vLLM's log: model loading took",
@@ -295,7 +261,7 @@ fn case(
         (
             Component::KvPool,
             "kv_cache_pool",
-            node.number(layout.kv_pool)?.filter(|pool| *pool > 0.0),
+            gb("kv_cache_allocated_gb")?.filter(|pool| *pool > 0.0),
             log("vLLM's log: available KV cache memory"),
         ),
         (
@@ -312,13 +278,13 @@ fn case(
         (
             Component::CudaGraphs,
             "graph_capture",
-            node.number(layout.graphs)?,
+            gb("graph_capture_gb")?,
             log("vLLM's log: graph capturing took"),
         ),
         (
             Component::Activations,
             "activations",
-            node.number(layout.activations)?,
+            gb("activations_gb")?,
             if activations_from.contains("log") {
                 log("vLLM's log")
             } else {
@@ -331,18 +297,17 @@ fn case(
             parts.push(part(component, bytes, provenance, how));
         }
     }
-    let (overhead, others) = layout.further.split_at(1);
-    pick(&mut case, node, overhead)?;
-    latencies(&mut case, node.at("latency_stats"))?;
-    pick(&mut case, node, others)?;
-    let [input, output, concurrency] = layout.settings;
+    pick(&mut case, profile, OVERHEAD)?;
+    latencies(&mut case, profile.at("latency_stats"))?;
+    pick(&mut case, profile, FURTHER)?;
+    let [input, output, concurrency] = SETTINGS.map(|(_, path)| path);
     case.facts = Facts {
-        weight_dtype: node.chosen(layout.weight_dtype),
-        kv_dtype: node.chosen(layout.kv_dtype),
-        input: node.count(input)?,
-        output: node.count(output)?,
-        concurrency: node.count(concurrency)?,
-        kv_tokens: node.count(layout.kv_tokens)?,
+        weight_dtype: profile.chosen("dtype_metadata.weight_dtype"),
+        kv_dtype: profile.chosen("dtype_metadata.kv_cache_dtype"),
+        input: profile.count(input)?,
+        output: profile.count(output)?,
+        concurrency: profile.count(concurrency)?,
+        kv_tokens: profile.count(KV_TOKENS)?,
         ..known
     }
     .counted();
