@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nix::sys::resource::UsageWho;
-use profiler::load::{Control, Job, LoadConfig, Outcome, Record, RequestSource, Slots, run_load};
+use profiler::load::{BuildJob, Control, Job, LoadConfig, Outcome, Record, RequestSource, Slots, run_load};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +46,7 @@ struct Alike {
 }
 
 impl RequestSource for Alike {
-    fn next(&self) -> profiler::fault::Result<Option<Job>> {
+    fn next(&self) -> profiler::fault::Result<Option<BuildJob>> {
         let mut given = self.given.lock().unwrap();
         let number = given.0;
         given.0 += 1;
@@ -55,15 +55,21 @@ impl RequestSource for Alike {
             "stream_options": { "include_usage": true },
             "messages": [{ "role": "user", "content": "word ".repeat(64) }],
         });
-        Ok((number < self.count).then(|| Job {
-            at: given.1.as_mut().map(Poisson::next),
-            body: Bytes::from(body.to_string()),
-            decoder: profiler::engine::decoder(profiler::engine::Protocol::OpenaiChat),
-            timeout: Duration::from_secs(60),
-            input: 64,
-            output: self.tokens,
-            warmup: false,
-        }))
+        if number >= self.count {
+            return Ok(None);
+        }
+        let (at, output) = (given.1.as_mut().map(Poisson::next), self.tokens);
+        Ok(Some(Box::new(move || {
+            Ok(Job {
+                at,
+                body: Bytes::from(body.to_string()),
+                decoder: profiler::engine::decoder(profiler::engine::Protocol::OpenaiChat),
+                timeout: Duration::from_secs(60),
+                input: 64,
+                output,
+                warmup: false,
+            })
+        })))
     }
 
     fn ended(&self, _: &Record) -> Control {
@@ -87,6 +93,7 @@ pub fn run(url: &str, load: Load) {
         limit: None,
         grace: Duration::ZERO,
         keep_text: true,
+        must_connect: true,
         cancel: CancellationToken::new(),
     };
     let before = clock::cpu(UsageWho::RUSAGE_SELF);

@@ -23,6 +23,14 @@ pub(super) struct Exit {
     pub(super) oom_killed: bool,
 }
 
+impl Exit {
+    /// The exit status, for people.
+    pub(super) fn status(self) -> String {
+        self.code
+            .map_or_else(|| "an unknown status".to_owned(), |code| format!("status {code}"))
+    }
+}
+
 /// What was observed when something failed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Symptoms<'a> {

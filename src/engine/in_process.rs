@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::handle::Live;
 use super::{Engine, Limits};
 use crate::fault::{Fault, Kind, Result};
-use crate::run::{Event, Run};
+use crate::run::Run;
 use crate::runtime::{Captured, Program, RuntimeKind, placeholder_launch, redact, start};
 
 /// Set for a program that runs next to a serving engine.
@@ -168,34 +168,11 @@ impl ProbeProgram {
         journal_key: Value,
         work: impl FnOnce() -> Result<Captured>,
     ) -> Result<Value> {
-        if let Some(answer) = run.replay("experiment", &journal_key) {
-            return Ok(answer);
-        }
-        let kind = || "experiment".to_owned();
-        run.note(Event::Began {
-            kind: kind(),
-            args: journal_key.clone(),
-        })?;
-        let answer = work().and_then(|captured| {
+        run.measure("experiment", journal_key, || {
+            let captured = work()?;
             self.write_stderr(run, &captured)?;
             document(&self.name, &captured)
-        });
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(fault) => {
-                run.note(Event::GivenUp {
-                    kind: kind(),
-                    args: journal_key,
-                })?;
-                return Err(fault);
-            }
-        };
-        run.note(Event::Done {
-            kind: kind(),
-            args: journal_key,
-            answer: answer.clone(),
-        })?;
-        Ok(answer)
+        })
     }
 
     /// Writes the program's standard error to a log of the run.
@@ -337,29 +314,10 @@ impl Engine {
             return Ok(Value::Null);
         }
         let args = json!({ "engine": self.name(), "launch": self.options.shown(), "trial": what });
-        if let Some(answer) = run.replay("experiment", &args) {
-            return Ok(answer);
-        }
-        let kind = || "experiment".to_owned();
-        run.note(Event::Began {
-            kind: kind(),
-            args: args.clone(),
-        })?;
-        self.phase("measuring", what["setting"].as_str().unwrap_or_default())?;
-        match work() {
-            Ok(answer) => {
-                run.note(Event::Done {
-                    kind: kind(),
-                    args,
-                    answer: answer.clone(),
-                })?;
-                Ok(answer)
-            }
-            Err(error) => {
-                run.note(Event::GivenUp { kind: kind(), args })?;
-                Err(error)
-            }
-        }
+        run.measure("experiment", args, || {
+            self.phase("measuring", what["setting"].as_str().unwrap_or_default())?;
+            work()
+        })
     }
 
     fn preview_trial(&self) -> Result<(), Fault> {

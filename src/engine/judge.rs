@@ -7,14 +7,14 @@ use super::limits::{Bound, EngineBounds};
 use super::metrics::QueueMetrics;
 use super::{Limits, RulePhase};
 use crate::boundary::Verdict;
-use crate::load::{StreamEnd, StreamResponse};
+use crate::load::{FailureForm, Outcome, Record};
 
 /// What was observed during a probe.
 pub(super) struct Observation<'a> {
     pub(super) requested: Limits,
     /// Output tokens that may be missing.
     pub(super) tolerance: u64,
-    pub(super) answers: &'a [StreamResponse],
+    pub(super) answers: &'a [Record],
     /// How the engine's process exited, if it did.
     pub(super) exit: Option<Exit>,
     /// Whether the engine still serves after failed requests; `None` if that was not checked.
@@ -75,7 +75,7 @@ fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgeme
     };
     let found = rules.classify(RulePhase::Request, symptoms);
     // A dead engine rejects everything; that is not overload.
-    let away = |answer: &StreamResponse| matches!(answer.end, StreamEnd::Status(429 | 503, _));
+    let away = |answer: &Record| matches!(form(answer), Some(FailureForm::Status(429 | 503)));
     let dead = seen.survived == Some(false);
     let overloaded = match &found {
         Some(found) => found.verdict == Verdict::Error && found.cause.as_deref() == Some("overloaded"),
@@ -88,10 +88,7 @@ fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgeme
         return Some(classified_failure(found, seen));
     }
     if let Some(exit) = seen.exit {
-        let status = exit
-            .code
-            .map_or_else(|| "an unknown status".to_owned(), |code| format!("status {code}"));
-        let message = format!("the engine exited with {status}, without a known reason");
+        let message = format!("the engine exited with {}, without a known reason", exit.status());
         return Some(Judgement::new(Verdict::Error, "died", message));
     }
     let unexplained = broken.map(|answer| unexplained(answer, seen))?;
@@ -150,59 +147,71 @@ fn overloaded_engine(seen: &Observation<'_>) -> Judgement {
 }
 
 /// The verdict for a failed request that no rule matches.
-fn unexplained(answer: &StreamResponse, seen: &Observation<'_>) -> Judgement {
+fn unexplained(answer: &Record, seen: &Observation<'_>) -> Judgement {
+    let error = |cause, message: String| Judgement::new(Verdict::Error, cause, message);
+    let form_is = |wanted: FailureForm| move |answer: &&Record| form(answer) == Some(wanted);
     // An error in another response may say more than the first failure.
-    if let Some(error) = seen.answers.iter().find_map(|answer| answer.error.as_ref()) {
-        return Judgement::new(
-            Verdict::Error,
-            "engine",
-            format!("error in the stream: {}", excerpt(error)),
-        );
+    let in_stream = seen.answers.iter().find(form_is(FailureForm::InStream));
+    if let Some(message) = in_stream.and_then(error_message) {
+        return error("engine", format!("error in the stream: {}", excerpt(message)));
     }
-    let unfinished = |answer: &&StreamResponse| matches!(answer.end, StreamEnd::Deadline | StreamEnd::Cancelled);
+    let cut_off = |answer: &&Record| answer.outcome == Outcome::CutOff;
+    let unfinished = |answer: &&Record| cut_off(answer) || form_is(FailureForm::Deadline)(answer);
     let unfinished = seen.answers.iter().filter(unfinished).count() as u64;
-    match &answer.end {
-        StreamEnd::Deadline if seen.queue.stuck(unfinished) => Judgement::new(
+    let failure = match &answer.outcome {
+        Outcome::CutOff => {
+            return Judgement::new(
+                Verdict::Refused,
+                "kv_cache",
+                format!(
+                    "the engine ran nothing while {unfinished} of {} requests were queued; they were cancelled before their timeout",
+                    seen.answers.len()
+                ),
+            );
+        }
+        Outcome::Failed(failure) => failure,
+        Outcome::Completed => return error("no_finish", NO_FINISH.to_owned()),
+    };
+    let why = &failure.message;
+    match failure.form {
+        FailureForm::Deadline if seen.queue.stuck(unfinished) => Judgement::new(
             Verdict::Refused,
             "kv_cache",
             "timed out, and the engine's metrics show no progress",
         ),
-        StreamEnd::Cancelled => Judgement::new(
-            Verdict::Refused,
-            "kv_cache",
-            format!(
-                "the engine ran nothing while {unfinished} of {} requests were queued; they were cancelled before their timeout",
-                seen.answers.len()
-            ),
+        FailureForm::Deadline => Judgement::new(Verdict::Timeout, "deadline", "timed out"),
+        FailureForm::Status(status) => error(
+            "status",
+            format!("the engine answered with status {status}: {}", excerpt(why)),
         ),
-        StreamEnd::Deadline => Judgement::new(Verdict::Timeout, "deadline", "timed out"),
-        StreamEnd::Status(status, body) => {
-            let message = format!("the engine answered with status {status}: {}", excerpt(body));
-            Judgement::new(Verdict::Error, "status", message)
-        }
-        StreamEnd::Broken(why) => Judgement::new(Verdict::Error, "broken", format!("the stream broke: {why}")),
-        StreamEnd::Unreachable(why) => Judgement::new(Verdict::Error, "unreachable", format!("no connection: {why}")),
-        StreamEnd::Malformed(why) => Judgement::new(Verdict::Error, "malformed", why.clone()),
-        StreamEnd::Complete => Judgement::new(Verdict::Error, "no_finish", "the stream ended without a finish reason"),
+        FailureForm::Broken => error("broken", format!("the stream broke: {why}")),
+        FailureForm::Unreachable => error("unreachable", format!("no connection: {why}")),
+        FailureForm::Malformed => error("malformed", why.clone()),
+        FailureForm::EndedEarly | FailureForm::InStream => error("no_finish", NO_FINISH.to_owned()),
     }
 }
 
-/// Whether the stream completed with a proper finish reason.
-pub(super) fn succeeded(answer: &StreamResponse) -> bool {
+const NO_FINISH: &str = "the stream ended without a finish reason";
+
+fn form(answer: &Record) -> Option<FailureForm> {
+    answer.failure().map(|failure| failure.form)
+}
+
+/// Whether the stream completed with a proper finish reason. A probe also accepts tokens without text, such as the end
+/// of a text, of which the stream shows no event: the engine's counts say how many there were.
+pub(super) fn succeeded(answer: &Record) -> bool {
     let finished = answer
         .finish
         .as_deref()
         .is_some_and(|finish| !matches!(finish, "abort" | "error" | "cancelled"));
-    answer.end == StreamEnd::Complete && answer.error.is_none() && finished
+    let ended = answer.outcome == Outcome::Completed || form(answer) == Some(FailureForm::EndedEarly);
+    ended && finished
 }
 
 /// The engine's error message for a request.
-pub(super) fn error_message(answer: &StreamResponse) -> Option<&String> {
-    match (&answer.end, &answer.error) {
-        (_, Some(error)) => Some(error),
-        (StreamEnd::Status(_, body), None) => Some(body),
-        _ => None,
-    }
+pub(super) fn error_message(answer: &Record) -> Option<&String> {
+    let failure = answer.failure()?;
+    matches!(failure.form, FailureForm::InStream | FailureForm::Status(_)).then_some(&failure.message)
 }
 
 /// All requests completed: decides whether all of them were running concurrently.
@@ -234,10 +243,10 @@ fn check_concurrency(seen: &Observation<'_>) -> Judgement {
 }
 
 /// Whether every first token came before any stream ended.
-fn overlapping(answers: &[StreamResponse]) -> bool {
-    let last_first = answers.iter().map(|answer| answer.timing.first_token).max().flatten();
-    let first_end = answers.iter().filter_map(|answer| answer.timing.last_token).min();
-    answers.iter().all(|answer| answer.timing.first_token.is_some())
+fn overlapping(answers: &[Record]) -> bool {
+    let last_first = answers.iter().map(|answer| answer.first_token).max().flatten();
+    let first_end = answers.iter().filter_map(|answer| answer.last_token).min();
+    answers.iter().all(|answer| answer.first_token.is_some())
         && last_first.zip(first_end).is_some_and(|(first, end)| first < end)
 }
 
@@ -253,7 +262,7 @@ fn excerpt(text: &str) -> String {
 
 /// Checks the counts of a completed response. `tolerance` is the number of output tokens that may be missing.
 pub(super) fn check_counts(
-    answer: &StreamResponse,
+    answer: &Record,
     requested: &Limits,
     tolerance: u64,
     reported: &EngineBounds,
@@ -309,7 +318,7 @@ mod tests {
 
     use super::*;
     use crate::engine::{FailureRule, Metrics};
-    use crate::load::{Counts, Timing};
+    use crate::load::{Counts, Failure};
 
     const REQUESTED: Limits = Limits {
         input: 10,
@@ -318,18 +327,20 @@ mod tests {
         concurrency: 1,
     };
 
-    fn good() -> StreamResponse {
-        StreamResponse {
-            end: StreamEnd::Complete,
+    fn good() -> Record {
+        Record {
             finish: Some("length".into()),
             counts: Counts {
                 input: Some(10),
                 output: Some(5),
             },
-            tokens_seen: None,
-            error: None,
-            timing: Timing::start(),
+            ..Record::default()
         }
+    }
+
+    fn failed(form: FailureForm, message: &str) -> Outcome {
+        let message = message.to_owned();
+        Outcome::Failed(Failure { form, message })
     }
 
     fn rules() -> FailureRules {
@@ -353,7 +364,7 @@ mod tests {
     }
 
     fn verdict_of(
-        answers: &[StreamResponse],
+        answers: &[Record],
         exit: Option<Exit>,
         log: &[&str],
         polls: &[(u64, u64, u64)],
@@ -361,13 +372,14 @@ mod tests {
         let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
         let mut queue = QueueMetrics::default();
         for (running, waiting, preemptions) in polls {
-            queue.add(Metrics {
+            let metrics = Metrics {
                 running: Some(*running),
                 waiting: Some(*waiting),
                 kv_usage: None,
                 preemptions: Some(*preemptions),
                 ..Metrics::default()
-            });
+            };
+            queue.add(metrics, true);
         }
         let seen = Observation {
             requested: Limits {
@@ -386,7 +398,7 @@ mod tests {
         (judgement.verdict, judgement.cause.unwrap_or_default())
     }
 
-    fn one(change: impl FnOnce(&mut StreamResponse)) -> (Verdict, String) {
+    fn one(change: impl FnOnce(&mut Record)) -> (Verdict, String) {
         let mut answer = good();
         change(&mut answer);
         verdict_of(&[answer], None, &[], &[])
@@ -401,6 +413,8 @@ mod tests {
         assert_eq!(one(|_| {}), is(Verdict::Ok, ""));
         assert_eq!(one(|answer| answer.counts.output = Some(7)), is(Verdict::Ok, ""));
         assert_eq!(one(|answer| answer.finish = None), is(Verdict::Error, "no_finish"));
+        let without_text = |answer: &mut Record| answer.outcome = failed(FailureForm::EndedEarly, "no text");
+        assert_eq!(one(without_text), is(Verdict::Ok, ""));
         assert_eq!(
             one(|answer| answer.counts.output = None),
             is(Verdict::Error, "no_counts")
@@ -410,7 +424,7 @@ mod tests {
             is(Verdict::Error, "input_count")
         );
         assert_eq!(
-            one(|answer| answer.end = StreamEnd::Broken("reset".into())),
+            one(|answer| answer.outcome = failed(FailureForm::Broken, "reset")),
             is(Verdict::Error, "broken")
         );
     }
@@ -418,18 +432,18 @@ mod tests {
     #[test]
     fn an_error_event_is_no_success_whatever_follows() {
         assert_eq!(
-            one(|answer| answer.error = Some("boom".into())),
+            one(|answer| answer.outcome = failed(FailureForm::InStream, "boom")),
             is(Verdict::Error, "engine")
         );
         assert_eq!(
-            one(|answer| answer.error = Some("CUDA out of memory".into())),
+            one(|answer| answer.outcome = failed(FailureForm::InStream, "CUDA out of memory")),
             is(Verdict::Oom, "cuda")
         );
     }
 
     #[test]
     fn refusals_are_read_by_the_rules_and_else_are_errors() {
-        let status = |status, body: &str| one(|answer| answer.end = StreamEnd::Status(status, body.into()));
+        let status = |status, body: &str| one(|answer| answer.outcome = failed(FailureForm::Status(status), body));
         assert_eq!(
             status(400, "the maximum context is 8"),
             is(Verdict::Refused, "length_limit")
@@ -457,7 +471,7 @@ mod tests {
         };
         let broken = || {
             let mut answer = good();
-            answer.end = StreamEnd::Broken("reset".into());
+            answer.outcome = failed(FailureForm::Broken, "reset");
             [answer]
         };
         assert_eq!(verdict_of(&broken(), exit(true), &[], &[]), is(Verdict::Oom, "host"));
@@ -482,7 +496,7 @@ mod tests {
     #[test]
     fn a_hung_engine_is_refused_only_when_its_metrics_show_no_progress() {
         let mut answer = good();
-        answer.end = StreamEnd::Deadline;
+        answer.outcome = failed(FailureForm::Deadline, "late");
         let hung = |polls: &[(u64, u64, u64)]| verdict_of(std::slice::from_ref(&answer), None, &[], polls);
         assert_eq!(hung(&[]), is(Verdict::Timeout, "deadline"));
         assert_eq!(hung(&[(1, 0, 0), (1, 0, 0)]), is(Verdict::Timeout, "deadline"));
@@ -504,8 +518,8 @@ mod tests {
     fn concurrency_is_proven_by_the_gauge_or_by_overlap() {
         let at = |first: u64, last: u64| {
             let mut answer = good();
-            answer.timing.first_token = Some(answer.timing.sent + Duration::from_secs(first));
-            answer.timing.last_token = Some(answer.timing.sent + Duration::from_secs(last));
+            answer.first_token = Some(Duration::from_secs(first));
+            answer.last_token = Some(Duration::from_secs(last));
             answer
         };
         let (together, sequential) = ([at(1, 9), at(2, 9)], [at(1, 3), at(5, 9)]);
@@ -531,7 +545,7 @@ mod tests {
     #[test]
     fn turning_some_away_is_queueing() {
         let mut away = good();
-        away.end = StreamEnd::Status(429, "overloaded".into());
+        away.outcome = failed(FailureForm::Status(429), "overloaded");
         assert_eq!(
             verdict_of(&[good(), away], None, &[], &[]),
             is(Verdict::Queued, "overloaded")
@@ -542,7 +556,7 @@ mod tests {
 #[cfg(test)]
 mod count_tests {
     use super::*;
-    use crate::load::{Counts, StreamEnd, Timing};
+    use crate::load::Counts;
 
     const REQUESTED: Limits = Limits {
         input: 10,
@@ -553,16 +567,13 @@ mod count_tests {
 
     /// Verdict and cause of a response with these counts and this finish reason.
     fn judged(input: u64, output: u64, finish: &str, reported: EngineBounds) -> Option<(Verdict, String)> {
-        let answer = StreamResponse {
-            end: StreamEnd::Complete,
+        let answer = Record {
             finish: Some(finish.into()),
             counts: Counts {
                 input: Some(input),
                 output: Some(output),
             },
-            tokens_seen: None,
-            error: None,
-            timing: Timing::start(),
+            ..Record::default()
         };
         let judgement = check_counts(&answer, &REQUESTED, 1, &reported)?;
         Some((judgement.verdict, judgement.cause.unwrap_or_default()))

@@ -2,7 +2,7 @@
 //! (exposition format 0.0.4), or JSON with one snapshot or a list of them, as in TensorRT-LLM.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use serde::{Deserialize, Serialize};
@@ -223,13 +223,29 @@ fn closing(inner: &str) -> Option<usize> {
 pub(super) struct QueueMetrics {
     first: Option<Metrics>,
     last: Option<Metrics>,
+    /// The newest snapshot before any request reached its timeout: requests that are cut off are no longer queued.
+    before_timeout: Option<Metrics>,
     peak: Metrics,
 }
 
 impl QueueMetrics {
-    pub(super) fn add(&mut self, metrics: Metrics) {
+    /// Adds what the page reports now; requests time out at `timeout` or later. Returns the newest snapshot; `None` if
+    /// the page does not answer or has no new one.
+    pub(super) async fn poll(&mut self, page: Option<&MetricsPage>, timeout: Instant) -> Option<EngineMetrics> {
+        let snapshots = page?.fetch().await?;
+        let in_time = Instant::now() < timeout;
+        snapshots
+            .iter()
+            .for_each(|snapshot| self.add(snapshot.clone().into(), in_time));
+        snapshots.into_iter().next_back()
+    }
+
+    pub(super) fn add(&mut self, metrics: Metrics, in_time: bool) {
         self.first.get_or_insert(metrics);
         self.last = Some(metrics);
+        if in_time {
+            self.before_timeout = Some(metrics);
+        }
         self.peak.running = self.peak.running.max(metrics.running);
         self.peak.waiting = self.peak.waiting.max(metrics.waiting);
         self.peak.paused = self.peak.paused.max(metrics.paused);
@@ -258,19 +274,68 @@ impl QueueMetrics {
         }
     }
 
-    /// Whether nothing ran and all `unfinished` requests were queued at the last poll. SGLang and TGI count a sequence
-    /// in prefill as neither.
-    pub(super) fn idle(&self, unfinished: u64) -> bool {
-        self.last.is_some_and(|last| {
-            last.running == Some(0) && last.waiting.is_some_and(|waiting| waiting > 0 && waiting >= unfinished)
-        })
-    }
-
     /// Whether the `unfinished` requests make no progress: all are queued with none running, or sequences are being
     /// preempted.
     pub(super) fn stuck(&self, unfinished: u64) -> bool {
-        self.idle(unfinished) || self.preempted().is_some_and(|preempted| preempted > 0)
+        let all_queued = |last: Metrics| all_queued(last.running, last.waiting, unfinished);
+        self.before_timeout.is_some_and(all_queued) || self.preempted().is_some_and(|preempted| preempted > 0)
     }
+}
+
+/// Detects a stalled engine: one that reports no running requests while all unfinished ones are queued for too long.
+/// Engines whose metrics page is missing or does not answer are judged by request timeouts instead.
+pub(super) struct StallDetector {
+    longest: Duration,
+    /// Time of the last progress.
+    since: Option<Instant>,
+    /// Ended and unfinished requests at the last poll.
+    ended: u64,
+    unfinished: u64,
+}
+
+impl StallDetector {
+    pub(super) fn new(longest: Duration) -> Self {
+        Self {
+            longest,
+            since: None,
+            ended: 0,
+            unfinished: 0,
+        }
+    }
+
+    /// Processes a poll: requests issued and ended, and the engine's newest snapshot. Returns a reason if the load must
+    /// be given up.
+    ///
+    /// The snapshot is older than the requests issued since the last poll, so those are not expected in it.
+    pub(super) fn update(
+        &mut self,
+        (issued, ended): (u64, u64),
+        state: Option<EngineMetrics>,
+        now: Instant,
+    ) -> Option<String> {
+        let all_queued = |state: EngineMetrics| all_queued(state.running, state.waiting, self.unfinished);
+        let idle = self.unfinished > 0 && ended == self.ended && state.is_some_and(all_queued);
+        let unfinished = self.unfinished;
+        self.ended = ended;
+        self.unfinished = issued.saturating_sub(ended);
+        if !idle {
+            self.since = None;
+            return None;
+        }
+        let stalled_for = now.duration_since(*self.since.get_or_insert(now));
+        (stalled_for >= self.longest).then(|| {
+            format!(
+                "the engine stalled: its metrics showed nothing running and {unfinished} requests queued for {:.1} s",
+                stalled_for.as_secs_f64()
+            )
+        })
+    }
+}
+
+/// Whether nothing runs and all `unfinished` requests are queued. SGLang and TGI count a request in prefill as neither;
+/// therefore all must be queued.
+fn all_queued(running: Option<u64>, waiting: Option<u64>, unfinished: u64) -> bool {
+    running == Some(0) && waiting.is_some_and(|waiting| waiting > 0 && waiting >= unfinished)
 }
 
 /// Timeout for fetching the metrics page.
@@ -452,15 +517,19 @@ mod prometheus_tests {
 mod queue_tests {
     use super::*;
 
+    fn state(running: u64, waiting: u64, preemptions: u64) -> Metrics {
+        Metrics {
+            running: Some(running),
+            waiting: Some(waiting),
+            preemptions: Some(preemptions),
+            ..Metrics::default()
+        }
+    }
+
     fn queue(polls: &[(u64, u64, u64)]) -> QueueMetrics {
         let mut queue = QueueMetrics::default();
         for (running, waiting, preemptions) in polls {
-            queue.add(Metrics {
-                running: Some(*running),
-                waiting: Some(*waiting),
-                preemptions: Some(*preemptions),
-                ..Metrics::default()
-            });
+            queue.add(state(*running, *waiting, *preemptions), true);
         }
         queue
     }
@@ -483,10 +552,11 @@ mod queue_tests {
     fn paused_sequences_count_as_preempted() {
         let mut queue = QueueMetrics::default();
         for paused in [0, 2, 0] {
-            queue.add(Metrics {
+            let metrics = Metrics {
                 paused: Some(paused),
                 ..Metrics::default()
-            });
+            };
+            queue.add(metrics, true);
         }
         assert_eq!(queue.preempted(), Some(2));
     }
@@ -497,6 +567,9 @@ mod queue_tests {
         assert!(!queue(&[(0, 3, 0), (1, 2, 0)]).stuck(3));
         assert!(queue(&[(1, 0, 0), (1, 0, 4)]).stuck(1));
         assert!(!queue(&[(0, 0, 4)]).stuck(1));
+        let mut cut_off = queue(&[(0, 3, 0)]);
+        cut_off.add(state(0, 0, 0), false);
+        assert!(cut_off.stuck(3));
     }
 
     #[test]
@@ -504,5 +577,49 @@ mod queue_tests {
         let reading_one_of_four = queue(&[(0, 3, 0)]);
         assert!(!reading_one_of_four.stuck(4));
         assert!(reading_one_of_four.stuck(3));
+    }
+}
+
+#[cfg(test)]
+mod stall_tests {
+    use super::*;
+
+    fn state(running: u64, waiting: u64) -> Option<EngineMetrics> {
+        Some(EngineMetrics {
+            running: Some(running),
+            waiting: Some(waiting),
+            ..EngineMetrics::default()
+        })
+    }
+
+    /// The index of the poll at which a load is given up. Polls are a second apart; two seconds without progress are
+    /// allowed.
+    fn stalls(polls: &[(u64, u64, Option<EngineMetrics>)]) -> Option<usize> {
+        let (mut stall, began) = (StallDetector::new(Duration::from_secs(2)), Instant::now());
+        polls.iter().enumerate().position(|(second, (issued, ended, state))| {
+            let now = began + Duration::from_secs(second as u64);
+            stall.update((*issued, *ended), state.clone(), now).is_some()
+        })
+    }
+
+    #[test]
+    fn queued_requests_with_none_running_are_a_stall() {
+        let all_queued = (4, 0, state(0, 4));
+        assert_eq!(
+            stalls(&[all_queued.clone(), all_queued.clone(), all_queued.clone(), all_queued]),
+            Some(3)
+        );
+        let more_come = [4, 6, 8, 10].map(|issued| (issued, 0, state(0, issued)));
+        assert_eq!(stalls(&more_come), Some(3));
+    }
+
+    #[test]
+    fn progress_running_requests_or_missing_metrics_are_no_stall() {
+        for state in [state(1, 3), state(0, 3), None, Some(EngineMetrics::default())] {
+            assert_eq!(stalls(&vec![(4, 0, state.clone()); 9]), None, "{state:?}");
+        }
+        let ends: Vec<_> = (0..9).map(|ended| (ended + 4, ended, state(0, 4))).collect();
+        assert_eq!(stalls(&ends), None);
+        assert_eq!(stalls(&vec![(4, 4, state(0, 0)); 9]), None, "nothing is under way");
     }
 }

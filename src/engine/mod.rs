@@ -49,7 +49,7 @@ pub use metrics::Metrics;
 pub use options::{Axes, Context, Gpus, LaunchOptions, LimitsOption, Speculation};
 pub use preview::{Device, MissingItem, Needs};
 pub use probe::COORDINATES;
-pub use protocol::{Wire, decoder};
+pub use protocol::decoder;
 pub use rules::{Reading, check_adapter, read_metrics, read_request, read_start};
 pub use send::{SendAnswer, SendOptions};
 pub use usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage};

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Limits;
 use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
 use crate::run::Run;
-use crate::runtime::{Permits, Services};
+use crate::runtime::{Permits, Services, gpu_names};
 use crate::task::Tasks;
 use crate::telemetry::Source;
 
@@ -38,7 +39,7 @@ pub struct LaunchOptions {
     /// Attach: name of a running container.
     pub container: Option<String>,
     /// GPUs by index or UUID.
-    #[serde(deserialize_with = "gpus")]
+    #[serde(deserialize_with = "gpu_names")]
     pub gpus: Vec<String>,
     /// Weight dtype: `bfloat16`, `float16`.
     pub dtype: Option<String>,
@@ -167,19 +168,24 @@ impl From<LimitsOption> for Limits {
     }
 }
 
+/// Converts an option in seconds, from 0 to 10^7.
+///
+/// # Errors
+///
+/// `usage` for any other number.
+pub(super) fn seconds(name: &str, value: f64) -> Result<Duration> {
+    let time = Duration::try_from_secs_f64(value).ok().filter(|_| value <= 1e7);
+    time.ok_or_else(|| {
+        Fault::usage(format!("option `{name}` is {value}, not a number of seconds"))
+            .hint("give seconds, from 0 to 10000000")
+    })
+}
+
 impl LaunchOptions {
     pub(super) fn check(&self) -> Result<()> {
-        for (name, seconds) in [
-            ("start_timeout", self.start_timeout),
-            ("settle_timeout", self.settle_timeout),
-            ("stop_grace", self.stop_grace),
-        ] {
-            if !(0.0..=1e7).contains(&seconds) {
-                return Err(Fault::usage(format!(
-                    "option `{name}` is {seconds}, not a number of seconds"
-                )));
-            }
-        }
+        seconds("start_timeout", self.start_timeout)?;
+        seconds("settle_timeout", self.settle_timeout)?;
+        seconds("stop_grace", self.stop_grace)?;
         if let Some(share) = self.memory_fraction
             && !(share > 0.0 && share <= 1.0)
         {
@@ -287,34 +293,6 @@ fn empty(value: &Value) -> bool {
         Value::Object(map) => map.is_empty(),
         _ => false,
     }
-}
-
-/// Accepts a list of indices and UUIDs, or a single one.
-fn gpus<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a GPU is an index or a UUID, or a list of those")]
-    enum Gpus {
-        Index(u32),
-        Name(String),
-        List(Vec<Gpu>),
-    }
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a GPU is an index or a UUID")]
-    enum Gpu {
-        Index(u32),
-        Name(String),
-    }
-    Ok(match Gpus::deserialize(deserializer)? {
-        Gpus::Index(index) => vec![index.to_string()],
-        Gpus::Name(name) => vec![name],
-        Gpus::List(list) => list
-            .into_iter()
-            .map(|gpu| match gpu {
-                Gpu::Index(index) => index.to_string(),
-                Gpu::Name(name) => name,
-            })
-            .collect(),
-    })
 }
 
 /// Returns the axes of the newest boundary. Called when an engine starts.

@@ -17,12 +17,12 @@ use super::metrics::QueueMetrics;
 use super::plan::StartFailure;
 use super::prompting::{Prompting, origin};
 use super::rules::REQUEST;
-use super::send::{STALL, send_batch};
+use super::send::{Batch, STALL};
 use super::start::TAIL;
-use super::{Allocation, Engine, Limits, RequestForm, protocol};
+use super::{Allocation, Engine, Limits, RequestForm};
 use crate::boundary::{BoundsReport, Point, Verdict};
 use crate::fault::{Fault, Result};
-use crate::load::{StreamEnd, StreamRequest, StreamResponse, Summary};
+use crate::load::{FailureForm, Record, Summary};
 use crate::prompt::PromptForm;
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
@@ -32,7 +32,7 @@ pub const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
 
 /// The result of sending a point's requests once.
 struct Attempt {
-    answers: Vec<StreamResponse>,
+    answers: Vec<Record>,
     queue: QueueMetrics,
     exit: Option<Exit>,
     /// Whether the engine still serves; `None` if that was not checked.
@@ -63,13 +63,13 @@ impl Engine {
             return self.dry_run_probe(point, requested, options.overload);
         }
         let args = json!({ "engine": self.name(), "launch": self.options.shown(), "point": point, "options": options });
-        if let Some(answer) = self.context.run.replay("probe", &args) {
-            return Ok(answer);
-        }
-        self.context.run.note(Event::Began {
-            kind: "probe".into(),
-            args: args.clone(),
-        })?;
+        self.context.run.measure("probe", args, || {
+            let answer = self.probe_once(point, requested, options)?;
+            serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))
+        })
+    }
+
+    fn probe_once(&self, point: &Point, requested: Limits, options: ProbeOptions) -> Result<ProbeAnswer> {
         let began = Instant::now();
         let mut live = self.lock();
         let tried = live.tried;
@@ -100,12 +100,6 @@ impl Engine {
         answer.seconds = began.elapsed().as_secs_f64();
         answer.gpus = self.gpu_count()?;
         answer.report = report(&live);
-        let answer = serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))?;
-        self.context.run.note(Event::Done {
-            kind: "probe".into(),
-            args,
-            answer: answer.clone(),
-        })?;
         Ok(answer)
     }
 
@@ -150,7 +144,7 @@ impl Engine {
             for answer in &best.answers {
                 let output = answer.counts.output.unwrap_or(requested.output);
                 live.speed
-                    .learn(&requested, answer.timing.ttft_ms(), answer.timing.tpot_ms(output));
+                    .learn(&requested, answer.ttft_ms(answer.sent), answer.tpot_ms(output));
             }
         }
         let limits = live.running.as_ref().and_then(|running| running.limits);
@@ -218,29 +212,16 @@ impl Engine {
         let (Some(running), Some(prompting)) = (&live.running, &live.prompting) else {
             return Err(Fault::internal("a probe of an engine that does not run"));
         };
-        let requests = prompting
-            .make(form, requested.input, requested.concurrency)?
-            .iter()
-            .map(|prompt| {
-                let ask = StreamRequest {
-                    url: running.server.url(&form.path)?,
-                    body: protocol::body(form, prompt, running.info.model.as_deref())?,
-                    timeout,
-                };
-                Ok((ask, protocol::decoder(form.protocol)))
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let prompts = prompting.make(form, requested.input, requested.concurrency)?;
+        let batch = Batch::new(running, form, &prompts, requested, timeout)?;
         let cursor = running.server.cursor();
         let page = self.page(running);
         let stall = options.stall.map_or(STALL, Duration::from_secs_f64);
         self.context.run.note(Event::Sent {
             timeout: timeout.as_secs_f64(),
         })?;
-        let (answers, queue) = self
-            .context
-            .tasks
-            .wait(send_batch(&self.client, requests, page.as_ref(), stall))?;
-        let (exit, survived) = self.state_after(running, &answers)?;
+        let (answers, queue) = self.context.tasks.wait(batch.send(page.as_ref(), stall))?;
+        let (exit, survived) = self.state_after(running, &answers, false)?;
         let log = strip_colours(running.server.since(cursor));
         let ending = strip_colours(running.server.last(TAIL));
         let judgement = judge(
@@ -274,46 +255,47 @@ impl Engine {
 }
 
 impl Engine {
-    /// How the engine exited, and whether it still serves. Only checked after failures that may have damaged it.
-    fn state_after(&self, running: &Running, answers: &[StreamResponse]) -> Result<(Option<Exit>, Option<bool>)> {
-        let exit = self.context.tasks.wait(death(running, answers))?;
+    /// How the engine exited after these requests, and whether it still serves. Only checked after failures that may have
+    /// damaged it, or if `died`: its death was already noticed. If a connection broke, waits for the exit.
+    pub(super) fn state_after(
+        &self,
+        running: &Running,
+        answers: &[Record],
+        died: bool,
+    ) -> Result<(Option<Exit>, Option<bool>)> {
+        let failed: Vec<&Record> = answers.iter().filter(|answer| !succeeded(answer)).collect();
+        if failed.is_empty() && !died {
+            return Ok((None, None));
+        }
+        let any = |like: fn(FailureForm) -> bool| {
+            died || failed
+                .iter()
+                .any(|answer| answer.failure().is_some_and(|failure| like(failure.form)))
+        };
+        let broken = any(|form| matches!(form, FailureForm::Broken | FailureForm::Unreachable));
+        let exit = self.context.tasks.wait(running.server.ended(broken))?;
         if exit.is_some() {
             return Ok((exit, Some(false)));
         }
-        if !answers.iter().any(may_damage) {
+        if !any(may_damage) {
             return Ok((None, None));
         }
-        let survived = self.recovers(running)?;
-        // Engines report an error first and exit a moment later.
-        let exit = if survived {
-            None
-        } else {
-            self.context.tasks.wait(running.server.exit())?
-        };
-        Ok((exit, Some(survived)))
-    }
-}
-
-/// Whether a request failed in a way that may have damaged the engine.
-fn may_damage(answer: &StreamResponse) -> bool {
-    answer.error.is_some()
-        || match &answer.end {
-            // TGI answers 424 where other engines answer 500.
-            StreamEnd::Status(status, _) => *status >= 500 || *status == 424,
-            StreamEnd::Broken(_) | StreamEnd::Unreachable(_) => true,
-            StreamEnd::Complete | StreamEnd::Deadline | StreamEnd::Cancelled | StreamEnd::Malformed(_) => false,
+        if self.recovers(running)? {
+            return Ok((None, Some(true)));
         }
+        // Engines report an error first and exit a moment later.
+        Ok((self.context.tasks.wait(running.server.exit())?, Some(false)))
+    }
 }
 
-/// How the engine exited, if it did. Only checked if a request failed; waits if a connection broke.
-async fn death(running: &Running, answers: &[StreamResponse]) -> Result<Option<Exit>> {
-    if answers.iter().all(succeeded) {
-        return Ok(None);
+/// Whether such a failure may have damaged the engine.
+fn may_damage(form: FailureForm) -> bool {
+    match form {
+        // TGI answers 424 where other engines answer 500.
+        FailureForm::Status(status) => status >= 500 || status == 424,
+        FailureForm::InStream | FailureForm::Broken | FailureForm::Unreachable | FailureForm::EndedEarly => true,
+        FailureForm::Deadline | FailureForm::Malformed => false,
     }
-    let broken = answers
-        .iter()
-        .any(|answer| matches!(answer.end, StreamEnd::Broken(_) | StreamEnd::Unreachable(_)));
-    running.server.ended(broken).await
 }
 
 /// An early end of text is random, and an overloaded engine may recover.
@@ -374,7 +356,7 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         judgement,
     } = attempt;
     let output = answers.iter().map(|answer| answer.counts.output).min().flatten();
-    let median = |figure: &dyn Fn(&StreamResponse) -> Option<f64>| {
+    let median = |figure: &dyn Fn(&Record) -> Option<f64>| {
         Summary::from_values(answers.iter().filter_map(figure).collect()).median
     };
     let evidence = Evidence {
@@ -389,8 +371,8 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         survived,
         exit_code: exit.and_then(|exit| exit.code),
         oom_killed: exit.map(|exit| exit.oom_killed),
-        http_status: answers.iter().find_map(|answer| match answer.end {
-            StreamEnd::Status(status, _) => Some(status),
+        http_status: answers.iter().find_map(|answer| match answer.failure()?.form {
+            FailureForm::Status(status) => Some(status),
             _ => None,
         }),
         finish: answers.iter().find_map(|answer| answer.finish.clone()),
@@ -408,7 +390,7 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
     };
     let gaps: Vec<f64> = answers
         .iter()
-        .flat_map(|answer| answer.timing.itl_ms())
+        .flat_map(|answer| &answer.itl_ms)
         .map(|gap| f64::from(*gap))
         .collect();
     ProbeAnswer {
@@ -417,10 +399,10 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         evidence,
         input: answers.iter().map(|answer| answer.counts.input).min().flatten(),
         output,
-        ttft_ms: median(&|answer| answer.timing.ttft_ms()),
-        tpot_ms: median(&|answer| answer.timing.tpot_ms(answer.counts.output?)),
+        ttft_ms: median(&|answer| answer.ttft_ms(answer.sent)),
+        tpot_ms: median(&|answer| answer.tpot_ms(answer.counts.output?)),
         itl_ms: Summary::from_values(gaps).median,
-        e2el_ms: median(&|answer| answer.timing.e2el_ms()),
+        e2el_ms: median(&|answer| answer.e2el_ms(answer.sent)),
         ..ProbeAnswer::empty(point)
     }
 }

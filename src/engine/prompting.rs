@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::options::LaunchOptions;
-use super::protocol::Wire;
 use super::{Protocol, RequestForm};
 use crate::fault::Result;
 use crate::prompt::{Calibration, Content, Origin, PromptForm, PromptSpec, Prompts};
@@ -31,7 +30,7 @@ impl Prompting {
     }
 
     /// Makes `count` prompts of `tokens` tokens, as counted by the engine.
-    pub(super) fn make(&self, form: &RequestForm, tokens: u64, count: u64) -> Result<Vec<Wire>> {
+    pub(super) fn make(&self, form: &RequestForm, tokens: u64, count: u64) -> Result<Vec<Content>> {
         let make = self.maker(form, 0);
         (0..count).map(|_| make(tokens)).collect()
     }
@@ -42,7 +41,7 @@ impl Prompting {
         &self,
         form: &RequestForm,
         shared_prefix: u64,
-    ) -> impl Fn(u64) -> Result<Wire> + Send + Sync + use<> {
+    ) -> impl Fn(u64) -> Result<Content> + Send + Sync + use<> {
         let size = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX);
         let calibration = self.calibrations.get(&key(form)).copied().unwrap_or_default();
         let prompts = Arc::clone(&self.prompts);
@@ -57,7 +56,7 @@ impl Prompting {
                 tokens: size(tokens),
                 ..shape
             })?;
-            Ok(wire(prompts.make(&spec)?.content))
+            Ok(prompts.make(&spec)?.content)
         }
     }
 
@@ -86,13 +85,6 @@ impl Prompting {
 
 fn key(form: &RequestForm) -> (Protocol, PromptForm) {
     (form.protocol, form.prompt)
-}
-
-fn wire(content: Content) -> Wire {
-    match content {
-        Content::Tokens(ids) => Wire::Tokens(ids),
-        Content::Text(text) => Wire::Text(text),
-    }
 }
 
 /// Chooses the source of prompts: a named tokenizer; the model's tokenizer, for text or if a launched engine does not

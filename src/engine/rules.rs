@@ -9,13 +9,11 @@ use serde_json::Value;
 
 use super::facts::{FactRules, FactValues, ReportedFact, compile, facts_in_log, group_by_name};
 use super::failure::{Exit, FailureRules, Symptoms, allocations};
-use super::{
-    Adapter, Allocation, Facts, InfoRule, Limits, MetricRules, ProgressRule, RulePhase, Wire, metrics, protocol,
-};
+use super::{Adapter, Allocation, Facts, InfoRule, Limits, MetricRules, ProgressRule, RulePhase, metrics, protocol};
 use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::EngineMetrics;
-use crate::prompt::PromptForm;
+use crate::prompt::{Content, PromptForm};
 
 /// The compiled results of an adapter's `facts()` and `failures()`.
 #[derive(Clone, Debug, Default)]
@@ -88,8 +86,8 @@ fn check_request(adapter: &dyn Adapter) -> Result<()> {
         .with("concurrency", 1);
     let form = adapter.request(&point, Some(&limits))?;
     let prompt = match form.prompt {
-        PromptForm::Tokens => Wire::Tokens(vec![1; 16]),
-        PromptForm::Text => Wire::Text("a".to_owned()),
+        PromptForm::Tokens => Content::Tokens(vec![1; 16]),
+        PromptForm::Text => Content::Text("a".to_owned()),
     };
     check_path(&form.path)?;
     protocol::body(&form, &prompt, None).map(drop)

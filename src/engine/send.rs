@@ -1,23 +1,24 @@
-//! Sends requests to a running engine: a batch of concurrent ones for a probe, polling the engine's metrics meanwhile, or a
-//! single prompt of the user's own, unchanged.
+//! Sends requests to a running engine through the load client: a batch of concurrent ones for a probe, polling the
+//! engine's metrics meanwhile, or a single prompt of the user's own, unchanged.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use reqwest::Client;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::handle::{Ensured, Health};
+use super::handle::{Ensured, Health, Running};
 use super::judge::succeeded;
-use super::metrics::{MetricsPage, QueueMetrics};
-use super::{Engine, Limits, Wire, protocol};
+use super::metrics::{MetricsPage, QueueMetrics, StallDetector};
+use super::options::seconds;
+use super::{Engine, Limits, RequestForm, protocol};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
-use crate::load::{Decode, StreamEnd, StreamRequest, StreamResponse, send_streaming};
+use crate::load::{BuildJob, Control, FailureForm, Job, LoadConfig, Record, RequestSource, Slots, run_load};
+use crate::prompt::Content;
 
 /// Pauses between polls of the metrics page.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -29,95 +30,134 @@ const SINGLE_REQUEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long unfinished requests may all be queued, with none running, before they are cancelled.
 pub(super) const STALL: Duration = Duration::from_secs(20);
 
-/// Sends all requests concurrently and returns the answers in the order of the requests. Cancels them after `stall`
-/// without progress.
-pub(super) async fn send_batch(
-    client: &Client,
-    requests: Vec<(StreamRequest, Box<dyn Decode>)>,
-    page: Option<&MetricsPage>,
-    stall: Duration,
-) -> Result<(Vec<StreamResponse>, QueueMetrics)> {
-    let count = requests.len() as u64;
-    let mut queue = QueueMetrics::default();
-    // A single request is not preceded by a poll: fetching the page costs as much as a short probe.
-    if let Some(page) = page.filter(|_| count > 1)
-        && let Some(metrics) = page.fetch().await
-    {
-        metrics.into_iter().for_each(|state| queue.add(state.into()));
-    }
-    let all_decode = Arc::new(Notify::new());
-    let decoding = Arc::new(AtomicU64::new(0));
-    let give_up = CancellationToken::new();
-    let mut running = JoinSet::new();
-    for (index, (request, decoder)) in requests.into_iter().enumerate() {
-        let (client, decoding, all_decode) = (client.clone(), Arc::clone(&decoding), Arc::clone(&all_decode));
-        let give_up = give_up.clone();
-        running.spawn(async move {
-            let first = || {
-                if decoding.fetch_add(1, Ordering::Relaxed) + 1 == count {
-                    all_decode.notify_one();
-                }
-            };
-            (index, send_streaming(&client, request, decoder, &give_up, first).await)
-        });
-    }
-    let mut answers: Vec<Option<StreamResponse>> = (0..count).map(|_| None).collect();
-    let unfinished = AtomicU64::new(count);
-    let collect = async {
-        while let Some(done) = running.join_next().await {
-            let (index, answer) = done.map_err(|error| Fault::internal(format!("a request task failed: {error}")))?;
-            answers[index] = Some(answer);
-            unfinished.fetch_sub(1, Ordering::Relaxed);
-        }
-        Ok(())
-    };
-    match page {
-        Some(page) => {
-            tokio::pin!(collect);
-            tokio::select! {
-                done = &mut collect => done?,
-                () = wait_for_stall(page, &unfinished, &all_decode, stall, &mut queue) => {
-                    give_up.cancel();
-                    collect.await?;
-                }
-            }
-            if count > 1
-                && let Some(metrics) = page.fetch().await
-            {
-                metrics.into_iter().for_each(|state| queue.add(state.into()));
-            }
-        }
-        None => collect.await?,
-    }
-    Ok((answers.into_iter().flatten().collect(), queue))
+/// Requests that are sent together.
+pub(super) struct Batch {
+    url: String,
+    jobs: Mutex<VecDeque<Job>>,
+    count: u64,
+    timeout: Duration,
+    /// Requests with a first token.
+    decoding: AtomicU64,
+    all_decode: Notify,
+    ended: AtomicU64,
 }
 
-/// Polls the page until the engine has stalled. Also polls when the last request gets its first token, because all
-/// requests are running at that moment if they ever are.
-async fn wait_for_stall(
-    page: &MetricsPage,
-    unfinished: &AtomicU64,
-    all_decode: &Notify,
-    stall: Duration,
-    queue: &mut QueueMetrics,
-) {
-    let count = unfinished.load(Ordering::Relaxed);
-    let mut last_progress = Instant::now();
-    let mut pause = if count > 1 { FIRST_PAUSE } else { SINGLE_REQUEST_PAUSE };
-    loop {
-        tokio::select! {
-            () = all_decode.notified(), if count > 1 => {}
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE.max(pause)),
+impl Batch {
+    /// A request for each prompt, with the same form.
+    pub(super) fn new(
+        running: &Running,
+        form: &RequestForm,
+        prompts: &[Content],
+        requested: Limits,
+        timeout: Duration,
+    ) -> Result<Self> {
+        let job = |prompt| {
+            Ok(Job {
+                at: None,
+                body: protocol::body(form, prompt, running.info.model.as_deref())?,
+                decoder: protocol::decoder(form.protocol),
+                timeout,
+                input: requested.input,
+                output: requested.output,
+                warmup: false,
+            })
+        };
+        let jobs = prompts.iter().map(job).collect::<Result<VecDeque<_>>>()?;
+        Ok(Self::from_jobs(running.server.url(&form.path)?, jobs, timeout))
+    }
+
+    fn from_jobs(url: String, jobs: VecDeque<Job>, timeout: Duration) -> Self {
+        Self {
+            url,
+            count: jobs.len() as u64,
+            timeout,
+            jobs: Mutex::new(jobs),
+            decoding: AtomicU64::new(0),
+            all_decode: Notify::new(),
+            ended: AtomicU64::new(0),
         }
-        // A page without an answer, or without a new snapshot, says nothing about progress.
-        let snapshots = page.fetch().await.unwrap_or_default();
-        let no_snapshot = snapshots.is_empty();
-        snapshots.into_iter().for_each(|state| queue.add(state.into()));
-        if no_snapshot || !queue.idle(unfinished.load(Ordering::Relaxed)) {
-            last_progress = Instant::now();
-        } else if last_progress.elapsed() >= stall {
-            return;
+    }
+
+    /// Sends all requests concurrently and returns their records in order. Cuts them off after `stall` without
+    /// progress.
+    pub(super) async fn send(self, page: Option<&MetricsPage>, stall: Duration) -> Result<(Vec<Record>, QueueMetrics)> {
+        let mut queue = QueueMetrics::default();
+        // A single request is not preceded by a poll: fetching the page costs as much as a short probe.
+        if self.count > 1 {
+            queue.poll(page, Instant::now() + self.timeout).await;
         }
+        let timeout = Instant::now() + self.timeout;
+        let batch = Arc::new(self);
+        let config = LoadConfig {
+            slots: Slots::Closed {
+                concurrency: batch.count,
+                ramp: Duration::ZERO,
+            },
+            limit: None,
+            grace: Duration::ZERO,
+            keep_text: false,
+            must_connect: false,
+            cancel: CancellationToken::new(),
+        };
+        let give_up = config.cancel.clone();
+        let sent = run_load(&batch.url, config, Arc::clone(&batch) as Arc<dyn RequestSource>);
+        tokio::pin!(sent);
+        let done = tokio::select! {
+            done = &mut sent => done,
+            () = batch.wait_for_stall(page, stall, timeout, &mut queue) => {
+                give_up.cancel();
+                sent.await
+            }
+        };
+        if batch.count > 1 {
+            queue.poll(page, timeout).await;
+        }
+        Ok((done?.records, queue))
+    }
+
+    /// Polls the page until the engine has stalled. Also polls when the last request gets its first token, because all
+    /// requests are running at that moment if they ever are.
+    async fn wait_for_stall(
+        &self,
+        page: Option<&MetricsPage>,
+        stall: Duration,
+        timeout: Instant,
+        queue: &mut QueueMetrics,
+    ) {
+        let mut detector = StallDetector::new(stall);
+        detector.update((self.count, 0), None, Instant::now());
+        let several = self.count > 1;
+        let mut pause = if several { FIRST_PAUSE } else { SINGLE_REQUEST_PAUSE };
+        while page.is_some() {
+            tokio::select! {
+                () = self.all_decode.notified(), if several => {}
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE.max(pause)),
+            }
+            let newest = queue.poll(page, timeout).await;
+            let ended = self.ended.load(Ordering::Relaxed);
+            if detector.update((self.count, ended), newest, Instant::now()).is_some() {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+impl RequestSource for Batch {
+    fn next(&self) -> Result<Option<BuildJob>> {
+        let job = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        Ok(job.map(|job| -> BuildJob { Box::new(move || Ok(job)) }))
+    }
+
+    fn first_token(&self) {
+        if self.decoding.fetch_add(1, Ordering::Relaxed) + 1 == self.count {
+            self.all_decode.notify_one();
+        }
+    }
+
+    fn ended(&self, _: &Record) -> Control {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        Control::Continue
     }
 }
 
@@ -169,22 +209,17 @@ impl Engine {
     /// # Errors
     ///
     /// `usage` for token ids if the protocol takes none; `engine` if no start serves the request.
-    pub fn send(&self, prompt: &Wire, options: SendOptions) -> Result<SendAnswer> {
+    pub fn send(&self, prompt: &Content, options: SendOptions) -> Result<SendAnswer> {
         let input = match prompt {
-            Wire::Tokens(ids) => ids.len(),
+            Content::Tokens(ids) => ids.len(),
             // A token of text has at least one byte.
-            Wire::Text(text) => text.len(),
+            Content::Text(text) => text.len(),
         };
         let whole = |count: u64| i64::try_from(count).map_err(|_| Fault::usage(format!("`{count}` is too large")));
         let point = Point::default()
             .with("input", whole(input as u64)?)
             .with("output", whole(options.output)?);
-        let timeout = Duration::try_from_secs_f64(options.timeout).map_err(|_| {
-            Fault::usage(format!(
-                "option `timeout` is {}, not a number of seconds",
-                options.timeout
-            ))
-        })?;
+        let timeout = seconds("timeout", options.timeout)?;
         let requested = Limits::of_point(&point)?;
         let mut live = self.lock();
         if let Ensured::Failed(failure) = self.ensure(&mut live, requested)? {
@@ -200,37 +235,35 @@ impl Engine {
             .as_ref()
             .ok_or_else(|| Fault::internal("a prompt for an engine that does not run"))?;
         let form = self.adapter.request(&point, running.limits.as_ref())?;
-        let request = StreamRequest {
-            url: running.server.url(&form.path)?,
-            body: protocol::body(&form, prompt, running.info.model.as_deref())?,
-            timeout,
-        };
-        let decoder = protocol::decoder(form.protocol);
-        let answer = self.context.tasks.wait(async {
-            Ok(send_streaming(&self.client, request, decoder, &CancellationToken::new(), || {}).await)
-        })?;
-        live.health = Health::after(succeeded(&answer));
-        self.end_requests(&mut live, succeeded(&answer))?;
-        let (http_status, error) = match &answer.end {
-            StreamEnd::Complete => (None, answer.error.clone()),
-            StreamEnd::Status(status, body) => (Some(*status), Some(body.clone())),
-            StreamEnd::Broken(why) | StreamEnd::Unreachable(why) | StreamEnd::Malformed(why) => {
-                (None, Some(why.clone()))
-            }
-            StreamEnd::Deadline | StreamEnd::Cancelled => {
-                (None, Some(format!("unfinished after {} s", options.timeout)))
-            }
-        };
+        let batch = Batch::new(running, &form, std::slice::from_ref(prompt), requested, timeout)?;
+        let (records, _) = self.context.tasks.wait(batch.send(None, STALL))?;
+        let record = records
+            .into_iter()
+            .next()
+            .ok_or_else(|| Fault::internal("a request without a record"))?;
+        live.health = Health::after(succeeded(&record));
+        self.end_requests(&mut live, succeeded(&record))?;
+        let failure = record.failure();
+        let error = failure
+            .filter(|_| !succeeded(&record))
+            .map(|failure| match failure.form {
+                FailureForm::Deadline => format!("unfinished after {} s", options.timeout),
+                _ => failure.message.clone(),
+            });
+        let http_status = failure.and_then(|failure| match failure.form {
+            FailureForm::Status(status) => Some(status),
+            _ => None,
+        });
         Ok(SendAnswer {
-            complete: succeeded(&answer),
-            input: answer.counts.input,
-            output: answer.counts.output,
+            complete: succeeded(&record),
+            input: record.counts.input,
+            output: record.counts.output,
             error,
             http_status,
-            ttft_ms: answer.timing.ttft_ms(),
-            tpot_ms: answer.counts.output.and_then(|output| answer.timing.tpot_ms(output)),
-            e2el_ms: answer.timing.e2el_ms(),
-            finish: answer.finish,
+            ttft_ms: record.ttft_ms(record.sent),
+            tpot_ms: record.counts.output.and_then(|output| record.tpot_ms(output)),
+            e2el_ms: record.e2el_ms(record.sent),
+            finish: record.finish,
         })
     }
 }
@@ -243,11 +276,11 @@ mod tests {
     use super::*;
     use crate::engine::{MetricFormat, MetricRules, Protocol, protocol};
     use crate::http;
-    use crate::load::StreamEnd;
+    use crate::load::Outcome;
 
     /// How a request that is never answered ends, if the metrics page returns these snapshots in turn, repeating the
     /// last one.
-    async fn ended(pages: &'static [&str]) -> StreamEnd {
+    async fn ended(pages: &'static [&str]) -> Outcome {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let polls = Arc::new(AtomicU64::new(0));
@@ -272,7 +305,7 @@ mod tests {
         });
         let client = http::build(http::direct()).unwrap();
         let page = MetricsPage {
-            client: client.clone(),
+            client,
             url: format!("{base}/metrics"),
             rules: MetricRules {
                 path: "/metrics".into(),
@@ -282,30 +315,28 @@ mod tests {
                 ..MetricRules::default()
             },
         };
-        let request = || {
-            let ask = StreamRequest {
-                url: format!("{base}/v1/completions"),
-                body: "{}".into(),
-                timeout: Duration::from_secs(2),
-            };
-            (ask, protocol::decoder(Protocol::OpenaiCompletions))
+        let job = |_| Job {
+            at: None,
+            body: "{}".into(),
+            decoder: protocol::decoder(Protocol::OpenaiCompletions),
+            timeout: Duration::from_secs(2),
+            input: 1,
+            output: 1,
+            warmup: false,
         };
-        let stall = Duration::from_millis(300);
-        let (answers, _) = send_batch(&client, vec![request(), request()], Some(&page), stall)
-            .await
-            .unwrap();
-        answers[0].end.clone()
+        let jobs = (0..2).map(job).collect();
+        let batch = Batch::from_jobs(format!("{base}/v1/completions"), jobs, Duration::from_secs(2));
+        let (records, _) = batch.send(Some(&page), Duration::from_millis(300)).await.unwrap();
+        records[0].outcome.clone()
     }
 
     #[tokio::test]
     async fn requests_are_cancelled_only_if_all_are_queued_and_none_runs() {
-        assert_eq!(ended(&[r#"[{"running":0,"waiting":2}]"#]).await, StreamEnd::Cancelled);
+        let cut_off = async |pages| ended(pages).await == Outcome::CutOff;
+        assert!(cut_off(&[r#"[{"running":0,"waiting":2}]"#]).await);
         // One request is in prefill.
-        assert_eq!(ended(&[r#"[{"running":0,"waiting":1}]"#]).await, StreamEnd::Deadline);
+        assert!(!cut_off(&[r#"[{"running":0,"waiting":1}]"#]).await);
         // No new snapshot: the engine is in a long step.
-        assert_eq!(
-            ended(&[r#"[{"running":0,"waiting":2}]"#, "[]"]).await,
-            StreamEnd::Deadline
-        );
+        assert!(!cut_off(&[r#"[{"running":0,"waiting":2}]"#, "[]"]).await);
     }
 }

@@ -184,12 +184,10 @@ impl Engine {
             (None, StartState::Exited(exit)) if exit.oom_killed => {
                 "the OOM killer ended the engine while it started".into()
             }
-            (None, StartState::Exited(exit)) => {
-                let status = exit
-                    .code
-                    .map_or_else(|| "an unknown status".to_owned(), |code| format!("status {code}"));
-                format!("the engine exited with {status} before it was ready, without a known reason")
-            }
+            (None, StartState::Exited(exit)) => format!(
+                "the engine exited with {} before it was ready, without a known reason",
+                exit.status()
+            ),
             (None, _) => format!("the engine was not ready after {} s", self.options.start_timeout),
         };
         let memory = cause.as_deref() == Some("memory");

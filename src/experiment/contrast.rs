@@ -9,7 +9,7 @@
 use serde::Serialize;
 
 use super::Metric;
-use super::student::quantile;
+use super::student::t_quantile;
 use crate::unit::Unit;
 
 /// Starts needed on each side to accept a difference if both settings gave constant values. Values that jump between
@@ -220,7 +220,7 @@ fn half_width(one: &Sample, other: &Sample) -> Option<f64> {
         return (one.n >= enough && other.n >= enough).then_some(0.0);
     }
     let freedom = (a + b).powi(2) / (a * a / (one.n - 1.0) + b * b / (other.n - 1.0));
-    Some(quantile(freedom.max(1.0)) * (a + b).sqrt())
+    Some(t_quantile(freedom.max(1.0)) * (a + b).sqrt())
 }
 
 #[cfg(test)]
@@ -251,7 +251,7 @@ mod tests {
         let contrast = contrast(&[9.0, 10.0, 11.0], &[11.0, 12.0, 14.0, 15.0], 0.0, Some(false));
         let (a, b) = (1.0 / 3.0, 10.0 / 3.0 / 4.0);
         let freedom: f64 = (a + b) * (a + b) / (a * a / 2.0 + b * b / 3.0);
-        let half = quantile(freedom) * (a + b).sqrt();
+        let half = t_quantile(freedom) * (a + b).sqrt();
         let [low, high] = contrast.interval.unwrap();
         assert!((low - (3.0 - half)).abs() < 1e-9 && (high - (3.0 + half)).abs() < 1e-9);
         assert!((freedom - 4.742).abs() < 0.001, "{freedom}");

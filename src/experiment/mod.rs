@@ -12,7 +12,7 @@ mod student;
 
 pub use contrast::{Contrast, Noise, Verdict, is_negligible};
 pub use outcome::{Comparison, Experiment, Figure, Measurements, Metric, Setting, Trial};
-pub(crate) use student::quantile;
+pub(crate) use student::t_quantile;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -5,6 +5,7 @@
 //! named `error` without data. Newline-delimited JSON is Ollama's streaming format.
 
 use memchr::memchr2;
+use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Kind, Result};
 
@@ -18,7 +19,7 @@ pub enum Framing {
 }
 
 /// Token counts reported by the engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Prompt tokens.
     pub input: Option<u64>,
@@ -63,85 +64,62 @@ pub trait Decode: Send {
     fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> StreamEvent;
 }
 
-/// Splits a body into events incrementally, for either framing.
+/// Splits a body into events incrementally.
 #[derive(Debug)]
-pub(super) enum EventReader {
-    Sse(Sse),
-    Ndjson(Ndjson),
+pub(super) struct EventReader {
+    framing: Framing,
+    lines: Lines,
+    partial: PartialEvent,
 }
 
 impl EventReader {
     pub(super) fn new(framing: Framing) -> Self {
-        match framing {
-            Framing::Sse => Self::Sse(Sse::default()),
-            Framing::Ndjson => Self::Ndjson(Ndjson::default()),
+        Self {
+            framing,
+            lines: Lines::default(),
+            partial: PartialEvent::default(),
         }
     }
 
-    /// Feeds bytes and calls `event` with name and data of every completed event.
+    /// Feeds bytes and calls `event` with name and data of every completed event. The name is empty if absent; invalid
+    /// UTF-8 is replaced.
     pub(super) fn push(&mut self, bytes: &[u8], mut event: impl FnMut(&str, &str)) -> Result<()> {
-        match self {
-            Self::Sse(sse) => sse.push(bytes, |one| event(one.name, one.data)),
-            Self::Ndjson(ndjson) => ndjson.push(bytes, |line| event("", line)),
-        }
+        let Self {
+            framing,
+            lines,
+            partial,
+        } = self;
+        lines.push(bytes, |line| partial.line(*framing, line, &mut event))
     }
 
     /// Ends the stream: calls `event` for a last event that was not terminated.
     pub(super) fn finish(&mut self, mut event: impl FnMut(&str, &str)) -> Result<()> {
-        match self {
-            Self::Sse(sse) => sse.finish(|one| event(one.name, one.data)),
-            Self::Ndjson(ndjson) => {
-                ndjson.finish(|line| event("", line));
-                Ok(())
-            }
+        if let Some(line) = self.lines.finish() {
+            self.partial.line(self.framing, &line, &mut event)?;
         }
+        self.partial.dispatch(&mut event);
+        Ok(())
     }
 }
 
-/// One event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SseEvent<'a> {
-    /// The `event:` field; empty if absent.
-    name: &'a str,
-    /// The `data:` lines, joined by LF. Invalid UTF-8 is replaced.
-    data: &'a str,
-}
-
-/// An incremental parser.
+/// The server-sent event being read.
 #[derive(Debug, Default)]
-pub(super) struct Sse {
-    lines: Lines,
-    pending: Pending,
-}
-
-/// The event being read.
-#[derive(Debug, Default)]
-struct Pending {
+struct PartialEvent {
     name: Vec<u8>,
+    /// The `data:` lines, joined by LF.
     data: Vec<u8>,
     has_data: bool,
     any_line: bool,
 }
 
-impl Sse {
-    /// Feeds bytes and calls `event` for every completed event.
-    fn push(&mut self, bytes: &[u8], mut event: impl FnMut(SseEvent<'_>)) -> Result<()> {
-        let Self { lines, pending } = self;
-        lines.push(bytes, |line| pending.line(line, &mut event))
-    }
-
-    /// Ends the stream: delivers the last event even without a blank line after it.
-    fn finish(&mut self, mut event: impl FnMut(SseEvent<'_>)) -> Result<()> {
-        if let Some(line) = self.lines.finish() {
-            self.pending.line(&line, &mut event)?;
+impl PartialEvent {
+    fn line(&mut self, framing: Framing, line: &[u8], event: &mut impl FnMut(&str, &str)) -> Result<()> {
+        if framing == Framing::Ndjson {
+            if !line.trim_ascii().is_empty() {
+                event("", &String::from_utf8_lossy(line));
+            }
+            return Ok(());
         }
-        self.pending.dispatch(&mut event);
-        Ok(())
-    }
-}
-
-impl Pending {
-    fn line(&mut self, line: &[u8], event: &mut impl FnMut(SseEvent<'_>)) -> Result<()> {
         let line = if std::mem::replace(&mut self.any_line, true) {
             line
         } else {
@@ -158,7 +136,7 @@ impl Pending {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
             b"data" => {
-                if self.data.len() + value.len() > MAX_EVENT {
+                if self.data.len() + value.len() > MAX_LINE {
                     return Err(too_long());
                 }
                 if std::mem::replace(&mut self.has_data, true) {
@@ -176,12 +154,12 @@ impl Pending {
         Ok(())
     }
 
-    fn dispatch(&mut self, event: &mut impl FnMut(SseEvent<'_>)) {
+    fn dispatch(&mut self, event: &mut impl FnMut(&str, &str)) {
         if self.has_data || self.name == b"error" {
-            event(SseEvent {
-                name: &String::from_utf8_lossy(&self.name),
-                data: &String::from_utf8_lossy(&self.data),
-            });
+            event(
+                &String::from_utf8_lossy(&self.name),
+                &String::from_utf8_lossy(&self.data),
+            );
         }
         self.name.clear();
         self.data.clear();
@@ -189,36 +167,7 @@ impl Pending {
     }
 }
 
-/// An incremental reader of non-empty lines.
-#[derive(Debug, Default)]
-pub(super) struct Ndjson {
-    lines: Lines,
-}
-
-impl Ndjson {
-    /// Feeds bytes and calls `value` for every completed line.
-    fn push(&mut self, bytes: &[u8], mut value: impl FnMut(&str)) -> Result<()> {
-        self.lines.push(bytes, |line| {
-            emit(line, &mut value);
-            Ok(())
-        })
-    }
-
-    /// Ends the stream: calls `value` for a last line without a line end.
-    fn finish(&mut self, mut value: impl FnMut(&str)) {
-        if let Some(line) = self.lines.finish() {
-            emit(&line, &mut value);
-        }
-    }
-}
-
-fn emit(line: &[u8], value: &mut impl FnMut(&str)) {
-    if !line.trim_ascii().is_empty() {
-        value(&String::from_utf8_lossy(line));
-    }
-}
-
-/// Maximum line length. The longest seen is 8 MB: vLLM's first event for a prompt of a million tokens, with its ids.
+/// Maximum length of a line and of an event. The longest seen is 8 MB: vLLM's first event for a prompt of a million tokens, with its ids.
 const MAX_LINE: usize = 64 << 20;
 
 /// An incremental line splitter. Lines end with LF, CR or CRLF, even if CR and LF arrive in different chunks.
@@ -277,26 +226,5 @@ fn too_long() -> Fault {
     .hint("check that the URL and the protocol are those of an inference engine")
 }
 
-/// Maximum size of one event.
-const MAX_EVENT: usize = MAX_LINE;
-
 #[cfg(test)]
-mod sse_tests;
-
-#[cfg(test)]
-mod ndjson_tests {
-    use super::*;
-
-    #[test]
-    fn returns_lines_for_all_splits() {
-        let text = "{\"a\":1}\n\r\n{\"b\":\"é\"}\n{\"c\":3}".as_bytes();
-        for at in 0..text.len() {
-            let mut reader = Ndjson::default();
-            let mut seen = Vec::new();
-            reader.push(&text[..at], |line| seen.push(line.to_owned())).unwrap();
-            reader.push(&text[at..], |line| seen.push(line.to_owned())).unwrap();
-            reader.finish(|line| seen.push(line.to_owned()));
-            assert_eq!(seen, ["{\"a\":1}", "{\"b\":\"é\"}", "{\"c\":3}"], "split at {at}");
-        }
-    }
-}
+mod tests;

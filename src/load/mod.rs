@@ -9,11 +9,11 @@ mod framing;
 pub mod plan;
 mod record;
 pub mod stats;
-mod stream;
 
 pub use answer::{EngineDeath, LoadAnswer, LoadRepeats, PrecisionReached, WarmupCounts};
-pub use client::{ClientHealth, Clock, Control, Job, LoadConfig, LoadRun, RequestSource, Slots, Step, run_load};
+pub use client::{
+    BuildJob, ClientHealth, Clock, Control, Job, LoadConfig, LoadRun, RequestSource, Slots, Step, run_load,
+};
 pub use framing::{Counts, Decode, Framing, StreamEvent};
 pub use record::{Failure, FailureForm, Outcome, Record};
 pub use stats::Summary;
-pub use stream::{StreamEnd, StreamRequest, StreamResponse, Timing, send_streaming};

@@ -12,9 +12,10 @@ use super::framing::Counts;
 use crate::fault::{Fault, Result};
 
 /// How a request of a load ended. Every issued request ends in exactly one of these.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
     /// The stream ended as its protocol says, without an error event. The token counts are not checked here.
+    #[default]
     Completed,
     /// The request failed.
     Failed(Failure),
@@ -66,7 +67,7 @@ impl fmt::Display for FailureForm {
 }
 
 /// One request of a load. All times are durations since the start of the load, by one monotonic clock.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
     /// Order of issue, from 0.
     pub index: u64,
@@ -104,6 +105,43 @@ pub struct Record {
     pub outcome: Outcome,
 }
 
+/// Latencies in milliseconds, as defined by vLLM's bench. `from` is when the request was sent (service time) or due
+/// (response time).
+impl Record {
+    /// TTFT: from `from` to the first text or token.
+    #[must_use]
+    pub fn ttft_ms(&self, from: Duration) -> Option<f64> {
+        milliseconds(from, self.first_token?)
+    }
+
+    /// E2E latency: from `from` to the last text or token; later usage events and `[DONE]` do not count.
+    #[must_use]
+    pub fn e2el_ms(&self, from: Duration) -> Option<f64> {
+        milliseconds(from, self.last_token?)
+    }
+
+    /// TPOT: (E2EL − TTFT) / (tokens − 1). `None` for one token.
+    #[must_use]
+    pub fn tpot_ms(&self, output: u64) -> Option<f64> {
+        let rest = output.checked_sub(1).filter(|rest| *rest > 0)?;
+        Some(milliseconds(self.first_token?, self.last_token?)? / rest as f64)
+    }
+
+    /// Why it failed, if it did.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        match &self.outcome {
+            Outcome::Failed(failure) => Some(failure),
+            Outcome::Completed | Outcome::CutOff => None,
+        }
+    }
+}
+
+/// Milliseconds between two times; `None` if `to` is before `from`.
+fn milliseconds(from: Duration, to: Duration) -> Option<f64> {
+    Some(to.checked_sub(from)?.as_secs_f64() * 1e3)
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JsonRecord {
@@ -123,21 +161,13 @@ struct JsonRecord {
     gaps_ms: Vec<f32>,
     events: u64,
     tokens_seen: Option<u64>,
-    counted: CountedTokens,
+    counted: Counts,
     finish: Option<String>,
     outcome: OutcomeName,
     failure: Option<Failed>,
     /// Only if texts were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-}
-
-/// Token counts reported by the engine.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CountedTokens {
-    input: Option<u64>,
-    output: Option<u64>,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -191,10 +221,7 @@ impl Record {
             gaps_ms: self.itl_ms.clone(),
             events: self.events,
             tokens_seen: self.tokens_seen,
-            counted: CountedTokens {
-                input: self.counts.input,
-                output: self.counts.output,
-            },
+            counted: self.counts,
             finish: self.finish.clone(),
             outcome,
             failure,
@@ -236,10 +263,7 @@ impl Record {
             itl_ms: line.gaps_ms,
             events: line.events,
             tokens_seen: line.tokens_seen,
-            counts: Counts {
-                input: line.counted.input,
-                output: line.counted.output,
-            },
+            counts: line.counted,
             text: line.text,
             finish: line.finish,
             outcome,

@@ -36,7 +36,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 
 use crate::boundary::Point;
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::warning::Warning;
 use event::Totals;
 use replay::Replay;
@@ -119,6 +119,43 @@ impl Run {
     #[must_use]
     pub fn replay(&self, kind: &str, args: &Value) -> Option<Value> {
         lock(&self.replay).answer(kind, args)
+    }
+
+    /// Answers a probe, load or experiment from the journal if an earlier execution finished it. Otherwise runs `work`,
+    /// and journals its answer before it is returned. What an experiment measured before it failed is given up: a resume
+    /// repeats all of it.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `work`; `missing` if the journal cannot be written.
+    pub fn measure<E: From<Fault>>(
+        &self,
+        kind: &str,
+        args: Value,
+        work: impl FnOnce() -> Result<Value, E>,
+    ) -> Result<Value, E> {
+        if let Some(answer) = self.replay(kind, &args) {
+            return Ok(answer);
+        }
+        let kind = || kind.to_owned();
+        self.note(Event::Began {
+            kind: kind(),
+            args: args.clone(),
+        })?;
+        let answer = match work() {
+            Ok(answer) => answer,
+            Err(error) if kind() == replay::EXPERIMENT => {
+                self.note(Event::GivenUp { kind: kind(), args })?;
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
+        self.note(Event::Done {
+            kind: kind(),
+            args,
+            answer: answer.clone(),
+        })?;
+        Ok(answer)
     }
 
     /// Discards the answers of earlier executions that a boundary recorded for this point, so that it is probed again.

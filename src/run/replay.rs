@@ -121,7 +121,8 @@ fn key(kind: &str, args: &Value) -> String {
     hide(&format!("{kind} {args}")).into_owned()
 }
 
-const HOLDS: &str = "experiment";
+/// The kind of operation that contains others.
+pub(super) const EXPERIMENT: &str = "experiment";
 
 #[derive(Debug, Default)]
 pub(super) struct ExperimentDepth {
@@ -132,8 +133,8 @@ impl ExperimentDepth {
     /// Adds the next event. Returns whether it is outside of every experiment.
     pub(super) fn is_top_level(&mut self, event: &Event) -> bool {
         match event {
-            Event::Began { kind, .. } if kind == HOLDS => self.depth += 1,
-            Event::Done { kind, .. } | Event::GivenUp { kind, .. } if kind == HOLDS => {
+            Event::Began { kind, .. } if kind == EXPERIMENT => self.depth += 1,
+            Event::Done { kind, .. } | Event::GivenUp { kind, .. } if kind == EXPERIMENT => {
                 self.depth = self.depth.saturating_sub(1);
             }
             // Experiments of the previous execution ended with it.

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::docker::ContainerClient;
 use super::launch::Started;
-use super::state::{Exit, State};
+use super::{Exit, State};
 use super::{Permits, ServerLog, docker, redact};
 use crate::fault::{Fault, Result};
 use crate::run::Run;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::launch::Started;
-use super::state::{Exit, State};
+use super::{Exit, State};
 use super::{Launch, ServerLog};
 use crate::fault::{Fault, Result};
 use crate::sim::{self, Sim, SimHandle, Spec};

@@ -44,7 +44,7 @@ pub struct Launch {
     /// Whether the engine needs the Hugging Face token.
     pub token: bool,
     /// GPUs by index or UUID; empty: none.
-    #[serde(deserialize_with = "names")]
+    #[serde(deserialize_with = "gpu_names")]
     pub gpus: Vec<String>,
     /// Docker: size of /dev/shm in bytes.
     pub shm_size: Option<u64>,
@@ -101,19 +101,33 @@ pub(super) struct Started<B> {
     pub(super) info: serde_json::Value,
 }
 
-/// GPU indices may be written as numbers.
-fn names<'de, D: serde::Deserializer<'de>>(list: D) -> std::result::Result<Vec<String>, D::Error> {
+/// Reads GPUs: a list of indices and UUIDs, or a single one.
+///
+/// # Errors
+///
+/// For anything else.
+pub fn gpu_names<'de, D: serde::Deserializer<'de>>(names: D) -> std::result::Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "an index or a UUID")]
+    #[serde(untagged, expecting = "a GPU is an index or a UUID")]
     enum Name {
         Index(u32),
         Uuid(String),
     }
-    let names = Vec::<Name>::deserialize(list)?.into_iter().map(|name| match name {
-        Name::Index(index) => index.to_string(),
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a GPU is an index or a UUID, or a list of those")]
+    enum Names {
+        One(Name),
+        List(Vec<Name>),
+    }
+    let names = match Names::deserialize(names)? {
+        Names::One(name) => vec![name],
+        Names::List(names) => names,
+    };
+    let text = |name| match name {
+        Name::Index(index) => u32::to_string(&index),
         Name::Uuid(uuid) => uuid,
-    });
-    Ok(names.collect())
+    };
+    Ok(names.into_iter().map(text).collect())
 }
 
 /// Replaced by the folder's path in arguments and environment.

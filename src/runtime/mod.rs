@@ -9,7 +9,6 @@
 mod attach;
 mod cgroup;
 mod docker;
-mod identity;
 mod in_process;
 mod launch;
 pub mod orphans;
@@ -19,22 +18,19 @@ mod process;
 pub mod redact;
 mod service;
 mod services;
-mod start;
-mod state;
 
 pub use attach::Target;
 pub use docker::{DockerInfo, info as docker_info, is_present as image_is_present};
-pub use launch::{Launch, Mount};
+pub use launch::{Launch, Mount, gpu_names};
 pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Grant, Permits};
-pub use service::{Program, Service, placeholder_launch};
-pub use services::Services;
-pub use start::{StartContext, attach, start};
-pub use state::{Exit, RuntimeKind, State};
+pub use service::{Exit, Program, RuntimeKind, Service, State, placeholder_launch};
+pub use services::{Services, StartContext, attach, start};
 
+use std::net::TcpListener;
 use std::path::Path;
 
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::run::{Event, Run};
 
 /// Free bytes on the file system of `path`. None if it cannot be determined.
@@ -49,5 +45,16 @@ fn phase(run: &Run, phase: &str, detail: &str) -> Result<()> {
     run.note(Event::Phase {
         phase: phase.to_owned(),
         detail: detail.to_owned(),
+    })
+}
+
+/// The requested loopback port, if it is free, or for 0 one chosen by the kernel.
+fn free_port(requested: u16) -> Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", requested)).and_then(|listener| listener.local_addr());
+    listener.map(|address| address.port()).map_err(|error| {
+        Fault::missing(
+            format!("port {requested} cannot be used: {error}"),
+            "stop what listens there, or write `{port}` in the command and leave `port` out for a free port",
+        )
     })
 }

@@ -1,12 +1,15 @@
 //! Containers and processes left over by runs whose profiler process was killed, found by label or environment
-//! variable.
+//! variable that names the owner: the profiler process that started them.
+//!
+//! A pid may be reused, so the owner is compared together with start time, boot, machine and pid namespace.
+
+use std::fs;
 
 use nix::sys::signal::Signal;
 use serde::Serialize;
 
 use super::RuntimeKind;
 use super::docker;
-use super::identity::{OwnerStatus, ProcessIdentity};
 use super::process::{HOST_VARIABLE, RUN_VARIABLE, SERVICE_VARIABLE, tree};
 use crate::fault::{Kind, Result};
 use crate::run::Run;
@@ -42,7 +45,7 @@ pub fn processes() -> Vec<Orphan> {
         .filter(|&pid| pid != here.pid)
         .filter_map(|pid| {
             // Read before the environment, so that a reused pid is detected by its start time.
-            let start = super::identity::start_time(pid);
+            let start = start_time(pid);
             tree::env_variable(pid, SERVICE_VARIABLE)?;
             let dead = owner_is_dead(&tree::env_variable(pid, HOST_VARIABLE)?, &here)?;
             Some(Orphan {
@@ -87,7 +90,7 @@ pub async fn end(orphans: &[Orphan]) -> Result<usize> {
                 let docker = docker::connect().await?;
                 docker::remove(&docker, id).await?;
             }
-            Handle::Process(pid, start) if super::identity::start_time(*pid) == *start => {
+            Handle::Process(pid, start) if start_time(*pid) == *start => {
                 tree::signal(&[*pid], Signal::SIGKILL);
             }
             Handle::Process(..) => continue,
@@ -133,5 +136,175 @@ fn owner_is_dead(encoded: &str, here: &ProcessIdentity) -> Option<bool> {
         OwnerStatus::Alive => None,
         OwnerStatus::Dead => Some(true),
         OwnerStatus::Unknown => Some(false),
+    }
+}
+
+/// A process, unique on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ProcessIdentity {
+    pub(super) pid: u32,
+    /// Clock ticks from boot to process start (`/proc/PID/stat`, field 22).
+    pub(super) start_time: u64,
+    pub(super) boot_id: String,
+    /// `/etc/machine-id`; empty if there is none.
+    pub(super) machine_id: String,
+    /// Pid namespace, as in `/proc/self/ns/pid`.
+    pub(super) namespace: String,
+}
+
+/// State of the process that owns a container or process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OwnerStatus {
+    Alive,
+    Dead,
+    /// Its pids mean nothing here (another machine or pid namespace), so it must be left alone.
+    Unknown,
+}
+
+impl ProcessIdentity {
+    #[must_use]
+    pub(super) fn current() -> Self {
+        let pid = std::process::id();
+        Self {
+            pid,
+            start_time: start_time(pid).unwrap_or_default(),
+            boot_id: read("/proc/sys/kernel/random/boot_id"),
+            machine_id: read("/etc/machine-id"),
+            namespace: fs::read_link("/proc/self/ns/pid")
+                .map(|link| link.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Encodes as `PID:START:BOOT:MACHINE:NAMESPACE`.
+    #[must_use]
+    pub(super) fn encode(&self) -> String {
+        let namespace: String = self.namespace.chars().filter(char::is_ascii_digit).collect();
+        let Self {
+            pid,
+            start_time,
+            boot_id,
+            machine_id,
+            ..
+        } = self;
+        format!("{pid}:{start_time}:{boot_id}:{machine_id}:{namespace}")
+    }
+
+    /// Parses the result of [`encode`](Self::encode).
+    #[must_use]
+    pub(super) fn parse(encoded: &str) -> Option<Self> {
+        let mut parts = encoded.split(':');
+        let identity = Self {
+            pid: parts.next()?.parse().ok()?,
+            start_time: parts.next()?.parse().ok()?,
+            boot_id: parts.next()?.to_owned(),
+            machine_id: parts.next()?.to_owned(),
+            namespace: format!("pid:[{}]", parts.next()?),
+        };
+        parts.next().is_none().then_some(identity)
+    }
+
+    /// Whether this process is alive, as seen from `here`.
+    #[must_use]
+    pub(super) fn owner_status(&self, here: &Self) -> OwnerStatus {
+        self.owner_status_with(here, start_time)
+    }
+
+    fn owner_status_with(&self, here: &Self, start_time: impl Fn(u32) -> Option<u64>) -> OwnerStatus {
+        if self.machine_id != here.machine_id {
+            // A daemon shared between machines: the other machine cleans up its own.
+            return OwnerStatus::Unknown;
+        }
+        if self.boot_id != here.boot_id {
+            return OwnerStatus::Dead;
+        }
+        if self.namespace != here.namespace {
+            return OwnerStatus::Unknown;
+        }
+        if start_time(self.pid) == Some(self.start_time) {
+            OwnerStatus::Alive
+        } else {
+            OwnerStatus::Dead
+        }
+    }
+}
+
+/// Start time in clock ticks since boot. None if there is no such process, or only a zombie.
+#[must_use]
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may contain anything, even `)`, so fields are counted from the last one.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    (!matches!(state, "Z" | "X")).then(|| fields.nth(18)?.parse().ok())?
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample_identity() -> ProcessIdentity {
+        ProcessIdentity {
+            pid: 7,
+            start_time: 100,
+            boot_id: "b".into(),
+            machine_id: "m".into(),
+            namespace: "pid:[1]".into(),
+        }
+    }
+
+    #[test]
+    fn encoding_round_trips() {
+        assert_eq!(
+            ProcessIdentity::parse(&ProcessIdentity::current().encode()),
+            Some(ProcessIdentity::current())
+        );
+        assert_eq!(ProcessIdentity::parse("7:x"), None);
+    }
+
+    #[test]
+    fn this_process_is_alive() {
+        assert_eq!(
+            ProcessIdentity::current().owner_status(&ProcessIdentity::current()),
+            OwnerStatus::Alive
+        );
+    }
+
+    #[test]
+    fn only_the_same_start_on_the_same_boot_is_alive() {
+        let here = sample_identity();
+        let alive = |_| Some(100);
+        assert_eq!(sample_identity().owner_status_with(&here, alive), OwnerStatus::Alive);
+        assert_eq!(
+            sample_identity().owner_status_with(&here, |_| Some(101)),
+            OwnerStatus::Dead,
+            "reused number"
+        );
+        assert_eq!(sample_identity().owner_status_with(&here, |_| None), OwnerStatus::Dead);
+        let rebooted = ProcessIdentity {
+            boot_id: "c".into(),
+            ..sample_identity()
+        };
+        assert_eq!(rebooted.owner_status_with(&here, alive), OwnerStatus::Dead);
+    }
+
+    #[test]
+    fn owners_on_other_machines_or_namespaces_are_unknown() {
+        let here = sample_identity();
+        let contained = ProcessIdentity {
+            namespace: "pid:[2]".into(),
+            ..sample_identity()
+        };
+        assert_eq!(contained.owner_status_with(&here, |_| None), OwnerStatus::Unknown);
+        let foreign = ProcessIdentity {
+            machine_id: "n".into(),
+            boot_id: "c".into(),
+            ..sample_identity()
+        };
+        assert_eq!(foreign.owner_status_with(&here, |_| None), OwnerStatus::Unknown);
     }
 }

@@ -1,21 +1,89 @@
-//! A started or attached server, with the same operations for every runtime, and Python programs run inside it.
+//! The runtimes, a started or attached server with the same operations for each of them, and Python programs run inside
+//! it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::attach::Attached;
-use super::docker::Container;
+use super::docker::{Container, ContainerClient};
 use super::in_process::InProcess;
 use super::launch::Started;
 use super::process::Process;
-use super::state::Exit;
-use super::{Captured, ExecOutput, Launch, RuntimeKind, ServerLog, State, launch};
+use super::{Captured, ExecOutput, Launch, ServerLog, launch};
 use crate::fault::{Fault, Kind, Result};
 use crate::sim::SimHandle;
+
+/// Where an engine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeKind {
+    /// In a container started by this run.
+    Docker,
+    /// In a process started by this run.
+    Process,
+    /// Already running elsewhere.
+    Attach,
+    /// In this process: the simulated engine.
+    Sim,
+}
+
+impl RuntimeKind {
+    /// Name as users and adapters write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            RuntimeKind::Docker => "docker",
+            RuntimeKind::Process => "process",
+            RuntimeKind::Attach => "attach",
+            RuntimeKind::Sim => "sim",
+        }
+    }
+}
+
+impl std::fmt::Display for RuntimeKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whether a server is running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum State {
+    /// Running, as far as the runtime can tell.
+    Running,
+    /// Exited.
+    Exited(Exit),
+}
+
+impl State {
+    /// The exit status, if it has exited.
+    #[must_use]
+    pub fn exit(&self) -> Option<&Exit> {
+        match self {
+            State::Running => None,
+            State::Exited(exit) => Some(exit),
+        }
+    }
+}
+
+/// Exit status of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Exit code; 128 + signal number after a signal, as shells and Docker report it.
+    pub code: Option<i64>,
+    /// The signal, if the runtime reports it.
+    pub signal: Option<i32>,
+    /// Whether the kernel reported an OOM kill. Exit code 137 alone is not enough.
+    pub oom_killed: bool,
+    /// Time of exit in UTC, RFC 3339.
+    pub finished_at: Option<String>,
+}
 
 /// Docker's own default.
 const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(10);
@@ -175,60 +243,54 @@ impl Service {
             return Err(Fault::usage("`exec` needs a command"));
         }
         match &self.backend {
-            Backend::Container(container) => container.client().exec(command).await,
             Backend::Process(process) => process.exec(command).await,
-            Backend::Attached(attached) => attached.allowed_container()?.exec(command).await,
-            Backend::InProcess(_) => Err(unsupported("sim")),
+            _ => self.container()?.exec(command).await,
         }
     }
 
     /// Copies a host file or folder into the folder `to` inside the server. `from` is not checked here; see
     /// `Permits::check_read`.
     pub async fn copy_in(&self, from: &Path, to: &str) -> Result<()> {
-        match &self.backend {
-            Backend::Container(container) => container.client().copy_in(from, to).await,
-            Backend::Attached(attached) => attached.allowed_container()?.copy_in(from, to).await,
-            Backend::Process(_) | Backend::InProcess(_) => Err(unsupported(self.kind().name())),
-        }
+        self.container()?.copy_in(from, to).await
     }
 
     /// Copies a file or folder inside the server into the existing host folder `to`.
     pub async fn copy_out(&self, from: &str, to: &Path) -> Result<()> {
-        match &self.backend {
-            Backend::Container(container) => container.client().copy_out(from, to).await,
-            Backend::Attached(attached) => attached.allowed_container()?.copy_out(from, to).await,
-            Backend::Process(_) | Backend::InProcess(_) => Err(unsupported(self.kind().name())),
-        }
+        self.container()?.copy_out(from, to).await
     }
 
     /// Runs a command inside the server until it exits, with separate output streams.
     pub(super) async fn capture(&self, command: &[String], env: &BTreeMap<String, String>) -> Result<Captured> {
         match &self.backend {
-            Backend::Container(container) => container.client().capture(command, env).await,
             Backend::Process(process) => process.capture(command, env).await,
-            Backend::Attached(attached) => attached.allowed_container()?.capture(command, env).await,
-            Backend::InProcess(_) => Err(unsupported("sim")),
+            _ => self.container()?.capture(command, env).await,
         }
     }
 
     /// Puts files where a command inside the server can read them.
     pub(super) async fn upload_files(&self, folder: &str, texts: &BTreeMap<String, String>) -> Result<ProbeFolder> {
         match &self.backend {
-            Backend::Container(container) => container
-                .client()
-                .upload_files(folder, texts)
-                .await
-                .map(ProbeFolder::Container),
             Backend::Process(_) => match launch::temp_folder(texts)? {
                 Some(folder) => Ok(ProbeFolder::Local(folder)),
                 None => Err(Fault::internal("a probe without files")),
             },
-            Backend::Attached(attached) => attached
-                .allowed_container()?
-                .upload_files(folder, texts)
-                .await
-                .map(ProbeFolder::Container),
-            Backend::InProcess(_) => Err(unsupported("sim")),
+            _ => {
+                let path = self.container()?.upload_files(folder, texts).await?;
+                Ok(ProbeFolder::Container(path))
+            }
+        }
+    }
+
+    /// The container in which commands may run.
+    fn container(&self) -> Result<&ContainerClient> {
+        match &self.backend {
+            Backend::Container(container) => Ok(container.client()),
+            Backend::Attached(attached) => attached.allowed_container(),
+            Backend::Process(_) | Backend::InProcess(_) => Err(Fault::usage(format!(
+                "the runtime `{}` does not support `exec` and copying files",
+                self.kind()
+            ))
+            .hint("use the docker runtime")),
         }
     }
 
@@ -276,13 +338,6 @@ impl ProbeFolder {
             ProbeFolder::Local(folder) => folder.path().to_string_lossy(),
         }
     }
-}
-
-fn unsupported(kind: &str) -> Fault {
-    Fault::usage(format!(
-        "the runtime `{kind}` does not support `exec` and copying files"
-    ))
-    .hint("use the docker runtime")
 }
 
 /// Enforces the timeout, exits when standard input is closed, and removes secrets from the environment.

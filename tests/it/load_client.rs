@@ -10,7 +10,7 @@ use std::time::Duration;
 use profiler::engine::{Protocol, decoder};
 use profiler::fault::{Fault, Result};
 use profiler::load::{
-    Control, Failure, FailureForm, Job, LoadConfig, LoadRun, Outcome, Record, RequestSource, Slots, run_load,
+    BuildJob, Control, Failure, FailureForm, Job, LoadConfig, LoadRun, Outcome, Record, RequestSource, Slots, run_load,
 };
 use server::{Act, LAST, Server, TOKEN, good, server, streamed};
 use tokio_util::sync::CancellationToken;
@@ -45,17 +45,21 @@ impl Alike {
 }
 
 impl RequestSource for Alike {
-    fn next(&self) -> Result<Option<Job>> {
+    fn next(&self) -> Result<Option<BuildJob>> {
         let number = self.given.fetch_add(1, Ordering::Relaxed);
-        Ok((number < self.count).then(|| Job {
-            at: self.every.map(|every| every * u32::try_from(number).unwrap()),
-            body: "{}".into(),
-            decoder: decoder(Protocol::OpenaiCompletions),
-            timeout: self.timeout,
-            input: 3,
-            output: 2,
-            warmup: false,
-        }))
+        let (every, timeout) = (self.every, self.timeout);
+        let build = move || {
+            Ok(Job {
+                at: every.map(|every| every * u32::try_from(number).unwrap()),
+                body: "{}".into(),
+                decoder: decoder(Protocol::OpenaiCompletions),
+                timeout,
+                input: 3,
+                output: 2,
+                warmup: false,
+            })
+        };
+        Ok((number < self.count).then(|| Box::new(build) as BuildJob))
     }
 
     fn ended(&self, _: &Record) -> Control {
@@ -77,6 +81,7 @@ fn closed(concurrency: u64) -> LoadConfig {
         limit: None,
         grace: Duration::ZERO,
         keep_text: true,
+        must_connect: true,
         cancel: CancellationToken::new(),
     }
 }
@@ -195,6 +200,14 @@ fn an_idle_connection_that_the_server_closed_is_no_failure_of_the_engine() {
         seen.records
     );
     assert!(seen.health.resent + seen.health.replaced > 0, "{:?}", seen.health);
+}
+
+#[test]
+fn a_new_connection_closed_without_an_answer_is_a_failure_and_the_request_is_not_repeated() {
+    let (record, server) = one(vec![Act::Close]);
+    let broken = |failure: &Failure| failure.form == FailureForm::Broken;
+    assert!(record.failure().is_some_and(broken), "{record:?}");
+    assert_eq!(server.connections.load(Ordering::Relaxed), 1);
 }
 
 #[test]
@@ -431,7 +444,7 @@ fn a_certificate_that_nobody_trusts_is_told_with_its_remedy() {
 struct Failing;
 
 impl RequestSource for Failing {
-    fn next(&self) -> Result<Option<Job>> {
+    fn next(&self) -> Result<Option<BuildJob>> {
         Err(Fault::usage("no prompt can be made"))
     }
 

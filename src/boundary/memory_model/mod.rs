@@ -12,7 +12,7 @@ mod tests;
 
 use self::nnls::{COLUMNS, DesignRow, Solution, dot, solve, times};
 use super::Point;
-use crate::experiment::quantile;
+use crate::experiment::t_quantile;
 
 /// A point that fitted, and its peak memory.
 #[derive(Clone, Debug)]
@@ -337,7 +337,7 @@ fn fit(samples: &[Sample], prior: &Prior) -> Result<MemoryModel, FitError> {
         coefficients,
         inverse: best.solved.inverse,
         deviation: best.deviation,
-        quantile: quantile(freedom),
+        quantile: t_quantile(freedom),
         samples: best.used,
     })
 }

@@ -9,13 +9,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::feed::{Feed, Signal};
-use super::health::StallDetector;
 use super::monitor::LoadMonitor;
+use super::session::Session;
 use crate::boundary::Point;
 use crate::engine::handle::Running;
+use crate::engine::metrics::StallDetector;
 use crate::engine::{Engine, Limits, RequestForm};
 use crate::fault::{Fault, Result};
-use crate::load::{LoadConfig, LoadRun, RequestSource, run_load};
+use crate::load::{LoadRun, RequestSource, run_load};
 use crate::run::Event;
 
 /// How long an interrupted load may take to finish its records.
@@ -23,26 +24,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Interval of progress events.
 const PROGRESS: Duration = Duration::from_secs(1);
-
-/// The client's result, and whether the engine died during the load.
-pub(super) struct ClientResult {
-    pub(super) driven: LoadRun,
-    pub(super) died: bool,
-}
-
-/// What is needed to run one load.
-pub(super) struct LoadJob {
-    pub(super) url: String,
-    pub(super) config: LoadConfig,
-    pub(super) feed: Arc<Feed>,
-    pub(super) signals: UnboundedReceiver<Signal>,
-    /// Duration of the measured part, if its start is not known in advance.
-    pub(super) measured: Option<Duration>,
-    /// Total number of requests, if known.
-    pub(super) expected: Option<u64>,
-    /// How long the load may make no progress.
-    pub(super) stall: Duration,
-}
 
 enum LoadEvent {
     Signal(Signal),
@@ -52,30 +33,31 @@ enum LoadEvent {
 }
 
 impl Engine {
-    /// Runs a load to its end.
+    /// Runs a load to its end. Also returns whether the engine died during the load.
     ///
     /// # Errors
     ///
     /// Errors of the client or the adapter; `interrupted`, after unfinished requests were cut off and written to disk.
-    pub(super) fn run_client(&self, running: &Running, monitor: &LoadMonitor, job: LoadJob) -> Result<ClientResult> {
-        let LoadJob {
-            url,
-            config,
-            feed,
-            mut signals,
-            measured,
-            expected,
-            stall,
-        } = job;
+    pub(super) fn run_client(
+        &self,
+        running: &Running,
+        monitor: &LoadMonitor,
+        session: &Session,
+        feed: &Arc<Feed>,
+        mut signals: UnboundedReceiver<Signal>,
+    ) -> Result<(LoadRun, bool)> {
+        let (config, measured) = session.client_config();
+        let url = session.url.clone();
         let cancel = config.cancel.clone();
-        let source: Arc<dyn RequestSource> = Arc::clone(&feed) as _;
+        let source: Arc<dyn RequestSource> = Arc::clone(feed) as _;
         let client = async move { run_load(&url, config, source).await };
         let mut client = self.context.tasks.runtime().spawn(client);
-        let _stop = StopOnDrop(&feed, &cancel);
+        // Ends the load's threads on every exit path.
+        let _stop = cancel.clone().drop_guard();
         let mut deadline = None;
         let mut died = false;
         let mut progress = (Instant::now(), 0);
-        let (interval, mut stall) = (PROGRESS.min(stall / 4), StallDetector::new(stall));
+        let (interval, mut stall) = (PROGRESS.min(session.stall / 4), StallDetector::new(session.stall));
         let mut next_check = Instant::now() + interval;
         loop {
             let event = self.context.tasks.wait(async {
@@ -116,7 +98,7 @@ impl Engine {
                     }
                 }
                 if progress.0.elapsed() >= PROGRESS {
-                    self.report_progress(&feed, &mut progress, expected)?;
+                    self.report_progress(feed, &mut progress, session.expected())?;
                     if let Some(sampler) = &running.sampler {
                         self.show_memory(sampler)?;
                     }
@@ -125,9 +107,9 @@ impl Engine {
             });
             match result {
                 Ok(None) => {}
-                Ok(Some(driven)) => return Ok(ClientResult { driven, died }),
+                Ok(Some(driven)) => return Ok((driven, died)),
                 Err(fault) => {
-                    self.shutdown(&feed, &cancel, client);
+                    self.shutdown(&cancel, client);
                     return Err(fault);
                 }
             }
@@ -145,9 +127,8 @@ impl Engine {
     }
 
     /// Cuts off unfinished requests and waits for their records to be written.
-    fn shutdown(&self, feed: &Feed, cancel: &CancellationToken, client: JoinHandle<Result<LoadRun>>) {
+    fn shutdown(&self, cancel: &CancellationToken, client: JoinHandle<Result<LoadRun>>) {
         cancel.cancel();
-        feed.queue.close();
         if client.is_finished() {
             return;
         }
@@ -169,16 +150,6 @@ impl Engine {
             expected,
             per_second: (done - before) as f64 / feed.clock.model(at.elapsed()).as_secs_f64(),
         })
-    }
-}
-
-/// Ends the load's threads on every exit path.
-struct StopOnDrop<'a>(&'a Feed, &'a CancellationToken);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.1.cancel();
-        self.0.queue.close();
     }
 }
 

@@ -1,5 +1,5 @@
-//! Supplies the load's client with requests while the plan wants more, and processes its finished records: each is written
-//! to disk as one JSON line, so that nothing is lost in a crash.
+//! Supplies the load's client with requests while the plan wants more, and processes its finished records: each is
+//! written to disk as one JSON line, so that nothing is lost in a crash.
 
 use std::fs::File;
 use std::io::{LineWriter, Write};
@@ -9,14 +9,14 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::model_clock::ModelClock;
-use super::request_queue::RequestQueue;
-use crate::engine::{RequestForm, protocol};
+use crate::engine::{Protocol, RequestForm, protocol};
 use crate::fault::{Fault, Result};
-use crate::load::plan::LoadProgress;
-use crate::load::{Control, FailureForm, Job, Outcome, Record, RequestSource};
+use crate::load::plan::{LoadProgress, Request, Schedule};
+use crate::load::{BuildJob, Control, FailureForm, Job, Outcome, Record, RequestSource};
 
 /// Ends a load after this many consecutive requests without an answer: immediately if the engine is unreachable; after
 /// timeouts only if nothing completed for two timeouts.
@@ -26,8 +26,12 @@ const MAX_UNANSWERED: u64 = 32;
 /// repeat without end.
 const MAX_CONSECUTIVE_FAILURES: u64 = 10_000;
 
+/// Builds the body of a request. Called by several threads.
+pub(super) type BodyBuilder = Arc<dyn Fn(&Request) -> Result<(Bytes, Protocol)> + Send + Sync>;
+
 pub(super) struct Feed {
-    pub(super) queue: Arc<RequestQueue>,
+    schedule: Mutex<Schedule>,
+    build: BodyBuilder,
     progress: Mutex<LoadProgress>,
     writer: Mutex<RecordWriter>,
     fault: Mutex<Option<Fault>>,
@@ -52,7 +56,8 @@ struct FailureStreak {
 
 impl Feed {
     pub(super) fn new(
-        queue: Arc<RequestQueue>,
+        schedule: Schedule,
+        build: BodyBuilder,
         progress: LoadProgress,
         writer: RecordWriter,
         signals: UnboundedSender<Signal>,
@@ -60,7 +65,8 @@ impl Feed {
         clock: ModelClock,
     ) -> Self {
         Self {
-            queue,
+            schedule: Mutex::new(schedule),
+            build,
             quiet_until: AtomicU64::new(progress.quiet_until()),
             progress: Mutex::new(progress),
             writer: Mutex::new(writer),
@@ -108,26 +114,31 @@ impl Feed {
 }
 
 impl RequestSource for Feed {
-    fn next(&self) -> Result<Option<Job>> {
-        let Some(ready) = self.queue.take()? else {
-            self.progress().exhausted();
+    fn next(&self) -> Result<Option<BuildJob>> {
+        let next = lock(&self.schedule).next();
+        let mut progress = self.progress();
+        let Some(request) = next else {
+            progress.exhausted();
             return Ok(None);
         };
-        let mut progress = self.progress();
-        if !progress.should_send(&ready.request) {
+        if !progress.should_send(&request) {
             return Ok(None);
         }
         self.quiet_until.store(progress.quiet_until(), Ordering::Release);
-        Ok(Some(Job {
-            at: ready.request.due.map(|due| self.clock.real(due)),
-            body: ready.body,
-            decoder: protocol::decoder(ready.protocol),
-            timeout: self.timeout,
-            input: ready.request.input,
-            output: ready.request.output,
-            // Set when the request has ended: the start of the measured part may not be known yet.
-            warmup: false,
-        }))
+        let (clock, timeout, build) = (self.clock, self.timeout, Arc::clone(&self.build));
+        Ok(Some(Box::new(move || {
+            let (body, protocol) = build(&request)?;
+            Ok(Job {
+                at: request.due.map(|due| clock.real(due)),
+                body,
+                decoder: protocol::decoder(protocol),
+                timeout,
+                input: request.input,
+                output: request.output,
+                // Set when the request has ended: the start of the measured part may not be known yet.
+                warmup: false,
+            })
+        })))
     }
 
     fn issued(&self, index: u64, at: Duration) -> Control {

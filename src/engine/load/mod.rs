@@ -1,32 +1,31 @@
 //! Runs `engine.load`: many requests over time on one engine, reduced to statistics.
 //!
 //! `options` validates the script's options; `session` reads the files that they name, turns both into a plan and runs
-//! each repeat. `request_queue` prepares requests, `feed` hands them to the client and writes its records, `client` runs
-//! the client. `model_clock` converts the times of a simulated engine that does not run in real time. `monitor` polls the engine meanwhile, `health` detects a stalled or dead engine, and `answer` builds the
-//! result.
+//! each repeat. `feed` hands requests to the client and writes its records, `client` runs the client. `model_clock`
+//! converts the times of a simulated engine that does not run in real time. `monitor` polls the engine meanwhile, and
+//! `answer` builds the result.
 
 mod answer;
 mod client;
 mod feed;
-mod health;
 mod model_clock;
 mod monitor;
 mod options;
-mod request_queue;
 mod session;
 
 use serde_json::{Value, json};
 
 pub use options::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 
-use super::handle::{Ensured, Health, Live};
-use super::{Engine, Limits, ProbeOptions, RequestForm};
-use crate::boundary::Point;
+use super::facts::strip_colours;
+use super::failure::{Exit, Symptoms};
+use super::handle::{Ensured, Health, Live, Running};
+use super::start::TAIL;
+use super::{Engine, Limits, ProbeOptions, RequestForm, RulePhase};
+use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Kind, Result};
-use crate::load::Outcome;
+use crate::load::{EngineDeath, Outcome, Record};
 use crate::prompt::PromptForm;
-use crate::run::Event;
-use health::AfterLoad;
 use session::{LoadInputs, Repeat};
 
 impl Engine {
@@ -41,22 +40,10 @@ impl Engine {
         options.check()?;
         let number = self.context.run.ordinal("load");
         let args = json!({ "engine": self.name(), "launch": self.options.shown(), "load": options });
-        if let Some(answer) = self.context.run.replay("load", &args) {
-            return Ok(answer);
-        }
-        let material = LoadInputs::read(options, &self.context.permits)?;
-        let kind = || "load".to_owned();
-        self.context.run.note(Event::Began {
-            kind: kind(),
-            args: args.clone(),
-        })?;
-        let answer = self.run_load(options, &material, number)?;
-        self.context.run.note(Event::Done {
-            kind: kind(),
-            args,
-            answer: answer.clone(),
-        })?;
-        Ok(answer)
+        self.context.run.measure("load", args, || {
+            let material = LoadInputs::read(options, &self.context.permits)?;
+            self.run_load(options, &material, number)
+        })
     }
 
     fn run_load(&self, options: &LoadOptions, material: &LoadInputs, number: u64) -> Result<Value> {
@@ -163,4 +150,67 @@ fn described(options: &LoadOptions, requested: &Limits) -> String {
         requested.input,
         requested.output
     )
+}
+
+/// State of an engine after a load.
+enum AfterLoad {
+    /// No sign of damage.
+    Well,
+    /// Requests failed, but it still serves.
+    Survived,
+    /// It no longer serves.
+    Dead {
+        death: Box<EngineDeath>,
+        /// Whether its process or container has exited.
+        exited: bool,
+    },
+}
+
+impl Engine {
+    /// Checks the engine after these requests. `cursor` is the log position before them; `died` says that its death was
+    /// already noticed.
+    fn check_after_load(&self, running: &Running, records: &[Record], died: bool, cursor: u64) -> Result<AfterLoad> {
+        let (exit, survived) = self.state_after(running, records, died)?;
+        match survived {
+            None => return Ok(AfterLoad::Well),
+            Some(true) => return Ok(AfterLoad::Survived),
+            Some(false) => {}
+        }
+        let failures = records.iter().filter_map(Record::failure);
+        let messages: Vec<String> = failures.map(|failure| failure.message.clone()).collect();
+        let log = strip_colours(running.server.since(cursor));
+        let symptoms = Symptoms {
+            exit,
+            messages: &messages,
+            log: &log,
+        };
+        let found = self.rules.failures.classify(RulePhase::Request, symptoms);
+        let (verdict, cause, line) = match found {
+            Some(found) => (found.verdict, found.cause, found.line),
+            None => (Verdict::Error, None, None),
+        };
+        let unexplained = if exit.is_some() { "died" } else { "dead" };
+        let message = match (&line, exit) {
+            (Some(line), _) => line.clone(),
+            (None, Some(exit)) if exit.oom_killed => "the OOM killer ended the engine".to_owned(),
+            (None, Some(Exit { code: Some(code), .. })) => {
+                format!("status {code}, and its log shows no reason")
+            }
+            (None, Some(_)) => "its log shows no reason".to_owned(),
+            (None, None) if running.server.ours() => "its process is alive but no longer serves".to_owned(),
+            (None, None) => "it no longer answers".to_owned(),
+        };
+        let death = EngineDeath {
+            verdict,
+            cause: cause.unwrap_or_else(|| unexplained.to_owned()),
+            message,
+            log: line.map_or_else(|| strip_colours(running.server.last(TAIL)), |line| vec![line]),
+            exit_code: exit.and_then(|exit| exit.code),
+            oom_killed: exit.is_some_and(|exit| exit.oom_killed),
+        };
+        Ok(AfterLoad::Dead {
+            death: Box::new(death),
+            exited: exit.is_some(),
+        })
+    }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::options::seconds;
 use crate::fault::{Fault, Result};
 use crate::load::plan::{Arrivals, Length, Pattern, Precision, Profile, Stop, Trace, Warmup};
 use crate::load::stats::Slo;
@@ -142,8 +143,8 @@ impl LoadOptions {
             ("duration", self.duration),
             ("stall", self.stall),
         ] {
-            if let Some(seconds) = given
-                && time(name, seconds)?.is_zero()
+            if let Some(value) = given
+                && seconds(name, value)?.is_zero()
             {
                 return Err(Fault::usage(format!("option `{name}` is 0 seconds")).hint("leave it out, or give more"));
             }
@@ -185,7 +186,7 @@ impl LoadOptions {
             return Ok(Arrivals::Replay(trace));
         }
         if let Some(concurrency) = self.concurrency {
-            let ramp = self.ramp.map_or(Ok(Duration::ZERO), |seconds| time("ramp", seconds))?;
+            let ramp = self.ramp.map_or(Ok(Duration::ZERO), |ramp| seconds("ramp", ramp))?;
             return Ok(Arrivals::Closed { concurrency, ramp });
         }
         let profile = match (self.rate, &self.steps) {
@@ -218,8 +219,8 @@ impl LoadOptions {
             }) => Ok(Warmup::Requests(requests)),
             Some(WarmupOption {
                 requests: None,
-                seconds: Some(seconds),
-            }) => Ok(match time("warmup.seconds", seconds)? {
+                seconds: Some(value),
+            }) => Ok(match seconds("warmup.seconds", value)? {
                 Duration::ZERO => Warmup::None,
                 time => Warmup::Time(time),
             }),
@@ -235,7 +236,7 @@ impl LoadOptions {
     /// `usage` for a load without an end.
     pub fn stop(&self, prompts: Option<u64>) -> Result<Stop> {
         let duration = match self.duration {
-            Some(seconds) => Some(time("duration", seconds)?),
+            Some(duration) => Some(seconds("duration", duration)?),
             None => self.implied_limit(prompts)?,
         };
         let explain_by_bound = duration.is_some() || self.ends_by_itself() || self.precision.is_some();
@@ -407,7 +408,7 @@ fn stepped(steps: &[StepOption]) -> Result<Steps> {
     };
     let (mut rates, mut concurrencies) = (Vec::new(), Vec::new());
     for (index, step) in steps.iter().enumerate() {
-        let length = time(&format!("steps[{index}].seconds"), step.seconds)?;
+        let length = seconds(&format!("steps[{index}].seconds"), step.seconds)?;
         if length.is_zero() {
             return Err(wrong(index, "lasts 0 seconds"));
         }
@@ -429,14 +430,6 @@ fn stepped(steps: &[StepOption]) -> Result<Steps> {
 fn no_arrivals() -> Fault {
     Fault::usage("the load does not say when requests come")
         .hint("give one of `concurrency`, `rate` (requests a second), `steps` and `trace` (a file)")
-}
-
-/// Converts seconds from 0 to 10^7.
-pub(super) fn time(name: &str, seconds: f64) -> Result<Duration> {
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|_| seconds <= 1e7)
-        .ok_or_else(|| Fault::usage(format!("option `{name}` is {seconds}")).hint("give seconds, from 0 to 10000000"))
 }
 
 #[cfg(test)]

@@ -8,20 +8,19 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use super::client::{ClientResult, LoadJob};
-use super::feed::{Feed, RecordWriter, Signal};
+use super::feed::{BodyBuilder, Feed, RecordWriter, Signal};
 use super::model_clock::ModelClock;
 use super::monitor::METRICS_HZ;
-use super::options::{LoadOptions, time};
-use super::request_queue::{BodyBuilder, RequestQueue};
+use super::options::LoadOptions;
 use crate::engine::handle::{Live, Running};
+use crate::engine::options::seconds;
 use crate::engine::send::STALL;
-use crate::engine::{Engine, Limits, Protocol, RequestForm, Wire, protocol};
+use crate::engine::{Engine, Limits, Protocol, RequestForm, protocol};
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::Observations;
 use crate::load::plan::{Arrivals, Corpus, EndReason, LoadProgress, Plan, Schedule, Sizes, Trace, Warmup};
 use crate::load::{ClientHealth, LoadConfig, Record, Slots, Step};
-use crate::prompt::Prompts;
+use crate::prompt::{Content, Prompts};
 use crate::runtime::Permits;
 
 /// Upper estimate of the tokens that a chat template adds to a prompt.
@@ -147,15 +146,15 @@ pub(super) struct Session {
     /// Number of the load within the run, from 1.
     pub(super) number: u64,
     pub(super) seed: u64,
-    url: String,
+    pub(super) url: String,
     form: RequestForm,
     pub(super) model: Option<String>,
     pub(super) corpus: Option<Arc<Corpus>>,
-    make_prompt: Arc<dyn Fn(u64) -> Result<Wire> + Send + Sync>,
+    make_prompt: Arc<dyn Fn(u64) -> Result<Content> + Send + Sync>,
     /// The tokenizer for counting responses, if they are counted.
     prompts: Option<Arc<Prompts>>,
     timeout: Duration,
-    stall: Duration,
+    pub(super) stall: Duration,
     metrics_hz: f64,
     pub(super) max_concurrency: Option<u64>,
     pub(super) clock: ModelClock,
@@ -229,10 +228,10 @@ impl Engine {
             make_prompt: Arc::new(prompting.maker(&form, shared_prefix)),
             prompts: counted.then(|| prompting.shared_prompts()),
             timeout: match options.timeout {
-                Some(seconds) => time("timeout", seconds)?,
+                Some(timeout) => seconds("timeout", timeout)?,
                 None => live.speed.timeout(&requested),
             },
-            stall: options.stall.map_or(Ok(STALL), |seconds| time("stall", seconds))?,
+            stall: options.stall.map_or(Ok(STALL), |stall| seconds("stall", stall))?,
             metrics_hz: options.metrics_hz.unwrap_or(METRICS_HZ),
             max_concurrency: options.max_concurrency,
             clock: ModelClock::new(running.server.time_scale()),
@@ -258,33 +257,16 @@ impl Engine {
         let writer = RecordWriter::new(file, repeat);
         let monitor = self.start_monitor(running, session.metrics_hz)?;
         let progress = LoadProgress::new(Arc::clone(plan));
-        let queue = RequestQueue::open(
-            Schedule::new(Arc::clone(plan), seed, offset),
-            &session.body_builder(signal.clone()),
-        );
         let feed = Arc::new(Feed::new(
-            queue,
+            Schedule::new(Arc::clone(plan), seed, offset),
+            session.body_builder(signal.clone()),
             progress,
             writer,
             signal,
             session.timeout,
             session.clock,
         ));
-        let (config, measured) = session.client_config();
-        let limit = config.limit;
-        let ClientResult { driven, died } = self.run_client(
-            running,
-            &monitor,
-            LoadJob {
-                url: session.url.clone(),
-                config,
-                feed: Arc::clone(&feed),
-                signals,
-                measured,
-                expected: session.expected(),
-                stall: session.stall,
-            },
-        )?;
+        let (driven, died) = self.run_client(running, &monitor, session, &feed, signals)?;
         if let Some(fault) = feed.failed() {
             return Err(fault);
         }
@@ -308,7 +290,7 @@ impl Engine {
             EndReason::GivenUp
         } else {
             match progress.end(records.len() as u64) {
-                EndReason::Duration if session.ends_with_steps(limit) => EndReason::Arrivals,
+                EndReason::Duration if session.ends_with_steps() => EndReason::Arrivals,
                 end => end,
             }
         };
@@ -334,7 +316,7 @@ impl Engine {
 
 impl Session {
     /// The client's settings. Also the duration of the measured part, if its start is not known in advance.
-    fn client_config(&self) -> (LoadConfig, Option<Duration>) {
+    pub(super) fn client_config(&self) -> (LoadConfig, Option<Duration>) {
         let Plan {
             arrivals, warmup, stop, ..
         } = &*self.plan;
@@ -382,18 +364,20 @@ impl Session {
             limit: limit.map(real),
             grace,
             keep_text: self.prompts.is_some(),
+            must_connect: true,
             cancel: CancellationToken::new(),
         };
         (drive, stop.duration.filter(|_| begins.is_none()).map(real))
     }
 
-    fn ends_with_steps(&self, limit: Option<Duration>) -> bool {
+    /// Whether no request is issued after the last step because the steps are over.
+    fn ends_with_steps(&self) -> bool {
         matches!(self.plan.arrivals, Arrivals::ClosedSteps(_))
-            && limit == self.plan.arrivals.length().map(|length| self.clock.real(length))
+            && self.client_config().0.limit == self.plan.arrivals.length().map(|length| self.clock.real(length))
     }
 
     /// Total number of requests, if known.
-    fn expected(&self) -> Option<u64> {
+    pub(super) fn expected(&self) -> Option<u64> {
         let warmup = match self.plan.warmup {
             Warmup::None => 0,
             Warmup::Requests(requests) => requests,
@@ -436,7 +420,7 @@ impl Session {
             };
             let written = request.file_prompt.zip(corpus.as_ref());
             let prompt = match written.and_then(|(number, corpus)| corpus.prompts().get(number)) {
-                Some(written) => Wire::Text(written.prompt.clone()),
+                Some(written) => Content::Text(written.prompt.clone()),
                 None => make_prompt(request.input)?,
             };
             Ok((protocol::body(&form, &prompt, model.as_deref())?, form.protocol))

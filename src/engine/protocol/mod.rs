@@ -12,15 +12,7 @@ use serde_json::{Value, json};
 use super::{Protocol, RequestForm};
 use crate::fault::{Fault, Result};
 use crate::load::Decode;
-
-/// A prompt as it is sent.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Wire {
-    /// Token ids.
-    Tokens(Vec<u32>),
-    /// Text.
-    Text(String),
-}
+use crate::prompt::Content;
 
 /// A decoder for one response.
 #[must_use]
@@ -34,16 +26,16 @@ pub fn decoder(protocol: Protocol) -> Box<dyn Decode> {
 }
 
 /// The request body with its prompt. Adds `model` for protocols that need it, if the adapter's body has none.
-pub(super) fn body(form: &RequestForm, prompt: &Wire, model: Option<&str>) -> Result<Bytes> {
+pub(super) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) -> Result<Bytes> {
     let Value::Object(mut body) = form.body.clone() else {
         return Err(Fault::usage(
             "`request(point)` of the adapter must give `body` as an object map",
         ));
     };
     let prompt = match (form.protocol, prompt) {
-        (Protocol::OpenaiCompletions | Protocol::Llamacpp, Wire::Tokens(ids)) => json!(ids),
-        (_, Wire::Text(text)) => json!(text),
-        (protocol, Wire::Tokens(_)) => {
+        (Protocol::OpenaiCompletions | Protocol::Llamacpp, Content::Tokens(ids)) => json!(ids),
+        (_, Content::Text(text)) => json!(text),
+        (protocol, Content::Tokens(_)) => {
             return Err(
                 Fault::usage(format!("protocol `{}` takes no token ids", name(protocol)))
                     .hint("let `request(point)` of the adapter say `prompt: \"text\"`, and name a tokenizer"),

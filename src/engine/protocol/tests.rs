@@ -1,7 +1,7 @@
 use super::*;
 use crate::prompt::PromptForm;
 
-fn sent(protocol: Protocol, prompt: &Wire) -> Value {
+fn sent(protocol: Protocol, prompt: &Content) -> Value {
     let form = RequestForm {
         protocol,
         path: "/x".into(),
@@ -13,8 +13,8 @@ fn sent(protocol: Protocol, prompt: &Wire) -> Value {
 
 #[test]
 fn each_protocol_has_its_place_for_the_prompt() {
-    let text = Wire::Text("hi".into());
-    let ids = Wire::Tokens(vec![1, 2]);
+    let text = Content::Text("hi".into());
+    let ids = Content::Tokens(vec![1, 2]);
     assert_eq!(
         sent(Protocol::OpenaiCompletions, &ids),
         json!({ "n": 1, "prompt": [1, 2], "model": "m" })
@@ -36,7 +36,7 @@ fn ids_are_refused_by_text_protocols() {
         body: json!({}),
     };
     assert!(
-        body(&form, &Wire::Tokens(vec![1]), None)
+        body(&form, &Content::Tokens(vec![1]), None)
             .unwrap_err()
             .message
             .contains("`tgi`")

@@ -23,6 +23,10 @@ use super::target::Target;
 pub(super) const WAKER_KEY: u64 = u64::MAX;
 pub(super) const TIMER_KEY: u64 = u64::MAX - 1;
 
+/// If an idle connection fails within this time after a request was sent on it, the server may have closed it before
+/// the request arrived. Upper bound of a round trip.
+pub(super) const STALE: Duration = Duration::from_secs(1);
+
 pub(super) struct Connection {
     pub(super) socket: Socket,
     /// The request it carries, or that waits for it to open.
@@ -31,8 +35,17 @@ pub(super) struct Connection {
     pub(super) ready: bool,
     /// When opening began.
     pub(super) opened: Instant,
+    /// A request was sent on it.
+    pub(super) used: bool,
     // Whether epoll reports writability (EPOLLOUT).
     wants_writable: bool,
+}
+
+impl Connection {
+    /// Whether the server may have closed it because it was idle. A new connection is closed only by a failure.
+    pub(super) fn may_be_closed(&self, now: Instant) -> bool {
+        self.used || now.duration_since(self.opened) > STALE
+    }
 }
 
 /// All connections, identified by their epoll key.
@@ -84,6 +97,7 @@ impl Pool {
             exchange: None,
             ready: false,
             opened: now,
+            used: false,
             wants_writable: true,
         };
         if key == self.connections.len() {

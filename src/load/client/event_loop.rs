@@ -14,10 +14,10 @@ use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::close;
 
-use super::connection::{Connection, Pool, Received, TIMER_KEY, WAKER_KEY};
+use super::connection::{Connection, Pool, Received, STALE, TIMER_KEY, WAKER_KEY};
 use super::exchange::Exchange;
 use super::health::RunQueueDelay;
-use super::shared::{NextRequest, SendBuffer, SharedControl};
+use super::shared::{NextRequest, RequestQueue, SharedControl};
 use super::target::Target;
 use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, Slots};
 use crate::fault::{Fault, Kind, Result};
@@ -38,10 +38,6 @@ const CONNECT_BATCH: u64 = 32;
 /// File descriptors reserved for the rest of the program.
 const OTHER_FILES: u64 = 256;
 
-/// If an idle connection fails within this time after a request was sent on it, the server may have closed it before
-/// the request arrived. Upper bound of a round trip.
-const STALE: Duration = Duration::from_secs(1);
-
 /// An idle connection that closes sooner is not replaced. Otherwise a server that closes at once would be reconnected
 /// forever.
 const SHORT_LIVED: Duration = Duration::from_secs(1);
@@ -52,7 +48,7 @@ pub(super) struct Client {
     target: Target,
     config: LoadConfig,
     source: Arc<dyn RequestSource>,
-    send_buffer: Arc<SendBuffer>,
+    queue: Arc<RequestQueue>,
     pub(super) control: Arc<SharedControl>,
     pub(super) records: Sender<Record>,
     pub(super) clock: Clock,
@@ -85,7 +81,7 @@ impl Client {
         target: Target,
         config: LoadConfig,
         source: Arc<dyn RequestSource>,
-        send_buffer: Arc<SendBuffer>,
+        queue: Arc<RequestQueue>,
         control: Arc<SharedControl>,
         records: Sender<Record>,
     ) -> Self {
@@ -94,7 +90,7 @@ impl Client {
             target,
             config,
             source,
-            send_buffer,
+            queue,
             control,
             records,
             clock: Clock::now(),
@@ -257,7 +253,7 @@ impl Client {
                 self.slots_used = self.in_flight;
                 return Ok(());
             }
-            match self.send_buffer.take(since)? {
+            match self.queue.take(since)? {
                 NextRequest::Due(prepared) => {
                     let free = self.slot_free_since(since);
                     let due = prepared.job.at.map(|at| self.clock.began + at);
@@ -266,7 +262,12 @@ impl Client {
                         self.health.unprepared += 1;
                     }
                     let scheduled = due.unwrap_or(free);
-                    let exchange = Exchange::new(self.issued, scheduled, ready, self.config.keep_text, *prepared);
+                    let exchange = Exchange::new(
+                        self.issued,
+                        (self.clock.began, scheduled, ready),
+                        self.config.keep_text,
+                        *prepared,
+                    );
                     let index = self.issued;
                     self.issued += 1;
                     self.in_flight += 1;
@@ -302,7 +303,8 @@ impl Client {
     /// Sends a request on an idle connection, or opens one for it.
     fn send(&mut self, mut exchange: Box<Exchange>, now: Instant) -> Result<()> {
         if let Some(key) = self.pool.take_idle() {
-            exchange.on_idle = true;
+            let may_be_closed = |connection: &mut Connection| connection.may_be_closed(now);
+            exchange.on_idle = self.pool.connection(key).is_some_and(may_be_closed);
             self.begin(key, exchange)?;
         } else {
             self.health.opened_late += 1;
@@ -329,10 +331,7 @@ impl Client {
         let key = match self.pool.open(&self.target, now) {
             Ok(key) => key,
             Err(error) => {
-                self.end_request(
-                    exchange.broken(&self.clock, now, FailureForm::Unreachable, error.to_string()),
-                    now,
-                );
+                self.end_request(exchange.broken(now, FailureForm::Unreachable, error.to_string()), now);
                 return Ok(());
             }
         };
@@ -351,6 +350,7 @@ impl Client {
         exchange.start(now);
         self.arm_deadline(exchange.deadline);
         if let Some(connection) = self.pool.connection(key) {
+            connection.used = true;
             connection.exchange = Some(exchange);
         }
         self.write(key)
@@ -408,7 +408,7 @@ impl Client {
                     Some(exchange) => {
                         let now = Instant::now();
                         let why = error.to_string();
-                        self.end_request(exchange.broken(&self.clock, now, FailureForm::Unreachable, why), now);
+                        self.end_request(exchange.broken(now, FailureForm::Unreachable, why), now);
                     }
                     None => self.opening -= 1,
                 }
@@ -436,7 +436,11 @@ impl Client {
                 // Data without a pending request.
                 return self.connection_closed(key, None);
             };
-            let (deadline, finished) = (exchange.deadline, exchange.feed(&self.read_buffer[..length], at));
+            let (deadline, waiting) = (exchange.deadline, !exchange.has_token());
+            let finished = exchange.feed(&self.read_buffer[..length], at);
+            if waiting && exchange.has_token() {
+                self.source.first_token();
+            }
             let (sooner, may_buffer) = (exchange.deadline, connection.socket.may_buffer());
             if finished {
                 return self.complete_response(key, at);
@@ -464,8 +468,14 @@ impl Client {
         } else {
             self.pool.remove(key);
         }
-        self.end_request(exchange.complete(&self.clock, at), at);
-        self.issue()
+        self.end_request(exchange.complete(at), at);
+        self.issue()?;
+        // A server that serves one connection after another waits for the end of this one.
+        let idle = |connection: &mut Connection| connection.ready && connection.exchange.is_none();
+        if self.exhausted && self.pool.connection(key).is_some_and(idle) {
+            self.pool.remove(key);
+        }
+        Ok(())
     }
 
     /// Handles a connection that was closed or failed.
@@ -487,14 +497,14 @@ impl Client {
             return self.send_on_new(exchange, now);
         }
         let record = if error.is_none() && exchange.close() {
-            exchange.complete(&self.clock, now)
+            exchange.complete(now)
         } else {
             let why = match error {
                 Some(error) => error.to_string(),
                 None if exchange.unanswered() => "the connection was closed before a response".to_owned(),
                 None => "the connection was closed during the response".to_owned(),
             };
-            exchange.broken(&self.clock, now, FailureForm::Broken, why)
+            exchange.broken(now, FailureForm::Broken, why)
         };
         self.end_request(record, now);
         Ok(())
@@ -521,7 +531,7 @@ impl Client {
                 Some(_) => (FailureForm::Deadline, "not finished before its timeout"),
                 None => (FailureForm::Unreachable, "connection timed out"),
             };
-            self.end_request(exchange.broken(&self.clock, now, form, why.to_owned()), now);
+            self.end_request(exchange.broken(now, form, why.to_owned()), now);
         }
         self.deadline = self.pool.earliest_deadline();
     }
@@ -530,7 +540,7 @@ impl Client {
     fn cut_off(&mut self, now: Instant) {
         for key in self.pool.busy() {
             if let Some(exchange) = self.pool.remove(key).and_then(|connection| connection.exchange) {
-                self.end_request(exchange.cut_off(&self.clock, now), now);
+                self.end_request(exchange.cut_off(now), now);
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::Job;
 use super::http1::Response;
 use super::shared::Prepared;
-use super::{Clock, Job};
-use crate::load::framing::{Counts, EventReader, StreamEvent};
+use crate::load::framing::{EventReader, StreamEvent};
 use crate::load::record::{Failure, FailureForm, Outcome, Record};
 
 /// How long to wait for the end of the body after the last event.
@@ -33,7 +33,7 @@ pub(super) struct Exchange {
     job: Job,
     /// When it must be complete. Moved forward once only the end of the body is missing.
     pub(super) deadline: Instant,
-    /// It was issued on an idle connection, which the server may have closed at that moment.
+    /// It was issued on a connection that the server may have closed at that moment because it was idle.
     pub(super) on_idle: bool,
     // When it could have been sent: it was due and had a slot.
     ready: Instant,
@@ -42,18 +42,10 @@ pub(super) struct Exchange {
 
 /// What has been read of the response so far.
 struct ResponseState {
-    index: u64,
-    scheduled: Instant,
+    record: Record,
+    /// Start of the load; the record's times are relative to it.
+    began: Instant,
     sent: Option<Instant>,
-    first_byte: Option<Instant>,
-    first_token: Option<Instant>,
-    last_token: Option<Instant>,
-    itl_ms: Vec<f32>,
-    events: u64,
-    tokens_seen: Option<u64>,
-    counts: Counts,
-    text: Option<String>,
-    finish: Option<String>,
     error: Option<String>,
     error_body: Vec<u8>,
     // Start of a body without events.
@@ -64,9 +56,26 @@ struct ResponseState {
 }
 
 impl Exchange {
-    pub(super) fn new(index: u64, scheduled: Instant, ready: Instant, keep_text: bool, prepared: Prepared) -> Self {
+    /// `began` is the start of the load.
+    pub(super) fn new(
+        index: u64,
+        (began, scheduled, ready): (Instant, Instant, Instant),
+        keep_text: bool,
+        prepared: Prepared,
+    ) -> Self {
         let Prepared { job, wire } = prepared;
         let gaps = usize::try_from(job.output.min(MAX_ITL_CAPACITY)).unwrap_or_default();
+        let record = Record {
+            index,
+            warmup: job.warmup,
+            input: job.input,
+            output: job.output,
+            scheduled: scheduled.saturating_duration_since(began),
+            itl_ms: Vec::with_capacity(gaps),
+            tokens_seen: Some(0),
+            text: keep_text.then(String::new),
+            ..Record::default()
+        };
         Self {
             wire,
             written: 0,
@@ -76,18 +85,9 @@ impl Exchange {
             ready,
             on_idle: false,
             state: ResponseState {
-                index,
-                scheduled,
+                record,
+                began,
                 sent: None,
-                first_byte: None,
-                first_token: None,
-                last_token: None,
-                itl_ms: Vec::with_capacity(gaps),
-                events: 0,
-                tokens_seen: Some(0),
-                counts: Counts::default(),
-                text: keep_text.then(String::new),
-                finish: None,
                 error: None,
                 error_body: Vec::new(),
                 beginning: Vec::new(),
@@ -100,7 +100,7 @@ impl Exchange {
     }
 
     pub(super) fn index(&self) -> u64 {
-        self.state.index
+        self.state.record.index
     }
 
     /// When it could have been sent: it was due and had a slot.
@@ -142,6 +142,11 @@ impl Exchange {
         self.state.sent
     }
 
+    /// Whether an event with text or tokens has arrived.
+    pub(super) fn has_token(&self) -> bool {
+        self.state.record.first_token.is_some()
+    }
+
     /// Whether no byte of a response has arrived.
     pub(super) fn unanswered(&self) -> bool {
         self.response.is_empty()
@@ -158,7 +163,10 @@ impl Exchange {
             ..
         } = self;
         let pushed = response.push(bytes, |status, body| {
-            state.first_byte.get_or_insert(at);
+            state
+                .record
+                .first_byte
+                .get_or_insert(at.saturating_duration_since(state.began));
             if !(200..300).contains(&status) {
                 let free = MAX_ERROR_BODY - state.error_body.len();
                 state.error_body.extend_from_slice(&body[..free.min(body.len())]);
@@ -192,55 +200,43 @@ impl Exchange {
     }
 
     /// The record of a complete response.
-    pub(super) fn complete(mut self, clock: &Clock, now: Instant) -> Record {
+    pub(super) fn complete(mut self, now: Instant) -> Record {
         let Self { events, job, state, .. } = &mut self;
         if let Err(fault) = events.finish(|name, data| state.event(job, name, data, now)) {
             state.malformed.get_or_insert(fault.message);
         }
         let outcome = self.state.outcome(&self.response);
-        self.into_record(clock, now, outcome)
+        self.into_record(now, outcome)
     }
 
     /// The record of a request whose connection failed. The content of the events has priority over the connection's
     /// failure.
-    pub(super) fn broken(self, clock: &Clock, now: Instant, form: FailureForm, message: String) -> Record {
+    pub(super) fn broken(self, now: Instant, form: FailureForm, message: String) -> Record {
         if self.state.last || self.state.error.is_some() || self.state.malformed.is_some() {
-            return self.complete(clock, now);
+            return self.complete(now);
         }
         let outcome = match self.response.status().filter(|status| !(200..300).contains(status)) {
             Some(_) => self.state.outcome(&self.response),
             None => Outcome::Failed(Failure { form, message }),
         };
-        self.into_record(clock, now, outcome)
+        self.into_record(now, outcome)
     }
 
     /// The record of a request that was in flight when the load ended.
-    pub(super) fn cut_off(self, clock: &Clock, now: Instant) -> Record {
-        self.into_record(clock, now, Outcome::CutOff)
+    pub(super) fn cut_off(self, now: Instant) -> Record {
+        self.into_record(now, Outcome::CutOff)
     }
 
-    fn into_record(self, clock: &Clock, now: Instant, outcome: Outcome) -> Record {
-        let Self { job, state, .. } = self;
-        let since = |at: Instant| at.saturating_duration_since(clock.began);
+    fn into_record(self, now: Instant, outcome: Outcome) -> Record {
+        let ResponseState {
+            record, began, sent, ..
+        } = self.state;
         Record {
-            index: state.index,
-            warmup: job.warmup,
-            input: job.input,
-            output: job.output,
-            scheduled: since(state.scheduled),
             // A request that never got a connection was not sent; use the time when it failed.
-            sent: since(state.sent.unwrap_or(now)),
-            first_byte: state.first_byte.map(since),
-            first_token: state.first_token.map(since),
-            last_token: state.last_token.map(since),
-            ended: since(now),
-            itl_ms: state.itl_ms,
-            events: state.events,
-            tokens_seen: state.tokens_seen,
-            counts: state.counts,
-            text: state.text,
-            finish: state.finish,
+            sent: sent.unwrap_or(now).saturating_duration_since(began),
+            ended: now.saturating_duration_since(began),
             outcome,
+            ..record
         }
     }
 }
@@ -254,22 +250,26 @@ impl ResponseState {
             counts,
             error,
             last,
-        } = job.decoder.event(name, data, self.text.as_mut());
+        } = job.decoder.event(name, data, self.record.text.as_mut());
         self.last |= last;
         self.any_event = true;
+        let record = &mut self.record;
         if content {
-            if let Some(before) = self.last_token {
-                self.itl_ms.push((at.duration_since(before).as_secs_f64() * 1e3) as f32);
+            let at = at.saturating_duration_since(self.began);
+            if let Some(before) = record.last_token {
+                record
+                    .itl_ms
+                    .push((at.saturating_sub(before).as_secs_f64() * 1e3) as f32);
             }
-            self.first_token.get_or_insert(at);
-            self.last_token = Some(at);
-            self.events += 1;
-            self.tokens_seen = self.tokens_seen.zip(tokens).map(|(sum, more)| sum + more);
+            record.first_token.get_or_insert(at);
+            record.last_token = Some(at);
+            record.events += 1;
+            record.tokens_seen = record.tokens_seen.zip(tokens).map(|(sum, more)| sum + more);
         }
-        self.counts.input = counts.input.or(self.counts.input);
-        self.counts.output = counts.output.or(self.counts.output);
+        record.counts.input = counts.input.or(record.counts.input);
+        record.counts.output = counts.output.or(record.counts.output);
         if finish.is_some() {
-            self.finish = finish;
+            record.finish = finish;
         }
         if error.is_some() && self.error.is_none() {
             self.error = error;
@@ -301,12 +301,12 @@ impl ResponseState {
             let message = format!("the response is not an event stream; it begins with `{beginning}`");
             return failed(FailureForm::Malformed, message);
         }
-        match self.finish.as_deref() {
+        match self.record.finish.as_deref() {
             Some(finish) if ABORT_REASONS.contains(&finish) => failed(
                 FailureForm::InStream,
                 format!("the engine ended the request: `{finish}`"),
             ),
-            _ if self.events == 0 => failed(
+            _ if self.record.events == 0 => failed(
                 FailureForm::EndedEarly,
                 "the stream ended without text or tokens".to_owned(),
             ),
@@ -317,6 +317,7 @@ impl ResponseState {
             _ => Outcome::Completed,
         }
     }
+
     /// The start of a body that is not an event stream, such as an HTML page or a JSON object.
     fn non_event_body(&self) -> Option<String> {
         if self.any_event {

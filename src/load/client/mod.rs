@@ -51,23 +51,30 @@ pub enum Control {
     Abort,
 }
 
-/// Supplies requests and receives their results. `next` and `ended` are not called on the thread that reads responses:
-/// both may be slow as long as requests are supplied faster than they are sent. Jobs are fetched ahead of time; unsent
-/// ones are dropped.
+/// Builds a request. Runs on one of several threads; an error ends the load when the request's turn comes.
+pub type BuildJob = Box<dyn FnOnce() -> Result<Job> + Send>;
+
+/// Supplies requests and receives their results. `next`, the functions it returns and `ended` are not called on the
+/// thread that reads responses: they may be slow as long as requests are supplied faster than they are sent. Requests are
+/// fetched and built ahead of time; unsent ones are dropped.
 pub trait RequestSource: Send + Sync {
     /// The next request, or `None` if there are no more. Jobs with a time must be in order of time. Called by one
     /// thread at a time.
     ///
     /// # Errors
     ///
-    /// If a request cannot be made. This ends the load.
-    fn next(&self) -> Result<Option<Job>>;
+    /// If there cannot be a next request. This ends the load.
+    fn next(&self) -> Result<Option<BuildJob>>;
 
     /// A request is being issued, `at` after the start of the load. `index` is the order of issue from 0, as in its
     /// record. Called on the thread that reads responses, so it must be fast.
     fn issued(&self, _index: u64, _at: Duration) -> Control {
         Control::Continue
     }
+
+    /// A response had its first event with text or tokens. Called on the thread that reads responses, so it must be
+    /// fast.
+    fn first_token(&self) {}
 
     /// A request has ended. Called once for each issued request, in the order of their ends, by one thread at a time.
     fn ended(&self, record: &Record) -> Control;
@@ -114,6 +121,9 @@ pub struct LoadConfig {
     pub grace: Duration,
     /// Whether to keep the text of each response.
     pub keep_text: bool,
+    /// Whether it is an error if no connection can be opened before the clock starts. Otherwise the load runs, and its
+    /// requests fail as unreachable.
+    pub must_connect: bool,
     /// When cancelled, no more requests are issued and those in flight are cut off immediately.
     pub cancel: CancellationToken,
 }

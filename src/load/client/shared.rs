@@ -1,6 +1,4 @@
-//! What the threads of a load share: the buffer of prepared requests, the control command, and wake-ups.
-//!
-//! A separate thread prepares requests ahead of time, so that building a prompt never delays reading responses.
+//! What the threads of a load share: the queue of prepared requests, the control command, and wake-ups.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,16 +10,19 @@ use std::time::Duration;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::target::Target;
-use super::{Control, Job, RequestSource};
+use super::{BuildJob, Control, Job, RequestSource};
 use crate::fault::{Fault, Result};
 
-/// Maximum total size of buffered requests; at least one request is always kept.
+/// Maximum total size of built requests; at least one request is always kept.
 const MAX_BYTES: usize = 32 << 20;
 
-/// Minimum and maximum number of buffered requests.
-const DEPTH_RANGE: (usize, usize) = (16, 4096);
+/// Maximum number of requests, built or not.
+const MAX_REQUESTS: usize = 4096;
 
-/// How often to check for an abort while filling the buffer before the load starts.
+/// Requests to have ready before the load starts: as many as there are connections, within these limits.
+const READY_RANGE: (usize, usize) = (16, MAX_REQUESTS);
+
+/// How often to check for an abort while waiting for the first requests.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A request ready to be written.
@@ -36,155 +37,204 @@ pub(super) enum NextRequest {
     Due(Box<Prepared>),
     /// The next request is due at this time.
     Later(Duration),
-    /// The buffer is empty; the waker fires when that changes.
+    /// The next request is not built yet; the waker fires when it is.
     Empty,
     /// No more requests.
     Exhausted,
 }
 
-/// The buffer between the thread that prepares requests and the one that sends them.
-pub(super) struct SendBuffer {
-    state: Mutex<BufferState>,
+/// The queue between the threads that build requests and the one that sends them.
+///
+/// The sender must never wait for a prompt: a long text takes milliseconds to build, and its body may be 200 KB. So a few
+/// threads build requests ahead, in any order; the queue returns them in the order of the source.
+pub(super) struct RequestQueue {
+    state: Mutex<QueueState>,
+    /// Held while the source is asked for the next request.
+    source: Mutex<()>,
     space: Condvar,
-    filled: Condvar,
-    depth: usize,
+    built: Condvar,
+    /// Requests to have ready before the load starts.
+    ready: usize,
     waker: Arc<Waker>,
 }
 
 #[derive(Default)]
-struct BufferState {
-    ready: VecDeque<Box<Prepared>>,
+struct QueueState {
+    /// In the order of the source; `None` while being built.
+    requests: VecDeque<Option<Result<Box<Prepared>>>>,
+    /// Number of requests taken: the number of the first in the queue.
+    taken: usize,
     bytes: usize,
-    // The sender found the buffer empty and waits for a wake-up.
+    // The sender found nothing and waits for a wake-up.
     sender_waiting: bool,
-    // The source has no more requests, or the buffer was closed.
+    // A building thread waits for space.
+    builder_waiting: bool,
+    // The source has no more requests, or the queue was closed.
     finished: bool,
-    fault: Option<Fault>,
+    panic: Option<Fault>,
 }
 
-impl SendBuffer {
-    /// Creates a buffer for about `ahead` requests.
-    pub(super) fn new(ahead: u64, waker: Arc<Waker>) -> Self {
-        let depth = usize::try_from(ahead)
-            .unwrap_or(usize::MAX)
-            .clamp(DEPTH_RANGE.0, DEPTH_RANGE.1);
+impl RequestQueue {
+    /// Creates a queue for a load with this many connections.
+    pub(super) fn new(connections: u64, waker: Arc<Waker>) -> Self {
+        let ready = usize::try_from(connections).unwrap_or(usize::MAX);
         Self {
             state: Mutex::default(),
+            source: Mutex::default(),
             space: Condvar::new(),
-            filled: Condvar::new(),
-            depth,
+            built: Condvar::new(),
+            ready: ready.clamp(READY_RANGE.0, READY_RANGE.1),
             waker,
         }
     }
 
-    /// Fills the buffer until the source is exhausted or the buffer is closed. Runs on its own thread.
+    /// Builds requests until the source is exhausted or the queue is closed. Runs on each building thread.
     pub(super) fn fill(&self, source: &dyn RequestSource, target: &Target) {
         let _guard = ReportPanic(self);
-        loop {
-            let mut state = self.lock();
-            while !state.finished && state.full(self.depth) {
-                state = self.space.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            if state.finished {
-                return;
-            }
-            drop(state);
-            let next = source.next();
-            let prepared = next.map(|job| {
-                job.map(|mut job| {
-                    let wire = target.request(&std::mem::take(&mut job.body));
-                    Box::new(Prepared { job, wire })
-                })
+        while let Some((number, build)) = self.next_to_build(source) {
+            let built = build().map(|mut job| {
+                let wire = target.request(&std::mem::take(&mut job.body));
+                Box::new(Prepared { job, wire })
             });
             let mut state = self.lock();
-            match prepared {
-                Ok(Some(prepared)) => {
-                    state.bytes += prepared.wire.len();
-                    state.ready.push_back(prepared);
-                }
-                Ok(None) => state.finished = true,
-                Err(fault) => {
-                    state.fault = Some(fault);
-                    state.finished = true;
-                }
-            }
-            if std::mem::take(&mut state.sender_waiting) {
-                self.waker.wake();
-            }
-            if state.finished || state.full(self.depth) {
-                self.filled.notify_all();
-            }
+            let at = number - state.taken;
+            let Some(place) = state.requests.get_mut(at) else {
+                return;
+            };
+            let bytes = built.as_ref().map_or(0, |prepared| prepared.wire.len());
+            *place = Some(built);
+            state.bytes += bytes;
+            self.announce(&mut state);
         }
     }
 
-    /// Waits until the buffer is full or the source exhausted, so that the load starts with requests ready.
-    pub(super) fn wait_full(&self, control: &SharedControl) {
+    /// The next request to build and its number, once there is space; `None` when there are no more.
+    fn next_to_build(&self, source: &dyn RequestSource) -> Option<(usize, BuildJob)> {
+        let _in_order = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.lock();
-        while !state.finished && !state.full(self.depth) && !control.aborted() {
-            let waited = self.filled.wait_timeout(state, CHECK_INTERVAL);
+        while !state.finished && state.is_full() {
+            state.builder_waiting = true;
+            state = self.space.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.finished {
+            return None;
+        }
+        drop(state);
+        let next = source.next();
+        let mut state = self.lock();
+        if state.finished {
+            return None;
+        }
+        let number = state.taken + state.requests.len();
+        match next {
+            Ok(Some(build)) => {
+                state.requests.push_back(None);
+                return Some((number, build));
+            }
+            Ok(None) => {}
+            Err(fault) => state.requests.push_back(Some(Err(fault))),
+        }
+        state.finished = true;
+        self.announce(&mut state);
+        None
+    }
+
+    /// Wakes those who wait for a request or for the end.
+    fn announce(&self, state: &mut QueueState) {
+        if state.sender_waiting && state.requests.front().is_none_or(Option::is_some) {
+            state.sender_waiting = false;
+            self.waker.wake();
+        }
+        self.built.notify_all();
+    }
+
+    /// Waits until enough requests are built, so that the load starts with requests ready.
+    pub(super) fn wait_ready(&self, control: &SharedControl) {
+        let mut state = self.lock();
+        while !state.is_ready(self.ready) && !control.aborted() {
+            let waited = self.built.wait_timeout(state, CHECK_INTERVAL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// Takes the next request, if it is due.
+    ///
+    /// # Errors
+    ///
+    /// The error of building it.
     pub(super) fn take(&self, now: Duration) -> Result<NextRequest> {
         let mut state = self.lock();
-        if let Some(fault) = state.fault.take() {
+        if let Some(fault) = state.panic.take() {
             return Err(fault);
         }
-        let due = state.ready.front().map(|next| next.job.at.filter(|at| *at > now));
-        Ok(match due {
-            None if state.finished => NextRequest::Exhausted,
-            None => {
+        match state.requests.front() {
+            None if state.finished => return Ok(NextRequest::Exhausted),
+            None | Some(None) => {
                 state.sender_waiting = true;
-                NextRequest::Empty
+                return Ok(NextRequest::Empty);
             }
-            Some(Some(at)) => NextRequest::Later(at),
-            Some(None) => {
-                let Some(next) = state.ready.pop_front() else {
-                    return Ok(NextRequest::Exhausted);
-                };
-                state.bytes -= next.wire.len();
-                // Not after every request: waking the other thread costs time on the one that reads.
-                if !state.finished && state.ready.len() * 2 <= self.depth && state.bytes * 2 <= MAX_BYTES {
-                    self.space.notify_one();
+            Some(Some(Ok(next))) => {
+                if let Some(at) = next.job.at.filter(|at| *at > now) {
+                    return Ok(NextRequest::Later(at));
                 }
-                NextRequest::Due(next)
             }
-        })
+            Some(Some(Err(_))) => {}
+        }
+        let Some(Some(next)) = state.requests.pop_front() else {
+            return Ok(NextRequest::Exhausted);
+        };
+        state.taken += 1;
+        let next = next?;
+        state.bytes -= next.wire.len();
+        // Not after every request: waking another thread costs time on the one that reads.
+        if state.builder_waiting && state.requests.len() * 2 <= MAX_REQUESTS && state.bytes * 2 <= MAX_BYTES {
+            state.builder_waiting = false;
+            self.space.notify_one();
+        }
+        Ok(NextRequest::Due(next))
     }
 
-    /// Stops the preparing thread and drops buffered requests.
+    /// Ends the building threads and drops the requests.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.finished = true;
-        state.ready.clear();
+        state.requests.clear();
         self.space.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, BufferState> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reports a panic of the preparing thread; otherwise the other threads would wait forever.
-struct ReportPanic<'a>(&'a SendBuffer);
+/// Reports a panic of a building thread; otherwise the other threads would wait forever.
+struct ReportPanic<'a>(&'a RequestQueue);
 
 impl Drop for ReportPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let mut state = self.0.lock();
-            state.fault = Some(Fault::internal("the thread that prepares requests panicked"));
+            state.panic = Some(Fault::internal("a thread that prepares requests panicked"));
             state.finished = true;
-            self.0.filled.notify_all();
-            self.0.waker.wake();
+            state.requests.clear();
+            self.0.announce(&mut state);
         }
     }
 }
 
-impl BufferState {
-    fn full(&self, depth: usize) -> bool {
-        self.ready.len() >= depth || (self.bytes >= MAX_BYTES && !self.ready.is_empty())
+impl QueueState {
+    fn is_full(&self) -> bool {
+        self.requests.len() >= MAX_REQUESTS || self.has_enough_bytes()
+    }
+
+    fn has_enough_bytes(&self) -> bool {
+        self.bytes >= MAX_BYTES && !self.requests.is_empty()
+    }
+
+    /// Whether the first `count` requests are built, or as many as there can be.
+    fn is_ready(&self, count: usize) -> bool {
+        let all = self.finished || self.has_enough_bytes() || self.requests.len() >= count;
+        all && self.requests.iter().take(count).all(Option::is_some)
     }
 }
 
@@ -256,5 +306,101 @@ impl Waker {
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+    use super::*;
+    use crate::load::{Decode, Framing, Record, StreamEvent};
+
+    struct NoEvents;
+
+    impl Decode for NoEvents {
+        fn framing(&self) -> Framing {
+            Framing::Sse
+        }
+
+        fn event(&mut self, _: &str, _: &str, _: Option<&mut String>) -> StreamEvent {
+            StreamEvent::default()
+        }
+    }
+
+    /// Requests with bodies of 2 MiB, of which building the even ones takes longer. Building the last one fails.
+    #[derive(Default)]
+    struct Source {
+        asked: AtomicU64,
+        built: Arc<AtomicUsize>,
+    }
+
+    const LAST: u64 = 40;
+
+    impl RequestSource for Source {
+        fn next(&self) -> Result<Option<BuildJob>> {
+            let number = self.asked.fetch_add(1, Ordering::Relaxed);
+            let built = Arc::clone(&self.built);
+            Ok((number <= LAST).then(|| -> BuildJob {
+                Box::new(move || {
+                    std::thread::sleep(Duration::from_millis((number + 1) % 2));
+                    built.fetch_add(1, Ordering::Relaxed);
+                    if number == LAST {
+                        return Err(Fault::usage("the last one"));
+                    }
+                    Ok(Job {
+                        at: None,
+                        body: vec![0; 2 << 20].into(),
+                        decoder: Box::new(NoEvents),
+                        timeout: Duration::ZERO,
+                        input: number,
+                        output: 1,
+                        warmup: false,
+                    })
+                })
+            }))
+        }
+
+        fn ended(&self, _: &Record) -> Control {
+            Control::Continue
+        }
+    }
+
+    #[test]
+    fn requests_come_in_order_and_the_queue_is_bounded() {
+        const THREADS: usize = 3;
+        let source = Source::default();
+        let waker = Arc::new(Waker::new().unwrap());
+        let control = SharedControl::new(Arc::clone(&waker));
+        let (queue, target) = (
+            RequestQueue::new(1, waker),
+            Target::resolve("http://127.0.0.1:1/").unwrap(),
+        );
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| queue.fill(&source, &target));
+            }
+            queue.wait_ready(&control);
+            assert!(
+                source.built.load(Ordering::Relaxed) >= 15,
+                "of 2 MiB each, 16 are enough"
+            );
+            let mut next = 0;
+            let fault = loop {
+                match queue.take(Duration::ZERO) {
+                    Ok(NextRequest::Due(prepared)) => {
+                        assert_eq!(prepared.job.input, next);
+                        next += 1;
+                        let ahead = source.built.load(Ordering::Relaxed) - next as usize;
+                        assert!(ahead <= 16 + THREADS, "{ahead}");
+                    }
+                    Ok(_) => std::thread::yield_now(),
+                    Err(fault) => break fault,
+                }
+            };
+            assert_eq!((next, fault.message.as_str()), (LAST, "the last one"));
+            assert!(matches!(queue.take(Duration::ZERO), Ok(NextRequest::Exhausted)));
+            queue.close();
+        });
     }
 }

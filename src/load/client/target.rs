@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -84,32 +85,10 @@ fn authorization(url: &Url) -> Option<String> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
     }
-    let mut pair = percent_decoded(url.username());
+    let mut pair: Vec<u8> = percent_decode_str(url.username()).collect();
     pair.push(b':');
-    pair.extend(percent_decoded(url.password().unwrap_or_default()));
+    pair.extend(percent_decode_str(url.password().unwrap_or_default()));
     Some(format!("Basic {}", BASE64_STANDARD.encode(pair)))
-}
-
-/// Decodes percent-encoding; invalid codes stay as they are.
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let digit = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let code = (byte == b'%').then(|| digit(at + 1).zip(digit(at + 2))).flatten();
-        match code.and_then(|(high, low)| u8::try_from(high * 16 + low).ok()) {
-            Some(code) => {
-                decoded.push(code);
-                at += 3;
-            }
-            None => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    decoded
 }
 
 fn tls() -> Result<Arc<ClientConfig>> {

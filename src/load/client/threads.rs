@@ -1,4 +1,4 @@
-//! The threads of a load: one prepares requests, one sends and reads, one collects records.
+//! The threads of a load: a few build requests, one sends and reads, one collects records.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::connection::Pool;
 use super::event_loop::{Client, grow_file_table, io_fault, raise_file_limit};
-use super::shared::{SendBuffer, SharedControl, Waker};
+use super::shared::{RequestQueue, SharedControl, Waker};
 use super::target::Target;
 use super::{Clock, Control, LoadConfig, LoadRun, RequestSource};
 use crate::fault::{Fault, Result};
@@ -53,15 +53,17 @@ fn load(
     control: Arc<SharedControl>,
 ) -> Result<LoadRun> {
     let target = Target::resolve(url)?;
-    let connections = config.slots.connections();
+    let (connections, must_connect) = (config.slots.connections(), config.must_connect);
     raise_file_limit(connections)?;
     grow_file_table(waker.as_ref(), connections);
     let pool = Pool::new(&waker).map_err(io_fault)?;
-    let send_buffer = Arc::new(SendBuffer::new(connections, waker));
-    let preparer = {
-        let (send_buffer, source, target) = (Arc::clone(&send_buffer), Arc::clone(&source), target.clone());
-        spawn("load-prepare", move || send_buffer.fill(source.as_ref(), &target))?
-    };
+    let queue = Arc::new(RequestQueue::new(connections, waker));
+    // Leave cores for this thread and the engine. Nobody waits for these threads: one may be in the middle of a prompt.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    for _ in 0..cores.div_ceil(4).min(4) {
+        let (queue, source, target) = (Arc::clone(&queue), Arc::clone(&source), target.clone());
+        spawn("load-prepare", move || queue.fill(source.as_ref(), &target))?;
+    }
     let (records_tx, records_rx) = channel();
     let record_collector = {
         let control = Arc::clone(&control);
@@ -75,12 +77,15 @@ fn load(
         target,
         config,
         Arc::clone(&source),
-        Arc::clone(&send_buffer),
+        Arc::clone(&queue),
         control,
         records_tx,
     );
-    let done = client.connect(connections).and_then(|()| {
-        send_buffer.wait_full(&client.control);
+    let connected = client
+        .connect(connections)
+        .or_else(|fault| if must_connect { Err(fault) } else { Ok(()) });
+    let done = connected.and_then(|()| {
+        queue.wait_ready(&client.control);
         client.clock = Clock::now();
         let before = thread_cpu();
         let done = client.run();
@@ -89,7 +94,7 @@ fn load(
         client.health.shares(duration);
         done.map(|()| duration)
     });
-    send_buffer.close();
+    queue.close();
     let Client {
         clock,
         health,
@@ -99,7 +104,6 @@ fn load(
     } = client;
     drop((records, pool));
     let records = join(record_collector)?;
-    join(preparer)?;
     Ok(LoadRun {
         duration: done?,
         records,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::PowerSample;
 use super::gauge::Curve;
-use super::samples::PowerSample;
 
 /// Seconds without a power sample that count as a gap: ten samples at 10 Hz.
 pub(super) const MAX_GAP: f64 = 1.0;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::stats::t_quantile;
+use crate::experiment::t_quantile;
 
 /// Number of blocks of a window for estimating growth.
 const BLOCKS: u32 = 10;
@@ -73,7 +73,7 @@ fn trend(curve: &Curve, from: f64, to: f64) -> Option<(f64, f64)> {
         .map(|mean| (mean.1 - y - slope * (mean.0 - x)).powi(2))
         .sum();
     let error = (left / (count - 2.0) / spread).sqrt();
-    Some((slope, slope - t_quantile(means.len() - 2) * error))
+    Some((slope, slope - t_quantile(count - 2.0) * error))
 }
 
 /// A value over time in continuous pieces. Between two pieces it is unknown.

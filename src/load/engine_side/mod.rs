@@ -1,12 +1,11 @@
 //! The engine and its devices during a load, by the load's clock: timeline, statistics over the measured window,
 //! energy, cost, and findings over a sweep of several loads (knee, onset of preemption and queueing). Pure;
-//! `engine::load` collects the samples.
+//! `engine::load` collects the samples, whose times are seconds since the start of the load; earlier ones are negative.
 
 mod cost;
 mod energy;
 mod findings;
 mod gauge;
-mod samples;
 mod summary;
 mod sweep;
 mod timeline;
@@ -15,7 +14,101 @@ pub use cost::{Cost, WindowThroughput};
 pub use energy::{DevicePowerStats, PowerStats};
 pub use findings::{LevelFigures, SweepAxis, SweepFindings};
 pub use gauge::GaugeStats;
-pub use samples::{DevicePower, EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
 pub use summary::{EngineCounters, EngineStats, MemoryStats, SamplingStats};
 pub use sweep::{Bend, Knee, NOISE, Onset, knee, onset};
 pub use timeline::{COLUMNS, TimelineRow, timeline, write};
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Engine metrics at one moment; `None` if not reported. Counters count since the engine's start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EngineMetrics {
+    /// Running requests.
+    pub running: Option<u64>,
+    /// Waiting requests.
+    pub waiting: Option<u64>,
+    /// KV cache usage, 0 to 1.
+    pub kv_usage: Option<f64>,
+    /// Preemptions.
+    pub preemptions: Option<u64>,
+    /// Sequences currently preempted, for engines that report this instead of a counter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<u64>,
+    /// Prefix cache queries, in tokens or blocks.
+    pub prefix_queries: Option<u64>,
+    /// Prefix cache hits, in the same unit.
+    pub prefix_hits: Option<u64>,
+    /// Prompt tokens.
+    pub prompt_tokens: Option<u64>,
+    /// Generated tokens.
+    pub generated_tokens: Option<u64>,
+    /// Finished requests by finish reason, in the adapter's words.
+    pub finished: BTreeMap<String, u64>,
+}
+
+/// One poll of the metrics page. The metrics are from some moment between request and response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricsSample {
+    /// When the request was sent.
+    pub requested_at: f64,
+    /// When the response arrived, or the poll failed.
+    pub at: f64,
+    /// The metrics; `None` if the poll failed, which is a gap and not a zero.
+    pub metrics: Option<EngineMetrics>,
+}
+
+/// Memory in use on all devices together, while it stayed the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemoryInUse {
+    /// First sample.
+    pub from: f64,
+    /// Last sample.
+    pub to: f64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Power of the devices in one sample, or the mean of merged neighbouring ones.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PowerSample {
+    /// First sample.
+    pub from: f64,
+    /// Last sample.
+    pub to: f64,
+    /// Each device that reports power or utilisation.
+    pub devices: Vec<DevicePower>,
+}
+
+/// Power and utilisation of one device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DevicePower {
+    /// The device's id.
+    pub device: String,
+    /// Power drawn, in watts.
+    pub power: Option<f64>,
+    /// Utilisation in per cent.
+    pub busy: Option<f64>,
+}
+
+/// All samples taken during one load.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observations {
+    /// Intended metrics polls per second.
+    pub hz: f64,
+    /// Polls of the engine's metrics page, oldest first; empty if it has none.
+    pub samples: Vec<MetricsSample>,
+    /// Source of the memory samples: `nvml`, `amd`, `host` or `sim`.
+    pub source: Option<String>,
+    /// Memory, oldest first.
+    pub memory: Vec<MemoryInUse>,
+    /// Power and utilisation, oldest first; empty if no driver reports them.
+    pub power: Vec<PowerSample>,
+    /// Seconds between power samples that are no gap although they are more than usual: of a simulated clock.
+    pub power_gap: f64,
+    /// Capacity of the KV cache in tokens, if reported.
+    pub kv_tokens: Option<u64>,
+    /// Size of the KV cache in bytes on all devices together, if reported.
+    pub kv_bytes: Option<u64>,
+}

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::energy::{MAX_GAP, PowerStats};
 use super::gauge::{Curve, GaugeStats};
-use super::samples::{EngineMetrics, MetricsSample, Observations};
 use super::timeline::share;
+use super::{EngineMetrics, MetricsSample, Observations};
 use crate::load::{Outcome, Record};
 use crate::warning::Warning;
 

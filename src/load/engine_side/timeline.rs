@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use super::energy::total_watts;
-use super::samples::{EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
+use super::{EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
 use crate::load::{Outcome, Record};
 
 /// The columns of the file.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::experiment::t_quantile;
 use crate::fault::{Fault, Result};
 use crate::load::stats::interpolated;
 use crate::load::{Outcome, Record};
@@ -89,15 +90,10 @@ impl Metric {
         if record.outcome != Outcome::Completed {
             return None;
         }
-        let since = |from: std::time::Duration, to: std::time::Duration| (to.saturating_sub(from)).as_secs_f64() * 1e3;
-        let (first, last) = (record.first_token?, record.last_token?);
         match self {
-            Self::TtftMs => Some(since(record.sent, first)),
-            Self::E2elMs => Some(since(record.sent, last)),
-            Self::TpotMs => {
-                let tokens = record.counts.output.or(record.tokens_seen).unwrap_or(record.events);
-                (tokens > 1).then(|| since(first, last) / (tokens - 1) as f64)
-            }
+            Self::TtftMs => record.ttft_ms(record.sent),
+            Self::E2elMs => record.e2el_ms(record.sent),
+            Self::TpotMs => record.tpot_ms(record.counts.output.or(record.tokens_seen).unwrap_or(record.events)),
             Self::ItlMs => {
                 let gaps = &record.itl_ms;
                 (!gaps.is_empty()).then(|| gaps.iter().map(|gap| f64::from(*gap)).sum::<f64>() / gaps.len() as f64)
@@ -172,9 +168,6 @@ impl PrecisionMonitor {
 /// output", 1982).
 const BATCHES: usize = 20;
 
-/// Two-sided 95 % quantile of Student's t for `BATCHES` − 1 degrees of freedom.
-const STUDENT: f64 = 2.093_024;
-
 /// The statistic of a series, and half the width of its 95 % confidence interval.
 ///
 /// Latencies of neighbouring requests are correlated, because they share the engine's state; an interval that treats
@@ -194,7 +187,7 @@ fn batch_means(values: &[f64], statistic: impl Fn(&[f64]) -> Option<f64>) -> Opt
     let count = BATCHES as f64;
     let mean = batches.iter().sum::<f64>() / count;
     let variance = batches.iter().map(|batch| (batch - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    Some((statistic(values)?, STUDENT * (variance / count).sqrt()))
+    Some((statistic(values)?, t_quantile(count - 1.0) * (variance / count).sqrt()))
 }
 
 #[cfg(test)]

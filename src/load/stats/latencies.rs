@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::request::{EvaluatedRequest, e2el_ms, tpot_ms, ttft_ms};
+use super::request::EvaluatedRequest;
 use super::summary::{Sample, min_sample_size, nearest_rank, rank_interval};
 use super::{LoadStats, Summary};
 
@@ -34,10 +34,10 @@ impl Latencies {
     pub(super) fn new(completed: &[&EvaluatedRequest<'_>], wave: usize) -> Self {
         let gaps = completed.iter().map(|request| request.record.itl_ms.as_slice());
         Self {
-            ttft_ms: single(completed, wave, |request| ttft_ms(request.record, request.record.sent)),
-            tpot_ms: single(completed, wave, |request| tpot_ms(request.record, request.output?)),
+            ttft_ms: single(completed, wave, |request| request.record.ttft_ms(request.record.sent)),
+            tpot_ms: single(completed, wave, |request| request.record.tpot_ms(request.output?)),
             itl_ms: Summary::from_sample(&Sample::per_token(gaps, wave)),
-            e2el_ms: single(completed, wave, |request| e2el_ms(request.record, request.record.sent)),
+            e2el_ms: single(completed, wave, |request| request.record.e2el_ms(request.record.sent)),
         }
     }
 }
@@ -47,8 +47,8 @@ impl ResponseTimes {
     pub(super) fn new(completed: &[&EvaluatedRequest<'_>], wave: usize) -> Self {
         let due = |request: &EvaluatedRequest<'_>| request.record.scheduled;
         Self {
-            ttft_ms: single(completed, wave, |request| ttft_ms(request.record, due(request))),
-            e2el_ms: single(completed, wave, |request| e2el_ms(request.record, due(request))),
+            ttft_ms: single(completed, wave, |request| request.record.ttft_ms(due(request))),
+            e2el_ms: single(completed, wave, |request| request.record.e2el_ms(due(request))),
         }
     }
 }
@@ -92,8 +92,8 @@ impl ErrorAdjusted {
     /// From all issued requests in order of time. `wave` is the concurrency.
     pub(super) fn new(issued: &[&EvaluatedRequest<'_>], wave: usize) -> Self {
         Self {
-            ttft_ms: Percentiles::new(issued, wave, |request| ttft_ms(request.record, request.record.sent)),
-            e2el_ms: Percentiles::new(issued, wave, |request| e2el_ms(request.record, request.record.sent)),
+            ttft_ms: Percentiles::new(issued, wave, |request| request.record.ttft_ms(request.record.sent)),
+            e2el_ms: Percentiles::new(issued, wave, |request| request.record.e2el_ms(request.record.sent)),
         }
     }
 }

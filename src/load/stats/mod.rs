@@ -7,11 +7,7 @@
 
 mod client;
 mod latencies;
-#[cfg(test)]
-mod properties;
 mod request;
-#[cfg(test)]
-mod simulated;
 mod steady;
 mod summary;
 #[cfg(test)]
@@ -30,10 +26,9 @@ use serde::{Deserialize, Serialize};
 pub use steady::Steady;
 pub use summary::{Intervals, Summary, Thin};
 pub use throughput::{Goodput, Rates, SloCounts};
-pub use tokens::{Disagreement, EngineTokens, EventTokens, Tokens};
+pub use tokens::{Disagreement, EventTokens, Tokens};
 
-pub(in crate::load) use request::per_token;
-pub(in crate::load) use summary::{interpolated, min_sample_size, t_quantile};
+pub(in crate::load) use summary::{interpolated, min_sample_size};
 
 use super::client::ClientHealth;
 use super::record::Record;

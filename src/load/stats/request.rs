@@ -10,7 +10,6 @@
 //! (coordinated omission).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -89,32 +88,6 @@ fn validate(record: &Record, output: Option<u64>, settings: &Settings) -> Option
     None
 }
 
-/// TTFT: from `from` to the first text or token.
-pub(super) fn ttft_ms(record: &Record, from: Duration) -> Option<f64> {
-    milliseconds(from, record.first_token?)
-}
-
-/// E2E latency: from `from` to the last text or token; later usage events and `[DONE]` do not count.
-pub(super) fn e2el_ms(record: &Record, from: Duration) -> Option<f64> {
-    milliseconds(from, record.last_token?)
-}
-
-/// TPOT: (E2EL − TTFT) / (tokens − 1). `None` for one token.
-pub(super) fn tpot_ms(record: &Record, output: u64) -> Option<f64> {
-    per_token(milliseconds(record.first_token?, record.last_token?)?, output)
-}
-
-/// Divides a time by the number of tokens after the first.
-pub(in crate::load) fn per_token(time_ms: f64, output: u64) -> Option<f64> {
-    let rest = output.checked_sub(1).filter(|rest| *rest > 0)?;
-    Some(time_ms / rest as f64)
-}
-
-/// Milliseconds between two times; `None` if `to` is before `from`.
-pub(super) fn milliseconds(from: Duration, to: Duration) -> Option<f64> {
-    Some(to.checked_sub(from)?.as_secs_f64() * 1e3)
-}
-
 /// The results of one request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestStats<'a> {
@@ -155,8 +128,8 @@ impl<'a> RequestStats<'a> {
         Self {
             input: request.input,
             output: request.output,
-            ttft_ms: ttft_ms(record, record.sent),
-            e2el_ms: e2el_ms(record, record.sent),
+            ttft_ms: record.ttft_ms(record.sent),
+            e2el_ms: record.e2el_ms(record.sent),
             itl_ms: &record.itl_ms,
             sent: record.sent.as_secs_f64(),
             queued: record.sent.saturating_sub(record.scheduled).as_secs_f64(),

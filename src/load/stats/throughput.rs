@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Slo;
-use super::request::{EvaluatedRequest, RequestResult, e2el_ms, tpot_ms, ttft_ms};
+use super::request::{EvaluatedRequest, RequestResult};
 
 /// Throughput over the whole load. `None` for a duration of zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -255,12 +255,12 @@ fn meets(request: &EvaluatedRequest<'_>, slo: Slo, due: bool) -> bool {
     let tpot = if request.output == Some(1) {
         Some(0.0)
     } else {
-        request.output.and_then(|output| tpot_ms(record, output))
+        request.output.and_then(|output| record.tpot_ms(output))
     };
     let gap = record.itl_ms.iter().copied().fold(0.0_f32, f32::max);
     request.completed()
-        && within(slo.ttft_ms, ttft_ms(record, from))
-        && within(slo.e2el_ms, e2el_ms(record, from))
+        && within(slo.ttft_ms, record.ttft_ms(from))
+        && within(slo.e2el_ms, record.e2el_ms(from))
         && within(slo.tpot_ms, tpot)
         && within(slo.itl_ms, Some(f64::from(gap)))
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Settings;
 use super::request::EvaluatedRequest;
+use crate::load::Counts;
 use crate::warning::Warning;
 
 /// Smaller differences cause no warning: the last token of an answer may have no text.
@@ -16,22 +17,13 @@ const TOLERANCE: f64 = 0.01;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tokens {
     /// The engine's counts.
-    pub engine: EngineTokens,
+    pub engine: Counts,
     /// Generated tokens, by the tokenizer on the whole text.
     pub tokenizer: Option<u64>,
     /// Counts from the streams' events.
     pub events: EventTokens,
     /// Differences from the engine's count.
     pub disagreement: Disagreement,
-}
-
-/// Tokens counted by the engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EngineTokens {
-    /// Prompt tokens.
-    pub input: Option<u64>,
-    /// Generated tokens.
-    pub output: Option<u64>,
 }
 
 /// Counts from the streams' events.
@@ -60,7 +52,7 @@ impl Tokens {
         let events = |request: &EvaluatedRequest<'_>| Some(request.record.events);
         let tokens = sum(completed, reported);
         Self {
-            engine: EngineTokens {
+            engine: Counts {
                 input: sum(completed, |request| request.record.counts.input),
                 output: sum(completed, |request| request.record.counts.output),
             },

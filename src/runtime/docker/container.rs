@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{connect, daemon};
 use crate::fault::Result;
 use crate::runtime::cgroup;
-use crate::runtime::state::{Exit, State};
+use crate::runtime::{Exit, State};
 
 /// What a container needs from the run's registry.
 #[derive(Clone, Debug, Default)]

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use bollard::Docker;
 use bollard::query_parameters::ListContainersOptionsBuilder;
 
-use super::identity::ProcessIdentity;
+use super::orphans::ProcessIdentity;
 use crate::fault::{Fault, Result};
 
 pub(super) use container::{Container, ContainerClient, ContainerRegistry, remove, remove_blocking};

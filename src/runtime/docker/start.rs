@@ -1,6 +1,5 @@
 //! Starts a container and follows its log.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 
 use bollard::Docker;
@@ -14,12 +13,12 @@ use serde_json::json;
 use super::create::{CreateParams, Gpus};
 use super::image::Image;
 use super::{Container, ContainerRegistry, connect, container, create, daemon, image};
-use crate::fault::{Fault, Kind, Result};
+use crate::fault::{Fault, Result};
 use crate::run::Run;
-use crate::runtime::identity::ProcessIdentity;
 use crate::runtime::launch::Started;
+use crate::runtime::orphans::ProcessIdentity;
 use crate::runtime::output::LineSplitter;
-use crate::runtime::{Grant, Launch, ServerLog, launch, phase, redact};
+use crate::runtime::{Grant, Launch, ServerLog, free_port, launch, phase, redact};
 use crate::warning::Warning;
 
 /// Attempts with another port if the chosen one was taken meanwhile.
@@ -90,7 +89,8 @@ impl ContainerStart {
     pub(in crate::runtime) async fn run(self) -> Result<Started<Container>> {
         let mut attempt = 1;
         let (id, port) = loop {
-            let port = free_port()?;
+            // Somebody may take it before the daemon does; see [`ATTEMPTS`].
+            let port = free_port(0)?;
             match self.create_and_start(port).await {
                 Ok(id) => break (id, port),
                 Err(fault) if daemon::is_port_conflict(&fault) && attempt < ATTEMPTS => attempt += 1,
@@ -194,14 +194,6 @@ fn container_name(run: &str, name: &str) -> String {
     let name = format!("profiler-{run}-{}-{name}", std::process::id());
     debug_assert!(super::check_container(&name).is_ok());
     name
-}
-
-/// A free loopback port. Somebody may take it before the daemon does; see [`ATTEMPTS`].
-fn free_port() -> Result<u16> {
-    TcpListener::bind(("127.0.0.1", 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
-        .map_err(|error| Fault::new(Kind::Io, format!("no free port on 127.0.0.1: {error}")))
 }
 
 /// Follows a container's log into `logs` until the container exits, starting with the last `tail` lines (`all` or a

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::output::OutputBuffer;
-use super::state::{Exit, State};
 use super::{Captured, ExecOutput};
+use super::{Exit, State};
 use crate::fault::{Fault, Kind, Result};
 
 pub(super) use spawn::start;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 
@@ -16,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 use super::{HOST_VARIABLE, Process, RUN_VARIABLE, SERVICE_VARIABLE, oom_watch, tree};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
-use crate::runtime::identity::ProcessIdentity;
+use crate::runtime::Exit;
 use crate::runtime::launch::Started;
+use crate::runtime::orphans::ProcessIdentity;
 use crate::runtime::output::LineSplitter;
-use crate::runtime::state::Exit;
-use crate::runtime::{Grant, Launch, ServerLog, identity, launch, redact};
+use crate::runtime::{Grant, Launch, ServerLog, free_port, launch, orphans, redact};
 use crate::telemetry;
 use crate::telemetry::{GpuInfo, Vendor};
 
@@ -94,7 +93,7 @@ pub(in crate::runtime) fn start(
         service_id,
         root: tree::Root {
             pid,
-            start: identity::start_time(pid),
+            start: orphans::start_time(pid),
         },
         env,
         exit,
@@ -107,18 +106,6 @@ pub(in crate::runtime) fn start(
         logs,
         info,
     })
-}
-
-/// The requested port, if it is free, or one chosen by the kernel.
-fn free_port(requested: u16) -> Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", requested)).and_then(|listener| listener.local_addr());
-    match listener {
-        Ok(address) => Ok(address.port()),
-        Err(error) => Err(Fault::missing(
-            format!("port {requested} cannot be used: {error}"),
-            "stop what listens there, or write `{port}` in the command and leave `port` out for a free port",
-        )),
-    }
 }
 
 async fn follow(mut reader: pipe::Receiver, logs: ServerLog) {

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::SERVICE_VARIABLE;
-use crate::runtime::identity;
+use crate::runtime::orphans;
 
 struct Stat {
     pid: u32,
@@ -29,7 +29,7 @@ pub(in crate::runtime) fn members(service_id: &str, root: Root) -> Vec<u32> {
     let all = list();
     let wanted = format!("{SERVICE_VARIABLE}={service_id}");
     // A reused pid would name somebody else's group.
-    let ours = identity::start_time(root.pid).is_none_or(|start| Some(start) == root.start);
+    let ours = orphans::start_time(root.pid).is_none_or(|start| Some(start) == root.start);
     let grouped = |stat: &Stat| ours && (stat.pid == root.pid || stat.group == root.pid);
     let mut found: HashSet<u32> = all
         .iter()

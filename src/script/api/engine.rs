@@ -3,8 +3,9 @@
 use rhai::Map;
 use rhai::plugin::*;
 
-use crate::engine::{Limits, LimitsOption, ProbeOptions, SendOptions, Wire};
+use crate::engine::{Limits, LimitsOption, ProbeOptions, SendOptions};
 use crate::fault::{Fault, Result};
+use crate::prompt::Content;
 use crate::script::handles::{EngineHandle, point};
 use crate::script::{Caught, host, options, to_script};
 
@@ -431,14 +432,14 @@ fn deliver(
     Ok(to_script(&engine.0.send(&wire(prompt)?, options)?)?)
 }
 
-fn wire(prompt: &Dynamic) -> Result<Wire> {
+fn wire(prompt: &Dynamic) -> Result<Content> {
     if let Ok(text) = prompt.as_immutable_string_ref() {
-        return Ok(Wire::Text(text.to_string()));
+        return Ok(Content::Text(text.to_string()));
     }
     let wrong = || Fault::usage("a prompt is a text, or an array of token ids");
     let ids = prompt.as_array_ref().map_err(|_| wrong())?;
     let id = |id: &Dynamic| id.as_int().ok().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong);
-    ids.iter().map(id).collect::<Result<_>>().map(Wire::Tokens)
+    ids.iter().map(id).collect::<Result<_>>().map(Content::Tokens)
 }
 
 /// Options of `logs`.

@@ -1,10 +1,13 @@
 //! Statistics of small loads computed by hand.
 
+mod properties;
+mod simulated;
+
 use std::time::Duration;
 
-use super::properties::{record, settings};
 use super::*;
 use crate::load::{ClientHealth, Failure, FailureForm, Outcome};
+use properties::{record, settings};
 
 const CLOSED: TargetConcurrency = TargetConcurrency::Closed { concurrency: 2 };
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::super::*;
 use crate::load::{Counts, Failure, FailureForm, Outcome};
 
 /// A completed request of 100 + 10 tokens: the first token after 50 ms, then one every 10 ms.

@@ -3,14 +3,28 @@ use proptest::prelude::*;
 use super::*;
 
 fn events(chunks: &[&[u8]]) -> Vec<(String, String)> {
-    let mut parser = Sse::default();
+    read(Framing::Sse, chunks)
+}
+
+fn read(framing: Framing, chunks: &[&[u8]]) -> Vec<(String, String)> {
+    let mut reader = EventReader::new(framing);
     let mut seen = Vec::new();
-    let mut keep = |event: SseEvent<'_>| seen.push((event.name.to_owned(), event.data.to_owned()));
+    let mut keep = |name: &str, data: &str| seen.push((name.to_owned(), data.to_owned()));
     for chunk in chunks {
-        parser.push(chunk, &mut keep).unwrap();
+        reader.push(chunk, &mut keep).unwrap();
     }
-    parser.finish(&mut keep).unwrap();
+    reader.finish(&mut keep).unwrap();
     seen
+}
+
+#[test]
+fn lines_of_json_are_read_for_all_splits() {
+    let text = "{\"a\":1}\n\r\n{\"b\":\"é\"}\n{\"c\":3}".as_bytes();
+    for at in 0..text.len() {
+        let seen = read(Framing::Ndjson, &[&text[..at], &text[at..]]);
+        let data: Vec<_> = seen.iter().map(|(_, data)| data.as_str()).collect();
+        assert_eq!(data, ["{\"a\":1}", "{\"b\":\"é\"}", "{\"c\":3}"], "split at {at}");
+    }
 }
 
 fn data(text: &str) -> Vec<String> {
@@ -74,19 +88,19 @@ fn joins_utf8_that_was_split_and_ignores_a_byte_order_mark() {
 
 #[test]
 fn bounds_a_line_that_does_not_end() {
-    let mut parser = Sse::default();
+    let mut parser = EventReader::new(Framing::Sse);
     let chunk = vec![b'x'; 1 << 20];
-    let fault = (0..100).find_map(|_| parser.push(&chunk, |_| {}).err()).unwrap();
+    let fault = (0..100).find_map(|_| parser.push(&chunk, |_, _| {}).err()).unwrap();
     assert!(fault.message.contains("64 MiB"), "{fault}");
 }
 
 #[test]
 fn bounds_an_event_of_many_lines() {
-    let mut parser = Sse::default();
+    let mut parser = EventReader::new(Framing::Sse);
     let mut line = b"data: ".to_vec();
     line.resize(1 << 20, b'x');
     line.push(b'\n');
-    assert!((0..100).any(|_| parser.push(&line, |_| {}).is_err()));
+    assert!((0..100).any(|_| parser.push(&line, |_, _| {}).is_err()));
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::summary::{Sample, Summary, interpolated};
+use super::super::summary::{Sample, Summary, interpolated};
 
 /// `n` reproducible values: the upper 24 bits of Knuth's linear congruential generator, scaled to 0..1000.
 fn congruential(n: usize) -> Vec<f64> {
