@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::program::{Program, Status};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
-use crate::script::reference::{Found, Reference};
+use crate::script::reference::Reference;
 use crate::script::{Host, Settings, interpreter};
 
 /// Arguments.
@@ -29,12 +29,11 @@ enum Format {
 /// Prints the reference, or the requested part of it.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let reference = reference(program);
-    let found = args.name.as_deref().map(|name| reference.find(name)).transpose()?;
-    let text = match (args.format, &found) {
+    let part = args.name.as_deref().map(|name| reference.find(name)).transpose()?;
+    let text = match (args.format, &part) {
         (Format::Md, None) => reference.markdown(),
-        (Format::Md, Some(found)) => found.iter().map(Found::markdown).collect::<Vec<_>>().join("\n"),
-        (Format::Json, None) => pretty(&reference.json()),
-        (Format::Json, Some(found)) => pretty(&Found::json(found, &reference)),
+        (Format::Md, Some(part)) => part.excerpt(),
+        (Format::Json, part) => format!("{:#}", part.as_ref().unwrap_or(&reference).json()),
         (Format::Definitions, None) => reference.definitions(),
         (Format::Definitions, Some(_)) => {
             return Err(Fault::usage("definitions cover the whole script API").hint("leave NAME out"));
@@ -57,8 +56,4 @@ fn reference(program: &Program) -> Reference {
         Settings::default(),
     );
     Reference::new(&interpreter(&Arc::new(host), Path::new(".")))
-}
-
-fn pretty(value: &serde_json::Value) -> String {
-    format!("{value:#}")
 }

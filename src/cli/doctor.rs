@@ -14,7 +14,7 @@ use crate::fmt::GIB;
 use crate::prompt::Hub;
 use crate::runtime::orphans::Orphan;
 use crate::runtime::{DockerInfo, orphans};
-use crate::telemetry::{GpuInfo, Vendor};
+use crate::telemetry::{Absent, GpuInfo, Vendor};
 use crate::{runtime, telemetry};
 
 /// The version of the `--json` document.
@@ -33,25 +33,59 @@ pub(super) struct Args {
 
 /// Prints one line per check. A missing part is no error: not every run needs everything.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let findings = program.tasks.wait(async {
-        let mut findings = check_machine().await;
-        findings.push(check_leftovers(args.clean).await);
-        Ok(findings)
+    let machine = program.tasks.wait(async {
+        Ok(Machine {
+            daemon: runtime::docker_info().await,
+            gpus: telemetry::gpus(),
+            hub: Hub::from_env(),
+            leftovers: check_leftovers(args.clean).await,
+        })
     })?;
+    let checks = CHECKS.iter();
+    let findings: Vec<Finding> = checks
+        .filter_map(|(name, check)| {
+            Some(Finding {
+                name,
+                ..check(&machine)?
+            })
+        })
+        .collect();
     let text = if args.json {
-        let document = json!({"schema": SCHEMA, "checks": findings});
-        json_text(&document)?
+        json_text(&json!({"schema": SCHEMA, "checks": findings}))?
     } else {
-        lines(&findings)
+        let lines: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        lines.join("\n")
     };
     program.terminal.print(&text)?;
     Ok(0)
 }
 
-fn lines(findings: &[Finding]) -> String {
-    let shown: Vec<String> = findings.iter().map(Finding::to_string).collect();
-    shown.join("\n")
+/// What the checks look at.
+struct Machine {
+    daemon: Result<DockerInfo>,
+    gpus: std::result::Result<Vec<GpuInfo>, Absent>,
+    hub: Result<Hub>,
+    leftovers: Finding,
 }
+
+/// A check; `None` if it does not apply to this machine.
+type Check = fn(&Machine) -> Option<Finding>;
+
+const CHECKS: [(&str, Check); 10] = [
+    ("docker", docker),
+    ("container limits", container_limits),
+    ("gpu", gpu),
+    ("gpu in docker", gpu_in_docker),
+    ("model cache", model_cache),
+    ("hub token", hub_token),
+    ("disk of runs", |_| Some(disk(Path::new(".")))),
+    ("disk of images", |machine| {
+        let root = machine.daemon.as_ref().ok()?.root.as_ref()?;
+        Some(disk(Path::new(root)))
+    }),
+    ("ports", ports),
+    ("leftovers", |machine| Some(machine.leftovers.clone())),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -65,6 +99,7 @@ enum Health {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
+    /// As in [`CHECKS`].
     name: &'static str,
     health: Health,
     detail: String,
@@ -72,36 +107,31 @@ struct Finding {
 }
 
 impl Finding {
-    fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+    fn new(health: Health, detail: impl Into<String>, remedy: Option<String>) -> Self {
         Self {
-            name,
-            health: Health::Ok,
+            name: "",
+            health,
             detail: detail.into(),
-            remedy: None,
+            remedy,
         }
     }
 
-    fn absent(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            health: Health::Absent,
-            remedy: Some(remedy.into()),
-            ..Self::ok(name, detail)
-        }
+    fn ok(detail: impl Into<String>) -> Self {
+        Self::new(Health::Ok, detail, None)
     }
 
-    fn attention(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            health: Health::Attention,
-            ..Self::absent(name, detail, remedy)
-        }
+    fn absent(detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(Health::Absent, detail, Some(remedy.into()))
     }
 
-    fn from_fault(name: &'static str, fault: Fault) -> Self {
-        Self {
-            remedy: fault.hint,
-            health: Health::Absent,
-            ..Self::ok(name, fault.message)
-        }
+    fn attention(detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(Health::Attention, detail, Some(remedy.into()))
+    }
+}
+
+impl From<&Fault> for Finding {
+    fn from(fault: &Fault) -> Self {
+        Self::new(Health::Absent, &fault.message, fault.hint.clone())
     }
 }
 
@@ -123,167 +153,130 @@ impl std::fmt::Display for Finding {
 /// Minimum free disk space for one GPU engine's image (vLLM's takes about 30 GB unpacked).
 const MIN_FREE: u64 = 40_000_000_000;
 
-/// All checks except for leftovers of dead runs.
-async fn check_machine() -> Vec<Finding> {
-    let daemon = runtime::docker_info().await;
-    let root = daemon.as_ref().ok().and_then(|daemon| daemon.root.clone());
-    let gpus = telemetry::gpus();
-    let mut findings = match &daemon {
-        Ok(daemon) => vec![docker(daemon), limits(daemon)],
-        Err(fault) => vec![Finding::from_fault("docker", fault.clone())],
-    };
-    match &gpus {
-        Ok(gpus) => {
-            findings.push(Finding::ok("gpu", gpus.iter().map(gpu).collect::<Vec<_>>().join("; ")));
-            findings.extend(daemon.iter().filter_map(|daemon| in_containers(gpus, daemon)));
-        }
-        Err(absent) => findings.push(Finding::absent("gpu", &absent.why, &absent.remedy)),
-    }
-    findings.extend([model_cache(), token()]);
-    findings.push(disk("disk of runs", Path::new(".")));
-    findings.extend(root.map(|root| disk("disk of images", Path::new(&root))));
-    findings.push(port());
-    findings
+fn docker(machine: &Machine) -> Option<Finding> {
+    Some(match &machine.daemon {
+        Ok(daemon) => Finding::ok(format!("{} at {}, API {}", daemon.version, daemon.address, daemon.api)),
+        Err(fault) => fault.into(),
+    })
 }
 
-fn docker(daemon: &DockerInfo) -> Finding {
-    Finding::ok(
-        "docker",
-        format!("{} at {}, API {}", daemon.version, daemon.address, daemon.api),
-    )
-}
-
-fn limits(daemon: &DockerInfo) -> Finding {
-    match (daemon.memory_limit, daemon.swap_limit) {
-        (true, true) => Finding::ok("container limits", "memory and swap limits are kept"),
+fn container_limits(machine: &Machine) -> Option<Finding> {
+    let daemon = machine.daemon.as_ref().ok()?;
+    Some(match (daemon.memory_limit, daemon.swap_limit) {
+        (true, true) => Finding::ok("memory and swap limits are kept"),
         (true, false) => Finding::attention(
-            "container limits",
             "memory limits are kept, swap limits are not: a container may swap beyond its memory limit",
             "turn swap off, or boot with `swapaccount=1`",
         ),
         (false, _) => Finding::attention(
-            "container limits",
             "memory limits are not kept",
             "enable the memory controller of cgroups (`cgroup_enable=memory`)",
         ),
-    }
-}
-
-fn gpu(gpu: &GpuInfo) -> String {
-    let gib = |bytes: u64| bytes as f64 / GIB;
-    let driver = gpu
-        .driver
-        .as_ref()
-        .map_or_else(String::new, |driver| format!(", driver {driver}"));
-    format!(
-        "{} {} {:.1} of {:.1} GiB used{driver}",
-        gpu.index,
-        gpu.name,
-        gib(gpu.used),
-        gib(gpu.total)
-    )
-}
-
-/// Whether Docker can pass the GPUs to containers; `None` if that needs no setup.
-fn in_containers(gpus: &[GpuInfo], daemon: &DockerInfo) -> Option<Finding> {
-    const NAME: &str = "gpu in docker";
-    let has = |vendor| gpus.iter().any(|gpu| gpu.vendor == vendor);
-    if has(Vendor::Nvidia) {
-        return Some(if daemon.runtimes.iter().any(|name| name == "nvidia") {
-            Finding::ok(NAME, "the NVIDIA runtime is set up")
-        } else {
-            Finding::attention(
-                NAME,
-                "Docker has no runtime called `nvidia`",
-                "install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker",
-            )
-        });
-    }
-    has(Vendor::Amd).then(|| {
-        if ["/dev/kfd", "/dev/dri"].iter().all(|path| Path::new(path).exists()) {
-            Finding::ok(NAME, "/dev/kfd and /dev/dri are there")
-        } else {
-            Finding::attention(
-                NAME,
-                "/dev/kfd or /dev/dri is not there",
-                "load the amdgpu driver with ROCm support",
-            )
-        }
     })
 }
 
-fn model_cache() -> Finding {
-    const NAME: &str = "model cache";
-    let hub = match Hub::from_env() {
+fn gpu(machine: &Machine) -> Option<Finding> {
+    let shown = |gpu: &GpuInfo| {
+        let (used, total) = (gpu.used as f64 / GIB, gpu.total as f64 / GIB);
+        let text = format!("{} {} {used:.1} of {total:.1} GiB used", gpu.index, gpu.name);
+        match &gpu.driver {
+            Some(driver) => format!("{text}, driver {driver}"),
+            None => text,
+        }
+    };
+    Some(match &machine.gpus {
+        Ok(gpus) => Finding::ok(gpus.iter().map(shown).collect::<Vec<_>>().join("; ")),
+        Err(absent) => Finding::absent(&absent.why, &absent.remedy),
+    })
+}
+
+/// Whether Docker can pass the GPUs to containers; `None` if that needs no setup.
+fn gpu_in_docker(machine: &Machine) -> Option<Finding> {
+    let (Ok(daemon), Ok(gpus)) = (&machine.daemon, &machine.gpus) else {
+        return None;
+    };
+    let has = |vendor| gpus.iter().any(|gpu| gpu.vendor == vendor);
+    let has_devices = || ["/dev/kfd", "/dev/dri"].iter().all(|path| Path::new(path).exists());
+    if has(Vendor::Nvidia) {
+        return Some(match daemon.runtimes.iter().any(|name| name == "nvidia") {
+            true => Finding::ok("the NVIDIA runtime is set up"),
+            false => Finding::attention(
+                "Docker has no runtime called `nvidia`",
+                "install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker",
+            ),
+        });
+    }
+    has(Vendor::Amd).then(|| match has_devices() {
+        true => Finding::ok("/dev/kfd and /dev/dri are there"),
+        false => Finding::attention(
+            "/dev/kfd or /dev/dri is not there",
+            "load the amdgpu driver with ROCm support",
+        ),
+    })
+}
+
+fn model_cache(machine: &Machine) -> Option<Finding> {
+    let hub = match &machine.hub {
         Ok(hub) => hub,
-        Err(fault) => return Finding::from_fault(NAME, fault),
+        Err(fault) => return Some(fault.into()),
     };
     let shown = hub.cache.display();
     let offline = if hub.offline { ", offline (HF_HUB_OFFLINE)" } else { "" };
-    match fs::read_dir(&hub.cache) {
+    Some(match fs::read_dir(&hub.cache) {
         Ok(entries) => {
             let is_model = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("models--");
             let models = entries.flatten().filter(|entry| is_model(&entry.file_name())).count();
-            Finding::ok(NAME, format!("{models} models in {shown}{offline}"))
+            Finding::ok(format!("{models} models in {shown}{offline}"))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Finding::absent(
-            NAME,
             format!("{shown} is not there yet{offline}"),
             "it is made when the first model or tokenizer is fetched; HF_HOME puts it elsewhere",
         ),
         Err(error) => Finding::attention(
-            NAME,
             format!("{shown}: {error}"),
             "make it readable, or set HF_HOME to another folder",
         ),
-    }
+    })
 }
 
 /// Only whether a token exists: the token itself is never printed.
-fn token() -> Finding {
-    const NAME: &str = "hub token";
-    match Hub::from_env() {
-        Ok(hub) if hub.token.is_some() => Finding::ok(NAME, "there is one"),
+fn hub_token(machine: &Machine) -> Option<Finding> {
+    Some(match &machine.hub {
+        Ok(hub) if hub.token.is_some() => Finding::ok("there is one"),
         _ => Finding::absent(
-            NAME,
             "there is none: gated models cannot be fetched",
             "set HF_TOKEN, or run `hf auth login`",
         ),
-    }
+    })
 }
 
-fn disk(name: &'static str, path: &Path) -> Finding {
+fn disk(path: &Path) -> Finding {
     let shown = fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
     let Some(free) = runtime::disk_free(path) else {
         return Finding::absent(
-            name,
             format!("{} cannot be seen from here", shown.display()),
             "look at it where Docker runs",
         );
     };
     let detail = format!("{:.1} GB free at {}", free as f64 / 1e9, shown.display());
-    if free < MIN_FREE {
-        return Finding::attention(
-            name,
+    match free < MIN_FREE {
+        true => Finding::attention(
             detail,
             "an engine's image may need 40 GB: free some with `docker system prune`",
-        );
+        ),
+        false => Finding::ok(detail),
     }
-    Finding::ok(name, detail)
 }
 
-fn port() -> Finding {
-    match TcpListener::bind("127.0.0.1:0") {
-        Ok(_) => Finding::ok("ports", "127.0.0.1 has free ones"),
+fn ports(_: &Machine) -> Option<Finding> {
+    Some(match TcpListener::bind("127.0.0.1:0") {
+        Ok(_) => Finding::ok("127.0.0.1 has free ones"),
         Err(error) => Finding::attention(
-            "ports",
             format!("no port of 127.0.0.1 can be taken: {error}"),
             "see what holds them: `ss --listening --tcp`",
         ),
-    }
+    })
 }
-
-const LEFTOVERS: &str = "leftovers";
 
 /// Looks for containers and processes with our mark whose host process is dead. Without Docker, for processes
 /// only.
@@ -291,31 +284,21 @@ async fn check_leftovers(clean: bool) -> Finding {
     let mut found = orphans::processes();
     found.extend(orphans::containers().await.unwrap_or_default());
     let (dead, elsewhere): (Vec<Orphan>, Vec<Orphan>) = found.into_iter().partition(|orphan| orphan.dead);
-    if dead.is_empty() {
-        return match elsewhere.as_slice() {
-            [] => Finding::ok(LEFTOVERS, "none"),
-            some => Finding::attention(
-                LEFTOVERS,
-                format!("of runs that cannot be seen from here: {}", names(some)),
-                "run `profiler doctor --clean` where those runs were started",
-            ),
-        };
-    }
-    if !clean {
-        return Finding::attention(
-            LEFTOVERS,
-            format!("of dead runs: {}", names(&dead)),
+    match (dead.as_slice(), elsewhere.as_slice()) {
+        ([], []) => Finding::ok("none"),
+        ([], some) => Finding::attention(
+            format!("of runs that cannot be seen from here: {}", names(some)),
+            "run `profiler doctor --clean` where those runs were started",
+        ),
+        (dead, _) if !clean => Finding::attention(
+            format!("of dead runs: {}", names(dead)),
             "end them with `profiler doctor --clean`",
-        );
+        ),
+        (dead, _) => match orphans::end(dead).await {
+            Ok(_) => Finding::ok(format!("ended: {}", names(dead))),
+            Err(fault) => Finding::from(&fault),
+        },
     }
-    match end(&dead).await {
-        Ok(()) => Finding::ok(LEFTOVERS, format!("ended: {}", names(&dead))),
-        Err(fault) => Finding::from_fault(LEFTOVERS, fault),
-    }
-}
-
-async fn end(dead: &[Orphan]) -> Result<()> {
-    orphans::end(dead).await.map(|_| ())
 }
 
 fn names(orphans: &[Orphan]) -> String {

@@ -1,19 +1,11 @@
-//! Classifies each byte of a text as code, comment or string, and splits inputs into top-level items.
+//! Splits a text into Rhai's tokens with their places, and splits inputs into top-level items.
 //!
-//! Rhai's lexer fails on incomplete input, which an editor always has. The session runs items one by one, so that functions
-//! can use earlier constants, and saves them without redefined functions.
+//! The text may be incomplete, as in an editor, where Rhai's own iterator over tokens stops or returns no end of a token. The
+//! session runs items one by one, so that functions can use earlier constants, and saves them without redefined functions.
 
 use std::ops::Range;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    /// Code, including white space.
-    Code,
-    /// A comment, including its delimiters.
-    Comment,
-    /// A string or character, including its quotes.
-    Text,
-}
+use rhai::{InputStream, Position, Token, TokenizeState, get_next_token};
 
 /// What the end of a text is inside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,204 +21,178 @@ pub(super) enum Inside {
     LongText,
 }
 
+/// A token or comment with its bytes in the text.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) token: Token,
+    pub(super) range: Range<usize>,
+}
+
+impl Piece {
+    /// 1 for an opening bracket, -1 for a closing one, otherwise 0.
+    pub(super) fn nesting(&self) -> i32 {
+        match self.token {
+            Token::LeftParen | Token::LeftBracket | Token::LeftBrace | Token::MapStart => 1,
+            Token::RightParen | Token::RightBracket | Token::RightBrace => -1,
+            _ => 0,
+        }
+    }
+}
+
+/// A text in pieces.
 #[derive(Debug)]
-pub(super) struct Mask<'a> {
+pub(super) struct Lexed<'a> {
     pub(super) text: &'a str,
-    classes: Vec<Class>,
+    /// Tokens and comments in order, with white space between them.
+    pub(super) pieces: Vec<Piece>,
     /// What the end of the text is inside of.
     pub(super) end: Inside,
     /// Positions of the open brackets, outermost first.
     pub(super) open: Vec<usize>,
 }
 
-impl<'a> Mask<'a> {
+impl<'a> Lexed<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        let mut reader = Reader {
-            rest: text,
-            classes: Vec::with_capacity(text.len()),
-            open: Vec::new(),
-            interpolations: Vec::new(),
-        };
-        let end = reader.read();
-        Self {
+        let mut lexed = Self {
             text,
-            classes: reader.classes,
-            end,
-            open: reader.open,
-        }
+            pieces: Vec::new(),
+            end: Inside::Code,
+            open: Vec::new(),
+        };
+        lexed.read();
+        lexed
     }
 
-    pub(super) fn class(&self, at: usize) -> Class {
-        self.classes.get(at).copied().unwrap_or(Class::Code)
+    /// The tokens without comments.
+    pub(super) fn code(&self) -> impl DoubleEndedIterator<Item = &Piece> {
+        self.pieces
+            .iter()
+            .filter(|piece| !matches!(piece.token, Token::Comment(_)))
     }
 
-    /// The characters of code, with their positions.
-    pub(super) fn code(&self) -> impl DoubleEndedIterator<Item = (usize, char)> + '_ {
-        self.text
-            .char_indices()
-            .filter(|(at, _)| self.class(*at) == Class::Code)
-    }
-}
-
-struct Reader<'a> {
-    rest: &'a str,
-    classes: Vec<Class>,
-    open: Vec<usize>,
-    /// For each open `${`, the number of brackets that were open before it.
-    interpolations: Vec<usize>,
-}
-
-impl Reader<'_> {
-    fn read(&mut self) -> Inside {
-        while let Some(c) = self.rest.chars().next() {
-            let end = match c {
-                '/' if self.rest.starts_with("//") => self.line_comment(),
-                '/' if self.rest.starts_with("/*") => self.block_comment(),
-                '"' => self.quotes(),
-                '\'' => self.character(),
-                '`' => {
-                    self.take(1, Class::Text);
-                    self.long_text()
+    fn read(&mut self) {
+        let mut stream = Characters { text: self.text, at: 0 };
+        let mut state = TokenizeState {
+            max_string_len: None,
+            next_token_cannot_be_unary: false,
+            tokenizer_control: Default::default(),
+            comment_level: 0,
+            include_comments: false,
+            is_within_text_terminated_by: None,
+            last_token: None,
+        };
+        let mut position = Position::new(1, 0);
+        // For each open `${`, the number of brackets that were open before it.
+        let mut interpolations = Vec::new();
+        while stream.at < self.text.len() {
+            let is_text = state.is_within_text_terminated_by.is_some();
+            if !is_text && stream.skip_blanks() {
+                continue;
+            }
+            let start = stream.at;
+            // The tokenizer skips some comments without a token.
+            let comment = if is_text { None } else { comment(stream.rest()) };
+            let token = match comment {
+                Some((length, inside)) => {
+                    stream.at += length;
+                    self.end = inside;
+                    Token::Comment(Default::default())
                 }
-                '#' if self.rest.trim_start_matches('#').starts_with('"') => self.raw_text(),
-                '(' | '[' | '{' => {
-                    self.open.push(self.classes.len());
-                    self.take(1, Class::Code);
-                    None
-                }
-                '}' if self.interpolations.last() == Some(&self.open.len().saturating_sub(1)) => {
-                    self.interpolations.pop();
-                    self.open.pop();
-                    self.take(1, Class::Text);
-                    self.long_text()
-                }
-                ')' | ']' | '}' => {
-                    self.open.pop();
-                    self.take(1, Class::Code);
-                    None
-                }
-                other => {
-                    self.take(other.len_utf8(), Class::Code);
-                    None
-                }
+                None => get_next_token(&mut stream, &mut state, &mut position).0,
             };
-            if let Some(inside) = end {
-                return inside;
+            match token {
+                Token::EOF => break,
+                Token::InterpolatedString(_) => interpolations.push(self.open.len()),
+                Token::LexError(_)
+                    if self.text[start..].starts_with('"') && !self.text[..stream.at].ends_with('\n') =>
+                {
+                    self.end = Inside::Quotes;
+                }
+                _ => {}
+            }
+            let piece = Piece {
+                token,
+                range: start..stream.at,
+            };
+            match piece.nesting() {
+                1 => self.open.push(stream.at - 1),
+                -1 => {
+                    self.open.pop();
+                    if interpolations.last() == Some(&self.open.len()) {
+                        interpolations.pop();
+                        state.is_within_text_terminated_by = Some("`".into());
+                    }
+                }
+                _ => {}
+            }
+            self.pieces.push(piece);
+            if stream.at < self.text.len() {
+                self.end = Inside::Code;
             }
         }
-        Inside::Code
-    }
-
-    fn take(&mut self, bytes: usize, class: Class) {
-        self.classes.resize(self.classes.len() + bytes, class);
-        self.rest = &self.rest[bytes..];
-    }
-
-    /// Assigns the rest to `class`, because something is unclosed.
-    fn take_all(&mut self, class: Class, inside: Inside) -> Option<Inside> {
-        self.take(self.rest.len(), class);
-        Some(inside)
-    }
-
-    fn line_comment(&mut self) -> Option<Inside> {
-        match self.rest.find('\n') {
-            Some(length) => {
-                self.take(length, Class::Comment);
-                None
-            }
-            None => self.take_all(Class::Comment, Inside::LineComment),
+        match state.is_within_text_terminated_by.as_deref() {
+            Some("\"") => self.end = Inside::Quotes,
+            Some(_) => self.end = Inside::LongText,
+            None => {}
         }
     }
+}
 
-    fn block_comment(&mut self) -> Option<Inside> {
-        let mut depth = 0;
-        let mut at = 0;
-        while let Some(c) = self.rest[at..].chars().next() {
-            match () {
-                () if self.rest[at..].starts_with("/*") => (depth, at) = (depth + 1, at + 2),
-                () if self.rest[at..].starts_with("*/") => (depth, at) = (depth - 1, at + 2),
-                () => at += c.len_utf8(),
+/// Length of the comment that `text` begins with, and what its end is inside of if nothing follows.
+fn comment(text: &str) -> Option<(usize, Inside)> {
+    if text.starts_with("//") {
+        return Some((text.find('\n').unwrap_or(text.len()), Inside::LineComment));
+    }
+    let mut depth = 0;
+    let mut at = 0;
+    if text.starts_with("/*") {
+        while let Some(c) = text[at..].chars().next() {
+            match &text[at..] {
+                rest if rest.starts_with("/*") => (depth, at) = (depth + 1, at + 2),
+                rest if rest.starts_with("*/") => (depth, at) = (depth - 1, at + 2),
+                _ => at += c.len_utf8(),
             }
             if depth == 0 {
-                self.take(at, Class::Comment);
-                return None;
+                return Some((at, Inside::Code));
             }
         }
-        self.take_all(Class::Comment, Inside::BlockComment)
+        return Some((at, Inside::BlockComment));
+    }
+    None
+}
+
+/// The characters of a text, for Rhai's tokenizer.
+struct Characters<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Characters<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
     }
 
-    /// `"…"`: ends at a quote, or at the line break unless a backslash precedes it.
-    fn quotes(&mut self) -> Option<Inside> {
-        let mut escaped = false;
-        for (at, c) in self.rest.char_indices().skip(1) {
-            match c {
-                _ if escaped => escaped = false,
-                '\\' => escaped = true,
-                '"' => {
-                    self.take(at + 1, Class::Text);
-                    return None;
-                }
-                '\n' => {
-                    self.take(at, Class::Text);
-                    return None;
-                }
-                _ => {}
-            }
-        }
-        self.take_all(Class::Text, Inside::Quotes)
+    /// Returns whether there were any.
+    fn skip_blanks(&mut self) -> bool {
+        let blanks = self.rest().len() - self.rest().trim_start().len();
+        self.at += blanks;
+        blanks > 0
+    }
+}
+
+impl InputStream for Characters<'_> {
+    fn unget(&mut self, ch: char) {
+        self.at -= ch.len_utf8();
     }
 
-    /// `'c'`. A lone quote is left to the compiler to report.
-    fn character(&mut self) -> Option<Inside> {
-        let line = self.rest.split('\n').next().unwrap_or_default();
-        let mut escaped = false;
-        for (at, c) in line.char_indices().skip(1) {
-            match c {
-                _ if escaped => escaped = false,
-                '\\' => escaped = true,
-                '\'' => {
-                    self.take(at + 1, Class::Text);
-                    return None;
-                }
-                _ => {}
-            }
-        }
-        self.take(1, Class::Code);
-        None
+    fn get_next(&mut self) -> Option<char> {
+        let next = self.peek_next()?;
+        self.at += next.len_utf8();
+        Some(next)
     }
 
-    /// The content of `` `…` `` up to its end or the next `${`. A doubled backtick is an escaped one.
-    fn long_text(&mut self) -> Option<Inside> {
-        let mut at = 0;
-        while let Some(c) = self.rest[at..].chars().next() {
-            if self.rest[at..].starts_with("``") {
-                at += 2;
-            } else if c == '`' {
-                self.take(at + 1, Class::Text);
-                return None;
-            } else if self.rest[at..].starts_with("${") {
-                self.take(at + 2, Class::Text);
-                self.interpolations.push(self.open.len());
-                self.open.push(self.classes.len() - 1);
-                return None;
-            } else {
-                at += c.len_utf8();
-            }
-        }
-        self.take_all(Class::Text, Inside::LongText)
-    }
-
-    /// `#"…"#`, with any number of `#`.
-    fn raw_text(&mut self) -> Option<Inside> {
-        let hashes = self.rest.len() - self.rest.trim_start_matches('#').len();
-        let end = format!("\"{}", "#".repeat(hashes));
-        match self.rest[hashes + 1..].find(&end) {
-            Some(length) => {
-                self.take(hashes + 1 + length + end.len(), Class::Text);
-                None
-            }
-            None => self.take_all(Class::Text, Inside::LongText),
-        }
+    fn peek_next(&mut self) -> Option<char> {
+        self.rest().chars().next()
     }
 }
 
@@ -241,7 +207,6 @@ pub(super) struct Item {
 pub(super) enum ItemKind {
     /// `import "…" as alias` with a plain string as path.
     Import {
-        path: String,
         alias: String,
     },
     Function {
@@ -253,107 +218,74 @@ pub(super) enum ItemKind {
     Statement,
 }
 
-/// Splits `text` into items that cover it, in order.
+/// Splits `text` into items that cover it, in order. Comments belong to the item that follows, or to the last one.
 pub(super) fn split_items(text: &str) -> Vec<Item> {
-    let mask = Mask::new(text);
-    let mut cuts = Vec::new();
-    let mut depth = 0_usize;
-    // The last code character that is not white space: an item starts where a word follows `;` or `}`.
-    let mut last: Option<char> = None;
-    let mut in_function = false;
-    for (at, c) in mask.code() {
-        let begins_word = depth == 0 && is_word(c) && !text[..at].ends_with(is_word);
-        if begins_word && matches!(last, None | Some(';' | '}')) {
-            let is_item = ["fn", "private", "import", "const"].contains(&word_at(text, at));
-            in_function = matches!(word_at(text, at), "fn" | "private");
-            if is_item && last == Some('}') {
-                cuts.push(end_of_code(&mask, at));
+    let lexed = Lexed::new(text);
+    let code: Vec<&Piece> = lexed.code().collect();
+    let mut items = Vec::new();
+    let (mut first, mut start, mut depth) = (0, 0, 0);
+    for (index, piece) in code.iter().enumerate() {
+        depth += piece.nesting();
+        let ends = match piece.token {
+            Token::SemiColon => true,
+            // A function, or a block before something that begins with a keyword.
+            Token::RightBrace => {
+                let next = code.get(index + 1).map(|piece| &piece.token);
+                matches!(code[first].token, Token::Fn | Token::Private)
+                    || matches!(next, Some(Token::Fn | Token::Private | Token::Import | Token::Const))
             }
-        }
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        let ends = depth == 0 && (c == ';' || (c == '}' && in_function));
-        if ends {
-            cuts.push(at + c.len_utf8());
-            in_function = false;
-        }
-        if !c.is_whitespace() {
-            last = Some(c);
-        }
-    }
-    cuts.push(text.len());
-    cuts.dedup();
-    let mut found: Vec<Item> = Vec::new();
-    let mut start = 0;
-    for end in cuts {
-        let blank = mask
-            .code()
-            .all(|(at, c)| !(start..end).contains(&at) || c.is_whitespace())
-            && (start..end).all(|at| mask.class(at) != Class::Text);
-        match found.last_mut() {
-            // A comment after the last item belongs to it.
-            Some(previous) if blank => previous.range.end = end,
-            _ if blank && end < text.len() => continue,
-            _ => found.push(Item {
-                kind: kind(&text[start..end]),
+            _ => false,
+        };
+        let is_last = index + 1 == code.len();
+        if is_last || (ends && depth == 0) {
+            let end = if is_last { text.len() } else { piece.range.end };
+            items.push(Item {
+                kind: kind(text, &code[first..=index]),
                 range: start..end,
-            }),
+            });
+            (first, start) = (index + 1, end);
         }
-        start = end;
     }
-    found
+    if items.is_empty() {
+        items.push(Item {
+            kind: ItemKind::Statement,
+            range: 0..text.len(),
+        });
+    }
+    items
 }
 
-/// The end of the code before `at`: comments in between belong to what follows.
-fn end_of_code(mask: &Mask, at: usize) -> usize {
-    mask.code()
-        .rev()
-        .skip_while(|(place, _)| *place >= at)
-        .find(|(_, c)| !c.is_whitespace())
-        .map_or(0, |(place, c)| place + c.len_utf8())
-}
-
-fn kind(text: &str) -> ItemKind {
-    let mask = Mask::new(text);
-    let Some((start, _)) = mask.code().find(|(_, c)| !c.is_whitespace()) else {
-        return ItemKind::Statement;
-    };
-    match word_at(text, start) {
-        "import" => import(text, start).unwrap_or(ItemKind::Statement),
-        "const" => ItemKind::Constant,
-        "fn" => function(&mask, start + 2).unwrap_or(ItemKind::Statement),
-        "private" => text[start..]
-            .find("fn")
-            .and_then(|at| function(&mask, start + at + 2))
-            .unwrap_or(ItemKind::Statement),
+fn kind(text: &str, code: &[&Piece]) -> ItemKind {
+    let tokens: Vec<&Token> = code.iter().map(|piece| &piece.token).collect();
+    match tokens.as_slice() {
+        [
+            Token::Import,
+            Token::StringConstant(_),
+            Token::As,
+            Token::Identifier(alias),
+            ..,
+        ] => ItemKind::Import {
+            alias: alias.to_string(),
+        },
+        [Token::Const, ..] => ItemKind::Constant,
+        [Token::Fn, ..] => function(text, &code[1..]),
+        [Token::Private, Token::Fn, ..] => function(text, &code[2..]),
         _ => ItemKind::Statement,
     }
 }
 
-fn import(text: &str, start: usize) -> Option<ItemKind> {
-    let rest = text[start + "import".len()..].trim_start().strip_prefix('"')?;
-    let (path, rest) = rest.split_once('"')?;
-    let alias = rest.trim_start().strip_prefix("as")?.trim_start();
-    let alias = word_at(alias, 0);
-    // Paths with escapes are left to the interpreter.
-    (!alias.is_empty() && !path.contains('\\')).then(|| ItemKind::Import {
-        path: path.to_owned(),
-        alias: alias.to_owned(),
-    })
-}
-
-/// Parses name and parameter count of a function; `after` is the position after `fn`.
-fn function(mask: &Mask, after: usize) -> Option<ItemKind> {
-    let mut code = mask.code().filter(|(at, _)| *at >= after);
-    let (open, _) = code.by_ref().find(|(_, c)| *c == '(')?;
-    let inside: String = code.map(|(_, c)| c).take_while(|c| *c != ')').collect();
-    Some(ItemKind::Function {
-        name: mask.text[after..open].trim().to_owned(),
-        params: inside.split(',').filter(|param| !param.trim().is_empty()).count(),
-    })
+/// Name and number of parameters of the function whose code follows `fn`.
+fn function(text: &str, code: &[&Piece]) -> ItemKind {
+    let is_list = |piece: &&Piece| matches!(piece.token, Token::LeftParen | Token::Unit);
+    let name = code.iter().take_while(|piece| !is_list(piece));
+    let list = code.iter().skip_while(|piece| !is_list(piece));
+    let params = list
+        .take_while(|piece| !matches!(piece.token, Token::RightParen | Token::LeftBrace))
+        .filter(|piece| matches!(piece.token, Token::Identifier(_)));
+    ItemKind::Function {
+        name: name.map(|piece| &text[piece.range.clone()]).collect(),
+        params: params.count(),
+    }
 }
 
 /// The word that starts at `at`.
@@ -368,24 +300,43 @@ pub(super) fn is_word(c: char) -> bool {
 }
 
 #[cfg(test)]
-mod mask_tests {
+mod lexed_tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn code(text: &str) -> String {
-        Mask::new(text).code().map(|(_, c)| c).collect()
+    fn pieces(text: &str) -> Vec<&str> {
+        let lexed = Lexed::new(text);
+        lexed.pieces.iter().map(|piece| &text[piece.range.clone()]).collect()
     }
 
     #[test]
-    fn strings_and_comments_are_not_code() {
-        assert_eq!(code("let a = \"x // \\\" y\"; // no\nb"), "let a = ; \nb");
-        assert_eq!(code("a /* b /* c */ d */ e"), "a  e");
+    fn pieces_are_whole_tokens_and_comments() {
         assert_eq!(
-            code("'\\'' + 'x' + `a ${ b + `c` } d` + #\"raw \" \"# + z"),
-            " +  +  b +   +  + z"
+            pieces("let a = \"x // \\\" y\"; // no\nb"),
+            ["let", "a", "=", "\"x // \\\" y\"", ";", "// no", "b"]
         );
-        assert_eq!(code("#{ a: 1 }"), "#{ a: 1 }");
+        assert_eq!(pieces("a /* b /* c */ d */ 1.5"), ["a", "/* b /* c */ d */", "1.5"]);
+        assert_eq!(
+            pieces("'\\'' + `a ${ b + `c` } d` + #\"raw \" \"#"),
+            [
+                "'\\''",
+                "+",
+                "`a $",
+                "{",
+                "b",
+                "+",
+                "`c`",
+                "}",
+                " d`",
+                "+",
+                "#\"raw \" \"#"
+            ]
+        );
+        assert_eq!(
+            pieces("//! one\n/*** two */ #{ a: () }"),
+            ["//! one", "/*** two */", "#{", "a", ":", "()", "}"]
+        );
     }
 
     #[test]
@@ -393,25 +344,34 @@ mod mask_tests {
         for (text, end, open) in [
             ("f(1, [2", Inside::Code, 2),
             ("f(1) // x", Inside::LineComment, 0),
+            ("f(1) // x\n", Inside::Code, 0),
             ("f(/* x", Inside::BlockComment, 1),
             ("import \"std/se", Inside::Quotes, 0),
+            ("f(\"a\\", Inside::Quotes, 1),
             ("let t = `a\nb", Inside::LongText, 0),
             ("let t = `a ${ f(", Inside::Code, 2),
+            ("let t = `a ${ f(1) }", Inside::LongText, 0),
             ("let t = `a ${ f(1) } b", Inside::LongText, 0),
             ("let t = #\"a", Inside::LongText, 0),
             ("\"a\n b", Inside::Code, 0),
         ] {
-            let mask = Mask::new(text);
-            assert_eq!((mask.end, mask.open.len()), (end, open), "{text}");
+            let lexed = Lexed::new(text);
+            assert_eq!((lexed.end, lexed.open.len()), (end, open), "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn any_text_is_classified_completely(text in "[\\PC\n`\"'#{}()$/*\\\\]{0,40}") {
-            let mask = Mask::new(&text);
-            prop_assert_eq!(mask.classes.len(), text.len());
-            prop_assert!(mask.open.iter().all(|at| text.is_char_boundary(*at)));
+        fn only_white_space_lies_between_pieces(text in "[\\PC\n`\"'#{}()$/*\\\\]{0,40}") {
+            let lexed = Lexed::new(&text);
+            let mut end = 0;
+            for piece in &lexed.pieces {
+                prop_assert_eq!(text[end..piece.range.start].trim(), "");
+                end = piece.range.end;
+            }
+            prop_assert_eq!(text[end..].trim(), "");
+            let are_brackets = lexed.open.iter().all(|at| text[*at..].starts_with(['(', '[', '{']));
+            prop_assert!(are_brackets);
         }
     }
 }
@@ -437,7 +397,6 @@ mod items_tests {
     #[test]
     fn items_are_split() {
         let search = ItemKind::Import {
-            path: "std/search".to_owned(),
             alias: "search".to_owned(),
         };
         assert_eq!(

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rhai::ParseErrorType;
 
-use super::lexer::{Inside, Mask, is_word, word_at};
+use super::lexer::{Inside, Lexed, is_word, word_at};
 use crate::fault::{Fault, Kind};
 
 /// A better explanation of the parse error at byte `at`, and the byte where the mistake is.
@@ -21,7 +21,7 @@ fn fault(message: String, hint: impl Into<String>) -> Fault {
 
 /// `{ key: value }`, which Rhai reads as a block of statements.
 fn map_without_hash(text: &str, at: usize) -> Option<(Fault, usize)> {
-    let brace = *Mask::new(&text[..at]).open.last()?;
+    let brace = *Lexed::new(&text[..at]).open.last()?;
     let (before, inside) = (&text[..brace], text[brace..].strip_prefix('{')?);
     if before.ends_with(['#', '$']) || !starts_with_key(inside) {
         return None;
@@ -54,18 +54,18 @@ fn unclosed(text: &str, error: &ParseErrorType, at: usize) -> Option<(Fault, usi
         error,
         P::UnexpectedEOF | P::MissingToken(..) | P::VariableUndefined(_) | P::WrongFnDefinition
     );
-    let mask = Mask::new(text);
-    if !by_bracket || !matches!(mask.end, Inside::Code | Inside::LineComment) {
+    let lexed = Lexed::new(text);
+    if !by_bracket || !matches!(lexed.end, Inside::Code | Inside::LineComment) {
         return None;
     }
-    let open = open_bracket(&mask)?;
+    let open = open_bracket(&lexed)?;
     let bracket = &text[open..=open];
-    let is_end = mask.code().all(|(place, c)| place < at || c.is_whitespace());
+    let is_end = lexed.code().all(|piece| piece.range.start < at);
     // The parser finds a missing `)` or `]` where it is missing, unless the text ends there.
     if open >= at || (bracket != "{" && !is_end) {
         return None;
     }
-    let close = closing(bracket.chars().next()?);
+    let close = closing(bracket);
     Some((
         fault(
             format!("this `{bracket}` is not closed"),
@@ -75,37 +75,40 @@ fn unclosed(text: &str, error: &ParseErrorType, at: usize) -> Option<(Fault, usi
     ))
 }
 
-fn closing(open: char) -> char {
+fn closing(open: &str) -> &'static str {
     match open {
-        '(' => ')',
-        '[' => ']',
-        _ => '}',
+        "(" => ")",
+        "[" => "]",
+        _ => "}",
     }
 }
 
 /// The bracket that lacks its end. Indentation shows which: a bracket on an indented line is not closed by a line that
 /// is less indented.
-fn open_bracket(mask: &Mask) -> Option<usize> {
-    let mut open: Vec<(usize, char)> = Vec::new();
+fn open_bracket(lexed: &Lexed) -> Option<usize> {
+    let text = lexed.text;
+    let mut open: Vec<usize> = Vec::new();
     let mut suspect = None;
-    for (at, c) in mask.code() {
-        match c {
-            '(' | '[' | '{' => open.push((at, c)),
-            ')' | ']' | '}' => {
-                let (start, opening) = open.pop()?;
-                if closing(opening) != c {
+    for piece in lexed.code() {
+        let at = piece.range.end - 1;
+        match piece.nesting() {
+            1 => open.push(at),
+            -1 => {
+                let start = open.pop()?;
+                let bracket = &text[at..=at];
+                if closing(&text[start..=start]) != bracket {
                     return Some(start);
                 }
-                let (first, last) = (line_of(mask.text, start), line_of(mask.text, at));
-                let begins_line = mask.text[last.clone()].trim_start().starts_with(c);
-                if begins_line && indent(mask.text, last) < indent(mask.text, first) {
+                let (first, last) = (line_of(text, start), line_of(text, at));
+                let begins_line = text[last.clone()].trim_start().starts_with(bracket);
+                if begins_line && indent(text, last) < indent(text, first) {
                     suspect = suspect.or(Some(start));
                 }
             }
             _ => {}
         }
     }
-    let (last, _) = open.last()?;
+    let last = open.last()?;
     Some(suspect.unwrap_or(*last))
 }
 

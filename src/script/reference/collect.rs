@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use rhai::{Engine, FnAccess};
+use rhai::{Engine, FnAccess, ScriptFnMetadata};
 use serde::Deserialize;
 
-use super::comment::Comment;
+use super::model::Comment;
 use super::{FunctionDoc, FunctionKind, Param, Section, SectionKind};
 
 /// Functions that Rhai calls to print a value.
@@ -45,6 +45,7 @@ impl Sections {
             kind,
             docs: String::new(),
             functions: Vec::new(),
+            is_whole: true,
         })
     }
 
@@ -99,7 +100,7 @@ fn document(function: &Function, module: Option<&str>, types: &TypeNames) -> Fun
         .enumerate()
         .map(|numbered| parameter(numbered, types))
         .collect();
-    let is_script = function.origin == "script";
+    let is_script = function.origin == SCRIPT;
     if is_script {
         // Script functions have no types.
         params.iter_mut().for_each(|(param, _)| param.kind = None);
@@ -188,8 +189,11 @@ pub(super) struct Metadata {
     custom_types: Vec<CustomType>,
 }
 
+/// The origin of functions that are written in Rhai, and have no types.
+const SCRIPT: &str = "script";
+
 /// A function. Getters are named `get$name`.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Function {
     pub(super) name: String,
@@ -299,47 +303,15 @@ fn first_argument(arguments: &str) -> &str {
 /// Functions that every adapter exports. They are documented once in `std/engines`.
 const ADAPTER: [&str; 6] = ["facts", "failures", "flags", "launch", "ready", "request"];
 
-/// One section per module, given by name and source.
-pub(super) fn stdlib_sections<'a>(
-    engine: &Engine,
-    modules: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Vec<Section> {
-    modules
-        .into_iter()
-        .filter_map(|(name, source)| stdlib_section(engine, name, source))
-        .collect()
-}
-
 /// The section of a module; `None` if its source does not compile, which its own tests report.
-fn stdlib_section(engine: &Engine, name: &str, source: &str) -> Option<Section> {
+pub(super) fn stdlib_section(engine: &Engine, name: &str, source: &str) -> Option<Section> {
     let ast = engine.compile(source).ok()?;
     let is_adapter = name.starts_with("std/engines/");
     let mut functions: Vec<FunctionDoc> = ast
         .iter_functions()
         .filter(|function| function.access == FnAccess::Public && !function.name.starts_with("anon$"))
         .filter(|function| !(is_adapter && ADAPTER.contains(&function.name)))
-        .map(|function| {
-            let comment = Comment::parse(function.comments.iter().copied());
-            FunctionDoc {
-                name: function.name.to_owned(),
-                kind: FunctionKind::Function,
-                module: Some(name.to_owned()),
-                on: None,
-                params: function
-                    .params
-                    .iter()
-                    .map(|param| Param {
-                        name: (*param).to_owned(),
-                        kind: None,
-                    })
-                    .collect(),
-                returns: None,
-                settable: false,
-                summary: comment.summary,
-                docs: comment.docs,
-                examples: comment.examples,
-            }
-        })
+        .map(|function| document(&function.into(), Some(name), &TypeNames::new()))
         .collect();
     functions.sort_by(|a, b| (&a.name, a.params.len()).cmp(&(&b.name, b.params.len())));
     Some(Section {
@@ -347,7 +319,24 @@ fn stdlib_section(engine: &Engine, name: &str, source: &str) -> Option<Section> 
         kind: SectionKind::Standard,
         docs: Comment::parse([ast.doc()]).markdown(),
         functions,
+        is_whole: true,
     })
+}
+
+impl From<ScriptFnMetadata<'_>> for Function {
+    fn from(function: ScriptFnMetadata<'_>) -> Self {
+        let argument = |name: &&str| Argument {
+            name: Some((*name).to_owned()),
+            kind: None,
+        };
+        Self {
+            name: function.name.to_owned(),
+            origin: SCRIPT.to_owned(),
+            params: function.params.iter().map(argument).collect(),
+            doc_comments: function.comments.iter().map(|line| (*line).to_owned()).collect(),
+            ..Self::default()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -488,23 +477,19 @@ mod stdlib_tests {
     #[test]
     fn an_adapter_shows_only_its_own_functions() {
         let source = "//! An engine.\nfn launch(options) {}\n/// More.\nfn more() {}";
-        let sections = stdlib_sections(&Engine::new(), [("std/engines/mine", source), ("std/search", source)]);
-        let names = |index: usize| {
-            sections[index]
-                .functions
-                .iter()
-                .map(|f| f.name.as_str())
-                .collect::<Vec<_>>()
+        let names = |module| -> Vec<String> {
+            let section = stdlib_section(&Engine::new(), module, source).unwrap();
+            section.functions.into_iter().map(|function| function.name).collect()
         };
-        assert_eq!((names(0), names(1)), (vec!["more"], vec!["launch", "more"]));
+        assert_eq!(names("std/engines/mine"), ["more"]);
+        assert_eq!(names("std/search"), ["launch", "more"]);
     }
 
     #[test]
     fn public_functions_and_module_docs_are_documented() {
         let source = "//! Searches.\n//!\n//! Slowly.\n/// Tries all.\n///\n/// ```rhai\n/// 1\n/// ```\n\
                       fn grid(map, probe) { let each = |x| x; each.call(1) }\nprivate fn hidden() {}";
-        let sections = stdlib_sections(&Engine::new(), [("std/search", source)]);
-        let section = &sections[0];
+        let section = stdlib_section(&Engine::new(), "std/search", source).unwrap();
         assert_eq!(section.docs, "Searches.\n\nSlowly.");
         assert_eq!(section.functions.len(), 1);
         let grid = &section.functions[0];

@@ -5,12 +5,10 @@
 //! Rhai's standard packages are left out, because Rhai documents them.
 
 mod collect;
-mod comment;
 mod model;
 mod render;
 
-pub use comment::{Example, Needs};
-pub use model::{FunctionDoc, FunctionKind, Param, Section, SectionKind};
+pub use model::{Example, FunctionDoc, FunctionKind, Needs, Param, Section, SectionKind};
 
 use collect::STANDARD;
 use model::alias;
@@ -35,11 +33,10 @@ impl Reference {
     #[must_use]
     pub fn new(engine: &Engine) -> Self {
         let mut sections = collect::native_sections(engine);
-        let modules: Vec<(String, _)> = shipped::modules()
-            .filter_map(|name| Some((format!("std/{name}"), shipped::module(name)?)))
-            .collect();
-        let sources = modules.iter().map(|(name, source)| (name.as_str(), source.as_ref()));
-        sections.extend(collect::stdlib_sections(engine, sources));
+        sections.extend(
+            shipped::modules()
+                .filter_map(|name| collect::stdlib_section(engine, &format!("std/{name}"), &shipped::module(name)?)),
+        );
         sections.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
         Self { sections }
     }
@@ -65,43 +62,40 @@ pub(super) fn type_name(spelled: &str) -> Option<String> {
     collect::script_type(spelled, &collect::TypeNames::new())
 }
 
-/// An entry of the documentation.
-#[derive(Clone, Copy, Debug)]
-pub enum Found<'a> {
-    /// A namespace, a type or a module.
-    Section(&'a Section),
-    /// A function, method or property.
-    Function(&'a FunctionDoc),
-}
-
 impl Reference {
-    /// Finds `docker`, `std/search`, `Engine`, `docker::start`, `Engine.probe`, `map.record`, or just `probe`; the last
-    /// two may have several results. Never empty: for an unknown name, the fault suggests the closest one.
-    pub fn find(&self, name: &str) -> Result<Vec<Found<'_>>> {
+    /// The part about `docker`, `std/search`, `Engine`, `docker::start`, `Engine.probe`, `map.record`, or just `probe`; the
+    /// last two may be several functions. Never empty: for an unknown name, the fault suggests the closest one.
+    pub fn find(&self, name: &str) -> Result<Self> {
         let name = name.trim().trim_end_matches("()").trim_end_matches("::");
-        let mut found: Vec<Found> = self
-            .sections
-            .iter()
-            .filter(|section| section.kind != SectionKind::Global)
-            .filter(|section| section.name == name || alias(&section.name) == name)
-            .map(Found::Section)
-            .collect();
-        found.extend(
-            self.functions()
-                .filter(|function| names(function).contains(&name.to_owned()))
-                .map(Found::Function),
+        let is_named = |section: &Section| section.name == name || alias(&section.name) == name;
+        let mut found = self.part(
+            |section| section.kind != SectionKind::Global && is_named(section),
+            |function| names(function).iter().any(|known| known == name),
         );
         // Variables have any name: `engine.probe` and `map.record` are methods too.
-        if let (true, Some((_, method))) = (found.is_empty(), name.rsplit_once('.')) {
-            let methods = self
-                .functions()
-                .filter(|function| function.name == method && function.title().contains('.'));
-            found.extend(methods.map(Found::Function));
+        if let (true, Some((_, method))) = (found.sections.is_empty(), name.rsplit_once('.')) {
+            found = self.part(
+                |_| false,
+                |function| function.name == method && function.title().contains('.'),
+            );
         }
-        match found.is_empty() {
+        match found.sections.is_empty() {
             true => Err(self.unknown(name)),
             false => Ok(found),
         }
+    }
+
+    /// These sections, and these functions of the others.
+    fn part(&self, is_wanted: impl Fn(&Section) -> bool, has: impl Fn(&FunctionDoc) -> bool) -> Self {
+        let mut sections = self.sections.clone();
+        for section in &mut sections {
+            section.is_whole = is_wanted(section);
+            if !section.is_whole {
+                section.functions.retain(&has);
+            }
+        }
+        sections.retain(|section| section.is_whole || !section.functions.is_empty());
+        Self { sections }
     }
 
     fn unknown(&self, name: &str) -> Fault {

@@ -18,7 +18,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::model::alias;
-use super::{Found, FunctionDoc, FunctionKind, RHAI_BOOK, Reference, Section, SectionKind};
+use super::{FunctionDoc, FunctionKind, RHAI_BOOK, Reference, Section, SectionKind};
 
 impl Reference {
     /// The whole documentation, with a heading per section.
@@ -36,14 +36,17 @@ impl Reference {
     }
 }
 
-impl Found<'_> {
-    /// Only this entry.
+impl Reference {
+    /// Without the heading of the whole: sections, and then single functions.
     #[must_use]
-    pub fn markdown(&self) -> String {
-        match self {
-            Found::Section(section) => section_text(section, 1),
-            Found::Function(function) => function_text(function, 1),
-        }
+    pub fn excerpt(&self) -> String {
+        let (whole, parts): (Vec<&Section>, Vec<&Section>) = self.sections.iter().partition(|section| section.is_whole);
+        let sections = whole.into_iter().map(|section| section_text(section, 1));
+        let functions = parts.into_iter().flat_map(|section| &section.functions);
+        let texts: Vec<String> = sections
+            .chain(functions.map(|function| function_text(function, 1)))
+            .collect();
+        texts.join("\n")
     }
 }
 
@@ -97,44 +100,16 @@ fn shift_headings(markdown: &str, level: usize) -> String {
 const SCHEMA: u32 = 1;
 
 impl Reference {
-    /// The whole documentation.
+    /// The documentation as data.
     #[must_use]
     pub fn json(&self) -> Value {
-        document(self.sections.iter().map(section).collect())
-    }
-}
-
-impl Found<'_> {
-    /// Only these entries, in the same format. Functions are in their section, without the others.
-    #[must_use]
-    pub fn json(found: &[Found<'_>], reference: &Reference) -> Value {
-        let wanted = |function: &FunctionDoc| {
-            found
-                .iter()
-                .any(|one| matches!(one, Found::Function(f) if *f == function))
+        let section = |section: &Section| {
+            let functions: Vec<Value> = section.functions.iter().map(function).collect();
+            json!({ "name": section.name, "kind": section.kind, "docs": section.docs, "functions": functions })
         };
-        let sections = reference.sections.iter().filter_map(|whole| {
-            if found
-                .iter()
-                .any(|one| matches!(one, Found::Section(s) if s.name == whole.name && s.kind == whole.kind))
-            {
-                return Some(section(whole));
-            }
-            let mut part = whole.clone();
-            part.functions.retain(wanted);
-            (!part.functions.is_empty()).then(|| section(&part))
-        });
-        document(sections.collect())
+        let sections: Vec<Value> = self.sections.iter().map(section).collect();
+        json!({ "schema": SCHEMA, "program": env!("CARGO_PKG_VERSION"), "sections": sections })
     }
-}
-
-fn document(sections: Vec<Value>) -> Value {
-    json!({ "schema": SCHEMA, "program": env!("CARGO_PKG_VERSION"), "sections": sections })
-}
-
-fn section(section: &Section) -> Value {
-    let functions: Vec<Value> = section.functions.iter().map(function).collect();
-    json!({ "name": section.name, "kind": section.kind, "docs": section.docs, "functions": functions })
 }
 
 fn function(function: &FunctionDoc) -> Value {

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use rhai::Token;
+
 use super::command::COMMANDS;
 use super::vocabulary::Vocabulary;
-use crate::script::lexer::{Class, Inside, Mask, is_word};
+use crate::script::lexer::{Inside, Lexed, is_word};
 
 /// Returns where the word to complete starts, and its completions. Files are looked up relative to `folder`.
 pub(super) fn complete(vocabulary: &Vocabulary, folder: &Path, before: &str) -> (usize, Vec<String>) {
@@ -187,10 +189,10 @@ impl<'a> Completion<'a> {
         if before.trim_start().starts_with(':') {
             return Completion::Command(before.trim_start());
         }
-        let mask = Mask::new(before);
-        match mask.end {
+        let lexed = Lexed::new(before);
+        match lexed.end {
             Inside::Code => {}
-            Inside::Quotes => return import(before, &mask),
+            Inside::Quotes => return import(&lexed),
             Inside::LineComment | Inside::BlockComment | Inside::LongText => return Completion::None,
         }
         let start = last_word(before);
@@ -210,7 +212,7 @@ impl<'a> Completion<'a> {
                 false => Completion::Member { value, start },
             };
         }
-        if let Some(call) = map_argument(rest, &mask) {
+        if let Some(call) = map_argument(rest, &lexed) {
             return Completion::Key { call, start };
         }
         match start.starts_with(|c: char| c.is_ascii_digit()) {
@@ -233,28 +235,22 @@ pub(super) struct Call<'a> {
 
 /// The innermost open call at the end of `before`.
 pub(super) fn call(before: &str) -> Option<Call<'_>> {
-    let mask = Mask::new(before);
-    if matches!(mask.end, Inside::LineComment | Inside::BlockComment) {
+    let lexed = Lexed::new(before);
+    if matches!(lexed.end, Inside::LineComment | Inside::BlockComment) {
         return None;
     }
-    let open = *mask.open.iter().rev().find(|at| before[**at..].starts_with('('))?;
+    let open = *lexed.open.iter().rev().find(|at| before[**at..].starts_with('('))?;
     let (path, on) = callee(&before[..open])?;
     let mut depth = 0;
     let mut argument = 0;
     let mut started = false;
-    for (at, c) in before[open + 1..].char_indices() {
-        let is_code = mask.class(open + 1 + at) == Class::Code;
-        match c {
-            '(' | '[' | '{' if is_code => depth += 1,
-            ')' | ']' | '}' if is_code => depth -= 1,
-            ',' if is_code && depth == 0 => {
-                argument += 1;
-                started = false;
-                continue;
-            }
-            _ => {}
+    for piece in lexed.code().filter(|piece| piece.range.start > open) {
+        depth += piece.nesting();
+        started = true;
+        if depth == 0 && piece.token == Token::Comma {
+            argument += 1;
+            started = false;
         }
-        started |= !c.is_whitespace();
     }
     Some(Call {
         path,
@@ -283,27 +279,22 @@ fn callee(before: &str) -> Option<(&str, Option<&str>)> {
 
 /// The type that the call at the end of `text` returns.
 fn kind_of_call(vocabulary: &Vocabulary, text: &str) -> Option<String> {
-    let open = *Mask::new(text.strip_suffix(')')?).open.last()?;
+    let open = *Lexed::new(text.strip_suffix(')')?).open.last()?;
     let (path, on) = callee(&text[..open])?;
     vocabulary.called(path, on).first()?.returns.clone()
 }
 
-/// The import path at the end of `before`, if the open quote follows `import`.
-fn import<'a>(before: &'a str, mask: &Mask) -> Completion<'a> {
-    let begin = (0..before.len())
-        .rev()
-        .take_while(|at| mask.class(*at) == Class::Text)
-        .last()
-        .unwrap_or(before.len());
-    match last_word(before[..begin].trim_end()) {
-        "import" => Completion::Import(&before[begin + 1..]),
+/// The import path at the end, if the open quote follows `import`.
+fn import<'a>(lexed: &Lexed<'a>) -> Completion<'a> {
+    match lexed.pieces.as_slice() {
+        [.., import, path] if import.token == Token::Import => Completion::Import(&lexed.text[path.range.start + 1..]),
         _ => Completion::None,
     }
 }
 
 /// The call that the open map literal is an argument of, if a key can follow.
-fn map_argument<'a>(rest: &'a str, mask: &Mask) -> Option<&'a str> {
-    let mut open = mask.open.iter().rev();
+fn map_argument<'a>(rest: &'a str, lexed: &Lexed) -> Option<&'a str> {
+    let mut open = lexed.open.iter().rev();
     let brace = *open.next()?;
     let is_map = rest[brace..].starts_with('{') && rest[..brace].ends_with('#');
     let after = rest.trim_end().chars().last()?;

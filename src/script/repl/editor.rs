@@ -16,12 +16,11 @@ use rustyline::{
 
 use super::vocabulary::Vocabulary;
 use super::{Session, complete};
-use crate::script::lexer::{Class, Inside, Mask, word_at};
+use crate::script::lexer::{Inside, Lexed, Piece};
 
 /// The line editor's helper.
 pub struct LineHelper {
     validator: InputValidator,
-    lexer: Engine,
     vocabulary: Vocabulary,
     folder: PathBuf,
 }
@@ -32,7 +31,6 @@ impl LineHelper {
     pub fn new(session: &Session) -> Self {
         Self {
             validator: InputValidator::new(),
-            lexer: Engine::new_raw(),
             vocabulary: session.vocabulary(),
             folder: session.root().to_owned(),
         }
@@ -88,7 +86,7 @@ const CONTINUED: &str = "\n\x1b[2m.\x1b[0m";
 
 impl Highlighter for LineHelper {
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
-        Cow::Owned(highlight(&self.lexer, line).replace("\n ", CONTINUED))
+        Cow::Owned(highlight(line).replace("\n ", CONTINUED))
     }
 
     fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
@@ -119,9 +117,9 @@ impl ConditionalEventHandler for Enter {
 
 /// The indentation of a line after `text`: by its open brackets. A line of a string or comment has none.
 fn indent(text: &str) -> String {
-    let mask = Mask::new(text);
-    match mask.end {
-        Inside::Code | Inside::LineComment if !is_only_documentation(&mask) => "  ".repeat(mask.open.len().max(1)),
+    let lexed = Lexed::new(text);
+    match lexed.end {
+        Inside::Code | Inside::LineComment if !is_only_documentation(&lexed) => "  ".repeat(lexed.open.len().max(1)),
         _ => String::new(),
     }
 }
@@ -144,102 +142,41 @@ const WRONG: &str = "\x1b[31m";
 const END: &str = "\x1b[0m";
 
 /// Adds ANSI colours to `text` and changes nothing else.
-fn highlight(engine: &Engine, text: &str) -> String {
+fn highlight(text: &str) -> String {
     if text.trim_start().starts_with(':') {
         return format!("{KEYWORD}{text}{END}");
     }
-    let mask = Mask::new(text);
-    let mut colours = token_colours(engine, text);
-    for (at, colour) in colours.iter_mut().enumerate() {
-        match mask.class(at) {
-            Class::Comment => *colour = COMMENT,
-            Class::Text => *colour = TEXT,
-            Class::Code => {}
-        }
-    }
     let mut coloured = String::with_capacity(text.len() * 2);
-    let mut current = "";
-    for (at, c) in text.char_indices() {
+    let mut done = 0;
+    for piece in Lexed::new(text).pieces {
+        coloured.push_str(&text[done..piece.range.start]);
+        let colour = colour(text, &piece);
+        done = piece.range.end;
         // A colour must not cross a line break, where the editor starts to redraw.
-        let colour = if c == '\n' { "" } else { colours[at] };
-        if colour != current {
-            if !current.is_empty() {
-                coloured.push_str(END);
+        for line in text[piece.range].split_inclusive('\n') {
+            let shown = line.trim_end_matches('\n');
+            match colour.is_empty() || shown.is_empty() {
+                true => coloured.push_str(line),
+                false => coloured.extend([colour, shown, END, &line[shown.len()..]]),
             }
-            coloured.push_str(colour);
-            current = colour;
         }
-        coloured.push(c);
     }
-    if !current.is_empty() {
-        coloured.push_str(END);
-    }
+    coloured.push_str(&text[done..]);
     coloured
 }
 
-/// The colour of each byte's token. Strings and comments are coloured by the mask.
-fn token_colours(engine: &Engine, text: &str) -> Vec<&'static str> {
-    let mut colours = vec![""; text.len()];
-    let lines: Vec<usize> = std::iter::once(0)
-        .chain(text.match_indices('\n').map(|(at, _)| at + 1))
-        .collect();
-    let inputs = [text];
-    let (tokens, control) = engine.lex(&inputs);
-    // For each open interpolation in a multi-line string, the number of open braces in it.
-    let mut braces: Vec<usize> = Vec::new();
-    for (token, position) in tokens {
-        match &token {
-            // The lexer repeats the end token forever.
-            Token::EOF => break,
-            Token::InterpolatedString(_) => braces.push(0),
-            Token::LeftBrace | Token::MapStart => {
-                if let Some(open) = braces.last_mut() {
-                    *open += 1;
-                }
-            }
-            Token::RightBrace => {
-                if let Some(open) = braces.last_mut() {
-                    *open = open.saturating_sub(1);
-                    if *open == 0 {
-                        braces.pop();
-                        control.borrow_mut().is_within_text = true;
-                    }
-                }
-            }
-            _ => {}
-        }
-        let (Some(line), Some(column)) = (position.line(), position.position()) else {
-            continue;
-        };
-        let Some(&begin) = lines.get(line - 1) else { continue };
-        let Some((offset, _)) = text[begin..].char_indices().nth(column - 1) else {
-            continue;
-        };
-        let start = begin + offset;
-        let (colour, length) = shape(&token, &text[start..]);
-        colours[start..start + length].fill(colour);
-    }
-    colours
-}
-
-/// The colour of a token and its length in bytes.
-fn shape(token: &Token, rest: &str) -> (&'static str, usize) {
-    let word = word_at(rest, 0).len();
-    let colour = match token {
+fn colour(text: &str, piece: &Piece) -> &'static str {
+    match &piece.token {
+        Token::Comment(_) => COMMENT,
+        Token::StringConstant(_) | Token::InterpolatedString(_) | Token::CharConstant(_) => TEXT,
+        // A string that is not closed yet.
+        Token::LexError(_) if text[piece.range.start..].starts_with(['"', '\'']) => TEXT,
         Token::IntegerConstant(_) | Token::FloatConstant(_) | Token::True | Token::False => NUMBER,
-        Token::Identifier(_) if rest[word..].starts_with('(') => CALL,
+        Token::Identifier(_) if text[piece.range.end..].starts_with('(') => CALL,
         Token::Reserved(_) | Token::LexError(_) => WRONG,
         token if token.is_standard_keyword() => KEYWORD,
-        _ => return ("", word),
-    };
-    // A float consists of two words with a dot in between.
-    let length = match token {
-        Token::FloatConstant(_) => rest
-            .find(|c: char| !c.is_alphanumeric() && !['.', '_'].contains(&c))
-            .unwrap_or(rest.len()),
-        _ => word.max(rest.chars().next().map_or(0, char::len_utf8)),
-    };
-    (colour, length)
+        _ => "",
+    }
 }
 
 /// Parses inputs without the API: unknown names are reported by the session.
@@ -259,11 +196,8 @@ impl InputValidator {
         if text.trim_start().starts_with(':') {
             return true;
         }
-        let mask = Mask::new(text);
-        if matches!(mask.end, Inside::BlockComment | Inside::LongText) {
-            return false;
-        }
-        if is_only_documentation(&mask) {
+        let lexed = Lexed::new(text);
+        if matches!(lexed.end, Inside::BlockComment | Inside::LongText) || is_only_documentation(&lexed) {
             return false;
         }
         let Err(error) = self.grammar.compile(text) else {
@@ -278,9 +212,9 @@ impl InputValidator {
 }
 
 /// Whether the text is a doc comment without its function.
-fn is_only_documentation(mask: &Mask) -> bool {
-    let last = mask.text.trim_end().lines().next_back().unwrap_or_default();
-    last.trim_start().starts_with("///") && mask.code().all(|(_, c)| c.is_whitespace())
+fn is_only_documentation(lexed: &Lexed) -> bool {
+    let last = lexed.text.trim_end().lines().next_back().unwrap_or_default();
+    last.trim_start().starts_with("///") && lexed.code().next().is_none()
 }
 
 /// Whether only white space and comments follow `position`.
@@ -294,9 +228,9 @@ fn is_past_the_end(text: &str, position: Position) -> bool {
         .take(column - 1)
         .map(char::len_utf8)
         .sum::<usize>();
-    Mask::new(text)
+    Lexed::new(text)
         .code()
-        .all(|(at, c)| at < before + on_line || c.is_whitespace())
+        .all(|piece| piece.range.start < before + on_line)
 }
 
 #[cfg(test)]
@@ -311,8 +245,7 @@ mod highlight_tests {
 
     #[test]
     fn keywords_numbers_strings_calls_and_comments_have_colours() {
-        let engine = Engine::new();
-        let shown = highlight(&engine, "let x = f(1.5, \"a\"); // é");
+        let shown = highlight("let x = f(1.5, \"a\"); // é");
         assert_eq!(
             shown,
             format!("{KEYWORD}let{END} x = {CALL}f{END}({NUMBER}1.5{END}, {TEXT}\"a\"{END}); {COMMENT}// é{END}")
@@ -321,8 +254,7 @@ mod highlight_tests {
 
     #[test]
     fn code_inside_a_long_string_has_colours() {
-        let engine = Engine::new();
-        let shown = highlight(&engine, "`é ${ if a { 1 } } let` + 2");
+        let shown = highlight("`é ${ if a { 1 } } let` + 2");
         assert!(shown.contains(&format!("{KEYWORD}if{END}")), "{shown:?}");
         assert!(shown.contains(&format!("let`{END}")), "{shown:?}");
         assert!(shown.ends_with(&format!("{NUMBER}2{END}")), "{shown:?}");
@@ -331,7 +263,7 @@ mod highlight_tests {
     proptest! {
         #[test]
         fn colours_change_no_character(text in "[a-z0-9 \n`\"'#{}()$/*\\\\é.+]{0,40}") {
-            prop_assert_eq!(plain(&highlight(&Engine::new(), &text)), text);
+            prop_assert_eq!(plain(&highlight(&text)), text);
         }
     }
 }

@@ -6,13 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rhai::{AST, Dynamic, Engine, EvalAltResult, Map, Module, Scope};
+use rhai::{AST, Dynamic, Engine, EvalAltResult, Map, Module, Scope, Token};
 
 use super::pretty::{Line, brief, line, pretty};
 use super::vocabulary::{Variable, Vocabulary};
 use crate::fault::{Fault, Kind, Result};
-use crate::script::lexer::{Class, Item, ItemKind, Mask, is_word, split_items};
-use crate::script::reference::{Found, Reference, type_name};
+use crate::script::lexer::{Item, ItemKind, Lexed, split_items};
+use crate::script::reference::{Reference, type_name};
 use crate::script::{Diagnostic, Host, Main, Source, diagnose, from_script, guarded, interpreter, shipped};
 
 /// The module of the session's constants. It replaces `global` before compilation and has the same length, which keeps
@@ -117,7 +117,7 @@ impl Session {
         self.compile(source, &source.text)?;
         let items = split_items(&source.text);
         for item in &items {
-            if let ItemKind::Import { alias, .. } = &item.kind {
+            if let ItemKind::Import { alias } = &item.kind {
                 self.import(source, item, alias)?;
             }
         }
@@ -258,9 +258,7 @@ impl Session {
 
     /// The text of `:help NAME`, as Markdown.
     pub fn help(&self, name: &str) -> Result<String> {
-        let reference = Reference::new(&self.engine);
-        let found = reference.find(name)?;
-        Ok(found.iter().map(Found::markdown).collect::<Vec<_>>().join("\n"))
+        Ok(Reference::new(&self.engine).find(name)?.excerpt())
     }
 
     pub(super) fn vocabulary(&self) -> Vocabulary {
@@ -275,12 +273,10 @@ impl Session {
 
 /// Replaces `global::` by the module of the session's constants, without changing positions.
 fn with_constants(text: &str) -> String {
-    let mask = Mask::new(text);
     let mut changed = text.to_owned();
-    for (at, word) in text.match_indices("global") {
-        let stands_alone = !text[..at].ends_with(is_word) && text[at + word.len()..].trim_start().starts_with("::");
-        if stands_alone && mask.class(at) == Class::Code {
-            changed.replace_range(at..at + word.len(), CONSTANTS);
+    for pair in Lexed::new(text).pieces.windows(2) {
+        if text[pair[0].range.clone()] == *"global" && pair[1].token == Token::DoubleColon {
+            changed.replace_range(pair[0].range.clone(), CONSTANTS);
         }
     }
     changed
