@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value, json};
 
 use super::options::ScriptOptions;
-use super::program::{Program, Status, json_text};
+use super::program::{Program, Status};
 use crate::boundary::Point;
 use crate::fault::{Kind, Result};
 use crate::fmt::grouped;
-use crate::report::{SIMULATED, planned_starts};
+use crate::report::{planned_starts, simulated_line};
 use crate::run::{Event, Plan, Run};
 use crate::script::{self, Host, Main};
 
@@ -73,12 +73,17 @@ pub(super) fn execute(
         preview.cut_off = true;
     }
     let document = document(&preview, &host, &plan.permissions)?;
-    let text = if json {
-        json_text(&document)?
-    } else {
-        describe(&document)
-    };
-    program.terminal.print(&crate::run::hide(&text))?;
+    match json {
+        true => program.print_json(&document)?,
+        false => {
+            let notice = host
+                .run
+                .simulated()
+                .then(|| simulated_line(&host.run.simulated_engines()));
+            let text = describe(&document, notice);
+            program.terminal.print_wrapped(&crate::run::hide(&text))?;
+        }
+    }
     Ok(missing.map_or(0, |diagnostic| program.complain(&diagnostic)))
 }
 
@@ -110,6 +115,11 @@ fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Va
         "experiments": preview.experiments,
         "seconds_at_most": seconds(&parameters),
     }))
+}
+
+/// Whether a parameter says nothing: `()`, or an empty map or array.
+fn is_unset(value: &Value) -> bool {
+    value.is_null() || *value == json!({}) || *value == json!([])
 }
 
 /// The user's time limit of the search. The duration of a probe is unknown before the first one.
@@ -166,11 +176,9 @@ fn launch(engine: &Value) -> Vec<String> {
         .collect()
 }
 
-fn describe(document: &Value) -> String {
+fn describe(document: &Value, notice: Option<String>) -> String {
     let mut lines = vec!["dry run: nothing was started".to_owned()];
-    if document["simulated"] == true {
-        lines.push(SIMULATED.to_owned());
-    }
+    lines.extend(notice);
     let mut list = |title: &str, entries: Vec<String>| {
         lines.push(String::new());
         lines.push(title.to_owned());
@@ -191,6 +199,7 @@ fn describe(document: &Value) -> String {
         parameters
             .into_iter()
             .flatten()
+            .filter(|(_, value)| !is_unset(value))
             .map(|(name, value)| format!("{name} = {value}"))
             .collect(),
     );

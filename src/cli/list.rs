@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::program::{Program, Status, json_text};
 use crate::fault::Result;
-use crate::fmt::columns;
+use crate::fmt::{columns, wrap};
 use crate::script::shipped::{self, Shipped};
 
 /// Arguments.
@@ -50,10 +50,9 @@ fn text(listing: &Listing, modules: bool, width: usize) -> String {
         ));
         parts.push(table("Probes, for `engine.run_probe(NAME)`:", &listing.probes, width));
     }
-    parts.push(
-        "`profiler run NAME --help` shows a script's parameters, `profiler list --modules` what scripts can import."
-            .to_owned(),
-    );
+    let more =
+        "`profiler run NAME --help` shows a script's parameters, `profiler list --modules` what scripts can import.";
+    parts.push(wrap(more, width, 0));
     parts.join("\n\n")
 }
 

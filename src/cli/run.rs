@@ -11,7 +11,7 @@ use super::options::ScriptOptions;
 use super::program::{Program, Status};
 use super::{dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{Live, SIMULATED};
+use crate::report::{Live, simulated_line};
 use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, failure_document, has_hidden};
 use crate::runtime::orphans;
 use crate::script::{self, Diagnostic, Host, Main};
@@ -183,7 +183,10 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
     live.close();
     let nothing_asked = args.resume.is_none() && host.run.not_started();
     if let (true, Err(diagnostic)) = (nothing_asked, &ended)
-        && matches!(diagnostic.fault.kind, Kind::Compile | Kind::Script | Kind::Usage)
+        && matches!(
+            diagnostic.fault.kind,
+            Kind::Compile | Kind::Missing | Kind::NotAllowed | Kind::Script | Kind::Usage
+        )
     {
         return discard_run(args, diagnostic, host, program);
     }
@@ -259,7 +262,8 @@ fn conclude(
         program.print_json(&document)?;
     } else if !live.has_shown(result) {
         if host.run.simulated() && !live.has_told_simulated() {
-            program.terminal.print(SIMULATED)?;
+            let notice = simulated_line(&host.run.simulated_engines());
+            program.terminal.print_wrapped(&notice)?;
         }
         if !result.is_null() {
             program.print_json(result)?;
@@ -328,6 +332,12 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
             "nothing was measured; `{folder}` keeps the journal and the logs"
         ));
         return;
+    }
+    if !host.run.has_measured() {
+        let stopped = program.signals.stopped_by();
+        program
+            .terminal
+            .print_error(&format!("{stopped} before anything was measured"));
     }
     // Permissions are not read from the folder, which may come from somebody else.
     let options = &args.options;

@@ -76,9 +76,9 @@ fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<Stri
         .filter_map(|name| declared.iter().find(|one| one.name == *name));
     let own = declared.iter().filter(|one| !is_main(one) && !is_shared(one));
     let engine = declared.iter().filter(|one| !is_main(one) && is_shared(one));
-    let search = declared.iter().any(|one| one.meaning.contains("options of search::"));
-    let options = search_options().into_iter().filter(|_| search);
-    let options = options.map(|one| (format!("search.{}={}", one.name, one.default), one.meaning));
+    let options = search_options(declared)
+        .into_iter()
+        .map(|one| (format!("search.{}={}", one.name, one.default), one.meaning));
     [
         (
             "Main parameters and their defaults; () is not set:",

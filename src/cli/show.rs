@@ -10,7 +10,7 @@ use crate::compare::export::{self, Sheet};
 use crate::compare::{self, ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
-use crate::report::{self, Extras, Page, SIMULATED, breakdown, stages, summarize};
+use crate::report::{self, Extras, Page, breakdown, simulated_line, stages, summarize, with_notice};
 use crate::run::{Folder, RecordedRun, SCHEMA, hide};
 
 /// Arguments.
@@ -105,6 +105,7 @@ pub(super) fn print_finished(found: &RecordedRun, json: bool, program: &Program)
 /// Prints the results of a run; with its folder, also its memory over time and the path of its page.
 fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Result<()> {
     let page = Page::from(&program.terminal);
+    let notice = notice(found);
     let mut parts = vec![head(found)];
     if !found.missing.is_empty() {
         let texts = found.missing.iter().map(String::as_str);
@@ -121,10 +122,11 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     for (name, value) in &found.breakdowns {
         let footprint: Footprint = serde_json::from_value(value.clone())
             .map_err(|error| Fault::new(Kind::Io, format!("a breakdown of this run cannot be read: {error}")))?;
-        parts.push(breakdown(name, &footprint, found.manifest.simulated, page));
+        let text = breakdown(name, &footprint, page);
+        parts.push(with_notice(notice.as_deref(), &text, page));
     }
     for (_, text) in &found.shown {
-        parts.push(report::script_text(text, found.manifest.simulated));
+        parts.push(with_notice(notice.as_deref(), text, page));
     }
     for (_, value) in &found.experiments {
         let experiment = compare::read_experiment(value).map_err(|fault| {
@@ -133,7 +135,8 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
                 format!("an experiment of this run cannot be read: {}", fault.message),
             )
         })?;
-        parts.push(report::experiment(&experiment, found.manifest.simulated, page));
+        let text = report::experiment(&experiment, page);
+        parts.push(with_notice(notice.as_deref(), &text, page));
     }
     parts.extend(stages(&found.stages, page));
     parts.extend(folder.and_then(|folder| report::memory(folder, &found.stages, page)));
@@ -180,12 +183,13 @@ fn extras(found: &RecordedRun, report: Option<Value>) -> Extras {
         stopped: (!found.done()).then(|| found.ended()),
         script: found.manifest.script.path.clone(),
         set: found.manifest.set.clone(),
-        simulated: found.manifest.simulated,
+        simulated: notice(found),
     }
 }
 
 /// Prints the boundaries of an interrupted run, except those that were reported already.
 pub(super) fn print_partial(folder: &Path, program: &Program) -> Result<()> {
+    let stopped = program.signals.stopped_by();
     let found = RecordedRun::read(folder)?;
     let page = Page::from(&program.terminal);
     let open = found
@@ -195,7 +199,7 @@ pub(super) fn print_partial(folder: &Path, program: &Program) -> Result<()> {
     let mut parts = Vec::new();
     for boundary in open {
         let mut extras = extras(&found, None);
-        extras.stopped = Some("stopped by Ctrl-C".to_owned());
+        extras.stopped = Some(stopped.to_owned());
         parts.push(summarize(&boundary.rebuild()?, &extras, page)?);
     }
     if parts.is_empty() {
@@ -227,9 +231,15 @@ fn head(found: &RecordedRun) -> String {
         .iter()
         .any(|drawn| !drawn.is_empty());
     if manifest.simulated && found.boundaries.is_empty() && !drawn && found.shown.is_empty() {
-        lines.push(SIMULATED.to_owned());
+        lines.extend(notice(found));
     }
     lines.join("\n")
+}
+
+/// The notice of a simulated run.
+fn notice(found: &RecordedRun) -> Option<String> {
+    let simulated = found.manifest.simulated;
+    simulated.then(|| simulated_line(&found.simulated_engines()))
 }
 
 /// Whether the result was shown as a report, breakdown, experiment or text of the script.

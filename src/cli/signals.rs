@@ -75,6 +75,14 @@ impl Signals {
         Some(self.status.load(Ordering::Relaxed)).filter(|status| *status != 0)
     }
 
+    /// What ended the command, for people.
+    pub(super) fn stopped_by(&self) -> &'static str {
+        match self.status() {
+            Some(TERMINATED) => "stopped by SIGTERM",
+            _ => "stopped by Ctrl-C",
+        }
+    }
+
     /// Clears an interruption, as the REPL continues after it. A request to terminate stays.
     pub(super) fn clear_interrupt(&self) {
         // The result does not matter: there may have been no interruption.

@@ -11,7 +11,7 @@ use super::server::{Ready, Server};
 use super::{Engine, Limits};
 use crate::fault::{Fault, Result};
 use crate::runtime::{LogLine, RuntimeKind};
-use crate::sim::Spec;
+use crate::sim::{Profile, Spec};
 use crate::telemetry::Sampler;
 
 impl Engine {
@@ -179,6 +179,12 @@ impl Engine {
 
     /// The architecture in the simulated engine's profile, if it has one.
     fn simulated_shape(&self) -> Result<Option<Value>> {
+        let shape = self.simulated_profile()?.and_then(|profile| profile.shape);
+        shape.map(|shape| shape.config()).transpose()
+    }
+
+    /// The profile of a simulated engine.
+    pub fn simulated_profile(&self) -> Result<Option<Profile>> {
         if self.runtime != RuntimeKind::Sim {
             return Ok(None);
         }
@@ -186,6 +192,6 @@ impl Engine {
         let launch = self.adapter.launch(&self.adapter_options(Some(whole)))?;
         let Some(spec) = launch.sim else { return Ok(None) };
         let (profile, _) = Spec::from_script(spec, &self.context.home)?.resolve()?;
-        profile.shape.map(|shape| shape.config()).transpose()
+        Ok(Some(profile))
     }
 }

@@ -48,6 +48,9 @@ pub struct Answer {
     pub inequality: Option<Limit>,
     /// How sure it is: what was confirmed, at what cost, and why the search ended.
     pub sure: String,
+    /// The workload that the user named, with the lengths that it gave.
+    #[serde(default)]
+    pub workload: Option<String>,
     /// What to run, by workload.
     pub run: Vec<Command>,
     /// Why more does not fit, in the engine's own words where it has any.
@@ -138,6 +141,7 @@ impl Answer {
             answer.limit = table_text(boundary)?;
         }
         answer.sure = sure(boundary, &answer, context)?;
+        answer.workload = context.search.and_then(|search| workload(&search["question"]));
         if answer.state != State::Undecided {
             answer.run = commands(boundary, answer.inequality.as_ref(), context)?;
         }
@@ -159,6 +163,7 @@ impl Answer {
     #[must_use]
     pub fn facts(&self) -> Vec<Fact> {
         let mut facts = vec![Fact::new("limit", &self.limit), Fact::new("how sure", &self.sure)];
+        facts.extend(self.workload.iter().map(|workload| Fact::new("workload", workload)));
         for command in &self.run {
             facts.push(Fact::new("what to run", &command.workload));
             if !command.flags.is_empty() {
@@ -173,6 +178,22 @@ impl Answer {
         }));
         facts
     }
+}
+
+/// `chat: input 4,083, output 451 tokens, the 95th percentiles of its lengths`; none if the question names no workload.
+fn workload(question: &Value) -> Option<String> {
+    let work = &question["workload"];
+    let given = question["given"].as_array();
+    let lengths: Vec<String> = ["input", "output"]
+        .into_iter()
+        .filter(|name| given.is_none_or(|given| given.iter().all(|one| one != name)))
+        .filter_map(|name| Some(format!("{name} {}", thousands(work[name]["p95"].as_u64()?))))
+        .collect();
+    let lengths = match lengths.is_empty() {
+        true => String::new(),
+        false => format!(": {} tokens, the 95th percentiles of its lengths", lengths.join(", ")),
+    };
+    Some(format!("{}{lengths}", work["name"].as_str()?))
 }
 
 /// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`.

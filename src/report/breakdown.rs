@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
+use super::Page;
 use super::changes::sheet_text;
 use super::plot::{Entry, Sheet};
 use super::table::wrapped;
-use super::{Bytes, Page, SIMULATED};
 use crate::experiment::is_negligible;
 use crate::fmt::{GIB, signed, with_blanks, without_negative_zero};
 use crate::memory::{Breakdown, Component, Footprint};
@@ -24,8 +24,8 @@ const REST: usize = 22 + 17 + 9;
 
 /// Formats the breakdown called `name`.
 #[must_use]
-pub fn breakdown(name: &str, footprint: &Footprint, simulated: bool, page: Page) -> String {
-    let mut parts: Vec<String> = simulated.then(|| SIMULATED.to_owned()).into_iter().collect();
+pub fn breakdown(name: &str, footprint: &Footprint, page: Page) -> String {
+    let mut parts: Vec<String> = Vec::new();
     let text = format!("memory of {name}: {}", finding(footprint));
     parts.push(wrapped(&text, page.width.min(MAX_LINE)).trim_start().to_owned());
     let estimate = if footprint.estimate().is_some() { 2 } else { 0 };
@@ -58,7 +58,17 @@ pub fn breakdown(name: &str, footprint: &Footprint, simulated: bool, page: Page)
 #[must_use]
 pub fn finding(footprint: &Footprint) -> String {
     let all = &footprint.all;
-    let bytes = |bytes: i64| Bytes(bytes.unsigned_abs());
+    // One unit in a sentence, so that its figures compare.
+    let (size, unit) = match all.total >= 1 << 30 {
+        true => (GIB, "GiB"),
+        false => (GIB / 1024.0, "MiB"),
+    };
+    let figure = |bytes: u64| {
+        let value = bytes as f64 / size;
+        let decimals = if value < 0.1 { 2 } else { 1 };
+        format!("{value:.decimals$} {unit}")
+    };
+    let bytes = |bytes: i64| figure(bytes.unsigned_abs());
     let mut parts: Vec<_> = all
         .parts
         .iter()
@@ -68,7 +78,7 @@ pub fn finding(footprint: &Footprint) -> String {
     let mut parts = parts
         .into_iter()
         .map(|part| format!("{} {}", part.component.title(), bytes(part.bytes)));
-    let total = Bytes(all.total);
+    let total = figure(all.total);
     let mut texts = vec![
         parts
             .next()
@@ -240,19 +250,17 @@ mod tests {
 
     #[test]
     fn one_device_is_one_column() {
-        let text = breakdown("vllm", &footprint(1), true, Page::default());
+        let text = breakdown("vllm", &footprint(1), Page::default());
         let (head, rest) = text.split_once("where the figures come from").unwrap();
         assert_eq!(
             head,
-            format!(
-                "{SIMULATED}\n\nmemory of vllm: KV cache 20.0 GiB of 31.0 GiB used; weights 10.5 GiB; 512.0\n    MiB unaccounted\n\n\
+            "memory of vllm: KV cache 20.0 GiB of 31.0 GiB used; weights 10.5 GiB; 0.5 GiB\n    unaccounted\n\n\
                  \x20                      GiB    share  source\n\
                  \x20 weights            10.50   33.9 %  engine-reported\n\
                  \x20 KV cache           20.00   64.5 %  engine-reported\n\
                  \x20   KV cache in use   5.00        -  engine-reported\n\
                  \x20 unaccounted         0.50    1.6 %  computed\n\
                  \x20 total used         31.00  100.0 %  measured\n\n"
-            )
         );
         assert!(rest.ends_with("\n\n  engine: vllm"), "{rest}");
         assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
@@ -268,12 +276,11 @@ mod tests {
         ];
         let expected = Breakdown::new(None, 17 << 30, expected).unwrap();
         footprint.details = serde_json::json!({ "estimate": { "all": expected, "by": "the architecture" } });
-        let text = breakdown("vllm", &footprint, true, Page::default());
+        let text = breakdown("vllm", &footprint, Page::default());
         let (head, rest) = text.split_once("where the figures come from").unwrap();
         assert_eq!(
             head,
-            format!(
-                "{SIMULATED}\n\nmemory of vllm: KV cache 20.0 GiB of 31.0 GiB used; weights 10.5 GiB; 512.0\n    MiB unaccounted\n\n\
+            "memory of vllm: KV cache 20.0 GiB of 31.0 GiB used; weights 10.5 GiB; 0.5 GiB\n    unaccounted\n\n\
                  \x20                      GiB  estimate  off by    share  source\n\
                  \x20 weights            10.50     10.00   +0.50   33.9 %  engine-reported\n\
                  \x20 KV cache           20.00         -       -   64.5 %  engine-reported\n\
@@ -281,7 +288,6 @@ mod tests {
                  \x20 activations            -      1.00       -        -  -\n\
                  \x20 unaccounted         0.50         -       -    1.6 %  computed\n\
                  \x20 total used         31.00     17.00  +14.00  100.0 %  measured\n\n"
-            )
         );
         assert!(rest.ends_with("estimate: by the architecture"), "{rest}");
         assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
@@ -289,14 +295,14 @@ mod tests {
 
     #[test]
     fn each_device_has_a_column_while_there_is_space() {
-        let text = breakdown("vllm", &footprint(2), false, Page::default());
+        let text = breakdown("vllm", &footprint(2), Page::default());
         assert!(
             text.contains("  weights               21.00  10.50  10.50   33.9 %  engine-reported"),
             "{text}"
         );
         assert!(text.contains("  beyond one copy"), "{text}");
         assert!(text.contains("  [1] GPU-1"), "{text}");
-        let text = breakdown("vllm", &footprint(8), false, Page::default());
+        let text = breakdown("vllm", &footprint(8), Page::default());
         assert!(text.contains("lowest  highest"), "{text}");
         assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
     }

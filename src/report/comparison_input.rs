@@ -4,7 +4,7 @@ use console::Style;
 use serde_json::Value;
 
 use super::table::{table, wrapped};
-use super::{Extras, Page, breakdown, summarize};
+use super::{Extras, Page, SIMULATED, breakdown, summarize};
 use crate::compare::{Case, ComparisonInput, Unit};
 use crate::fault::Result;
 use crate::fmt::with_unit;
@@ -44,6 +44,7 @@ const MAIN_METRICS: [&str; 21] = [
 /// The content of a file; implausible values first. No trailing newline.
 pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<String> {
     let mut parts = vec![heading(input)];
+    parts.extend(input.simulated.then(|| SIMULATED.to_owned()));
     for case in &input.cases {
         parts.extend(implausible_section(case, input.cases.len() > 1, page));
     }
@@ -54,7 +55,7 @@ pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<String> {
     }
     if input.cases.len() <= MAX_FULL_CASES {
         for case in &input.cases {
-            parts.extend(case_tables(case, input.simulated, page));
+            parts.extend(case_tables(case, page));
         }
     } else {
         let names = columns(&input.cases);
@@ -65,7 +66,7 @@ pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<String> {
             parts.push(summary(&rows, &names, page));
         }
         for case in others {
-            parts.extend(case_tables(case, input.simulated, page));
+            parts.extend(case_tables(case, page));
         }
     }
     if !input.notes.is_empty() {
@@ -115,7 +116,7 @@ pub(super) fn implausible_section(case: &Case, named: bool, page: Page) -> Optio
     Some(format!("{title}\n{}", lines(found.iter().map(String::as_str), page)))
 }
 
-fn case_tables(case: &Case, simulated: bool, page: Page) -> Vec<String> {
+fn case_tables(case: &Case, page: Page) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(all) = &case.breakdown {
         let footprint = Footprint {
@@ -124,7 +125,7 @@ fn case_tables(case: &Case, simulated: bool, page: Page) -> Vec<String> {
             overhead: None,
             details: Value::Null,
         };
-        parts.push(breakdown(&case.name, &footprint, simulated, page));
+        parts.push(breakdown(&case.name, &footprint, page));
     }
     if !case.figures.is_empty() {
         let row = |one: &crate::compare::Metric| vec![one.name.clone(), with_unit(one.value, one.unit)];

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::changes::{Change, decimals, finding, sheet_text};
 use super::comparison_input::lines;
 use super::plot::{Entry, Sheet};
-use super::{Count, Page, SIMULATED};
+use super::{Count, Page};
 use crate::experiment::{Comparison, Contrast, Experiment, Verdict};
 use crate::fmt::{GIB, list, metric_label, relative, signed, with_unit, without_negative_zero};
 use crate::unit::Unit;
@@ -24,9 +24,9 @@ const ONLY_WIDE: std::ops::Range<usize> = 5..7;
 
 /// Formats an experiment for the terminal.
 #[must_use]
-pub fn experiment(found: &Experiment, simulated: bool, page: Page) -> String {
+pub fn experiment(found: &Experiment, page: Page) -> String {
     let measured = &found.measured;
-    let mut parts: Vec<String> = simulated.then(|| SIMULATED.to_owned()).into_iter().collect();
+    let mut parts: Vec<String> = Vec::new();
     let findings = findings(found);
     parts.push(lines(findings.iter().map(String::as_str), page).trim_start().to_owned());
     let head = [format!("experiment: {}", measured.name), measured.asked.clone()];
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn the_finding_comes_first_and_the_verdict_stands_beside_its_figure() {
-        let text = experiment(&found(), true, Page::default());
+        let text = experiment(&found(), Page::default());
         let expected = "\
                     on    off  difference     95 %
   memory, GiB    17.00  16.50       -0.50        -  too few starts
@@ -337,9 +337,9 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.starts_with(&format!(
-                "{SIMULATED}\n\noff: 40 % lower start time (30.5 against 51.0 s); memory cannot be judged from\n    too few starts"
-            )),
+            text.starts_with(
+                "off: 40 % lower start time (30.5 against 51.0 s); memory cannot be judged from\n    too few starts"
+            ),
             "{text}"
         );
         assert!(

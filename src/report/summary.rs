@@ -10,14 +10,23 @@ use super::table::table;
 use super::{Page, draw};
 use crate::boundary::{Band, Boundary, Moves, Point, Scalar, Verdict};
 use crate::fault::Result;
-use crate::fmt::Count;
+use crate::fmt::{Count, wrap};
 
 const MAX_FRONTIER_POINTS: usize = 6;
 
 const MAX_BAND_POINTS: usize = 3;
 
-/// Printed first in every output of a simulated run.
+/// Printed first in every output of a simulated run, where what was simulated is not known or of several kinds.
 pub const SIMULATED: &str = "SIMULATED: the engine was a model of one; nothing here was measured on a GPU";
+
+/// [`SIMULATED`] with what was simulated, if all `engines` of a run simulated the same.
+#[must_use]
+pub fn simulated_line(engines: &[String]) -> String {
+    match engines {
+        [one] => format!("SIMULATED: {one}; nothing here was measured on a GPU"),
+        _ => SIMULATED.to_owned(),
+    }
+}
 
 /// Information beyond the boundary itself: from [`super::Findings`], or from a journal entry of it.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +39,8 @@ pub struct Extras {
     pub script: String,
     /// The parameters that were set.
     pub set: Map<String, Value>,
-    /// Whether the run was simulated.
-    pub simulated: bool,
+    /// The notice of a simulated run.
+    pub simulated: Option<String>,
 }
 
 impl Extras {
@@ -63,9 +72,12 @@ pub fn summarize(boundary: &Boundary, extras: &Extras, page: Page) -> Result<Str
     let mut parts = Vec::new();
     let facts = answer.facts();
     let limit = page.paint(&answer.limit, Style::new().bold());
-    parts.push(match extras.simulated {
-        true => format!("{}\n{limit}", page.paint(SIMULATED, Style::new().black().on_yellow())),
-        false => limit,
+    parts.push(match &extras.simulated {
+        Some(notice) => {
+            let notice = wrap(notice, page.width, 4);
+            format!("{}\n{limit}", page.paint(&notice, Style::new().black().on_yellow()))
+        }
+        None => limit,
     });
     // The limit is the headline.
     parts.push(facts_text(&facts[1..], page));
@@ -213,11 +225,16 @@ mod tests {
             let point = Point::default().with("input", input);
             map.record(&point, &Answer::parse(&json!(verdict)).unwrap()).unwrap();
         }
-        let extras = |simulated| Extras {
-            simulated,
+        let extras = |engines: &[&str]| Extras {
+            simulated: (!engines.is_empty())
+                .then(|| simulated_line(&engines.iter().map(|&one| one.to_owned()).collect::<Vec<_>>())),
             ..Extras::default()
         };
-        let text = summarize(&map, &extras(true), Page::default()).unwrap();
+        // What was simulated is named if there is one kind.
+        let text = summarize(&map, &extras(&["8B, 24 GB card (profile p)"]), Page::default()).unwrap();
+        let named = "SIMULATED: 8B, 24 GB card (profile p); nothing here was measured on a GPU\ninput <= 500";
+        assert!(text.starts_with(named), "{text}");
+        let text = summarize(&map, &extras(&["one", "another"]), Page::default()).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             (lines[0], lines[1]),
@@ -225,7 +242,7 @@ mod tests {
         );
         assert!(text.contains("inconclusive: 1 point"), "{text}");
         assert!(
-            summarize(&map, &extras(false), Page::default())
+            summarize(&map, &extras(&[]), Page::default())
                 .unwrap()
                 .starts_with("input <= 500")
         );

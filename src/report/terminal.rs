@@ -58,7 +58,7 @@ pub struct Terminal {
     pub quiet: bool,
     /// Whether the user asked for details.
     pub verbose: bool,
-    /// Whether standard output is a terminal, which breaks long lines within words.
+    /// Whether the width is that of a terminal, which breaks long lines within words, or was set by the user.
     wraps: bool,
     closed: AtomicBool,
 }
@@ -99,7 +99,7 @@ impl Terminal {
             width: columns
                 .or_else(|| variable("COLUMNS").and_then(|columns| columns.parse().ok()))
                 .unwrap_or(WIDTH),
-            wraps: stdout().is_terminal(),
+            wraps: columns.is_some() || variable("COLUMNS").is_some(),
             closed: AtomicBool::new(false),
         }
     }
@@ -120,18 +120,24 @@ impl Terminal {
         }
     }
 
-    /// Prints prose: on a terminal, long lines are wrapped between words.
+    /// Prints prose, wrapped as by [`Terminal::wrapped`].
     pub fn print_wrapped(&self, text: &str) -> Result<()> {
+        self.print(&self.wrapped(text))
+    }
+
+    /// Prose with its long lines wrapped between words, if the width is known.
+    #[must_use]
+    pub fn wrapped(&self, text: &str) -> String {
         match self.wraps {
-            true => self.print(&wrap_lines(text, self.width)),
-            false => self.print(text),
+            true => wrap_lines(text, self.width),
+            false => text.to_owned(),
         }
     }
 
     /// Prints documentation: on a terminal wrapped, and through `$PAGER` or `less` if it is longer than the screen;
     /// elsewhere as it is.
     pub fn print_markdown(&self, markdown: &str) -> Result<()> {
-        if !self.wraps {
+        if !stdout().is_terminal() {
             return self.print(markdown.trim_end());
         }
         let text = prose(markdown, self.width, self.colour);
@@ -193,7 +199,7 @@ const NO_SUCH_COMMAND: i32 = 127;
 
 /// Wraps long lines between words and keeps their indent. Command lines are meant for pasting and stay
 /// whole.
-pub(super) fn wrap_lines(text: &str, most: usize) -> String {
+fn wrap_lines(text: &str, most: usize) -> String {
     let line = |line: &str| {
         if measure_text_width(line) <= most || line.contains(" --") {
             return line.to_owned();

@@ -1,6 +1,6 @@
 //! Events of a run, and totals counted from them. The journal stores each event as one line of JSON.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -70,8 +70,9 @@ pub enum Event {
         done: u64,
         /// Expected number of points, if known.
         expected: Option<u64>,
-        /// Proven share of the volume, 0 to 1.
-        coverage: f64,
+        /// Resolved share of the search range, 0 to 1: known to fit or to fail. `coverage` in journals of older versions.
+        #[serde(alias = "coverage")]
+        resolved: f64,
         /// Estimated seconds left, if the strategy has an estimate.
         #[serde(default)]
         seconds_left: Option<f64>,
@@ -232,6 +233,8 @@ pub(super) struct Totals {
     peaks: HashMap<(usize, String), u64>,
     /// Bytes of memory of the engine's devices.
     total: Option<u64>,
+    /// What was simulated.
+    simulated: BTreeSet<String>,
 }
 
 impl Totals {
@@ -255,6 +258,7 @@ impl Totals {
             Event::Memory { total, .. } => self.total = Some(*total),
             Event::Engine { info } => {
                 self.total = info.get("memory_total").and_then(Value::as_u64).or(self.total);
+                self.simulated.extend(simulated(info));
             }
             Event::Warning(warning) => {
                 if self.warnings.contains(warning) {
@@ -285,4 +289,20 @@ impl Totals {
     pub(super) fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
+
+    pub(super) fn simulated(&self) -> Vec<String> {
+        self.simulated.iter().cloned().collect()
+    }
+}
+
+/// What a simulated engine simulates: `Llama-3.1-8B-Instruct, 24 GB card (profile llama-8b-24gb-vllm)`; `None` for any other
+/// engine. Before its start only the profile is known.
+fn simulated(engine: &Value) -> Option<String> {
+    let text = |pointer: &str| engine.pointer(pointer).and_then(Value::as_str);
+    let profile = text("/launched/profile").or_else(|| text("/launch/sim/profile"))?;
+    let (Some(model), Some(gpu)) = (text("/info/model"), text("/launched/gpu")) else {
+        return Some(format!("profile {profile}"));
+    };
+    let model = model.rsplit('/').next().unwrap_or(model);
+    Some(format!("{model}, {gpu} (profile {profile})"))
 }

@@ -226,6 +226,12 @@ impl Run {
         self.simulated.load(Ordering::Relaxed)
     }
 
+    /// What the engines of this run simulate, one text for each kind. Empty while none is known.
+    #[must_use]
+    pub fn simulated_engines(&self) -> Vec<String> {
+        lock(&self.totals).simulated()
+    }
+
     /// Whether points were tested and none fits.
     #[must_use]
     pub fn nothing_fits(&self) -> bool {

@@ -133,6 +133,12 @@ impl RecordedRun {
         ended.split(':').next().unwrap_or_default().to_owned()
     }
 
+    /// What the engines of the run simulated, one text for each kind. Empty if it is not known.
+    #[must_use]
+    pub fn simulated_engines(&self) -> Vec<String> {
+        self.totals.simulated()
+    }
+
     /// Whether points were tested and none fits.
     #[must_use]
     pub fn nothing_fits(&self) -> bool {

@@ -1,12 +1,15 @@
 //! Attaching to a running server: a URL, or a container by name, with the model that it serves. Attached servers are
 //! never stopped; commands run inside an attached container only with permission.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::InspectContainerOptions;
 use serde::Serialize;
 use serde_json::json;
+use tokio::net::TcpStream;
 use url::Url;
 
 use super::docker::ContainerClient;
@@ -15,6 +18,9 @@ use super::{Exit, State};
 use super::{Permits, ServerLog, docker, redact};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
+
+/// Maximum time to connect to a server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,19 +37,30 @@ pub(super) struct Attached {
     permits: Permits,
 }
 
+/// Checks that a server accepts connections at a URL.
+///
+/// # Errors
+///
+/// `missing` if none does; `usage` and `not_allowed` as for attaching.
+pub async fn check_reachable(text: &str, permits: &Permits) -> Result<()> {
+    let url = permitted_url(text, permits)?;
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let address = (host, url.port_or_known_default().unwrap_or(80));
+    let why = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => return Ok(()),
+        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
+    };
+    Err(Fault::missing(
+        format!("nothing answers at `{}`: {why}", redact::url(&url)),
+        "start the server, or give the address where it runs: --url http://HOST:PORT",
+    ))
+}
+
 /// Attaches to a URL.
 pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started<Attached>> {
-    // Text that does not parse may still contain a password, so it is not shown.
-    let url = Url::parse(text).map_err(|error| {
-        Fault::usage(format!("`url` is not a valid URL: {error}")).hint("write `http://127.0.0.1:8000`")
-    })?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(Fault::usage(format!(
-            "`{}` is neither http nor https",
-            redact::url(&url)
-        )));
-    }
-    permits.check_url(&url)?;
+    let url = permitted_url(text, permits)?;
     let logs = ServerLog::default();
     logs.end();
     let info = json!({"runtime": "attach", "url": redact::url(&url)});
@@ -56,6 +73,22 @@ pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started<Attach
         logs,
         info,
     })
+}
+
+/// Parses the address of a server that the script may reach.
+fn permitted_url(text: &str, permits: &Permits) -> Result<Url> {
+    // Text that does not parse may still contain a password, so it is not shown.
+    let url = Url::parse(text).map_err(|error| {
+        Fault::usage(format!("`url` is not a valid URL: {error}")).hint("write `http://127.0.0.1:8000`")
+    })?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(Fault::usage(format!(
+            "`{}` is neither http nor https",
+            redact::url(&url)
+        )));
+    }
+    permits.check_url(&url)?;
+    Ok(url)
 }
 
 /// Attaches to a container. Its log is followed, starting with its newest 1000 lines.

@@ -19,7 +19,7 @@ pub mod redact;
 mod service;
 mod services;
 
-pub use attach::Target;
+pub use attach::{Target, check_reachable};
 pub use docker::{DockerInfo, info as docker_info, is_present as image_is_present};
 pub use launch::{Launch, Mount, gpu_names};
 pub use output::{Captured, ExecOutput, LogLine, ServerLog};

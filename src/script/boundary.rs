@@ -7,11 +7,12 @@ use rhai::{Dynamic, Map};
 use serde_json::{Value, json};
 
 use super::meter::MAP;
+use super::nearest::misspelt_axis;
 use super::{Host, from_script, options};
 use crate::boundary::{Answer, Boundary, Moves, Options, Point};
 use crate::engine::Limits;
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{Context, Extras, Findings, summarize};
+use crate::report::{Context, Extras, Findings, simulated_line, summarize};
 use crate::run::Event;
 
 /// A boundary shared by every copy of its handle.
@@ -37,6 +38,9 @@ impl BoundaryHandle {
         let question = given.remove("question").unwrap_or_default();
         let question = from_script(&question)?;
         let described = from_script(&Dynamic::from(given.clone()))?;
+        if let Some(fault) = axes.keys().find_map(|name| misspelt_axis(name)) {
+            return Err(fault);
+        }
         let axes = from_script(&Dynamic::from(axes))?;
         let mut map = Boundary::new(&axes, options::<Options>(given)?)?;
         let index = {
@@ -172,7 +176,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         stopped: None,
         script: script.clone(),
         set: host.settings.set.clone(),
-        simulated: host.run.simulated(),
+        simulated: (host.run.simulated()).then(|| simulated_line(&host.run.simulated_engines())),
     };
     let text = summarize(&boundary, &extras, host.settings.page)?;
     drop(boundary);

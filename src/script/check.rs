@@ -9,18 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use rhai::{AST, ASTNode, Engine, Expr, FnAccess, FnCallExpr, Position, Stmt};
+use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, FnAccess, FnCallExpr, ParseErrorType, Position, Stmt};
 
 use super::adapter::{self, EXPORTS, missing_exports};
 use super::diagnose::{Diagnostic, Place, diagnose};
 use super::interpreter::CANNOT_LIST;
-use super::nearest::nearest;
-use super::params::merge_values;
+use super::nearest::{misspelt_axis, nearest};
+use super::params::{check_values, merge_values};
 use super::resolver::locate;
 use super::signature::{Signature, forms, is_name, natives};
 use super::source::{Main, Source};
 use super::{Host, describe_params, interpreter, on_thread, resolver, shipped};
-use crate::engine::{COORDINATES, check_adapter};
+use crate::engine::check_adapter;
 use crate::fault::{Fault, Kind};
 
 /// All errors in a script: a path, a shipped script by name, or a shipped module `std/…`. Also checks parameters in the
@@ -53,7 +53,12 @@ fn find_all(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
     let mut found = checker.found;
     if found.is_empty() && !host.settings.set.is_empty() {
         match describe_params(host, main) {
-            Ok(declared) => found.extend(merge_values(&declared, &host.settings.set).err().map(Diagnostic::from)),
+            Ok(declared) => {
+                let home = host.settings.script.parent().unwrap_or(Path::new(""));
+                let values = merge_values(&declared, &host.settings.set);
+                let checked = values.and_then(|values| check_values(&declared, &values, home));
+                found.extend(checked.err().map(Diagnostic::from));
+            }
             // Parameters that only the running script declares are known then.
             Err(diagnostic) if diagnostic.fault.message.starts_with(CANNOT_LIST) => {}
             Err(diagnostic) => found.push(*diagnostic),
@@ -92,14 +97,7 @@ impl Checker<'_> {
         if let Some(known) = self.files.get(&*source.key) {
             return Some(known.clone());
         }
-        let ast = match resolver::compile(&self.engine, source) {
-            Ok(ast) => ast,
-            Err(error) => {
-                let diagnostic = diagnose(&self.engine, &self.host.sources, &source.key, error);
-                self.found.push(diagnostic);
-                return None;
-            }
-        };
+        let ast = self.compile(source)?;
         let mut outline = Outline::from_ast(&ast);
         if let Some(params) = &mut outline.params
             && source.key == self.main.source.key
@@ -127,6 +125,31 @@ impl Checker<'_> {
             .collect();
         self.files.insert(source.key.to_string(), exports.clone());
         Some(exports)
+    }
+
+    /// Compiles a file. After an unknown variable, which is reported, it goes on to find what else is wrong.
+    fn compile(&mut self, source: &Source) -> Option<AST> {
+        let error = match resolver::compile(&self.engine, source) {
+            Ok(ast) => return Some(ast),
+            Err(error) => error,
+        };
+        let is_variable = matches!(
+            &*error,
+            EvalAltResult::ErrorParsing(ParseErrorType::VariableUndefined(_), _)
+        );
+        let diagnostic = diagnose(&self.engine, &self.host.sources, &source.key, error);
+        self.found.push(diagnostic);
+        if !is_variable {
+            return None;
+        }
+        self.engine.set_strict_variables(false);
+        let ast = resolver::compile(&self.engine, source);
+        self.engine.set_strict_variables(true);
+        ast.map_err(|error| {
+            let diagnostic = diagnose(&self.engine, &self.host.sources, &source.key, error);
+            self.found.push(diagnostic);
+        })
+        .ok()
     }
 
     /// Checks an adapter: its functions and, if nothing else is wrong with the main file, what they return.
@@ -425,7 +448,7 @@ impl Outline {
             self.problems.extend(
                 axes.0
                     .iter()
-                    .filter_map(|(axis, _)| misspelt_axis(&axis.name, axis.pos)),
+                    .filter_map(|(axis, _)| Some((misspelt_axis(&axis.name)?, axis.pos))),
             );
         }
         self.calls.push(Call {
@@ -436,16 +459,6 @@ impl Outline {
             at,
         });
     }
-}
-
-/// An axis that is named almost like a coordinate of an engine's points. Others may be of a script's own.
-fn misspelt_axis(name: &str, at: Position) -> Option<(Fault, Position)> {
-    if COORDINATES.contains(&name) {
-        return None;
-    }
-    let near = nearest(name, COORDINATES)?;
-    let fault = Fault::new(Kind::Compile, format!("an engine's points have no axis `{name}`"));
-    Some((fault.hint(format!("did you mean `{near}`?")), at))
 }
 
 fn literal_keys(expr: &Expr) -> Option<BTreeSet<String>> {

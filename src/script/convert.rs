@@ -53,6 +53,8 @@ pub(crate) fn type_name(rust: &str) -> String {
         "Map" | "map" => "map",
         "Dynamic" | "?" | "_" => "any",
         "FnPtr" | "Fn" => "function",
+        "EngineHandle" | "BoundaryHandle" | "TruthHandle" => plain.trim_end_matches("Handle"),
+        "ModelHandle" => "MemoryModel",
         other => other.rsplit("::").next().unwrap_or(other),
     }
     .to_owned()

@@ -397,23 +397,29 @@ const SHORTEST_KEY: usize = 4;
 
 /// The closest name to a missing key: a key or property in the file, or one that the documentation of the API names.
 fn near_key(engine: &Engine, sources: &Sources, file: &str, name: &str) -> Option<String> {
-    let text = sources.get(file).map(|source| source.text).unwrap_or_default();
-    let is_key = |(at, word): &(usize, &str)| {
-        text[..*at].ends_with('.') || text[at + word.len()..].trim_start().starts_with(':')
-    };
     if name.len() < SHORTEST_KEY {
         return None;
     }
-    let own = words(&text).filter(is_key).map(|(_, word)| word);
-    nearest(name, own).map(str::to_owned).or_else(|| {
-        let documented = reference::functions(engine).into_iter().map(|function| function.docs);
-        let docs = documented.collect::<Vec<_>>().join("\n");
-        nearest(
-            name,
-            docs.split('`').skip(1).step_by(2).flat_map(words).map(|(_, word)| word),
-        )
-        .map(str::to_owned)
-    })
+    let near_own = |text: &str| {
+        let is_key = |(at, word): &(usize, &str)| {
+            text[..*at].ends_with('.') || text[at + word.len()..].trim_start().starts_with(':')
+        };
+        let own = words(text).filter(is_key).map(|(_, word)| word);
+        nearest(name, own).map(str::to_owned)
+    };
+    let here = sources.get(file).and_then(|source| near_own(&source.text));
+    // Then the user's other files, which are the earlier inputs of a session.
+    let mut others = sources.all().into_iter().filter(|source| !is_shipped(&source.key));
+    here.or_else(|| others.find_map(|source| near_own(&source.text)))
+        .or_else(|| {
+            let documented = reference::functions(engine).into_iter().map(|function| function.docs);
+            let docs = documented.collect::<Vec<_>>().join("\n");
+            nearest(
+                name,
+                docs.split('`').skip(1).step_by(2).flat_map(words).map(|(_, word)| word),
+            )
+            .map(str::to_owned)
+        })
 }
 
 /// The names in a text, with their positions.

@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use rhai::{Dynamic, Map};
 use serde::Deserialize;
+use serde_json::Value;
 
+use super::nearest::misspelt_axis;
 use super::{Host, adapter, from_script, options};
 use crate::boundary::memory_model::{MemoryModel, Prior, Sample};
 use crate::boundary::{KnownBoundary, Point};
 use crate::engine::{Context, Engine, LaunchOptions};
 use crate::fault::{Fault, Result};
 use crate::runtime::{Exit, Launch, RuntimeKind, StartContext};
+use crate::warning::Warning;
 use crate::{runtime, telemetry};
 
 /// An engine shared by all copies of its handle.
@@ -25,6 +28,20 @@ impl EngineHandle {
         let options: LaunchOptions = options(given.into_iter().filter(|(_, value)| is_given(value)).collect())?;
         let adapter = adapter::load(host, host.interpreter(), name)?;
         let engine = Arc::new(Engine::describe(context(host), adapter, options)?);
+        if let (Some(Value::String(model)), Ok(Some(profile))) =
+            (host.settings.set.get("model"), engine.simulated_profile())
+            && !model.is_empty()
+            && *model != profile.model
+        {
+            host.run.warn(Warning::new(
+                "model_not_simulated",
+                format!(
+                    "`{model}` is not simulated: the engine serves `{}`, the model of its profile `{}`; \
+                     `--set profile=NAME` chooses another one",
+                    profile.model, profile.name
+                ),
+            ))?;
+        }
         host.state().engine = Arc::downgrade(&engine);
         Ok(Self(engine))
     }
@@ -32,6 +49,9 @@ impl EngineHandle {
 
 /// Converts a script's point.
 pub(super) fn point(map: Map) -> Result<Point> {
+    if let Some(fault) = map.keys().find_map(|name| misspelt_axis(name)) {
+        return Err(fault);
+    }
     serde_json::from_value(from_script(&Dynamic::from(map))?).map_err(|_| {
         Fault::usage("a point is a map of numbers").hint("such as `#{ input: 512, output: 128, concurrency: 1 }`")
     })

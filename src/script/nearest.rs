@@ -1,5 +1,8 @@
 //! Finds the closest known name, for "did you mean" hints.
 
+use crate::engine::COORDINATES;
+use crate::fault::{Fault, Kind};
+
 /// The known name closest to `name`, if it is close enough to be a likely typo.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Any two names of one or two letters are a typo apart.
@@ -20,6 +23,16 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .filter(|(distance, _)| *distance <= allowed)
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// The fault for an axis that is named almost like a coordinate of an engine's points. Others may be a script's own.
+pub(super) fn misspelt_axis(name: &str) -> Option<Fault> {
+    if COORDINATES.contains(&name) {
+        return None;
+    }
+    let near = nearest(name, COORDINATES)?;
+    let fault = Fault::new(Kind::Compile, format!("an engine's points have no axis `{name}`"));
+    Some(fault.hint(format!("did you mean `{near}`?")))
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use rhai::{Dynamic, Map as ScriptMap};
 use serde::Serialize;
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, json};
 
 use super::convert::{from_script, type_of};
 use super::nearest::nearest;
 use super::shipped;
 use crate::fault::{Fault, Result};
+use crate::sim::Spec;
 
 /// The result of `param(default, meaning)`.
 #[derive(Clone, Debug)]
@@ -133,6 +134,21 @@ fn type_with_article(value: &Value) -> &'static str {
     }
 }
 
+/// Checks what a start would refuse, before anything starts: the options of a search, and the profile of a simulated
+/// engine. `home` is the script's folder.
+pub(in crate::script) fn check_values(declared: &[Declared], values: &Map<String, Value>, home: &Path) -> Result<()> {
+    let options = search_options(declared);
+    if let (false, Some(Value::Object(search))) = (options.is_empty(), values.get("search")) {
+        let mut known: Map<_, _> = options.into_iter().map(|one| (one.name, Value::Null)).collect();
+        merge(&mut known, search, "search.")?;
+    }
+    let is_engine = declared.iter().any(|one| one.name == "sim");
+    if let Some(Value::String(profile)) = values.get("profile").filter(|profile| is_engine && *profile != "") {
+        Spec::from_script(json!({ "profile": profile }), home)?.resolve()?;
+    }
+    Ok(())
+}
+
 /// An option of a search: its default as scripts write it, and its meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchOption {
@@ -144,10 +160,33 @@ pub struct SearchOption {
     pub meaning: String,
 }
 
-/// The options of every search strategy, read from `OPTIONS` in `std/search/asking`.
+/// The options of the search that a parameter is for, by its meaning: `options of model_guided::search` are those of
+/// `std/model_guided` and those of every strategy. Empty if it is for none of the standard library.
 #[must_use]
-pub fn search_options() -> Vec<SearchOption> {
-    let text = shipped::module("search/asking").unwrap_or_default();
+pub fn search_options(declared: &[Declared]) -> Vec<SearchOption> {
+    let meaning = declared
+        .iter()
+        .find(|one| one.name == "search")
+        .map_or("", |one| &one.meaning);
+    let strategy = meaning
+        .strip_prefix("options of ")
+        .and_then(|rest| rest.split_once("::"));
+    let Some((module, _)) = strategy.filter(|(module, _)| shipped::modules().any(|known| known == *module)) else {
+        return Vec::new();
+    };
+    let mut options = options_of(module);
+    let own: Vec<String> = options.iter().map(|one| one.name.clone()).collect();
+    options.extend(
+        options_of("search/steps")
+            .into_iter()
+            .filter(|one| !own.contains(&one.name)),
+    );
+    options
+}
+
+/// The options in `OPTIONS` of a shipped module.
+fn options_of(module: &str) -> Vec<SearchOption> {
+    let text = shipped::module(module).unwrap_or_default();
     let options = text
         .split_once("const OPTIONS = #{")
         .and_then(|(_, rest)| rest.split_once("\n};"));

@@ -143,7 +143,16 @@ pub(super) fn forms(overloads: &[&Signature], receiver: Option<&String>) -> Stri
         .iter()
         .filter(|signature| receiver.is_some() && signature.params.first().map(|(_, kind)| kind) == receiver)
         .collect();
+    // Rhai's own functions on ranges share common names with ours.
+    let on_range = |signature: &&&Signature| {
+        signature
+            .params
+            .first()
+            .is_some_and(|(_, kind)| kind.ends_with("Range"))
+    };
+    let others: Vec<_> = overloads.iter().filter(|signature| !on_range(signature)).collect();
     let mut forms: Vec<_> = match same_receiver.as_slice() {
+        [] if !others.is_empty() => others.iter().map(ToString::to_string).collect(),
         [] => overloads.iter().map(ToString::to_string).collect(),
         some => some.iter().map(ToString::to_string).collect(),
     };

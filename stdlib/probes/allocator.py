@@ -1,8 +1,8 @@
 """Counters of torch's memory allocator: of a serving engine's own processes, or of a model loaded here on request.
 
-Without --model it asks the processes of an engine that was launched with `in_process: true`, and loads nothing. With --model it
-loads that folder in this fresh process, generates, and tells the counters at each stage; never beside a serving engine or
-another tenant of the GPU, unless --second-copy asks for it.
+Without --model it reads the processes of an engine that was launched with `in_process: true`, and loads nothing. With --model it
+loads that folder in this fresh process, generates, and prints the counters at each stage; never next to a serving engine or
+another user of the GPU, unless --second-copy is given.
 """
 
 import argparse
@@ -18,13 +18,13 @@ VERSION = 1
 
 def options():
     parser = argparse.ArgumentParser(prog="allocator", description=__doc__.splitlines()[0])
-    parser.add_argument("--model", help="folder of a model to load here; without it, serving processes are asked")
+    parser.add_argument("--model", help="folder of a model to load here; without it, serving processes are read")
     parser.add_argument("--input", type=int, default=512, help="tokens of the prompt")
     parser.add_argument("--output", type=int, default=32, help="tokens to generate")
-    parser.add_argument("--batch", type=int, default=1, help="sequences at once")
+    parser.add_argument("--batch", type=int, default=1, help="concurrent sequences")
     parser.add_argument("--dtype", help="type of the weights: bfloat16, float16, float32; without it, as transformers decides")
     parser.add_argument("--random-weights", action="store_true", help="only the configuration of the model is needed")
-    parser.add_argument("--second-copy", action="store_true", help="load it even beside a serving engine")
+    parser.add_argument("--second-copy", action="store_true", help="load it even next to a serving engine")
     return parser.parse_args()
 
 
@@ -34,7 +34,7 @@ def serving():
     if not mark:
         raise probe.Stop(
             3,
-            "the engine was not launched with `in_process: true`, so its processes cannot be asked",
+            "the engine was not launched with `in_process: true`, so its processes cannot be read",
             "launch it with `in_process: true`; or name a `model` to load in a process of its own",
         )
     answers = [answer for answer in (ask(name) for name in listeners(mark)) if answer]
@@ -105,7 +105,7 @@ def loaded(given):
     parameters = list(model.parameters())
     stage("loaded")
     prompt = torch.ones((given.batch, given.input), dtype=torch.long, device="cuda")
-    probe.progress("generating %d tokens after %d, %d at once" % (given.output, given.input, given.batch))
+    probe.progress("generating %d tokens after %d, %d concurrent" % (given.output, given.input, given.batch))
     with torch.no_grad():
         made = model.generate(
             prompt,

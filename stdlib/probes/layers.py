@@ -1,6 +1,6 @@
 """Memory by layer: parameters of each, and what each holds at most while a prompt of M tokens passes through it.
 
-Loads the folder in this process, never beside a serving engine or another tenant of the GPU, unless --second-copy asks for it. The
+Loads the folder in this process, never next to a serving engine or another user of the GPU, unless --second-copy is given. The
 figures are those of torch.profiler: every allocation and release during one forward pass, in order, on the model's device. A layer's
 `peak` is the most that was held during its turn beyond what was held at its begin; `kept` is what was still held at its end.
 """
@@ -17,17 +17,17 @@ def options():
     parser = argparse.ArgumentParser(prog="layers", description=__doc__.splitlines()[0])
     parser.add_argument("--model", required=True, help="folder of the model")
     parser.add_argument("--tokens", type=int, default=512, help="tokens of the prompt")
-    parser.add_argument("--batch", type=int, default=1, help="sequences at once")
+    parser.add_argument("--batch", type=int, default=1, help="concurrent sequences")
     parser.add_argument("--dtype", help="type of the weights: bfloat16, float16, float32; without it, as transformers decides")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="where the model is put")
     parser.add_argument("--with-cache", action="store_true", help="keep keys and values, as an engine does")
     parser.add_argument("--random-weights", action="store_true", help="only the configuration of the model is needed")
-    parser.add_argument("--second-copy", action="store_true", help="load it even beside a serving engine")
+    parser.add_argument("--second-copy", action="store_true", help="load it even next to a serving engine")
     return parser.parse_args()
 
 
 def layers_of(torch, model):
-    """Names and modules that follow each other and cover the model: blocks of a repeated list, and whatever stands beside them."""
+    """Names and modules that follow each other and cover the model: blocks of a repeated list, and whatever else there is."""
     found = []
 
     def walk(prefix, module):
@@ -123,7 +123,7 @@ def turns(events, device):
         elif event.name().startswith(SPAN):
             spans.append((event.name()[len(SPAN) :], *times(event)))
     if not changes:
-        raise probe.Stop(3, "torch.profiler told of no memory on the device `%s`" % device, "use a torch that was built with Kineto")
+        raise probe.Stop(3, "torch.profiler reported no memory on the device `%s`" % device, "use a torch that was built with Kineto")
     changes.sort(key=lambda change: change[0])
     found = {}
     for name, begin, end in spans:
@@ -153,7 +153,7 @@ def measure(given):
     layers = layers_of(torch, model)
     rows = weigh(layers)
     watch(torch, layers)
-    probe.progress("one pass of %d tokens, %d at once, through %d layers" % (given.tokens, given.batch, len(layers)))
+    probe.progress("one pass of %d tokens, %d concurrent, through %d layers" % (given.tokens, given.batch, len(layers)))
     found, most = turns(forward(torch, model, given), given.device)
     for row in rows:
         row.update(found.get(row["layer"], {"calls": 0, "peak": None, "kept": None}))

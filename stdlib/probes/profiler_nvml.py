@@ -30,7 +30,7 @@ def library():
 
 
 def driver_version():
-    """`580.159.04`; None where it cannot be told."""
+    """`580.159.04`; None where it is not known."""
     nvml = library()
     text = ctypes.create_string_buffer(96)
     if nvml is None or nvml.nvmlSystemGetDriverVersion(text, 96) != 0:

@@ -75,12 +75,12 @@ def need_cuda(torch):
 
 
 def refuse_beside(torch, allowed):
-    """Stops before a model is loaded beside a serving engine, or beside anybody else, unless that was asked for."""
+    """Stops before a model is loaded next to a serving engine, or to anybody else, unless that was wanted."""
     if allowed:
         return
     hint = "stop the engine first, or ask for it: `second_copy: true` (`--second-copy`)"
     if os.environ.get("PROFILER_SERVING"):
-        raise Stop(4, "an engine serves here, and this probe would load a second copy of a model beside it", hint)
+        raise Stop(4, "an engine serves here, and this probe would load a second copy of a model next to it", hint)
     if not torch.cuda.is_available():
         return
     for index in range(torch.cuda.device_count()):
@@ -91,7 +91,7 @@ def refuse_beside(torch, allowed):
 
 
 def context_guess(torch, index):
-    """What this very process holds on a device; half a GiB, more than a CUDA context has, where that cannot be told."""
+    """What this very process holds on a device; half a GiB, more than a CUDA context has, where that is not known."""
     import profiler_nvml
 
     held, _ = profiler_nvml.own_memory(torch, index)
@@ -102,14 +102,14 @@ def versions(torch):
     """Of torch, CUDA and the driver, and of transformers where a model was loaded with it."""
     import profiler_nvml
 
-    told = {
+    found = {
         "torch": torch.__version__,
         "cuda": getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None),
         "driver": profiler_nvml.driver_version(),
     }
     if "transformers" in sys.modules:
-        told["transformers"] = sys.modules["transformers"].__version__
-    return told
+        found["transformers"] = sys.modules["transformers"].__version__
+    return found
 
 
 def device_memory(torch, index):
@@ -145,7 +145,7 @@ def devices_memory(torch):
 def load_model(torch, folder, dtype, device, random_weights):
     """The causal language model of a folder, in evaluation mode on `device`."""
     transformers = needed("transformers", "run the probe where transformers is installed")
-    # No hub is asked: a probe measures what is there.
+    # No hub is contacted: a probe measures what is there.
     config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
     wanted = dtype or getattr(config, "dtype", None) or getattr(config, "torch_dtype", None)
     # Renamed in transformers 5; before, a model was loaded in 32 bits unless a type was named.

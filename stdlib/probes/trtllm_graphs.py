@@ -2,7 +2,7 @@
 
 Builds one `LLM` (PyTorch backend) in this process, with NGram speculation when --max-draft-len is above 0, and sends nothing to it.
 With --max-concurrency graphs for draft length 0 are captured as well. One start a process: what one leaves behind must not be
-counted to the next. Never beside a serving engine or another tenant of the GPU, unless --second-copy asks for it.
+counted to the next. Never next to a serving engine or another user of the GPU, unless --second-copy is given.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def options():
     parser.add_argument("--max-seq-len", type=int, default=2048)
     parser.add_argument("--padding", action="store_true", help="round batches up to a captured size")
     parser.add_argument("--random-weights", action="store_true", help="only the configuration of the model is needed")
-    parser.add_argument("--second-copy", action="store_true", help="load it even beside a serving engine")
+    parser.add_argument("--second-copy", action="store_true", help="load it even next to a serving engine")
     return parser.parse_args()
 
 

@@ -58,6 +58,13 @@ fn nothing_to_attach_to_is_missing() {
         engine.probe(#{ input: 3, output: 2 })";
     let error = Bench::script(script).error();
     assert!(error.contains("no engine answers at `http://127.0.0.1:1`"), "{error}");
+    // Which engine would run there is the second question.
+    let script = "import \"std/engines\" as engines; engines::launch(\"auto\", #{ url: \"http://127.0.0.1:1\" })";
+    let error = Bench::script(script).error();
+    assert!(
+        error.contains("nothing answers at `http://127.0.0.1:1/`: connection refused"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -92,7 +99,10 @@ fn what_the_user_named_is_never_replaced_by_a_simulation() {
         let sets = options.iter().flat_map(|option| ["--set", option]);
         Profiler::new().args(["run", "adaptive"]).args(sets).run()
     };
-    let _ = status(&["url=http://127.0.0.1:1"]).code(2).stderr("engine=vllm");
+    let _ = status(&["url=http://127.0.0.1:1"]).code(3).stderr("connection refused");
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("url=http://{}", server.local_addr().unwrap());
+    let _ = status(&[&url]).code(2).stderr("engine=vllm");
     let _ = status(&["engine=sim", "runtime=docker"])
         .code(2)
         .stderr("does not run in `docker`");

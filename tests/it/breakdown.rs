@@ -243,7 +243,16 @@ fn the_script_tells_what_an_engine_is() {
         .args(["run", "engine_info"])
         .run()
         .success()
-        .stdout("SIMULATED");
+        .stdout("SIMULATED: Llama-3.1-8B-Instruct, 24 GB card (profile llama-8b-24gb-vllm); ");
+    // Its length is what memory allows, not one that the script chose; and it serves the model of its profile.
+    assert_eq!(found["info"]["max_model_len"], found["info"]["kv_tokens"]);
+    let _ = Profiler::new()
+        .args(["run", "engine_info", "--model", "Qwen/Qwen3-8B"])
+        .run()
+        .success()
+        .stdout("serves meta-llama/Llama-3.1-8B-Instruct")
+        .stderr("`Qwen/Qwen3-8B` is not simulated")
+        .stderr("the start failed (memory): ");
 }
 
 /// Two ranks, each with lines of its own: none is taken for the other's, and what only the first one says is marked as taken for granted.
@@ -276,7 +285,7 @@ fn ranks_are_told_apart() {
     assert_part(&found, "weights", 17.0, "engine_reported");
     assert_eq!(found["overhead"], Value::Null);
     let text = found["per_gpu"][1]["parts"][1]["source"].as_str().unwrap();
-    assert!(text.starts_with("as the first rank tells"), "{text}");
+    assert!(text.starts_with("as the first rank reports"), "{text}");
 }
 
 /// What the summary of vLLM 0.28 calls consumed memory is weights and what grew outside torch; its peak activation has the graphs within it.

@@ -127,7 +127,7 @@ fn a_live_view_on_terminals_of_any_width() {
             "running the script",
             " points; ",
             "largest that fits: input=",
-            " % proven",
+            " % resolved",
             "⚠ a warning",
             "█",
         ] {

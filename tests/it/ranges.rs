@@ -95,6 +95,8 @@ fn a_workload_is_a_name_or_a_file_and_nothing_else() {
     assert_eq!(question["searched"], json!(["concurrency"]));
     assert_eq!(question["workload"]["name"], "chat");
     assert_eq!(result["frontier"][0]["input"], question["workload"]["input"]["p95"]);
+    let said = "chat: input 4,083, output 451 tokens, the 95th percentiles of its lengths";
+    assert_eq!(result["answer"]["workload"], said);
 
     let with = |text: &str, workload: &str| {
         Profiler::new()

@@ -296,7 +296,15 @@ fn a_pipe_is_read_to_its_end() {
         .arg("repl")
         .stdin("let x = 40;\nfn f(n) {\n  n + 2\n}\nprint(\"hello\");\nf(x)\n:hepl\nlet y = ;\nx\n")
         .run();
-    let outcome = outcome.success().stderr("did you mean `:help`?").stderr("input 5:1:9");
+    // To its end, though some of it is wrong.
+    let outcome = outcome.code(1).stderr("did you mean `:help`?").stderr("input 5:1:9");
     assert_eq!(outcome.stdout, "hello\n42\n40\n");
     assert!(Path::new(outcome.folder()).join("state/profiler/history").exists());
+    let misspelt = "boundary(#{ inptu: [1, 2] }, #{})\nlet p = #{ colour: 1 };\np.coluor\nstart(1)\n";
+    let outcome = Profiler::new().arg("repl").stdin(misspelt).run().code(1);
+    let _ = outcome
+        .stderr("did you mean `input`?")
+        .stderr("did you mean `colour`?")
+        .stderr("help: it is `start(engine: Engine)`\n");
+    let _ = Profiler::new().arg("repl").stdin("1 + 1\n").run().success();
 }

@@ -38,7 +38,7 @@ fn every_strategy_finds_a_true_boundary_within_its_probes() {
                 r#"
                 let done = search::{strategy}(map, |p| {{
                     // What is known is asked only in the end, just inside of the boundary, and nothing twice.
-                    if map.classify(p) != "unknown" {{ assert(map.looks(3).contains(p), `asked ${{p}} though it is known`); }}
+                    if map.classify(p) != "unknown" {{ assert(map.to_confirm(3).contains(p), `asked ${{p}} though it is known`); }}
                     assert(!map.recorded(p), `asked ${{p}} twice`);
                     if {truth} {{ "ok" }} else {{ "oom" }}
                 }}, #{{}});
@@ -237,7 +237,13 @@ fn what_a_probe_asked_again_by_itself_is_not_asked_again_by_the_search() {
 }
 
 /// The parts of `std/search`.
-const PARTS: [&str; 5] = ["search", "search/asking", "search/choose", "search/cost", "search/told"];
+const PARTS: [&str; 5] = [
+    "search",
+    "search/steps",
+    "search/choose",
+    "search/cost",
+    "search/reported",
+];
 
 /// The text of one of them.
 fn text(name: &str) -> String {
@@ -329,7 +335,7 @@ fn the_shipped_scripts_search_with_any_engine() {
                 "settle(p)",
                 "settle(p + #{ input: [128, 8192], output: [128, 4096], engine: \"sim\" })",
             )
-            .replace("asked.engine.probe", "engines::probe");
+            .replace("setup.engine.probe", "engines::probe");
         let result = Bench::new(&[("main.rhai", &own), ("engines.rhai", engines)]).value();
         let frontier = result["frontier"].as_array().unwrap();
         assert!(frontier.len() >= 3, "{result}");

@@ -177,12 +177,32 @@ fn a_second_control_c_kills_at_once() {
 
 #[test]
 fn an_interrupted_run_prints_what_it_knows_and_blames_no_line_of_the_script() {
-    let folder = temp();
     let script = r#"
         let map = boundary(#{ input: [1, 100] }, #{});
         map.record(#{ input: 10 }, "ok");
         sleep(1000);
     "#;
+    let [out, err] = ended_by(Signal::SIGINT, 130, script, "\"point\"");
+    assert!(
+        out.starts_with("undecided: input=10 fits") && out.contains("1 probe, stopped by Ctrl-C"),
+        "{out}"
+    );
+    assert!(err.contains("error: interrupted") && !err.contains("-->"), "{err}");
+    let [out, _] = ended_by(Signal::SIGTERM, 143, script, "\"point\"");
+    assert!(
+        out.contains("1 probe, stopped by SIGTERM") && !out.contains("Ctrl-C"),
+        "{out}"
+    );
+    let [_, err] = ended_by(Signal::SIGINT, 130, "print(1); sleep(1000);", "\"print\"");
+    assert!(
+        err.contains("stopped by Ctrl-C before anything was measured\ngo on with it: profiler run s.rhai --resume out"),
+        "{err}"
+    );
+}
+
+/// The output of a script that a signal ended after `until` was in its journal.
+fn ended_by(signal: Signal, status: i32, script: &str, until: &str) -> [String; 2] {
+    let folder = temp();
     std::fs::write(folder.path().join("s.rhai"), script).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_profiler"))
         .current_dir(folder.path())
@@ -191,16 +211,11 @@ fn an_interrupted_run_prints_what_it_knows_and_blames_no_line_of_the_script() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    eventually("a point", || {
-        std::fs::read_to_string(folder.path().join("out/journal.jsonl")).is_ok_and(|text| text.contains("\"point\""))
+    eventually(until, || {
+        std::fs::read_to_string(folder.path().join("out/journal.jsonl")).is_ok_and(|text| text.contains(until))
     });
-    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
     let output = child.wait_with_output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert_eq!(output.status.code(), Some(130));
-    assert!(
-        out.starts_with("undecided: input=10 fits") && out.contains("1 probe, stopped by Ctrl-C"),
-        "{out}"
-    );
-    assert!(err.contains("error: interrupted") && !err.contains("-->"), "{err}");
+    assert_eq!(output.status.code(), Some(status));
+    [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
 }

@@ -78,7 +78,7 @@ pub(super) struct EditorLoop {
 }
 
 impl EditorLoop {
-    /// Runs until Ctrl-D or `:quit`.
+    /// Runs until Ctrl-D or `:quit`. The status is 1 if an input failed that nobody typed.
     pub(super) fn run(self) -> Result<Status> {
         let root = self.main.as_ref().map_or(Path::new("."), |main| main.root.as_path());
         let mut session = Session::new(&self.host, root);
@@ -99,6 +99,7 @@ impl EditorLoop {
             terminal,
             is_interactive,
             was_simulated: false,
+            failed: false,
         };
         if let Some(main) = repl.editor_loop.main.take() {
             repl.evaluate(|session| session.run_main(&main));
@@ -121,7 +122,7 @@ impl EditorLoop {
                 Err(error) => return Err(broken(&error)),
             }
         }
-        Ok(0)
+        Ok(u8::from(repl.failed && !stdin().is_terminal()))
     }
 }
 
@@ -153,6 +154,8 @@ struct Repl<'a> {
     /// Whether somebody reads along, rather than a pipe.
     is_interactive: bool,
     was_simulated: bool,
+    /// Whether an input failed.
+    failed: bool,
 }
 
 impl Repl<'_> {
@@ -172,6 +175,7 @@ impl Repl<'_> {
             }
             Some(Ok(command)) => command,
             Some(Err(fault)) => {
+                self.failed = true;
                 self.terminal.print_fault(&fault);
                 return false;
             }
@@ -203,6 +207,7 @@ impl Repl<'_> {
             Command::Scope => self.scope(),
         };
         if let Err(fault) = done {
+            self.failed = true;
             self.terminal.print_fault(&fault);
         }
         false
@@ -271,6 +276,7 @@ impl Repl<'_> {
                 Ok(())
             }
             Err(diagnostic) => {
+                self.failed = true;
                 let text = diagnostic.render(self.terminal.error_colour);
                 self.terminal.print_failure(hide(&text).trim_end());
                 Ok(())

@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{MetricValue, label};
+use super::{MetricValue, NotJudged, label};
 use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Moves, Point, Record, Scalar, Scale};
 use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::Result;
+use crate::report::Extras;
 use crate::report::findings::{Advice, advise};
 use crate::run::RecordedBoundary;
 
@@ -24,6 +25,7 @@ pub(super) struct BoundaryMetrics {
     pub(super) changed_points: Vec<ChangedPoint>,
     pub(super) advice: Vec<String>,
     pub(super) notes: Vec<String>,
+    pub(super) not_judged: Vec<NotJudged>,
 }
 
 /// Compares the boundaries of those inputs that have one.
@@ -37,7 +39,7 @@ pub(super) fn boundary_metrics(inputs: &[ComparisonInput]) -> Result<BoundaryMet
         .map(|found| found.map(RecordedBoundary::rebuild).transpose())
         .collect::<Result<_>>()?;
     let mut limits = BoundaryMetrics::default();
-    let common = common_axes(&boundaries, &mut limits.notes);
+    let common = common_axes(&boundaries, &drawn, &mut limits)?;
     if let Some(axes) = &common {
         for (boundary, found) in boundaries.iter_mut().zip(&drawn) {
             if let (Some(boundary), Some(found)) = (boundary, found)
@@ -47,19 +49,20 @@ pub(super) fn boundary_metrics(inputs: &[ComparisonInput]) -> Result<BoundaryMet
             }
         }
     }
+    for one in &limits.not_judged {
+        boundaries[one.subject] = None;
+    }
     for boundary in &boundaries {
         limits.names.push(boundary.as_ref().map(|_| "boundary".to_owned()));
         limits
             .figures
             .push(boundary.as_ref().map_or_else(|| Ok(Vec::new()), metrics)?);
     }
-    if let (Some(axes), Some(Some(first))) = (&common, boundaries.first()) {
+    if let (Some(_), Some(Some(first))) = (&common, boundaries.first()) {
         let recommended = advise(first)?.map(|Advice { recommended, .. }| recommended);
         let mut newly = [vec![0_usize; inputs.len()], vec![0; inputs.len()]];
         for (index, other) in boundaries.iter().enumerate().skip(1) {
-            let Some(other) = other.as_ref().filter(|other| same_axes(other, axes)) else {
-                continue;
-            };
+            let Some(other) = other else { continue };
             if let Some(point) = &recommended {
                 limits
                     .advice
@@ -99,33 +102,39 @@ fn recommendation_status(point: &Point, class: Class, index: usize) -> String {
     format!("the recommended point of [1], {point}, {now} in {}", label(index))
 }
 
-/// The intersection of the search spaces of all boundaries with the baseline's axes; `None` if there is nothing
-/// to compare.
-fn common_axes(boundaries: &[Option<Boundary>], notes: &mut Vec<String>) -> Option<Vec<Axis>> {
-    let first = boundaries.first()?.as_ref()?;
+/// The intersection of the search spaces of all boundaries that answer the baseline's question; `None` if there is none.
+/// The others are listed as not judged.
+fn common_axes(
+    boundaries: &[Option<Boundary>],
+    drawn: &[Option<&RecordedBoundary>],
+    limits: &mut BoundaryMetrics,
+) -> Result<Option<Vec<Axis>>> {
+    let (Some(Some(first)), Some(Some(asked))) = (boundaries.first(), drawn.first()) else {
+        return Ok(None);
+    };
     let mut axes = first.lattice().axes().to_vec();
     let mut others = 0;
     let mut narrowed = false;
     for (index, other) in boundaries.iter().enumerate().skip(1) {
-        let Some(other) = other else { continue };
-        if !same_axes(other, &axes) {
-            notes.push(format!(
-                "the boundaries of [1] and {} have different axes: they are not compared point by point",
-                label(index)
-            ));
+        let (Some(other), Some(found)) = (other, drawn[index]) else {
             continue;
-        }
-        let cut: Option<Vec<Axis>> = axes
-            .iter()
-            .zip(other.lattice().axes())
-            .map(|(a, b)| intersection(a, b))
-            .collect();
-        let Some(cut) = cut else {
-            notes.push(format!(
-                "the search spaces of [1] and {} have nothing in common: their boundaries are not compared point by point",
-                label(index)
-            ));
-            return None;
+        };
+        let same = same_axes(other, first.lattice().axes())
+            && first
+                .lattice()
+                .axes()
+                .iter()
+                .all(|axis| other.varies(axis.name()) == first.varies(axis.name()))
+            && asked.described["question"]["workload"]["name"] == found.described["question"]["workload"]["name"];
+        let pairs = axes.iter().zip(other.lattice().axes());
+        let cut: Option<Vec<Axis>> = pairs.map(|(a, b)| intersection(a, b)).collect();
+        let Some(cut) = cut.filter(|_| same) else {
+            limits.not_judged.push(NotJudged {
+                subject: index,
+                before: stated_limit(asked, first)?,
+                after: stated_limit(found, other)?,
+            });
+            continue;
         };
         narrowed |= cut != axes || cut != other.lattice().axes();
         axes = cut;
@@ -137,12 +146,21 @@ fn common_axes(boundaries: &[Option<Boundary>], notes: &mut Vec<String>) -> Opti
             format!("{} {low} to {high}", axis.name())
         });
         let ranges: Vec<String> = ranges.collect();
-        notes.push(format!(
+        limits.notes.push(format!(
             "boundaries are compared on their common search space: {}",
             ranges.join(", ")
         ));
     }
-    (others > 0).then_some(axes)
+    Ok((others > 0).then_some(axes))
+}
+
+/// The limit that a search found, as its report or its points say it.
+fn stated_limit(found: &RecordedBoundary, boundary: &Boundary) -> Result<String> {
+    let extras = Extras {
+        report: found.report.clone(),
+        ..Extras::default()
+    };
+    Ok(extras.answer(boundary)?.limit)
 }
 
 /// Whether a boundary has these axes, in the same direction.

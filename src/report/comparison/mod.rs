@@ -46,6 +46,19 @@ pub struct Comparison {
     pub changed_points: Vec<ChangedPoint>,
     /// Whether the baseline's recommended point still fits, in sentences.
     pub advice: Vec<String>,
+    /// Inputs whose search asked another question than the baseline's, so that nothing is judged.
+    pub not_judged: Vec<NotJudged>,
+}
+
+/// The limits of two searches that answer different questions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotJudged {
+    /// Index of the other input; the baseline is 0.
+    pub subject: usize,
+    /// The limit that the baseline found.
+    pub before: String,
+    /// The limit that the other input found.
+    pub after: String,
 }
 
 /// One case or boundary that several inputs have.
@@ -136,6 +149,7 @@ impl Comparison {
             differences: setup_differences(inputs),
             changed_points: limits.changed_points,
             advice: limits.advice,
+            not_judged: limits.not_judged,
             ..Self::default()
         };
         comparison.add(limits.names, &limits.figures);
@@ -185,6 +199,9 @@ impl Comparison {
         for line in comparison.sections.iter_mut().flat_map(|section| &mut section.lines) {
             let of = |subject| thresholds::verdict(line, subject, inputs, &comparison.changed_points);
             line.verdicts = (0..inputs.len()).map(of).collect();
+        }
+        for section in &mut comparison.sections {
+            ignore_moves_along_the_boundary(section);
         }
         Ok(comparison)
     }
@@ -264,6 +281,21 @@ impl Comparison {
         }
         if !lines.is_empty() {
             self.sections.push(Section { names, lines });
+        }
+    }
+}
+
+/// Where a recommended point gives up one axis for another, neither is better or worse.
+fn ignore_moves_along_the_boundary(section: &mut Section) {
+    let mut lines: Vec<&mut ComparedMetric> = section.lines.iter_mut().collect();
+    lines.retain(|line| thresholds::is_recommendation(&line.name));
+    let subjects = lines.first().map_or(0, |line| line.verdicts.len());
+    for subject in 0..subjects {
+        let any = |verdict: Verdict| lines.iter().any(|line| line.verdicts[subject] == verdict);
+        if any(Verdict::Better) && any(Verdict::Worse) {
+            lines
+                .iter_mut()
+                .for_each(|line| line.verdicts[subject] = Verdict::Other);
         }
     }
 }

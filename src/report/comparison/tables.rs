@@ -79,6 +79,11 @@ fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usiz
     let count = |wanted: &[Verdict]| all.iter().filter(|one| wanted.contains(&one.verdict)).count();
     let of = |count: usize| format!("{count} metric{}", if count == 1 { "" } else { "s" });
     let same = count(&[Verdict::Same, Verdict::NotSignificant, Verdict::Negligible]);
+    let apart = comparison.not_judged.iter().find(|one| one.subject == subject);
+    let apart = apart.map(|one| {
+        let (before, after) = (&one.before, &one.after);
+        format!("{name}: different questions: not judged; {first}: {before}; {name}: {after}")
+    });
     let mut parts = match (named(Verdict::Better), named(Verdict::Worse)) {
         (Some(better), None) => vec![format!("{name} is better than {first}: {better}")],
         (None, Some(worse)) => vec![format!("{name} is worse than {first}: {worse}")],
@@ -94,6 +99,7 @@ fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usiz
     parts.extend((same > 0 && !brief).then(|| format!("no significant difference in {}", of(same))));
     let unclear = count(&[Verdict::NotComparable]);
     parts.extend((unclear > 0).then(|| format!("{} cannot be compared: a run did not come to its end", of(unclear))));
+    parts.splice(0..0, apart);
     match parts.first() {
         None => format!("{name}: nothing in common to compare"),
         Some(part) if part.starts_with(name) => parts.join("; "),

@@ -316,7 +316,7 @@ fn finding(case: &str, line: &ComparedMetric, subject: usize, proof: Proof) -> F
 
 /// Recommended points may move along the boundary from search to search, trading one axis for another. Only
 /// explicit thresholds apply to them.
-fn is_recommendation(name: &str) -> bool {
+pub(super) fn is_recommendation(name: &str) -> bool {
     name.starts_with("recommended ")
 }
 

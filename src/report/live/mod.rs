@@ -19,8 +19,8 @@ use screen::Screen;
 use serde_json::Value;
 use state::{State, TICK};
 
-use super::terminal::wrap_lines;
-use super::{Page, SIMULATED, Terminal, WarningGroup, breakdown, experiment};
+use super::{Page, Terminal, WarningGroup, breakdown, experiment, simulated_line};
+use crate::fmt::wrap;
 use crate::run::{Event, Run, hide};
 
 /// The live view of a run.
@@ -120,12 +120,12 @@ impl Live {
     }
 }
 
-/// A text written by the script, with the simulation notice added if needed.
+/// A result with the notice of a simulated run above it, if there is one.
 #[must_use]
-pub fn script_text(text: &str, simulated: bool) -> String {
-    match simulated {
-        true => format!("{SIMULATED}\n\n{text}"),
-        false => text.to_owned(),
+pub fn with_notice(notice: Option<&str>, text: &str, page: Page) -> String {
+    match notice {
+        Some(notice) => format!("{}\n\n{text}", wrap(notice, page.width, 4)),
+        None => text.to_owned(),
     }
 }
 
@@ -138,7 +138,7 @@ impl View {
         self.state.simulated = simulated;
         if self.json && simulated && !self.told_simulated {
             self.told_simulated = true;
-            self.aside(SIMULATED);
+            self.aside(&self.notice());
         }
         match event {
             Event::Report { value, text, .. } => {
@@ -147,25 +147,22 @@ impl View {
             }
             Event::Shown { value, text } => {
                 self.reported.push(value.clone());
-                let mark = simulated && !self.told_simulated;
-                self.result(&script_text(text, mark), simulated);
+                self.marked_result(text, simulated);
             }
             Event::Experiment { value, .. } => {
                 self.reported.push(value.clone());
                 if let Ok(found) = crate::compare::read_experiment(value) {
-                    let mark = simulated && !self.told_simulated;
-                    self.result(&experiment(&found, mark, self.page), simulated);
+                    self.marked_result(&experiment(&found, self.page), simulated);
                 }
             }
             Event::Breakdown { name, value } => {
                 self.reported.push(value.clone());
                 if let Ok(footprint) = serde_json::from_value(value.clone()) {
-                    let mark = simulated && !self.told_simulated;
-                    self.result(&breakdown(name, &footprint, mark, self.page), simulated);
+                    self.marked_result(&breakdown(name, &footprint, self.page), simulated);
                 }
             }
             Event::Print { text } if self.json => self.aside(text),
-            Event::Print { text } => self.above(|terminal| drop(terminal.print(text))),
+            Event::Print { text } => self.above(|terminal| drop(terminal.print_wrapped(text))),
             Event::Warning(warning) if self.verbose => self.warn(&warning.message),
             // On a terminal, the view shows it, and the end.
             Event::Warning(warning) if kinds < self.state.warnings().len() => {
@@ -232,6 +229,18 @@ impl View {
         }
     }
 
+    /// The notice of a simulated run.
+    fn notice(&self) -> String {
+        let run = self.run.upgrade();
+        simulated_line(&run.map_or_else(Vec::new, |run| run.simulated_engines()))
+    }
+
+    /// Prints a result, with the notice of a simulated run if nobody was told yet.
+    fn marked_result(&mut self, text: &str, simulated: bool) {
+        let notice = (simulated && !self.told_simulated).then(|| self.notice());
+        self.result(&with_notice(notice.as_deref(), text, self.page), simulated);
+    }
+
     /// Errors of stdout are ignored here; they are reported when the final result is printed.
     fn result(&mut self, text: &str, simulated: bool) {
         if self.json {
@@ -242,11 +251,7 @@ impl View {
     }
 
     fn aside(&mut self, text: &str) {
-        let drawn = matches!(self.shown, Shown::Screen(_));
-        self.above(|terminal| match drawn {
-            true => terminal.print_error(&wrap_lines(text, terminal.width)),
-            false => terminal.print_error(text),
-        });
+        self.above(|terminal| terminal.print_error(&terminal.wrapped(text)));
     }
 
     fn above(&mut self, print: impl FnOnce(&Terminal)) {

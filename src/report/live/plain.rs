@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::boundary::Verdict;
+use crate::report::evidence::line as evidence_line;
 use crate::report::{Clock, Count};
 use crate::run::Event;
 
@@ -76,18 +77,26 @@ impl Plain {
                 let outcome = skipped(*verdict, answer).unwrap_or_else(|| format!("{verdict}{cause}"));
                 Some(format!("{point}: {outcome}"))
             }
+            Event::StartFailed { failure, .. } => {
+                let cause = failure["cause"]
+                    .as_str()
+                    .map_or_else(String::new, |cause| format!(" ({cause})"));
+                let said = evidence_line(failure.get("evidence"));
+                let said = said.map_or_else(String::new, |said| format!(": {said}"));
+                Some(format!("the start failed{cause}{said}"))
+            }
             Event::Progress {
                 done,
                 expected,
-                coverage,
+                resolved,
                 seconds_left: Some(left),
             } if elapsed >= self.last_estimate + Duration::from_secs(ESTIMATE_INTERVAL) => {
                 let left = Duration::try_from_secs_f64(*left).ok()?;
                 self.last_estimate = elapsed;
                 let of = expected.map_or_else(String::new, |expected| format!(" of about {expected}"));
                 Some(format!(
-                    "{done}{of} probes; {:.0} % proven; about {} left",
-                    100.0 * coverage,
+                    "{done}{of} probes; {:.0} % resolved; about {} left",
+                    (100.0 * resolved).floor(),
                     Clock(left)
                 ))
             }
@@ -158,7 +167,7 @@ mod tests {
         let left = |seconds_left| Event::Progress {
             done: 7,
             expected: Some(20),
-            coverage: 0.42,
+            resolved: 0.42,
             seconds_left,
         };
         let mut plain = Plain::default();
@@ -167,7 +176,7 @@ mod tests {
         assert!(plain.line(&left(None), 30 * second).is_none());
         assert_eq!(
             plain.line(&left(Some(90.0)), 30 * second).as_deref(),
-            Some("[0:30] 7 of about 20 probes; 42 % proven; about 1:30 left")
+            Some("[0:30] 7 of about 20 probes; 42 % resolved; about 1:30 left")
         );
         assert!(plain.line(&left(Some(80.0)), 59 * second).is_none());
         assert!(plain.line(&left(Some(80.0)), 60 * second).is_some());

@@ -55,7 +55,7 @@ pub(super) struct State {
 struct Progress {
     done: u64,
     expected: Option<u64>,
-    coverage: f64,
+    resolved: f64,
     first: (u64, Duration),
     at: Duration,
     /// The strategy's estimate of the time left at that moment.
@@ -120,7 +120,7 @@ impl State {
             Event::Progress {
                 done,
                 expected,
-                coverage,
+                resolved,
                 seconds_left,
             } => {
                 let first = self
@@ -130,7 +130,7 @@ impl State {
                 self.progress = Some(Progress {
                     done: *done,
                     expected: *expected,
-                    coverage: *coverage,
+                    resolved: *resolved,
                     first,
                     at: elapsed,
                     left: seconds_left.and_then(|left| Duration::try_from_secs_f64(left).ok()),
@@ -276,7 +276,7 @@ impl State {
             parts.push(format!("{} fit, {} fail{unclear}", self.fits, self.fails));
         }
         if let Some(progress) = &self.progress {
-            parts.push(format!("{:.0} % proven", 100.0 * progress.coverage));
+            parts.push(format!("{:.0} % resolved", (100.0 * progress.resolved).floor()));
         }
         if let Some(left) = self.left(elapsed) {
             parts.push(format!("about {} left", Clock(left)));

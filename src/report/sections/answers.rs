@@ -98,7 +98,7 @@ fn answer(source: &Source, boundary: &RebuiltBoundary) -> Option<Answer> {
         stopped: (!found.done()).then(|| found.ended()),
         script: found.manifest.script.path.clone(),
         set: found.manifest.set.clone(),
-        simulated: found.manifest.simulated,
+        simulated: None,
     };
     (rebuilt.records().len() > 0).then(|| extras.answer(rebuilt).ok())?
 }

@@ -32,6 +32,28 @@ pub mod engine {
         Ok(EngineHandle::describe(&host(&context), name, options)?)
     }
 
+    /// Checks that a server accepts connections at an address; says nothing about what it serves.
+    ///
+    /// # Errors
+    ///
+    /// `missing` if nothing answers there; `usage` for an invalid URL; `not_allowed` for a remote address that the user
+    /// did not name.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// try {
+    ///     engine::check_url("http://127.0.0.1:1");
+    /// } catch (problem) {
+    ///     assert(problem.kind == "missing" && problem.message.contains("connection refused"));
+    /// }
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn check_url(context: NativeCallContext, url: &str) -> Caught<()> {
+        let host = host(&context);
+        Ok(host.tasks.wait(crate::runtime::check_reachable(url, &host.permits))?)
+    }
+
     /// Whether there is a GPU that an engine can use; `auto` checks this.
     ///
     /// # Example

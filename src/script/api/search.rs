@@ -98,11 +98,11 @@ pub mod proof {
     /// let map = boundary(#{ input: [0, 100] }, #{});
     /// map.record(#{ input: 50 }, "ok");
     /// map.record(#{ input: 60 }, "oom");
-    /// assert(map.looks(3) == [#{ input: 49 }]);
+    /// assert(map.to_confirm(3) == [#{ input: 49 }]);
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
-    pub fn looks(map: &mut BoundaryHandle, n: i64) -> Caught<Array> {
-        Ok(from_points(&map.lock().verification_points(size(n, "looks")?)?))
+    pub fn to_confirm(map: &mut BoundaryHandle, n: i64) -> Caught<Array> {
+        Ok(from_points(&map.lock().verification_points(size(n, "to_confirm")?)?))
     }
 
     /// Marks a recorded point to be probed again: after a resume, too, its next probe runs on the engine instead of
@@ -193,14 +193,14 @@ fn report_progress(
     seconds_left: Option<f64>,
 ) -> Caught<()> {
     let done = size(probes, "progress")? as u64;
-    let (expected, proven) = {
+    let (expected, volume) = {
         let map = map.lock();
-        (map.expected(done, coverage)?, map.coverage()?)
+        (map.expected(done, coverage)?, map.volume()?)
     };
     Ok(host(context).run.note(Event::Progress {
         done,
         expected,
-        coverage: proven,
+        resolved: 1.0 - volume.open as f64 / volume.total.max(1) as f64,
         seconds_left,
     })?)
 }
@@ -266,7 +266,7 @@ pub mod effort {
         ]))
     }
 
-    /// Reports the progress of a search to the user: probes made, estimated total, and coverage so far.
+    /// Reports the progress of a search to the user: probes made, estimated total, and how much of the range is resolved.
     ///
     /// # Example
     ///

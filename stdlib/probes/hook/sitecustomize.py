@@ -1,4 +1,4 @@
-"""Lets the processes of an engine tell the counters of torch's allocator when a probe asks for them, and does nothing else.
+"""Sends the counters of torch's allocator in the processes of an engine to a probe that connects, and does nothing else.
 
 It lies on PYTHONPATH of an engine that was launched with `in_process: true`. A process that never uses a GPU starts nothing. One
 that does gets, once CUDA is up, a thread that sleeps until somebody connects to its socket: an abstract one, so that no file is
@@ -15,7 +15,7 @@ MARK = os.environ.get("PROFILER_IN_PROCESS")
 
 
 def counters(torch):
-    """What a probe is told of this process, bytes. Only devices that it uses are looked at: a look would make a CUDA context."""
+    """What a probe gets of this process, bytes. Only devices that it uses are read: reading would make a CUDA context."""
     devices = []
     for index in range(torch.cuda.device_count()):
         stats = torch.cuda.memory_stats(index)
@@ -67,7 +67,7 @@ def begin():
 
 
 class AfterCuda:
-    """Finds `torch.cuda` as usual, and asks it to call `begin` once CUDA is up."""
+    """Finds `torch.cuda` as usual, and has it call `begin` once CUDA is up."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "torch.cuda":

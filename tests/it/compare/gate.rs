@@ -135,7 +135,17 @@ fn boundaries_meet_on_the_box_that_they_share() {
         .stdout("input=300 output=10: ok, now oom at input=300 output=5")
         .nowhere("input=900 output=10: ok");
     let other = drawn("#{ input: [2000, 3000], output: [1, 1000] }", &[(2500, 5, "ok")]);
-    let _ = compare(&before, &other, &[]).success().stdout("have nothing in common");
+    let outcome = compare(&before, &other, &[]).success();
+    let outcome = outcome.stdout("[2]: different questions: not judged; [1]: undecided: input=900 output=10 fits");
+    let _ = outcome
+        .stdout("; [2]: undecided: input=2500 output=5 fits")
+        .nowhere("worse")
+        .nowhere("better");
+    let axes = drawn("#{ input: [1, 1000], output: [5, 5] }", &[(300, 5, "ok")]);
+    let _ = compare(&before, &axes, &[])
+        .success()
+        .stdout("different questions: not judged")
+        .nowhere("worse");
 }
 
 #[test]
@@ -296,6 +306,12 @@ fn what_is_recommended_has_a_side_and_a_name_without_blanks() {
     let _ = compare(&before, &after, &name).code(4).stderr("recommended input");
     let document = compare(&before, &after, &["--json"]).success().json();
     assert_eq!(finding(&document, "recommended input")["verdict"], "worse");
+    // A point that gives up one length for the other only moves along the boundary.
+    let along = drawn(BOX, &[(400, 600, "ok"), (490, 650, "oom")]);
+    let document = compare(&before, &along, &["--json"]).success().json();
+    for name in ["recommended input", "recommended output"] {
+        assert_eq!(finding(&document, name)["verdict"], "other", "{name}");
+    }
     let help = Profiler::new().args(["compare", "--help"]).run().success();
     let help: Vec<&str> = help.stdout.split_whitespace().collect();
     let help = help.join(" ");

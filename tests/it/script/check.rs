@@ -66,6 +66,19 @@ fn unknown_functions_and_wrong_arities_are_found_before_anything_runs() {
 fn unknown_variables_and_modules_are_found() {
     finds("fn f() { wrong }", "unknown variable `wrong`", "main.rhai:1:10");
     finds("nowhere::f()", "unknown module `nowhere`", "main.rhai:1:1");
+    // The first unknown variable does not hide what else is wrong.
+    let all = found(&Bench::script("let x = wrong;\nslep(1);\nimport \"std/serch\" as s;"));
+    for wrong in [
+        "unknown variable `wrong`",
+        "no function `slep`",
+        "no module `std/serch`",
+    ] {
+        assert_eq!(
+            all.iter().filter(|one| one.contains(wrong)).count(),
+            1,
+            "{wrong}: {all:?}"
+        );
+    }
 }
 
 #[test]

@@ -51,6 +51,18 @@ fn list_shows_scripts_and_modules_with_their_first_line() {
     }
     let scripts = Profiler::new().args(["list"]).run().success().stdout("adaptive");
     assert!(!scripts.stdout.contains("std/search"), "{}", scripts.stdout);
+    // On a narrow page every line fits.
+    for narrow in [
+        vec!["list"],
+        vec!["run", "adaptive", "--dry-run", "--model", "Qwen/Qwen3-8B"],
+        vec!["run", "engine_info", "--model", "Qwen/Qwen3-8B"],
+    ] {
+        let outcome = Profiler::new().env("COLUMNS", "80").args(narrow).run().success();
+        let warnings = outcome.stderr.lines().filter(|line| !line.starts_with('['));
+        for line in outcome.stdout.lines().chain(warnings) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
     Profiler::new()
         .args(["list", "--modules"])
         .run()
@@ -89,6 +101,21 @@ fn mistakes_of_the_user_show_the_remedy_and_no_line_of_ours() {
         .stderr("unknown profile `no-such`")
         .stderr("llama-8b-h200-vllm");
     assert!(!profile.stderr.contains(".rhai"), "{}", profile.stderr);
+    assert!(!profile.folder().join("runs").exists(), "a start was needed to see it");
+    for (script, option, near) in [
+        ("adaptive", "search.prof=verified", "`proof`"),
+        ("neighbours", "search.gridsize=3", "`grid_size`"),
+        ("model_guided", "search.memory_limt=3", "`memory_limit`"),
+    ] {
+        let search = Profiler::new().args(["run", script, "--set", option]).run().code(2);
+        let search = search
+            .stderr("unknown parameter `search.")
+            .stderr(&format!("did you mean {near}?"));
+        assert!(
+            !search.folder().join("runs").exists(),
+            "{option}: a start was needed to see it"
+        );
+    }
     let own = "import \"std/engines\" as engines;\nimport \"std/search\" as search;\n\
                let map = boundary(#{ input: [1, 9], output: [1, 9] }, #{});\n\
                let engine = engines::launch(\"sim\", #{ profile: \"no-such\" });\n\

@@ -13,7 +13,7 @@ fn found(truth: u32, says: &str) -> Value {
         let truth = |p| p.input + p.output <= {truth};
         let verdicts = [];
         let done = model_guided::search(map, |p| {{
-            assert((map.classify(p) == "unknown" || map.looks(3).contains(p)) && !map.recorded(p), `asked ${{p}} though it is known`);
+            assert((map.classify(p) == "unknown" || map.to_confirm(3).contains(p)) && !map.recorded(p), `asked ${{p}} though it is known`);
             verdicts.push(truth.call(p));
             if truth.call(p) {{ "ok" }} else {{ "oom" }}
         }}, {says});

@@ -70,11 +70,11 @@ fn every_name_is_documented() {
         let call = word.rsplit("= ").next().unwrap();
         let (Some((name, _)), true) = (
             call.split_once('('),
-            call.starts_with("map.") || call.starts_with("asking::"),
+            call.starts_with("map.") || call.starts_with("steps::"),
         ) else {
             continue;
         };
-        let name = name.replace("asking::", "std/search/asking::");
+        let name = name.replace("steps::", "std/search/steps::");
         let _ = Profiler::new().args(["doc", &name]).run().success();
     }
 }

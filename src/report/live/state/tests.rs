@@ -11,7 +11,7 @@ fn progress(done: u64, seconds_left: Option<f64>) -> Event {
     Event::Progress {
         done,
         expected: Some(40),
-        coverage: 0.5,
+        resolved: 0.5,
         seconds_left,
     }
 }
@@ -96,7 +96,7 @@ fn the_lines_say_how_far_it_is() {
         [
             "| 0:40 SIMULATED starting vllm 模型模型模型模型模型模型模型模型模型模型模型 input=4096, for 0:30",
             "  point input=4096 output=64; for 0:30",
-            "  3 of about 40 points; 2 fit, 0 fail, 1 unclear; 50 % proven; about 2:50 left",
+            "  3 of about 40 points; 2 fit, 0 fail, 1 unclear; 50 % resolved; about 2:50 left",
             "  largest that fits: input=7",
             "  memory 60.0 GiB of 80.0 GiB  ###############.....  ++++++++++++++++++++++++++++++",
             "  ! 显存在开始之前没有回到基线 and so on",
@@ -120,7 +120,7 @@ fn narrow_terminals_lose_no_figure() {
                 "0:40",
                 "3 of about 40 points",
                 "1 unclear",
-                "50 % proven",
+                "50 % resolved",
                 "2:50 left",
                 "input=7",
             ] {
