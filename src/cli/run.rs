@@ -261,7 +261,7 @@ fn conclude(
     if args.json {
         program.print_json(&document)?;
     } else if !live.has_shown(result) {
-        if host.run.simulated() && !live.has_told_simulated() {
+        if host.run.simulated() && !live.has_noted_simulation() {
             let notice = simulated_line(&host.run.simulated_engines());
             program.terminal.print_wrapped(&notice)?;
         }

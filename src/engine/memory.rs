@@ -11,7 +11,7 @@ use serde_json::json;
 use super::handle::{Live, Running};
 use super::server::Server;
 use super::usage::MemoryStages;
-use super::{Engine, Usage};
+use super::{Engine, Usage, UsageFile};
 use crate::fault::Result;
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
@@ -200,8 +200,10 @@ impl Engine {
                 self.context.run.write("memory", &format!("{name}{end}"), write)?;
             }
             // Late, lost and failed samples belong to the results.
-            let mut kept = json!(usage);
-            kept["sampling"] = json!(record.health);
+            let kept = json!(UsageFile {
+                usage: usage.clone(),
+                sampling: record.health,
+            });
             let name = format!("{name}.usage.json");
             self.context
                 .run

@@ -52,4 +52,4 @@ pub use probe::COORDINATES;
 pub use protocol::decoder;
 pub use rules::{Reading, check_adapter, read_metrics, read_request, read_start};
 pub use send::{SendAnswer, SendOptions};
-pub use usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage};
+pub use usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage, UsageFile};

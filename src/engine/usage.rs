@@ -9,15 +9,17 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::server::Server;
 use crate::fault::Result;
 use crate::memory::Provenance;
-use crate::telemetry::{Device, PeakSnapshot, Phase, Reading, Sampler, Source, Spread, Tenant};
+use crate::telemetry::{Device, PeakSnapshot, Phase, Reading, Sampler, SamplerHealth, Source, Spread, Tenant};
 
 /// Result of `engine.usage()`: the stages of the newest start; `None` for those not reached yet.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Usage {
     /// The source: `nvml`, `amd`, `host` or `sim`.
     pub source: Option<String>,
@@ -33,6 +35,33 @@ pub struct Usage {
     pub peak: Option<Stage>,
     /// After the stop, once memory was released or the wait timed out; `None` for an attached engine.
     pub after: Option<Stage>,
+}
+
+impl Usage {
+    /// The stages in their order; `None` for those that were not reached.
+    #[must_use]
+    pub fn stages(&self) -> [Option<&Stage>; 5] {
+        [&self.baseline, &self.loaded, &self.warmed, &self.peak, &self.after].map(Option::as_ref)
+    }
+}
+
+/// What `memory/<engine>.usage.json` of a run's folder holds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UsageFile {
+    /// Memory by stage.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// How well the sampler kept its schedule.
+    pub sampling: SamplerHealth,
+}
+
+impl UsageFile {
+    /// Reads it from a run's folder; empty if it is damaged.
+    #[must_use]
+    pub fn read(value: &Value) -> Self {
+        Self::deserialize(value).unwrap_or_default()
+    }
 }
 
 /// The memory stages of one start so far.
@@ -194,7 +223,8 @@ fn command(pid: u32) -> Option<String> {
 }
 
 /// Memory at one stage, in bytes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Stage {
     /// In use on all devices, by any process.
     pub sum: u64,
@@ -218,7 +248,8 @@ pub struct Stage {
 
 /// Memory of one device, in bytes. `ours`, `others` and `unattributed` add up to `used`, unless the driver attributes
 /// more to processes than is in use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DeviceUsage {
     /// GPU UUID; `host` or a cgroup path for host memory; `sim0` for the simulated engine.
     pub id: String,
@@ -239,7 +270,8 @@ pub struct DeviceUsage {
 }
 
 /// Memory of one process on one device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProcessUsage {
     /// Process id, as the driver numbers it.
     pub pid: u32,
@@ -254,7 +286,7 @@ pub struct ProcessUsage {
 }
 
 /// Memory of all devices over a period, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
     /// Duration.
     pub seconds: f64,

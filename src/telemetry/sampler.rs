@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::series::{Peak, Phase, Row, Series, Spread};
 use super::slow_samples::{ActivitySample, PeakSnapshot, SlowSamples};
@@ -26,7 +26,8 @@ const TIMER_SLACK: u64 = 1000;
 pub type UsedByDevice = BTreeMap<String, u64>;
 
 /// How well the sampler kept its schedule.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SamplerHealth {
     /// Samples taken.
     pub taken: u64,

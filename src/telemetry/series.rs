@@ -266,7 +266,7 @@ fn merge(into: &mut Row, row: &Row) {
 }
 
 /// The distribution of values.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Number of values.
     pub looks: u64,

@@ -31,9 +31,26 @@ struct RunningLoad {
 
 #[derive(Debug)]
 struct EndedLoad {
-    options: LoadOptions,
-    took: Duration,
+    /// None if its number of requests or its duration is unknown.
+    pace: Option<Pace>,
+    level: Option<f64>,
     answer: LoadAnswer,
+}
+
+/// Requests per second at a level.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    level: Option<f64>,
+    per_second: f64,
+}
+
+impl Pace {
+    fn new(options: &LoadOptions, requests: u64, took: f64) -> Option<Self> {
+        (requests > 0 && took > 0.0).then(|| Self {
+            level: level(options),
+            per_second: requests as f64 / took,
+        })
+    }
 }
 
 impl Levels {
@@ -62,26 +79,28 @@ impl Levels {
     /// The load that runs ended. Returns its figures and the time left as a line.
     pub(super) fn end(&mut self, args: &Value, answer: &Value, elapsed: Duration) -> String {
         let began = self.running.take().map_or(elapsed, |running| running.began);
+        let took = elapsed.saturating_sub(began).as_secs_f64();
+        let options = options(&args["load"]);
         let load = EndedLoad {
-            options: options(&args["load"]),
-            took: elapsed.saturating_sub(began),
+            pace: options
+                .all_requests()
+                .and_then(|requests| Pace::new(&options, requests, took)),
+            level: level(&options),
             answer: LoadAnswer::read(answer),
         };
-        let mut line = format!("{}: {}", self.name(&load.options), load.figures());
-        let place = self.place(&load.options);
+        let line = format!("{}: {}", self.name(&options), load.figures());
         if self.planned.is_empty() {
             // Of loads that nobody announced, it is unknown what they have in common.
             self.ended.clear();
         }
         self.ended.push(load);
-        let left = place.and_then(|place| self.following(place, &self.paces()));
-        if let Some(left) = left
+        let left = self
+            .place(&options)
+            .and_then(|place| self.following(place, &self.paces()));
+        let left = left
             .filter(|left| *left >= 1.0)
-            .and_then(|left| Duration::try_from_secs_f64(left).ok())
-        {
-            line.push_str(&format!("; about {} left", Clock(left)));
-        }
-        line
+            .and_then(|left| Duration::try_from_secs_f64(left).ok());
+        left.map_or_else(|| line.clone(), |left| format!("{line}; about {} left", Clock(left)))
     }
 
     /// The engine is ready for the load: its start does not count.
@@ -117,40 +136,37 @@ impl Levels {
 
     /// Requests of the load that runs, and the time left.
     pub(super) fn progress(&self, elapsed: Duration) -> Vec<String> {
-        let counts = self.running.as_ref().and_then(|running| running.counts);
+        let Some(running) = &self.running else {
+            return Vec::new();
+        };
         let mut parts = Vec::new();
-        if let Some((done, issued, expected, per_second)) = counts {
+        if let Some((done, issued, expected, per_second)) = running.counts {
             let of = expected.map_or_else(String::new, |expected| format!(" of {expected}"));
-            let warmup = self.running.as_ref().and_then(|running| running.options.warmup);
-            let warmup = warmup.and_then(|warmup| warmup.requests);
+            let warmup = running.options.warmup.and_then(|warmup| warmup.requests);
             let warmup = warmup.map_or_else(String::new, |requests| format!(" (with {requests} to warm up)"));
             parts.push(format!("{done}{of} requests done{warmup}"));
             parts.push(format!("{} under way", issued.saturating_sub(done)));
             parts.push(format!("{per_second:.1} requests/s"));
         }
-        if let Some(left) = self.left(elapsed) {
-            parts.push(format!("about {} left", Clock(left)));
-        }
+        parts.extend(
+            self.left(running, elapsed)
+                .map(|left| format!("about {} left", Clock(left))),
+        );
         parts
     }
 
     /// The time that the planned loads still take, that of the load that runs included.
-    fn left(&self, elapsed: Duration) -> Option<Duration> {
-        let running = self.running.as_ref()?;
+    fn left(&self, running: &RunningLoad, elapsed: Duration) -> Option<Duration> {
         let place = self.place(&running.options)?;
         let passed = elapsed.saturating_sub(running.began).as_secs_f64();
         let done = running.counts.map_or(0, |(done, ..)| done);
-        let own = (done >= MIN_REQUESTS && passed > 0.0).then(|| Pace {
-            level: level(&running.options),
-            per_second: done as f64 / passed,
-        });
+        let own = Pace::new(&running.options, done, passed).filter(|_| done >= MIN_REQUESTS);
         let mut paces = self.paces();
-        let finished = paces.len();
         let current = match (own, running.options.all_requests()) {
             (Some(own), Some(all)) => all.saturating_sub(done) as f64 / own.per_second,
             _ => (seconds(&paces, &running.options)? - passed).max(0.0),
         };
-        if finished == 0 {
+        if paces.is_empty() {
             paces.extend(own);
         }
         Duration::try_from_secs_f64(current + self.following(place, &paces)?).ok()
@@ -163,7 +179,7 @@ impl Levels {
     }
 
     fn paces(&self) -> Vec<Pace> {
-        self.ended.iter().filter_map(EndedLoad::pace).collect()
+        self.ended.iter().filter_map(|load| load.pace).collect()
     }
 
     /// The loads that ended as a table of at most so many lines, the newest last.
@@ -182,14 +198,14 @@ impl Levels {
         let from = self.ended.len().saturating_sub(lines - 1);
         let rows: Vec<Vec<String>> = self.ended[from..].iter().map(EndedLoad::row).collect();
         // Columns without room are left out: the result has them all.
-        let columns = (1..=headings.len()).rev().find(|columns| {
+        let fits = |columns: &usize| {
             headings[..*columns]
                 .iter()
                 .map(|heading| 2 + heading.len())
                 .sum::<usize>()
                 <= page.width
-        });
-        let columns = columns.unwrap_or(1);
+        };
+        let columns = (1..=headings.len()).rev().find(fits).unwrap_or(1);
         table(&headings[..columns], &rows, page)
             .lines()
             .map(str::to_owned)
@@ -203,17 +219,8 @@ fn options(value: &Value) -> LoadOptions {
 
 /// The number that levels differ in.
 fn level(options: &LoadOptions) -> Option<f64> {
-    options
-        .concurrency
-        .map(|concurrency| concurrency as f64)
-        .or(options.rate)
-}
-
-/// Requests per second at a level.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
-    level: Option<f64>,
-    per_second: f64,
+    let concurrency = options.concurrency.map(|concurrency| concurrency as f64);
+    concurrency.or(options.rate)
 }
 
 /// The expected duration of a load. Requests per second grow with the level as they did between the last two loads: in
@@ -238,15 +245,6 @@ fn exponent(before: &Pace, last: &Pace) -> Option<f64> {
 }
 
 impl EndedLoad {
-    fn pace(&self) -> Option<Pace> {
-        let requests = self.options.all_requests()? as f64;
-        let took = self.took.as_secs_f64();
-        (requests > 0.0 && took > 0.0).then(|| Pace {
-            level: level(&self.options),
-            per_second: requests / took,
-        })
-    }
-
     /// `571 output tokens/s, mean TTFT 14.1 ms (p95 15.0), mean TPOT 1.63 ms, 2 of 60 requests failed`.
     fn figures(&self) -> String {
         let stats = &self.answer.stats;
@@ -270,7 +268,7 @@ impl EndedLoad {
 
     fn row(&self) -> Vec<String> {
         let stats = &self.answer.stats;
-        let level = level(&self.options).map_or_else(|| "-".to_owned(), |level| level.to_string());
+        let level = self.level.map_or_else(|| "-".to_owned(), |level| level.to_string());
         let figures = [
             stats.rates.output_throughput,
             stats.latencies.ttft_ms.mean,

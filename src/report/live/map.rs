@@ -52,7 +52,7 @@ impl Map {
             ..RecordedBoundary::default()
         };
         *self = Self {
-            // The script was told what is wrong with its axes.
+            // The script got an error if its axes are wrong.
             boundary: recorded.rebuild().ok(),
             ..Self::default()
         };

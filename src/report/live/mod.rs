@@ -1,21 +1,18 @@
 //! The live view of a run, driven by its events: redrawn in place on a terminal, one line per event elsewhere.
 //!
-//! `state` tracks the progress, with `levels` for loads, `map` for a search and `starts` for engines; `plain` and
-//! `screen` show it. Script output goes to stdout, unless stdout is reserved for one JSON document.
+//! `state` tracks the progress, with `levels` for loads and `map` for a search; `output` shows it. Script output goes to
+//! stdout, unless stdout is reserved for one JSON document.
 
 mod levels;
 mod map;
-mod plain;
-mod screen;
-mod starts;
+mod output;
 mod state;
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use plain::Plain;
-use screen::Screen;
+use output::{Plain, Screen};
 use serde_json::Value;
 use state::{State, TICK};
 
@@ -30,46 +27,37 @@ pub struct Live(Arc<Mutex<View>>);
 struct View {
     state: State,
     begun: Instant,
-    shown: Shown,
+    terminal: Terminal,
+    output: Output,
     run: Weak<Run>,
     /// Whether stdout is reserved for one JSON document.
     json: bool,
-    /// Whether every warning is shown, instead of one of each kind.
-    verbose: bool,
-    /// Whether somebody was told that the engine is simulated.
-    told_simulated: bool,
-    colour: bool,
-    page: Page,
+    /// Whether it was said that the engine is simulated.
+    simulation_noted: bool,
     reported: Vec<Value>,
 }
 
-enum Shown {
-    Plain(Plain, Terminal),
+enum Output {
+    Plain(Plain),
     Screen(Screen),
-    Nothing,
+    Closed,
 }
 
 impl Live {
     /// Shows `run` from now on. With `json`, nothing is printed to stdout.
     pub fn watch(run: &Arc<Run>, json: bool) -> Self {
         let terminal = Terminal::detect();
-        let colour = terminal.error_colour;
-        let (page, verbose) = (Page::from(&terminal), terminal.verbose);
-        let shown = if terminal.live {
-            Shown::Screen(Screen::new(terminal))
-        } else {
-            Shown::Plain(Plain::default(), terminal)
-        };
         let live = Self(Arc::new(Mutex::new(View {
             state: State::default(),
             begun: Instant::now(),
-            shown,
+            output: match terminal.live {
+                true => Output::Screen(Screen::default()),
+                false => Output::Plain(Plain::default()),
+            },
+            terminal,
             run: Arc::downgrade(run),
             json,
-            verbose,
-            told_simulated: false,
-            colour,
-            page,
+            simulation_noted: false,
             reported: Vec::new(),
         })));
         let listener = live.clone();
@@ -86,7 +74,7 @@ impl Live {
                 std::thread::sleep(TICK);
                 let Some(view) = view.upgrade() else { return };
                 let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);
-                if matches!(view.shown, Shown::Nothing) {
+                if matches!(view.output, Output::Closed) {
                     return;
                 }
                 view.tick();
@@ -98,15 +86,15 @@ impl Live {
     pub fn close(&self) {
         let mut view = self.lock();
         view.summarize_warnings();
-        if let Shown::Screen(mut screen) = std::mem::replace(&mut view.shown, Shown::Nothing) {
+        if let Output::Screen(mut screen) = std::mem::replace(&mut view.output, Output::Closed) {
             screen.clear();
         }
     }
 
-    /// Whether the user was told that the engine is simulated.
+    /// Whether it was said that the engine is simulated.
     #[must_use]
-    pub fn has_told_simulated(&self) -> bool {
-        self.lock().told_simulated
+    pub fn has_noted_simulation(&self) -> bool {
+        self.lock().simulation_noted
     }
 
     /// Whether this value was shown as a report, breakdown, experiment or text of the script.
@@ -136,97 +124,58 @@ impl View {
         let load = self.state.update(event, elapsed);
         let simulated = self.run.upgrade().is_some_and(|run| run.simulated());
         self.state.simulated = simulated;
-        if self.json && simulated && !self.told_simulated {
-            self.told_simulated = true;
+        if self.json && simulated && !self.simulation_noted {
+            self.simulation_noted = true;
             self.aside(&self.notice());
         }
         match event {
-            Event::Report { value, text, .. } => {
+            Event::Report { value, .. }
+            | Event::Shown { value, .. }
+            | Event::Experiment { value, .. }
+            | Event::Breakdown { value, .. } => {
                 self.reported.push(value.clone());
-                self.result(text, simulated);
-            }
-            Event::Shown { value, text } => {
-                self.reported.push(value.clone());
-                self.marked_result(text, simulated);
-            }
-            Event::Experiment { value, .. } => {
-                self.reported.push(value.clone());
-                if let Ok(found) = crate::compare::read_experiment(value) {
-                    self.marked_result(&experiment(&found, self.page), simulated);
-                }
-            }
-            Event::Breakdown { name, value } => {
-                self.reported.push(value.clone());
-                if let Ok(footprint) = serde_json::from_value(value.clone()) {
-                    self.marked_result(&breakdown(name, &footprint, self.page), simulated);
+                let text = self.result_text(event, simulated && !self.simulation_noted);
+                if let Some(text) = text.filter(|_| !self.json) {
+                    self.simulation_noted |= simulated;
+                    // Errors of stdout are reported when the final result is printed.
+                    self.above(|terminal| drop(terminal.print_wrapped(&hide(&text))));
                 }
             }
             Event::Print { text } if self.json => self.aside(text),
             Event::Print { text } => self.above(|terminal| drop(terminal.print_wrapped(text))),
-            Event::Warning(warning) if self.verbose => self.warn(&warning.message),
-            // On a terminal, the view shows it, and the end.
-            Event::Warning(warning) if kinds < self.state.warnings().len() => {
-                if matches!(self.shown, Shown::Plain(..)) {
+            Event::Warning(warning) => {
+                // The screen shows the kinds of warnings, and so does the end.
+                let is_new = kinds < self.state.warnings().len() && matches!(self.output, Output::Plain(_));
+                if self.terminal.verbose || is_new {
                     self.warn(&warning.message);
                 }
             }
             _ => {}
         }
-        match &mut self.shown {
-            Shown::Plain(plain, terminal) => {
+        match &mut self.output {
+            Output::Plain(plain) => {
                 let line = load.map(|load| plain.stamped(&load, elapsed));
-                line.or_else(|| plain.line(event, elapsed))
-                    .iter()
-                    .for_each(|line| terminal.print_error(line));
+                let line = line.or_else(|| plain.line(event, elapsed));
+                line.iter().for_each(|line| self.terminal.print_error(line));
             }
-            Shown::Screen(screen) => screen.draw(&mut self.state, elapsed),
-            Shown::Nothing => {}
+            Output::Screen(screen) => screen.draw(&mut self.state, &self.terminal, elapsed),
+            Output::Closed => {}
         }
     }
 
-    /// Redraws after time has passed without an event.
-    fn tick(&mut self) {
-        let elapsed = self.begun.elapsed();
-        match &mut self.shown {
-            Shown::Plain(plain, terminal) => {
-                plain
-                    .still_running(&self.state.doing(elapsed), self.state.log(), elapsed)
-                    .iter()
-                    .for_each(|line| terminal.print_error(line));
-            }
-            Shown::Screen(screen) => screen.draw(&mut self.state, elapsed),
-            Shown::Nothing => {}
-        }
-    }
-
-    fn warn(&mut self, text: &str) {
-        let page = Page {
-            colour: self.colour,
-            ..Page::default()
+    /// A result in full, with the notice of a simulated run if `mark`.
+    fn result_text(&self, event: &Event, mark: bool) -> Option<String> {
+        let page = Page::from(&self.terminal);
+        let text = match event {
+            // It begins with the notice.
+            Event::Report { text, .. } => return Some(text.clone()),
+            Event::Shown { text, .. } => text.clone(),
+            Event::Experiment { value, .. } => experiment(&crate::compare::read_experiment(value).ok()?, page),
+            Event::Breakdown { name, value } => breakdown(name, &serde_json::from_value(value.clone()).ok()?, page),
+            _ => return None,
         };
-        let label = page.paint("warning", console::Style::new().magenta().bold());
-        self.aside(&format!("{label}: {text}"));
-    }
-
-    /// Says at the end of what there were several warnings, and on a terminal, of what there was one.
-    fn summarize_warnings(&mut self) {
-        if self.verbose {
-            return;
-        }
-        let shown_already = matches!(self.shown, Shown::Plain(..));
-        let groups = self.state.warnings().iter();
-        let several = |group: &&WarningGroup| group.messages.len() > 1;
-        let sentence = |group: &WarningGroup| match several(&group) {
-            true => format!("{}; -v shows each", group.sentence()),
-            false => group.sentence(),
-        };
-        let sentences: Vec<String> = match shown_already {
-            true => groups.filter(several).map(sentence).collect(),
-            false => groups.map(sentence).collect(),
-        };
-        for sentence in sentences {
-            self.warn(&sentence);
-        }
+        let notice = mark.then(|| self.notice());
+        Some(with_notice(notice.as_deref(), &text, page))
     }
 
     /// The notice of a simulated run.
@@ -235,31 +184,54 @@ impl View {
         simulated_line(&run.map_or_else(Vec::new, |run| run.simulated_engines()))
     }
 
-    /// Prints a result, with the notice of a simulated run if nobody was told yet.
-    fn marked_result(&mut self, text: &str, simulated: bool) {
-        let notice = (simulated && !self.told_simulated).then(|| self.notice());
-        self.result(&with_notice(notice.as_deref(), text, self.page), simulated);
+    /// Redraws after time has passed without an event.
+    fn tick(&mut self) {
+        let elapsed = self.begun.elapsed();
+        match &mut self.output {
+            Output::Plain(plain) => {
+                let line = plain.still_running(&self.state.doing(elapsed), self.state.log(), elapsed);
+                line.iter().for_each(|line| self.terminal.print_error(line));
+            }
+            Output::Screen(screen) => screen.draw(&mut self.state, &self.terminal, elapsed),
+            Output::Closed => {}
+        }
     }
 
-    /// Errors of stdout are ignored here; they are reported when the final result is printed.
-    fn result(&mut self, text: &str, simulated: bool) {
-        if self.json {
+    fn warn(&mut self, text: &str) {
+        let page = Page {
+            colour: self.terminal.error_colour,
+            ..Page::default()
+        };
+        let label = page.paint("warning", console::Style::new().magenta().bold());
+        self.aside(&format!("{label}: {text}"));
+    }
+
+    /// Says at the end of what there were several warnings, and on a terminal, of what there was one.
+    fn summarize_warnings(&mut self) {
+        if self.terminal.verbose {
             return;
         }
-        self.told_simulated |= simulated;
-        self.above(|terminal| drop(terminal.print_wrapped(&hide(text))));
+        let first_shown = matches!(self.output, Output::Plain(_));
+        let sentence = |group: &WarningGroup| match group.messages.len() > 1 {
+            true => Some(format!("{}; -v shows each", group.sentence())),
+            false => (!first_shown).then(|| group.sentence()),
+        };
+        let sentences: Vec<String> = self.state.warnings().iter().filter_map(sentence).collect();
+        sentences.iter().for_each(|sentence| self.warn(sentence));
     }
 
     fn aside(&mut self, text: &str) {
         self.above(|terminal| terminal.print_error(&terminal.wrapped(text)));
     }
 
+    /// Prints above the screen, whose next frame is drawn below.
     fn above(&mut self, print: impl FnOnce(&Terminal)) {
-        match &mut self.shown {
-            Shown::Plain(_, terminal) => print(terminal),
-            Shown::Screen(screen) => screen.above(print),
-            Shown::Nothing => {}
+        match &mut self.output {
+            Output::Plain(_) => {}
+            Output::Screen(screen) => screen.clear(),
+            Output::Closed => return,
         }
+        print(&self.terminal);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The progress of a run, formatted as lines that fit the terminal.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use console::{measure_text_width, truncate_str};
@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::levels::Levels;
 use super::map::Map;
-use super::starts::Starts;
 use crate::boundary::{Moves, Point};
 use crate::report::spark::{bar, max_per_column, sparkline};
 use crate::report::warning_groups::add_warning;
@@ -174,42 +173,32 @@ impl State {
     }
 
     fn lasts(&self, elapsed: Duration) -> String {
-        if let Some((since, timeout)) = self.sent {
-            let since = elapsed.saturating_sub(since);
-            return match since < MIN_TIMED {
-                true => String::new(),
-                false => format!(", {} of at most {}", Clock(since), Clock(timeout)),
-            };
-        }
-        let since = elapsed.saturating_sub(self.since);
-        let mut lasts = match since < MIN_TIMED || self.phase.is_empty() {
-            true => String::new(),
-            false => format!(", for {}", Clock(since)),
+        let since = self.sent.map_or(self.since, |(sent, _)| sent);
+        let passed = elapsed.saturating_sub(since);
+        let is_short = passed < MIN_TIMED;
+        let mut lasts = match self.sent {
+            _ if is_short => String::new(),
+            Some((_, timeout)) => format!(", {} of at most {}", Clock(passed), Clock(timeout)),
+            None if self.phase.is_empty() => String::new(),
+            None => format!(", for {}", Clock(passed)),
         };
-        if let Some(left) = self.starts.left(&self.detail, elapsed) {
-            lasts.push_str(&format!("; {left}"));
-        }
+        let left = self.starts.left(&self.detail, elapsed).filter(|_| self.sent.is_none());
+        lasts.extend(left.map(|left| format!("; {left}")));
         lasts
     }
 
     /// The newest log line of an engine that starts; empty if there is none.
     pub(super) fn log(&self) -> &str {
-        self.starts.log()
+        &self.starts.log
     }
 
     /// Lines for a terminal of so many rows, fitted to the page's width.
     pub(super) fn lines(&mut self, elapsed: Duration, rows: usize, page: Page) -> Vec<String> {
         let mut lines = self.head(elapsed, page);
-        if let Some((point, since)) = &self.current
-            && !self.detail.contains(point.as_str())
-        {
-            lines.extend(flow(
-                &[
-                    format!("point {point}"),
-                    format!("for {}", Clock(elapsed.saturating_sub(*since))),
-                ],
-                page,
-            ));
+        let current = self.current.as_ref();
+        if let Some((point, since)) = current.filter(|(point, _)| !self.detail.contains(point.as_str())) {
+            let lasts = format!("for {}", Clock(elapsed.saturating_sub(*since)));
+            lines.extend(flow(&[format!("point {point}"), lasts], page));
         }
         if !self.log().is_empty() {
             lines.push(cut(&format!("  log: {}", self.log()), page.width, page));
@@ -320,6 +309,55 @@ impl State {
     }
 }
 
+/// The start under way, and the duration of the newest start of each engine.
+#[derive(Debug, Default)]
+struct Starts {
+    began: Option<Duration>,
+    log: String,
+    took: HashMap<String, Duration>,
+}
+
+impl Starts {
+    /// The engine entered a phase.
+    fn enter(&mut self, phase: &str, detail: &str, elapsed: Duration) {
+        self.log.clear();
+        match phase {
+            "starting" => self.began = Some(elapsed),
+            // Part of the start.
+            "loading" | "pulling" => {}
+            "ready" => {
+                if let Some(began) = self.began.take() {
+                    let took = elapsed.saturating_sub(began);
+                    self.took.insert(engine(detail).to_owned(), took);
+                }
+            }
+            _ => self.began = None,
+        }
+    }
+
+    fn set_log(&mut self, line: &str) {
+        // Most engines put the time and the place in brackets before what they say.
+        let said = line.split_once("] ").map_or(line, |(_, said)| said);
+        self.log = one_line(said).trim().to_owned();
+    }
+
+    /// What an earlier start says of this one: `about 0:25 left`.
+    fn left(&self, detail: &str, elapsed: Duration) -> Option<String> {
+        let began = self.began?;
+        let took = self.took.get(engine(detail))?;
+        let passed = elapsed.saturating_sub(began);
+        Some(match took.checked_sub(passed) {
+            Some(left) => format!("about {} left", Clock(left)),
+            None => format!("longer than the last start, {}", Clock(*took)),
+        })
+    }
+}
+
+/// The engine that enters a phase.
+fn engine(detail: &str) -> &str {
+    detail.split(' ').next().unwrap_or_default()
+}
+
 /// Joins parts with `; `, wrapped at the page's width. Only a part wider than a line is cut.
 fn flow(parts: &[String], page: Page) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -347,6 +385,7 @@ pub(super) fn one_line(text: &str) -> String {
         .collect()
 }
 
+/// The period that the sparkline shows.
 const WINDOW: Duration = Duration::from_secs(120);
 
 /// Samples closer than this are merged.

@@ -1,6 +1,6 @@
-//! Constructors for axes, layers, tables and tooltips.
+//! Constructors of plots and their parts.
 
-use super::{Axis, Bar, Colour, Entry, Layer, Scale, Shape, Sheet, TooltipPoint, Tooltips};
+use super::{Axis, Bar, Colour, Entry, Layer, Note, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips};
 use crate::unit::Unit;
 
 impl Axis {
@@ -216,6 +216,91 @@ impl Tooltips {
         Self {
             columns: columns.into_iter().map(Into::into).collect(),
             spots: points.into_iter().collect(),
+        }
+    }
+}
+
+impl Plot {
+    /// A plot of panels, one below the other, without words and table.
+    pub(in crate::report) fn new(
+        name: impl Into<String>,
+        title: impl Into<String>,
+        panels: impl IntoIterator<Item = Panel>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            title: title.into(),
+            panels: panels.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Sets its text alternative and its caption.
+    pub(in crate::report) fn with_words(self, words: impl Into<String>, caption: impl Into<String>) -> Self {
+        Self {
+            words: words.into(),
+            caption: caption.into(),
+            ..self
+        }
+    }
+
+    /// Adds the same data as a table.
+    pub(in crate::report) fn with_sheet(self, sheet: Sheet) -> Self {
+        Self { sheet, ..self }
+    }
+}
+
+impl Panel {
+    /// A panel without tooltips and labels of points.
+    pub(in crate::report) fn new(
+        title: impl Into<String>,
+        x: Axis,
+        y: Axis,
+        layers: impl IntoIterator<Item = Layer>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            x,
+            y,
+            layers: layers.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(in crate::report) fn with_tooltips(self, spots: Tooltips) -> Self {
+        Self { spots, ..self }
+    }
+
+    pub(in crate::report) fn with_notes(self, notes: Vec<Note>) -> Self {
+        Self { notes, ..self }
+    }
+}
+
+impl Bar {
+    /// A bar from 0 at the category with this index.
+    pub(in crate::report) fn new(category: usize, value: f64) -> Self {
+        Self {
+            at: category as f64,
+            value,
+            ..Self::default()
+        }
+    }
+}
+
+impl TooltipPoint {
+    pub(in crate::report) fn new(at: (f64, f64), entries: impl Into<Vec<Entry>>) -> Self {
+        Self {
+            at,
+            entries: entries.into(),
+        }
+    }
+}
+
+impl Note {
+    pub(in crate::report) fn new(at: (f64, f64), label: impl Into<String>) -> Self {
+        Self {
+            at,
+            label: label.into(),
         }
     }
 }

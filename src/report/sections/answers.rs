@@ -110,11 +110,7 @@ fn findings(source: &Source) -> Vec<String> {
     let recorded = found.shown.iter().filter_map(|(value, _)| value["finding"].as_str());
     let mut sentences: Vec<String> = recorded.map(str::to_owned).collect();
     if sentences.is_empty() {
-        sentences.extend(
-            loads::sweeps(found)
-                .iter()
-                .map(|sweep| loads::findings(sweep, found).finding),
-        );
+        sentences.extend(loads::sweeps(found).into_iter().map(|sweep| sweep.findings.finding));
     }
     let experiments = found.experiments.iter();
     let experiments = experiments.filter_map(|(_, value)| read_experiment(value).ok());

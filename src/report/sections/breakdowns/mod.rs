@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::fmt::Gib;
 use crate::memory::{Breakdown, Component, Footprint};
 use crate::report::breakdown::{detail_lines, finding, sheet};
-use crate::report::sections::memory::{Device, devices};
+use crate::report::sections::memory::{Device, devices_of};
 use crate::report::sections::{Section, Source};
 
 /// With more devices than this, the table shows the lowest and the highest value instead of each.
@@ -42,19 +42,9 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
             .iter()
             .map(|device| device.device.as_deref().unwrap_or_default())
             .collect();
-        // Any start that used these devices recorded their capacity.
-        let covers = |(_, usage): &&(String, Value)| {
-            let listed = usage["peak"]["per_gpu"].as_array();
-            listed.is_some_and(|listed| ids.iter().all(|id| listed.iter().any(|device| device["id"] == **id)))
-        };
-        let usage = found
-            .stages
-            .iter()
-            .find(covers)
-            .map_or(&Value::Null, |(_, usage)| usage);
         let view = BreakdownView {
             name,
-            devices: devices(&ids, usage, None, &found.manifest),
+            devices: devices_of(&ids, found),
             estimate: footprint.estimate(),
             footprint,
         };

@@ -4,11 +4,53 @@
 use super::{metric_label, with_unit};
 use crate::experiment::{Comparison, Contrast, Experiment};
 use crate::report::experiment::findings;
-use crate::report::plot::{Axis, Colour, Entry, Layer, Note, Panel, Plot, Shape, TooltipPoint, Tooltips};
+use crate::report::plot::{Axis, Colour, Layer, Note, Panel, Plot, Shape, TooltipPoint, Tooltips};
 use crate::unit::Unit;
 
 /// Differences up to this many per cent are never clipped.
 const MIN_CAP: f64 = 100.0;
+
+/// The x range in per cent. Values beyond it are drawn at its edge, with a shape of their own.
+#[derive(Clone, Copy)]
+pub(super) struct Clip {
+    low: f64,
+    high: f64,
+}
+
+impl Clip {
+    /// Covers all `ends`, but is capped at 3 x the 75th percentile of `values`, so that outliers do not squash the
+    /// rest.
+    pub(super) fn new(ends: impl Iterator<Item = f64>, values: impl Iterator<Item = f64>) -> Self {
+        let mut sizes: Vec<f64> = values.map(f64::abs).collect();
+        sizes.sort_by(f64::total_cmp);
+        let upper_quartile = sizes.get(sizes.len().saturating_sub(1) * 3 / 4).copied().unwrap_or(0.0);
+        let limit = MIN_CAP.max(3.0 * upper_quartile);
+        let (low, high) = ends.fold((-1.0_f64, 1.0_f64), |(low, high), end| (low.min(end), high.max(end)));
+        Self {
+            low: low.max(-limit),
+            high: high.min(limit),
+        }
+    }
+
+    pub(super) fn clamp(self, percent: f64) -> f64 {
+        percent.clamp(self.low, self.high)
+    }
+
+    /// The shape of a value beyond the range.
+    pub(super) fn overflow(self, percent: f64) -> Option<Shape> {
+        match percent {
+            below if below < self.low => Some(Shape::Before),
+            above if above > self.high => Some(Shape::Beyond),
+            _ => None,
+        }
+    }
+
+    /// The axis, with a margin for marks at its edges.
+    pub(super) fn axis(self, label: String) -> Axis {
+        let margin = 0.04 * (self.high - self.low);
+        Axis::new(label, Unit::Percent).with_range((self.low - margin, self.high + margin))
+    }
+}
 
 /// A difference as drawn, in per cent of the baseline setting's mean.
 struct Row<'a> {
@@ -29,217 +71,138 @@ const SHAPES: [(Shape, &str); 4] = [
     (Shape::Beyond, ", beyond the edge"),
 ];
 
-impl Row<'_> {
-    fn shape(&self, limits: (f64, f64)) -> Shape {
-        let is = if self.contrast.verdict.is_difference() {
-            Shape::Circle
-        } else {
-            Shape::Ring
-        };
-        overflow_shape(self.percent, limits).unwrap_or(is)
+impl<'a> Row<'a> {
+    /// None without a relative difference. `others` is the number of settings besides the baseline.
+    fn new(comparison: &'a Comparison, contrast: &'a Contrast, place: usize, others: usize) -> Option<Self> {
+        let baseline = comparison.means[0].map(f64::abs).filter(|mean| *mean > 0.0)?;
+        let percent = |value: f64| 100.0 * value / baseline;
+        // Settings of one metric are spread within its row.
+        let offset = (contrast.setting as f64 - 0.5 - others as f64 / 2.0) * 0.6 / others as f64;
+        Some(Self {
+            comparison,
+            contrast,
+            percent: contrast.percent?,
+            interval: contrast.interval.map(|[low, high]| (percent(low), percent(high))),
+            noise: comparison.noise.map(|noise| percent(noise.largest)),
+            y: place as f64 - offset,
+        })
     }
-}
 
-/// The shape of a value beyond the x range, drawn at its edge.
-pub(super) fn overflow_shape(percent: f64, (low, high): (f64, f64)) -> Option<Shape> {
-    match percent {
-        below if below < low => Some(Shape::Before),
-        above if above > high => Some(Shape::Beyond),
-        _ => None,
+    fn shape(&self, clip: Clip) -> Shape {
+        clip.overflow(self.percent)
+            .unwrap_or(match self.contrast.verdict.is_difference() {
+                true => Shape::Circle,
+                false => Shape::Ring,
+            })
+    }
+
+    /// Where its marker is drawn.
+    fn marker(&self, clip: Clip) -> (f64, f64) {
+        (clip.clamp(self.percent), self.y)
+    }
+
+    /// A rectangle between two values, around a height.
+    fn rectangle(clip: Clip, (low, high): (f64, f64), y: f64, half: f64) -> Vec<(f64, f64)> {
+        let (low, high) = (clip.clamp(low), clip.clamp(high));
+        vec![(low, y - half), (high, y - half), (high, y + half), (low, y + half)]
+    }
+
+    fn noise_band(&self, clip: Clip) -> Option<Vec<(f64, f64)>> {
+        let half = self.noise?;
+        Some(Self::rectangle(clip, (-half, half), self.y.round(), 0.4))
+    }
+
+    fn whisker(&self, clip: Clip) -> Option<Vec<(f64, f64)>> {
+        let interval = self
+            .interval
+            .filter(|(low, high)| clip.clamp(*low) < clip.clamp(*high))?;
+        Some(Self::rectangle(clip, interval, self.y, 0.06))
+    }
+
+    fn tooltip(&self, found: &Experiment, clip: Clip) -> TooltipPoint {
+        let unit = self.comparison.unit;
+        let in_unit = |value: Option<f64>| value.map(|value| with_unit(value, unit)).into();
+        let interval = self.contrast.interval;
+        let interval = interval.map(|[low, high]| format!("{} to {}", with_unit(low, unit), with_unit(high, unit)));
+        let entries = [
+            metric_label(&self.comparison.name).into(),
+            found.measured.settings[self.contrast.setting].name.as_str().into(),
+            in_unit(self.comparison.means[0]),
+            in_unit(self.comparison.means[self.contrast.setting]),
+            in_unit(self.contrast.difference),
+            interval.into(),
+            in_unit(self.comparison.noise.map(|noise| noise.largest)),
+            self.contrast.verdict.words().into(),
+        ];
+        TooltipPoint::new(self.marker(clip), entries)
     }
 }
 
 /// The plot; none if no metric has a relative difference.
-pub(super) fn plot(found: &Experiment, plot: String) -> Option<Plot> {
-    let drawn: Vec<&Comparison> = found
-        .comparisons
-        .iter()
-        .filter(|one| one.contrasts.iter().any(|contrast| contrast.percent.is_some()))
-        .collect();
-    if drawn.is_empty() {
-        return None;
-    }
+pub(super) fn plot(found: &Experiment, name: String) -> Option<Plot> {
     let settings = &found.measured.settings;
-    let others = settings.len() - 1;
-    let rows: Vec<Row> = drawn
-        .iter()
-        .rev()
-        .zip((0_u32..).map(f64::from))
-        .flat_map(|(one, place)| {
-            one.contrasts
-                .iter()
-                .filter_map(move |contrast| row(one, contrast, place, others))
-        })
-        .collect();
-    let limits = data_range(&rows);
-    let mut layers = vec![Layer::area(
-        "run-to-run",
-        rows.iter().filter_map(|row| Some(band(row, row.noise?, limits))),
-        Colour::Quiet,
-    )];
-    layers.push(Layer::vertical_rule("", 0.0, Colour::Quiet));
+    let (baseline, others) = (&settings[0].name, settings.len() - 1);
+    let mut drawn: Vec<&Comparison> = found.comparisons.iter().rev().collect();
+    drawn.retain(|one| one.contrasts.iter().any(|contrast| contrast.percent.is_some()));
+    let rows = drawn.iter().enumerate().flat_map(|(place, one)| {
+        let contrasts = one.contrasts.iter();
+        contrasts.filter_map(move |contrast| Row::new(one, contrast, place, others))
+    });
+    let rows: Vec<Row> = rows.collect();
+    let values = || rows.iter().map(|row| row.percent);
+    let intervals = rows.iter().filter_map(|row| row.interval).flat_map(<[f64; 2]>::from);
+    let noise = rows.iter().filter_map(|row| row.noise).flat_map(|half| [-half, half]);
+    let clip = Clip::new(intervals.chain(noise).chain(values()), values());
+    let bands = rows.iter().filter_map(|row| row.noise_band(clip));
+    let mut layers = vec![
+        Layer::area("run-to-run", bands, Colour::Quiet),
+        Layer::vertical_rule("", 0.0, Colour::Quiet),
+    ];
     for (index, setting) in settings.iter().enumerate().skip(1) {
         let colour = Colour::series(index - 1);
         let own: Vec<&Row> = rows.iter().filter(|row| row.contrast.setting == index).collect();
+        let label = if others == 1 { "95 % interval" } else { "" };
         layers.push(Layer::area(
-            if others == 1 {
-                "95 % interval".to_owned()
-            } else {
-                String::new()
-            },
-            own.iter().filter_map(|row| whisker(row, limits)),
+            label,
+            own.iter().filter_map(|row| row.whisker(clip)),
             colour,
         ));
         for (shape, words) in SHAPES {
-            let points: Vec<(f64, f64)> = own
-                .iter()
-                .filter(|row| row.shape(limits) == shape)
-                .map(|row| (clamped(row.percent, limits), row.y))
-                .collect();
+            let points = own.iter().filter(|row| row.shape(clip) == shape);
+            let points: Vec<(f64, f64)> = points.map(|row| row.marker(clip)).collect();
             if !points.is_empty() {
                 layers.push(Layer::dots(format!("{}{words}", setting.name), points, colour, shape));
             }
         }
     }
-    let notes: Vec<Note> = rows
-        .iter()
-        .filter(|row| overflow_shape(row.percent, limits).is_some())
-        .map(|row| Note {
-            at: (clamped(row.percent, limits), row.y),
-            label: super::percent(row.percent),
-        })
+    let beyond = rows.iter().filter(|row| clip.overflow(row.percent).is_some());
+    let notes: Vec<Note> = beyond
+        .map(|row| Note::new(row.marker(clip), super::percent(row.percent)))
         .collect();
-    let any = !notes.is_empty();
     let mut caption = format!(
-        "Each row is a metric: the dot is its difference from {}, the bar the 95 % interval, the band the variation between starts with equal settings. \
+        "Each row is a metric: the dot is its difference from {baseline}, the bar the 95 % interval, the band the variation between starts with equal settings. \
          Rings are differences that are not significant or too small to matter.",
-        settings[0].name
     );
-    if any {
+    if !notes.is_empty() {
         caption += " Triangles at the edge mark larger differences, labelled with their size.";
     }
-    let names: Vec<String> = drawn.iter().rev().map(|one| metric_label(&one.name)).collect();
-    Some(Plot {
-        name: plot,
-        title: format!("Differences from {}", settings[0].name),
-        words: format!("{}. The table below has the figures.", findings(found).join(". ")),
-        caption,
-        panels: vec![Panel {
-            x: Axis::new(format!("difference from {}", settings[0].name), Unit::Percent)
-                .with_range(padded_range(limits)),
-            y: Axis::categories(names),
-            layers,
-            spots: spots(found, &rows, limits),
-            notes,
-            ..Panel::default()
-        }],
-        ..Plot::default()
-    })
-}
-
-fn row<'a>(one: &'a Comparison, contrast: &'a Contrast, place: f64, others: usize) -> Option<Row<'a>> {
-    let percent = contrast.percent?;
-    let first = one.means[0].map(f64::abs).filter(|mean| *mean > 0.0)?;
-    let part = |value: f64| 100.0 * value / first;
-    // Settings of one metric are spread within its row.
-    let offset = (contrast.setting as f64 - 0.5 - others as f64 / 2.0) * 0.6 / others as f64;
-    Some(Row {
-        comparison: one,
-        contrast,
-        percent,
-        interval: contrast.interval.map(|[low, high]| (part(low), part(high))),
-        noise: one.noise.map(|noise| part(noise.largest)),
-        y: place - offset,
-    })
-}
-
-/// The x range of all that is drawn.
-fn data_range(rows: &[Row]) -> (f64, f64) {
-    let intervals = rows
-        .iter()
-        .filter_map(|row| row.interval)
-        .flat_map(|(low, high)| [low, high]);
-    let noise = rows.iter().filter_map(|row| row.noise).flat_map(|half| [-half, half]);
-    let values = || rows.iter().map(|row| row.percent);
-    clip_range(intervals.chain(noise).chain(values()), values())
-}
-
-/// The x range in per cent. Covers all `ends`, but is capped at 3 x the 75th percentile of `values`, so that outliers
-/// do not squash the rest.
-pub(super) fn clip_range(data_range: impl Iterator<Item = f64>, values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let mut sizes: Vec<f64> = values.map(f64::abs).collect();
-    sizes.sort_by(f64::total_cmp);
-    let upper_quartile = sizes.get(sizes.len().saturating_sub(1) * 3 / 4).copied().unwrap_or(0.0);
-    let limits = MIN_CAP.max(3.0 * upper_quartile);
-    let (low, high) = data_range.fold((-1.0_f64, 1.0_f64), |(low, high), end| (low.min(end), high.max(end)));
-    (low.max(-limits), high.min(limits))
-}
-
-pub(super) fn clamped(percent: f64, (low, high): (f64, f64)) -> f64 {
-    percent.clamp(low, high)
-}
-
-/// The range of the axis, with a margin for marks at its edges.
-pub(super) fn padded_range((low, high): (f64, f64)) -> (f64, f64) {
-    let margin = 0.04 * (high - low);
-    (low - margin, high + margin)
-}
-
-fn band(row: &Row, half: f64, limits: (f64, f64)) -> Vec<(f64, f64)> {
-    let place = row.y.round();
-    rectangle(
-        (clamped(-half, limits), clamped(half, limits)),
-        (place - 0.4, place + 0.4),
-    )
-}
-
-fn whisker(row: &Row, limits: (f64, f64)) -> Option<Vec<(f64, f64)>> {
-    let (low, high) = row.interval?;
-    let (low, high) = (clamped(low, limits), clamped(high, limits));
-    (low < high).then(|| rectangle((low, high), (row.y - 0.06, row.y + 0.06)))
-}
-
-fn rectangle(x: (f64, f64), y: (f64, f64)) -> Vec<(f64, f64)> {
-    vec![(x.0, y.0), (x.1, y.0), (x.1, y.1), (x.0, y.1)]
-}
-
-fn spots(found: &Experiment, rows: &[Row], limits: (f64, f64)) -> Tooltips {
-    let all = rows.iter().map(|row| {
-        let unit = row.comparison.unit;
-        let mean = |index: usize| Entry::from(row.comparison.means[index].map(|mean| with_unit(mean, unit)));
-        let interval = row
-            .contrast
-            .interval
-            .map(|[low, high]| format!("{} to {}", with_unit(low, unit), with_unit(high, unit)));
-        let entries = vec![
-            metric_label(&row.comparison.name).into(),
-            found.measured.settings[row.contrast.setting].name.as_str().into(),
-            mean(0),
-            mean(row.contrast.setting),
-            row.contrast
-                .difference
-                .map(|difference| with_unit(difference, unit))
-                .into(),
-            interval.into(),
-            row.comparison.noise.map(|noise| with_unit(noise.largest, unit)).into(),
-            row.contrast.verdict.words().into(),
-        ];
-        TooltipPoint {
-            at: (clamped(row.percent, limits), row.y),
-            entries,
-        }
-    });
     let columns = [
         "metric",
         "setting",
-        &found.measured.settings[0].name,
+        baseline,
         "its mean",
         "difference",
         "95 % interval",
         "run-to-run",
         "verdict",
     ];
-    Tooltips::new(columns, all)
+    let tooltips = Tooltips::new(columns, rows.iter().map(|row| row.tooltip(found, clip)));
+    let x = clip.axis(format!("difference from {baseline}"));
+    let y = Axis::categories(drawn.iter().map(|one| metric_label(&one.name)));
+    let panel = Panel::new("", x, y, layers).with_tooltips(tooltips).with_notes(notes);
+    let words = format!("{}. The table below has the figures.", findings(found).join(". "));
+    let plot = Plot::new(name, format!("Differences from {baseline}"), [panel]).with_words(words, caption);
+    (!drawn.is_empty()).then_some(plot)
 }
 
 #[cfg(test)]
@@ -268,10 +231,13 @@ pub(super) mod tests {
 
     #[test]
     fn difference_beyond_the_range_has_its_own_shape() {
-        let limits = (-20.0, 100.0);
-        assert_eq!(overflow_shape(100.0, limits), None);
-        assert_eq!(overflow_shape(1567.2, limits), Some(Shape::Beyond));
-        assert_eq!(overflow_shape(-21.0, limits), Some(Shape::Before));
+        let clip = Clip {
+            low: -20.0,
+            high: 100.0,
+        };
+        assert_eq!(clip.overflow(100.0), None);
+        assert_eq!(clip.overflow(1567.2), Some(Shape::Beyond));
+        assert_eq!(clip.overflow(-21.0), Some(Shape::Before));
         let mut all = found();
         let contrast = &mut all.comparisons[0].contrasts[0];
         contrast.percent = Some(1567.2);

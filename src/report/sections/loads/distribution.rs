@@ -16,147 +16,8 @@ use crate::unit::Unit;
 const MAX_POINTS: usize = 160;
 const END_POINTS: usize = 12;
 
-/// Sorted times of requests, in milliseconds.
-type Times = fn(&Requests) -> &[f32];
-
-/// Label, label of the vertical axis, and times.
-const LATENCIES: [(&str, &str, Times); 3] = [
-    ("time to first token (TTFT)", "of requests", |found| &found.ttft),
-    ("inter-token latency (ITL)", "of tokens", |found| &found.itl),
-    ("end-to-end latency (E2E)", "of requests", |found| &found.e2el),
-];
-
-/// The distributions of these named loads; none if no request completed.
-pub(super) fn plot(loads: &[(String, Requests)], name: String) -> Option<Plot> {
-    let panels: Vec<Panel> = LATENCIES.iter().filter_map(|latency| panel(loads, latency)).collect();
-    if panels.is_empty() {
-        return None;
-    }
-    let sampled: Vec<&Requests> = loads
-        .iter()
-        .map(|(_, found)| found)
-        .filter(|found| found.itl_every > 1)
-        .collect();
-    let mut caption = "Where a curve is at 50 %, half of the requests took at most that long.".to_owned();
-    if !sampled.is_empty() {
-        caption += " In large loads, ITL is read for every n-th request only.";
-    }
-    Some(Plot {
-        name,
-        title: "Latency distributions".to_owned(),
-        words: alt_text(loads),
-        caption,
-        panels,
-        sheet: sheet(loads),
-        ..Plot::default()
-    })
-}
-
-fn panel(loads: &[(String, Requests)], (label, unit_label, times): &(&str, &str, Times)) -> Option<Panel> {
-    let layers: Vec<Layer> = loads
-        .iter()
-        .enumerate()
-        .filter(|(_, (_, found))| times(found).iter().any(|time| *time > 0.0))
-        .map(|(index, (name, found))| {
-            Layer::line(name.clone(), curve(times(found)), Colour::series(index))
-                // Neighbouring curves lie close, so they differ in more than colour.
-                .dashed(index % 2 == 1)
-                .stepped(true)
-        })
-        .collect();
-    (!layers.is_empty()).then(|| Panel {
-        title: (*label).to_owned(),
-        x: Axis::new(*label, Unit::Milliseconds).with_scale(Scale::Log),
-        y: Axis::new(*unit_label, Unit::Percent).with_range((0.0, 100.0)),
-        layers,
-        ..Panel::default()
-    })
-}
-
-/// The empirical distribution in per cent. Zero times (tokens that arrived together) count, but have no place on a
-/// logarithmic axis.
-fn curve(ascending: &[f32]) -> Vec<(f64, Option<f64>)> {
-    let n = ascending.len();
-    let step = n.div_ceil(MAX_POINTS).max(1);
-    let kept = |index: usize| index < END_POINTS || index + END_POINTS >= n || index.is_multiple_of(step);
-    let point = |index: usize| (f64::from(ascending[index]), Some(100.0 * (index + 1) as f64 / n as f64));
-    (0..n)
-        .filter(|index| kept(*index))
-        .map(point)
-        .filter(|point| point.0 > 0.0)
-        .collect()
-}
-
-/// The empirical quantile: an order statistic of the measured requests, not an estimate.
-fn quantile(ascending: &[f32], share: f64) -> Option<f64> {
-    let place = (share * ascending.len() as f64).ceil() as usize;
-    ascending.get(place.max(1) - 1).map(|time| f64::from(*time))
-}
-
-fn alt_text(loads: &[(String, Requests)]) -> String {
-    let sentences = loads.iter().filter_map(|(name, found)| {
-        let half = quantile(&found.ttft, 0.5)?;
-        let most = found.ttft.last()?;
-        let whole = quantile(&found.e2el, 0.5)?;
-        Some(format!(
-            "{name}: of {} requests, median TTFT {}, slowest {}; median E2E latency {}.",
-            found.ttft.len(),
-            ms(half),
-            ms(f64::from(*most)),
-            ms(whole),
-        ))
-    });
-    sentences.collect::<Vec<_>>().join(" ")
-}
-
-fn sheet(loads: &[(String, Requests)]) -> Sheet {
-    let shares = [
-        ("fastest", 0.0),
-        ("10 %", 0.1),
-        ("50 %", 0.5),
-        ("90 %", 0.9),
-        ("slowest", 1.0),
-    ];
-    let columns = ["load", "what"].into_iter().chain(shares.iter().map(|share| share.0));
-    let rows = loads.iter().flat_map(|(name, found)| {
-        LATENCIES
-            .iter()
-            .filter(|(.., times)| !times(found).is_empty())
-            .map(|(label, _, times)| {
-                let figures = shares.iter().map(|(_, share)| quantile(times(found), *share).into());
-                let head: [Entry; 2] = [name.as_str().into(), format!("{label}, ms").into()];
-                head.into_iter().chain(figures).collect()
-            })
-    });
-    Sheet::new(columns, rows)
-}
-
 /// Approximate number of requests whose token gaps are read.
 const ITL_SAMPLES: u64 = 2000;
-
-/// The fields of a line that are needed.
-#[derive(Deserialize)]
-struct RequestLine {
-    warmup: bool,
-    sent: f64,
-    first_token: Option<f64>,
-    last_token: Option<f64>,
-    ended: f64,
-    outcome: Outcome,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Outcome {
-    Completed,
-    Failed,
-    CutOff,
-}
-
-#[derive(Deserialize)]
-struct Gaps {
-    gaps_ms: Vec<f32>,
-}
 
 /// Times of a load's requests without the warm-up.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -170,7 +31,107 @@ pub(super) struct Requests {
     /// When requests failed, in seconds of the load's clock.
     pub failed: Vec<f64>,
     /// Number of lines that could not be parsed.
-    pub unreadable: u64,
+    pub unreadable: usize,
+}
+
+/// A latency: its label, what its share is of, and its sorted times.
+type Latency = (&'static str, &'static str, fn(&Requests) -> &[f32]);
+
+const LATENCIES: [Latency; 3] = [
+    ("time to first token (TTFT)", "of requests", |requests| &requests.ttft),
+    ("inter-token latency (ITL)", "of tokens", |requests| &requests.itl),
+    ("end-to-end latency (E2E)", "of requests", |requests| &requests.e2el),
+];
+
+/// The distributions of these named loads; none if no request completed.
+pub(super) fn plot(loads: &[(String, Requests)], name: String) -> Option<Plot> {
+    let panels = LATENCIES.iter().filter_map(|latency| panel(loads, latency));
+    let mut caption = "Where a curve is at 50 %, half of the requests took at most that long.".to_owned();
+    if loads.iter().any(|(_, requests)| requests.itl_every > 1) {
+        caption += " In large loads, ITL is read for every n-th request only.";
+    }
+    let plot = Plot::new(name, "Latency distributions", panels)
+        .with_words(alt_text(loads), caption)
+        .with_sheet(sheet(loads));
+    Some(plot).filter(|plot| !plot.panels.is_empty())
+}
+
+fn panel(loads: &[(String, Requests)], (label, share, times): &Latency) -> Option<Panel> {
+    let curves = loads.iter().enumerate().filter_map(|(index, (name, requests))| {
+        let times = times(requests);
+        times.iter().any(|time| *time > 0.0).then(|| {
+            Layer::line(name.clone(), curve(times), Colour::series(index))
+                // Neighbouring curves lie close, so they differ in more than colour.
+                .dashed(index % 2 == 1)
+                .stepped(true)
+        })
+    });
+    let layers: Vec<Layer> = curves.collect();
+    let x = Axis::new(*label, Unit::Milliseconds).with_scale(Scale::Log);
+    let y = Axis::new(*share, Unit::Percent).with_range((0.0, 100.0));
+    (!layers.is_empty()).then(|| Panel::new(*label, x, y, layers))
+}
+
+/// The empirical distribution in per cent. Zero times (tokens that arrived together) count, but have no place on a
+/// logarithmic axis.
+fn curve(ascending: &[f32]) -> Vec<(f64, Option<f64>)> {
+    let n = ascending.len();
+    let step = n.div_ceil(MAX_POINTS).max(1);
+    let kept = |index: &usize| *index < END_POINTS || index + END_POINTS >= n || index.is_multiple_of(step);
+    let point = |index: usize| (f64::from(ascending[index]), Some(100.0 * (index + 1) as f64 / n as f64));
+    (0..n).filter(kept).map(point).filter(|point| point.0 > 0.0).collect()
+}
+
+/// The empirical quantile: an order statistic of the measured requests, not an estimate.
+fn quantile(ascending: &[f32], share: f64) -> Option<f64> {
+    let place = (share * ascending.len() as f64).ceil() as usize;
+    ascending.get(place.max(1) - 1).map(|time| f64::from(*time))
+}
+
+fn alt_text(loads: &[(String, Requests)]) -> String {
+    let sentences = loads.iter().filter_map(|(name, requests)| {
+        Some(format!(
+            "{name}: of {} requests, median TTFT {}, slowest {}; median E2E latency {}.",
+            requests.ttft.len(),
+            ms(quantile(&requests.ttft, 0.5)?),
+            ms(quantile(&requests.ttft, 1.0)?),
+            ms(quantile(&requests.e2el, 0.5)?),
+        ))
+    });
+    sentences.collect::<Vec<_>>().join(" ")
+}
+
+fn sheet(loads: &[(String, Requests)]) -> Sheet {
+    const SHARES: [f64; 5] = [0.0, 0.1, 0.5, 0.9, 1.0];
+    let rows = loads.iter().flat_map(|(name, requests)| {
+        let known = LATENCIES.iter().filter(|(.., times)| !times(requests).is_empty());
+        known.map(move |(label, _, times)| -> Vec<Entry> {
+            let head: [Entry; 2] = [name.as_str().into(), format!("{label}, ms").into()];
+            let quantiles = SHARES.map(|share| quantile(times(requests), share).into());
+            head.into_iter().chain(quantiles).collect()
+        })
+    });
+    Sheet::new(["load", "what", "fastest", "10 %", "50 %", "90 %", "slowest"], rows)
+}
+
+/// The fields of a line that are needed.
+#[derive(Deserialize)]
+struct RequestLine {
+    warmup: bool,
+    sent: f64,
+    first_token: Option<f64>,
+    last_token: Option<f64>,
+    ended: f64,
+    gaps_ms: Vec<f32>,
+    outcome: Outcome,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Completed,
+    Failed,
+    CutOff,
 }
 
 pub(super) fn read(file: File) -> std::io::Result<Requests> {
@@ -180,66 +141,57 @@ pub(super) fn read(file: File) -> std::io::Result<Requests> {
 
 /// Parses lines; `bytes` is their total length.
 fn parse(mut lines: impl BufRead, bytes: u64) -> std::io::Result<Requests> {
-    let mut found = Requests {
+    let mut requests = Requests {
         itl_every: 1,
         ..Requests::default()
     };
-    let (mut text, mut stripped) = (Vec::new(), Vec::new());
+    let mut text = Vec::new();
     let mut number: u64 = 0;
-    loop {
-        text.clear();
-        if read_line(&mut lines, &mut text)? == 0 {
-            break;
-        }
+    while read_line(&mut lines, &mut text)? > 0 {
         if number == 0 {
             // Estimate the number of lines from the first.
-            found.itl_every = (bytes / text.len() as u64 / ITL_SAMPLES).max(1);
+            requests.itl_every = (bytes / text.len() as u64 / ITL_SAMPLES).max(1);
         }
         number += 1;
-        strip_gaps(&text, &mut stripped);
-        let Ok(line) = serde_json::from_slice::<RequestLine>(&stripped) else {
-            found.unreadable += 1;
-            continue;
-        };
-        if line.warmup {
-            continue;
+        if !number.is_multiple_of(requests.itl_every) {
+            remove_gaps(&mut text);
         }
-        match line.outcome {
-            Outcome::Completed => {}
-            Outcome::Failed => {
-                found.failed.push(line.ended);
-                continue;
-            }
-            Outcome::CutOff => continue,
+        match serde_json::from_slice::<RequestLine>(&text) {
+            Ok(line) if !line.warmup => requests.add(line),
+            Ok(_) => {}
+            Err(_) => requests.unreadable += 1,
         }
-        let since = |moment: Option<f64>| moment.map(|moment| ((moment - line.sent) * 1e3) as f32);
-        found.ttft.extend(since(line.first_token));
-        found.e2el.extend(since(line.last_token));
-        if number.is_multiple_of(found.itl_every)
-            && let Ok(gaps) = serde_json::from_slice::<Gaps>(&text)
-        {
-            found.itl.extend(gaps.gaps_ms);
-        }
+        text.clear();
     }
-    for times in [&mut found.ttft, &mut found.itl, &mut found.e2el] {
+    for times in [&mut requests.ttft, &mut requests.itl, &mut requests.e2el] {
         times.sort_unstable_by(f32::total_cmp);
     }
-    found.failed.sort_unstable_by(f64::total_cmp);
-    Ok(found)
+    requests.failed.sort_unstable_by(f64::total_cmp);
+    Ok(requests)
+}
+
+impl Requests {
+    fn add(&mut self, line: RequestLine) {
+        match line.outcome {
+            Outcome::Completed => {
+                let since = |moment: Option<f64>| moment.map(|moment| ((moment - line.sent) * 1e3) as f32);
+                self.ttft.extend(since(line.first_token));
+                self.e2el.extend(since(line.last_token));
+                self.itl.extend(line.gaps_ms);
+            }
+            Outcome::Failed => self.failed.push(line.ended),
+            Outcome::CutOff => {}
+        }
+    }
 }
 
 /// Removes the gaps, which are most of a line. Inside a string the quotes of the key would be escaped.
-fn strip_gaps(text: &[u8], stripped: &mut Vec<u8>) {
+fn remove_gaps(line: &mut Vec<u8>) {
     const KEY: &[u8] = b"\"gaps_ms\":[";
-    stripped.clear();
-    let gaps = memchr::memmem::find(text, KEY).map(|at| at + KEY.len());
-    let end = gaps.and_then(|gaps| Some(gaps + memchr::memchr(b']', &text[gaps..])?));
-    match gaps.zip(end) {
-        Some((gaps, end)) => {
-            stripped.extend_from_slice(&text[..gaps]);
-            stripped.extend_from_slice(&text[end..]);
-        }
-        None => stripped.extend_from_slice(text),
+    let gaps = memchr::memmem::find(line, KEY).map(|at| at + KEY.len());
+    let end = gaps.and_then(|gaps| Some(gaps + memchr::memchr(b']', &line[gaps..])?));
+    if let Some((gaps, end)) = gaps.zip(end) {
+        line.drain(gaps..end);
     }
 }
 

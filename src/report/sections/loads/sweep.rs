@@ -1,11 +1,14 @@
-//! A sweep: loads that differ only in concurrency or request rate. A level may have been measured
-//! several times.
+//! A sweep: loads that differ only in concurrency or request rate, and what its levels say together. A level may have
+//! been measured several times.
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::compare::load_metrics;
 pub(in crate::report::sections) use crate::load::engine_side::SweepAxis;
+use crate::load::engine_side::{LevelFigures, SweepFindings};
 use crate::load::stats::Spread;
 use crate::load::{LoadAnswer, Summary};
 use crate::report::sections::format::number;
@@ -30,6 +33,17 @@ const IGNORED_LOAD_OPTIONS: [&str; 12] = [
 /// Launch options that may differ within a sweep.
 const IGNORED_LAUNCH_OPTIONS: [&str; 5] = ["limits", "start_timeout", "settle_timeout", "stop_grace", "sample_hz"];
 
+/// Reads a value of a load.
+pub(super) type LoadValue = fn(&LoadAnswer) -> Option<f64>;
+
+/// Reads a latency of a load.
+pub(super) type Latency = fn(&LoadAnswer) -> &Summary;
+
+pub(super) const TTFT: Latency = |load| &load.stats.latencies.ttft_ms;
+pub(super) const TPOT: Latency = |load| &load.stats.latencies.tpot_ms;
+pub(super) const ITL: Latency = |load| &load.stats.latencies.itl_ms;
+pub(super) const E2EL: Latency = |load| &load.stats.latencies.e2el_ms;
+
 /// Loads of one engine with the same workload.
 #[derive(Clone, Debug)]
 pub(in crate::report::sections) struct Sweep {
@@ -40,6 +54,8 @@ pub(in crate::report::sections) struct Sweep {
     pub settings: Map<String, Value>,
     /// In ascending order.
     pub levels: Vec<SweepLevel>,
+    /// What the levels say together; empty without a curve.
+    pub findings: SweepFindings,
 }
 
 /// One level of a sweep.
@@ -53,18 +69,28 @@ pub(in crate::report::sections) struct SweepLevel {
 
 impl SweepLevel {
     /// The mean of a value over the loads; none if one lacks it.
-    pub(in crate::report::sections) fn mean(&self, figure: impl Fn(&LoadAnswer) -> Option<f64>) -> Option<f64> {
-        Spread::from_values(self.loads.iter().map(figure)).map(|spread| spread.mean)
+    pub(super) fn mean(&self, value: impl Fn(&LoadAnswer) -> Option<f64>) -> Option<f64> {
+        Spread::from_values(self.loads.iter().map(value)).map(|spread| spread.mean)
+    }
+
+    /// Output tokens per second.
+    pub(super) fn throughput(&self) -> Option<f64> {
+        self.mean(|load| load.stats.rates.output_throughput)
+    }
+
+    /// The median of a latency in milliseconds.
+    pub(super) fn median(&self, latency: Latency) -> Option<f64> {
+        self.mean(|load| latency(load).median)
     }
 
     /// The sum of a count over the loads; none if one lacks it.
-    pub(in crate::report::sections) fn sum(&self, count: impl Fn(&LoadAnswer) -> Option<u64>) -> Option<f64> {
+    pub(super) fn sum(&self, count: impl Fn(&LoadAnswer) -> Option<u64>) -> Option<f64> {
         let counts: Option<Vec<u64>> = self.loads.iter().map(count).collect();
         counts.map(|counts| counts.iter().sum::<u64>() as f64)
     }
 
     /// The smallest and the largest output throughput of repeated measurements.
-    pub(in crate::report::sections) fn repeat_range(&self) -> Option<(f64, f64)> {
+    pub(super) fn repeat_range(&self) -> Option<(f64, f64)> {
         let spread = match self.loads.as_slice() {
             [one] => one.repeats.as_ref()?.stats.output_throughput?,
             several => Spread::from_values(several.iter().map(|load| load.stats.rates.output_throughput))?,
@@ -75,7 +101,7 @@ impl SweepLevel {
 
 impl Sweep {
     /// A level in a sentence: `concurrency 64`.
-    pub(in crate::report::sections) fn level_text(&self, level: f64) -> String {
+    pub(super) fn level_text(&self, level: f64) -> String {
         self.axis.level_text(&number(level))
     }
 
@@ -84,61 +110,180 @@ impl Sweep {
         self.levels.iter().map(|level| (level.at, value(level))).collect()
     }
 
-    /// Ranges of output throughput of levels that were measured several times.
-    pub(super) fn repeat_ranges(&self) -> Vec<(f64, f64, f64)> {
-        let ranges = self.levels.iter().map(|level| Some((level.at, level.repeat_range()?)));
-        ranges.flatten().map(|(at, (low, high))| (at, low, high)).collect()
+    /// The levels with this value, and the value.
+    pub(super) fn known(&self, value: impl Fn(&SweepLevel) -> Option<f64>) -> Vec<(&SweepLevel, f64)> {
+        let levels = self.levels.iter();
+        levels.filter_map(|level| Some((level, value(level)?))).collect()
     }
 
-    /// Output throughput by level.
-    pub(in crate::report::sections) fn throughput(&self) -> Vec<(f64, f64)> {
-        let levels = self.levels.iter();
+    /// The level of the saturation point.
+    pub(super) fn knee(&self) -> Option<&SweepLevel> {
+        let knee = self.findings.knee?;
+        self.levels.iter().find(|level| level.at == knee.x)
+    }
+
+    /// The lowest level, the saturation point and the highest level, each once.
+    pub(super) fn key_levels(&self) -> Vec<&SweepLevel> {
+        let all = [self.levels.first(), self.knee(), self.levels.last()];
+        let mut levels: Vec<&SweepLevel> = all.into_iter().flatten().collect();
+        levels.dedup_by_key(|level| level.at);
         levels
-            .filter_map(|level| Some((level.at, level.mean(|load| load.stats.rates.output_throughput)?)))
-            .collect()
     }
 
     pub(in crate::report::sections) fn has_curve(&self) -> bool {
         self.axis != SweepAxis::Other && self.levels.len() > 1
+    }
+
+    /// The findings as the script recorded them, else computed by the same function.
+    fn find(&self, found: &RecordedRun) -> SweepFindings {
+        if !self.has_curve() {
+            return SweepFindings::default();
+        }
+        let shown = found.shown.iter().map(|(value, _)| value);
+        match found
+            .result()
+            .into_iter()
+            .chain(shown)
+            .find_map(|result| self.recorded(result))
+        {
+            Some(recorded) if !recorded.finding.is_empty() => recorded,
+            // Earlier versions recorded no sentences.
+            Some(recorded) => {
+                let SweepFindings { finding, notes, .. } = self.computed();
+                SweepFindings {
+                    finding,
+                    notes,
+                    ..recorded
+                }
+            }
+            None => self.computed(),
+        }
+    }
+
+    /// The findings recorded for exactly these levels, anywhere in a result.
+    fn recorded(&self, value: &Value) -> Option<SweepFindings> {
+        match value {
+            Value::Array(all) => all.iter().find_map(|one| self.recorded(one)),
+            Value::Object(map) => {
+                let is_own = |rows: &Value| map.contains_key("knee") && self.has_levels(rows);
+                if map.get("levels").is_some_and(is_own) {
+                    return SweepFindings::deserialize(value).ok();
+                }
+                map.values().find_map(|one| self.recorded(one))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether these rows are its levels, with the same throughput.
+    fn has_levels(&self, rows: &Value) -> bool {
+        let figures = |row: &Value| Some((row[self.axis.name()].as_f64()?, row["output_throughput"].as_f64()?));
+        let mut rows: Vec<(f64, f64)> = rows.as_array().into_iter().flatten().filter_map(figures).collect();
+        rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let own = self.known(SweepLevel::throughput);
+        let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(1.0);
+        let mut pairs = rows.iter().zip(&own);
+        !own.is_empty()
+            && rows.len() == own.len()
+            && pairs.all(|(row, (level, tokens))| row.0 == level.at && close(row.1, *tokens))
+    }
+
+    fn computed(&self) -> SweepFindings {
+        let figures = |at: f64, load: &LoadAnswer| LevelFigures {
+            level: at,
+            queue_grows: load.queue_grows(),
+            ..LevelFigures::deserialize(Value::Object(load_metrics::row(load))).unwrap_or_default()
+        };
+        let levels = self.levels.iter();
+        let levels: Vec<LevelFigures> = levels
+            .flat_map(|level| level.loads.iter().map(|load| figures(level.at, load)))
+            .collect();
+        SweepFindings::new(self.axis, &levels)
     }
 }
 
 /// The sweeps of a run in the order of their first loads, with distinct names. Loads of experiments count only if they
 /// have several levels; otherwise the experiment's section shows them.
 pub(in crate::report::sections) fn sweeps(found: &RecordedRun) -> Vec<Sweep> {
+    /// What a script says about the engines that it compared.
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Compared {
+        engines: Vec<NamedEngine>,
+    }
     let mut sweeps = group_loads(&found.loads);
-    sweeps.extend(
-        group_loads(&found.experiment_loads)
-            .into_iter()
-            .filter(Sweep::has_curve),
-    );
-    let entries = found.result().map_or(&Value::Null, |result| &result["engines"]);
-    assign_names(&mut sweeps, entries.as_array().map_or(&[], Vec::as_slice));
+    let of_experiments = group_loads(&found.experiment_loads);
+    sweeps.extend(of_experiments.into_iter().filter(Sweep::has_curve));
+    let compared = found.result().and_then(|result| Compared::deserialize(result).ok());
+    assign_names(&mut sweeps, &compared.unwrap_or_default().engines);
+    for sweep in &mut sweeps {
+        sweep.findings = sweep.find(found);
+    }
     sweeps
+}
+
+/// The arguments of a load in the journal.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LoadArgs {
+    engine: Value,
+    launch: Map<String, Value>,
+    load: Map<String, Value>,
+}
+
+impl LoadArgs {
+    /// The axis and the level.
+    fn level(&self) -> (SweepAxis, f64) {
+        let option = |name: &str| self.load.get(name).filter(|value| !value.is_null());
+        let varies = ["steps", "trace", "ramp"]
+            .into_iter()
+            .any(|name| option(name).is_some());
+        let number = |name: &str| option(name).and_then(Value::as_f64);
+        match (number("concurrency"), number("rate")) {
+            (Some(concurrency), _) if !varies => (SweepAxis::Concurrency, concurrency),
+            (None, Some(rate)) if !varies => (SweepAxis::Rate, rate),
+            _ => (SweepAxis::Other, 0.0),
+        }
+    }
+
+    /// The settings by which loads are grouped, flat; unset ones are left out.
+    fn settings(self) -> Map<String, Value> {
+        let wanted = |options: Map<String, Value>, ignored: &'static [&str]| {
+            let given = move |(name, value): &(String, Value)| !value.is_null() && !ignored.contains(&name.as_str());
+            options.into_iter().filter(given)
+        };
+        std::iter::once(("engine".to_owned(), self.engine))
+            .chain(wanted(self.launch, &IGNORED_LAUNCH_OPTIONS))
+            .chain(wanted(self.load, &IGNORED_LOAD_OPTIONS))
+            .collect()
+    }
 }
 
 fn group_loads(loads: &[(Value, Value)]) -> Vec<Sweep> {
     let mut sweeps: Vec<Sweep> = Vec::new();
     for (args, answer) in loads {
-        let (axis, at) = level(&args["load"]);
-        let settings = settings(args);
-        let existing = sweeps
-            .iter_mut()
-            .find(|sweep| axis != SweepAxis::Other && sweep.axis == axis && sweep.settings == settings);
+        let args = LoadArgs::deserialize(args).unwrap_or_default();
+        let (axis, at) = args.level();
+        let settings = args.settings();
         let load = LoadAnswer::read(answer);
-        let Some(sweep) = existing else {
-            let levels = vec![SweepLevel { at, loads: vec![load] }];
-            sweeps.push(Sweep {
-                name: String::new(),
-                axis,
-                settings,
-                levels,
-            });
-            continue;
+        let same = |sweep: &&mut Sweep| axis != SweepAxis::Other && sweep.axis == axis && sweep.settings == settings;
+        let levels = match sweeps.iter_mut().find(same) {
+            Some(sweep) => &mut sweep.levels,
+            None => {
+                let level = SweepLevel { at, loads: vec![load] };
+                sweeps.push(Sweep {
+                    name: String::new(),
+                    axis,
+                    settings,
+                    levels: vec![level],
+                    findings: SweepFindings::default(),
+                });
+                continue;
+            }
         };
-        match sweep.levels.iter_mut().find(|level| level.at == at) {
+        match levels.iter_mut().find(|level| level.at == at) {
             Some(level) => level.loads.push(load),
-            None => sweep.levels.push(SweepLevel { at, loads: vec![load] }),
+            None => levels.push(SweepLevel { at, loads: vec![load] }),
         }
     }
     for sweep in &mut sweeps {
@@ -147,54 +292,25 @@ fn group_loads(loads: &[(Value, Value)]) -> Vec<Sweep> {
     sweeps
 }
 
-/// The axis and the level of a load.
-fn level(options: &Value) -> (SweepAxis, f64) {
-    let varies = ["steps", "trace", "ramp"].iter().any(|name| !options[*name].is_null());
-    match (options["concurrency"].as_f64(), options["rate"].as_f64()) {
-        (Some(concurrency), _) if !varies => (SweepAxis::Concurrency, concurrency),
-        (None, Some(rate)) if !varies => (SweepAxis::Rate, rate),
-        _ => (SweepAxis::Other, 0.0),
-    }
-}
-
-/// The settings of a load by which it is grouped, flat; unset ones are left out.
-fn settings(args: &Value) -> Map<String, Value> {
-    let mut all = Map::new();
-    all.insert("engine".into(), args["engine"].clone());
-    let parts = [
-        ("launch", &IGNORED_LAUNCH_OPTIONS[..]),
-        ("load", &IGNORED_LOAD_OPTIONS[..]),
-    ];
-    for (part, left_out) in parts {
-        for (name, value) in args[part].as_object().into_iter().flatten() {
-            if !value.is_null() && !left_out.contains(&name.as_str()) {
-                all.insert(name.clone(), value.clone());
-            }
-        }
-    }
-    all
+/// An engine as a script names it, with the options that it has.
+#[derive(Deserialize)]
+struct NamedEngine {
+    name: String,
+    options: Map<String, Value>,
 }
 
 /// Names sweeps as the script named its engines, else by the settings that differ.
-fn assign_names(sweeps: &mut [Sweep], entries: &[Value]) {
+fn assign_names(sweeps: &mut [Sweep], engines: &[NamedEngine]) {
     if sweeps.len() < 2 {
         return;
     }
     let settings: Vec<Map<String, Value>> = sweeps.iter().map(|sweep| sweep.settings.clone()).collect();
-    let distinguishing_labels = distinguishing_labels(&settings);
-    for (sweep, distinguishing_labels) in sweeps.iter_mut().zip(distinguishing_labels) {
-        let fits = |entry: &&Value| {
-            let options = entry["options"].as_object();
-            options.is_some_and(|options| {
-                options
-                    .iter()
-                    .all(|(name, value)| sweep.settings.get(name) == Some(value))
-            })
-        };
-        let mut named = entries.iter().filter(fits).filter_map(|entry| entry["name"].as_str());
+    for (sweep, label) in sweeps.iter_mut().zip(distinguishing_labels(&settings)) {
+        let has = |(name, value): (&String, &Value)| sweep.settings.get(name) == Some(value);
+        let mut named = engines.iter().filter(|engine| engine.options.iter().all(has));
         sweep.name = match (named.next(), named.next()) {
-            (Some(only), None) => only.to_owned(),
-            _ => distinguishing_labels,
+            (Some(only), None) => only.name.clone(),
+            _ => label,
         };
     }
     // Number sweeps with the same name.
@@ -202,8 +318,8 @@ fn assign_names(sweeps: &mut [Sweep], entries: &[Value]) {
     for (index, sweep) in sweeps.iter_mut().enumerate() {
         let twice = names.iter().filter(|name| **name == sweep.name).count() > 1;
         if twice || sweep.name.is_empty() {
-            let space = if sweep.name.is_empty() { "" } else { ", " };
-            sweep.name = format!("{}{space}{}", sweep.name, index + 1);
+            let comma = if sweep.name.is_empty() { "" } else { ", " };
+            sweep.name = format!("{}{comma}{}", sweep.name, index + 1);
         }
     }
 }
@@ -234,17 +350,26 @@ pub(in crate::report::sections) fn distinguishing_labels(settings: &[Map<String,
     settings.iter().map(describe).collect()
 }
 
-/// Reads a value of a load.
-pub(super) type LoadValue = fn(&LoadAnswer) -> Option<f64>;
-
-/// Reads a latency of a load.
-pub(super) type Latency = fn(&LoadAnswer) -> &Summary;
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// A sweep over concurrency with these answers of loads.
+    pub(in crate::report::sections::loads) fn sweep(levels: &[(f64, Value)]) -> Sweep {
+        let level = |(at, answer): &(f64, Value)| SweepLevel {
+            at: *at,
+            loads: vec![LoadAnswer::read(answer)],
+        };
+        Sweep {
+            name: String::new(),
+            axis: SweepAxis::Concurrency,
+            settings: Map::new(),
+            levels: levels.iter().map(level).collect(),
+            findings: SweepFindings::default(),
+        }
+    }
 
     fn load(engine: &str, concurrency: u64, seed: u64, tokens: f64) -> (Value, Value) {
         let args = json!({
@@ -267,18 +392,21 @@ mod tests {
         ];
         let mut sweeps = group_loads(&loads);
         assert_eq!(sweeps.len(), 2);
-        assert_eq!(sweeps[0].throughput(), [(1.0, 10.0), (8.0, 100.0)]);
+        let throughput: Vec<f64> = sweeps[0]
+            .known(SweepLevel::throughput)
+            .iter()
+            .map(|one| one.1)
+            .collect();
+        assert_eq!(throughput, [10.0, 100.0]);
         assert_eq!(sweeps[0].levels[1].repeat_range(), Some((90.0, 110.0)));
         assert_eq!(sweeps[0].levels[1].sum(|load| Some(load.stats.issued)), Some(40.0));
         assert!(sweeps[0].has_curve() && !sweeps[1].has_curve());
+        let names = |sweeps: &[Sweep]| [0, 1].map(|index: usize| sweeps[index].name.clone());
         assign_names(&mut sweeps, &[]);
-        assert_eq!((sweeps[0].name.as_str(), sweeps[1].name.as_str()), ("vllm", "tgi"));
-        let entries = [json!({ "name": "TGI of today", "options": { "engine": "tgi" } })];
-        assign_names(&mut sweeps, &entries);
-        assert_eq!(
-            (sweeps[0].name.as_str(), sweeps[1].name.as_str()),
-            ("vllm", "TGI of today")
-        );
+        assert_eq!(names(&sweeps), ["vllm", "tgi"]);
+        let engine = json!({ "name": "TGI of today", "options": { "engine": "tgi" } });
+        assign_names(&mut sweeps, &[serde_json::from_value(engine).unwrap()]);
+        assert_eq!(names(&sweeps), ["vllm", "TGI of today"]);
     }
 
     #[test]
@@ -297,5 +425,39 @@ mod tests {
         ];
         let settings = settings.map(|one| one.as_object().unwrap().clone());
         assert_eq!(distinguishing_labels(&settings), ["dtype=fp8", ""]);
+    }
+
+    fn saturating() -> Sweep {
+        let levels = [(1.0, 20.0), (8.0, 160.0), (32.0, 640.0), (64.0, 650.0), (256.0, 655.0)];
+        sweep(&levels.map(|(at, tokens)| {
+            (
+                at,
+                json!({ "output_throughput": tokens, "preemptions": u64::from(at > 32.0) }),
+            )
+        }))
+    }
+
+    #[test]
+    fn findings_are_computed_if_not_recorded() {
+        let found = saturating().computed();
+        assert_eq!(found.knee.unwrap().x, 32.0);
+        let preemption = found.preemption.unwrap();
+        assert_eq!((preemption.last_without, preemption.first_with), (Some(32.0), 64.0));
+        assert_eq!(found.queue, None);
+    }
+
+    #[test]
+    fn recorded_findings_of_the_same_levels_are_used() {
+        let sweep = saturating();
+        let row = |level: &SweepLevel| json!({ "concurrency": level.at, "output_throughput": level.throughput() });
+        let rows: Vec<Value> = sweep.levels.iter().map(row).collect();
+        let knee = json!({ "x": 64, "y": 650.0, "low": 32, "high": 64, "distance": 0.5 });
+        let mut result = json!({ "workloads": [
+            { "levels": [], "knee": null }, { "levels": rows, "knee": knee, "preemption": null, "queue": null }
+        ] });
+        let found = sweep.recorded(&result).unwrap();
+        assert_eq!((found.knee.unwrap().low, found.preemption), (32.0, None));
+        result["workloads"][1]["levels"][0]["output_throughput"] = json!(21.0);
+        assert_eq!(sweep.recorded(&result), None, "another sweep's");
     }
 }

@@ -1,108 +1,80 @@
 //! The chart of a start: a panel for each GPU with memory over time, phases, limits, deaths and failed probes; below,
-//! power and utilisation.
+//! power and utilisation; the same in words, and the phases as a table.
 
+use super::phases::{PhasePeak, max_gap, phase_name, phase_peaks, sampling, spans};
+use super::stack::{IN_USE, Point, stack};
+use super::start::{Device, Start, seconds, verdict};
+use super::{SIMULATED, percent};
 use crate::memory::Footprint;
-use crate::report::plot::{Axis, Colour, Entry, Layer, Moment, Panel, Plot, Shape, TooltipPoint, Tooltips, reduced};
+use crate::report::plot::{
+    Axis, Colour, Entry, Layer, Moment, Panel, Plot, Shape, Sheet, TooltipPoint, Tooltips, reduced,
+};
 use crate::report::sections::format::{anchor, gib, gib_text, rounded};
-use crate::report::sections::memory::device::IN_USE;
-use crate::report::sections::memory::phases::{PhasePeak, max_gap, phase_name, spans};
-use crate::report::sections::memory::stack::{Point, stack};
-use crate::report::sections::memory::start::{Start, seconds, verdict};
-use crate::report::sections::memory::text;
 use crate::run::Measurement;
 use crate::telemetry::{ActivitySample, DeviceActivity, Row};
 use crate::unit::Unit;
 
-/// With more devices than this, all are lines in one panel.
+/// With more devices than this, all are lines in one panel, and their mean utilisation is drawn.
 const MAX_PANELS: usize = 4;
 /// If less than this share of a device was ever in use, the axis does not extend to its capacity.
 const MIN_FILL: f64 = 0.25;
+/// Maximum number of marks of one kind; the table has all.
+const MAX_MARKS: usize = 300;
 
 /// The chart of a start with samples. Each line is reduced to at most `columns` columns.
-pub(super) fn plot(
-    start: &Start,
-    peaks: &[PhasePeak],
-    footprints: &[Footprint],
-    columns: usize,
-    simulated: bool,
-) -> Plot {
+pub(super) fn plot(start: &Start, footprints: &[Footprint], columns: usize, simulated: bool) -> Plot {
     let rows = start.series.rows();
+    let peaks = phase_peaks(rows);
     let end = start.end();
     let (phases, left_out) = spans(rows);
     let phases = start.phased.then_some(Layer::Spans { spans: phases });
+    let line = |device: usize| reduced(&curve(rows, device, end), columns);
+    let panel = |title: String, layers: Vec<Layer>, devices: &[usize]| {
+        let fullest = devices.iter().copied().max_by_key(|&device| start.peak(device));
+        let x = Axis::new("time since the launch", Unit::Seconds).with_range((0.0, end));
+        let y = Axis::new("memory in use", Unit::Bytes).with_range((0.0, top(start, devices)));
+        let layers = phases.iter().cloned().chain(layers).chain(deaths(start));
+        Panel::new(title, x, y, layers).with_tooltips(tooltips(start, fullest.unwrap_or(0), &peaks))
+    };
     let mut captions: Vec<&str> = Vec::new();
     let mut panels = Vec::new();
-    if start.devices.len() <= MAX_PANELS {
-        for device in 0..start.devices.len() {
-            let line = reduced(&curve(rows, device, end), columns);
-            let (stacked, caption) = stack(start, device, footprints, &line);
+    let all: Vec<usize> = (0..start.devices.len()).collect();
+    if all.len() <= MAX_PANELS {
+        for &device in &all {
+            let line = line(device);
+            let (layers, caption) = stack(start, device, footprints, &line).unzip();
             captions.extend(caption);
-            let mut layers: Vec<Layer> = phases.iter().cloned().chain(stacked).collect();
-            layers.push(usage_line("in use", line, IN_USE));
+            let mut layers: Vec<Layer> = layers.unwrap_or_default();
+            layers.push(Layer::line("in use", line, IN_USE).stepped(true));
             layers.extend(limits(start, device));
             layers.extend(failures(start, device));
-            layers.extend(deaths(start));
-            panels.push(Panel {
-                title: start.devices[device].named(),
-                layers,
-                spots: spots(start, device, peaks),
-                ..frame(end, top(start, &[device]))
-            });
+            panels.push(panel(start.devices[device].named(), layers, &[device]));
         }
     } else {
-        let all: Vec<usize> = (0..start.devices.len()).collect();
-        let mut layers: Vec<Layer> = phases.into_iter().collect();
-        layers.extend(all.iter().zip(0_u8..).map(|(&device, index)| {
-            let line = reduced(&curve(rows, device, end), columns);
-            usage_line(&start.devices[device].label, line, Colour::Series(index))
-        }));
+        let lines = start.devices.iter().enumerate();
+        let lines =
+            lines.map(|(device, one)| Layer::line(&*one.label, line(device), Colour::series(device)).stepped(true));
+        let mut layers: Vec<Layer> = lines.collect();
         // Draw a limit that all devices share once.
-        let same_total = |device: &usize| start.devices[*device].total == start.devices[0].total;
-        if all.iter().all(same_total) {
+        if start
+            .devices
+            .iter()
+            .all(|device| device.total == start.devices[0].total)
+        {
             layers.extend(limits(start, 0));
         }
-        layers.extend(deaths(start));
-        let fullest = all
-            .iter()
-            .copied()
-            .max_by_key(|&device| start.peak(device))
-            .unwrap_or(0);
-        panels.push(Panel {
-            title: format!("{} devices", all.len()),
-            layers,
-            spots: spots(start, fullest, peaks),
-            ..frame(end, top(start, &all))
-        });
+        panels.push(panel(format!("{} devices", all.len()), layers, &all));
     }
     panels.extend(activity_panel(start, end, columns));
     if left_out {
         captions.push("Pauses between requests that are too short to be seen are not drawn; the table counts them.");
     }
     captions.dedup();
-    if simulated {
-        captions.insert(0, "SIMULATED: memory of a simulated engine; no GPU was measured.");
-    }
-    Plot {
-        name: format!("memory-{}", anchor(&start.name)),
-        title: format!("Memory of {} over time", start.name),
-        words: text::alt_text(start, peaks),
-        caption: captions.join(" "),
-        panels,
-        slider: None,
-        sheet: text::phases_sheet(start, peaks),
-    }
-}
-
-fn frame(end: f64, top: f64) -> Panel {
-    Panel {
-        x: Axis::new("time since the launch", Unit::Seconds).with_range((0.0, end)),
-        y: Axis::new("memory in use", Unit::Bytes).with_range((0.0, top)),
-        ..Panel::default()
-    }
-}
-
-fn usage_line(name: &str, points: Vec<Point>, colour: Colour) -> Layer {
-    Layer::line(name, points, colour).stepped(true)
+    let captions: Vec<&str> = simulated.then_some(SIMULATED).into_iter().chain(captions).collect();
+    let title = format!("Memory of {} over time", start.name);
+    Plot::new(format!("memory-{}", anchor(&start.name)), title, panels)
+        .with_words(alt_text(start, &peaks), captions.join(" "))
+        .with_sheet(phases_sheet(start, &peaks))
 }
 
 /// Memory in use on a device. A sample holds until the next one, unless that is too far away.
@@ -126,29 +98,29 @@ fn curve(rows: &[Row], device: usize, end: f64) -> Vec<Point> {
 
 /// The device's capacity, and the budget set by `memory_fraction`.
 fn limits(start: &Start, device: usize) -> Vec<Layer> {
-    let chosen = &start.devices[device];
     let visible = top(start, &[device]);
-    let rule =
-        |name: String, bytes: u64, dashed| Layer::horizontal_rule(name, bytes as f64, Colour::Limit).dashed(dashed);
-    let total = chosen
+    let device = &start.devices[device];
+    let total = device
         .total
-        .map(|total| rule(format!("capacity: {}", gib_text(total)), total, false));
-    let budget = chosen.budget.map(|(fraction, bytes)| {
+        .map(|total| (format!("capacity: {}", gib_text(total)), total, false));
+    let budget = device.budget.map(|(fraction, bytes)| {
         let name = format!("memory_fraction {fraction}: {}", gib_text(bytes));
-        rule(name, bytes, true)
+        (name, bytes, true)
     });
-    let drawn = |layer: &Layer| matches!(layer, Layer::Rule { at, .. } if *at <= visible);
-    total.into_iter().chain(budget).filter(drawn).collect()
+    let limits = total
+        .into_iter()
+        .chain(budget)
+        .filter(|limit| limit.1 as f64 <= visible);
+    limits
+        .map(|(name, bytes, dashed)| Layer::horizontal_rule(name, bytes as f64, Colour::Limit).dashed(dashed))
+        .collect()
 }
 
 /// The upper end of the axis: the device's capacity, to show how close memory came; or a bit above the peak, if that is
 /// far below.
 fn top(start: &Start, devices: &[usize]) -> f64 {
-    let peak = devices
-        .iter()
-        .map(|&device| start.peak(device))
-        .max()
-        .unwrap_or_default() as f64;
+    let peak = devices.iter().map(|&device| start.peak(device)).max();
+    let peak = peak.unwrap_or_default() as f64;
     let total = devices.iter().filter_map(|&device| start.devices[device].total).max();
     match total.map(|total| total as f64) {
         Some(total) if peak >= MIN_FILL * total => total.max(peak) * 1.04,
@@ -156,77 +128,44 @@ fn top(start: &Start, devices: &[usize]) -> f64 {
     }
 }
 
-/// Maximum number of marks of one kind; the table has all.
-const MAX_MARKS: usize = 300;
-
 /// Vertical lines at deaths.
 fn deaths(start: &Start) -> Option<Layer> {
-    let mut moments = Vec::new();
-    if let Some((cause, at)) = start.failure().zip(start.life.and_then(|life| life.ended)) {
-        let at = start.at(at).unwrap_or_else(|| start.end()).min(start.end());
-        let label = format!("did not start: {cause}");
-        moments.push(Moment { at, label });
-    }
-    for operation in start.deaths() {
-        let Some(at) = start.at(operation.to) else { continue };
-        let label = format!("died: {}", verdict(operation));
-        moments.push(Moment {
-            at: at.min(start.end()),
-            label,
-        });
-    }
+    let end = start.end();
+    let failed = start.failure().zip(start.session.and_then(|session| session.ended));
+    let failed = failed.map(|(cause, at)| (start.at(at).unwrap_or(end), format!("did not start: {cause}")));
+    let died = start
+        .deaths()
+        .filter_map(|measurement| Some((start.at(measurement.to)?, format!("died: {}", verdict(measurement)))));
+    let moments = failed
+        .into_iter()
+        .chain(died)
+        .map(|(at, label)| Moment { at: at.min(end), label });
+    let moments: Vec<Moment> = moments.collect();
     let colour = Colour::Limit;
     (!moments.is_empty()).then_some(Layer::Moments { moments, colour })
 }
 
+/// The probes and loads that failed, or those that did not, at most [`MAX_MARKS`] of them, evenly spaced.
+fn measurements<'a>(start: &Start<'a>, fails: bool) -> Vec<&'a Measurement> {
+    let all = start
+        .measurements()
+        .iter()
+        .filter(|measurement| measurement.fails == fails);
+    let every = all.clone().count().div_ceil(MAX_MARKS).max(1);
+    all.step_by(every).collect()
+}
+
 /// A cross at the memory peak during each failed probe.
 fn failures(start: &Start, device: usize) -> Option<Layer> {
-    let places = thinned(operation(start).filter(|operation| operation.fails).collect());
-    let points: Vec<(f64, f64)> = places
-        .iter()
-        .filter_map(|operation| peak_during(start, device, operation))
-        .map(|(at, bytes)| (at, bytes as f64))
-        .collect();
+    let failed = measurements(start, true).into_iter();
+    let points = failed.filter_map(|measurement| peak_during(start, device, measurement));
+    let points: Vec<(f64, f64)> = points.map(|(at, bytes)| (at, bytes as f64)).collect();
     (!points.is_empty()).then(|| Layer::dots("failing probe", points, Colour::Fails, Shape::Cross))
 }
 
-/// Tooltips for phase peaks and operations, in the order of time.
-fn spots(start: &Start, device: usize, peaks: &[PhasePeak]) -> Tooltips {
-    let total = start.devices[device].total;
-    let spot = |what: String, at: f64, bytes: u64, verdict: Entry| TooltipPoint {
-        at: (at, bytes as f64),
-        entries: vec![
-            what.into(),
-            rounded(at, 1).into(),
-            gib(bytes).into(),
-            total
-                .map(|total| rounded(100.0 * bytes as f64 / total as f64, 1))
-                .into(),
-            verdict,
-        ],
-    };
-    let phase_spots = peaks.iter().map(|peak| {
-        let (bytes, at) = peak.highest[device];
-        spot(format!("peak while {}", phase_name(peak.phase)), at, bytes, Entry::None)
-    });
-    let (fails, rest): (Vec<&Measurement>, Vec<&Measurement>) = operation(start).partition(|operation| operation.fails);
-    let failed = thinned(fails).into_iter().chain(thinned(rest)).filter_map(|operation| {
-        let (at, bytes) = peak_during(start, device, operation)?;
-        let verdict = operation.verdict.as_ref().map(|_| verdict(operation));
-        Some(spot(operation.what.clone(), at, bytes, verdict.into()))
-    });
-    let mut spots: Vec<TooltipPoint> = phase_spots.chain(failed).collect();
-    spots.sort_by(|one, other| one.at.0.total_cmp(&other.at.0));
-    Tooltips::new(["what", "at, s", "in use, GiB", "of all, %", "verdict"], spots)
-}
-
-fn operation<'a>(start: &Start<'a>) -> impl Iterator<Item = &'a Measurement> {
-    start.life.map_or(&[][..], |life| &life.measurements).iter()
-}
-
-/// Time and size of a device's memory peak during an operation.
-fn peak_during(start: &Start, device: usize, operation: &Measurement) -> Option<(f64, u64)> {
-    let (from, to) = start.at(operation.from).zip(start.at(operation.to))?;
+/// Time and size of a device's memory peak during a measurement.
+fn peak_during(start: &Start, device: usize, measurement: &Measurement) -> Option<(f64, u64)> {
+    let (from, to) = start.at(measurement.from).zip(start.at(measurement.to))?;
     let rows = start.series.rows();
     // The last sample before it began still applies.
     let begin = rows.partition_point(|row| seconds(row.from) <= from).saturating_sub(1);
@@ -237,108 +176,208 @@ fn peak_during(start: &Start, device: usize, operation: &Measurement) -> Option<
     Some((seconds(row.from).max(from), bytes))
 }
 
-/// At most [`MAX_MARKS`] elements, evenly spaced.
-fn thinned<T>(all: Vec<T>) -> Vec<T> {
-    let every = all.len().div_ceil(MAX_MARKS).max(1);
-    all.into_iter().step_by(every).collect()
+/// Tooltips for phase peaks and measurements, in the order of time.
+fn tooltips(start: &Start, device: usize, peaks: &[PhasePeak]) -> Tooltips {
+    let total = start.devices[device].total;
+    let spot = |what: String, (at, bytes): (f64, u64), verdict: Entry| {
+        let share = total.map(|total| percent(bytes, total));
+        let entries = [
+            what.into(),
+            rounded(at, 1).into(),
+            gib(bytes).into(),
+            share.into(),
+            verdict,
+        ];
+        TooltipPoint::new((at, bytes as f64), entries)
+    };
+    let of_phases = peaks.iter().map(|peak| {
+        let (bytes, at) = peak.highest[device];
+        spot(
+            format!("peak while {}", phase_name(peak.phase)),
+            (at, bytes),
+            Entry::None,
+        )
+    });
+    let both = measurements(start, true).into_iter().chain(measurements(start, false));
+    let measured = both.filter_map(|measurement| {
+        let verdict = measurement.verdict.as_ref().map(|_| verdict(measurement));
+        Some(spot(
+            measurement.what.clone(),
+            peak_during(start, device, measurement)?,
+            verdict.into(),
+        ))
+    });
+    let mut spots: Vec<TooltipPoint> = of_phases.chain(measured).collect();
+    spots.sort_by(|one, other| one.at.0.total_cmp(&other.at.0));
+    Tooltips::new(["what", "at, s", "in use, GiB", "of all, %", "verdict"], spots)
 }
 
-/// With more devices than this, their mean utilisation is drawn.
-const MAX_DEVICE_LINES: usize = 4;
-
-/// The panel; none if no driver reported anything.
+/// Power and utilisation; none if no driver reported anything.
 fn activity_panel(start: &Start, end: f64, columns: usize) -> Option<Panel> {
+    type Value = fn(&DeviceActivity) -> Option<f64>;
     let devices = &start.devices;
-    let power = |doing: &DeviceActivity| doing.power_w;
-    let busy = |doing: &DeviceActivity| doing.busy_percent;
     let several = devices.len() > 1;
-    let named = |what: &str, label: &str| {
-        if several {
-            format!("{what}, {label}")
-        } else {
-            what.to_owned()
-        }
+    let line = |name: String, colour, right, value: &dyn Fn(&ActivitySample) -> Option<f64>| {
+        let points = start
+            .activity
+            .iter()
+            .map(|sample| (seconds(sample.from), value(sample)));
+        let points: Vec<Point> = points.collect();
+        let known = points.iter().any(|point| point.1.is_some());
+        known.then(|| {
+            Layer::line(name, reduced(&points, columns), colour)
+                .dashed(right)
+                .on_right_axis(right)
+        })
     };
-    let mut layers = Vec::new();
-    for (device, index) in devices.iter().zip(0_u8..) {
-        let drawn = points(&start.moments, columns, |moment| of(moment, &device.id, power));
-        layers.extend(line(named("power", &device.label), drawn, Colour::Series(index), false));
-    }
+    let lines = |what: &str, first: usize, right: bool, value: Value| -> Vec<Layer> {
+        let lines = devices.iter().enumerate().filter_map(|(index, device)| {
+            let name = if several {
+                format!("{what}, {}", device.label)
+            } else {
+                what.to_owned()
+            };
+            let colour = Colour::series(if several { index } else { first });
+            line(name, colour, right, &|sample| {
+                value(sample.devices.iter().find(|one| one.device == device.id)?)
+            })
+        });
+        lines.collect()
+    };
+    let mut layers = lines("power", 0, false, |device| device.power_w);
     let has_power = !layers.is_empty();
-    if devices.len() > MAX_DEVICE_LINES {
-        let mean = |moment: &ActivitySample| {
-            let known: Vec<f64> = moment.devices.iter().filter_map(busy).collect();
+    let busy = match devices.len() > MAX_PANELS {
+        true => line("busy, mean of all".to_owned(), Colour::Quiet, has_power, &|sample| {
+            let known: Vec<f64> = sample.devices.iter().filter_map(|device| device.busy_percent).collect();
             (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
-        };
-        let drawn = points(&start.moments, columns, mean);
-        layers.extend(line("busy, mean of all".to_owned(), drawn, Colour::Quiet, has_power));
-    } else {
-        for (device, index) in devices.iter().zip(0_u8..) {
-            let drawn = points(&start.moments, columns, |moment| of(moment, &device.id, busy));
-            layers.extend(line(
-                named("busy", &device.label),
-                drawn,
-                Colour::Series(if several { index } else { 1 }),
-                has_power,
-            ));
-        }
-    }
-    let axis = |label: &str, unit, range| Axis::new(label, unit).with_range(range);
-    let share = || axis("busy", Unit::Percent, Some((0.0, 100.0)));
+        })
+        .into_iter()
+        .collect(),
+        false => lines("busy", 1, has_power, |device| device.busy_percent),
+    };
+    let share = Axis::new("busy", Unit::Percent).with_range((0.0, 100.0));
+    let power = start
+        .activity
+        .iter()
+        .flat_map(|sample| &sample.devices)
+        .filter_map(|device| device.power_w);
+    let watts = Axis::new("power", Unit::Watts).with_range((0.0, power.fold(1.0, f64::max) * 1.1));
+    let x = Axis::new("time", Unit::Seconds).with_range((0.0, end));
+    let (y, right) = match (has_power, busy.is_empty()) {
+        (false, _) => (share, None),
+        (true, true) => (watts, None),
+        (true, false) => (watts, Some(share)),
+    };
+    layers.extend(busy);
     (!layers.is_empty()).then(|| Panel {
-        x: axis("time", Unit::Seconds, Some((0.0, end))),
-        y: if has_power {
-            axis("power", Unit::Watts, Some((0.0, highest_power(&layers) * 1.1)))
-        } else {
-            share()
-        },
-        right: (has_power && layers.iter().any(is_right)).then(share),
-        layers,
-        ..Panel::default()
+        right,
+        ..Panel::new("", x, y, layers)
     })
 }
 
-fn of(moment: &ActivitySample, id: &str, value: fn(&DeviceActivity) -> Option<f64>) -> Option<f64> {
-    moment.devices.iter().find(|doing| doing.device == id).and_then(value)
+/// The chart in words.
+fn alt_text(start: &Start, peaks: &[PhasePeak]) -> String {
+    let mut sentences = vec![outcome(start)];
+    for (index, device) in start.devices.iter().enumerate() {
+        sentences.push(device_peak(device, index, peaks));
+        if start.devices.len() == 1 && start.phased {
+            let phases = peaks.iter().map(|peak| {
+                let (bytes, at) = peak.highest[index];
+                format!("{} {} at {at:.1} s", phase_name(peak.phase), gib_text(bytes))
+            });
+            sentences.push(format!("Peaks by phase: {}.", phases.collect::<Vec<_>>().join(", ")));
+        }
+    }
+    sentences.push(sampling_text(start));
+    sentences.join(" ")
 }
 
-fn points(
-    moments: &[ActivitySample],
-    columns: usize,
-    value: impl Fn(&ActivitySample) -> Option<f64>,
-) -> Vec<(f64, Option<f64>)> {
-    let all: Vec<_> = moments
-        .iter()
-        .map(|moment| (seconds(moment.from), value(moment)))
-        .collect();
-    reduced(&all, columns)
+/// How it ended: `engine-1 was sampled for 61.7 s.`
+fn outcome(start: &Start) -> String {
+    let (name, end) = (&start.name, start.end());
+    let what = start
+        .session
+        .map(|session| session.what.as_str())
+        .filter(|what| !what.is_empty());
+    let what = what.map_or_else(String::new, |what| format!(" ({what})"));
+    if let Some(cause) = start.failure() {
+        return format!("{name}{what} did not start: {cause}; it was sampled for {end:.1} s.");
+    }
+    let deaths = start.deaths();
+    let deaths = deaths.map(|one| format!("; it died during {}: {}", one.what, verdict(one)));
+    format!("{name}{what} was sampled for {end:.1} s{}.", deaths.collect::<String>())
 }
 
-fn line(name: String, points: Vec<(f64, Option<f64>)>, colour: Colour, right: bool) -> Option<Layer> {
-    points
-        .iter()
-        .any(|point| point.1.is_some())
-        .then_some(Layer::line(name, points, colour).dashed(right).on_right_axis(right))
+fn device_peak(device: &Device, index: usize, peaks: &[PhasePeak]) -> String {
+    let all = peaks.iter().map(|peak| (peak.highest[index], peak.phase));
+    // Of equal peaks, the earliest.
+    let highest = all.max_by(|(one, _), (other, _)| one.0.cmp(&other.0).then(other.1.total_cmp(&one.1)));
+    let Some(((bytes, at), phase)) = highest else {
+        return format!("{} was not sampled.", device.named());
+    };
+    let mut text = format!("On {} at most {} was in use", device.named(), gib_text(bytes));
+    if let Some(total) = device.total {
+        let (share, left) = (100.0 * bytes as f64 / total as f64, total.saturating_sub(bytes));
+        text += &format!(", {share:.1} % of {}: {} were left", gib_text(total), gib_text(left));
+    }
+    text += &format!(" (at {at:.1} s, {}).", phase_name(phase));
+    if let Some((fraction, budget)) = device.budget {
+        let word = if bytes > budget { "above" } else { "below" };
+        let (distance, budget) = (gib_text(bytes.abs_diff(budget)), gib_text(budget));
+        text += &format!(" That is {distance} {word} memory_fraction {fraction}, which is {budget}.");
+    }
+    text
 }
 
-fn is_right(layer: &Layer) -> bool {
-    matches!(layer, Layer::Line { right: true, .. })
+fn sampling_text(start: &Start) -> String {
+    let sampled = sampling(start.series.rows());
+    let longest = match sampled.longest {
+        short if short < 1.0 => format!("{:.0} ms", short * 1000.0),
+        long => format!("{long:.1} s"),
+    };
+    let mut text = format!(
+        "{} samples, {:.0} per second; at most {longest} between two of them",
+        sampled.samples, sampled.rate
+    );
+    if start.sampling.lost > 0 {
+        text += &format!("; {} were lost", start.sampling.lost);
+    }
+    if start.sampling.errors > 0 {
+        let why = start.sampling.last_error.as_deref().unwrap_or("for an unknown reason");
+        text += &format!("; {} failed, the last one: {why}", start.sampling.errors);
+    }
+    text + "."
 }
 
-/// The highest power; at least 1 W, so that there is a scale.
-fn highest_power(layers: &[Layer]) -> f64 {
-    let values = layers.iter().flat_map(|layer| match layer {
-        Layer::Line {
-            points, right: false, ..
-        } => points.as_slice(),
-        _ => &[],
+/// The peak of each device in each phase of a start.
+fn phases_sheet(start: &Start, peaks: &[PhasePeak]) -> Sheet {
+    let several = start.devices.len() > 1;
+    let rows = peaks.iter().flat_map(|peak| {
+        start
+            .devices
+            .iter()
+            .zip(&peak.highest)
+            .map(move |(device, &(bytes, at))| {
+                let mut row: Vec<Entry> = vec![phase_name(peak.phase).into()];
+                row.extend(several.then(|| device.label.as_str().into()));
+                row.extend([
+                    gib(bytes).into(),
+                    device.total.map(|total| percent(bytes, total)).into(),
+                ]);
+                row.extend([rounded(at, 1), rounded(peak.seconds, 1), peak.samples as f64].map(Entry::from));
+                row
+            })
     });
-    values.filter_map(|point| point.1).fold(1.0, f64::max)
+    let columns = ["phase"].into_iter().chain(several.then_some("device"));
+    Sheet::new(
+        columns.chain(["peak, GiB", "of all, %", "first at, s", "lasted, s", "samples"]),
+        rows,
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::device::Device;
+    use super::super::start::Device;
     use super::*;
     use crate::telemetry::Phase;
 
@@ -363,7 +402,7 @@ mod tests {
         };
         Start {
             devices: ids.iter().map(device).collect(),
-            moments: (0..9).map(moment).collect(),
+            activity: (0..9).map(moment).collect(),
             ..Start::default()
         }
     }

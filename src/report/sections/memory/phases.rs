@@ -16,7 +16,7 @@ pub(super) struct PhasePeak {
     /// Total duration.
     pub(super) seconds: f64,
     /// Number of samples.
-    pub(super) looks: u64,
+    pub(super) samples: u64,
     /// For each device the highest value in bytes, and when it was first seen, in seconds.
     pub(super) highest: Vec<(u64, f64)>,
 }
@@ -43,14 +43,14 @@ pub(super) fn phase_peaks(rows: &[Row]) -> Vec<PhasePeak> {
                 all.push(PhasePeak {
                     phase: row.phase,
                     seconds: 0.0,
-                    looks: 0,
+                    samples: 0,
                     highest: vec![(0, seconds(row.from)); devices],
                 });
                 let newest = all.len() - 1;
                 &mut all[newest]
             }
         };
-        peak.looks += row.looks;
+        peak.samples += row.looks;
         peak.seconds += seconds(held_until(rows, index) - row.from);
         for (highest, &used) in peak.highest.iter_mut().zip(&row.used) {
             if used > highest.0 {
@@ -118,7 +118,7 @@ fn merge_short_idle(exact: &[(Phase, u64, u64)], shortest: f64) -> (Vec<(Phase, 
 /// How densely memory was sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sampling {
-    pub(super) looks: u64,
+    pub(super) samples: u64,
     /// Samples per second, on average.
     pub(super) rate: f64,
     /// The longest known time between two samples, in seconds.
@@ -126,7 +126,7 @@ pub(super) struct Sampling {
 }
 
 pub(super) fn sampling(rows: &[Row]) -> Sampling {
-    let looks = rows.iter().map(|row| row.looks).sum();
+    let samples = rows.iter().map(|row| row.looks).sum();
     let total = rows
         .first()
         .zip(rows.last())
@@ -140,8 +140,8 @@ pub(super) fn sampling(rows: &[Row]) -> Sampling {
         .filter(|row| row.looks > 1)
         .map(|row| seconds(row.to - row.from) / (row.looks - 1) as f64);
     Sampling {
-        looks,
-        rate: if total > 0.0 { looks as f64 / total } else { 0.0 },
+        samples,
+        rate: if total > 0.0 { samples as f64 / total } else { 0.0 },
         longest: between.chain(within).fold(0.0, f64::max),
     }
 }
@@ -188,7 +188,7 @@ mod tests {
         let of = |phase| {
             all.iter()
                 .find(|peak| peak.phase == phase)
-                .map(|peak| (peak.seconds, peak.looks, peak.highest[0]))
+                .map(|peak| (peak.seconds, peak.samples, peak.highest[0]))
         };
         assert_eq!(of(Phase::Loading), Some((21.0, 21, (30, 11.0))));
         assert_eq!(of(Phase::Load), Some((380.0 + 399.0, 779, (40, 402.0))));
@@ -225,13 +225,13 @@ mod tests {
         }
         let (drawn, left_out) = spans(&rows);
         assert!(drawn.len() < 5 && left_out, "{}", drawn.len());
-        assert_eq!(phase_peaks(&rows)[1].looks, 500 * 18, "the table has them all");
+        assert_eq!(phase_peaks(&rows)[1].samples, 500 * 18, "the table has them all");
     }
 
     #[test]
     fn longest_time_between_samples() {
         let seen = sampling(&life());
-        assert_eq!((seen.looks, seen.longest), (903, 5.0));
+        assert_eq!((seen.samples, seen.longest), (903, 5.0));
         assert_eq!(sampling(&[]), Sampling::default());
     }
 }

@@ -1,18 +1,47 @@
 //! What a device's memory consists of over time: by component once the engine serves, or by process if other processes
 //! hold some.
 
-use serde_json::Value;
-
-use super::device::{colour, legend_label};
 use super::start::{Start, seconds};
-use crate::memory::{Breakdown, Component, Footprint, Provenance};
+use crate::engine::ProcessUsage;
+use crate::memory::{Breakdown, Component, Footprint, Part, Provenance};
 use crate::report::plot::{Colour, Layer};
 use crate::telemetry::{Phase, ProcessMemory, Row};
 
 /// Other processes with less than this together are ignored.
 const MIN_FOREIGN: u64 = 64 << 20;
 /// Seconds for which a sample of processes holds. They are sampled ten times a second, now and then late.
-const MAX_LOOK_AGE: f64 = 0.25;
+const MAX_SAMPLE_AGE: f64 = 0.25;
+
+/// What an engine holds from start to end, from bottom to top.
+const PERMANENT: [Component; 5] = [
+    Component::OtherTenants,
+    Component::RuntimeContext,
+    Component::Weights,
+    Component::CudaGraphs,
+    Component::KvPool,
+];
+
+const BY_PROCESS: &str = "The areas are memory by process as the driver reports it, sampled less often than the total.";
+const WITH_ACTIVATIONS: &str = "The areas are what the engine holds permanently once it is ready; before that, components are unknown. \
+                                Above them are activations (at their size of the peak) and unaccounted memory.";
+const WITHOUT_ACTIVATIONS: &str = "The areas are what the engine holds permanently once it is ready; before that, components are unknown. \
+                                   Above them is temporary and unaccounted memory.";
+
+/// Colour of the total-memory line; not used by any component.
+pub(in crate::report::sections) const IN_USE: Colour = Colour::Series(4);
+
+pub(in crate::report::sections) fn colour(component: Component) -> Colour {
+    match component {
+        Component::Weights => Colour::Series(0),
+        Component::KvPool => Colour::Series(1),
+        Component::KvUsed => Colour::Series(2),
+        Component::Activations => Colour::Series(3),
+        Component::CudaGraphs => Colour::Series(7),
+        Component::RuntimeContext => Colour::Series(5),
+        Component::OtherTenants => Colour::Series(6),
+        Component::Unexplained => Colour::Open,
+    }
+}
 
 /// A layer of the stack, with its bytes at a time.
 struct StackLayer<'a> {
@@ -24,56 +53,47 @@ struct StackLayer<'a> {
 /// A point of the line above the stack: seconds, and bytes if sampled.
 pub(super) type Point = (f64, Option<f64>);
 
-/// The layers below a device's line and a caption for them; empty if the components are unknown.
+/// The layers below a device's line and a caption for them; none if the components are unknown.
 pub(super) fn stack(
     start: &Start,
     device: usize,
     footprints: &[Footprint],
     line: &[Point],
-) -> (Vec<Layer>, Option<&'static str>) {
+) -> Option<(Vec<Layer>, &'static str)> {
     let id = &start.devices[device].id;
-    let rows = start.series.rows();
-    if foreign_bytes(&start.usage, id) >= MIN_FOREIGN {
-        let held = processes(start, id);
-        let caption = "The areas are memory by process as the driver reports it, sampled less often than the total.";
-        return (
-            layers(&held, "of no known process", (0.0, f64::INFINITY), line),
-            Some(caption),
-        );
+    if foreign_bytes(start, id) >= MIN_FOREIGN {
+        let always = (0.0, f64::INFINITY);
+        return Some((
+            layers(&processes(start, id), "of no known process", always, line),
+            BY_PROCESS,
+        ));
     }
-    let Some(serving) = serving_period(rows) else {
-        return (Vec::new(), None);
-    };
-    let peak = rows.iter().map(|row| row.used[device]).max().unwrap_or_default();
-    let breakdown = footprints
-        .iter()
-        .find_map(|footprint| breakdown_at_peak(footprint, id, peak));
+    let serving = serving_period(start.series.rows())?;
+    // A breakdown of exactly this peak; one of another start does not apply.
+    let peak = start.peak(device);
+    let mut breakdowns = footprints.iter().flat_map(|footprint| &footprint.per_gpu);
+    let breakdown = breakdowns.find(|one| one.device.as_deref() == Some(id) && one.total == peak);
     if let Some(breakdown) = breakdown.filter(|breakdown| breakdown.part(Component::KvPool).is_some()) {
-        let caption = "The areas are what the engine holds permanently once it is ready; before that, components are unknown. \
-                       Above them are activations (at their size of the peak) and unaccounted memory.";
         let held = components(breakdown, &[&PERMANENT[..], &[Component::Activations]].concat());
-        let left = breakdown.part(Component::Unexplained);
-        let rest = left.map_or_else(|| Component::Unexplained.title().to_owned(), legend_label);
-        return (layers(&held, &rest, serving, line), Some(caption));
+        let rest = match breakdown.part(Component::Unexplained) {
+            Some(Part {
+                component, provenance, ..
+            }) => format!("{} ({provenance})", component.title()),
+            None => Component::Unexplained.title().to_owned(),
+        };
+        return Some((layers(&held, &rest, serving, line), WITH_ACTIVATIONS));
     }
     let held = match breakdown {
         Some(breakdown) => components(breakdown, &PERMANENT),
-        None if start.devices.len() == 1 => facts(start),
+        None if start.devices.len() == 1 => reported(start),
         None => Vec::new(),
     };
-    if held.is_empty() {
-        return (Vec::new(), None);
-    }
-    let caption = "The areas are what the engine holds permanently once it is ready; before that, components are unknown. \
-                   Above them is temporary and unaccounted memory.";
     // Without a pool, KV cache is allocated and freed with the requests.
-    let pooled = held.iter().any(|layer| layer.colour == colour(Component::KvPool));
-    let rest = if pooled {
-        "activations and the rest"
-    } else {
-        "KV cache, activations and the rest"
+    let rest = match held.iter().any(|layer| layer.colour == colour(Component::KvPool)) {
+        true => "activations and the rest",
+        false => "KV cache, activations and the rest",
     };
-    (layers(&held, rest, serving, line), Some(caption))
+    (!held.is_empty()).then(|| (layers(&held, rest, serving, line), WITHOUT_ACTIVATIONS))
 }
 
 /// From when to when the engine served, in seconds.
@@ -87,21 +107,6 @@ fn serving_period(rows: &[Row]) -> Option<(f64, f64)> {
     ))
 }
 
-/// The breakdown of this device at exactly this peak; a breakdown of another start does not apply.
-fn breakdown_at_peak<'a>(footprint: &'a Footprint, id: &str, peak: u64) -> Option<&'a Breakdown> {
-    let mut devices = footprint.per_gpu.iter();
-    devices.find(|device| device.device.as_deref() == Some(id) && device.total == peak)
-}
-
-/// What an engine holds from start to end, from bottom to top.
-const PERMANENT: [Component; 5] = [
-    Component::OtherTenants,
-    Component::RuntimeContext,
-    Component::Weights,
-    Component::CudaGraphs,
-    Component::KvPool,
-];
-
 /// The given components of a breakdown, in this order.
 fn components(breakdown: &Breakdown, wanted: &[Component]) -> Vec<StackLayer<'static>> {
     let parts = wanted.iter().filter_map(|component| breakdown.part(*component));
@@ -111,19 +116,25 @@ fn components(breakdown: &Breakdown, wanted: &[Component]) -> Vec<StackLayer<'st
         .collect()
 }
 
-/// Components from the engine's log, for an engine on a single device.
-fn facts(start: &Start) -> Vec<StackLayer<'static>> {
-    let facts = start.life.map_or(&Value::Null, |life| &life.info["facts"]);
-    let reported = |key: &str| facts[key].as_u64().filter(|&bytes| bytes > 0);
-    // If only the KV cache is known, the weights would appear as activations.
-    if reported("weights_bytes").is_none() {
-        return Vec::new();
+/// Components from the engine's log, for an engine on a single device; none if only the KV cache is known, because the
+/// weights would appear as activations.
+fn reported(start: &Start) -> Vec<StackLayer<'static>> {
+    let facts = &start.facts;
+    let bytes = [
+        None,
+        facts.context_bytes,
+        facts.weights_bytes,
+        facts.graphs_bytes,
+        facts.kv_bytes,
+    ];
+    let known = PERMANENT.into_iter().zip(bytes);
+    let known = known.filter_map(|(component, bytes)| Some((component, bytes.filter(|bytes| *bytes > 0.0)?)));
+    match facts.weights_bytes {
+        Some(weights) if weights > 0.0 => known
+            .map(|(component, bytes)| permanent(component, Provenance::EngineReported, bytes as u64))
+            .collect(),
+        _ => Vec::new(),
     }
-    let keys = ["context_bytes", "weights_bytes", "graphs_bytes", "kv_bytes"];
-    let named = keys.into_iter().zip(PERMANENT.into_iter().skip(1));
-    named
-        .filter_map(|(key, component)| Some(permanent(component, Provenance::EngineReported, reported(key)?)))
-        .collect()
 }
 
 fn permanent(component: Component, provenance: Provenance, bytes: u64) -> StackLayer<'static> {
@@ -134,61 +145,52 @@ fn permanent(component: Component, provenance: Provenance, bytes: u64) -> StackL
     }
 }
 
-fn peak_processes(usage: &Value) -> &[Value] {
-    usage["peak"]["processes"].as_array().map_or(&[], Vec::as_slice)
+fn peak_processes<'a>(start: &'a Start) -> &'a [ProcessUsage] {
+    start.usage.peak.as_ref().map_or(&[], |peak| &peak.processes)
 }
 
 /// What other processes held of a device at the peak.
-fn foreign_bytes(usage: &Value, id: &str) -> u64 {
-    let others = peak_processes(usage)
+fn foreign_bytes(start: &Start, id: &str) -> u64 {
+    let others = peak_processes(start)
         .iter()
-        .filter(|process| process["device"] == id && process["ours"] == false);
-    others.filter_map(|process| process["used"].as_u64()).sum()
+        .filter(|process| process.device == id && process.ours == Some(false));
+    others.filter_map(|process| process.used).sum()
 }
 
 /// The processes on a device, the engine's first.
 fn processes<'a>(start: &'a Start, id: &str) -> Vec<StackLayer<'a>> {
-    let here: Vec<&ProcessMemory> = start
-        .holdings
-        .iter()
-        .filter(|holding| holding.tenant.device == id)
-        .collect();
-    let listed = |pid: u32| {
-        peak_processes(&start.usage)
-            .iter()
-            .find(|process| process["pid"] == pid)
-    };
-    let ours = |pid: u32| listed(pid).and_then(|process| process["ours"].as_bool());
-    let mut pids: Vec<u32> = here.iter().map(|holding| holding.tenant.pid).collect();
+    let here = || start.processes.iter().filter(|process| process.tenant.device == id);
+    let listed = |pid: u32| peak_processes(start).iter().find(|process| process.pid == pid);
+    let ours = |pid: u32| listed(pid).and_then(|process| process.ours);
+    let mut pids: Vec<u32> = here().map(|process| process.tenant.pid).collect();
     pids.sort_by_key(|&pid| (ours(pid) != Some(true), pid));
     pids.dedup();
-    let layer = |(pid, index): (u32, u8)| {
+    let layer = |(index, pid): (usize, u32)| {
         let name = listed(pid)
-            .and_then(|process| process["name"].as_str())
+            .and_then(|process| process.name.as_deref())
             .unwrap_or("process");
         let whose = match ours(pid) {
             Some(true) => ", the engine's",
             Some(false) => ", not the engine's",
             None => "",
         };
-        let own = here.iter().filter(|holding| holding.tenant.pid == pid).copied();
-        let own: Vec<&ProcessMemory> = own.collect();
+        let own: Vec<&ProcessMemory> = here().filter(|process| process.tenant.pid == pid).collect();
         StackLayer {
             name: format!("{name} {pid}{whose}"),
-            colour: Colour::Series(index),
+            colour: Colour::series(index),
             bytes: Box::new(move |at| bytes_at(&own, at)),
         }
     };
-    pids.into_iter().zip(0..).map(layer).collect()
+    pids.into_iter().enumerate().map(layer).collect()
 }
 
 /// What a process held at a time, from its newest sample.
-fn bytes_at(held: &[&ProcessMemory], at: f64) -> u64 {
-    let next = held.partition_point(|holding| seconds(holding.from) <= at);
-    let newest = next.checked_sub(1).and_then(|last| held.get(last));
+fn bytes_at(samples: &[&ProcessMemory], at: f64) -> u64 {
+    let next = samples.partition_point(|sample| seconds(sample.from) <= at);
+    let newest = next.checked_sub(1).and_then(|last| samples.get(last));
     newest
-        .filter(|holding| at <= seconds(holding.to) + MAX_LOOK_AGE)
-        .and_then(|holding| holding.tenant.used)
+        .filter(|sample| at <= seconds(sample.to) + MAX_SAMPLE_AGE)
+        .and_then(|sample| sample.tenant.used)
         .unwrap_or_default()
 }
 
@@ -218,11 +220,10 @@ fn layers(held: &[StackLayer], rest: &str, (from, to): (f64, f64), line: &[Point
     }
     // The last sample holds until the end of the period.
     if line.iter().any(|point| point.0 >= to) {
-        let served = !areas[0].is_empty();
-        let open = if served {
-            areas.as_mut_slice()
-        } else {
+        let open = if areas[0].is_empty() {
             std::slice::from_mut(&mut before)
+        } else {
+            areas.as_mut_slice()
         };
         for ribbon in open {
             if let Some(&(_, low, high)) = ribbon.last() {

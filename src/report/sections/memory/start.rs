@@ -1,13 +1,15 @@
-//! One engine start: its files below `memory/` of the run folder, and its record in the journal.
+//! One engine start: its devices, its files below `memory/` of the run folder, and its record in the journal.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
+use crate::engine::{Usage, UsageFile};
 use crate::fault::Result;
 use crate::report::sections::Source;
-use crate::report::sections::memory::device::{Device, devices};
-use crate::run::{EngineSession, Folder, Measurement};
+use crate::run::{EngineSession, Folder, Measurement, RecordedRun};
 use crate::telemetry::{
-    ActivitySample, Phase, ProcessMemory, SampleFile, Series, read_activity, read_processes, read_series,
+    ActivitySample, Phase, ProcessMemory, SampleFile, SamplerHealth, Series, read_activity, read_processes, read_series,
 };
 
 /// If the clocks of journal and series differ by more than this, in seconds, they belong to different starts.
@@ -18,7 +20,9 @@ pub(super) struct Start<'a> {
     /// `engine-3`.
     pub(super) name: String,
     /// Its record in the journal.
-    pub(super) life: Option<&'a EngineSession>,
+    pub(super) session: Option<&'a EngineSession>,
+    /// What the engine reported.
+    pub(super) facts: EngineFacts,
     /// The journal's time at which the series begins, in seconds; none if they do not match.
     pub(super) series_start: Option<f64>,
     /// In the order of the series.
@@ -28,46 +32,45 @@ pub(super) struct Start<'a> {
     /// Whether the series has phases.
     pub(super) phased: bool,
     /// Power and utilisation.
-    pub(super) moments: Vec<ActivitySample>,
+    pub(super) activity: Vec<ActivitySample>,
     /// Memory by process.
-    pub(super) holdings: Vec<ProcessMemory>,
-    /// Memory by stage; null if unknown.
-    pub(super) usage: Value,
+    pub(super) processes: Vec<ProcessMemory>,
+    /// Memory by stage, and how well it was sampled.
+    pub(super) usage: Usage,
+    pub(super) sampling: SamplerHealth,
 }
 
 impl<'a> Start<'a> {
     /// Reads the files of a start. Problems are reported in `missing`.
-    pub(super) fn read(files: &StartFiles, source: &Source<'a>, missing: &mut Vec<String>) -> Self {
+    pub(super) fn read((name, files): &StartFiles, source: &Source<'a>, missing: &mut Vec<String>) -> Self {
         let found = source.found;
-        let mut note = |name: &str, notes: &[String]| {
-            missing.extend(notes.iter().map(|note| format!("{name}: {note}")));
-        };
-        let (name, folder) = (&files.name, &source.folder);
+        let [series, activity, processes] = files;
+        let series = read_file(&source.folder, series, read_series, missing);
         let usage = found.stages.iter().find(|(engine, _)| engine == name);
-        let usage = usage.map_or(Value::Null, |(_, usage)| usage.clone());
-        let series = read_file(folder, files.series.as_deref(), read_series, &mut note);
-        let moments = read_file(folder, files.activity.as_deref(), read_activity, &mut note).data;
-        let holdings = read_file(folder, files.processes.as_deref(), read_processes, &mut note).data;
-        let life = files.number.and_then(|number| life_of(&found.sessions, number));
+        let UsageFile { usage, sampling } = usage.map_or_else(UsageFile::default, |(_, usage)| UsageFile::read(usage));
+        let session = start_number(name).and_then(|number| session_of(&found.sessions, number));
+        let record = session.and_then(|session| EngineRecord::deserialize(&session.info).ok());
+        let record = record.unwrap_or_default();
         let ids: Vec<&str> = series.data.devices().iter().map(|device| device.id.as_str()).collect();
-        let series_start = life.and_then(|life| series_start(life, &series.data));
         Self {
             name: name.clone(),
-            devices: devices(&ids, &usage, life, &found.manifest),
-            life,
-            series_start,
+            devices: devices(&ids, &usage, &record, found),
+            session,
+            facts: record.facts,
+            series_start: session.and_then(|session| series_start(session, &series.data)),
             phased: series.has_phases,
             series: series.data,
-            moments,
-            holdings,
+            activity: read_file(&source.folder, activity, read_activity, missing).data,
+            processes: read_file(&source.folder, processes, read_processes, missing).data,
             usage,
+            sampling,
         }
     }
 
     /// The time of the last sample, in seconds.
     pub(super) fn end(&self) -> f64 {
         let last = self.series.rows().last().map_or(0, |row| row.to);
-        seconds(last.max(self.moments.last().map_or(0, |moment| moment.to)))
+        seconds(last.max(self.activity.last().map_or(0, |sample| sample.to)))
     }
 
     /// The memory peak of a device, in bytes.
@@ -83,78 +86,152 @@ impl<'a> Start<'a> {
 
     /// The cause, if it did not become ready.
     pub(super) fn failure(&self) -> Option<&str> {
-        let failure = &self.life?.failure;
+        let failure = &self.session?.failure;
         (!failure.is_null()).then(|| failure["cause"].as_str().unwrap_or("unknown cause"))
     }
 
-    /// The operations during which it died.
-    pub(super) fn deaths(&self) -> impl Iterator<Item = &'a crate::run::Measurement> {
-        let asked = self.life.map_or(&[][..], |life| &life.measurements);
-        asked.iter().filter(|asked| asked.died)
+    /// The probes and loads on it.
+    pub(super) fn measurements(&self) -> &'a [Measurement] {
+        self.session.map_or(&[], |session| &session.measurements)
+    }
+
+    /// The measurements during which it died.
+    pub(super) fn deaths(&self) -> impl Iterator<Item = &'a Measurement> {
+        self.measurements().iter().filter(|measurement| measurement.died)
     }
 }
 
 /// A verdict with its cause: `oom (cuda)`.
-pub(super) fn verdict(operation: &Measurement) -> String {
-    let verdict = operation.verdict.as_deref().unwrap_or("no verdict");
-    match &operation.cause {
+pub(super) fn verdict(measurement: &Measurement) -> String {
+    let verdict = measurement.verdict.as_deref().unwrap_or("no verdict");
+    match &measurement.cause {
         Some(cause) => format!("{verdict} ({cause})"),
         None => verdict.to_owned(),
     }
-}
-
-/// Reads a file; empty if there is none or it cannot be read, which is reported with `note`.
-fn read_file<T: Default>(
-    folder: &Folder,
-    file: Option<&str>,
-    read: impl Fn(&[u8]) -> SampleFile<T>,
-    note: &mut impl FnMut(&str, &[String]),
-) -> SampleFile<T> {
-    let Some(file) = file else { return SampleFile::default() };
-    match folder.read(file) {
-        Ok(bytes) => {
-            let kept = read(&bytes.unwrap_or_default());
-            note(file, &kept.notes);
-            kept
-        }
-        Err(fault) => {
-            note(file, &[fault.message]);
-            SampleFile::default()
-        }
-    }
-}
-
-/// The life with this number. If the run was resumed, `copy` counts those lives whose files were kept.
-fn life_of(lives: &[EngineSession], (number, copy): (u64, usize)) -> Option<&EngineSession> {
-    let mut kept = lives.iter().filter(|life| life.files_written && life.number == number);
-    kept.nth(copy.checked_sub(1)?)
-}
-
-/// The journal's time at which the series begins, computed from the moment of readiness if both have it.
-fn series_start(life: &EngineSession, series: &Series) -> Option<f64> {
-    let ready = series.rows().iter().find(|row| row.phase == Phase::Ready);
-    let Some((seen, note)) = ready.map(|row| seconds(row.from)).zip(life.ready) else {
-        return Some(life.began);
-    };
-    let series_start = note - seen;
-    ((series_start - life.began).abs() < MAX_CLOCK_DIFFERENCE).then_some(series_start)
 }
 
 pub(super) fn seconds(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
 
-/// The files of one start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct StartFiles {
-    /// `engine-3`; `engine-3-2` for the second engine with this number, if the run was resumed.
-    pub(super) name: String,
-    /// The engine's number, and which one of that number it is; none for foreign file names.
-    pub(super) number: Option<(u64, usize)>,
-    pub(super) series: Option<String>,
-    pub(super) activity: Option<String>,
-    pub(super) processes: Option<String>,
+/// What the figures need of an engine's description in the journal.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct EngineRecord {
+    /// Capacity of all its devices together.
+    memory_total: Option<u64>,
+    facts: EngineFacts,
+    options: EngineFacts,
 }
+
+/// What the engine reported; of its options, only `memory_fraction` counts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct EngineFacts {
+    memory_fraction: Option<f64>,
+    pub(super) context_bytes: Option<f64>,
+    pub(super) weights_bytes: Option<f64>,
+    pub(super) graphs_bytes: Option<f64>,
+    pub(super) kv_bytes: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::report::sections) struct Device {
+    /// Its id in the series.
+    pub(super) id: String,
+    /// Its short name: `GPU 0`, `host memory`, `sim0`.
+    pub(in crate::report::sections) label: String,
+    /// Its model, if known: `NVIDIA H200`.
+    pub(super) model: Option<String>,
+    /// Its capacity in bytes, if known.
+    pub(in crate::report::sections) total: Option<u64>,
+    /// `memory_fraction` and the bytes that it allows the engine.
+    pub(super) budget: Option<(f64, u64)>,
+}
+
+impl Device {
+    /// Its name with its model: `GPU 0 (NVIDIA H200)`.
+    pub(in crate::report::sections) fn named(&self) -> String {
+        match &self.model {
+            Some(model) => format!("{} ({model})", self.label),
+            None => self.label.clone(),
+        }
+    }
+}
+
+/// Memory by stage of each engine, by the engine's name.
+pub(super) fn usages(found: &RecordedRun) -> Vec<(&str, Usage)> {
+    let stages = found.stages.iter();
+    stages
+        .map(|(engine, usage)| (engine.as_str(), UsageFile::read(usage).usage))
+        .collect()
+}
+
+/// The devices with these ids. Any start that used them recorded their names and capacities.
+pub(in crate::report::sections) fn devices_of(ids: &[&str], found: &RecordedRun) -> Vec<Device> {
+    let mut usages = usages(found).into_iter().map(|(_, usage)| usage);
+    let covering = usages.find(|usage| {
+        let devices = usage.peak.as_ref().map(|peak| &peak.per_gpu);
+        devices.is_some_and(|devices| ids.iter().all(|id| devices.iter().any(|device| device.id == **id)))
+    });
+    devices(ids, &covering.unwrap_or_default(), &EngineRecord::default(), found)
+}
+
+/// The devices of a start: `ids` are from its series, `usage` is its memory by stage, `engine` its record.
+fn devices(ids: &[&str], usage: &Usage, engine: &EngineRecord, found: &RecordedRun) -> Vec<Device> {
+    /// A GPU in the manifest.
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Gpu {
+        id: String,
+        index: Option<u64>,
+        name: Option<String>,
+        total: Option<u64>,
+    }
+    let gpus = found.manifest.gpus.iter();
+    let gpus: Vec<Gpu> = gpus.filter_map(|gpu| Gpu::deserialize(gpu).ok()).collect();
+    let fractions = [engine.facts.memory_fraction, engine.options.memory_fraction];
+    let fraction = fractions
+        .into_iter()
+        .flatten()
+        .next()
+        .filter(|share| (0.0..1.0).contains(share));
+    let device = |id: &&str| {
+        // The newest stage that has the device.
+        let stages = [&usage.peak, &usage.loaded, &usage.baseline, &usage.after];
+        let mut entries = stages.into_iter().flatten().flat_map(|stage| &stage.per_gpu);
+        let entry = entries.find(|entry| entry.id == **id);
+        let gpu = gpus.iter().find(|gpu| gpu.id == **id);
+        let totals = [
+            entry.map(|entry| entry.total),
+            gpu.and_then(|gpu| gpu.total),
+            engine.memory_total.filter(|_| ids.len() == 1),
+        ];
+        let total = totals.into_iter().flatten().next().filter(|total| *total > 0);
+        let model = entry.map(|entry| entry.name.clone()).or_else(|| gpu?.name.clone());
+        Device {
+            id: (*id).to_owned(),
+            label: match gpu.and_then(|gpu| gpu.index) {
+                Some(index) => format!("GPU {index}"),
+                None if *id == "host" || id.starts_with('/') => "host memory".to_owned(),
+                None => (*id).to_owned(),
+            },
+            model: model.filter(|model| model != id && !model.is_empty()),
+            total,
+            budget: fraction
+                .zip(total)
+                .map(|(share, total)| (share, (total as f64 * share) as u64)),
+        }
+    };
+    ids.iter().map(device).collect()
+}
+
+/// The name of a start, `engine-3`, or `engine-3-2` for the second engine with this number if the run was resumed; and
+/// its files.
+pub(super) type StartFiles = (String, FileKinds);
+
+/// The paths of the files with memory, activity and processes.
+type FileKinds = [Option<String>; 3];
 
 /// The files in `memory/`, in the order of the starts; empty if there is no such folder.
 ///
@@ -162,106 +239,146 @@ pub(super) struct StartFiles {
 ///
 /// `io` if the folder cannot be read.
 pub(super) fn files(folder: &Folder) -> Result<Vec<StartFiles>> {
-    let mut all: Vec<StartFiles> = Vec::new();
+    let mut all: BTreeMap<((u64, usize), String), FileKinds> = BTreeMap::new();
     for file in folder.names("memory")? {
-        let Some((name, kind)) = split(&file) else {
-            continue;
-        };
-        let path = format!("memory/{file}");
-        let files = match all.iter_mut().position(|files| files.name == name) {
-            Some(index) => &mut all[index],
-            None => {
-                all.push(StartFiles {
-                    number: start_number(&name),
-                    name,
-                    ..StartFiles::default()
-                });
-                let newest = all.len() - 1;
-                &mut all[newest]
-            }
-        };
-        match kind {
-            Kind::Series => files.series = Some(path),
-            Kind::Activity => files.activity = Some(path),
-            Kind::Processes => files.processes = Some(path),
+        if let Some((name, kind)) = split(&file) {
+            let number = start_number(&name).unwrap_or((u64::MAX, 0));
+            all.entry((number, name)).or_default()[kind] = Some(format!("memory/{file}"));
         }
     }
-    all.sort_by_key(|files| {
-        (
-            files.number.map_or((u64::MAX, 0), |(number, copy)| (number, copy)),
-            files.name.clone(),
-        )
-    });
-    Ok(all)
+    Ok(all.into_iter().map(|((_, name), files)| (name, files)).collect())
 }
 
-enum Kind {
-    Series,
-    Activity,
-    Processes,
-}
-
-/// The name of the start, and the kind of file. A copy has its number before the last dot: `engine-1.activity-2.csv`.
-fn split(file: &str) -> Option<(String, Kind)> {
+/// The name of the start, and the index of the kind of file. A copy has its number before the last dot:
+/// `engine-1.activity-2.csv`.
+fn split(file: &str) -> Option<(String, usize)> {
     let stem = file.strip_suffix(".csv")?;
-    let Some((name, rest)) = stem.split_once('.') else {
-        return Some((stem.to_owned(), Kind::Series));
+    let Some((name, kind)) = stem.split_once('.') else {
+        return Some((stem.to_owned(), 0));
     };
-    let (kind, copy) = rest
+    let (kind, copy) = kind
         .split_once('-')
-        .map_or((rest, None), |(kind, copy)| (kind, Some(copy)));
+        .map_or((kind, None), |(kind, copy)| (kind, Some(copy)));
     let kind = match kind {
-        "activity" => Kind::Activity,
-        "processes" => Kind::Processes,
+        "activity" => 1,
+        "processes" => 2,
         _ => return None,
     };
-    let name = copy.map_or_else(|| name.to_owned(), |copy| format!("{name}-{copy}"));
-    Some((name, kind))
+    Some((
+        copy.map_or_else(|| name.to_owned(), |copy| format!("{name}-{copy}")),
+        kind,
+    ))
 }
 
+/// The number of an engine, and which one of that number it is; none for foreign file names.
 fn start_number(name: &str) -> Option<(u64, usize)> {
     let rest = name.strip_prefix("engine-")?;
     let (number, copy) = rest.split_once('-').unwrap_or((rest, "1"));
     Some((number.parse().ok()?, copy.parse().ok()?))
 }
 
+/// Reads a file; empty if there is none or it cannot be read, which is reported in `missing`.
+fn read_file<T: Default>(
+    folder: &Folder,
+    file: &Option<String>,
+    read: impl Fn(&[u8]) -> SampleFile<T>,
+    missing: &mut Vec<String>,
+) -> SampleFile<T> {
+    let Some(file) = file else { return SampleFile::default() };
+    let content = match folder.read(file) {
+        Ok(bytes) => read(&bytes.unwrap_or_default()),
+        Err(fault) => SampleFile {
+            notes: vec![fault.message],
+            ..SampleFile::default()
+        },
+    };
+    missing.extend(content.notes.iter().map(|note| format!("{file}: {note}")));
+    content
+}
+
+/// The session with this number. If the run was resumed, `copy` counts those sessions whose files were written.
+fn session_of(sessions: &[EngineSession], (number, copy): (u64, usize)) -> Option<&EngineSession> {
+    let mut written = sessions
+        .iter()
+        .filter(|session| session.files_written && session.number == number);
+    written.nth(copy.checked_sub(1)?)
+}
+
+/// The journal's time at which the series begins, computed from the moment of readiness if both have it.
+fn series_start(session: &EngineSession, series: &Series) -> Option<f64> {
+    let ready = series.rows().iter().find(|row| row.phase == Phase::Ready);
+    let Some((sampled, noted)) = ready.map(|row| seconds(row.from)).zip(session.ready) else {
+        return Some(session.began);
+    };
+    let start = noted - sampled;
+    ((start - session.began).abs() < MAX_CLOCK_DIFFERENCE).then_some(start)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::telemetry::{Device as Looked, Reading};
+    use serde_json::json;
 
-    fn life(number: u64, began: f64, kept: bool) -> EngineSession {
+    use super::*;
+    use crate::telemetry::{Device as Sampled, Reading};
+
+    fn session(number: u64, began: f64, files_written: bool) -> EngineSession {
         EngineSession {
             number,
             began,
-            files_written: kept,
+            files_written,
             ready: Some(began + 5.0),
             ..EngineSession::default()
         }
     }
 
     #[test]
-    fn files_belong_to_kept_lives() {
+    fn devices_have_readable_names() {
+        let usage = json!({ "peak": { "per_gpu": [{ "id": "GPU-a", "name": "NVIDIA H200", "total": 1000 }] } });
+        let engine = json!({ "options": { "memory_fraction": 0.9 }, "memory_total": 7 });
+        let (usage, engine) = (
+            UsageFile::read(&usage).usage,
+            EngineRecord::deserialize(engine).unwrap(),
+        );
+        let mut found = RecordedRun::default();
+        found.manifest.gpus = vec![json!({ "id": "GPU-a", "index": 3, "name": "x", "total": 9 })];
+        let one = &devices(&["GPU-a"], &usage, &engine, &found)[0];
+        assert_eq!(
+            (one.named().as_str(), one.total, one.budget),
+            ("GPU 3 (NVIDIA H200)", Some(1000), Some((0.9, 900)))
+        );
+        let two = devices_of(&["GPU-a", "host"], &found);
+        assert_eq!(
+            (two[0].total, two[1].named().as_str(), two[1].total),
+            (Some(9), "host memory", None)
+        );
+        found.manifest.gpus.clear();
+        let alone = &devices(&["sim0"], &Usage::default(), &engine, &found)[0];
+        assert_eq!(
+            (alone.label.as_str(), alone.total),
+            ("sim0", Some(7)),
+            "all of the engine's memory is that of its one device"
+        );
+    }
+
+    #[test]
+    fn files_belong_to_sessions_that_wrote_them() {
         // A run that was killed while its second engine ran, then resumed.
-        let lives = [
-            life(1, 0.0, true),
-            life(2, 9.0, false),
-            life(1, 20.0, true),
-            life(2, 30.0, true),
+        let sessions = [
+            session(1, 0.0, true),
+            session(2, 9.0, false),
+            session(1, 20.0, true),
+            session(2, 30.0, true),
         ];
-        let began = |number, copy| life_of(&lives, (number, copy)).map(|life| life.began);
-        assert_eq!(began(1, 1), Some(0.0));
-        assert_eq!(began(1, 2), Some(20.0));
-        assert_eq!(began(2, 1), Some(30.0));
-        assert_eq!(began(2, 2), None);
-        assert_eq!(began(2, 0), None);
+        let began = |number, copy| session_of(&sessions, (number, copy)).map(|session| session.began);
+        assert_eq!([began(1, 1), began(1, 2)], [Some(0.0), Some(20.0)]);
+        assert_eq!([began(2, 1), began(2, 2), began(2, 0)], [Some(30.0), None, None]);
     }
 
     #[test]
     fn mismatched_times_are_not_used() {
         let mut series = Series::default();
-        let look = Reading {
-            devices: vec![Looked {
+        let sample = Reading {
+            devices: vec![Sampled {
                 id: "a".into(),
                 name: String::new(),
                 used: 1,
@@ -270,13 +387,13 @@ mod tests {
             ..Reading::default()
         };
         series.mark(Phase::Loading);
-        series.push(0, &look);
+        series.push(0, &sample);
         series.mark(Phase::Ready);
-        series.push(4_800_000, &look);
-        assert_eq!(series_start(&life(1, 7.0, true), &series), Some(12.0 - 4.8));
+        series.push(4_800_000, &sample);
+        assert_eq!(series_start(&session(1, 7.0, true), &series), Some(12.0 - 4.8));
         let other = EngineSession {
             ready: Some(99.0),
-            ..life(1, 7.0, true)
+            ..session(1, 7.0, true)
         };
         assert_eq!(series_start(&other, &series), None);
     }
@@ -303,22 +420,15 @@ mod tests {
         let all = files(&folder).unwrap();
         let found: Vec<_> = all
             .iter()
-            .map(|files| {
-                (
-                    files.name.as_str(),
-                    files.series.is_some(),
-                    files.activity.is_some(),
-                    files.processes.is_some(),
-                )
-            })
+            .map(|(name, files)| (name.as_str(), files.each_ref().map(Option::is_some)))
             .collect();
         assert_eq!(
             found,
             [
-                ("engine-2", true, false, true),
-                ("engine-2-2", true, true, false),
-                ("engine-10", true, false, false),
-                ("other", true, false, false)
+                ("engine-2", [true, false, true]),
+                ("engine-2-2", [true, true, false]),
+                ("engine-10", [true, false, false]),
+                ("other", [true, false, false])
             ]
         );
     }

@@ -232,7 +232,7 @@ fn first_last_and_died_starts_are_drawn() {
         ..EngineSession::default()
     };
     let start = |index: usize| Start {
-        life: [3, 5, 20, 21, 22, 23].contains(&index).then_some(&failed),
+        session: [3, 5, 20, 21, 22, 23].contains(&index).then_some(&failed),
         ..Start::default()
     };
     let many: Vec<Start> = (0..40).map(start).collect();

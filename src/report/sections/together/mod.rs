@@ -1,8 +1,7 @@
 //! Sections that compare several runs: one chart and table for each kind of result. Each run is named by what
 //! distinguishes it: engine, model, GPU and script if they differ, else parameters, else start time.
 
-mod bars;
-mod frontiers;
+mod charts;
 
 use std::collections::BTreeSet;
 
@@ -11,11 +10,9 @@ use serde_json::{Map, Value};
 use crate::compare::ComparisonInput;
 use crate::fault::Result;
 use crate::report::comparison::{self, Comparison, MAX_NAMED, differences};
-use crate::report::plot::{Entry, Sheet};
+use crate::report::plot::{Entry, Plot, Sheet};
 use crate::report::sections::format::list;
-use crate::report::sections::loads::{
-    Sweep, SweepFindings, comparison_section, distinguishing_labels, findings, sweeps,
-};
+use crate::report::sections::loads::{Sweep, comparison_section, distinguishing_labels, sweeps};
 use crate::report::sections::{Section, Source, facts};
 use crate::run::Manifest;
 
@@ -37,24 +34,34 @@ pub(super) fn together(sources: &[Source]) -> Together {
     }
     let names = names(sources);
     let named: Vec<(&str, &Source)> = names.iter().map(String::as_str).zip(sources).collect();
-    let (headline, differences) = match compare(&named) {
-        Ok(comparison) => (
-            comparison::findings(&comparison, &names, 1).join("; "),
-            differences_section(&names, &comparison),
-        ),
+    let (headline, comparison, mut paragraphs) = match compare(&named) {
+        Ok(comparison) => {
+            let headline = comparison::findings(&comparison, &names, 1).join("; ");
+            let findings = comparison::findings(&comparison, &names, MAX_NAMED).into_iter();
+            let findings = findings.map(|finding| finding + ".").collect();
+            (headline, comparison, findings)
+        }
         Err(fault) => (
             format!("{} runs", names.len()),
-            Section {
-                paragraphs: vec![format!("The runs cannot be compared: {}", fault.message)],
-                ..differences_section(&names, &Comparison::default())
-            },
+            Comparison::default(),
+            vec![format!("The runs cannot be compared: {}", fault.message)],
         ),
     };
-    let mut sections = vec![differences, runs(&named)];
-    sections.extend(frontiers::section(&named));
+    paragraphs.extend(comparison.advice.iter().cloned());
+    let mut sections = vec![
+        section(
+            "differences",
+            "Differences",
+            paragraphs,
+            Vec::new(),
+            differences(&comparison),
+        ),
+        runs(&named),
+    ];
+    sections.extend(charts::frontiers(&named));
     sections.extend(load_sections(&named));
-    sections.extend(bars::memory_section(&named));
-    sections.extend(bars::experiment_sections(&named));
+    sections.extend(charts::memory(&named));
+    sections.extend(charts::experiments(&named));
     Together {
         headline,
         names,
@@ -62,58 +69,37 @@ pub(super) fn together(sources: &[Source]) -> Together {
     }
 }
 
-fn compare(named: &[(&str, &Source)]) -> Result<Comparison> {
-    let inputs = named
-        .iter()
-        .map(|(name, source)| ComparisonInput::from_run(source.found, name));
-    Comparison::new(&inputs.collect::<Result<Vec<_>>>()?)
-}
-
-/// The findings, and every metric that several runs have.
-fn differences_section(names: &[String], comparison: &Comparison) -> Section {
+fn section(name: &str, title: &str, paragraphs: Vec<String>, plots: Vec<Plot>, sheets: Vec<Sheet>) -> Section {
     Section {
-        name: "together-differences".to_owned(),
-        title: "Differences".to_owned(),
-        paragraphs: comparison::findings(comparison, names, MAX_NAMED)
-            .into_iter()
-            .map(|finding| finding + ".")
-            .chain(comparison.advice.iter().cloned())
-            .collect(),
-        sheets: differences(comparison),
+        name: format!("together-{name}"),
+        title: title.to_owned(),
+        paragraphs,
+        plots,
+        sheets,
         ..Section::default()
     }
 }
 
+fn compare(named: &[(&str, &Source)]) -> Result<Comparison> {
+    let inputs = named.iter();
+    let inputs = inputs.map(|(name, source)| ComparisonInput::from_run(source.found, name));
+    Comparison::new(&inputs.collect::<Result<Vec<_>>>()?)
+}
+
 /// The list of the runs.
 fn runs(named: &[(&str, &Source)]) -> Section {
-    let simulated: Vec<&str> = named
-        .iter()
-        .filter(|(_, source)| source.found.manifest.simulated)
-        .map(|one| one.0)
-        .collect();
-    let mut paragraphs = Vec::new();
-    if !simulated.is_empty() && simulated.len() < named.len() {
-        paragraphs.push(format!(
-            "SIMULATED, compared with measured runs: {}.",
-            simulated.join("; ")
-        ));
-    }
+    let is_simulated = |source: &Source| source.found.manifest.simulated;
+    let simulated = named.iter().filter(|(_, source)| is_simulated(source));
+    let simulated: Vec<&str> = simulated.map(|one| one.0).collect();
+    let mixed = !simulated.is_empty() && simulated.len() < named.len();
+    let note = mixed.then(|| format!("SIMULATED, compared with measured runs: {}.", simulated.join("; ")));
     let rows = named.iter().enumerate().map(|(index, (name, source))| {
         let manifest = &source.found.manifest;
         let settings = settings(manifest);
-        let setting = |key: &str| {
-            settings
-                .get(key)
-                .and_then(|value| value.as_str())
-                .map_or(Entry::None, Entry::from)
-        };
+        let setting = |key: &str| settings.get(key).and_then(Value::as_str).into();
         vec![
             format!("[{}] {name}", index + 1).into(),
-            if manifest.simulated {
-                "SIMULATED".into()
-            } else {
-                Entry::None
-            },
+            is_simulated(source).then_some("SIMULATED").into(),
             manifest.script.path.as_str().into(),
             setting("engine"),
             setting("model"),
@@ -122,16 +108,9 @@ fn runs(named: &[(&str, &Source)]) -> Section {
             manifest.run.as_str().into(),
         ]
     });
-    Section {
-        name: "together-runs".to_owned(),
-        title: "The runs".to_owned(),
-        paragraphs,
-        sheets: vec![Sheet::new(
-            ["name", "", "script", "engine", "model", "GPU", "status", "run"],
-            rows,
-        )],
-        ..Section::default()
-    }
+    let columns = ["name", "", "script", "engine", "model", "GPU", "status", "run"];
+    let sheet = Sheet::new(columns, rows.collect::<Vec<Vec<Entry>>>());
+    section("runs", "The runs", note.into_iter().collect(), Vec::new(), vec![sheet])
 }
 
 /// Maximum number of parameters in a name.
@@ -143,18 +122,15 @@ const PRIMARY_KEYS: [&str; 4] = ["engine", "model", "GPU", "script"];
 /// A distinct name for each run.
 fn names(sources: &[Source]) -> Vec<String> {
     let manifests: Vec<&Manifest> = sources.iter().map(|source| &source.found.manifest).collect();
-    let user_name: Vec<String> = sources.iter().map(user_name).collect();
-    distinct_names(&manifests, &user_name)
+    let user_names: Vec<String> = sources.iter().map(user_name).collect();
+    distinct_names(&manifests, &user_names)
 }
 
 /// The name of the run's folder, or its start time if the folder's name was generated.
 fn user_name(source: &Source) -> String {
     let manifest = &source.found.manifest;
-    let folder = source
-        .folder
-        .path()
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
+    let folder = source.folder.path().file_name();
+    let folder = folder.map(|name| name.to_string_lossy().into_owned());
     folder
         .filter(|name| *name != manifest.run)
         .unwrap_or_else(|| start_time(manifest))
@@ -164,53 +140,47 @@ fn start_time(manifest: &Manifest) -> String {
     manifest.started.get(..19).unwrap_or(&manifest.run).replace('T', " ")
 }
 
-fn distinct_names(manifests: &[&Manifest], user_name: &[String]) -> Vec<String> {
+fn distinct_names(manifests: &[&Manifest], user_names: &[String]) -> Vec<String> {
     let settings: Vec<Map<String, Value>> = manifests.iter().map(|manifest| settings(manifest)).collect();
     // Use as few settings as distinguish all runs.
     let mut names = Vec::new();
     for count in 1..=PRIMARY_KEYS.len() {
-        let only = settings.iter().map(|one| {
-            let present = PRIMARY_KEYS[..count]
-                .iter()
-                .filter_map(|key| Some(((*key).to_owned(), one.get(*key)?.clone())));
-            present.collect()
-        });
-        names = distinguishing_labels(&only.collect::<Vec<Map<String, Value>>>());
+        names = labels(&settings, &PRIMARY_KEYS[..count]);
         if all_distinct(&names) {
             return names;
         }
     }
     let parameters: Vec<Map<String, Value>> = manifests.iter().map(|manifest| parameters(manifest)).collect();
-    let keys: BTreeSet<&String> = parameters.iter().flat_map(Map::keys).collect();
-    let differs = |key: &&&String| parameters.iter().any(|one| one.get(**key) != parameters[0].get(**key));
-    let kept: Vec<&String> = keys.iter().filter(differs).take(MAX_PARAMETERS).copied().collect();
-    let only = parameters.iter().map(|one| {
-        let present = kept
-            .iter()
-            .filter_map(|key| Some(((*key).clone(), one.get(*key)?.clone())));
-        present.collect()
-    });
-    let labels = distinguishing_labels(&only.collect::<Vec<Map<String, Value>>>());
-    for (name, labels) in names.iter_mut().zip(labels) {
-        *name = join_labels(name, &labels);
-    }
+    let keys: BTreeSet<&str> = parameters.iter().flat_map(Map::keys).map(String::as_str).collect();
+    let differs = |key: &&str| parameters.iter().any(|one| one.get(*key) != parameters[0].get(*key));
+    let differing: Vec<&str> = keys.into_iter().filter(differs).take(MAX_PARAMETERS).collect();
+    extend(&mut names, &labels(&parameters, &differing));
     if !all_distinct(&names) {
-        for (name, user_name) in names.iter_mut().zip(user_name) {
-            *name = join_labels(name, user_name);
-        }
+        extend(&mut names, user_names);
     }
     let all = names.clone();
     for (index, name) in names.iter_mut().enumerate() {
         if name.is_empty() || all.iter().filter(|other| *other == name).count() > 1 {
-            *name = join_labels(name, &format!("run {}", index + 1));
+            extend(std::slice::from_mut(name), &[format!("run {}", index + 1)]);
         }
     }
     names
 }
 
-fn join_labels(one: &str, other: &str) -> String {
-    let both = [one, other].into_iter().filter(|part| !part.is_empty());
-    both.collect::<Vec<_>>().join(", ")
+/// For each run, those of the settings with these keys that differ between runs.
+fn labels(settings: &[Map<String, Value>], keys: &[&str]) -> Vec<String> {
+    let mut only = settings.to_vec();
+    only.iter_mut()
+        .for_each(|one| one.retain(|key, _| keys.contains(&key.as_str())));
+    distinguishing_labels(&only)
+}
+
+/// Adds to each name another part, if there is one.
+fn extend(names: &mut [String], parts: &[String]) {
+    for (name, part) in names.iter_mut().zip(parts) {
+        let comma = if name.is_empty() || part.is_empty() { "" } else { ", " };
+        name.extend([comma, part]);
+    }
 }
 
 fn all_distinct(names: &[String]) -> bool {
@@ -221,38 +191,25 @@ fn all_distinct(names: &[String]) -> bool {
 
 /// The settings of [`PRIMARY_KEYS`] that are known.
 fn settings(manifest: &Manifest) -> Map<String, Value> {
-    let engine = manifest.engines.first();
-    let info = |name: &str| engine.and_then(|engine| engine["info"][name].as_str());
-    let mut all = Map::new();
-    let mut add = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            all.insert(name.to_owned(), value.into());
-        }
-    };
-    add(
-        "engine",
-        info("engine")
-            .map(|name| info("version").map_or_else(|| name.to_owned(), |version| format!("{name} {version}"))),
-    );
-    add(
-        "model",
-        info("model")
-            .or_else(|| engine.and_then(|engine| engine["options"]["model"].as_str()))
-            .map(str::to_owned),
-    );
+    let engine = manifest.engines.first().unwrap_or(&Value::Null);
+    let text = |path: &str| engine.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    let version = text("/info/version").map_or_else(String::new, |version| format!(" {version}"));
     let gpus: Vec<&str> = manifest.gpus.iter().filter_map(|gpu| gpu["name"].as_str()).collect();
-    let several = if gpus.len() > 1 {
-        format!("{} × ", gpus.len())
-    } else {
-        String::new()
+    let gpu = match gpus.as_slice() {
+        [] => facts::cards(manifest).into_iter().next(),
+        [one] => Some((*one).to_owned()),
+        [first, ..] => Some(format!("{} × {first}", gpus.len())),
     };
-    let simulated = || facts::cards(manifest).into_iter().next();
-    add(
-        "GPU",
-        gpus.first().map(|name| format!("{several}{name}")).or_else(simulated),
-    );
-    add("script", Some(manifest.script.name.clone()));
-    all
+    let all = [
+        text("/info/engine").map(|engine| format!("{engine}{version}")),
+        text("/info/model").or_else(|| text("/options/model")),
+        gpu,
+        Some(manifest.script.name.clone()),
+    ];
+    let known = PRIMARY_KEYS.into_iter().zip(all);
+    known
+        .filter_map(|(key, value)| Some((key.to_owned(), value?.into())))
+        .collect()
 }
 
 /// The run's parameters without those that name it already.
@@ -267,53 +224,44 @@ fn parameters(manifest: &Manifest) -> Map<String, Value> {
 
 /// One section for each sweep axis.
 fn load_sections(named: &[(&str, &Source)]) -> Vec<Section> {
-    let mut all: Vec<(Sweep, SweepFindings)> = Vec::new();
-    for (name, source) in named {
-        for mut sweep in sweeps(source.found) {
-            let findings = findings(&sweep, source.found);
-            sweep.name = if sweep.name.is_empty() {
-                (*name).to_owned()
-            } else {
-                format!("{name}, {}", sweep.name)
-            };
-            all.push((sweep, findings));
-        }
-    }
-    let axes: BTreeSet<&str> = all.iter().map(|(sweep, _)| sweep.axis.name()).collect();
-    let parts = axes.into_iter().filter_map(|name| {
-        let same_axis: Vec<(&Sweep, &SweepFindings)> = all
-            .iter()
-            .filter(|(sweep, _)| sweep.axis.name() == name)
-            .map(|(sweep, findings)| (sweep, findings))
-            .collect();
-        let mut section = comparison_section(&same_axis, &format!("together-{name}"), &format!("Loads along {name}"))?;
+    let all = named.iter().flat_map(|(name, source)| {
+        let sweeps = sweeps(source.found).into_iter();
+        sweeps.map(move |mut sweep| {
+            let own = std::mem::replace(&mut sweep.name, (*name).to_owned());
+            extend(std::slice::from_mut(&mut sweep.name), &[own]);
+            sweep
+        })
+    });
+    let all: Vec<Sweep> = all.collect();
+    let axes: BTreeSet<&str> = all.iter().map(|sweep| sweep.axis.name()).collect();
+    let sections = axes.into_iter().filter_map(|axis| {
+        let same_axis: Vec<&Sweep> = all.iter().filter(|sweep| sweep.axis.name() == axis).collect();
+        let (name, title) = (format!("together-{axis}"), format!("Loads along {axis}"));
+        let mut section = comparison_section(&same_axis, &name, &title)?;
         section.paragraphs.extend(workload_differences(&same_axis));
         Some(section)
     });
-    parts.collect()
+    sections.collect()
 }
 
 /// Workload settings that differ and make the curves incomparable.
-fn workload_differences(sweeps: &[(&Sweep, &SweepFindings)]) -> Option<String> {
+fn workload_differences(sweeps: &[&Sweep]) -> Option<String> {
     let differences = ["input", "output", "shared_prefix", "prompts"]
         .into_iter()
         .filter_map(|key| {
-            let text = |sweep: &Sweep| {
+            let text = |sweep: &&Sweep| {
                 sweep
                     .settings
                     .get(key)
                     .map_or_else(|| "none".to_owned(), ToString::to_string)
             };
-            let all: BTreeSet<String> = sweeps.iter().map(|(sweep, _)| text(sweep)).collect();
-            (all.len() > 1).then(|| format!("{key} ({})", all.into_iter().collect::<Vec<_>>().join(" against ")))
+            let values: BTreeSet<String> = sweeps.iter().map(text).collect();
+            let values: Vec<String> = values.into_iter().collect();
+            (values.len() > 1).then(|| format!("{key} ({})", values.join(" against ")))
         });
-    let differences: Vec<String> = differences.collect();
-    (!differences.is_empty()).then(|| {
-        format!(
-            "Their workloads differ in {}, so their throughput is not comparable.",
-            list(&differences)
-        )
-    })
+    let differences = list(&differences.collect::<Vec<_>>());
+    (!differences.is_empty())
+        .then(|| format!("Their workloads differ in {differences}, so their throughput is not comparable."))
 }
 
 #[cfg(test)]

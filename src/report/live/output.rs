@@ -1,12 +1,16 @@
-//! Progress as append-only lines for streams that are no terminal.
+//! The two ways to show progress: append-only lines for streams that are no terminal, and a screen that is redrawn in
+//! place at the bottom of a terminal.
 
+use std::io::{Write as _, stderr};
 use std::time::Duration;
 
+use console::{Term, measure_text_width};
 use serde_json::Value;
 
+use super::state::State;
 use crate::boundary::Verdict;
 use crate::report::evidence::line as evidence_line;
-use crate::report::{Clock, Count};
+use crate::report::{Clock, Count, Page, Terminal};
 use crate::run::Event;
 
 /// Seconds between two lines with the remaining time.
@@ -18,6 +22,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(60);
 /// Phases without a line of their own: the next event says the same.
 const SKIPPED_PHASES: [&str; 4] = ["loading", "probing", "stopping", "stopped"];
 
+/// Progress as lines.
 #[derive(Debug, Default)]
 pub(super) struct Plain {
     /// When the remaining time was last printed.
@@ -117,6 +122,83 @@ fn skipped(verdict: Verdict, answer: &Value) -> Option<String> {
     ))
 }
 
+/// Minimum time between frames; skipped changes appear in the next frame.
+const MIN_FRAME_TIME: Duration = Duration::from_millis(50);
+
+/// Free columns at the right, for the `^C` that the terminal echoes.
+const MARGIN: usize = 3;
+
+/// Rows and columns if the terminal does not report its size.
+const DEFAULT_SIZE: (u16, u16) = (24, 80);
+
+/// Redraws the progress.
+///
+/// indicatif does this too, but when the terminal becomes narrower and wraps the old lines, it leaves parts of
+/// them behind. Here each frame is one write that first moves up by the rows that the old lines occupy now.
+#[derive(Default)]
+pub(super) struct Screen {
+    /// Widths of the lines on the terminal.
+    drawn: Vec<usize>,
+    last: Option<Duration>,
+}
+
+impl Screen {
+    /// Draws the state, `elapsed` after the start of the run.
+    pub(super) fn draw(&mut self, state: &mut State, terminal: &Terminal, elapsed: Duration) {
+        if !self.drawn.is_empty() && self.last.is_some_and(|last| elapsed < last + MIN_FRAME_TIME) {
+            return;
+        }
+        self.last = Some(elapsed);
+        let (rows, columns) = Term::stderr().size_checked().unwrap_or(DEFAULT_SIZE);
+        let (rows, columns) = (usize::from(rows), usize::from(columns));
+        let page = Page {
+            width: columns.saturating_sub(MARGIN).max(1),
+            unicode: terminal.unicode,
+            colour: terminal.error_colour,
+        };
+        let mut lines = state.lines(elapsed, rows, page);
+        lines.truncate(rows.saturating_sub(1).max(1));
+        let mut text = up(&self.drawn, columns);
+        for (index, line) in lines.iter().enumerate() {
+            text.push_str(if index == 0 { "" } else { "\r\n" });
+            // Clears the whole row, so that old content does not count if the terminal rewraps.
+            text.push_str("\x1b[2K");
+            text.push_str(line);
+        }
+        text.push_str("\x1b[J");
+        self.drawn = lines.iter().map(|line| measure_text_width(line)).collect();
+        write(&text);
+    }
+
+    /// Removes the lines.
+    pub(super) fn clear(&mut self) {
+        if self.drawn.is_empty() {
+            return;
+        }
+        let columns = Term::stderr()
+            .size_checked()
+            .map_or(DEFAULT_SIZE.1, |(_, columns)| columns);
+        let up = up(&self.drawn, usize::from(columns));
+        self.drawn.clear();
+        write(&format!("{up}\x1b[J"));
+    }
+}
+
+/// Moves from the end of the last line to the start of the first, at the terminal's current width.
+fn up(drawn: &[usize], columns: usize) -> String {
+    let rows: usize = drawn.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
+    match rows.saturating_sub(1) {
+        0 => "\r".to_owned(),
+        rows => format!("\r\x1b[{rows}A"),
+    }
+}
+
+/// A failure to show progress must not stop the run.
+fn write(text: &str) {
+    let mut out = stderr().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -195,5 +277,13 @@ mod tests {
             Some("[1:10] still loading vllm, for 1:01: weights 50 %")
         );
         assert_eq!(plain.still_running(&doing, "", 71 * second), None);
+    }
+
+    #[test]
+    fn lines_wrapped_by_a_narrower_terminal_are_cleared() {
+        assert_eq!(up(&[], 80), "\r");
+        assert_eq!(up(&[70, 60, 10], 80), "\r\u{1b}[2A");
+        assert_eq!(up(&[70, 60, 10], 40), "\r\u{1b}[4A");
+        assert_eq!(up(&[0], 40), "\r");
     }
 }
