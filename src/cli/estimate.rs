@@ -74,9 +74,9 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let text = if args.json {
         document(&estimates)?
     } else {
-        report::estimates(&estimates, Page::from(&program.terminal))
+        report::text(&report::estimates(&estimates), Page::from(&program.terminal))
     };
-    program.terminal.print(&text)?;
+    program.terminal.print_wrapped(&text)?;
     let fits = |(_, estimate): &(&str, Estimate)| estimate.fits.as_ref().is_none_or(|fits| fits.fits);
     Ok(Status::from(!estimates.iter().all(fits)))
 }

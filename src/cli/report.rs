@@ -8,9 +8,10 @@ use serde_json::json;
 
 use super::program::{Program, Status, json_text};
 use crate::fault::{Fault, Kind, Result};
+use crate::report::Section;
 use crate::report::html::{self, Anchors};
 use crate::report::plot::{self, Plot};
-use crate::report::sections::{self, Document, Section, Together};
+use crate::report::sections::{self, Document, Together};
 use crate::run::{Folder, SCHEMA, hide};
 
 /// The page's file name, in the run's folder or, for several runs, the current one.
@@ -134,8 +135,11 @@ fn pictures<'a>(documents: &'a [Document], together: &'a [Section]) -> Vec<(Stri
             .map(move |part| (prefix.clone(), part, document.simulated))
     });
     let parts = together.iter().map(|part| (String::new(), part, any)).chain(own);
-    let plots = parts
-        .flat_map(|(prefix, part, simulated)| part.plots.iter().map(move |plot| (prefix.clone(), plot, simulated)));
+    let plots = parts.flat_map(|(prefix, part, simulated)| {
+        part.plots()
+            .into_iter()
+            .map(move |plot| (prefix.clone(), plot, simulated))
+    });
     plots
         .map(|(prefix, plot, simulated)| (names.give(&format!("{prefix}{}", plot.name)), plot, simulated))
         .collect()

@@ -10,7 +10,7 @@ use crate::compare::export::{self, Sheet};
 use crate::compare::{self, ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
-use crate::report::{self, Extras, Page, breakdown, simulated_line, stages, summarize, with_notice};
+use crate::report::{self, Block, Extras, Page, Section, WarningGroup, Weight, breakdown, overview, simulated_notice};
 use crate::run::{Folder, RecordedRun, SCHEMA, hide};
 
 /// Arguments.
@@ -26,6 +26,9 @@ pub(super) struct Args {
     /// without a name, the first of these that the run has
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "json")]
     csv: Option<String>,
+    /// Markdown for a comment on a pull request: the answer, then all that the page has, charts as tables
+    #[arg(long, conflicts_with_all = ["csv", "json"])]
+    markdown: bool,
 }
 
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
@@ -36,7 +39,11 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
                     .hint("give such a folder, or use --json"),
             );
         }
-        print_foreign(&import::read(&args.path)?, args.json, program)?;
+        print_foreign(&import::read(&args.path)?, args, program)?;
+        return Ok(0);
+    }
+    if args.markdown {
+        program.terminal.print(&report::run_markdown(&args.path)?)?;
         return Ok(0);
     }
     let folder = Folder::open(&args.path)?;
@@ -60,7 +67,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             let described = found.boundaries.iter().enumerate();
             for (index, boundary) in described.filter(|(_, boundary)| !boundary.described.is_null()) {
                 let rebuilt = boundary.rebuild();
-                let answer = rebuilt.and_then(|rebuilt| extras(&found, boundary.report.clone()).answer(&rebuilt));
+                let answer =
+                    rebuilt.and_then(|rebuilt| Extras::of_run(&found, boundary.report.clone()).answer(&rebuilt));
                 document["boundaries"][index]["answer"] = json!(answer.ok());
             }
             program.print_json(&document)?;
@@ -84,14 +92,20 @@ fn find_sheet(sheets: Vec<Sheet>, name: &str) -> Result<Sheet> {
     })
 }
 
-fn print_foreign(input: &ComparisonInput, json: bool, program: &Program) -> Result<()> {
-    if !json {
-        let text = report::comparison_input(input, Page::from(&program.terminal))?;
-        return program.terminal.print(&hide(&text));
+fn print_foreign(input: &ComparisonInput, args: &Args, program: &Program) -> Result<()> {
+    if args.json {
+        let mut document = serde_json::to_value(input).map_err(|error| Fault::internal(error.to_string()))?;
+        document["schema"] = SCHEMA.into();
+        return program.print_json(&document);
     }
-    let mut document = serde_json::to_value(input).map_err(|error| Fault::internal(error.to_string()))?;
-    document["schema"] = SCHEMA.into();
-    program.print_json(&document)
+    let page = Page::from(&program.terminal);
+    let blocks = report::comparison_input(input, page)?;
+    if args.markdown {
+        let section = Section::new("", "").with(blocks);
+        let title = format!("{}: {}", input.title, input.format);
+        return program.terminal.print(&report::markdown(&title, &[section]));
+    }
+    program.terminal.print_wrapped(&hide(&report::text(&blocks, page)))
 }
 
 /// Prints the result of a finished run, as the run itself did.
@@ -105,28 +119,26 @@ pub(super) fn print_finished(found: &RecordedRun, json: bool, program: &Program)
 /// Prints the results of a run; with its folder, also its memory over time and the path of its page.
 fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Result<()> {
     let page = Page::from(&program.terminal);
-    let notice = notice(found);
-    let mut parts = vec![head(found)];
-    if !found.missing.is_empty() {
-        let texts = found.missing.iter().map(String::as_str);
-        parts.push(format!("missing in this folder\n{}", report::lines(texts, page)));
-    }
+    let notice = || Block::notice(simulated_notice(found));
+    let list = |title: &str, items: Vec<String>| Block::list(title, items, Weight::Normal);
+    let mut blocks: Vec<Block> = list("", head(found)).into_iter().collect();
+    blocks.extend(list("missing in this folder", found.missing.clone()));
     for boundary in found.boundaries.iter().filter(|boundary| !boundary.described.is_null()) {
-        let extras = extras(found, boundary.report.clone());
+        let extras = Extras::of_run(found, boundary.report.clone());
         // An unreadable boundary must not hide the rest.
-        let drawn = boundary
-            .rebuild()
-            .and_then(|rebuilt| summarize(&rebuilt, &extras, page));
-        parts.push(drawn.unwrap_or_else(|fault| format!("this boundary cannot be shown: {}", fault.message)));
+        let laid_out = boundary.rebuild().and_then(|rebuilt| overview(&rebuilt, &extras, page));
+        let unreadable = |fault: Fault| format!("this boundary cannot be shown: {}", fault.message);
+        blocks.extend(laid_out.unwrap_or_else(|fault| vec![Block::Text(unreadable(fault))]));
     }
     for (name, value) in &found.breakdowns {
         let footprint: Footprint = serde_json::from_value(value.clone())
             .map_err(|error| Fault::new(Kind::Io, format!("a breakdown of this run cannot be read: {error}")))?;
-        let text = breakdown(name, &footprint, page);
-        parts.push(with_notice(notice.as_deref(), &text, page));
+        blocks.extend(notice());
+        blocks.extend(breakdown(name, &footprint, page));
     }
     for (_, text) in &found.shown {
-        parts.push(with_notice(notice.as_deref(), text, page));
+        blocks.extend(notice());
+        blocks.push(Block::Text(text.clone()));
     }
     for (_, value) in &found.experiments {
         let experiment = compare::read_experiment(value).map_err(|fault| {
@@ -135,38 +147,32 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
                 format!("an experiment of this run cannot be read: {}", fault.message),
             )
         })?;
-        let text = report::experiment(&experiment, page);
-        parts.push(with_notice(notice.as_deref(), &text, page));
+        blocks.extend(notice());
+        blocks.extend(report::experiment(&experiment, page));
     }
-    parts.extend(stages(&found.stages, page));
-    parts.extend(folder.and_then(|folder| report::memory(folder, &found.stages, page)));
-    if !found.records.is_empty() {
-        let lines = found.records.iter().map(|(name, value)| format!("  {name}: {value}"));
-        parts.push(format!("recorded\n{}", lines.collect::<Vec<_>>().join("\n")));
-    }
+    blocks.extend(report::stages_sheet(&found.stages).map(Block::Table));
+    let memory = folder.and_then(|folder| report::memory(folder, &found.stages, page));
+    blocks.extend(memory.map(Block::Sketch));
+    let recorded = found.records.iter().map(|(name, value)| format!("{name}: {value}"));
+    blocks.extend(list("recorded", recorded.collect()));
     if let Some(result) = found.result().filter(|result| !already_shown(found, result)) {
         // The boundary is drawn above: no thousands of lines of JSON that repeat or contradict it.
         let drawn = result["frontier"].is_array() && found.boundaries.iter().any(|one| !one.points.is_empty());
-        parts.push(match drawn {
+        blocks.push(Block::Text(match drawn {
             true => {
                 "result: it does not match the points of the journal, which are drawn above; --json has it".to_owned()
             }
             false => format!("result: {}", json_text(result)?),
-        });
+        }));
     }
     let warnings = report::group_warnings(found.warnings(), &found.load_warnings());
-    if !warnings.is_empty() {
-        let several = warnings.iter().any(|one| one.messages.len() > 1);
-        let head = if several {
-            "warnings, similar ones grouped (--json has each)"
-        } else {
-            "warnings"
-        };
-        let lines = warnings.iter().map(|one| format!("  {}", one.sentence()));
-        parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
-    }
-    parts.extend(folder.map(page_line));
-    program.terminal.print_wrapped(&hide(&parts.join("\n\n")))
+    let title = match warnings.iter().any(|one| one.messages.len() > 1) {
+        true => "warnings, similar ones grouped (--json has each)",
+        false => "warnings",
+    };
+    blocks.extend(list(title, warnings.iter().map(WarningGroup::sentence).collect()));
+    blocks.extend(folder.map(page_line).map(Block::Text));
+    program.terminal.print_wrapped(&hide(&report::text(&blocks, page)))
 }
 
 /// The path of the run's page, or how to make it.
@@ -174,16 +180,6 @@ fn page_line(folder: &Folder) -> String {
     match page_of(folder) {
         Some(page) => format!("report: {}", page.display()),
         None => format!("report: none yet; profiler report {} makes it", folder.path().display()),
-    }
-}
-
-fn extras(found: &RecordedRun, report: Option<Value>) -> Extras {
-    Extras {
-        report,
-        stopped: (!found.done()).then(|| found.ended()),
-        script: found.manifest.script.path.clone(),
-        set: found.manifest.set.clone(),
-        simulated: notice(found),
     }
 }
 
@@ -196,19 +192,21 @@ pub(super) fn print_partial(folder: &Path, program: &Program) -> Result<()> {
         .boundaries
         .iter()
         .filter(|boundary| !boundary.described.is_null() && !boundary.points.is_empty() && boundary.report.is_none());
-    let mut parts = Vec::new();
+    let mut blocks = Vec::new();
     for boundary in open {
-        let mut extras = extras(&found, None);
-        extras.stopped = Some(stopped.to_owned());
-        parts.push(summarize(&boundary.rebuild()?, &extras, page)?);
+        let extras = Extras {
+            stopped: Some(stopped.to_owned()),
+            ..Extras::of_run(&found, None)
+        };
+        blocks.extend(overview(&boundary.rebuild()?, &extras, page)?);
     }
-    if parts.is_empty() {
+    if blocks.is_empty() {
         return Ok(());
     }
-    program.terminal.print_wrapped(&hide(&parts.join("\n\n")))
+    program.terminal.print_wrapped(&hide(&report::text(&blocks, page)))
 }
 
-fn head(found: &RecordedRun) -> String {
+fn head(found: &RecordedRun) -> Vec<String> {
     let manifest = &found.manifest;
     let mut lines = vec![format!("run {} of {}", manifest.run, manifest.script.path)];
     lines.push(found.ended());
@@ -231,15 +229,9 @@ fn head(found: &RecordedRun) -> String {
         .iter()
         .any(|drawn| !drawn.is_empty());
     if manifest.simulated && found.boundaries.is_empty() && !drawn && found.shown.is_empty() {
-        lines.extend(notice(found));
+        lines.extend(simulated_notice(found));
     }
-    lines.join("\n")
-}
-
-/// The notice of a simulated run.
-fn notice(found: &RecordedRun) -> Option<String> {
-    let simulated = found.manifest.simulated;
-    simulated.then(|| simulated_line(&found.simulated_engines()))
+    lines
 }
 
 /// Whether the result was shown as a report, breakdown, experiment or text of the script.

@@ -1,11 +1,5 @@
-//! What changed between two measurements in one sentence, `fp8: 2.0x KV tokens for 0.13 GiB more non-KV memory`, and tables of
-//! such changes for the terminal.
+//! What changed between two measurements in one sentence: `fp8: 2.0x KV tokens for 0.13 GiB more non-KV memory`.
 
-use console::measure_text_width as width;
-
-use super::Page;
-use super::plot::{Entry, Sheet};
-use super::table::table;
 use crate::experiment::Verdict;
 use crate::fmt::{GIB, list};
 use crate::unit::Unit;
@@ -24,36 +18,26 @@ pub(super) struct Change {
     pub(super) verdict: Verdict,
 }
 
-impl Change {
-    /// `2.0x throughput (11.1 against 5.5 requests/s)`, `12 % higher …`, `0.13 GiB more memory`.
-    pub(super) fn phrase(&self) -> String {
-        let Self {
-            label,
-            before,
-            after,
-            unit,
-            ..
-        } = self;
-        let (before, after) = (*before, *after);
-        let figures = || format!("({})", against(after, before, *unit));
-        if *unit == Unit::Bytes {
-            let word = if after > before { "more" } else { "less" };
-            return format!("{:.2} GiB {word} {label}", (after - before).abs() / GIB);
-        }
-        let word = if after > before { "higher" } else { "lower" };
-        // Percentages are not compared in per cent.
-        if before <= 0.0 || *unit == Unit::Percent {
-            return format!("{word} {label} {}", figures());
-        }
-        let ratio = after / before;
-        if ratio >= MULTIPLE {
-            let digits = usize::from(ratio < 10.0);
-            return format!("{ratio:.digits$}x {label} {}", figures());
-        }
-        let percent = 100.0 * (ratio - 1.0).abs();
-        let digits = usize::from(percent < 10.0);
-        format!("{percent:.digits$} % {word} {label} {}", figures())
+/// A metric that changed: `2.0x throughput (11.1 against 5.5 requests/s)`, `12 % higher …`, `0.13 GiB more memory`.
+pub(super) fn change_phrase(label: &str, unit: Unit, before: f64, after: f64) -> String {
+    if unit == Unit::Bytes {
+        let word = if after > before { "more" } else { "less" };
+        return format!("{:.2} GiB {word} {label}", (after - before).abs() / GIB);
     }
+    let figures = format!("({})", against(after, before, unit));
+    let word = if after > before { "higher" } else { "lower" };
+    // Percentages are not compared in per cent.
+    if before <= 0.0 || unit == Unit::Percent {
+        return format!("{word} {label} {figures}");
+    }
+    let ratio = after / before;
+    if ratio >= MULTIPLE {
+        let digits = usize::from(ratio < 10.0);
+        return format!("{ratio:.digits$}x {label} {figures}");
+    }
+    let percent = 100.0 * (ratio - 1.0).abs();
+    let digits = usize::from(percent < 10.0);
+    format!("{percent:.digits$} % {word} {label} {figures}")
 }
 
 /// Two values with the same precision and their unit: `11.1 against 5.5 requests/s`.
@@ -97,7 +81,7 @@ pub(super) fn finding(subject: &str, changes: &[Change], no_difference: &[String
         let phrases = changes
             .iter()
             .filter(|change| wanted(change.verdict))
-            .map(Change::phrase);
+            .map(|change| change_phrase(&change.label, change.unit, change.before, change.after));
         list(&phrases.collect::<Vec<_>>())
     };
     let better = of(|verdict| verdict == Verdict::Better);
@@ -117,38 +101,6 @@ pub(super) fn finding(subject: &str, changes: &[Change], no_difference: &[String
     match better.is_empty() && worse.is_empty() && !text.is_empty() {
         true => format!("{subject}: {text}"),
         false => text,
-    }
-}
-
-/// A table of texts for the terminal: the first and the last column aligned to the left, numbers to the right.
-pub(super) fn sheet_text(sheet: &Sheet, page: Page) -> String {
-    let text = |entry: &Entry| match entry {
-        Entry::Text(text) if page.unicode => text.clone(),
-        Entry::Text(text) => text.replace('±', "+/-"),
-        Entry::Number(number) => number.to_string(),
-        Entry::None => "-".to_owned(),
-    };
-    let mut rows: Vec<Vec<String>> = sheet.rows.iter().map(|row| row.iter().map(text).collect()).collect();
-    let mut columns = sheet.columns.clone();
-    for at in [0, columns.len().saturating_sub(1)] {
-        let cells = || rows.iter().filter_map(|row| row.get(at)).chain(columns.get(at));
-        let widest = cells().map(|cell| width(cell)).max().unwrap_or(0);
-        let cells = rows
-            .iter_mut()
-            .filter_map(|row| row.get_mut(at))
-            .chain(columns.get_mut(at));
-        for cell in cells {
-            cell.push_str(&" ".repeat(widest - width(cell)));
-        }
-    }
-    let headings: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let text = table(&headings, &rows, page);
-    let lines = text.lines().map(str::trim_end).skip_while(|line| line.is_empty());
-    let text = lines.collect::<Vec<_>>().join("\n");
-    if sheet.title.is_empty() {
-        text
-    } else {
-        format!("{}\n{text}", sheet.title)
     }
 }
 

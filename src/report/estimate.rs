@@ -1,21 +1,19 @@
-//! Memory estimates for the terminal: several models as one table in GiB with the source of each number, and the
-//! comparison of measured memory with an external estimate.
+//! Memory estimates: several models as one table in GiB with the source of each number, and the comparison of measured
+//! memory with an external estimate.
 
 use std::collections::BTreeSet;
 
-use super::Page;
-use super::comparison_input::lines;
-use super::table::table;
+use super::plot::{Entry, Sheet};
+use super::{Block, Weight};
 use crate::fmt::{Gib, list, relative, signed};
 use crate::memory::compare::{Comparison, ExternalEstimate};
-use crate::memory::{Component, Estimate, Part};
+use crate::memory::{Component, Estimate, Fits, Part};
 
-/// One column per model, wrapped into several tables if the page is too narrow; then the sources and notes of
-/// each model.
+/// A table with a column for each model; then the sources and notes of each.
 #[must_use]
-pub fn estimates(estimates: &[(&str, Estimate)], page: Page) -> String {
+pub fn estimates(estimates: &[(&str, Estimate)]) -> Vec<Block> {
     let Some((_, first)) = estimates.first() else {
-        return String::new();
+        return Vec::new();
     };
     let question = &first.question;
     let head = format!(
@@ -30,28 +28,23 @@ pub fn estimates(estimates: &[(&str, Estimate)], page: Page) -> String {
         },
         question.tensor_parallel,
     );
-    let mut parts = vec![head];
-    parts.push(columns_of(&columns(estimates), &rows(estimates), page));
-    parts.extend(estimates.iter().map(|(model, estimate)| sources(model, estimate, page)));
-    parts.join("\n\n")
-}
-
-fn columns_of(models: &[&str], rows: &[(String, Vec<String>)], page: Page) -> String {
-    let label = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
-    let headings: Vec<&str> = std::iter::once("").chain(models.iter().copied()).collect();
-    let rows = rows.iter().map(|(name, values)| {
-        std::iter::once(format!("{name:label$}"))
-            .chain(values.iter().cloned())
-            .collect()
-    });
-    table(&headings, &rows.collect::<Vec<_>>(), page)
+    let columns = std::iter::once("").chain(columns(estimates));
+    let mut blocks = vec![
+        Block::Paragraph(head),
+        Block::Table(Sheet::new(columns, rows(estimates))),
+    ];
+    blocks.extend(estimates.iter().filter_map(|(model, estimate)| {
+        let title = format!("{model} ({})", estimate.family);
+        Block::list(&title, sources(estimate), Weight::Normal)
+    }));
+    blocks
 }
 
 /// Table rows: a label and one value per model.
-fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
-    let row = |label: &str, value: &dyn Fn(&Estimate) -> String| {
-        let values = estimates.iter().map(|(_, estimate)| value(estimate)).collect();
-        (label.to_owned(), values)
+fn rows(estimates: &[(&str, Estimate)]) -> Vec<Vec<Entry>> {
+    let row = |label: &str, value: &dyn Fn(&Estimate) -> Entry| -> Vec<Entry> {
+        let values = estimates.iter().map(|(_, estimate)| value(estimate));
+        std::iter::once(label.into()).chain(values).collect()
     };
     let ranks = estimates
         .first()
@@ -65,35 +58,37 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
             |provenance| format!("{} ({provenance})", component.title()),
         );
         row(&label, &|estimate| {
-            part(estimate, component).map_or_else(String::new, |part| gib(u64::try_from(part.bytes).unwrap_or(0)))
+            part(estimate, component).map(|part| Gib(part.bytes).to_string()).into()
         })
     };
     let mut rows = vec![
-        row("parameters", &|estimate| billions(estimate.parameters)),
-        row("weights", &|estimate| match &estimate.quantization {
-            Some(quantization) => format!("{quantization}, {}", estimate.dtype),
-            None => estimate.dtype.to_string(),
+        row("parameters", &|estimate| {
+            format!("{:.3} B", estimate.parameters as f64 / 1e9).into()
         }),
-        row("KV cache", &|estimate| estimate.kv_cache_dtype.to_string()),
+        row("weights", &|estimate| match &estimate.quantization {
+            Some(quantization) => format!("{quantization}, {}", estimate.dtype).into(),
+            None => estimate.dtype.to_string().into(),
+        }),
+        row("KV cache", &|estimate| estimate.kv_cache_dtype.to_string().into()),
         component(Component::Weights),
         component(Component::KvUsed),
         component(Component::Activations),
         component(Component::RuntimeContext),
     ];
     rows.push(row("total", &|estimate| {
-        estimate.ranks.first().map_or_else(String::new, |rank| gib(rank.total))
+        estimate.ranks.first().map(|rank| gib(rank.total)).into()
     }));
     if ranks > 1 {
         rows.push(row(&format!("on all {ranks} ranks"), &|estimate| {
-            gib(estimate.total.total)
+            gib(estimate.total.total).into()
         }));
     }
     rows.push(row("KV bytes per token", &|estimate| {
-        estimate.kv_bytes_per_token.to_string()
+        estimate.kv_bytes_per_token.to_string().into()
     }));
     if ranks > 1 {
         rows.push(row("on each rank", &|estimate| {
-            estimate.kv_bytes_per_token_per_rank.to_string()
+            estimate.kv_bytes_per_token_per_rank.to_string().into()
         }));
     }
     if estimates
@@ -101,14 +96,12 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
         .any(|(_, estimate)| estimate.state_bytes_per_sequence > 0)
     {
         rows.push(row("state bytes of a sequence", &|estimate| {
-            estimate.state_bytes_per_sequence.to_string()
+            estimate.state_bytes_per_sequence.to_string().into()
         }));
     }
     if estimates.iter().any(|(_, estimate)| estimate.fits.is_some()) {
-        let fits = |label: &str, value: &dyn Fn(&crate::memory::Fits) -> String| {
-            row(label, &|estimate| {
-                estimate.fits.as_ref().map_or_else(String::new, value)
-            })
+        let fits = |label: &str, value: &dyn Fn(&Fits) -> String| {
+            row(label, &|estimate| estimate.fits.as_ref().map(value).into())
         };
         rows.push(fits("usable of a GPU", &|fits| gib(fits.budget)));
         rows.push(fits("left for KV cache", &|fits| gib(fits.kv_bytes)));
@@ -124,16 +117,16 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<(String, Vec<String>)> {
 }
 
 /// The sources of a model's numbers, its layers and its notes.
-fn sources(model: &str, estimate: &Estimate, page: Page) -> String {
-    let mut lines_of_model = Vec::new();
+fn sources(estimate: &Estimate) -> Vec<String> {
     let parts = estimate
         .ranks
         .first()
         .map(|rank| rank.parts.as_slice())
         .unwrap_or_default();
     let shown = parts.iter().filter(|part| part.component != Component::Unexplained);
-    lines_of_model
-        .extend(shown.map(|part| format!("{}, {}: {}", part.component.title(), part.provenance, part.source)));
+    let mut lines: Vec<String> = shown
+        .map(|part| format!("{}, {}: {}", part.component.title(), part.provenance, part.source))
+        .collect();
     let kinds = estimate.layers.iter().map(|kind| {
         let mut kept = Vec::new();
         if kind.kv_bytes_per_token > 0 {
@@ -153,10 +146,9 @@ fn sources(model: &str, estimate: &Estimate, page: Page) -> String {
         };
         format!("{count} {keep} {kept}")
     });
-    lines_of_model.extend(kinds);
-    lines_of_model.extend(estimate.notes.iter().map(|note| format!("note: {note}")));
-    let lines_of_model = lines(lines_of_model.iter().map(String::as_str), page);
-    format!("{model} ({})\n{lines_of_model}", estimate.family)
+    lines.extend(kinds);
+    lines.extend(estimate.notes.iter().map(|note| format!("note: {note}")));
+    lines
 }
 
 fn part(estimate: &Estimate, component: Component) -> Option<&Part> {
@@ -184,10 +176,6 @@ fn short(model: &str) -> &str {
 
 fn gib(bytes: u64) -> String {
     Gib::from(bytes).to_string()
-}
-
-fn billions(parameters: u64) -> String {
-    format!("{:.3} B", parameters as f64 / 1e9)
 }
 
 /// Components that the finding names.
@@ -221,79 +209,41 @@ fn estimate_finding(comparison: &Comparison) -> String {
     }
 }
 
-/// Formats one comparison. Differences are estimated minus measured, relative to measured. No trailing newline.
-pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comparison, page: Page) -> String {
-    let gib = |bytes: Option<i64>| bytes.map_or_else(|| "-".to_owned(), |bytes| Gib(bytes).to_string());
-    let rows: Vec<Vec<String>> = comparison
-        .rows
-        .iter()
-        .map(|row| {
-            vec![
-                row.term.name().to_owned(),
-                gib(row.measured),
-                gib(row.said),
-                row.difference
-                    .map_or_else(String::new, |difference| signed(Gib(difference).to_string())),
-                relative(row.percent).replace(" %", ""),
-            ]
-        })
-        .collect();
-    let mut parts = vec![format!(
-        "{name} compared with {}: {}\n\n{}",
-        claim.by,
-        estimate_finding(comparison),
-        table(&["component", "measured", "estimate", "difference", "%"], &rows, page)
-    )];
+/// Measured memory against an estimate. Differences are estimated minus measured, relative to measured.
+#[must_use]
+pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comparison) -> Vec<Block> {
+    let gib = |bytes: Option<i64>| Entry::from(bytes.map(|bytes| Gib(bytes).to_string()));
+    let rows = comparison.rows.iter().map(|row| {
+        let difference = row.difference.map(|difference| signed(Gib(difference).to_string()));
+        let percent = row.percent.map(|percent| relative(Some(percent)).replace(" %", ""));
+        vec![
+            row.term.name().into(),
+            gib(row.measured),
+            gib(row.said),
+            difference.into(),
+            percent.into(),
+        ]
+    });
+    let finding = format!("{name} compared with {}: {}", claim.by, estimate_finding(comparison));
     let measured = comparison.rows.iter().filter_map(|row| {
         let from = row.measured_as.as_ref()?;
         Some(format!("{}: {from}", row.term.name()))
     });
-    let measured: Vec<String> = measured.collect();
-    if !measured.is_empty() {
-        parts.push(format!(
-            "what was measured\n{}",
-            lines(measured.iter().map(String::as_str), page)
-        ));
-    }
-    if !comparison.explanations.is_empty() {
-        let found = comparison
-            .explanations
-            .iter()
-            .map(|found| format!("{} ({}): {}", found.about, found.assumption, found.text));
-        let found: Vec<String> = found.collect();
-        parts.push(format!(
-            "which assumption explains it\n{}",
-            lines(found.iter().map(String::as_str), page)
-        ));
-    }
-    if !claim.notes.is_empty() {
-        parts.push(format!(
-            "notes\n{}",
-            lines(claim.notes.iter().map(String::as_str), page)
-        ));
-    }
-    parts.join("\n\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::columns_of;
-    use crate::report::Page;
-
-    #[test]
-    fn models_that_do_not_fit_the_width_get_their_own_table() {
-        let rows = [("weights".to_owned(), vec!["13.49 GiB".to_owned(); 3])];
-        let models = ["llama-8b", "mistral-nemo-12b", "gpt2"];
-        let drawn = |width| {
-            let page = Page {
-                width,
-                ..Page::default()
-            };
-            columns_of(&models, &rows, page)
-        };
-        assert_eq!(drawn(80).matches("weights").count(), 1);
-        let narrow = drawn(40);
-        assert_eq!(narrow.matches("weights").count(), 2, "{narrow}");
-        assert!(narrow.lines().all(|line| line.len() <= 40), "{narrow}");
-    }
+    let explanations = comparison
+        .explanations
+        .iter()
+        .map(|found| format!("{} ({}): {}", found.about, found.assumption, found.text));
+    let lists = [
+        ("what was measured", measured.collect()),
+        ("which assumption explains it", explanations.collect()),
+        ("notes", claim.notes.clone()),
+    ];
+    let columns = ["component", "measured", "estimate", "difference", "%"];
+    let mut blocks = vec![Block::Finding(finding), Block::Table(Sheet::new(columns, rows))];
+    blocks.extend(
+        lists
+            .into_iter()
+            .filter_map(|(title, items)| Block::list(title, items, Weight::Normal)),
+    );
+    blocks
 }

@@ -1,11 +1,12 @@
-//! A run's memory for the terminal: over time as sparklines, and by life-cycle stage as a table.
+//! A run's memory: over time as sparklines for the terminal, and by life-cycle stage as a table.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::document::wrapped;
+use super::plot::{Entry, Sheet};
 use super::spark::{column, max_per_column, sparkline};
-use super::table::{table, wrapped};
 use super::{Bytes, Clock, Page};
 use crate::fmt::gib_number;
 use crate::run::Folder;
@@ -68,60 +69,39 @@ fn engine(name: &str, kept: &SampleFile<Series>, usage: &Value, page: Page) -> S
     let end = seconds(last.to);
     let columns = page.width.saturating_sub(4).clamp(8, MAX_COLUMNS);
     let devices = kept.data.devices();
-    let each = devices.len() <= MAX_DEVICES;
+    let capacities = devices.iter().map(|device| capacity(usage, &device.id));
+    // Label, memory in use by row, capacity.
+    let curves: Vec<(String, Vec<u64>, Option<u64>)> = match devices.len() {
+        ..=MAX_DEVICES => {
+            let label = |id: &str| match devices.len() {
+                1 => name.to_owned(),
+                _ => format!("{name}, {}", short(id)),
+            };
+            let used = |index: usize| rows.iter().map(move |row| row.used.get(index).copied().unwrap_or(0));
+            let each = devices.iter().zip(capacities).enumerate();
+            each.map(|(index, (device, capacity))| (label(&device.id), used(index).collect(), capacity))
+                .collect()
+        }
+        many => {
+            let used = rows.iter().map(|row| row.total).collect();
+            vec![(format!("{name}, {many} devices together"), used, capacities.sum())]
+        }
+    };
     let mut lines = Vec::new();
-    let mut draw = |label: &str, value: &dyn Fn(usize) -> u64, capacity: Option<u64>| {
-        let values: Vec<(f64, f64)> = (0..rows.len())
-            .map(|row| (seconds(rows[row].from), value(row) as f64))
-            .collect();
-        let peak = (0..rows.len()).map(value).max().unwrap_or(0);
-        let (top, share) = (
-            peak.max(1) as f64,
-            capacity.map(|capacity| 100.0 * peak as f64 / capacity.max(1) as f64),
-        );
-        let limit = match (capacity, share) {
-            (Some(capacity), Some(share)) => format!(", {share:.0} % of {}", Bytes(capacity)),
-            _ => String::new(),
-        };
+    for (label, used, capacity) in curves {
+        let peak = used.iter().copied().max().unwrap_or(0);
+        let limit = capacity.map_or_else(String::new, |capacity| {
+            let share = 100.0 * peak as f64 / capacity.max(1) as f64;
+            format!(", {share:.0} % of {}", Bytes(capacity))
+        });
+        let taken = Clock(Duration::from_micros(last.to));
         lines.push(wrapped(
-            &format!(
-                "{label}: peak {}{limit}, in {}",
-                Bytes(peak),
-                Clock(Duration::from_micros(last.to))
-            ),
+            &format!("{label}: peak {}{limit}, in {taken}", Bytes(peak)),
             page.width,
         ));
-        let heights: Vec<Option<f64>> = max_per_column(&values, end, columns)
-            .into_iter()
-            .map(|height| height.map(|height| height / top))
-            .collect();
-        lines.push(format!("  {}", sparkline(&heights, page)));
-    };
-    match each {
-        true => {
-            for (index, device) in devices.iter().enumerate() {
-                let label = match devices.len() {
-                    1 => name.to_owned(),
-                    _ => format!("{name}, {}", short(&device.id)),
-                };
-                draw(
-                    &label,
-                    &|row| rows[row].used.get(index).copied().unwrap_or(0),
-                    capacity(usage, &device.id),
-                );
-            }
-        }
-        false => {
-            let all = devices
-                .iter()
-                .map(|device| capacity(usage, &device.id))
-                .sum::<Option<u64>>();
-            draw(
-                &format!("{name}, {} devices together", devices.len()),
-                &|row| rows[row].total,
-                all,
-            );
-        }
+        let shares = used.iter().map(|used| *used as f64 / peak.max(1) as f64);
+        let shares: Vec<(f64, f64)> = rows.iter().map(|row| seconds(row.from)).zip(shares).collect();
+        lines.push(format!("  {}", sparkline(&max_per_column(&shares, end, columns), page)));
     }
     if kept.has_phases {
         let begins = phases(&kept.data)
@@ -186,7 +166,7 @@ fn seconds(micros: u64) -> f64 {
 }
 
 /// The stages' JSON keys and column headings.
-pub(super) const STAGES: [(&str, &str); 5] = [
+const STAGES: [(&str, &str); 5] = [
     ("baseline", "before"),
     ("loaded", "loaded"),
     ("warmed", "warmed up"),
@@ -194,43 +174,46 @@ pub(super) const STAGES: [(&str, &str); 5] = [
     ("after", "after"),
 ];
 
-/// The table of all engines, from `memory/<engine>.usage.json`; `None` if no memory was recorded. Several GPUs
-/// get rows for maximum, mean and standard deviation. Other processes get a row if they used memory.
+/// The table of all engines, from `memory/<engine>.usage.json`; `None` if no memory was recorded. Several GPUs get rows
+/// for maximum, mean and standard deviation. Where other processes used memory, they and the engine have a row each.
 #[must_use]
-pub fn stages(engines: &[(String, Value)], page: Page) -> Option<String> {
+pub fn stages_sheet(engines: &[(String, Value)]) -> Option<Sheet> {
     let mut rows = Vec::new();
     for (engine, usage) in engines {
+        let row = |name: String, key: &str| -> Vec<Entry> {
+            let figures = STAGES.map(|(stage, _)| usage[stage][key].as_f64().map(gib_number).into());
+            std::iter::once(name.into()).chain(figures).collect()
+        };
         if usage.is_null() {
-            rows.push(vec![format!("{engine}, cut off")]);
+            rows.push(row(format!("{engine}, cut off"), "sum"));
             continue;
         }
         if usage["peak"].is_null() {
             continue;
         }
         let gpus = usage["peak"]["per_gpu"].as_array().map_or(0, Vec::len);
-        let mut lines = vec![(engine.clone(), "sum")];
+        rows.push(row(engine.clone(), "sum"));
         if gpus > 1 {
             let spread = [("highest", "max"), ("mean", "mean"), ("standard deviation", "std")];
-            lines.extend(spread.map(|(name, key)| (format!("{name} of {gpus}"), key)));
+            rows.extend(spread.map(|(name, key)| row(format!("{name} of {gpus}"), key)));
         }
-        lines.push(("of others".to_owned(), "others"));
-        for (name, key) in lines {
-            let figures = STAGES.map(|(stage, _)| usage[stage][key].as_f64());
-            let all_zero = figures.iter().flatten().all(|bytes| *bytes == 0.0);
-            if all_zero && key == "others" {
-                continue;
-            }
-            let figures = figures.map(|bytes| bytes.map_or_else(|| "-".to_owned(), gib_number));
-            rows.push(std::iter::once(name).chain(figures).collect());
+        let shared = STAGES
+            .iter()
+            .any(|(stage, _)| usage[stage]["others"].as_u64().is_some_and(|bytes| bytes > 0));
+        if shared {
+            rows.push(row("its own".to_owned(), "ours"));
+            rows.push(row("of others".to_owned(), "others"));
         }
     }
-    let headings: Vec<&str> = std::iter::once("").chain(STAGES.map(|(_, title)| title)).collect();
-    (!rows.is_empty()).then(|| format!("memory in use by stage, GiB\n{}", table(&headings, &rows, page)))
+    let headings = std::iter::once("").chain(STAGES.map(|(_, title)| title));
+    (!rows.is_empty()).then(|| Sheet::new(headings, rows).titled("memory in use by stage, GiB"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::phase_labels;
+    use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn phase_labels_are_placed_while_there_is_space() {
@@ -244,38 +227,42 @@ mod tests {
         );
         assert_eq!(begins(&[("loading", 0), ("ready", 18)], 20), "  loading");
     }
-}
-
-#[cfg(test)]
-mod stage_tests {
-    use serde_json::json;
-
-    use super::*;
 
     #[test]
     fn stages_that_were_not_reached_are_left_open() {
         let gib = |gib: u64| json!({ "sum": gib << 30, "others": 0, "per_gpu": [{}] });
         let usage = json!({ "baseline": gib(1), "loaded": gib(18), "warmed": null, "peak": gib(19), "after": null });
-        let unseen = json!({ "peak": null });
-        assert_eq!(
-            stages(
-                &[("engine-1".into(), usage), ("engine-2".into(), unseen.clone())],
-                Page::default()
-            )
-            .unwrap(),
-            "memory in use by stage, GiB\n            before  loaded  warmed up   peak  after\n  engine-1    1.00   18.00          -  19.00      -"
-        );
-        assert_eq!(stages(&[("engine-2".into(), unseen)], Page::default()), None);
-        let cut_off = stages(&[("engine-1".into(), Value::Null)], Page::default()).unwrap();
-        assert!(cut_off.contains("engine-1, cut off"), "{cut_off}");
+        let unseen = ("engine-2".to_owned(), json!({ "peak": null }));
+        let sheet = stages_sheet(&[("engine-1".to_owned(), usage), unseen.clone()]).unwrap();
+        let none = Entry::None;
+        let row = [
+            "engine-1".into(),
+            "1.00".into(),
+            "18.00".into(),
+            none.clone(),
+            "19.00".into(),
+            none,
+        ];
+        assert_eq!(sheet.rows, [row.to_vec()]);
+        assert_eq!(stages_sheet(&[unseen]), None);
+        let cut_off = stages_sheet(&[("engine-1".to_owned(), Value::Null)]).unwrap();
+        assert_eq!(cut_off.rows[0][0], "engine-1, cut off".into());
     }
 
     #[test]
     fn several_gpus_have_a_spread_and_others_a_line() {
         let peak = json!({ "sum": 30_u64 << 30, "max": 20_u64 << 30, "mean": 15.0 * 1_073_741_824.0, "std": 0.0, "others": 1_u64 << 30, "per_gpu": [{}, {}] });
-        let text = stages(&[("engine-1".into(), json!({ "peak": peak }))], Page::default()).unwrap();
-        for line in ["highest of 2", "15.00", "standard deviation of 2", "of others"] {
-            assert!(text.contains(line), "{text}");
-        }
+        let sheet = stages_sheet(&[("engine-1".into(), json!({ "peak": peak }))]).unwrap();
+        let names: Vec<&Entry> = sheet.rows.iter().map(|row| &row[0]).collect();
+        let expected = [
+            "engine-1",
+            "highest of 2",
+            "mean of 2",
+            "standard deviation of 2",
+            "its own",
+            "of others",
+        ];
+        assert_eq!(names, expected.map(Entry::from).iter().collect::<Vec<_>>());
+        assert_eq!(sheet.rows[2][4], "15.00".into());
     }
 }

@@ -12,7 +12,7 @@ use super::{Host, from_script, options};
 use crate::boundary::{Answer, Boundary, Moves, Options, Point};
 use crate::engine::Limits;
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{Context, Extras, Findings, simulated_line, summarize};
+use crate::report::{Context, Extras, Findings, overview, simulated_line, text};
 use crate::run::Event;
 
 /// A boundary shared by every copy of its handle.
@@ -178,7 +178,8 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         set: host.settings.set.clone(),
         simulated: (host.run.simulated()).then(|| simulated_line(&host.run.simulated_engines())),
     };
-    let text = summarize(&boundary, &extras, host.settings.page)?;
+    let page = host.settings.page;
+    let text = text(&overview(&boundary, &extras, page)?, page);
     drop(boundary);
     host.run.note(Event::Report {
         boundary: map.index(),

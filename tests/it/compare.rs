@@ -1,7 +1,7 @@
 //! `profiler compare`: runs beside estimates, beside figures of a calculator, beside files of other tools, and as a check in CI.
 
 mod gate;
-mod markdown;
+pub mod markdown;
 mod two_runs;
 
 use serde_json::Value;

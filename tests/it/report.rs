@@ -10,7 +10,7 @@ use crate::run::SEARCH;
 use crate::support::Profiler;
 
 /// The text of a file of HTML, its entities read.
-fn unescaped(html: &str) -> String {
+pub fn unescaped(html: &str) -> String {
     let entities = [
         ("&#x2f;", "/"),
         ("&#x27;", "'"),

@@ -1,10 +1,13 @@
 //! `profiler show`: whole runs, as text that fits and as tables for other programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use console::measure_text_width;
 
+use crate::compare::markdown::{self, only_folds};
+use crate::import::fixture;
+use crate::report::unescaped;
 use crate::support::{Outcome, Profiler, temp};
 
 const RUNS: [&str; 9] = [
@@ -189,4 +192,121 @@ fn warnings_of_one_kind_are_one_line_and_each_is_in_the_document_and_on_the_page
             "{figure}"
         );
     }
+}
+
+/// The first heading of a run's page.
+fn page_heading(folder: &Path) -> String {
+    let page = Profiler::new()
+        .arg("report")
+        .arg(folder)
+        .args(["--html", "page.html"])
+        .run()
+        .success();
+    let html = std::fs::read_to_string(page.folder().join("page.html")).unwrap();
+    let (_, rest) = html.split_once("<h1>").unwrap();
+    unescaped(rest.split_once("</h1>").unwrap().0)
+}
+
+#[track_caller]
+fn shown_as_markdown(folder: &Path) -> (String, markdown::Page) {
+    let shown = Profiler::new()
+        .arg("show")
+        .arg(folder)
+        .arg("--markdown")
+        .run()
+        .success();
+    let page = markdown::read(&shown.stdout);
+    only_folds(&page);
+    assert!(shown.stdout.len() < 65_000);
+    (shown.stdout, page)
+}
+
+#[test]
+fn every_run_is_markdown_that_begins_with_its_answer() {
+    let runs = [env!("CARGO_MANIFEST_DIR"), "tests/data/runs"]
+        .iter()
+        .collect::<PathBuf>();
+    for run in std::fs::read_dir(runs).unwrap() {
+        let run = run.unwrap().path();
+        let (text, page) = shown_as_markdown(&run);
+        assert!(text.starts_with("## "), "{text}");
+        assert_eq!(page.headings[0], page_heading(&run), "{}", run.display());
+        assert!(
+            page.headings.contains(&"What was run".to_owned()),
+            "{:?}",
+            page.headings
+        );
+        assert!(text.contains("**to repeat it**"), "{text}");
+    }
+    let (text, page) = shown_as_markdown(&folder("vllm-concurrency"));
+    assert!(text.contains("concurrency ≤ 29") && text.contains("█"), "{text}");
+    assert!(
+        page.html
+            .iter()
+            .any(|html| html.contains("Largest concurrency that fits")),
+        "{:?}",
+        page.html
+    );
+    assert!(
+        page.tables.iter().any(|rows| rows[0].contains(&"verdict".to_owned())),
+        "every probe is there"
+    );
+}
+
+#[test]
+fn a_run_that_was_cut_off_is_markdown_that_says_so_first() {
+    let home = temp();
+    let run = home.path().join("run");
+    std::fs::create_dir(&run).unwrap();
+    let whole = folder("vllm-concurrency");
+    let journal = std::fs::read(whole.join("journal.jsonl")).unwrap();
+    std::fs::write(run.join("journal.jsonl"), &journal[..journal.len() / 2]).unwrap();
+    let (text, page) = shown_as_markdown(&run);
+    assert!(
+        page.headings[0].starts_with("Unfinished: undecided: concurrency="),
+        "{text}"
+    );
+    let warning = text.lines().nth(2).unwrap();
+    assert!(warning.starts_with("> **This run did not come to its end"), "{text}");
+    assert!(text.contains("> **Missing: "), "{text}");
+}
+
+#[test]
+fn what_a_run_says_is_text_in_markdown_and_nothing_else() {
+    let script = r#"
+        let evil = "</summary><img src=x onerror=alert(1)>\n```\n## no";
+        warn(evil);
+        warn("at http://me:passphrase@127.0.0.1/");
+        record(evil, evil);
+        let map = boundary(#{ input: [1, 100] }, #{});
+        map.record(#{ input: 10 }, "ok");
+        map.record(#{ input: 50 }, #{ verdict: "oom", cause: evil, evidence: #{ log: [evil], message: evil } });
+        report(map);
+        show(#{ value: evil }, evil);
+        throw evil;
+    "#;
+    let name = "<img src=x>.rhai";
+    let run = Profiler::new()
+        .file(name, script)
+        .args(["run", name, "--out", "out"])
+        .run();
+    let (text, page) = shown_as_markdown(&run.folder().join("out"));
+    assert!(text.contains("&lt;img src=x"), "{text}");
+    assert!(!text.contains("passphrase"), "{text}");
+    assert!(
+        page.headings.iter().all(|heading| heading != "no"),
+        "{:?}",
+        page.headings
+    );
+}
+
+#[test]
+fn a_file_of_another_tool_is_markdown_too() {
+    let file = fixture("llm-sizer-3.0.json");
+    let shown = Profiler::new().args(["show", &file, "--markdown"]).run().success();
+    let page = markdown::read(&shown.stdout);
+    only_folds(&page);
+    assert!(page.headings[0].ends_with("llm-sizer profile"), "{:?}", page.headings);
+    let weights = |rows: &Vec<Vec<String>>| rows.iter().any(|row| row[0] == "weights" && row[1] == "14.99");
+    assert!(page.tables.iter().any(weights), "{}", shown.stdout);
 }

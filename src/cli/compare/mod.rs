@@ -11,7 +11,7 @@ use super::program::{Program, Status};
 use crate::compare::{self, Case, ComparisonInput};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::compare::{Comparison as MemoryComparison, ExternalEstimate};
-use crate::report::{self, Comparison, Finding, Page, Rule, SIMULATED, Thresholds, Verdict};
+use crate::report::{self, Block, Comparison, Finding, Page, Rule, Thresholds, Verdict, Weight};
 use crate::run::{SCHEMA, hide};
 use with::With;
 
@@ -172,22 +172,24 @@ fn compare_memory(args: &Args, inputs: &[ComparisonInput], with: &str, program: 
         program.print_json(&document)?;
         return Ok(beyond);
     }
-    let page = Page::from(&program.terminal);
-    let mut parts = Vec::new();
-    if simulated {
-        parts.push(SIMULATED.to_owned());
-    }
-    parts.extend(all.iter().filter_map(|one| report::implausible(&one.case, page)));
+    let notice = simulated.then(|| report::SIMULATED.to_owned());
+    let mut blocks: Vec<Block> = Block::notice(notice).into_iter().collect();
+    blocks.extend(
+        all.iter()
+            .filter_map(|one| report::implausible(&one.case, &one.case.name)),
+    );
     for one in &all {
         let name = format!("{} of {}", one.case.name, one.title);
-        parts.push(report::memory_comparison(&name, &one.claim, &one.comparison, page));
+        blocks.extend(report::memory_comparison(&name, &one.claim, &one.comparison));
     }
-    let notes = notes(inputs);
-    if !notes.is_empty() {
-        parts.push(report::notes_section(&notes, page));
-    }
-    program.terminal.print(&hide(&parts.join("\n\n")))?;
+    blocks.extend(Block::list("notes", notes(inputs), Weight::Normal));
+    print(&blocks, program)?;
     Ok(beyond)
+}
+
+fn print(blocks: &[Block], program: &Program) -> Result<()> {
+    let text = report::text(blocks, Page::from(&program.terminal));
+    program.terminal.print_wrapped(&hide(&text))
 }
 
 fn document(one: &Compared) -> Value {
@@ -242,7 +244,7 @@ fn compare_inputs(
     if args.markdown {
         program
             .terminal
-            .print(&hide(&report::comparison_markdown(inputs, &comparison, &evaluation)))?;
+            .print(&report::comparison_markdown(inputs, &comparison, &evaluation))?;
         return Ok(beyond);
     }
     if args.json {
@@ -269,8 +271,9 @@ fn compare_inputs(
         program.print_json(&document)?;
         return Ok(beyond);
     }
-    let text = report::comparison_text(inputs, &comparison, &evaluation, Page::from(&program.terminal));
-    program.terminal.print(&hide(&text))?;
+    let sections = report::comparison_sections(inputs, &comparison, &evaluation);
+    let blocks: Vec<Block> = sections.into_iter().flat_map(|section| section.blocks).collect();
+    print(&blocks, program)?;
     Ok(beyond)
 }
 

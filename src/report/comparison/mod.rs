@@ -1,23 +1,21 @@
 //! Compares runs and files of other tools with a baseline, the first of them.
 //!
 //! `boundary_metrics` compares boundaries. `rule` parses a threshold, `thresholds` evaluates them. `tables` makes sentences
-//! and tables of the result, `text` and `markdown` lay them out.
+//! and tables of the result, `layout` orders them.
 
 mod boundary_metrics;
-mod markdown;
+mod layout;
 mod rule;
 mod tables;
-mod text;
 mod thresholds;
 
 use std::collections::BTreeSet;
 
 pub use boundary_metrics::ChangedPoint;
-pub use markdown::comparison_markdown;
+pub use layout::{comparison_markdown, comparison_sections, completeness_warnings};
 pub use rule::Rule;
 use serde::Serialize;
 pub(super) use tables::{differences, findings};
-pub use text::{comparison_text, completeness_warnings};
 pub use thresholds::{Evaluation, Finding, Thresholds, Verdict};
 
 use crate::compare::{Case, ComparisonInput, Direction, Unit};
@@ -34,7 +32,7 @@ pub(super) const MAX_NAMED: usize = 3;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
     /// The boundary, and each case of the baseline that others have too.
-    pub sections: Vec<Section>,
+    pub sections: Vec<ComparedCase>,
     /// Cases without a counterpart.
     pub notes: Vec<String>,
     /// Metrics that only the baseline or only another input has.
@@ -63,7 +61,7 @@ pub struct NotJudged {
 
 /// One case or boundary that several inputs have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Section {
+pub struct ComparedCase {
     /// Its name in each input; `None` where it is missing.
     pub names: Vec<Option<String>>,
     /// The metrics that at least two inputs have.
@@ -132,7 +130,7 @@ impl MetricValue {
     }
 }
 
-impl Section {
+impl ComparedCase {
     /// The name of the case, or `boundary`.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -280,13 +278,13 @@ impl Comparison {
             });
         }
         if !lines.is_empty() {
-            self.sections.push(Section { names, lines });
+            self.sections.push(ComparedCase { names, lines });
         }
     }
 }
 
 /// Where a recommended point gives up one axis for another, neither is better or worse.
-fn ignore_moves_along_the_boundary(section: &mut Section) {
+fn ignore_moves_along_the_boundary(section: &mut ComparedCase) {
     let mut lines: Vec<&mut ComparedMetric> = section.lines.iter_mut().collect();
     lines.retain(|line| thresholds::is_recommendation(&line.name));
     let subjects = lines.first().map_or(0, |line| line.verdicts.len());

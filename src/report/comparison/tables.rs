@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::thresholds::{Evaluation, Finding, Verdict};
-use super::{ChangedPoint, ComparedMetric, Comparison, EFFORT, Section, label};
+use super::{ChangedPoint, ComparedCase, ComparedMetric, Comparison, EFFORT, label};
 use crate::compare::Direction;
-use crate::experiment;
 use crate::fmt::{list, metric_label, relative, with_unit};
-use crate::report::changes::Change;
+use crate::report::changes::change_phrase;
 use crate::report::plot::{Entry, Sheet};
 use crate::unit::Unit;
 
@@ -53,7 +52,7 @@ pub(in crate::report) fn findings(comparison: &Comparison, names: &[String], mos
 
 /// A metric of one section that changed.
 struct Changed<'a> {
-    section: &'a Section,
+    section: &'a ComparedCase,
     line: &'a ComparedMetric,
     verdict: Verdict,
 }
@@ -137,20 +136,8 @@ fn phrases(comparison: &Comparison, changed: &[&Changed], subject: usize, most: 
             more.insert(family);
             continue;
         }
-        let verdict = match one.verdict {
-            Verdict::Better => experiment::Verdict::Better,
-            Verdict::Worse => experiment::Verdict::Worse,
-            _ => experiment::Verdict::of_change(after > before, None),
-        };
-        let label = metric_label(name);
-        let change = Change {
-            label,
-            unit: one.line.unit,
-            before,
-            after,
-            verdict,
-        };
-        phrases.push(format!("{}{}", change.phrase(), at(comparison, one)));
+        let change = change_phrase(&metric_label(name), one.line.unit, before, after);
+        phrases.push(format!("{change}{}", at(comparison, one)));
     }
     if !more.is_empty() {
         phrases.push(format!("{} more", more.len()));
@@ -164,7 +151,7 @@ fn at(comparison: &Comparison, one: &Changed) -> String {
         .sections
         .iter()
         .filter(|section| section.lines.iter().any(|line| line.name == one.line.name));
-    let names: Vec<&str> = having.map(Section::name).collect();
+    let names: Vec<&str> = having.map(ComparedCase::name).collect();
     let own = one.section.name().split(' ');
     let differs = |word: &&str| names.iter().any(|name| name.split(' ').all(|other| other != *word));
     let words: Vec<&str> = own.filter(differs).collect();
@@ -177,7 +164,7 @@ fn at(comparison: &Comparison, one: &Changed) -> String {
 
 /// A table for each section: the values of each input, and how each differs from the first.
 pub(in crate::report) fn differences(comparison: &Comparison) -> Vec<Sheet> {
-    let table = |section: &Section| {
+    let table = |section: &ComparedCase| {
         let mut columns = vec!["metric".to_owned()];
         for index in 0..section.names.len() {
             columns.push(label(index));
@@ -271,12 +258,7 @@ fn weight(verdict: Verdict) -> u8 {
 
 /// `thresholds: 2 exceeded, 1 within, 1 not compared`.
 pub(super) fn threshold_counts(evaluation: &Evaluation) -> String {
-    let count = |verdict| {
-        evaluation
-            .with_verdict(verdict)
-            .filter(|one| one.threshold.is_some())
-            .count()
-    };
+    let count = |verdict| evaluation.with_threshold(verdict).count();
     let verdicts = [
         Verdict::Within,
         Verdict::NotSignificant,

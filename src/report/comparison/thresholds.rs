@@ -10,7 +10,7 @@
 use serde::Serialize;
 
 use super::rule::Rule;
-use super::{ChangedPoint, ComparedMetric, Comparison, EFFORT, label};
+use super::{ChangedPoint, ComparedMetric, Comparison, EFFORT, UnmatchedMetric, label};
 use crate::compare::{Case, ComparisonInput, Direction, Unit};
 use crate::experiment::is_negligible;
 use crate::fault::{Fault, Result};
@@ -34,37 +34,34 @@ pub struct Thresholds {
 
 /// The result for one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "&'static str")]
 pub enum Verdict {
     /// Beyond its threshold.
-    #[serde(rename = "exceeded")]
     Exceeded,
     /// Missing on one side, so that its threshold cannot be checked.
-    #[serde(rename = "not compared")]
     NotCompared,
     /// A run is unfinished, and its final value could lie on either side of the limit.
-    #[serde(rename = "not comparable")]
     NotComparable,
     /// Within its threshold.
-    #[serde(rename = "within")]
     Within,
     /// The difference lies within an uncertainty interval.
-    #[serde(rename = "not significant")]
     NotSignificant,
     /// A measured difference that is too small to matter.
-    #[serde(rename = "negligible")]
     Negligible,
     /// Worse, without a threshold.
-    #[serde(rename = "worse")]
     Worse,
     /// Better, without a threshold.
-    #[serde(rename = "better")]
     Better,
     /// Changed, and the metric has no better direction.
-    #[serde(rename = "other")]
     Other,
     /// Unchanged.
-    #[serde(rename = "same")]
     Same,
+}
+
+impl From<Verdict> for &'static str {
+    fn from(verdict: Verdict) -> Self {
+        verdict.words()
+    }
 }
 
 impl Verdict {
@@ -146,6 +143,11 @@ impl Evaluation {
     pub fn with_verdict(&self, verdict: Verdict) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(move |finding| finding.verdict == verdict)
     }
+
+    /// The findings about thresholds with this verdict.
+    pub(super) fn with_threshold(&self, verdict: Verdict) -> impl Iterator<Item = &Finding> {
+        self.with_verdict(verdict).filter(|finding| finding.threshold.is_some())
+    }
 }
 
 impl Thresholds {
@@ -189,73 +191,27 @@ impl Thresholds {
             findings: Vec::new(),
         };
         let mut compared = false;
-        for section in &comparison.sections {
-            for line in &section.lines {
-                for subject in 1..line.values.len() {
-                    let proof = Proof::new(line, subject, inputs, &comparison.changed_points);
-                    let finding = finding(section.name(), line, subject, proof);
-                    let mut rules: Vec<&Rule> = self
-                        .rules
-                        .iter()
-                        .filter(|rule| rule.matches(section.name(), &line.name))
-                        .collect();
-                    if rules.is_empty() && !EFFORT.contains(&line.name.as_str()) && !is_recommendation(&line.name) {
-                        rules.extend(&default);
-                    }
-                    let mut held = false;
-                    for rule in rules {
-                        let held_by = apply(rule, &finding, proof, self.strict)?;
-                        held |= held_by.is_some();
-                        evaluation.findings.extend(held_by);
-                    }
-                    compared |= held;
-                    if !held && finding.before.is_some() && finding.after.is_some() {
-                        evaluation.findings.push(finding);
-                    }
-                }
-            }
-        }
-        for metric in &comparison.unmatched {
-            // Metrics that at least two other runs share are compared already.
-            let lined = |finding: &Finding| {
-                finding.subject == metric.subject && finding.case == metric.case && finding.name == metric.name
-            };
-            if evaluation.findings.iter().any(lined) {
-                continue;
-            }
-            let finding = Finding {
-                subject: metric.subject,
-                case: metric.case.clone(),
-                name: metric.name.clone(),
-                unit: metric.unit,
-                better: Direction::of_metric(&metric.name, metric.unit),
-                before: metric.before,
-                after: metric.after,
-                difference: None,
-                percent: None,
-                intervals: [None, None],
-                threshold: None,
-                limit: None,
-                at_most: None,
-                verdict: Verdict::NotCompared,
-                why: None,
-            };
-            let mut rules: Vec<&Rule> = self
-                .rules
-                .iter()
-                .filter(|rule| rule.matches(&metric.case, &metric.name))
+        for (finding, proof) in candidates(comparison, inputs) {
+            let named = self.rules.iter();
+            let mut rules: Vec<&Rule> = named
+                .filter(|rule| rule.matches(&finding.case, &finding.name))
                 .collect();
             // `--max-regression` reports metrics that disappeared, but not new ones.
-            if rules.is_empty() && metric.after.is_none() && !is_recommendation(&metric.name) {
+            let measures_effort = EFFORT.contains(&finding.name.as_str());
+            if rules.is_empty() && finding.before.is_some() && !measures_effort && !is_recommendation(&finding.name) {
                 rules.extend(&default);
             }
+            let mut held = Vec::new();
             for rule in rules {
-                let held = apply(rule, &finding, Proof::default(), self.strict)?;
-                compared |= held
-                    .as_ref()
-                    .is_some_and(|held| held.verdict != Verdict::NotCompared || self.strict);
-                evaluation.findings.extend(held);
+                held.extend(apply(rule, &finding, proof, self.strict)?);
             }
+            compared |= held
+                .iter()
+                .any(|held| held.verdict != Verdict::NotCompared || self.strict);
+            if held.is_empty() && finding.before.is_some() && finding.after.is_some() {
+                held.push(finding);
+            }
+            evaluation.findings.extend(held);
         }
         if self.rules.is_empty() && self.max_regression.is_some() && !compared {
             return Err(
@@ -292,26 +248,68 @@ pub(super) fn verdict(
     }
 }
 
-fn finding(case: &str, line: &ComparedMetric, subject: usize, proof: Proof) -> Finding {
-    let (before, after) = (line.values[0], line.values[subject]);
-    let verdict = line.verdicts[subject];
-    Finding {
-        subject,
-        case: case.to_owned(),
-        name: line.name.clone(),
-        unit: line.unit,
-        better: line.better,
-        before,
-        after,
-        difference: before.zip(after).map(|(before, after)| after - before),
-        percent: line.percents[subject].filter(|_| before.is_some()),
-        intervals: [line.intervals[0], line.intervals[subject]],
-        threshold: None,
-        limit: None,
-        at_most: None,
-        why: proof.unfinished().filter(|_| verdict == Verdict::NotComparable),
-        verdict,
-    }
+/// Every metric of every input but the first, without thresholds: those that several inputs have, then those that only
+/// one of two has.
+fn candidates<'a>(
+    comparison: &'a Comparison,
+    inputs: &'a [ComparisonInput],
+) -> impl Iterator<Item = (Finding, Proof)> + 'a {
+    let lines = comparison.sections.iter().flat_map(|section| {
+        let lines = section.lines.iter();
+        lines.flat_map(move |line| (1..line.values.len()).map(move |subject| (section.name(), line, subject)))
+    });
+    let lines = lines.map(|(case, line, subject)| {
+        let proof = Proof::new(line, subject, inputs, &comparison.changed_points);
+        let (before, after) = (line.values[0], line.values[subject]);
+        let verdict = line.verdicts[subject];
+        let finding = Finding {
+            subject,
+            case: case.to_owned(),
+            name: line.name.clone(),
+            unit: line.unit,
+            better: line.better,
+            before,
+            after,
+            difference: before.zip(after).map(|(before, after)| after - before),
+            percent: line.percents[subject].filter(|_| before.is_some()),
+            intervals: [line.intervals[0], line.intervals[subject]],
+            threshold: None,
+            limit: None,
+            at_most: None,
+            why: proof.unfinished().filter(|_| verdict == Verdict::NotComparable),
+            verdict,
+        };
+        (finding, proof)
+    });
+    // What others share without the baseline is among the lines.
+    let lined = |metric: &&UnmatchedMetric| {
+        let mut sections = comparison
+            .sections
+            .iter()
+            .filter(|section| section.name() == metric.case);
+        !sections.any(|section| section.lines.iter().any(|line| line.name == metric.name))
+    };
+    let unmatched = comparison.unmatched.iter().filter(lined).map(|metric| {
+        let finding = Finding {
+            subject: metric.subject,
+            case: metric.case.clone(),
+            name: metric.name.clone(),
+            unit: metric.unit,
+            better: Direction::of_metric(&metric.name, metric.unit),
+            before: metric.before,
+            after: metric.after,
+            difference: None,
+            percent: None,
+            intervals: [None, None],
+            threshold: None,
+            limit: None,
+            at_most: None,
+            verdict: Verdict::NotCompared,
+            why: None,
+        };
+        (finding, Proof::default())
+    });
+    lines.chain(unmatched)
 }
 
 /// Recommended points may move along the boundary from search to search, trading one axis for another. Only

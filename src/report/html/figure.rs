@@ -9,8 +9,9 @@ use minijinja::Value;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::table::{Table, digits};
+use super::table::Table;
 use crate::fmt::json_number;
+use crate::report::document::{digits, entry_text};
 use crate::report::plot::{
     Axis, Drawing, Entry, Panel, Plot, ProvenPoint, ProvenRegions, Scale, Sheet, Width, panel, svg,
 };
@@ -266,7 +267,7 @@ impl Columns {
             .map(|entry| {
                 let word = match entry {
                     Entry::None => return -1,
-                    entry => super::table::text(entry),
+                    entry => entry_text(entry),
                 };
                 let index = *known.entry(word.clone()).or_insert_with(|| {
                     words.push(word);

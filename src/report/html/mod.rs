@@ -17,8 +17,8 @@ use serde::Serialize;
 
 use crate::fault::{Fault, Result};
 use crate::fmt::{escape_html, slug};
-use crate::report::plot::Plot;
-use crate::report::sections::{self, Document, Together};
+use crate::report::document::{Block, List, Section};
+use crate::report::sections::{Document, Together};
 use crate::report::{Fact, SIMULATED, plot};
 use crate::run::hide;
 use figure::Figure;
@@ -84,7 +84,7 @@ fn prose(text: &str) -> String {
 }
 
 #[derive(Serialize)]
-struct View {
+struct View<'a> {
     /// The title and main heading.
     title: String,
     /// Whether anything was simulated.
@@ -92,53 +92,41 @@ struct View {
     /// Whether the page shows several runs.
     several: bool,
     /// Common sections of several runs.
-    together: Vec<Section>,
-    runs: Vec<RunView>,
+    together: Vec<SectionView<'a>>,
+    runs: Vec<RunView<'a>>,
 }
 
 #[derive(Serialize)]
-struct RunView {
+struct RunView<'a> {
     id: String,
     /// Its name among several runs.
     name: String,
-    headline: String,
-    subject: String,
-    run: String,
-    script: String,
-    status: String,
     done: bool,
-    simulated: bool,
-    answers: Vec<FactView>,
-    caveats: Vec<String>,
-    missing: Vec<String>,
-    facts: Vec<FactView>,
+    #[serde(flatten)]
+    document: &'a Document,
     details: Vec<Table>,
-    parts: Vec<Section>,
-}
-
-/// A term and its values.
-#[derive(Serialize)]
-struct FactView {
-    term: String,
-    lines: Vec<Line>,
+    parts: Vec<SectionView<'a>>,
 }
 
 #[derive(Serialize)]
-struct Line {
-    text: String,
-    paste: bool,
-}
-
-#[derive(Serialize)]
-struct Section {
+struct SectionView<'a> {
     id: String,
-    title: String,
+    title: &'a str,
     /// Whether the heading is also the title of a figure.
     titles_figure: bool,
-    paragraphs: Vec<String>,
-    figures: Vec<Figure>,
-    tables: Vec<Table>,
-    texts: Vec<String>,
+    blocks: Vec<BlockView<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum BlockView<'a> {
+    Facts(&'a [Fact]),
+    Paragraph(&'a str),
+    List(&'a List),
+    Table(Table),
+    Folded(Table),
+    Figure(Box<Figure>),
+    Text(&'a str),
 }
 
 /// Hands out unique anchors and file names.
@@ -160,8 +148,8 @@ impl Anchors {
     }
 }
 
-impl View {
-    fn new(documents: &[Document], together: &Together) -> Self {
+impl<'a> View<'a> {
+    fn new(documents: &'a [Document], together: &'a Together) -> Self {
         let mut anchors = Anchors::default();
         // Anchors of the page itself.
         for own in ["main", "top", "together", "contents"] {
@@ -177,7 +165,7 @@ impl View {
         let together = together
             .sections
             .iter()
-            .map(|part| Section::new(part, "together", &mut anchors))
+            .map(|part| SectionView::new(part, "together", &mut anchors))
             .collect();
         let runs = documents.iter().enumerate().map(|(index, document)| {
             let prefix = if several {
@@ -197,67 +185,50 @@ impl View {
     }
 }
 
-impl RunView {
-    fn new(document: &Document, name: String, prefix: &str, anchors: &mut Anchors) -> Self {
+impl<'a> RunView<'a> {
+    fn new(document: &'a Document, name: String, prefix: &str, anchors: &mut Anchors) -> Self {
         Self {
             name,
             id: anchors.give(if prefix.is_empty() { "run" } else { prefix }),
-            headline: document.headline.clone(),
-            subject: document.subject.clone(),
-            run: document.run.clone(),
-            script: document.script.clone(),
-            status: document.status.clone(),
             done: document.status == "done",
-            simulated: document.simulated,
-            answers: grouped(&document.answers),
-            caveats: document.caveats.clone(),
-            missing: document.missing.clone(),
-            facts: grouped(&document.facts),
             details: document.details.iter().map(Table::complete).collect(),
             parts: document
                 .sections
                 .iter()
-                .map(|part| Section::new(part, prefix, anchors))
+                .map(|part| SectionView::new(part, prefix, anchors))
                 .collect(),
+            document,
         }
     }
 }
 
-/// Groups consecutive facts with the same term.
-fn grouped(facts: &[Fact]) -> Vec<FactView> {
-    let mut all: Vec<FactView> = Vec::new();
-    for fact in facts {
-        let line = Line {
-            text: fact.text.clone(),
-            paste: fact.paste,
+impl<'a> SectionView<'a> {
+    fn new(section: &'a Section, prefix: &str, anchors: &mut Anchors) -> Self {
+        let id = anchors.give(&format!("{prefix} {}", section.name));
+        let mut titles_figure = false;
+        let mut view = |block: &'a Block| {
+            Some(match block {
+                Block::Finding(text) | Block::Paragraph(text) => BlockView::Paragraph(text),
+                Block::Facts(facts) => BlockView::Facts(facts),
+                Block::List(list) => BlockView::List(list),
+                Block::Table(sheet) => BlockView::Table(Table::complete(sheet)),
+                Block::Folded(sheet) => BlockView::Folded(Table::complete(sheet)),
+                Block::Figure(plot) => {
+                    let id = anchors.give(&format!("{prefix} figure {}", plot.name));
+                    let figure = Figure::new(plot, &id, &section.title);
+                    titles_figure |= figure.titled_above;
+                    BlockView::Figure(Box::new(figure))
+                }
+                Block::Text(text) => BlockView::Text(text),
+                // The page has a chart of the same.
+                Block::Sketch(_) => return None,
+            })
         };
-        match all.last_mut() {
-            Some(last) if last.term == fact.term => last.lines.push(line),
-            _ => all.push(FactView {
-                term: fact.term.clone(),
-                lines: vec![line],
-            }),
-        }
-    }
-    all
-}
-
-impl Section {
-    fn new(part: &sections::Section, prefix: &str, anchors: &mut Anchors) -> Self {
-        let id = anchors.give(&format!("{prefix} {}", part.name));
-        let mut figure = |plot: &Plot| {
-            let id = anchors.give(&format!("{prefix} figure {}", plot.name));
-            Figure::new(plot, &id, &part.title)
-        };
-        let figures: Vec<Figure> = part.plots.iter().map(&mut figure).collect();
         Self {
+            blocks: section.blocks.iter().filter_map(&mut view).collect(),
+            title: &section.title,
             id,
-            title: part.title.clone(),
-            titles_figure: figures.iter().any(|figure| figure.titled_above),
-            paragraphs: part.paragraphs.clone(),
-            figures,
-            tables: part.sheets.iter().map(Table::complete).collect(),
-            texts: part.texts.clone(),
+            titles_figure,
         }
     }
 }

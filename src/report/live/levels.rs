@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::engine::LoadOptions;
 use crate::load::LoadAnswer;
-use crate::report::table::table;
+use crate::report::document::table;
 use crate::report::{Clock, Page};
 
 /// Completed requests from which on the pace of the first load tells how long it takes.

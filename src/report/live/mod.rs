@@ -16,8 +16,7 @@ use output::{Plain, Screen};
 use serde_json::Value;
 use state::{State, TICK};
 
-use super::{Page, Terminal, WarningGroup, breakdown, experiment, simulated_line};
-use crate::fmt::wrap;
+use super::{Block, Page, Terminal, WarningGroup, breakdown, experiment, simulated_line, text as blocks_text};
 use crate::run::{Event, Run, hide};
 
 /// The live view of a run.
@@ -108,15 +107,6 @@ impl Live {
     }
 }
 
-/// A result with the notice of a simulated run above it, if there is one.
-#[must_use]
-pub fn with_notice(notice: Option<&str>, text: &str, page: Page) -> String {
-    match notice {
-        Some(notice) => format!("{}\n\n{text}", wrap(notice, page.width, 4)),
-        None => text.to_owned(),
-    }
-}
-
 impl View {
     fn show(&mut self, event: &Event) {
         let elapsed = self.begun.elapsed();
@@ -166,16 +156,16 @@ impl View {
     /// A result in full, with the notice of a simulated run if `mark`.
     fn result_text(&self, event: &Event, mark: bool) -> Option<String> {
         let page = Page::from(&self.terminal);
-        let text = match event {
+        let blocks = match event {
             // It begins with the notice.
             Event::Report { text, .. } => return Some(text.clone()),
-            Event::Shown { text, .. } => text.clone(),
+            Event::Shown { text, .. } => vec![Block::Text(text.clone())],
             Event::Experiment { value, .. } => experiment(&crate::compare::read_experiment(value).ok()?, page),
             Event::Breakdown { name, value } => breakdown(name, &serde_json::from_value(value.clone()).ok()?, page),
             _ => return None,
         };
-        let notice = mark.then(|| self.notice());
-        Some(with_notice(notice.as_deref(), &text, page))
+        let notice = Block::notice(mark.then(|| self.notice()));
+        Some(blocks_text(&notice.into_iter().chain(blocks).collect::<Vec<_>>(), page))
     }
 
     /// The notice of a simulated run.

@@ -2,8 +2,9 @@
 
 use super::boundaries::MAX_DRAWN;
 use super::{RebuiltBoundary, Source, facts, loads, reproduce};
+use super::{breakdown_finding, experiment_findings};
 use crate::compare::read_experiment;
-use crate::report::{Answer, Extras, Fact, breakdown_finding, experiment_findings};
+use crate::report::{Answer, Extras, Fact};
 
 /// All answers, most important first.
 pub(super) fn answers(source: &Source) -> Vec<Fact> {
@@ -92,14 +93,7 @@ fn sentence_case(text: &str) -> String {
 /// The answer of a boundary; none if it cannot be read or nothing was tested.
 fn answer(source: &Source, boundary: &RebuiltBoundary) -> Option<Answer> {
     let rebuilt = boundary.boundary.as_ref().ok()?;
-    let found = source.found;
-    let extras = Extras {
-        report: boundary.report.cloned(),
-        stopped: (!found.done()).then(|| found.ended()),
-        script: found.manifest.script.path.clone(),
-        set: found.manifest.set.clone(),
-        simulated: None,
-    };
+    let extras = Extras::of_run(source.found, boundary.report.cloned());
     (rebuilt.records().len() > 0).then(|| extras.answer(rebuilt).ok())?
 }
 

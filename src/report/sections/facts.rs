@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::reproduce::shell_quoted;
 use super::{Fact, Source};
-use crate::report::plot::{Entry, Sheet};
+use crate::report::plot::Sheet;
 use crate::report::{Bytes, Clock, Count, WarningGroup};
 use crate::run::{Manifest, RecordedRun};
 
@@ -19,51 +19,47 @@ const UNKNOWN: &str = "not known";
 const SHARED_GPU: &str = "a GPU that others use";
 
 pub(super) fn facts(source: &Source) -> Vec<Fact> {
-    let manifest = &source.found.manifest;
-    let mut facts = Vec::new();
-    let mut all = |term: &str, texts: Vec<String>| facts.extend(texts.into_iter().map(|text| Fact::new(term, text)));
-    all("model", models(manifest));
-    all("engine", engines(manifest));
-    all("image", from_engines(manifest, image));
-    all("GPU", gpus(source.found));
-    all("GPU driver", driver(source.found));
-    all("host", vec![host(manifest)]);
-    facts.extend(
-        from_engines(manifest, launched)
-            .into_iter()
-            .map(|line| Fact::code("launched", line)),
-    );
+    let found = source.found;
+    let manifest = &found.manifest;
     let script = &manifest.script;
-    facts.push(Fact::new(
-        "script",
-        format!("{}, SHA-256 {}", script.path, or_unknown(&script.sha256)),
-    ));
-    facts.push(Fact::new(
-        "seed",
-        manifest
-            .seed
-            .map_or_else(|| UNKNOWN.to_owned(), |seed| seed.to_string()),
-    ));
-    facts.push(Fact::new(
-        "allowed",
-        match (manifest.permissions.join(", "), manifest.shared_gpu) {
-            _ if source.found.lost.contains("permissions") => UNKNOWN.to_owned(),
-            (allowed, false) if allowed.is_empty() => "nothing beyond the defaults".to_owned(),
-            (allowed, true) if allowed.is_empty() => SHARED_GPU.to_owned(),
-            (allowed, true) => format!("{allowed}, {SHARED_GPU}"),
-            (allowed, false) => allowed,
-        },
-    ));
-    facts.push(Fact::new("took", time_taken(source)));
-    facts.push(Fact::new("measured", measured_counts(source)));
-    facts.push(Fact::new(
-        "run",
-        match manifest.profiler.as_str() {
-            "" => format!("{}; the version of profiler is not known", manifest.run),
-            version => format!("{}, by profiler {version}", manifest.run),
-        },
-    ));
-    facts
+    let seed = manifest.seed.map(|seed| seed.to_string()).unwrap_or_default();
+    let allowed = match (manifest.permissions.join(", "), manifest.shared_gpu) {
+        _ if found.lost.contains("permissions") => UNKNOWN.to_owned(),
+        (allowed, false) if allowed.is_empty() => "nothing beyond the defaults".to_owned(),
+        (allowed, true) if allowed.is_empty() => SHARED_GPU.to_owned(),
+        (allowed, true) => format!("{allowed}, {SHARED_GPU}"),
+        (allowed, false) => allowed,
+    };
+    let run = match manifest.profiler.as_str() {
+        "" => format!("{}; the version of profiler is not known", manifest.run),
+        version => format!("{}, by profiler {version}", manifest.run),
+    };
+    let terms = [
+        ("model", models(manifest)),
+        ("engine", engines(manifest)),
+        ("image", from_engines(manifest, image)),
+        ("GPU", gpus(found)),
+        ("GPU driver", driver(found)),
+        ("host", vec![host(manifest)]),
+        ("launched", from_engines(manifest, launched)),
+        (
+            "script",
+            vec![format!("{}, SHA-256 {}", script.path, or_unknown(&script.sha256))],
+        ),
+        ("seed", vec![or_unknown(&seed).to_owned()]),
+        ("allowed", vec![allowed]),
+        ("took", vec![time_taken(source)]),
+        ("measured", vec![measured_counts(found)]),
+        ("run", vec![run]),
+    ];
+    let fact = |term: &str, text: String| match term {
+        "launched" => Fact::code(term, text),
+        _ => Fact::new(term, text),
+    };
+    let facts = terms
+        .into_iter()
+        .flat_map(|(term, texts)| texts.into_iter().map(move |text| fact(term, text)));
+    facts.collect()
 }
 
 fn or_unknown(text: &str) -> &str {
@@ -93,30 +89,20 @@ pub(super) fn details(source: &Source, warnings: &[WarningGroup]) -> Vec<Sheet> 
         .filter(|(name, _)| parameters.iter().all(|(known, _)| known != name));
     parameters.extend(unused.collect::<Vec<_>>());
     parameters.sort_by_key(|(name, _)| !set(name));
-    let row = |(name, value): (&String, &Value)| -> Vec<Entry> {
+    let parameters = parameters.into_iter().map(|(name, value)| {
         let by = if set(name) { "the user" } else { "default" };
         vec![name.as_str().into(), value.to_string().into(), by.into()]
-    };
-    let sheet = |title: &str, columns: &[&str], rows: Vec<Vec<Entry>>| {
-        Sheet::new(columns.iter().map(|&column| column.to_owned()), rows).titled(title)
-    };
-    let modules = manifest
-        .modules
-        .iter()
-        .map(|(name, hash)| vec![name.as_str().into(), hash.as_str().into()]);
-    let grouped = warnings
-        .iter()
-        .filter(|one| one.messages.len() > 1)
-        .flat_map(|one| &one.messages);
-    let grouped = grouped.map(|text| vec![text.as_str().into()]);
+    });
+    let modules = manifest.modules.iter();
+    let modules = modules.map(|(name, hash)| vec![name.as_str().into(), hash.as_str().into()]);
+    let grouped = warnings.iter().filter(|one| one.messages.len() > 1);
+    let grouped = grouped
+        .flat_map(|one| &one.messages)
+        .map(|text| vec![text.as_str().into()]);
     let sheets = [
-        sheet(
-            "Parameters",
-            &["parameter", "value", "set by"],
-            parameters.into_iter().map(row).collect(),
-        ),
-        sheet("Modules as they ran", &["module", "SHA-256"], modules.collect()),
-        sheet("Grouped warnings", &["warning"], grouped.collect()),
+        Sheet::new(["parameter", "value", "set by"], parameters).titled("Parameters"),
+        Sheet::new(["module", "SHA-256"], modules).titled("Modules as they ran"),
+        Sheet::new(["warning"], grouped).titled("Grouped warnings"),
     ];
     sheets.into_iter().filter(|sheet| !sheet.rows.is_empty()).collect()
 }
@@ -299,29 +285,26 @@ fn time_taken(source: &Source) -> String {
     format!("{} {verb} {until}{lasted}", manifest.started)
 }
 
-fn measured_counts(source: &Source) -> String {
-    let found = source.found;
+fn measured_counts(found: &RecordedRun) -> String {
     let points: usize = found.boundaries.iter().map(|boundary| boundary.points.len()).sum();
-    let small = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let parts = [
-        (small(found.finished), "finished probe, load or experiment"),
-        (points, "recorded point"),
-        (small(found.starts), "start of an engine"),
+        (
+            found.finished,
+            [
+                "finished probe, load or experiment",
+                "finished probes, loads or experiments",
+            ],
+        ),
+        (points as u64, ["recorded point", "recorded points"]),
+        (found.starts, ["start of an engine", "starts of engines"]),
     ];
-    let texts = parts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, noun)| match (*count, *noun) {
-            (1, noun) => format!("1 {noun}"),
-            (count, "finished probe, load or experiment") => format!("{count} finished probes, loads or experiments"),
-            (count, "start of an engine") => format!("{count} starts of engines"),
-            (count, noun) => format!("{count} {noun}s"),
-        });
-    let texts: Vec<String> = texts.collect();
-    if texts.is_empty() {
-        "nothing".to_owned()
-    } else {
-        texts.join(", ")
+    let counted = parts.into_iter().filter(|(count, _)| *count > 0);
+    let texts: Vec<String> = counted
+        .map(|(count, [one, more])| format!("{count} {}", if count == 1 { one } else { more }))
+        .collect();
+    match texts.is_empty() {
+        true => "nothing".to_owned(),
+        false => texts.join(", "),
     }
 }
 

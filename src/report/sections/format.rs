@@ -1,10 +1,7 @@
 //! Numbers, lists and names as text.
 
+pub(super) use crate::fmt::{GIB, list, ms, number, slug as anchor};
 use crate::fmt::{Gib, grouped};
-pub(super) use crate::fmt::{list, ms, number};
-
-/// Bytes of a GiB.
-pub(super) const GIB: f64 = 1_073_741_824.0;
 
 /// One decimal: `5.6`, `99.8`, `100`.
 pub(super) fn tenths(value: f64) -> String {
@@ -24,19 +21,7 @@ pub(super) fn gib(bytes: u64) -> f64 {
 }
 
 pub(super) fn gib_text(bytes: u64) -> String {
-    Gib(i64::try_from(bytes).unwrap_or(i64::MAX)).to_string()
-}
-
-/// A name as an anchor: `a-z`, `0-9` and `-`.
-pub(super) fn anchor(name: &str) -> String {
-    let plain = |letter: char| {
-        if letter.is_ascii_alphanumeric() {
-            letter.to_ascii_lowercase()
-        } else {
-            '-'
-        }
-    };
-    name.chars().map(plain).collect()
+    Gib::from(bytes).to_string()
 }
 
 #[cfg(test)]

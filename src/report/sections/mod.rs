@@ -15,6 +15,9 @@ mod reproduce;
 mod script_output;
 mod together;
 
+pub use boundaries::overview;
+pub use breakdowns::{breakdown, finding as breakdown_finding};
+pub use experiments::{experiment, findings as experiment_findings, planned_starts};
 pub use together::Together;
 
 pub(super) use reproduce::run_command;
@@ -22,16 +25,25 @@ pub(super) use reproduce::run_command;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use serde_json::Value;
 
-use super::plot::{Plot, Sheet};
-use super::{Fact, WarningGroup, group_warnings};
+use super::document::{Block, Section, Weight, markdown};
+use super::plot::Sheet;
+use super::{Fact, Page, SIMULATED, WarningGroup, group_warnings};
 use crate::boundary::Boundary;
 use crate::fault::Result;
 use crate::run::{Folder, RecordedRun};
 
+/// How wide and with which characters boundaries are drawn in Markdown.
+const MARKDOWN: Page = Page {
+    width: 80,
+    unicode: true,
+    colour: false,
+};
+
 /// The content of the page of one run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Document {
     /// The run's id.
     pub run: String,
@@ -55,32 +67,19 @@ pub struct Document {
     /// it.
     pub facts: Vec<Fact>,
     /// More about how it was made, as tables: parameters, modules.
+    #[serde(skip)]
     pub details: Vec<Sheet>,
     /// The results.
+    #[serde(skip)]
     pub sections: Vec<Section>,
-}
-
-/// A section of a page.
-#[derive(Clone, Debug, Default)]
-pub struct Section {
-    /// Its anchor: `a-z`, `0-9` and `-`; unique within a run.
-    pub name: String,
-    /// Its heading.
-    pub title: String,
-    /// Its sentences.
-    pub paragraphs: Vec<String>,
-    /// Its charts.
-    pub plots: Vec<Plot>,
-    /// Tables that belong to no chart.
-    pub sheets: Vec<Sheet>,
-    /// Preformatted text, as printed to a terminal.
-    pub texts: Vec<String>,
 }
 
 /// The run that sections are made from.
 struct Source<'a> {
     folder: Folder,
     found: &'a RecordedRun,
+    /// For what page boundaries are drawn in characters; `None` where charts show them.
+    sketches: Option<Page>,
     boundaries: OnceCell<Vec<RebuiltBoundary<'a>>>,
 }
 
@@ -96,6 +95,7 @@ impl<'a> Source<'a> {
         Self {
             folder,
             found,
+            sketches: None,
             boundaries: OnceCell::new(),
         }
     }
@@ -126,6 +126,45 @@ pub fn document(folder: &Path) -> Result<Document> {
     let folder = Folder::open(folder)?;
     let found = RecordedRun::from_folder(&folder)?;
     Ok(build(&Source::new(folder, &found)))
+}
+
+/// The run in `folder` in Markdown: the answer, then all that its page has, charts in words and as tables.
+///
+/// # Errors
+///
+/// As [`document`].
+pub fn run_markdown(folder: &Path) -> Result<String> {
+    let folder = Folder::open(folder)?;
+    let found = RecordedRun::from_folder(&folder)?;
+    let mut source = Source::new(folder, &found);
+    source.sketches = Some(MARKDOWN);
+    let document = build(&source);
+    let mut warnings = Vec::new();
+    warnings.extend(document.simulated.then(|| SIMULATED.to_owned()));
+    if !found.done() {
+        warnings.push(format!("This run did not come to its end: {}", document.status));
+    }
+    warnings.extend(document.missing.iter().map(|text| format!("Missing: {text}")));
+    let subject = [&document.script, &document.subject, &document.run];
+    let subject: Vec<&str> = subject
+        .into_iter()
+        .map(String::as_str)
+        .filter(|text| !text.is_empty())
+        .collect();
+    let mut sections = vec![
+        Section::new("", "")
+            .with(Block::warnings(warnings))
+            .with([subject.join(" · ")])
+            .with([Block::Facts(document.answers)])
+            .with(Block::list("What to know first", document.caveats, Weight::Normal)),
+    ];
+    sections.extend(document.sections);
+    sections.push(
+        Section::new("", "What was run")
+            .with([Block::Facts(document.facts)])
+            .with(document.details.into_iter().map(Block::Folded)),
+    );
+    Ok(markdown(&document.headline, &sections))
 }
 
 /// The content of the pages of several runs, and their comparison (empty for a single run).
@@ -172,4 +211,10 @@ fn build(source: &Source) -> Document {
         missing,
         sections,
     }
+}
+
+/// The notice above memory that no GPU used.
+fn simulated_memory(found: &RecordedRun) -> Option<String> {
+    let text = "SIMULATED: memory of a simulated engine; no GPU was measured.";
+    found.manifest.simulated.then(|| text.to_owned())
 }

@@ -1,6 +1,6 @@
 //! What the script itself output: plots, printed texts, recorded values, and tables in files.
 
-use super::{Section, Source};
+use super::{Block, Section, Source};
 use crate::csv;
 use crate::report::plot::{Entry, Plot, Sheet};
 
@@ -24,41 +24,20 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
                 None
             }
         });
-    let drawn = Section {
-        name: "drawn".to_owned(),
-        title: "What the script shows".to_owned(),
-        plots: plots.collect(),
-        texts: found.shown.iter().map(|(_, text)| text.clone()).collect(),
-        ..Section::default()
-    };
-    let recorded = Sheet::new(
-        ["name", "value"],
-        found
-            .records
-            .iter()
-            .map(|(name, value)| vec![name.as_str().into(), value.to_string().into()]),
-    );
-    let section = |name: &str, title: &str, sheets: Vec<Sheet>| Section {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        sheets,
-        ..Section::default()
-    };
+    let texts = found.shown.iter().map(|(_, text)| Block::Text(text.clone()));
+    let recorded = found
+        .records
+        .iter()
+        .map(|(name, value)| vec![name.as_str().into(), value.to_string().into()]);
+    let recorded = (!found.records.is_empty()).then(|| Sheet::new(["name", "value"], recorded));
     let sections = [
-        drawn,
-        section(
-            "records",
-            "What the script recorded",
-            Some(recorded)
-                .filter(|sheet| !sheet.rows.is_empty())
-                .into_iter()
-                .collect(),
-        ),
-        section("tables", "Tables of the run", tables(source, missing)),
+        Section::new("drawn", "What the script shows").with(plots).with(texts),
+        Section::new("records", "What the script recorded").with(recorded),
+        Section::new("tables", "Tables of the run").with(tables(source, missing)),
     ];
     sections
         .into_iter()
-        .filter(|section| !(section.plots.is_empty() && section.texts.is_empty() && section.sheets.is_empty()))
+        .filter(|section| !section.blocks.is_empty())
         .collect()
 }
 

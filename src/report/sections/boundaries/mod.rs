@@ -1,7 +1,7 @@
 //! Boundaries: charts of what fits and what fails, with every probe.
 //!
-//! `projection` chooses the axes and cuts of a chart, `probes` tabulates the probes, `panel` draws one plane or strip,
-//! and `text` says the same in sentences.
+//! `text` lays out what every reader sees; the page adds charts: `projection` chooses the axes and cuts of a chart,
+//! `probes` tabulates the probes, `panel` draws one plane or strip.
 
 mod panel;
 mod probes;
@@ -11,6 +11,8 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub use self::text::overview;
+
 use self::panel::FigureContext;
 use self::probes::Probes;
 use self::projection::{Projection, projections};
@@ -18,8 +20,8 @@ use super::format::anchor;
 use super::{Section, Source};
 use crate::boundary::Boundary;
 use crate::fault::Result;
-use crate::report::advise;
 use crate::report::plot::Plot;
+use crate::report::{Page, advise};
 use crate::run::RecordedPoint;
 
 /// Maximum number of boundaries to draw. A script with more summarises them itself.
@@ -37,7 +39,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     for (index, (boundary, found)) in source.boundaries().iter().zip(found).enumerate().take(MAX_DRAWN) {
         let number = several.then_some(index + 1);
         let map = boundary.boundary.as_ref().map_err(Clone::clone);
-        let built = map.and_then(|map| section(map, &found.points, number));
+        let built = map.and_then(|map| section(map, &found.points, number, source.sketches));
         match built {
             Ok(section) => sections.push(section),
             Err(fault) => missing.push(format!("boundary {} is not drawn: {}", index + 1, fault.message)),
@@ -47,8 +49,13 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
 }
 
 /// The section of one boundary. `answers` are its points with their full answers, `number` its number if there are
-/// several.
-fn section(boundary: &Boundary, answers: &[RecordedPoint], number: Option<usize>) -> Result<Section> {
+/// several; `sketches` says for which page the boundary is drawn in characters too.
+fn section(
+    boundary: &Boundary,
+    answers: &[RecordedPoint],
+    number: Option<usize>,
+    sketches: Option<Page>,
+) -> Result<Section> {
     let projections = projections(boundary);
     let probes = Probes::new(boundary, answers);
     // Fails for frontiers with too many corners; the rest of the section does not need it.
@@ -67,14 +74,12 @@ fn section(boundary: &Boundary, answers: &[RecordedPoint], number: Option<usize>
         (None, [only]) => only.title.clone(),
         (None, _) => format!("What fits: {axes_text}"),
     };
-    Ok(Section {
-        title,
-        paragraphs: text::paragraphs(&context),
-        plots,
-        sheets: probes::sheets(boundary, &probes),
-        texts: Vec::new(),
-        name,
-    })
+    Ok(Section::new(name, title)
+        .with(text::sketch(boundary, sketches)?)
+        .with(plots)
+        .with(text::blocks(boundary, boundary.stated_limit().is_some())?)
+        .with(text::predicted(boundary))
+        .with(probes::sheets(boundary, &probes)))
 }
 
 fn plot(context: &FigureContext, projection: &Projection, name: &str, index: usize) -> Result<Plot> {

@@ -196,7 +196,7 @@ pub(super) fn sheets(boundary: &Boundary, probes: &Probes) -> Vec<Sheet> {
     let mut sheets = Vec::new();
     let frontier = boundary.frontier().unwrap_or_default();
     if !frontier.is_empty() {
-        sheets.push(largest(boundary, probes, &frontier));
+        sheets.push(largest(boundary, Some(probes), &frontier, MAX_LISTED));
     }
     let places = boundary.predicted().unwrap_or_default();
     if !places.is_empty() {
@@ -205,15 +205,17 @@ pub(super) fn sheets(boundary: &Boundary, probes: &Probes) -> Vec<Sheet> {
     sheets
 }
 
-/// The largest points that fit, with their measurements.
-fn largest(boundary: &Boundary, probes: &Probes, frontier: &[Point]) -> Sheet {
+/// The largest points that fit, at most so many of them, evenly spaced and including both ends; with the probes, also
+/// what was measured there.
+pub(super) fn largest(boundary: &Boundary, probes: Option<&Probes>, frontier: &[Point], most: usize) -> Sheet {
     let axes = boundary.lattice().axis_names();
-    let fitting = probes.list.iter().filter(|probe| probe.class == ProbeClass::Fits);
+    let measured = |column: &(usize, &String)| column.1.contains(", ") || column.1.as_str() == "probe";
+    let columns = probes.map_or(&[][..], |probes| &probes.columns).iter().enumerate();
+    let columns: Vec<(usize, &String)> = columns.filter(measured).collect();
+    let fitting = probes.map_or(&[][..], |probes| &probes.list).iter();
+    let fitting = fitting.filter(|probe| probe.class == ProbeClass::Fits);
     let by_name: HashMap<&str, &Probe> = fitting.map(|probe| (probe.name.as_str(), probe)).collect();
-    let measured = |column: &&(usize, &String)| column.1.contains(", ") || column.1.as_str() == "probe";
-    let columns: Vec<(usize, &String)> = probes.columns.iter().enumerate().collect();
-    let columns: Vec<&(usize, &String)> = columns.iter().filter(measured).collect();
-    let shown = frontier.len().min(MAX_LISTED);
+    let shown = frontier.len().min(most);
     let spread = (0..shown).map(|number| &frontier[number * (frontier.len() - 1) / (shown - 1).max(1)]);
     let rows = spread.map(|point| {
         let probe = by_name.get(point.to_string().as_str());
@@ -225,18 +227,12 @@ fn largest(boundary: &Boundary, probes: &Probes, frontier: &[Point]) -> Sheet {
             .map(|(at, _)| probe.map_or(Entry::None, |probe| probe.entries[*at].clone()));
         own.chain(more).collect()
     });
-    let title = if shown < frontier.len() {
-        format!("The largest points that fit: {shown} of {}", frontier.len())
-    } else {
-        "The largest points that fit".to_owned()
+    let title = match shown < frontier.len() {
+        true => format!("largest points that fit: {shown} of {}", frontier.len()),
+        false => "largest points that fit".to_owned(),
     };
-    Sheet::new(
-        axes.iter()
-            .map(|name| (*name).to_owned())
-            .chain(columns.iter().map(|(_, name)| (*name).clone())),
-        rows,
-    )
-    .titled(title)
+    let columns = columns.iter().map(|(_, name)| name.as_str());
+    Sheet::new(axes.iter().copied().chain(columns), rows).titled(title)
 }
 
 fn predicted(places: &[PredictedCrossing]) -> Sheet {

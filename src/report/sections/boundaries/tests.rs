@@ -6,6 +6,7 @@ use super::*;
 use crate::boundary::Options;
 use crate::boundary::Point;
 use crate::report::plot::{Colour, Entry, Layer, Panel, Shape};
+use crate::report::{Page, text};
 use crate::run::RecordedBoundary;
 
 fn section_of(axes: &Value, answers: &[(Value, Value)]) -> Section {
@@ -17,7 +18,11 @@ fn section_of(axes: &Value, answers: &[(Value, Value)]) -> Section {
         points: points.collect(),
         ..RecordedBoundary::default()
     };
-    section(&found.rebuild().unwrap(), &found.points, None).unwrap()
+    section(&found.rebuild().unwrap(), &found.points, None, None).unwrap()
+}
+
+fn in_terminal(section: &Section) -> String {
+    text(&section.blocks, Page::default())
 }
 
 fn areas(panel: &Panel) -> Vec<Colour> {
@@ -58,7 +63,7 @@ fn plane_shows_regions_probes_and_recommendation() {
             (at(5, 95), json!({ "verdict": "refused", "cause": "length_limit" })),
         ],
     );
-    let [plot] = &section.plots[..] else { panic!() };
+    let [plot] = section.plots()[..] else { panic!() };
     let [panel] = &plot.panels[..] else { panic!() };
     let shown = areas(panel);
     for colour in [
@@ -109,10 +114,9 @@ fn plane_shows_regions_probes_and_recommendation() {
         ((59.5, 59.5), "input=60 output=60 oom (fails)")
     );
     assert_eq!(plot.sheet.rows.len(), 4);
-    let text = section.paragraphs.join("\n");
+    let text = in_terminal(&section);
     for expected in [
-        "4 probes over input 1 to 100, output 1 to 100: of the search range, 16.0 % is proven to fit, 16.8 % proven to fail",
-        "The smallest that fail: input=60 output=60.",
+        "4 points; 16.0 % of the search range fits, 16.8 % fails",
         "Predicted, not proven:",
     ] {
         assert!(text.contains(expected), "{expected}\n{text}");
@@ -141,7 +145,7 @@ fn tooltip_regions_match_drawn_regions() {
     let predicted = section_of(&plane(), &[(at(40, 40), json!("ok")), (at(60, 60), json!("oom"))]);
     let contradictory = section_of(&plane(), &[(at(60, 60), json!("ok")), (at(40, 40), json!("oom"))]);
     for (section, has_band) in [(predicted, false), (contradictory, true)] {
-        let panel = &section.plots[0].panels[0];
+        let panel = &section.plots()[0].panels[0].clone();
         let ground = panel.ground.as_ref().unwrap();
         assert_eq!(
             (&ground.band, &ground.predicted),
@@ -166,7 +170,7 @@ fn single_axis_is_a_strip_with_a_row_for_each_class() {
             (at(40), json!("error")),
         ],
     );
-    let [plot] = &section.plots[..] else { panic!() };
+    let [plot] = section.plots()[..] else { panic!() };
     let panel = &plot.panels[0];
     assert_eq!(plot.title, "Largest concurrency that fits");
     assert_eq!(panel.y.names, ["fits", "fails", "inconclusive"]);
@@ -197,7 +201,7 @@ fn third_axis_is_cut_and_every_probe_is_on_one_cut() {
         })
         .collect();
     let section = section_of(&axes, &answers);
-    let plot = &section.plots[0];
+    let plot = section.plots()[0];
     assert_eq!(plot.slider.as_deref(), Some("concurrency"));
     assert!((3..=12).contains(&plot.panels.len()), "{}", plot.panels.len());
     assert_eq!(
@@ -234,31 +238,31 @@ fn fourth_axis_is_held_at_its_easiest_and_has_its_own_chart() {
             (at(2, 0.9), json!("oom")),
         ],
     );
-    let names: Vec<&str> = section.plots.iter().map(|plot| plot.name.as_str()).collect();
+    let names: Vec<&str> = section.plots().iter().map(|plot| plot.name.as_str()).collect();
     assert_eq!(names, ["boundary", "boundary-by-fraction"]);
-    let captions: Vec<&str> = section.plots.iter().map(|plot| plot.caption.as_str()).collect();
+    let captions: Vec<&str> = section.plots().iter().map(|plot| plot.caption.as_str()).collect();
     assert!(
         captions[0].contains("All of it at fraction=0.9.") && captions[0].contains("1 probe elsewhere"),
         "{captions:?}"
     );
     assert!(captions[1].contains("All of it at batch=1."), "{captions:?}");
-    assert!(section.plots.iter().all(|plot| plot.sheet.rows.len() == 3));
+    assert!(section.plots().iter().all(|plot| plot.sheet.rows.len() == 3));
 }
 
 #[test]
 fn empty_and_inconclusive_boundaries_are_drawn() {
     let cases = [
+        (vec![], vec![Colour::Open], "nothing was probed yet"),
+        (vec![(at(1, 1), "oom")], vec![Colour::Fails], "100 % fails"),
         (
-            vec![],
-            vec![Colour::Open],
-            "Nothing was probed yet over input 1 to 100, output 1 to 100.",
+            vec![(at(100, 100), "ok")],
+            vec![Colour::Fits],
+            "1 point; 100 % of the search range fits",
         ),
-        (vec![(at(1, 1), "oom")], vec![Colour::Fails], "all proven to fail"),
-        (vec![(at(100, 100), "ok")], vec![Colour::Fits], "all is proven to fit"),
         (
             vec![(at(50, 50), "timeout")],
             vec![Colour::Open],
-            "1 probe over input 1 to 100, output 1 to 100: of the search range, nothing is proven to fit",
+            "1 point; 0 % of the search range fits",
         ),
         (
             vec![(at(50, 50), "ok"), (at(50, 50), "oom"), (at(50, 50), "ok")],
@@ -272,15 +276,15 @@ fn empty_and_inconclusive_boundaries_are_drawn() {
             .map(|(point, verdict)| (point, json!(verdict)))
             .collect();
         let section = section_of(&plane(), &answers);
-        assert_eq!(areas(&section.plots[0].panels[0]), colours, "{answers:?}");
-        let text = section.paragraphs.join("\n");
+        assert_eq!(areas(&section.plots()[0].panels[0]), colours, "{answers:?}");
+        let text = in_terminal(&section);
         assert!(text.contains(expected), "{expected}\n{text}");
     }
     let clipped = section_of(
         &plane(),
         &[(at(1, 1), json!({ "verdict": "refused", "cause": "length_limit" }))],
     );
-    assert_eq!(areas(&clipped.plots[0].panels[0]), [Colour::Quiet]);
+    assert_eq!(areas(&clipped.plots()[0].panels[0]), [Colour::Quiet]);
 }
 
 #[test]
@@ -293,7 +297,7 @@ fn repeated_point_is_one_mark_with_all_answers() {
             (at(50, 50), json!("ok")),
         ],
     );
-    let panel = &section.plots[0].panels[0];
+    let panel = &section.plots()[0].panels[0].clone();
     assert_eq!(panel.spots.spots.len(), 3);
     let repeats = panel
         .spots
@@ -314,7 +318,7 @@ fn repeated_point_is_one_mark_with_all_answers() {
 #[test]
 fn probes_outside_of_the_search_range_are_only_in_the_table() {
     let section = section_of(&plane(), &[(at(50, 50), json!("ok")), (at(500, 50), json!("oom"))]);
-    let plot = &section.plots[0];
+    let plot = section.plots()[0];
     assert_eq!((plot.panels[0].spots.spots.len(), plot.sheet.rows.len()), (1, 2));
     assert!(
         plot.caption
@@ -346,14 +350,14 @@ fn every_recorded_run_with_a_boundary_is_drawn() {
         let mut missing = Vec::new();
         let sections = sections(&source, &mut missing);
         assert_eq!((sections.len(), missing.len()), (1, 0), "{name}: {missing:?}");
-        assert_eq!(sections[0].plots[0].title, title);
-        let text = &sections[0].plots[0].words;
+        assert_eq!(sections[0].plots()[0].title, title);
+        let text = &sections[0].plots()[0].words;
         assert!(text.contains(expected), "{name}: {text}");
         let points: Vec<Point> = found.boundaries[0]
             .points
             .iter()
             .map(|(point, _)| point.clone())
             .collect();
-        assert_eq!(sections[0].plots[0].sheet.rows.len(), points.len());
+        assert_eq!(sections[0].plots()[0].sheet.rows.len(), points.len());
     }
 }

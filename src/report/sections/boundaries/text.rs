@@ -1,29 +1,185 @@
-//! A boundary in sentences: what is proven and, separately, what is predicted. The recommendation and why the next
-//! point fails are among the answers at the top of the page; here they appear only in the chart's alternative text.
+//! A boundary in sentences: how much of the search range is known, what is predicted, and what a reader must know.
 
 use std::collections::HashSet;
 
 use super::panel::{FigureContext, cut_title};
+use super::probes::largest;
 use super::projection::Projection;
-use crate::boundary::{Axis, Boundary, Point, Volume};
-use crate::report::Count;
+use crate::boundary::{Axis, Band, Boundary, Moves, Point, Scalar, Verdict, Volume};
+use crate::fault::Result;
+use crate::report::answer::{Extras, State};
 use crate::report::plot::Panel;
-use crate::report::summary::caveats;
+use crate::report::{Block, Count, Page, Weight, draw};
 
-/// The section's paragraphs.
-pub(super) fn paragraphs(context: &FigureContext) -> Vec<String> {
-    let boundary = context.boundary;
-    let fails = boundary.failing().ok().and_then(|points| ends(&points));
-    let fails = fails.map(|ends| format!("the smallest that fail: {ends}"));
-    let mut paragraphs = vec![sentences([shares(boundary), fails])];
-    paragraphs.extend(predicted(boundary));
-    let caveats = caveats(boundary, boundary.stated_limit().is_some())
-        .ok()
-        .flatten()
-        .unwrap_or_default();
-    paragraphs.extend(caveats.lines().map(|line| sentence(line.to_owned())));
-    paragraphs.retain(|paragraph| !paragraph.is_empty());
-    paragraphs
+/// Rows of the largest points that fit in the terminal.
+const MAX_FRONTIER_POINTS: usize = 6;
+
+const MAX_BAND_POINTS: usize = 3;
+
+/// A boundary for the terminal: the answer, a drawing, the largest points that fit if there is no single limit, and what
+/// a reader must know.
+///
+/// # Errors
+///
+/// `limit` for a boundary with too many corners.
+pub fn overview(boundary: &Boundary, extras: &Extras, page: Page) -> Result<Vec<Block>> {
+    let answer = extras.answer(boundary)?;
+    let mut all: Vec<Block> = Block::notice(extras.simulated.clone()).into_iter().collect();
+    // The limit is the headline.
+    let facts = answer.facts().split_off(1);
+    all.push(Block::Finding(answer.limit.clone()));
+    all.push(Block::Facts(facts));
+    if boundary.records().len() == 0 {
+        return Ok(all);
+    }
+    all.extend(sketch(boundary, Some(page))?);
+    let mut blocks = blocks(boundary, answer.state == State::Limit)?;
+    let frontier = boundary.frontier()?;
+    if answer.state == State::Table && !frontier.is_empty() {
+        blocks.insert(1, largest(boundary, None, &frontier, MAX_FRONTIER_POINTS).into());
+    }
+    all.extend(blocks);
+    Ok(all)
+}
+
+/// The boundary in characters; `None` where a chart shows it.
+pub(super) fn sketch(boundary: &Boundary, page: Option<Page>) -> Result<Option<Block>> {
+    let drawn = page.filter(|_| boundary.records().len() > 0);
+    drawn.map(|page| Ok(Block::Sketch(draw(boundary, page)?))).transpose()
+}
+
+/// How much of the search range is known, and what a reader must know beside the answer. With a `limit`, what is unknown
+/// follows from it.
+pub(super) fn blocks(boundary: &Boundary, limit: bool) -> Result<Vec<Block>> {
+    let caveats = caveats(boundary, limit)?;
+    let mut blocks = vec![Block::Paragraph(resolved(boundary))];
+    blocks.extend(Block::list("", caveats, Weight::Normal));
+    Ok(blocks)
+}
+
+/// `21 points; 48.4 % of the search range fits, 27.9 % fails, 23.7 % is unknown`.
+fn resolved(boundary: &Boundary) -> String {
+    let points = match boundary.records().len() {
+        0 => return "nothing was probed yet".to_owned(),
+        points => Count(points, "point"),
+    };
+    let Ok(volume) = boundary.volume() else {
+        return points.to_string();
+    };
+    let share = |part| share(part, volume);
+    let mut line = format!(
+        "{points}; {} of the search range fits, {} fails, {} is unknown",
+        share(volume.fits),
+        share(volume.fails),
+        share(volume.open),
+    );
+    if volume.clipped > 0 {
+        line.push_str(&format!(", {} is beyond a length limit", share(volume.clipped)));
+    }
+    line
+}
+
+/// A share of the search range in per cent. Small shares never read as nothing, and large ones never as all.
+fn share(part: u128, volume: Volume) -> String {
+    let percent = 100.0 * part as f64 / volume.total.max(1) as f64;
+    match percent {
+        _ if part == 0 || part == volume.total => format!("{percent:.0} %"),
+        few if few < 0.05 => "less than 0.1 %".to_owned(),
+        most if most >= 99.95 => "more than 99.9 %".to_owned(),
+        percent => format!("{percent:.1} %"),
+    }
+}
+
+/// Describes contradicting answers and the points at the ends of their band.
+fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
+    let mut lines = Vec::new();
+    let conflicts = boundary.conflicts();
+    if let Some((fits, fails)) = conflicts.first() {
+        lines.push(format!(
+            "{} of points contradict each other, such as {fits}, which fits, and {fails}, which fails",
+            Count(conflicts.len(), "pair")
+        ));
+    }
+    let ends = |points: &[Point]| {
+        points
+            .iter()
+            .take(MAX_BAND_POINTS)
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let widths = band.width.iter().map(|(axis, width)| format!("{axis} {width}"));
+    lines.push(format!(
+        "answers contradict each other from {} up to {} (a band {} wide): nothing in it is called fitting",
+        ends(&band.from),
+        ends(&band.to),
+        widths.collect::<Vec<_>>().join(", ")
+    ));
+    for answer in band
+        .answers
+        .iter()
+        .take(MAX_BAND_POINTS)
+        .filter(|answer| answer.fits + answer.fails > 1)
+    {
+        lines.push(format!(
+            "{} fitted {} of {} times",
+            answer.point,
+            answer.fits,
+            answer.fits + answer.fails
+        ));
+    }
+    lines
+}
+
+/// What a reader must know beside the answer.
+fn caveats(boundary: &Boundary, limit: bool) -> Result<Vec<String>> {
+    let mut lines = Vec::new();
+    let wide = |(_, width): &(String, Scalar)| width.as_f64() > 0.0;
+    let gap: Vec<String> = boundary
+        .gap()?
+        .into_iter()
+        .filter(wide)
+        .map(|(axis, width)| format!("{axis} {width}"))
+        .collect();
+    if !gap.is_empty() && !limit {
+        lines.push(format!("largest unresolved range: {}", gap.join(", ")));
+    }
+    let unclear = boundary
+        .records()
+        .filter(|(_, record)| record.moves == Moves::None && record.verdict != Verdict::Refused)
+        .count();
+    if unclear > 0 {
+        lines.push(format!("inconclusive: {}", Count(unclear, "point")));
+    }
+    if let Some(band) = boundary.band() {
+        lines.extend(contradictions(boundary, &band));
+    }
+    let refused = boundary.clipped();
+    if let Some(point) = refused.first() {
+        let others = match refused.len() {
+            1 => String::new(),
+            several => format!(" and {} more", Count(several - 1, "point")),
+        };
+        lines.push(format!(
+            "refused for their length, not for lack of memory: {point}{others}, and all beyond"
+        ));
+    }
+    Ok(lines)
+}
+
+/// The prediction, worded so that nobody takes it for a proof.
+pub(super) fn predicted(boundary: &Boundary) -> Option<String> {
+    let places = boundary.predicted().ok()?;
+    let middle = places.get(places.len() / 2)?;
+    let high = middle
+        .high
+        .as_ref()
+        .map_or_else(|| "the end of the search range".to_owned(), Point::to_string);
+    Some(format!(
+        "Predicted, not proven: memory limits consistent with every answer place the boundary, on one ray from the easiest corner, between {} \
+         and {high}, most likely near {}; in the hatched region, more than half of them predict a fit.",
+        middle.low, middle.expected,
+    ))
 }
 
 /// A chart in words, for readers who cannot see it.
@@ -44,8 +200,8 @@ pub(super) fn alt_text(context: &FigureContext, projection: &Projection) -> Stri
     });
     sentences([
         Some(axes).filter(|axes| !axes.is_empty()),
-        shares(boundary),
-        largest(boundary),
+        Some(resolved(boundary)),
+        ends(boundary),
         recommended,
         context.nearest_failure.clone(),
     ])
@@ -82,83 +238,17 @@ pub(super) fn caption(boundary: &Boundary, projection: &Projection, panels: &[Pa
     sentences(notes.into_iter().map(Some))
 }
 
-/// How much of the search range is proven.
-fn shares(boundary: &Boundary) -> Option<String> {
-    let axes = boundary.lattice().axes();
-    let range = |axis: &Axis| {
-        let (low, high) = axis.range();
-        if low.as_f64() < high.as_f64() {
-            format!("{} {low} to {high}", axis.name())
-        } else {
-            format!("{}={low}", axis.name())
-        }
-    };
-    let ranges: Vec<String> = axes.iter().map(range).collect();
-    let count = boundary.records().len();
-    if count == 0 {
-        return Some(format!("nothing was probed yet over {}", ranges.join(", ")));
-    }
-    let probed = format!("{} over {}", Count(count, "probe"), ranges.join(", "));
-    let Ok(volume) = boundary.volume() else {
-        return Some(probed);
-    };
-    let mut parts = vec![
-        format!("{} is proven to fit", share(volume.fits, volume)),
-        format!("{} proven to fail", share(volume.fails, volume)),
-    ];
-    if volume.clipped > 0 {
-        parts.push(format!("{} beyond a length limit", share(volume.clipped, volume)));
-    }
-    let open = share(volume.open, volume);
-    Some(format!(
-        "{probed}: of the search range, {} and {open} open",
-        parts.join(", ")
-    ))
-}
-
-/// A share of the search range in per cent. Small shares never read as nothing, and large ones never as all.
-fn share(part: u128, volume: Volume) -> String {
-    let percent = 100.0 * part as f64 / volume.total.max(1) as f64;
-    match percent {
-        _ if part == 0 => "nothing".to_owned(),
-        _ if part == volume.total => "all".to_owned(),
-        few if few < 0.05 => "less than 0.1 %".to_owned(),
-        most if most >= 99.95 => "more than 99.9 %".to_owned(),
-        percent => format!("{percent:.1} %"),
-    }
-}
-
 /// The ends of the frontier and of the failing points.
-fn largest(boundary: &Boundary) -> Option<String> {
-    let (frontier, failing) = (boundary.frontier().ok()?, boundary.failing().ok()?);
-    let fits = ends(&frontier).map(|ends| format!("the largest that fit: {ends}"));
-    let fails = ends(&failing).map(|ends| format!("the smallest that fail: {ends}"));
-    let notes: Vec<String> = fits.into_iter().chain(fails).collect();
-    (!notes.is_empty()).then(|| notes.join("; "))
-}
-
-/// The first and the last of some points.
-fn ends(points: &[Point]) -> Option<String> {
-    match points {
+fn ends(boundary: &Boundary) -> Option<String> {
+    let text = |points: Vec<Point>| match &points[..] {
         [] => None,
         [only] => Some(only.to_string()),
         [first, .., last] => Some(format!("{} points from {first} to {last}", points.len())),
-    }
-}
-
-/// The prediction, worded so that nobody takes it for a proof.
-fn predicted(boundary: &Boundary) -> Option<String> {
-    let places = boundary.predicted().ok()?;
-    let middle = places.get(places.len() / 2)?;
-    let high = middle
-        .high
-        .as_ref()
-        .map_or_else(|| "the end of the search range".to_owned(), Point::to_string);
-    Some(format!(
-        "Predicted, not proven: memory limits consistent with every answer place the boundary, on one ray from the easiest corner, between {} \
-         and {high}, most likely near {}; in the hatched region, more than half of them predict a fit.",
-        middle.low, middle.expected,
-    ))
+    };
+    let fits = text(boundary.frontier().ok()?).map(|ends| format!("the largest that fit: {ends}"));
+    let fails = text(boundary.failing().ok()?).map(|ends| format!("the smallest that fail: {ends}"));
+    let notes: Vec<String> = fits.into_iter().chain(fails).collect();
+    (!notes.is_empty()).then(|| notes.join("; "))
 }
 
 fn axis_names(axes: &[Option<&Axis>]) -> String {
@@ -179,4 +269,56 @@ fn sentence(text: String) -> String {
     let Some(first) = letters.next() else { return text };
     let end = if text.ends_with(['.', '…']) { "" } else { "." };
     format!("{}{}{end}", first.to_uppercase(), letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::boundary::{Answer, Options};
+    use crate::report::{SIMULATED, text};
+
+    #[test]
+    fn the_limit_is_the_first_line_after_the_notice_of_a_simulation() {
+        let mut map = Boundary::new(&json!({ "input": [1, 1000] }), Options::default()).unwrap();
+        for (input, verdict) in [(500, "ok"), (600, "timeout"), (520, "oom")] {
+            let point = Point::default().with("input", input);
+            map.record(&point, &Answer::parse(&json!(verdict)).unwrap()).unwrap();
+        }
+        let extras = |simulated: bool| Extras {
+            simulated: simulated.then(|| SIMULATED.to_owned()),
+            ..Extras::default()
+        };
+        let shown = |simulated| {
+            let blocks = overview(&map, &extras(simulated), Page::default()).unwrap();
+            text(&blocks, Page::default())
+        };
+        let text = shown(true);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            (lines[0], lines[1]),
+            (SIMULATED, "input <= 500 tokens (GPU memory), confirmed to +-19")
+        );
+        assert!(text.contains("inconclusive: 1 point"), "{text}");
+        assert!(shown(false).starts_with("input <= 500"));
+    }
+
+    #[test]
+    fn contradictions_are_shown() {
+        let mut map = Boundary::new(&json!({ "input": [1, 1000] }), Options::default()).unwrap();
+        for (input, verdict) in [(500, "ok"), (400, "oom"), (500, "oom"), (300, "ok")] {
+            let point = Point::default().with("input", input);
+            map.record(&point, &Answer::parse(&json!(verdict)).unwrap()).unwrap();
+        }
+        let blocks = overview(&map, &Extras::default(), Page::default()).unwrap();
+        let text = text(&blocks, Page::default());
+        for part in [
+            "1 pair of points contradict",
+            "input=500 fitted 1 of 2 times",
+            "~ contradictory",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
 }

@@ -1,4 +1,5 @@
-//! Where memory goes: components, measured and estimated, with the source of each number, in sentences and as a table.
+//! Where memory goes: the finding, a table in GiB with a column for each device and the estimate if there is one, the
+//! source of each number, and charts.
 
 mod chart;
 #[cfg(test)]
@@ -6,14 +7,24 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::fmt::Gib;
+use crate::experiment::is_negligible;
+use crate::fmt::{GIB, Gib, signed, with_blanks, without_negative_zero};
 use crate::memory::{Breakdown, Component, Footprint};
-use crate::report::breakdown::{detail_lines, finding, sheet};
+use crate::report::plot::{Entry, Sheet};
 use crate::report::sections::memory::{Device, devices_of};
-use crate::report::sections::{Section, Source};
+use crate::report::sections::{Section, Source, simulated_memory};
+use crate::report::{Block, Fact, Page, Weight};
+use crate::unit::Unit;
 
 /// With more devices than this, the table shows the lowest and the highest value instead of each.
 const MAX_DEVICE_COLUMNS: usize = 4;
+
+/// Components that the finding names after the largest.
+const MAX_NAMED: usize = 3;
+
+/// Width of a column of figures with its gap in the terminal, and of the others together.
+const FIGURE: usize = 10;
+const REST: usize = 22 + 17 + 9;
 
 /// A breakdown with its context.
 struct BreakdownView<'a> {
@@ -27,11 +38,7 @@ struct BreakdownView<'a> {
 /// The sections. Unreadable breakdowns are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
     let found = source.found;
-    let mut section = Section {
-        name: "breakdown".to_owned(),
-        title: "Where memory goes".to_owned(),
-        ..Section::default()
-    };
+    let mut section = Section::new("breakdown", "Where memory goes").with(simulated_memory(found));
     for (index, (name, value)) in found.breakdowns.iter().enumerate() {
         let Ok(footprint) = serde_json::from_value::<Footprint>(value.clone()) else {
             missing.push(format!("skipped breakdown `{name}`: cannot be read"));
@@ -48,32 +55,202 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
             estimate: footprint.estimate(),
             footprint,
         };
-        let several = found.breakdowns.len() > 1;
-        let own = if several { format!("{name}: ") } else { String::new() };
-        section.paragraphs.push(format!("{own}{}.", finding(&view.footprint)));
-        section.paragraphs.push(format!("{own}{}.", details(&view)));
-        let labels: Vec<String> = view
-            .devices
-            .iter()
-            .map(|device| format!("{}, GiB", device.label))
-            .collect();
-        section
-            .sheets
-            .push(sheet(&view.footprint, &labels, MAX_DEVICE_COLUMNS).titled(if several { name } else { "" }));
-        section.plots.push(chart::plot(&view, index, found.manifest.simulated));
+        let labels = view.devices.iter().map(|device| format!("{}, GiB", device.label));
+        let labels: Vec<String> = labels.collect();
+        let mut blocks = blocks(name, &view.footprint, &labels, MAX_DEVICE_COLUMNS);
+        let plot = chart::plot(&view, index, found.manifest.simulated);
+        blocks.insert(1, plot.into());
+        section = section.with(blocks);
     }
-    match &section.plots[..] {
+    match section.plots()[..] {
         [] => return Vec::new(),
-        [only] => section.title.clone_from(&only.title),
+        [only] => section.title = only.title.clone(),
         _ => {}
     }
-    if found.manifest.simulated {
-        section.paragraphs.insert(
-            0,
-            "SIMULATED: memory of a simulated engine; no GPU was measured.".to_owned(),
-        );
-    }
     vec![section]
+}
+
+/// The breakdown called `name` for the terminal.
+#[must_use]
+pub fn breakdown(name: &str, footprint: &Footprint, page: Page) -> Vec<Block> {
+    let devices = &footprint.per_gpu;
+    let labels: Vec<String> = (0..devices.len()).map(|index| format!("[{index}]")).collect();
+    let estimate = if footprint.estimate().is_some() { 2 } else { 0 };
+    let most = page.width.saturating_sub(REST + (1 + estimate) * FIGURE) / FIGURE;
+    let mut blocks = blocks(name, footprint, &labels, most);
+    if devices.len() > 1 {
+        let named = labels.iter().zip(devices);
+        let named = named.map(|(label, device)| Fact::new(label, device.device.as_deref().unwrap_or("not named")));
+        // Below the table.
+        blocks.insert(2, Block::Facts(named.collect()));
+    }
+    blocks
+}
+
+/// The finding, the table, where its figures come from, and what the script recorded in words. Each device has a column
+/// if they are at most `most`.
+fn blocks(name: &str, footprint: &Footprint, labels: &[String], most: usize) -> Vec<Block> {
+    let (sheet, sources) = table(footprint, labels, most);
+    let mut details = detail_lines(&footprint.details);
+    // A script that could not make an estimate says why.
+    let has_reason = footprint.details.get("estimate").is_some_and(Value::is_string);
+    if footprint.details.is_object() && footprint.estimate().is_none() && !has_reason {
+        details.push("no estimate was recorded (`architecture=true` makes one)".to_owned());
+    }
+    let mut blocks = vec![
+        Block::Paragraph(format!("memory of {name}: {}", finding(footprint))),
+        Block::Table(sheet),
+    ];
+    blocks.extend(Block::list("where the figures come from", sources, Weight::Normal));
+    blocks.extend(Block::list("details", details, Weight::Normal));
+    blocks
+}
+
+/// `weights 15.0 GiB of 21.6 GiB used; KV cache 4.1 GiB; activations 1.2 GiB; 0.3 GiB unaccounted`.
+#[must_use]
+pub fn finding(footprint: &Footprint) -> String {
+    let all = &footprint.all;
+    // One unit in a sentence, so that its figures compare.
+    let (size, unit) = match all.total >= 1 << 30 {
+        true => (GIB, "GiB"),
+        false => (GIB / 1024.0, "MiB"),
+    };
+    let figure = |bytes: u64| {
+        let value = bytes as f64 / size;
+        let decimals = if value < 0.1 { 2 } else { 1 };
+        format!("{value:.decimals$} {unit}")
+    };
+    let bytes = |bytes: i64| figure(bytes.unsigned_abs());
+    let mut parts: Vec<_> = all
+        .parts
+        .iter()
+        .filter(|part| part.within.is_none() && part.bytes > 0 && part.component != Component::Unexplained)
+        .collect();
+    parts.sort_by_key(|part| -part.bytes);
+    let mut parts = parts
+        .into_iter()
+        .map(|part| format!("{} {}", part.component.title(), bytes(part.bytes)));
+    let total = figure(all.total);
+    let mut texts = vec![
+        parts
+            .next()
+            .map_or_else(|| format!("{total} used"), |first| format!("{first} of {total} used")),
+    ];
+    texts.extend(parts.take(MAX_NAMED));
+    let left = all.unexplained();
+    let used = all.total as f64;
+    if !is_negligible(used, used - left as f64, Unit::Bytes) {
+        texts.push(match left {
+            below if below < 0 => format!("the components exceed the total by {}", bytes(below)),
+            left => format!("{} unaccounted", bytes(left)),
+        });
+    }
+    if let Some(overhead) = &footprint.overhead {
+        texts.push(format!("{} {}", overhead.title(), bytes(overhead.bytes)));
+    }
+    texts.join("; ")
+}
+
+/// A row for each component, the total, and the overhead of tensor parallelism, and in sentences where the figures come
+/// from. The columns are those of all devices, of each device if they are at most `most`, else of the lowest and the
+/// highest, the estimate, share and source.
+fn table(footprint: &Footprint, labels: &[String], most: usize) -> (Sheet, Vec<String>) {
+    let all = &footprint.all;
+    let estimate = footprint.estimate();
+    let devices = &footprint.per_gpu;
+    let mut columns = vec![("all, GiB".to_owned(), vec![all])];
+    match devices.len() {
+        0 | 1 => columns[0].0 = "GiB".to_owned(),
+        some if some <= most => columns.extend(
+            labels
+                .iter()
+                .zip(devices)
+                .map(|(label, one)| (label.clone(), vec![one])),
+        ),
+        _ => columns.extend(["lowest", "highest"].map(|name| (name.to_owned(), devices.iter().collect()))),
+    }
+    // Small engines, such as llama.cpp on the CPU, need more digits.
+    let decimals = match all.total >> 30 {
+        0 => 4,
+        1..16 => 3,
+        _ => 2,
+    };
+    let gib = |bytes: i64| without_negative_zero(format!("{:.decimals$}", bytes as f64 / GIB));
+    let share =
+        |bytes: i64| without_negative_zero(format!("{:.1}", 100.0 * bytes as f64 / all.total.max(1) as f64)) + " %";
+    let row = |title: &str, bytes: &dyn Fn(&Breakdown) -> Option<i64>, expected: Option<i64>, sources: [Entry; 2]| {
+        let mut row = vec![Entry::from(title)];
+        row.extend(columns.iter().map(|(heading, breakdowns)| {
+            let known = breakdowns.iter().filter_map(|one| bytes(one));
+            Entry::from(if heading == "lowest" { known.min() } else { known.max() }.map(gib))
+        }));
+        if estimate.is_some() {
+            let off = bytes(all)
+                .zip(expected)
+                .map(|(found, expected)| signed(gib(found - expected)));
+            row.extend([expected.map(gib).into(), off.into()]);
+        }
+        row.extend(sources);
+        row
+    };
+    let whole = |breakdown: &Breakdown| i64::try_from(breakdown.total).ok();
+    let (mut rows, mut texts) = (Vec::new(), Vec::new());
+    for component in Component::ALL {
+        // An estimate has no unexplained rest to compare.
+        let expected = estimate.as_ref().filter(|_| component != Component::Unexplained);
+        let expected = expected.and_then(|estimate| estimate.part(component));
+        let (title, sources) = match (all.part(component), expected) {
+            (Some(part), _) => {
+                let share = part.within.is_none().then(|| share(part.bytes)).into();
+                let indent = if part.within.is_some() { "  " } else { "" };
+                texts.push(format!("{}: {}", component.title(), part.source));
+                let sources = [share, part.provenance.to_string().into()];
+                (format!("{indent}{}", component.title()), sources)
+            }
+            (None, Some(part)) => {
+                let title = component.title();
+                texts.push(format!("{title}: estimate ({}): {}", part.provenance, part.source));
+                (title.to_owned(), [Entry::None, Entry::None])
+            }
+            (None, None) => continue,
+        };
+        let bytes = |breakdown: &Breakdown| breakdown.part(component).map(|part| part.bytes);
+        rows.push(row(&title, &bytes, expected.map(|part| part.bytes), sources));
+    }
+    texts.push("total used: of all processes at that moment".to_owned());
+    let total = ["100.0 %".into(), "measured".into()];
+    rows.push(row("total used", &whole, estimate.as_ref().and_then(whole), total));
+    if let Some(overhead) = &footprint.overhead {
+        let only_all = |breakdown: &Breakdown| breakdown.device.is_none().then_some(overhead.bytes);
+        texts.push(format!("{}: {}", overhead.title(), overhead.source));
+        let sources = [share(overhead.bytes).into(), overhead.provenance.to_string().into()];
+        rows.push(row(overhead.title(), &only_all, None, sources));
+    }
+    let headings = columns.iter().map(|(heading, _)| heading.as_str());
+    let expected = ["estimate", "off by"].into_iter().filter(|_| estimate.is_some());
+    let headings = std::iter::once("")
+        .chain(headings)
+        .chain(expected)
+        .chain(["share", "source"]);
+    (Sheet::new(headings, rows), texts)
+}
+
+/// The details that are strings or maps of strings, which scripts write for people, each as `name: text`.
+/// Numbers are in the JSON only.
+fn detail_lines(details: &Value) -> Vec<String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(parts) => {
+            let parts = parts
+                .iter()
+                .filter_map(|(name, value)| Some(format!("{} {}", with_blanks(name), value.as_str()?)));
+            Some(parts.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+        }
+        _ => None,
+    };
+    let details = details.as_object().into_iter().flatten();
+    let named = details.filter_map(|(name, value)| Some(format!("{}: {}", with_blanks(name), text(value)?)));
+    named.collect()
 }
 
 /// The chart in words.
@@ -86,7 +263,7 @@ fn alt_text(view: &BreakdownView) -> String {
         .filter(|&capacity| capacity > 0)
         .map_or_else(String::new, |capacity| {
             let share = 100.0 * all.total as f64 / capacity as f64;
-            format!(", {share:.1} % of {}", Gib(i64::try_from(capacity).unwrap_or(i64::MAX)))
+            format!(", {share:.1} % of {}", Gib::from(capacity))
         });
     let devices = match view.devices.as_slice() {
         [one] => one.named(),
@@ -108,15 +285,4 @@ fn alt_text(view: &BreakdownView) -> String {
     }
     sentences.push("The table has every component with its source.".to_owned());
     sentences.join(" ")
-}
-
-/// What the script recorded in words, and whether there is an estimate.
-fn details(view: &BreakdownView) -> String {
-    let mut texts = detail_lines(&view.footprint.details);
-    // A script that could not make an estimate says why.
-    let has_reason = view.footprint.details.get("estimate").is_some_and(Value::is_string);
-    if view.estimate.is_none() && !has_reason {
-        texts.push("no estimate was recorded (`architecture=true` makes one)".to_owned());
-    }
-    texts.join("; ")
 }

@@ -1,9 +1,9 @@
 //! Forest plot of an experiment: a row for each metric with its difference from the baseline setting, its 95 % interval
 //! and the noise band.
 
-use super::{metric_label, with_unit};
+use super::findings;
 use crate::experiment::{Comparison, Contrast, Experiment};
-use crate::report::experiment::findings;
+use crate::fmt::{metric_label, with_unit};
 use crate::report::plot::{Axis, Colour, Layer, Note, Panel, Plot, Shape, TooltipPoint, Tooltips};
 use crate::unit::Unit;
 

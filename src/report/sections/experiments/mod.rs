@@ -1,15 +1,31 @@
-//! Experiments: the finding, differences between settings with intervals and noise, and every start.
+//! Experiments: the finding, each setting against the first one as a table, and charts of the differences and of every
+//! start.
 
+mod finding;
 mod forest;
 mod starts;
 
+pub use finding::findings;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
 use crate::compare::read_experiment;
-use crate::experiment::Experiment;
-use crate::fmt::metric_label;
-use crate::report::experiment::{derived, failure_reasons, findings, successful_starts, tables};
-use crate::report::sections::format::{GIB, list, number, tenths};
+use crate::experiment::{Comparison, Contrast, Experiment};
+use crate::fmt::{GIB, list, metric_label, relative, signed, with_unit, without_negative_zero};
+use crate::report::changes::decimals;
+use crate::report::plot::{Entry, Sheet};
+use crate::report::sections::format::tenths;
 use crate::report::sections::{Section, Source};
+use crate::report::{Block, Count, Page, Weight};
 use crate::unit::Unit;
+
+/// From this page width on, relative differences and the run-to-run variation are shown too.
+const WIDE: usize = 100;
+
+/// The columns that only a wide page shows.
+const ONLY_WIDE: std::ops::Range<usize> = 5..7;
 
 /// The sections. Unreadable experiments are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
@@ -23,7 +39,17 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
             } else {
                 "experiment".to_owned()
             };
-            section(found, name)
+            let plots = [
+                forest::plot(found, format!("{name}-differences")),
+                starts::plot(found, format!("{name}-starts")),
+            ];
+            let blocks = blocks(found, true);
+            // The charts stand below the findings.
+            let findings = findings(found).len();
+            Section::new(name, format!("Experiment: {}", found.measured.name))
+                .with(blocks[..findings].to_vec())
+                .with(plots.into_iter().flatten())
+                .with(blocks[findings..].to_vec())
         })
         .collect()
 }
@@ -40,62 +66,226 @@ pub(super) fn experiments(source: &Source, missing: &mut Vec<String>) -> Vec<(St
     read
 }
 
-fn section(found: &Experiment, name: String) -> Section {
+/// An experiment for the terminal.
+#[must_use]
+pub fn experiment(found: &Experiment, page: Page) -> Vec<Block> {
+    blocks(found, page.width >= WIDE)
+}
+
+/// The findings, a paragraph each; then a table for each setting, failures, and what follows.
+fn blocks(found: &Experiment, wide: bool) -> Vec<Block> {
     let measured = &found.measured;
-    let mut paragraphs: Vec<String> = findings(found).into_iter().map(|finding| finding + ".").collect();
-    paragraphs.extend(found.conclusions.iter().cloned());
-    let starts = measured.settings.iter().enumerate();
-    let starts: Vec<String> = starts
-        .map(|(index, setting)| format!("{} of {}", successful_starts(found, index), setting.name))
+    let mut blocks: Vec<Block> = findings(found).into_iter().map(Block::Paragraph).collect();
+    let mut head = vec![format!("experiment: {}", measured.name), measured.asked.clone()];
+    head.retain(|line| !line.is_empty());
+    blocks.extend(Block::list("", head, Weight::Normal));
+    blocks.extend(tables(found).into_iter().map(|mut sheet| {
+        if !wide {
+            sheet.columns.drain(ONLY_WIDE);
+            sheet.rows.iter_mut().for_each(|row| drop(row.drain(ONLY_WIDE)));
+        }
+        Block::Table(sheet)
+    }));
+    blocks.extend(failures(found));
+    blocks.extend(derived(found).map(Block::Table));
+    blocks.extend(Block::list("conclusions", found.conclusions.clone(), Weight::Normal));
+    let starts = (0..measured.settings.len()).map(|index| successful_starts(found, index).to_string());
+    blocks.push(Block::Paragraph(format!(
+        "means of {} starts; ±: half the 95 % interval of the difference (Welch); run-to-run: the most that two starts with equal settings differed by",
+        list(&starts.collect::<Vec<_>>())
+    )));
+    blocks
+}
+
+/// How many starts of a setting succeeded.
+fn successful_starts(found: &Experiment, setting: usize) -> usize {
+    let trials = found.measured.trials.iter();
+    trials
+        .filter(|trial| trial.setting == setting && trial.failed.is_none())
+        .count()
+}
+
+/// A table for each setting against the first: a row for each metric, with its verdict.
+fn tables(found: &Experiment) -> Vec<Sheet> {
+    let settings = &found.measured.settings;
+    let common = common_prefix_length(found);
+    let tables = settings.iter().enumerate().skip(1).map(|(index, setting)| {
+        let columns = [
+            settings[0].name[..common].trim(),
+            &settings[0].name[common..],
+            &setting.name[common..],
+            "difference",
+            "95 %",
+            "%",
+            "run-to-run",
+            "",
+        ];
+        let rows = found.comparisons.iter().filter_map(|one| {
+            let contrast = one.contrasts.iter().find(|contrast| contrast.setting == index)?;
+            Some(row(one, contrast, index))
+        });
+        Sheet::new(columns, rows)
+    });
+    tables.collect()
+}
+
+fn row(comparison: &Comparison, contrast: &Contrast, setting: usize) -> Vec<Entry> {
+    let scale = if comparison.unit == Unit::Bytes { GIB } else { 1.0 };
+    let means = [comparison.means[0], comparison.means[setting]];
+    let digits = decimals(means.into_iter().flatten(), comparison.unit);
+    let text = |value: f64| without_negative_zero(format!("{:.digits$}", value / scale));
+    let shown = |value: Option<f64>| Entry::from(value.map(text));
+    vec![
+        label(comparison).into(),
+        shown(means[0]),
+        shown(means[1]),
+        contrast.difference.map(|value| signed(text(value))).into(),
+        contrast
+            .interval
+            .map(|[low, high]| format!("± {}", text((high - low) / 2.0)))
+            .into(),
+        contrast
+            .percent
+            .map(|percent| relative(Some(percent)).replace(" %", ""))
+            .into(),
+        shown(comparison.noise.map(|noise| noise.largest)),
+        contrast.verdict.words().into(),
+    ]
+}
+
+/// Length in bytes of the common prefix of all setting names, cut at a word boundary.
+fn common_prefix_length(found: &Experiment) -> usize {
+    let names = found.measured.settings.iter().map(|setting| setting.name.as_str());
+    let shared = names.reduce(|shared, name| {
+        let same = shared.char_indices().zip(name.chars()).take_while(|((_, a), b)| a == b);
+        &shared[..same.map(|((at, a), _)| at + a.len_utf8()).last().unwrap_or(0)]
+    });
+    shared
+        .and_then(|shared| shared.rfind([' ', '=']))
+        .map_or(0, |at| at + 1)
+}
+
+/// The metric's name with its unit, so that the cells need none.
+fn label(comparison: &Comparison) -> String {
+    let name = metric_label(&comparison.name);
+    match comparison.unit {
+        Unit::Bytes => format!("{name}, GiB"),
+        // The name already contains the unit.
+        Unit::Tokens | Unit::Count => name,
+        Unit::Milliseconds => format!("{name}, ms"),
+        Unit::TokensPerSecond => name.replace("throughput", "tokens/s"),
+        Unit::RequestsPerSecond => name.replace("request throughput", "requests/s"),
+        Unit::Seconds => format!("{name}, s"),
+        Unit::Percent => format!("{name}, %"),
+        Unit::Watts => format!("{name}, W"),
+        Unit::Celsius => format!("{name}, C"),
+    }
+}
+
+/// Metrics that were derived from others.
+fn derived(found: &Experiment) -> Option<Sheet> {
+    let rows = found.further.iter().map(|one| {
+        let value = one.value.map(|value| with_unit(value, one.unit));
+        vec![Entry::from(metric_label(&one.name)), value.into()]
+    });
+    (!found.further.is_empty()).then(|| Sheet::new(["derived", ""], rows))
+}
+
+/// The failed starts with their reasons, each once.
+fn failures(found: &Experiment) -> Option<Block> {
+    let trials = found.measured.trials.iter();
+    let failed: Vec<(usize, &Value)> = trials
+        .filter_map(|trial| Some((trial.setting, trial.failed.as_ref()?)))
         .collect();
-    let workload = match measured.asked.as_str() {
-        "" => String::new(),
-        asked => format!(" Workload: {asked}."),
+    let (skipped, tried): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(_, failed)| failed["tried"] == false);
+    let rest = match skipped.len() {
+        0 => String::new(),
+        skipped => format!(", and {} like it not tried", Count(skipped, "repeat")),
     };
-    paragraphs.push(format!("Successful starts: {}.{workload}", list(&starts)));
-    paragraphs.extend(
-        failure_reasons(found)
-            .into_iter()
-            .map(|why| format!("A start failed: {why}")),
-    );
-    let plots = [
-        forest::plot(found, format!("{name}-differences")),
-        starts::plot(found, format!("{name}-starts")),
-    ];
-    Section {
-        title: format!("Experiment: {}", measured.name),
-        paragraphs,
-        plots: plots.into_iter().flatten().collect(),
-        sheets: tables(found).into_iter().chain(derived(found)).collect(),
-        name,
-        ..Section::default()
-    }
+    let reasons = tried.iter().map(|(setting, failed)| {
+        let why = failed["message"].as_str().unwrap_or("unknown reason");
+        let cause = failed["cause"].as_str();
+        let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
+        format!("{}: {why}{cause}", found.measured.settings[*setting].name)
+    });
+    let reasons: BTreeSet<String> = reasons.collect();
+    let title = format!("{} failed{rest}", Count(tried.len(), "start"));
+    Block::list(&title, reasons.into_iter().collect(), Weight::Warning)
 }
 
-/// The factor and the unit in which tables show a value.
-pub(in crate::report::sections) fn scaled(unit: Unit) -> (f64, &'static str) {
-    match unit {
-        Unit::Bytes => (1.0 / GIB, "GiB"),
-        Unit::Tokens => (1.0, "tokens"),
-        Unit::TokensPerSecond => (1.0, "tokens/s"),
-        Unit::RequestsPerSecond => (1.0, "requests/s"),
-        Unit::Seconds => (1.0, "s"),
-        Unit::Milliseconds => (1.0, "ms"),
-        Unit::Percent => (1.0, "%"),
-        Unit::Watts => (1.0, "W"),
-        Unit::Celsius => (1.0, "°C"),
-        Unit::Count => (1.0, ""),
-    }
-}
-
-pub(in crate::report::sections) fn with_unit(value: f64, unit: Unit) -> String {
-    let (factor, unit) = scaled(unit);
-    let space = if unit.is_empty() { "" } else { " " };
-    format!("{}{space}{unit}", number(value * factor))
+/// Lines for a dry run: the settings in the order of their starts.
+#[must_use]
+pub fn planned_starts(experiment: &Value) -> Vec<String> {
+    let settings = &experiment["settings"];
+    let order = experiment["order"].as_array().into_iter().flatten();
+    let names = order.map(|index| {
+        let index = index
+            .as_u64()
+            .and_then(|index| usize::try_from(index).ok())
+            .unwrap_or(0);
+        settings[index]["name"].as_str().unwrap_or_default().to_owned()
+    });
+    let names: Vec<String> = names.collect();
+    vec![
+        format!("{} starts, each anew: {}", names.len(), names.join(", ")),
+        format!("workload, {}", experiment["asked"].as_str().unwrap_or_default()),
+        "how long they take is known once the first was made".to_owned(),
+    ]
 }
 
 /// `+1,567.2 %`.
 fn percent(percent: f64) -> String {
     let sign = if percent < 0.0 { "−" } else { "+" };
     format!("{sign}{} %", tenths(percent.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::experiment::Measurements;
+    use crate::report::text;
+
+    fn found() -> Experiment {
+        let trial = |setting: usize, memory: f64, start: f64| json!({ "setting": setting, "figures": { "memory": memory * GIB, "start_time": start } });
+        let measured: Measurements = serde_json::from_value(json!({
+            "name": "cuda_graphs of vllm", "asked": "8 requests",
+            "settings": [{ "name": "on", "options": {} }, { "name": "off", "options": {} }],
+            "order": [0, 1, 1, 0, 0, 1],
+            "metrics": [{ "name": "memory", "unit": "bytes" }, { "name": "start_time", "unit": "s" }, { "name": "kv_tokens", "unit": "tokens" }],
+            "trials": [
+                trial(0, 17.0, 50.0), trial(1, 16.5, 30.0), trial(1, 16.5, 31.0), trial(0, 17.0, 52.0), trial(0, 17.0, 51.0),
+                { "setting": 1, "figures": {}, "failed": { "message": "CUDA out of memory", "cause": "memory" } },
+            ],
+        }))
+        .unwrap();
+        let mut found = Experiment::new(measured, crate::compare::higher_is_better).unwrap();
+        found.conclusions.push("graphs cost half a GiB".to_owned());
+        found
+    }
+
+    #[test]
+    fn the_finding_comes_first_and_the_verdict_stands_beside_its_figure() {
+        let text = text(&experiment(&found(), Page::default()), Page::default());
+        let expected = "\
+                    on    off  difference    95 %
+  memory, GiB    17.00  16.50       -0.50       -  too few starts
+  start time, s   51.0   30.5       -20.5  +- 2.5  better";
+        assert!(text.contains(expected), "{text}");
+        assert!(
+            text.contains("1 start failed\n  off: CUDA out of memory (memory)"),
+            "{text}"
+        );
+        assert!(
+            text.starts_with(
+                "off: 40 % lower start time (30.5 against 51.0 s); memory cannot be judged from\n    too few starts"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains("means of 3 and 2 starts") && !text.contains("kv tokens"),
+            "{text}"
+        );
+    }
 }

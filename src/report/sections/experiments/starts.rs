@@ -1,9 +1,11 @@
 //! Every start of an experiment as a ring: a row for each metric, relative to the baseline setting's mean.
 
 use super::forest::Clip;
-use super::{metric_label, scaled, with_unit};
+use super::label;
 use crate::experiment::{Comparison, Experiment};
+use crate::fmt::{GIB, metric_label, with_unit};
 use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Shape, Sheet, TooltipPoint, Tooltips};
+use crate::unit::Unit;
 
 /// The value of a metric in one start.
 struct StartPoint<'a> {
@@ -91,19 +93,15 @@ pub(super) fn plot(found: &Experiment, name: String) -> Option<Plot> {
 
 fn sheet(found: &Experiment) -> Sheet {
     let measured = &found.measured;
-    let metrics = found.comparisons.iter().map(|one| {
-        let (_, unit) = scaled(one.unit);
-        let comma = if unit.is_empty() { "" } else { ", " };
-        format!("{}{comma}{unit}", metric_label(&one.name))
-    });
+    let metrics = found.comparisons.iter().map(label);
     let columns = ["start", "setting"].map(str::to_owned).into_iter().chain(metrics);
     let rows = measured.trials.iter().enumerate().map(|(index, trial)| {
         let setting = measured.settings[trial.setting].name.as_str();
         let head: [Entry; 2] = [((index + 1) as f64).into(), setting.into()];
         let figures = found.comparisons.iter().map(|one| {
-            let (factor, _) = scaled(one.unit);
+            let scale = if one.unit == Unit::Bytes { GIB } else { 1.0 };
             let value = trial.figures.get(&one.name).copied().flatten();
-            value.map(|value| value * factor).into()
+            value.map(|value| value / scale).into()
         });
         head.into_iter().chain(figures).collect()
     });

@@ -16,7 +16,7 @@ use sweep::{E2EL, Latency, SweepLevel, TPOT, TTFT};
 
 use crate::load::{LoadAnswer, Summary};
 use crate::report::group_warnings;
-use crate::report::plot::{Plot, Sheet};
+use crate::report::plot::Plot;
 use crate::report::sections::format::{list, ms, number};
 use crate::report::sections::{Section, Source};
 use crate::warning::Warning;
@@ -44,24 +44,13 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     sections
 }
 
-fn new_section(name: &str, title: String, paragraphs: Vec<String>, plots: Vec<Plot>, sheet: Option<Sheet>) -> Section {
-    Section {
-        name: name.to_owned(),
-        title,
-        paragraphs,
-        plots,
-        sheets: sheet.into_iter().collect(),
-        ..Section::default()
-    }
-}
-
 /// A section for several sweeps; none for fewer than two with curves.
 pub(super) fn comparison_section(sweeps: &[&Sweep], name: &str, title: &str) -> Option<Section> {
     let sweeps: Vec<&Sweep> = sweeps.iter().copied().filter(|sweep| sweep.has_curve()).collect();
     let curves = curves::comparison(&sweeps, format!("{name}-curves"))?;
     let words = curves.words.clone();
     let plots = std::iter::once(curves).chain(curves::tradeoff(&sweeps, format!("{name}-trade")));
-    Some(new_section(name, title.to_owned(), vec![words], plots.collect(), None))
+    Some(Section::new(name, title).with_figures(vec![words], plots.collect()))
 }
 
 /// The section of a sweep or of a single load. If there are `several`, the timeline of only one level is drawn.
@@ -92,7 +81,7 @@ fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, se
     let (of_files, note) = files.plots(sweep, name, if several { 1 } else { 3 });
     paragraphs.extend(note);
     plots.extend(of_files);
-    new_section(name, title, paragraphs, plots, Some(sheet))
+    Section::new(name, title).with_figures(paragraphs, plots).with([sheet])
 }
 
 /// Paragraphs: the finding and its notes, latencies, late requests.

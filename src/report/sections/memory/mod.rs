@@ -16,10 +16,9 @@ use std::cmp::{Ordering, Reverse};
 pub(super) use stack::{IN_USE, colour};
 pub(super) use start::{Device, devices_of};
 
-use crate::engine::{Stage, Usage};
 use crate::memory::Footprint;
 use crate::report::Count;
-use crate::report::memory::STAGES;
+use crate::report::memory::stages_sheet;
 use crate::report::plot::{Entry, Plot, Sheet};
 use crate::report::sections::format::{gib, gib_text, rounded};
 use crate::report::sections::{Section, Source};
@@ -56,24 +55,21 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     }
     let all_starts = (starts.len() > 1).then(|| starts_sheet(&starts));
     let drawn = starts_to_draw(&starts);
-    let section = Section {
-        name: "memory".to_owned(),
-        title: if files.is_empty() {
-            "Memory by stage"
-        } else {
-            "Memory over time"
-        }
-        .to_owned(),
-        paragraphs: paragraphs(&starts, drawn.len(), found.manifest.simulated),
-        plots: plots(&starts, &drawn, source),
-        sheets: all_starts
-            .into_iter()
-            .chain(stages_sheet(&start::usages(found)))
-            .collect(),
-        ..Section::default()
+    let title = match files.is_empty() {
+        true => "Memory by stage",
+        false => "Memory over time",
     };
-    let is_empty = section.plots.is_empty() && section.sheets.is_empty();
-    if is_empty { Vec::new() } else { vec![section] }
+    let plots = plots(&starts, &drawn, source);
+    let sheets: Vec<Sheet> = all_starts.into_iter().chain(stages_sheet(&found.stages)).collect();
+    if plots.is_empty() && sheets.is_empty() {
+        return Vec::new();
+    }
+    let paragraphs = paragraphs(&starts, drawn.len(), found.manifest.simulated);
+    vec![
+        Section::new("memory", title)
+            .with_figures(paragraphs, plots)
+            .with(sheets),
+    ]
 }
 
 fn paragraphs(starts: &[Start], drawn: usize, simulated: bool) -> Vec<String> {
@@ -226,35 +222,4 @@ fn starts_sheet(starts: &[Start]) -> Sheet {
         "failed",
     ];
     Sheet::new(columns, rows).titled("All starts")
-}
-
-/// Memory of each engine by stage: total, its own, other processes', and of the fullest device.
-fn stages_sheet(engines: &[(&str, Usage)]) -> Option<Sheet> {
-    let mut rows: Vec<Vec<Entry>> = Vec::new();
-    for (engine, usage) in engines {
-        let Some(peak) = &usage.peak else { continue };
-        let mut row = |name: String, bytes: fn(&Stage) -> Option<u64>| {
-            let values = usage.stages().map(|stage| stage.and_then(bytes));
-            // Other processes get a row only if they used memory.
-            if values
-                .iter()
-                .flatten()
-                .any(|bytes| *bytes > 0 || !name.ends_with("of others"))
-            {
-                let values = values.map(|bytes| bytes.map(gib).into());
-                rows.push(std::iter::once(name.into()).chain(values).collect());
-            }
-        };
-        row((*engine).to_owned(), |stage| Some(stage.sum));
-        if peak.per_gpu.len() > 1 {
-            row(format!("{engine}, fullest of {}", peak.per_gpu.len()), |stage| {
-                Some(stage.max)
-            });
-        }
-        row(format!("{engine}, its own"), |stage| stage.ours);
-        row(format!("{engine}, of others"), |stage| stage.others);
-    }
-    let columns = STAGES.map(|(_, title)| format!("{title}, GiB"));
-    let sheet = Sheet::new(std::iter::once(String::new()).chain(columns), rows);
-    (!sheet.rows.is_empty()).then(|| sheet.titled("Memory by the stages of each engine's life"))
 }

@@ -50,7 +50,7 @@ fn ribbons(plot: &Plot) -> Vec<&str> {
 fn recorded_start_has_peak_limit_and_components() {
     let document = document(&runs().join("vllm-breakdown")).unwrap();
     assert_eq!(document.missing, Vec::<String>::new());
-    let plot = &memory(&document).plots[0];
+    let plot = memory(&document).plots()[0];
     let most = line(plot, 0).iter().filter_map(|point| point.1).fold(0.0, f64::max);
     assert_eq!(most, 137_500_622_848.0, "no peak is lost");
     for expected in [
@@ -89,8 +89,8 @@ fn recorded_start_has_peak_limit_and_components() {
 fn a_start_that_failed_is_marked() {
     let document = document(&runs().join("vllm-longest")).unwrap();
     let part = memory(&document);
-    assert_eq!(part.plots.len(), 2);
-    let died = part.plots[0].panels[0].layers.iter().find_map(|layer| match layer {
+    assert_eq!(part.plots().len(), 2);
+    let died = part.plots()[0].panels[0].layers.iter().find_map(|layer| match layer {
         Layer::Moments { moments, .. } => Some(moments.clone()),
         _ => None,
     });
@@ -98,12 +98,12 @@ fn a_start_that_failed_is_marked() {
     assert_eq!(died[0].label, "did not start: memory");
     assert!((45.0..46.0).contains(&died[0].at), "{died:?}");
     assert!(
-        part.paragraphs[0].contains("Of 2 starts, 1 did not become ready, and 0 died"),
+        part.paragraphs()[0].contains("Of 2 starts, 1 did not become ready, and 0 died"),
         "{:?}",
-        part.paragraphs
+        part.paragraphs()
     );
-    assert_eq!(part.sheets[0].rows.len(), 2);
-    assert_eq!(part.sheets[1].title, "Memory by the stages of each engine's life");
+    assert_eq!(part.sheets()[0].rows.len(), 2);
+    assert_eq!(part.sheets()[1].title, "memory in use by stage, GiB");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn every_recorded_run_is_complete() {
             "{folder:?}: {:?}",
             document.missing
         );
-        for plot in &part.plots {
+        for plot in part.plots() {
             assert!(
                 plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()),
                 "{folder:?}"
@@ -173,7 +173,7 @@ fn damaged_files_are_reported_and_the_rest_is_shown() {
         missing.contains("memory/engine-1.activity.csv: it is empty"),
         "{missing}"
     );
-    let plot = &memory(&torn).plots[0];
+    let plot = memory(&torn).plots()[0];
     assert_eq!(plot.panels.len(), 1);
     assert!(
         plot.words.contains("NVIDIA H200"),
@@ -206,7 +206,7 @@ fn eight_gpus_are_lines_of_one_small_panel() {
         }
         fs::write(folder.join("memory/engine-1.csv"), text + "\n").unwrap();
     });
-    let plot = &memory(&document).plots[0];
+    let plot = memory(&document).plots()[0];
     let lines: Vec<_> = plot.panels[0]
         .layers
         .iter()

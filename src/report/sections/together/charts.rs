@@ -7,10 +7,9 @@ use crate::boundary::{self, Boundary, Easier, Point};
 use crate::experiment::Experiment;
 use crate::fmt::metric_label;
 use crate::memory::{Breakdown, Component, Footprint};
-use crate::report::experiment::findings;
 use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Panel, Plot, Scale, Sheet, TooltipPoint, Tooltips};
 use crate::report::sections::format::{GIB, tenths};
-use crate::report::sections::{Section, Source, experiments};
+use crate::report::sections::{Section, Source, experiment_findings as findings, experiments};
 use crate::unit::Unit;
 
 /// The frontier of a run's boundary.

@@ -70,14 +70,9 @@ pub(super) fn together(sources: &[Source]) -> Together {
 }
 
 fn section(name: &str, title: &str, paragraphs: Vec<String>, plots: Vec<Plot>, sheets: Vec<Sheet>) -> Section {
-    Section {
-        name: format!("together-{name}"),
-        title: title.to_owned(),
-        paragraphs,
-        plots,
-        sheets,
-        ..Section::default()
-    }
+    Section::new(format!("together-{name}"), title)
+        .with_figures(paragraphs, plots)
+        .with(sheets)
 }
 
 fn compare(named: &[(&str, &Source)]) -> Result<Comparison> {
@@ -237,9 +232,8 @@ fn load_sections(named: &[(&str, &Source)]) -> Vec<Section> {
     let sections = axes.into_iter().filter_map(|axis| {
         let same_axis: Vec<&Sweep> = all.iter().filter(|sweep| sweep.axis.name() == axis).collect();
         let (name, title) = (format!("together-{axis}"), format!("Loads along {axis}"));
-        let mut section = comparison_section(&same_axis, &name, &title)?;
-        section.paragraphs.extend(workload_differences(&same_axis));
-        Some(section)
+        let section = comparison_section(&same_axis, &name, &title)?;
+        Some(section.with(workload_differences(&same_axis)))
     });
     sections.collect()
 }

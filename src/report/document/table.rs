@@ -2,7 +2,7 @@
 
 use console::measure_text_width as width;
 
-use super::Page;
+use crate::report::Page;
 
 /// Blanks before each column.
 const GAP: usize = 2;
@@ -10,7 +10,7 @@ const GAP: usize = 2;
 /// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below, beside
 /// the first column again, and the last one if it is text: a verdict stays beside what it is about. If not even one
 /// column fits beside the first, each row becomes a list of its entries.
-pub(super) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
+pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     let entry = |row: &'_ [String], column: usize| row.get(column).map_or(0, |entry| width(entry));
     let widest = |column: usize| {
         let entries = rows.iter().map(|row| entry(row, column));
@@ -27,7 +27,7 @@ pub(super) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> Stri
     let last = headings.len() - 1;
     let middle = widths.get(1..last).into_iter().flatten().max();
     let beside_last = GAP + first + GAP + widths[last] + middle.map_or(0, |widest| GAP + widest);
-    let repeats_last = last > 1 && beside_last <= page.width && is_text(rows, last);
+    let repeats_last = last > 1 && beside_last <= page.width && is_text(column(rows, last));
     let (end, reserved) = match repeats_last {
         true => (last, GAP + widths[last]),
         false => (last + 1, 0),
@@ -49,12 +49,28 @@ pub(super) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> Stri
     }
 }
 
-/// Whether a column has words rather than numbers.
-fn is_text(rows: &[Vec<String>], column: usize) -> bool {
-    rows.iter().filter_map(|row| row.get(column)).any(|entry| {
-        let entry = console::strip_ansi_codes(entry);
-        entry.trim_start().starts_with(char::is_alphabetic)
-    })
+/// Whether entries are words: at least a third of them are no number with its unit. Empty ones do not count.
+pub(in crate::report) fn is_text<'a>(entries: impl Iterator<Item = &'a str>) -> bool {
+    let is_word = |entry: &str| {
+        let entry = entry.trim_start_matches(['<', '>', '=', ' ']);
+        let (number, unit) = entry.split_once(' ').unwrap_or((entry, ""));
+        let is_number = number
+            .chars()
+            .all(|letter| letter.is_ascii_digit() || "~+-−±.,".contains(letter));
+        !is_number || unit.contains(' ')
+    };
+    let (mut all, mut words) = (0, 0);
+    for entry in entries.map(console::strip_ansi_codes) {
+        let entry = entry.trim();
+        all += usize::from(!entry.is_empty());
+        words += usize::from(!entry.is_empty() && is_word(entry));
+    }
+    words > 0 && 3 * words >= all
+}
+
+/// The entries of a column.
+pub(super) fn column(rows: &[Vec<String>], at: usize) -> impl Iterator<Item = &str> {
+    rows.iter().filter_map(move |row| row.get(at)).map(String::as_str)
 }
 
 /// Some of the columns.
@@ -87,7 +103,7 @@ fn row_lists(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
 }
 
 /// Wraps a text to `most` columns, indented by two blanks, further lines by four. A word wider than a line is broken.
-pub(super) fn wrapped(text: &str, most: usize) -> String {
+pub(in crate::report) fn wrapped(text: &str, most: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut line = "  ".to_owned();
     let mut empty = true;

@@ -1,24 +1,20 @@
 //! The answer of a search, in the order in which people ask: the limit, how sure it is, what to run, why not more, how
 //! much room is left, what to ask next. The terminal, the page and `--json` all show this value.
 
+mod workload;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::evidence::{nearest_failure, ruled_out};
-use super::findings::{advise, with_margin};
+use super::findings::advise;
 use super::sections::run_command;
-use super::{Bytes, Clock, Count, Fact};
-use crate::boundary::{Axis, Boundary, Class, Limit, Moves, Point, Quantity, Scalar, Verdict};
+use super::{Bytes, Clock, Count, Fact, simulated_line};
+use crate::boundary::{Axis, Boundary, Class, Limit, Moves, Point, Quantity, Verdict};
 use crate::fault::Result;
 use crate::fmt::thousands;
-
-/// Lengths in tokens for which the largest concurrency or output is listed.
-const ROUND: [i64; 12] = [
-    128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144,
-];
-
-/// Rows for round lengths; the longest are kept.
-const ROWS: usize = 5;
+use crate::run::RecordedRun;
+use workload::{commands, table_text};
 
 /// What kind of answer it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,7 +137,7 @@ impl Answer {
             answer.limit = table_text(boundary)?;
         }
         answer.sure = sure(boundary, &answer, context)?;
-        answer.workload = context.search.and_then(|search| workload(&search["question"]));
+        answer.workload = context.search.and_then(|search| named_workload(&search["question"]));
         if answer.state != State::Undecided {
             answer.run = commands(boundary, answer.inequality.as_ref(), context)?;
         }
@@ -180,8 +176,68 @@ impl Answer {
     }
 }
 
+/// Information beyond the boundary itself: from [`super::Findings`], or from a journal entry of it.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// What `report(map)` returned, if it was called.
+    pub report: Option<Value>,
+    /// Why the run ended early: `stopped by Ctrl-C`.
+    pub stopped: Option<String>,
+    /// The script as the user named it.
+    pub script: String,
+    /// The parameters that were set.
+    pub set: Map<String, Value>,
+    /// The notice of a simulated run.
+    pub simulated: Option<String>,
+}
+
+/// The notice of a recorded run, if it was simulated.
+#[must_use]
+pub fn simulated_notice(found: &RecordedRun) -> Option<String> {
+    (found.manifest.simulated).then(|| simulated_line(&found.simulated_engines()))
+}
+
+impl Extras {
+    /// What a run recorded, with what `report(map)` returned.
+    #[must_use]
+    pub fn of_run(found: &RecordedRun, report: Option<Value>) -> Self {
+        Self {
+            report,
+            stopped: (!found.done()).then(|| found.ended()),
+            script: found.manifest.script.path.clone(),
+            set: found.manifest.set.clone(),
+            simulated: simulated_notice(found),
+        }
+    }
+
+    /// The recorded answer; otherwise, as for interrupted runs and those of older versions, that of the boundary.
+    ///
+    /// # Errors
+    ///
+    /// As [`Answer::new`].
+    pub fn answer(&self, boundary: &Boundary) -> Result<Answer> {
+        let field = |key: &str| self.report.as_ref().and_then(|report| report.get(key));
+        if let Some(recorded) = field("answer").and_then(|answer| serde_json::from_value(answer.clone()).ok()) {
+            return Ok(recorded);
+        }
+        let headroom = field("headroom").and_then(Value::as_u64);
+        Answer::new(
+            boundary,
+            &Context {
+                search: field("search").filter(|search| search.is_object()),
+                stopped: self.stopped.as_deref(),
+                script: &self.script,
+                set: &self.set,
+                // They follow from the engine's adapter, which only the run itself had.
+                flags: &|_, _| Ok(Vec::new()),
+                headroom: &|_| headroom,
+            },
+        )
+    }
+}
+
 /// `chat: input 4,083, output 451 tokens, the 95th percentiles of its lengths`; none if the question names no workload.
-fn workload(question: &Value) -> Option<String> {
+fn named_workload(question: &Value) -> Option<String> {
     let work = &question["workload"];
     let given = question["given"].as_array();
     let lengths: Vec<String> = ["input", "output"]
@@ -288,21 +344,6 @@ fn along_one_axis(boundary: &Boundary) -> Result<Option<(String, bool)>> {
     }))
 }
 
-/// Describes limits that are no single inequality.
-fn table_text(boundary: &Boundary) -> Result<String> {
-    let rows = rows(boundary)?;
-    let ends = match &rows[..] {
-        [first, .., last] => format!("{}, {}", first.workload(first.value()), last.workload(last.value())),
-        [only] => only.workload(only.value()),
-        [] => boundary.frontier()?.last().map(ToString::to_string).unwrap_or_default(),
-    };
-    let why = match boundary.band() {
-        Some(_) => "answers contradict each other: only what fitted every time counts",
-        None => "no single formula agrees with every answer",
-    };
-    Ok(format!("{ends}; {why}"))
-}
-
 /// How sure the answer is, and what it cost.
 fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<String> {
     let field = |key: &str| {
@@ -380,159 +421,6 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
         parts.push(Clock(std::time::Duration::from_secs_f64(seconds.max(0.0))).to_string());
     }
     Ok(parts.join(", "))
-}
-
-/// The largest value of one axis that is proven to fit, for a length.
-struct Row {
-    /// The length and the largest value.
-    point: Point,
-    /// The axis whose largest value it is.
-    axis: &'static str,
-}
-
-impl Row {
-    fn value(&self) -> i64 {
-        self.point.int(self.axis).unwrap_or(0)
-    }
-
-    /// `24 concurrent requests of 4,096 + 128 tokens`, with another value of the axis.
-    fn workload(&self, value: i64) -> String {
-        let count = |axis: &str| {
-            let count = if axis == self.axis {
-                Some(value)
-            } else {
-                self.point.int(axis)
-            };
-            count.and_then(|value| u64::try_from(value).ok()).map(thousands)
-        };
-        let shape = match (count("input"), count("output")) {
-            (Some(input), Some(output)) => format!("{input} + {output} tokens"),
-            (Some(input), None) => format!("{input} input tokens"),
-            (None, Some(output)) => format!("{output} output tokens"),
-            (None, None) => String::new(),
-        };
-        let many = count("concurrency").filter(|many| self.axis == "concurrency" || many != "1");
-        let noun = if many.as_deref() == Some("1") {
-            "request"
-        } else {
-            "requests"
-        };
-        match many {
-            Some(many) if shape.is_empty() => format!("{many} concurrent {noun}"),
-            Some(many) => format!("{many} concurrent {noun} of {shape}"),
-            None => format!("a request of {shape}"),
-        }
-    }
-}
-
-/// A row for each round length in the search range, or a single one if the length does not vary.
-fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
-    let smallest = boundary.smallest();
-    let lengths: Vec<&str> = ["input", "output"]
-        .into_iter()
-        .filter(|name| boundary.varies(name))
-        .collect();
-    let (by, axis) = match (lengths.as_slice(), boundary.varies("concurrency")) {
-        ([by, ..], true) => (Some(*by), "concurrency"),
-        ([], true) => (None, "concurrency"),
-        (["input", "output"], false) => (Some("input"), "output"),
-        (["input"], false) => (None, "input"),
-        (["output"], false) => (None, "output"),
-        _ => return Ok(Vec::new()),
-    };
-    let mut points = Vec::new();
-    match by {
-        None => points.push(smallest),
-        Some(by) => {
-            let (low, high) = boundary
-                .lattice()
-                .axes()
-                .iter()
-                .find(|axis| axis.name() == by)
-                .map_or((0.0, 0.0), |axis| (axis.range().0.as_f64(), axis.range().1.as_f64()));
-            let round = ROUND
-                .into_iter()
-                .filter(|length| (low..=high).contains(&(*length as f64)));
-            points.extend(round.map(|length| smallest.clone().with(by, length)));
-            if points.is_empty() {
-                points.push(smallest);
-            }
-        }
-    }
-    let mut rows = Vec::new();
-    for point in points {
-        if let Some(Scalar::Int(value)) = boundary.bracket(&point, axis)?.fits {
-            rows.push(Row {
-                point: point.with(axis, value),
-                axis,
-            });
-        }
-    }
-    Ok(rows.split_off(rows.len().saturating_sub(ROWS)))
-}
-
-/// What to run. Flags limit concurrency only if concurrency was searched or given.
-fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Context) -> Result<Vec<Command>> {
-    let asked = boundary
-        .lattice()
-        .axes()
-        .iter()
-        .any(|axis| axis.name() == "concurrency" && axis.range() != (Scalar::Int(1), Scalar::Int(1)));
-    let largest = boundary.largest();
-    if boundary.classify(&largest)? == Class::Fits {
-        return Ok(vec![Command {
-            workload: format!("{largest}, the end of the search range"),
-            flags: (context.flags)(&largest, asked)?,
-            point: largest,
-        }]);
-    }
-    // The engine's own figure is exact; memory that is allocated as needed is not.
-    let exact = limit.is_some_and(Limit::is_exact);
-    if let (Some(limit), false) = (limit, boundary.varies("concurrency")) {
-        let point = if exact {
-            limit.at.clone()
-        } else {
-            with_margin(boundary.lattice().axes(), &limit.at)
-        };
-        let total = Quantity::Total.of(&point).filter(|_| limit.quantity == Quantity::Total);
-        let workload = match (exact, total) {
-            (true, Some(total)) => format!("requests of up to {} tokens (tested)", thousands(total)),
-            (true, None) => format!("{point} (tested)"),
-            (false, _) if point == limit.at => format!("{point} (tested)"),
-            (false, _) => format!("{point}, 5 % below {}, which fitted", limit.at),
-        };
-        return Ok(vec![Command {
-            workload,
-            flags: (context.flags)(&point, asked)?,
-            point,
-        }]);
-    }
-    let mut commands = Vec::new();
-    for row in rows(boundary)? {
-        let fitted = row.value();
-        // Of a length, 5 % of the whole request.
-        let whole = Quantity::Total.of(&row.point).filter(|_| row.axis != "concurrency");
-        let whole = whole.and_then(|whole| i64::try_from(whole).ok()).unwrap_or(fitted);
-        let margin = if exact || fitted < 4 {
-            0
-        } else {
-            (whole as f64 / 20.0).ceil() as i64
-        };
-        let least = boundary.smallest().int(row.axis).unwrap_or(fitted);
-        let margin = margin.min(fitted - least);
-        let note = if margin > 0 {
-            format!(" ({fitted} fitted)")
-        } else {
-            String::new()
-        };
-        let eased = row.point.clone().with(row.axis, fitted - margin);
-        commands.push(Command {
-            workload: format!("{}{note}", row.workload(fitted - margin)),
-            flags: (context.flags)(&eased, asked)?,
-            point: eased,
-        });
-    }
-    Ok(commands)
 }
 
 /// Room in the KV cache, and apart from it in the GPU's memory.

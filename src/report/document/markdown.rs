@@ -1,0 +1,348 @@
+//! Sections in GitHub Flavored Markdown for a comment on a pull request, within GitHub's size limit: warnings are
+//! quotations, long lists and details are folded, foreign text is escaped.
+
+use super::{Block, Fact, List, Section, Weight, entry_text, readable};
+use crate::report::plot::{Entry, Plot, Sheet};
+use crate::run::hide;
+
+/// Maximum size in bytes: a GitHub comment holds 65,536 characters.
+const MOST: usize = 64_000;
+
+/// Beyond this many bytes, only folded rows are added.
+const FOLDED: usize = 40_000;
+
+/// Rows of a table before the rest is folded; lists have half as many.
+const ROWS: usize = 40;
+
+/// Bytes of a text that is shown as it is.
+const VERBATIM: usize = 16_000;
+
+/// Maximum characters of a title, an item and a cell, and of a paragraph.
+const LONGEST: usize = 400;
+const LONGEST_PARAGRAPH: usize = 2000;
+
+/// Characters of the words of a chart by which they are found in the text above it.
+const BEGINNING: usize = 60;
+
+/// Renders sections below a title, which is one line. No trailing newline.
+#[must_use]
+pub fn markdown(title: &str, sections: &[Section]) -> String {
+    let mut page = Markdown(format!("## {}\n", escape(title)));
+    for section in sections {
+        let begun = page.0.len();
+        page.add(&heading(&section.title));
+        let before = page.0.len();
+        for block in &section.blocks {
+            // The title need not be repeated.
+            if !matches!(block, Block::Paragraph(text) if title.ends_with(text)) {
+                page.block(block, &section.title);
+            }
+        }
+        // A heading without content says nothing.
+        if page.0.len() == before {
+            page.0.truncate(begun);
+        }
+    }
+    page.0.trim_end().to_owned()
+}
+
+fn heading(title: &str) -> String {
+    match title {
+        "" => String::new(),
+        title => format!("\n### {}\n", escape(title)),
+    }
+}
+
+/// Text that stops growing at `MOST` bytes.
+struct Markdown(String);
+
+impl Markdown {
+    /// A block of the section that is called `section`, which its own title need not repeat.
+    fn block(&mut self, block: &Block, section: &str) {
+        let titled = |title: &str| match title.eq_ignore_ascii_case(section) {
+            true => String::new(),
+            false => title.to_owned(),
+        };
+        match block {
+            Block::Finding(text) => self.add(&format!("\n**{}**\n", paragraph(text))),
+            Block::Facts(facts) => self.facts(facts),
+            Block::Paragraph(text) => self.add(&format!("\n{}\n", paragraph(text))),
+            Block::List(list) => self.list(list, &titled(&list.title)),
+            Block::Table(sheet) => self.table(sheet, &titled(&sheet.title)),
+            Block::Folded(sheet) => {
+                let (head, lines) = table_lines(sheet);
+                self.fold(&escape(&sheet.title), &head, &lines);
+            }
+            Block::Figure(plot) => self.figure(plot),
+            Block::Sketch(text) | Block::Text(text) => self.verbatim(text),
+        }
+    }
+
+    fn add(&mut self, text: &str) {
+        if self.0.len() + text.len() < MOST {
+            self.0.push_str(text);
+        }
+    }
+
+    fn facts(&mut self, facts: &[Fact]) {
+        let mut last = "";
+        self.add("\n");
+        for fact in facts {
+            let is_new = fact.term != last;
+            last = &fact.term;
+            let term = escape(&fact.term);
+            self.add(&match (fact.paste, is_new) {
+                (true, true) => format!("- **{term}**\n{}", fenced(&fact.text, "sh", "  ")),
+                (true, false) => fenced(&fact.text, "sh", "  "),
+                (false, true) => format!("- **{term}**: {}\n", escape(&fact.text)),
+                (false, false) => format!("  - {}\n", escape(&fact.text)),
+            });
+        }
+    }
+
+    /// Lines as they are, as many as `VERBATIM` bytes hold.
+    fn verbatim(&mut self, text: &str) {
+        let mut bytes = 0;
+        let kept = text.lines().take_while(|line| {
+            bytes += line.len() + 1;
+            bytes <= VERBATIM
+        });
+        let kept: Vec<&str> = kept.collect();
+        self.add(&fenced(&kept.join("\n"), "text", ""));
+        let more = text.lines().count() - kept.len();
+        if more > 0 {
+            self.add(&format!("\nand {more} more lines in the terminal\n"));
+        }
+    }
+
+    fn list(&mut self, list: &List, title: &str) {
+        let bold = match title {
+            "" => String::new(),
+            title => format!("**{}**\n", escape(title)),
+        };
+        if list.weight == Weight::Warning {
+            let texts = list.items.iter().take(ROWS / 2);
+            let texts = texts.map(|text| format!("**{}**\n", escape(text)));
+            let more = list.items.len().saturating_sub(ROWS / 2);
+            let more = (more > 0).then(|| format!("and {more} more with `--json`\n"));
+            let bold = (!bold.is_empty()).then_some(bold);
+            for text in bold.into_iter().chain(texts).chain(more) {
+                self.add(&format!("\n> {text}"));
+            }
+            return;
+        }
+        if list.title.is_empty() {
+            let texts = list.items.iter().take(ROWS / 2);
+            return texts.for_each(|text| self.add(&format!("\n{}\n", paragraph(text))));
+        }
+        let items: Vec<String> = list.items.iter().map(|text| format!("- {}\n", escape(text))).collect();
+        if list.weight == Weight::Detail {
+            return self.fold(&escape(title), "", &items);
+        }
+        let shown = items.len().min(ROWS / 2);
+        self.add(&format!("\n{bold}\n{}", items[..shown].concat()));
+        self.fold("more of them", "", &items[shown..]);
+    }
+
+    /// A table. Rows beyond the limit are folded.
+    fn table(&mut self, sheet: &Sheet, title: &str) {
+        let (head, lines) = table_lines(sheet);
+        let title = match title {
+            "" => String::new(),
+            title => format!("\n**{}**\n", escape(title)),
+        };
+        let rows = lines.len().min(ROWS);
+        self.add(&format!("{title}\n{head}"));
+        let mut left = rows;
+        for line in &lines[..rows] {
+            if self.0.len() + line.len() > FOLDED {
+                break;
+            }
+            self.0.push_str(line);
+            left -= 1;
+        }
+        if left > 0 {
+            self.add(&format!("\nand {left} more with `--json`\n"));
+        }
+        self.fold("more of them", &head, &lines[rows..]);
+    }
+
+    /// A chart in words, unless the text above says the same, and as its table.
+    fn figure(&mut self, plot: &Plot) {
+        let words = paragraph(&plot.words);
+        let beginning: String = words.chars().take(BEGINNING).collect();
+        let mut head = match self.0.contains(&beginning) {
+            true => String::new(),
+            false => format!("{words}\n\n"),
+        };
+        let (columns, lines) = table_lines(&plot.sheet);
+        if !lines.is_empty() {
+            head.push_str(&columns);
+        }
+        if !head.is_empty() {
+            self.fold_counted(&escape(&plot.title), &head, &lines);
+        }
+    }
+
+    /// Rows or items that are folded, with their number.
+    fn fold(&mut self, summary: &str, head: &str, lines: &[String]) {
+        if !lines.is_empty() {
+            self.fold_counted(&format!("{summary} ({})", lines.len()), head, lines);
+        }
+    }
+
+    fn fold_counted(&mut self, summary: &str, head: &str, lines: &[String]) {
+        const END: &str = "\n</details>\n";
+        // Space for the line that counts the omitted rows.
+        const SPARE: usize = 200;
+        let begin = format!("\n<details>\n<summary>{summary}</summary>\n\n{head}");
+        let space = MOST.saturating_sub(END.len() + SPARE);
+        let first = lines.first().map_or(0, String::len);
+        if self.0.len() + begin.len() + first > space {
+            return;
+        }
+        self.0.push_str(&begin);
+        let mut left = lines.len();
+        for line in lines {
+            if self.0.len() + line.len() > space {
+                break;
+            }
+            self.0.push_str(line);
+            left -= 1;
+        }
+        if left > 0 {
+            self.0.push_str(&format!("\nand {left} more with `--json`\n"));
+        }
+        self.0.push_str(END);
+    }
+}
+
+/// The heading lines of a table and its rows.
+fn table_lines(sheet: &Sheet) -> (String, Vec<String>) {
+    let sheet = readable(sheet);
+    let heads: Vec<Entry> = sheet.columns.iter().map(|name| name.as_str().into()).collect();
+    let head = format!("{}|{}\n", row_line(&heads), " --- |".repeat(heads.len()));
+    (head, sheet.rows.iter().map(|row| row_line(row)).collect())
+}
+
+fn row_line(row: &[Entry]) -> String {
+    let cells = row.iter().map(|entry| match entry {
+        Entry::None => "-".to_owned(),
+        entry => escape(&entry_text(entry)),
+    });
+    format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+}
+
+/// A text as it is, in a fence that it cannot end.
+fn fenced(text: &str, language: &str, indent: &str) -> String {
+    let text = hide(text);
+    let mut longest = 2;
+    let mut ticks = 0;
+    for letter in text.chars() {
+        ticks = if letter == '`' { ticks + 1 } else { 0 };
+        longest = longest.max(ticks);
+    }
+    let fence = "`".repeat(longest + 1);
+    let lines: String = text.lines().map(|line| format!("{indent}{line}\n")).collect();
+    format!("\n{indent}{fence}{language}\n{lines}{indent}{fence}\n")
+}
+
+fn escape(text: &str) -> String {
+    escaped(text, LONGEST)
+}
+
+fn paragraph(text: &str) -> String {
+    escaped(text, LONGEST_PARAGRAPH)
+}
+
+/// Escapes foreign text: no secrets, no markup, one line, no mentions, at most so many characters.
+fn escaped(text: &str, most: usize) -> String {
+    // Escaped, secrets would not be recognised.
+    let text = hide(text);
+    let mut escaped = String::with_capacity(text.len());
+    let mut letters = text.chars().take(most).peekable();
+    let mut before = ' ';
+    while let Some(letter) = letters.next() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            // Later in the line it is harmless.
+            '>' if escaped.is_empty() => escaped.push_str("&gt;"),
+            // Neither a mention of a user nor a reference to an issue.
+            '@' => escaped.push_str("&#64;"),
+            '#' => escaped.push_str("&#35;"),
+            '|' | '\\' | '*' | '`' | '[' | ']' | '~' | '$' => {
+                escaped.push('\\');
+                escaped.push(letter);
+            }
+            // Harmless within a word.
+            '_' if !(before.is_alphanumeric() && letters.peek().is_some_and(|next| next.is_alphanumeric())) => {
+                escaped.push_str("\\_")
+            }
+            letter if letter.is_whitespace() || letter.is_control() => {
+                if before != ' ' {
+                    escaped.push(' ');
+                }
+                before = ' ';
+                continue;
+            }
+            letter => escaped.push(letter),
+        }
+        before = letter;
+    }
+    if text.chars().count() > most {
+        escaped.push('…');
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_is_never_longer_than_it_may_be() {
+        let note = "a note & <its> words, ".repeat(100);
+        let sheet = |rows: usize| {
+            let row = |index: usize| {
+                vec![
+                    format!("a case <of> many | words {index}").into(),
+                    "x".repeat(300).into(),
+                ]
+            };
+            Sheet::new(["metric", ""], (0..rows).map(row)).titled("metrics")
+        };
+        for (shown, folded) in [(0, 5000), (5000, 5000), (30, 5000), (3000, 0)] {
+            let section = Section {
+                title: "metrics".to_owned(),
+                blocks: vec![
+                    Block::warnings(vec![note.clone(); 500]).unwrap(),
+                    Block::Table(sheet(shown)),
+                    Block::Folded(sheet(folded)),
+                    Block::list("notes", vec![note.clone(); 500], Weight::Detail).unwrap(),
+                ],
+                ..Section::default()
+            };
+            let text = markdown("a title", &[section]);
+            assert!(text.len() < 65_000, "{}", text.len());
+            assert!(text.len() > 30_000, "there is room for more: {}", text.len());
+            assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+            assert!(text.contains("more with `--json`"));
+        }
+    }
+
+    #[test]
+    fn texts_of_others_are_no_markup() {
+        assert_eq!(escape("p99_ttft_ms"), "p99_ttft_ms");
+        assert_eq!(
+            escape("a|b <b>&\n@me #1 [x](y) _z_"),
+            "a\\|b &lt;b>&amp; &#64;me &#35;1 \\[x\\](y) \\_z\\_"
+        );
+        assert_eq!(escape(&"x".repeat(1000)).chars().count(), 401);
+        assert_eq!(escape("at http://me:passphrase@host"), "at http://\\*\\*\\*&#64;host");
+        assert_eq!(
+            fenced("a ``` b\n````", "sh", "  "),
+            "\n  `````sh\n  a ``` b\n  ````\n  `````\n"
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! What results are laid out as before they are shown: facts, paragraphs, lists, tables, figures. Each result is laid out
+//! by one function; `text` renders it for the terminal, `markdown` for a pull request, [`super::html`] for the page.
+
+mod markdown;
+mod table;
+mod text;
+
+pub use markdown::markdown;
+pub(super) use table::{is_text, table, wrapped};
+pub use text::text;
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use super::plot::{Entry, Plot, Sheet};
+
+/// A part of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// The result in one sentence.
+    Finding(String),
+    /// Named facts.
+    Facts(Vec<Fact>),
+    /// Sentences.
+    Paragraph(String),
+    /// Sentences below a title, each on its own.
+    List(List),
+    /// A table.
+    Table(Sheet),
+    /// A table for those who want to know more: folded where that is possible.
+    Folded(Sheet),
+    /// A chart: a picture on the page, words and a table in Markdown. Terminals leave it out.
+    Figure(Box<Plot>),
+    /// A drawing in characters. The page leaves it out: it has a chart of the same.
+    Sketch(String),
+    /// Text as a script wrote it.
+    Text(String),
+}
+
+/// Sentences below a title.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct List {
+    /// The title. Without one, the sentences are lines of their own.
+    pub title: String,
+    /// The sentences.
+    pub items: Vec<String>,
+    /// How important it is.
+    pub weight: Weight,
+}
+
+/// How important a list is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weight {
+    /// To be known before any number is trusted: coloured, and a quotation in Markdown.
+    Warning,
+    /// As important as other text.
+    #[default]
+    Normal,
+    /// For those who want to know more: folded where that is possible.
+    Detail,
+}
+
+/// A part of a document with a heading.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Section {
+    /// Its anchor: `a-z`, `0-9` and `-`; unique within a run.
+    pub name: String,
+    /// Its heading.
+    pub title: String,
+    /// Its content.
+    pub blocks: Vec<Block>,
+}
+
+impl Section {
+    /// An empty section.
+    #[must_use]
+    pub fn new(name: impl Into<String>, title: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            title: title.into(),
+            blocks: Vec::new(),
+        }
+    }
+
+    /// The section with further blocks: paragraphs (texts), tables ([`Sheet`]) or figures ([`Plot`]).
+    #[must_use]
+    pub fn with<B: Into<Block>>(mut self, blocks: impl IntoIterator<Item = B>) -> Self {
+        self.blocks.extend(blocks.into_iter().map(Into::into));
+        self
+    }
+
+    /// The section with figures and what they show in words. Many paragraphs stand below the first figure, which they
+    /// speak of; only the first of them stands above.
+    #[must_use]
+    pub fn with_figures(self, paragraphs: Vec<String>, plots: Vec<Plot>) -> Self {
+        const FEW: usize = 3;
+        let above = if plots.is_empty() || paragraphs.len() <= FEW {
+            paragraphs.len()
+        } else {
+            1
+        };
+        let (above, below) = paragraphs.split_at(above);
+        let mut plots = plots.into_iter();
+        self.with(above.to_vec())
+            .with(plots.next())
+            .with(below.to_vec())
+            .with(plots)
+    }
+
+    /// Its figures.
+    #[must_use]
+    pub fn plots(&self) -> Vec<&Plot> {
+        self.all(|block| match block {
+            Block::Figure(plot) => Some(&**plot),
+            _ => None,
+        })
+    }
+
+    /// Its tables.
+    #[cfg(test)]
+    pub(super) fn sheets(&self) -> Vec<&Sheet> {
+        self.all(|block| match block {
+            Block::Table(sheet) => Some(sheet),
+            _ => None,
+        })
+    }
+
+    /// Its paragraphs.
+    #[cfg(test)]
+    pub(super) fn paragraphs(&self) -> Vec<&String> {
+        self.all(|block| match block {
+            Block::Paragraph(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    fn all<T>(&self, wanted: fn(&Block) -> Option<&T>) -> Vec<&T> {
+        self.blocks.iter().filter_map(wanted).collect()
+    }
+}
+
+impl Block {
+    /// A list under a title, which may be empty; `None` without items.
+    #[must_use]
+    pub fn list(title: &str, items: Vec<String>, weight: Weight) -> Option<Self> {
+        (!items.is_empty()).then(|| {
+            Self::List(List {
+                title: title.to_owned(),
+                items,
+                weight,
+            })
+        })
+    }
+
+    /// Warnings without a title; `None` if there are none.
+    #[must_use]
+    pub fn warnings(items: Vec<String>) -> Option<Self> {
+        Self::list("", items, Weight::Warning)
+    }
+
+    /// The notice above everything that was simulated, if it was.
+    #[must_use]
+    pub fn notice(notice: Option<String>) -> Option<Self> {
+        Self::warnings(notice.into_iter().collect())
+    }
+}
+
+impl From<String> for Block {
+    fn from(text: String) -> Self {
+        Self::Paragraph(text)
+    }
+}
+
+impl From<Sheet> for Block {
+    fn from(sheet: Sheet) -> Self {
+        Self::Table(sheet)
+    }
+}
+
+impl From<Plot> for Block {
+    fn from(plot: Plot) -> Self {
+        Self::Figure(Box::new(plot))
+    }
+}
+
+/// Wider tables may be transposed.
+const MAX_COLUMNS: usize = 12;
+
+/// The table, transposed if it is wide with few rows, which is easier to read.
+pub(super) fn readable(sheet: &Sheet) -> Cow<'_, Sheet> {
+    match sheet.columns.len() > MAX_COLUMNS.max(sheet.rows.len()) && !sheet.rows.is_empty() {
+        true => Cow::Owned(sheet.transposed()),
+        false => Cow::Borrowed(sheet),
+    }
+}
+
+/// An entry of a table as text. Unknown values are empty here and a dash where they are shown.
+pub(super) fn entry_text(entry: &Entry) -> String {
+    match entry {
+        Entry::Number(number) => digits(*number).to_string(),
+        Entry::Text(text) => text.clone(),
+        Entry::None => String::new(),
+    }
+}
+
+/// Rounds to six significant digits; integers stay.
+pub(super) fn digits(number: f64) -> f64 {
+    if number.fract() == 0.0 || !number.is_finite() {
+        return number;
+    }
+    // More digits are noise and would enlarge the page.
+    format!("{number:.5e}").parse().unwrap_or(number)
+}
+
+/// A named fact.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fact {
+    /// Its name: `model`.
+    pub term: String,
+    /// The fact.
+    pub text: String,
+    /// Whether it is code to paste: shown verbatim, with a copy button.
+    pub paste: bool,
+}
+
+impl Fact {
+    pub(super) fn new(term: &str, text: impl Into<String>) -> Self {
+        Self {
+            term: term.to_owned(),
+            text: text.into(),
+            paste: false,
+        }
+    }
+
+    pub(super) fn code(term: &str, text: impl Into<String>) -> Self {
+        Self {
+            paste: true,
+            ..Self::new(term, text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_rounded_to_six_digits() {
+        for (number, text) in [
+            (63_265.0, "63265"),
+            (2.345_678_91, "2.34568"),
+            (0.000_123_456_78, "0.000123457"),
+            (1_234.567_89, "1234.57"),
+            (-0.5, "-0.5"),
+        ] {
+            assert_eq!(entry_text(&Entry::Number(number)), text);
+        }
+        assert_eq!(entry_text(&Entry::None), "");
+    }
+}
