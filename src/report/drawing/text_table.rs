@@ -12,7 +12,7 @@ const GAP: usize = 2;
 
 /// A table of rows below their headings. Long headings are wrapped. Rows may be shorter than the headings.
 #[must_use]
-pub(super) fn text_table(headings: &[String], rows: &[Vec<Value>], page: Page) -> String {
+pub(in crate::report) fn text_table(headings: &[String], rows: &[Vec<Value>], page: Page) -> String {
     grouped_text_table(
         &headings.iter().map(std::slice::from_ref).collect::<Vec<_>>(),
         rows,
@@ -171,14 +171,14 @@ const MOST: i32 = 4;
 
 /// How the values of a column are formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ColumnFormat {
+pub(in crate::report) struct ColumnFormat {
     decimals: usize,
     /// Whether the column has texts and no numbers: it is left-aligned.
-    pub(super) left_aligned: bool,
+    left_aligned: bool,
 }
 
 impl ColumnFormat {
-    pub(super) fn new<'a>(values: impl Iterator<Item = &'a Value>) -> Self {
+    pub(in crate::report) fn new<'a>(values: impl Iterator<Item = &'a Value>) -> Self {
         let (mut smallest, mut numbers, mut others) = (f64::INFINITY, false, false);
         for value in values {
             let value = thin(value).unwrap_or(value);
@@ -201,7 +201,7 @@ impl ColumnFormat {
     }
 
     /// Formats a value; `-` for null, `~410` for the number of `{ thin: 410 }`.
-    pub(super) fn apply(self, value: &Value) -> String {
+    pub(in crate::report) fn apply(self, value: &Value) -> String {
         if let Some(number) = thin(value) {
             return format!("~{}", self.apply(number));
         }
@@ -224,7 +224,7 @@ fn thin(value: &Value) -> Option<&Value> {
 }
 
 /// The width of a text in columns.
-pub(super) fn width(text: &str) -> usize {
+pub(in crate::report) fn width(text: &str) -> usize {
     console::measure_text_width(text)
 }
 

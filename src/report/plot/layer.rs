@@ -133,6 +133,194 @@ pub enum Layer {
     },
 }
 
+impl Layer {
+    /// A solid line without markers.
+    pub(in crate::report) fn line(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, Option<f64>)>,
+        colour: Colour,
+    ) -> Self {
+        Self::Line {
+            name: name.into(),
+            points: points.into_iter().collect(),
+            colour,
+            dashed: false,
+            steps: false,
+            dots: false,
+            right: false,
+        }
+    }
+
+    /// A translucent area between two lines.
+    pub(in crate::report) fn ribbon(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, f64, f64)>,
+        colour: Colour,
+    ) -> Self {
+        Self::Ribbon {
+            name: name.into(),
+            points: points.into_iter().collect(),
+            colour,
+            solid: false,
+            steps: false,
+            right: false,
+        }
+    }
+
+    pub(in crate::report) fn dots(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, f64)>,
+        colour: Colour,
+        shape: Shape,
+    ) -> Self {
+        Self::Dots {
+            name: name.into(),
+            points: points.into_iter().collect(),
+            colour,
+            shape,
+        }
+    }
+
+    pub(in crate::report) fn area(
+        name: impl Into<String>,
+        outlines: impl IntoIterator<Item = Vec<(f64, f64)>>,
+        colour: Colour,
+    ) -> Self {
+        Self::Area {
+            name: name.into(),
+            outlines: outlines.into_iter().collect(),
+            colour,
+            hatched: false,
+        }
+    }
+
+    pub(in crate::report) fn bars(
+        name: impl Into<String>,
+        bars: impl IntoIterator<Item = Bar>,
+        colour: Colour,
+    ) -> Self {
+        Self::Bars {
+            name: name.into(),
+            bars: bars.into_iter().collect(),
+            colour,
+            hatched: false,
+        }
+    }
+
+    /// A solid rule at an x.
+    pub(in crate::report) fn vertical_rule(name: impl Into<String>, at: f64, colour: Colour) -> Self {
+        Self::Rule {
+            name: name.into(),
+            at,
+            upright: true,
+            colour,
+            dashed: false,
+            right: false,
+        }
+    }
+
+    /// A solid rule at a y.
+    pub(in crate::report) fn horizontal_rule(name: impl Into<String>, at: f64, colour: Colour) -> Self {
+        Self::Rule {
+            name: name.into(),
+            at,
+            upright: false,
+            colour,
+            dashed: false,
+            right: false,
+        }
+    }
+
+    /// Dashes a line or a rule.
+    pub(in crate::report) fn dashed(mut self, on: bool) -> Self {
+        if let Self::Line { dashed, .. } | Self::Rule { dashed, .. } = &mut self {
+            *dashed = on;
+        }
+        self
+    }
+
+    /// Makes values of a line or a ribbon hold until the next x.
+    pub(in crate::report) fn stepped(mut self, on: bool) -> Self {
+        if let Self::Line { steps, .. } | Self::Ribbon { steps, .. } = &mut self {
+            *steps = on;
+        }
+        self
+    }
+
+    /// Adds markers to a line.
+    pub(in crate::report) fn with_markers(mut self) -> Self {
+        if let Self::Line { dots, .. } = &mut self {
+            *dots = true;
+        }
+        self
+    }
+
+    /// Reads a line on the second y axis.
+    pub(in crate::report) fn on_right_axis(mut self, on: bool) -> Self {
+        if let Self::Line { right, .. } = &mut self {
+            *right = on;
+        }
+        self
+    }
+
+    /// Makes a ribbon opaque.
+    pub(in crate::report) fn opaque(mut self) -> Self {
+        if let Self::Ribbon { solid, .. } = &mut self {
+            *solid = true;
+        }
+        self
+    }
+
+    /// Whether values are read on the second y axis.
+    pub(super) fn on_right(&self) -> bool {
+        match self {
+            Self::Line { right, .. } | Self::Ribbon { right, .. } => *right,
+            Self::Rule { right, upright, .. } => *right && !upright,
+            _ => false,
+        }
+    }
+
+    /// All its x values and all its y values.
+    pub(super) fn values(&self) -> (Vec<f64>, Vec<f64>) {
+        match self {
+            Self::Line { points, .. } => (
+                points.iter().map(|point| point.0).collect(),
+                points.iter().filter_map(|point| point.1).collect(),
+            ),
+            Self::Ribbon { points, .. } => (
+                points.iter().map(|point| point.0).collect(),
+                points.iter().flat_map(|point| [point.1, point.2]).collect(),
+            ),
+            Self::Dots { points, .. } => points.iter().copied().unzip(),
+            Self::Area { outlines, .. } => outlines.iter().flatten().copied().unzip(),
+            Self::Spans { spans } => (spans.iter().flat_map(|span| [span.from, span.to]).collect(), Vec::new()),
+            Self::Rule { at, upright: true, .. } => (vec![*at], Vec::new()),
+            Self::Rule { at, .. } => (Vec::new(), vec![*at]),
+            Self::Moments { moments, .. } => (moments.iter().map(|moment| moment.at).collect(), Vec::new()),
+            Self::Bars { bars, .. } => {
+                let interval = |bar: &Bar| bar.interval.map_or([bar.value; 2], |(low, high)| [low, high]);
+                let ends = |bar: &Bar| [[bar.base, bar.value], interval(bar)].concat();
+                (
+                    bars.iter().map(|bar| bar.at).collect(),
+                    bars.iter().flat_map(ends).collect(),
+                )
+            }
+            Self::Cells { cells, .. } => (
+                cells.iter().flat_map(|cell| [cell.x.0, cell.x.1]).collect(),
+                cells.iter().flat_map(|cell| [cell.y.0, cell.y.1]).collect(),
+            ),
+        }
+    }
+
+    /// Hatches areas or bars.
+    pub(in crate::report) fn hatched(mut self, on: bool) -> Self {
+        if let Self::Area { hatched, .. } | Self::Bars { hatched, .. } = &mut self {
+            *hatched = on;
+        }
+        self
+    }
+}
+
 /// Shape of a marker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -190,6 +378,17 @@ pub struct Bar {
     /// Interval of the value, drawn as an error bar.
     #[serde(default)]
     pub interval: Option<(f64, f64)>,
+}
+
+impl Bar {
+    /// A bar from 0 at the category with this index.
+    pub(in crate::report) fn new(category: usize, value: f64) -> Self {
+        Self {
+            at: category as f64,
+            value,
+            ..Self::default()
+        }
+    }
 }
 
 /// A cell of a heat map.

@@ -1,25 +1,39 @@
-//! Plots as data: panels with axes and layers, a text alternative, and tooltips. Reports build a [`Plot`]; `draw`
-//! renders it as SVG for the page, as an SVG file, or as PNG.
+//! Plots as data: panels with axes and layers, a text alternative, and tooltips. Reports build a [`Plot`]; it is drawn
+//! as SVG for the page (`layout`), as an SVG or PNG file (`image`), or as text (`text`).
 //!
 //! Pure: reads and writes no files. Colours are roles ([`Colour`]), so that one plot works on light, dark and paper.
 
-mod build;
 mod downsample;
-mod draw;
+mod image;
+mod labels;
 mod layer;
+mod layout;
+mod legend;
+mod marks;
+mod panel;
+mod scale;
+mod style;
+mod svg;
+mod text;
+
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
 pub use downsample::reduced;
-pub(super) use draw::dropped_note;
-pub use draw::{AxisScale, Drawing, Frame, Width, css, file, panel, png, svg};
+pub use image::{file, png};
 pub use layer::{Bar, Cell, Layer, Moment, Shape, Span};
+pub use layout::{Drawing, Frame, Width, panel, svg};
+pub use scale::AxisScale;
+pub use style::css;
+pub(in crate::report) use text::{Canvas, ruler, text};
 
 use crate::unit::Unit;
 
 /// A plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Plot {
     /// File name and anchor: `a-z`, `0-9` and `-`; unique within a report.
     pub name: String,
@@ -28,43 +42,35 @@ pub struct Plot {
     /// Text alternative: sentences with the figures that matter, read aloud instead of the plot.
     pub words: String,
     /// What a reader must know to read it; may be empty.
-    #[serde(default)]
     pub caption: String,
     /// One below the other, or, with `slider`, one at a time.
     pub panels: Vec<Panel>,
     /// The quantity by which the panels differ (`concurrency`), if they are slices of one space: on the page a slider
     /// selects one; on paper and in files they are small multiples.
-    #[serde(default)]
     pub slider: Option<String>,
     /// The same data as a table.
-    #[serde(default)]
     pub sheet: Sheet,
 }
 
 /// A pair of axes and what is drawn between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Panel {
     /// What distinguishes it from other panels: `GPU 0`, or the slider's value; may be empty.
-    #[serde(default)]
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
     /// A second vertical axis at the right edge, for layers with `right`.
-    #[serde(default)]
     pub right: Option<Axis>,
     /// What is drawn, the lowest layer first.
     pub layers: Vec<Layer>,
     /// Tooltips of single points.
-    #[serde(default)]
     pub spots: Tooltips,
     /// Tooltips of the regions between them, where a limit is monotone.
-    #[serde(default)]
     pub ground: Option<ProvenRegions>,
     /// Labels of single points; those without room are left out.
-    #[serde(default)]
     pub notes: Vec<Note>,
 }
 
@@ -76,6 +82,71 @@ pub struct Note {
     pub at: (f64, f64),
     /// Its text.
     pub label: String,
+}
+
+impl Plot {
+    /// A plot of panels, one below the other, without words and table.
+    pub(in crate::report) fn new(
+        name: impl Into<String>,
+        title: impl Into<String>,
+        panels: impl IntoIterator<Item = Panel>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            title: title.into(),
+            panels: panels.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Sets its text alternative and its caption.
+    pub(in crate::report) fn with_words(self, words: impl Into<String>, caption: impl Into<String>) -> Self {
+        Self {
+            words: words.into(),
+            caption: caption.into(),
+            ..self
+        }
+    }
+
+    /// Adds the same data as a table.
+    pub(in crate::report) fn with_sheet(self, sheet: Sheet) -> Self {
+        Self { sheet, ..self }
+    }
+}
+
+impl Panel {
+    /// A panel without tooltips and labels of points.
+    pub(in crate::report) fn new(
+        title: impl Into<String>,
+        x: Axis,
+        y: Axis,
+        layers: impl IntoIterator<Item = Layer>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            x,
+            y,
+            layers: layers.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(in crate::report) fn with_tooltips(self, spots: Tooltips) -> Self {
+        Self { spots, ..self }
+    }
+
+    pub(in crate::report) fn with_notes(self, notes: Vec<Note>) -> Self {
+        Self { notes, ..self }
+    }
+}
+
+impl Note {
+    pub(in crate::report) fn new(at: (f64, f64), label: impl Into<String>) -> Self {
+        Self {
+            at,
+            label: label.into(),
+        }
+    }
 }
 
 /// An axis. Values are in `unit`; ticks are shown in a readable multiple (bytes as GiB).
@@ -99,6 +170,41 @@ pub struct Axis {
     /// Names of the positions 0, 1, 2, … of an axis of categories; empty for a numeric axis.
     #[serde(default)]
     pub names: Vec<String>,
+}
+
+impl Axis {
+    /// A linear axis over what the layers need.
+    pub(in crate::report) fn new(label: impl Into<String>, unit: Unit) -> Self {
+        Self {
+            label: label.into(),
+            unit,
+            ..Self::default()
+        }
+    }
+
+    /// An axis of categories.
+    pub(in crate::report) fn categories(names: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            names: names.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(in crate::report) fn with_range(self, range: impl Into<Option<(f64, f64)>>) -> Self {
+        Self {
+            range: range.into(),
+            ..self
+        }
+    }
+
+    pub(in crate::report) fn with_scale(self, scale: Scale) -> Self {
+        Self { scale, ..self }
+    }
+
+    /// Its label with its unit: `latency, ms`.
+    pub(in crate::report) fn heading(&self) -> String {
+        scale::heading(self, scale::TickUnit::new(self.unit, 1.0, false))
+    }
 }
 
 /// How values are mapped to positions.
@@ -137,14 +243,33 @@ pub enum Colour {
     Series(u8),
 }
 
+impl Colour {
+    /// The colour of the series with this index.
+    pub(in crate::report) fn series(index: usize) -> Self {
+        Self::Series(u8::try_from(index).unwrap_or(u8::MAX))
+    }
+}
+
 /// Points with a tooltip. There may be 10,000 of them; repeated texts are stored once on the page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Tooltips {
     /// Heading of each entry, with its unit: `input`, `verdict`, `evidence`, `peak, GiB`.
     pub columns: Vec<String>,
     /// The points, in the order in which keys walk through them.
     pub spots: Vec<TooltipPoint>,
+}
+
+impl Tooltips {
+    pub(in crate::report) fn new(
+        columns: impl IntoIterator<Item = impl Into<String>>,
+        points: impl IntoIterator<Item = TooltipPoint>,
+    ) -> Self {
+        Self {
+            columns: columns.into_iter().map(Into::into).collect(),
+            spots: points.into_iter().collect(),
+        }
+    }
 }
 
 /// A point and the values shown in its tooltip.
@@ -157,13 +282,22 @@ pub struct TooltipPoint {
     pub entries: Vec<Entry>,
 }
 
+impl TooltipPoint {
+    pub(in crate::report) fn new(at: (f64, f64), entries: impl Into<Vec<Entry>>) -> Self {
+        Self {
+            at,
+            entries: entries.into(),
+        }
+    }
+}
+
 /// Which regions are proven, for tooltips between the probed points of a monotone limit.
 ///
 /// Inside `band` results contradict each other and nothing is proven. Elsewhere a position is proven to fit if some
 /// point of `fits` is at least as hard, proven to fail if some point of `fails` is at most as hard, and beyond a
 /// length limit if some point of `clips` is. Otherwise it is open; inside `predicted` it is predicted to fit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct ProvenRegions {
     /// Whether a larger value is harder, along x and along y.
     pub rising: (bool, bool),
@@ -172,13 +306,10 @@ pub struct ProvenRegions {
     /// The easiest points that fail.
     pub fails: Vec<ProvenPoint>,
     /// The easiest points that a length limit refuses.
-    #[serde(default)]
     pub clips: Vec<ProvenPoint>,
     /// Closed outlines of where results contradict each other (even-odd rule).
-    #[serde(default)]
     pub band: Vec<Vec<(f64, f64)>>,
     /// Closed outlines of the open region that is predicted to fit.
-    #[serde(default)]
     pub predicted: Vec<Vec<(f64, f64)>>,
 }
 
@@ -194,10 +325,9 @@ pub struct ProvenPoint {
 
 /// A table: headings and rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Sheet {
     /// Its title; empty if the plot beside it has one.
-    #[serde(default)]
     pub title: String,
     /// The headings, with units.
     pub columns: Vec<String>,
@@ -206,6 +336,25 @@ pub struct Sheet {
 }
 
 impl Sheet {
+    /// A table without a title.
+    pub(in crate::report) fn new(
+        columns: impl IntoIterator<Item = impl Into<String>>,
+        rows: impl IntoIterator<Item = Vec<Entry>>,
+    ) -> Self {
+        Self {
+            title: String::new(),
+            columns: columns.into_iter().map(Into::into).collect(),
+            rows: rows.into_iter().collect(),
+        }
+    }
+
+    pub(in crate::report) fn titled(self, title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            ..self
+        }
+    }
+
     /// Swaps rows and columns. The new headings are the first entries if these are unique, otherwise row numbers.
     #[must_use]
     pub fn transposed(&self) -> Self {
@@ -287,7 +436,7 @@ impl<T: Into<Entry>> From<Option<T>> for Entry {
 }
 
 #[cfg(test)]
-mod tests {
+mod sheet_tests {
     use super::*;
 
     #[test]

@@ -3,19 +3,15 @@
 //! Every cell shows the class of its middle, so that a map never claims more than the boundary does. Probes are drawn
 //! on top. Predicted and contradictory cells have their own characters.
 
-mod cells;
-
 use std::collections::BTreeMap;
 
 use console::Style;
 
-use self::cells::{format_value, ruler, ticks};
-use crate::boundary::{Axis, Boundary, Class, Point, Scalar, Scale};
+use crate::boundary::{Axis, Boundary, Class, Easier, Moves, Point, Scalar, Scale};
 use crate::fault::Result;
 use crate::report::Page;
+use crate::report::plot::{AxisScale, Canvas, ruler};
 
-/// Maximum width in columns: wider maps are harder to read.
-const WIDEST: usize = 72;
 /// Maximum number of rows.
 const ROWS: usize = 18;
 /// Maximum number of slices.
@@ -82,86 +78,166 @@ fn draw_cells(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Re
 }
 
 fn draw_line(boundary: &Boundary, axis: &Axis, page: Page) -> Result<Vec<String>> {
-    let columns = cells::count(axis, page.width.min(WIDEST).saturating_sub(2 * LEFT).max(8));
-    let probes = cells::probes(boundary, |point| {
-        cells::cell(axis, point.0.get(axis.name()).copied()?, columns)
-    });
-    let mut marks = " ".repeat(LEFT);
-    let mut line = " ".repeat(LEFT);
-    for column in 0..columns {
-        marks.push_str(
-            &probes
-                .get(&column)
-                .map_or_else(|| " ".to_owned(), |class| probe_marker(*class, page)),
-        );
+    let cells = Cells::new(axis, Canvas::columns(2 * LEFT - 1, page));
+    let probes = probes(boundary, |point| cells.of(point));
+    let indent = " ".repeat(LEFT);
+    let mut marks = indent.clone();
+    let mut line = indent.clone();
+    for column in 0..cells.count {
+        let probe = probes.get(&column);
+        marks.push_str(&probe.map_or_else(|| " ".to_owned(), |class| probe_marker(*class, page)));
         let mut point = boundary.smallest();
-        point
-            .0
-            .insert(axis.name().to_owned(), cells::middle(axis, column, columns));
+        point.0.insert(axis.name().to_owned(), cells.middle(column));
         line.push_str(&fill(shade(boundary, &point)?, page));
     }
     Ok(vec![
-        format!("{}{}{}", " ".repeat(LEFT), axis.name(), scale_note(axis)),
+        format!("{indent}{}", cells.name()),
         marks.trim_end().to_owned(),
         line,
-        ruler(axis, columns, LEFT),
+        ruler(&cells.ticks_in_a_row(), cells.count, LEFT),
     ])
 }
 
 /// Draws the plane of two axes through `through`, which fixes all others; probes outside this plane are left out.
 fn draw_map(boundary: &Boundary, x: &Axis, y: &Axis, through: &Point, rows: usize, page: Page) -> Result<Vec<String>> {
-    let rows = cells::count(y, rows);
-    let labels = ticks(y, rows, (rows / 4).max(2));
-    let gutter = labels.iter().map(|(_, text)| text.len()).max().unwrap_or(0).max(1) + 2;
-    let columns = cells::count(x, page.width.min(WIDEST).saturating_sub(gutter + 1).max(8));
-    let probes = cells::probes(boundary, |point| {
-        let coordinate = |axis: &Axis| point.0.get(axis.name()).copied();
+    let vertical = Cells::new(y, rows);
+    let y_ticks = vertical.ticks((vertical.count / 4).max(2));
+    let gutter = y_ticks.iter().map(|(_, text)| text.len()).max().unwrap_or(0).max(1) + 2;
+    let horizontal = Cells::new(x, Canvas::columns(gutter, page));
+    let probes = probes(boundary, |point| {
         let here = through.0.iter().all(|(name, value)| {
             name == x.name() || name == y.name() || point.0.get(name).is_some_and(|at| at == value)
         });
-        let column = cells::cell(x, coordinate(x)?, columns)?;
-        here.then_some((cells::cell(y, coordinate(y)?, rows)?, column))
+        let cell = (vertical.of(point)?, horizontal.of(point)?);
+        here.then_some(cell)
     });
-    let mut lines = vec![format!(
-        "{:>gutter$}{}",
-        y.name(),
-        scale_note(y),
-        gutter = gutter.max(y.name().len())
-    )];
-    for row in (0..rows).rev() {
-        let label = labels
-            .iter()
-            .find(|(index, _)| *index == row)
-            .map_or("", |(_, text)| text);
-        let mut line = format!("{label:>width$} {}", page.pick('│', '|'), width = gutter - 2);
-        for column in 0..columns {
-            let cell = match probes.get(&(row, column)) {
-                Some(class) => probe_marker(*class, page),
-                None => {
-                    let mut point = through.clone();
-                    point.0.insert(x.name().to_owned(), cells::middle(x, column, columns));
-                    point.0.insert(y.name().to_owned(), cells::middle(y, row, rows));
-                    fill(shade(boundary, &point)?, page)
-                }
-            };
-            line.push_str(&cell);
+    let cell = |row: usize, column: usize| -> Result<String> {
+        if let Some(class) = probes.get(&(row, column)) {
+            return Ok(probe_marker(*class, page));
         }
-        lines.push(line);
-    }
-    let (corner, edge) = page.pick(('└', "─"), ('+', "-"));
-    lines.push(format!("{}{corner}{}", " ".repeat(gutter - 1), edge.repeat(columns)));
-    lines.push(ruler(x, columns, gutter));
-    let name = format!("{}{}", x.name(), scale_note(x));
-    lines.push(format!("{name:>width$}", width = (gutter + columns).max(name.len())));
-    Ok(lines)
+        let mut point = through.clone();
+        point.0.insert(x.name().to_owned(), horizontal.middle(column));
+        point.0.insert(y.name().to_owned(), vertical.middle(row));
+        Ok(fill(shade(boundary, &point)?, page))
+    };
+    let from_below = (0..vertical.count).rev();
+    let rows: Result<Vec<String>> = from_below
+        .map(|row| (0..horizontal.count).map(|column| cell(row, column)).collect())
+        .collect();
+    let canvas = Canvas {
+        y_label: vertical.name(),
+        x_label: horizontal.name(),
+        y_ticks: y_ticks
+            .into_iter()
+            .map(|(row, text)| (vertical.count - 1 - row, text))
+            .collect(),
+        x_ticks: horizontal.ticks_in_a_row(),
+        columns: horizontal.count,
+        rows: rows?,
+    };
+    Ok(canvas.lines(page))
 }
 
-/// Names a scale that is not linear.
-fn scale_note(axis: &Axis) -> &'static str {
-    match axis.scale() {
-        Scale::Linear => "",
-        Scale::Log => " (log scale)",
+/// An axis divided into cells.
+struct Cells<'a> {
+    axis: &'a Axis,
+    scale: AxisScale,
+    count: usize,
+}
+
+impl<'a> Cells<'a> {
+    /// At most `most` cells, and no more than the axis has values.
+    fn new(axis: &'a Axis, most: usize) -> Self {
+        let (low, high) = axis.range();
+        let values = match (low, high) {
+            (Scalar::Int(low), Scalar::Int(high)) => usize::try_from(high - low + 1).unwrap_or(most),
+            _ => most,
+        };
+        let scale = AxisScale {
+            from: low.as_f64(),
+            to: high.as_f64(),
+            log: axis.scale() == Scale::Log,
+        };
+        let count = values.min(most).max(1);
+        Self { axis, scale, count }
     }
+
+    /// The cell of a point; none outside the search range.
+    fn of(&self, point: &Point) -> Option<usize> {
+        let value = point.0.get(self.axis.name())?.as_f64();
+        let within = (self.scale.from..=self.scale.to).contains(&value);
+        let index = (self.scale.share(value) * self.count as f64) as usize;
+        within.then_some(index.min(self.count - 1))
+    }
+
+    /// The value at the middle of a cell, rounded if the axis has integers.
+    fn middle(&self, index: usize) -> Scalar {
+        let value = self.scale.value((index as f64 + 0.5) / self.count as f64);
+        match self.axis.range().0 {
+            Scalar::Int(_) => Scalar::Int(value.round() as i64),
+            Scalar::Float(_) => Scalar::Float(value),
+        }
+    }
+
+    /// Labels of a few cells. The first and the last cell show the ends of the axis, others their middle.
+    fn ticks(&self, most: usize) -> Vec<(usize, String)> {
+        let (low, high) = self.axis.range();
+        let last = self.count - 1;
+        let most = most.clamp(2, self.count.max(2));
+        let tick = |index: usize| match index {
+            0 => (0, format_value(low)),
+            index if index == last => (last, format_value(high)),
+            index => (index, format_value(self.middle(index))),
+        };
+        let mut ticks: Vec<_> = (0..most).map(|number| tick(number * last / (most - 1))).collect();
+        ticks.dedup_by_key(|(index, _)| *index);
+        ticks
+    }
+
+    /// As many labels as have room side by side.
+    fn ticks_in_a_row(&self) -> Vec<(usize, String)> {
+        let widest = self.ticks(2).iter().map(|(_, text)| text.len()).max().unwrap_or(1);
+        self.ticks((self.count / (widest + 3)).clamp(2, 6))
+    }
+
+    /// Names the axis, and its scale if that is not linear.
+    fn name(&self) -> String {
+        let note = if self.scale.log { " (log scale)" } else { "" };
+        format!("{}{note}", self.axis.name())
+    }
+}
+
+fn format_value(value: Scalar) -> String {
+    match value {
+        Scalar::Int(value) => value.to_string(),
+        Scalar::Float(value) => {
+            let short = format!("{value:.4}");
+            short.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+    }
+}
+
+/// Probe results by cell. If several share a cell, a failing one is shown, then a fitting one.
+fn probes<K: Ord>(boundary: &Boundary, cell: impl Fn(&Point) -> Option<K>) -> BTreeMap<K, Class> {
+    let rank = |class: Class| match class {
+        Class::Unknown => 0,
+        Class::Fits => 1,
+        Class::Fails => 2,
+    };
+    let mut probes: BTreeMap<K, Class> = BTreeMap::new();
+    for (point, record) in boundary.records() {
+        let Some(at) = cell(&point) else { continue };
+        let class = match record.moves {
+            Moves::Fits => Class::Fits,
+            Moves::Fails => Class::Fails,
+            Moves::None => Class::Unknown,
+        };
+        let shown = probes.entry(at).or_insert(class);
+        if rank(class) > rank(*shown) {
+            *shown = class;
+        }
+    }
+    probes
 }
 
 fn draw_slices(
@@ -179,9 +255,13 @@ fn draw_slices(
     let mut lines = Vec::new();
     for value in slice_values(boundary, third, slices) {
         through.0.insert(third.name().to_owned(), value);
+        let easiest = |axis: &Axis| match axis.easier() {
+            Easier::Down => axis.range().0,
+            Easier::Up => axis.range().1,
+        };
         let fixed = others
             .iter()
-            .map(|axis| format!(", {}={}", axis.name(), format_value(cells::easiest(axis))));
+            .map(|axis| format!(", {}={}", axis.name(), format_value(easiest(axis))));
         lines.push(format!(
             "slice at {}={}{}",
             third.name(),

@@ -1,7 +1,7 @@
 //! Contrast of the colours after WCAG 2.2, and their distance for red-green blindness after Machado, Oliveira and
 //! Fernandes (2009).
 
-use crate::report::plot::draw::style::ROLES;
+use crate::report::plot::style::ROLES;
 
 type Three = [f64; 3];
 

@@ -1,12 +1,13 @@
-//! The content of each plot, read from its SVG.
+//! What each plot's SVG contains. `PROFILER_GALLERY=FOLDER cargo test --lib gallery` writes all samples as files.
+
+mod contrast;
+mod samples;
 
 use resvg::usvg::{Node, Tree};
 use roxmltree::Document;
 
-use super::samples;
-use crate::report::plot::draw::options;
-use crate::report::plot::draw::{AxisScale, Width, file, panel, svg};
-use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Shape};
+use super::image::options;
+use super::{Axis, AxisScale, Bar, Colour, Layer, Panel, Plot, Scale, Shape, Span, Width, css, file, panel, png, svg};
 use crate::unit::Unit;
 
 fn classes(svg: &str, class: &str) -> usize {
@@ -26,6 +27,41 @@ fn texts(svg: &str) -> Vec<String> {
     nodes.filter_map(|node| node.text().map(str::to_owned)).collect()
 }
 
+/// Every node below a group.
+fn each(group: &resvg::usvg::Group, see: &mut impl FnMut(&Node)) {
+    for node in group.children() {
+        see(node);
+        if let Node::Group(group) = node {
+            each(group, see);
+        }
+    }
+}
+
+#[test]
+fn gallery() {
+    let folder = std::env::var_os("PROFILER_GALLERY").map(std::path::PathBuf::from);
+    let mut page = format!(
+        "<!doctype html><meta charset=utf-8><style>body{{background:var(--plot-paper);color:var(--plot-ink);font-family:system-ui;margin:20px}}svg{{display:block;max-width:100%}}.plot-wide{{width:960px}}.plot-narrow{{width:400px}}{}</style>",
+        css()
+    );
+    for plot in samples::all() {
+        let drawn = file(&plot, plot.name == "load");
+        let picture = png(&plot, plot.name == "load", 1.0).unwrap();
+        assert!(picture.starts_with(b"\x89PNG"));
+        for width in [Width::Wide, Width::Narrow] {
+            page.push_str(&format!("<h2>{}</h2>{}", plot.name, svg(&plot, width).svg));
+        }
+        if let Some(folder) = &folder {
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(folder.join(format!("{}.svg", plot.name)), drawn).unwrap();
+            std::fs::write(folder.join(format!("{}.png", plot.name)), picture).unwrap();
+        }
+    }
+    if let Some(folder) = &folder {
+        std::fs::write(folder.join("page.html"), page).unwrap();
+    }
+}
+
 #[test]
 fn ten_thousand_dots_are_two_paths() {
     let drawing = svg(&samples::many(), Width::Wide);
@@ -36,7 +72,7 @@ fn ten_thousand_dots_are_two_paths() {
 }
 
 #[test]
-fn an_hour_of_looks_is_some_ten_kilobytes_and_keeps_its_peak() {
+fn an_hour_of_samples_is_some_ten_kilobytes_and_keeps_its_peak() {
     let plot = samples::memory(1, 360_000);
     let drawing = svg(&plot, Width::Wide);
     assert!(drawing.svg.len() < 60_000, "{}", drawing.svg.len());
@@ -55,20 +91,11 @@ fn an_hour_of_looks_is_some_ten_kilobytes_and_keeps_its_peak() {
 }
 
 #[test]
-fn what_a_panel_is_called_is_not_written_beside_its_axis_again() {
+fn an_axis_label_that_repeats_the_title_is_omitted() {
     let panel = |title: &str| Panel {
         title: title.to_owned(),
-        x: Axis {
-            label: "power".to_owned(),
-            unit: Unit::Watts,
-            ..Axis::default()
-        },
-        layers: vec![Layer::Dots {
-            name: String::new(),
-            points: vec![(1.0, 1.0), (2.0, 3.0)],
-            colour: Colour::Quiet,
-            shape: Shape::Circle,
-        }],
+        x: Axis::new("power", Unit::Watts),
+        layers: vec![Layer::dots("", [(1.0, 1.0), (2.0, 3.0)], Colour::Quiet, Shape::Circle)],
         ..Panel::default()
     };
     let about = |title: &str| {
@@ -97,7 +124,7 @@ fn hostile_text_stays_text() {
 }
 
 #[test]
-fn ids_are_of_this_picture_and_each_is_there_once() {
+fn ids_begin_with_the_name_of_the_plot_and_are_unique() {
     for plot in samples::all() {
         let mut page = svg(&plot, Width::Wide).svg;
         page.push_str(&svg(&plot, Width::Narrow).svg);
@@ -173,16 +200,6 @@ fn no_text_covers_another() {
     }
 }
 
-/// Every node below a group.
-fn each(group: &resvg::usvg::Group, see: &mut impl FnMut(&Node)) {
-    for node in group.children() {
-        see(node);
-        if let Node::Group(group) = node {
-            each(group, see);
-        }
-    }
-}
-
 #[test]
 fn a_frame_says_where_a_panel_is() {
     let drawing = svg(&samples::load(), Width::Wide);
@@ -221,7 +238,7 @@ fn a_picture_without_marks_says_so() {
 }
 
 #[test]
-fn a_file_carries_its_words() {
+fn a_file_has_title_warning_caption_and_description() {
     let plot = samples::boundary();
     let text = file(&plot, true);
     let said = texts(&text);
@@ -229,8 +246,8 @@ fn a_file_carries_its_words() {
     assert!(said[1].starts_with("SIMULATED"));
     assert!(said.last().unwrap().starts_with("Each dot is a probe."));
     let document = Document::parse(&text).unwrap();
-    let told = document.descendants().find(|node| node.has_tag_name("desc")).unwrap();
-    assert_eq!(told.text(), Some(plot.words.as_str()));
+    let description = document.descendants().find(|node| node.has_tag_name("desc")).unwrap();
+    assert_eq!(description.text(), Some(plot.words.as_str()));
     assert!(!file(&plot, false).contains("SIMULATED"));
     // On a page, title and caption are outside of the drawing.
     assert!(!texts(&svg(&plot, Width::Wide).svg).contains(&plot.title));
@@ -253,7 +270,6 @@ fn lines_are_named_where_they_end_or_in_the_legend() {
 
 #[test]
 fn odd_values_are_drawn_somewhere() {
-    use crate::report::plot::{Axis, Bar, Colour, Layer, Panel, Scale, Shape};
     let odd = [
         f64::NAN,
         f64::INFINITY,
@@ -276,18 +292,8 @@ fn odd_values_are_drawn_somewhere() {
             ..Bar::default()
         });
         let layers = vec![
-            Layer::Dots {
-                name: "dots".into(),
-                points: points.clone(),
-                colour: Colour::Fits,
-                shape: Shape::Star,
-            },
-            Layer::Bars {
-                name: "bars".into(),
-                bars: bars.collect(),
-                colour: Colour::Fits,
-                hatched: true,
-            },
+            Layer::dots("dots", points.clone(), Colour::Fits, Shape::Star),
+            Layer::bars("bars", bars, Colour::Fits).hatched(true),
         ];
         let panel = Panel {
             x: axis.clone(),
@@ -306,4 +312,174 @@ fn odd_values_are_drawn_somewhere() {
         let AxisScale { from, to, .. } = drawing.frames[0].x;
         assert!(from.is_finite() && to.is_finite() && from < to);
     }
+}
+
+#[test]
+fn what_is_proven_has_an_edge() {
+    let mut plot = samples::boundary();
+    plot.panels[0]
+        .layers
+        .retain(|layer| !matches!(layer, Layer::Dots { .. }));
+    let drawing = svg(&plot, Width::Wide).svg;
+    for role in ["fits", "fails"] {
+        // One outline in the legend, one edge in the panel.
+        assert_eq!(drawing.matches(&format!("\"pl-{role}\"")).count(), 2, "{role}");
+    }
+}
+
+#[test]
+fn a_few_rows_are_not_as_high_as_a_map() {
+    let height = |plot: &Plot| svg(plot, Width::Wide).frames[0].height;
+    assert!(
+        height(&samples::forest()) < 0.5 * height(&samples::one()),
+        "{}",
+        height(&samples::forest())
+    );
+}
+
+#[test]
+fn a_value_beyond_the_edge_is_written_beside_its_mark() {
+    for width in [Width::Wide, Width::Narrow] {
+        let drawing = svg(&samples::forest(), width).svg;
+        assert!(
+            drawing.contains(">+1,567.2 %<") && drawing.contains(">−180 %<"),
+            "{drawing}"
+        );
+    }
+}
+
+/// A plot from 0 to 100.
+fn drawn(layers: Vec<Layer>, width: Width) -> String {
+    let axis = Axis {
+        range: Some((0.0, 100.0)),
+        ..Axis::default()
+    };
+    let panel = Panel {
+        x: axis.clone(),
+        y: axis,
+        layers,
+        ..Panel::default()
+    };
+    let plot = Plot {
+        name: "phases".into(),
+        panels: vec![panel],
+        ..Plot::default()
+    };
+    svg(&plot, width).svg
+}
+
+/// The widths of the areas of a class, in pixels.
+fn widths(svg: &str, class: &str) -> Vec<f64> {
+    let tree = resvg::usvg::Tree::from_str(
+        &format!("<svg xmlns='http://www.w3.org/2000/svg'>{}</svg>", areas(svg, class)),
+        &resvg::usvg::Options::default(),
+    );
+    let tree = tree.unwrap();
+    let nodes = tree.root().children().iter();
+    nodes.map(|node| f64::from(node.abs_bounding_box().width())).collect()
+}
+
+fn areas(svg: &str, class: &str) -> String {
+    let document = Document::parse(svg).unwrap();
+    let nodes = document
+        .descendants()
+        .filter(|node| node.attribute("class") == Some(class));
+    nodes
+        .filter_map(|node| node.attribute("d"))
+        .map(|data| format!("<path d='{data}'/>"))
+        .collect()
+}
+
+fn spans(ends: &[(f64, f64)]) -> Layer {
+    let span = |&(from, to): &(f64, f64)| Span {
+        from,
+        to,
+        label: "load".into(),
+    };
+    Layer::Spans {
+        spans: ends.iter().map(span).collect(),
+    }
+}
+
+#[test]
+fn a_single_phase_and_a_short_one_are_visible() {
+    for width in [Width::Wide, Width::Narrow] {
+        let alone = drawn(vec![spans(&[(20.0, 60.0)])], width);
+        assert_eq!(widths(&alone, "pa-stripe").len(), 1);
+        for whole in [(0.0, 100.0), (-7.3, 123.4)] {
+            assert_eq!(widths(&drawn(vec![spans(&[whole])], width), "pa-stripe").len(), 1);
+        }
+        // At the start, in the middle, at the end.
+        for at in [0.0, 50.0, 100.0] {
+            let seen = widths(&drawn(vec![spans(&[(at, at)])], width), "pa-edge");
+            assert!(matches!(seen.as_slice(), [wide] if *wide >= 1.9), "{at}: {seen:?}");
+        }
+    }
+    // Of adjacent spans every other one is a band; the first is none if the axis starts with it.
+    let four = [(0.0, 20.0), (20.0, 50.0), (50.0, 70.0), (70.0, 100.0)];
+    let stripes = areas(&drawn(vec![spans(&four)], Width::Wide), "pa-stripe");
+    assert_eq!(stripes.matches(['z', 'Z']).count(), 2, "{stripes}");
+}
+
+#[test]
+fn of_many_phases_twelve_are_named() {
+    let many: Vec<(f64, f64)> = (0..40)
+        .map(|at| (2.5 * f64::from(at), 2.5 * f64::from(at + 1)))
+        .collect();
+    let wide: Vec<(f64, f64)> = (0..12)
+        .map(|at| (8.0 * f64::from(at), 8.0 * f64::from(at + 1)))
+        .collect();
+    let named = |ends: &[(f64, f64)], width| {
+        let svg = drawn(vec![spans(ends)], width);
+        let bare = texts(&drawn(Vec::new(), width)).len();
+        (
+            texts(&svg).iter().filter(|text| *text == "load").count(),
+            texts(&svg).len() - bare,
+        )
+    };
+    assert_eq!(named(&wide, Width::Wide).0, 12);
+    for width in [Width::Wide, Width::Narrow] {
+        let (_, all) = named(&many, width);
+        // Numbers of those without room, and their meaning on at most four lines below.
+        assert!(all <= 12 + 4, "{all}");
+    }
+}
+
+#[test]
+fn the_name_of_a_limit_goes_on_below_rather_than_being_cut() {
+    let limit = Layer::horizontal_rule("memory_fraction 0.9: 125.82 GiB", 90.0, Colour::Limit);
+    for width in [Width::Wide, Width::Narrow] {
+        let all = texts(&drawn(vec![limit.clone()], width));
+        assert!(all.join(" ").contains("memory_fraction 0.9: 125.82 GiB"), "{all:?}");
+    }
+}
+
+#[test]
+fn a_component_is_filled_the_same_in_a_column_and_over_time() {
+    let bars = |base: f64| {
+        let (at, value) = (50.0, base + 10.0);
+        let interval = None;
+        Layer::bars(
+            "",
+            [Bar {
+                at,
+                value,
+                base,
+                interval,
+            }],
+            Colour::Fits,
+        )
+    };
+    let ribbon = Layer::ribbon("", [(0.0, 0.0, 10.0), (100.0, 0.0, 10.0)], Colour::Fits);
+    let ribbon = ribbon.opaque().stepped(true);
+    let fill = |layers: Vec<Layer>| {
+        let svg = drawn(layers, Width::Wide);
+        let document = Document::parse(&svg).unwrap();
+        let area = document
+            .descendants()
+            .find(|node| node.attribute("class") == Some("pa-fits"));
+        area.unwrap().attribute("fill-opacity").map(str::to_owned)
+    };
+    assert_eq!(fill(vec![bars(0.0), bars(10.0)]), fill(vec![ribbon]));
+    assert_eq!(fill(vec![bars(0.0)]), None, "bars side by side are opaque");
 }

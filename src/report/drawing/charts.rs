@@ -1,0 +1,685 @@
+//! `plot::line`, `plot::scatter`, `plot::bars` and `plot::heat_map`: their arguments become a [`Plot`].
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::arguments::{FromShorthand, Mark, Named, axis, keep_by_default};
+use super::text_table::ColumnFormat;
+use crate::fault::{Fault, Result};
+use crate::fmt::{number, slug};
+use crate::report::Page;
+use crate::report::plot::{
+    Axis, Bar, Cell, Colour, Entry, Layer, Moment, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips, text,
+};
+
+/// Maximum number of points of a line that are marked.
+const MARKED: usize = 24;
+/// Maximum number of points with a tooltip, and of rows of the table beside a plot, to keep the page small.
+const TOOLTIPS: usize = 5000;
+const ROWS: usize = 500;
+/// Marker shapes of the series of a scatter chart.
+const SHAPES: [Shape; 4] = [Shape::Circle, Shape::Cross, Shape::Diamond, Shape::Ring];
+
+/// A plot of a script: data for the report, and text for the terminal.
+#[derive(Clone, Debug)]
+pub struct ScriptPlot {
+    /// The data.
+    pub plot: Plot,
+    /// The text.
+    pub text: String,
+    /// Whether the run keeps the plot.
+    pub keep: bool,
+}
+
+impl ScriptPlot {
+    /// Completes a plot: gives it a name and a text alternative if the script gave none, and draws it as text.
+    fn new(mut plot: Plot, name: Option<String>, sentences: &[String], keep: bool, page: Page) -> Result<Self> {
+        let allowed = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-');
+        plot.name = name.unwrap_or_else(|| slug(&plot.title).replace('_', "-"));
+        if plot.name.is_empty() || !plot.name.chars().all(allowed) {
+            let fault = Fault::usage(format!("a picture cannot be named `{}`", plot.name));
+            return Err(fault.hint("use only a-z, 0-9 and -"));
+        }
+        if plot.words.is_empty() {
+            plot.words = format!("{}. {}", plot.title, sentences.join(" ")).trim_end().to_owned();
+        }
+        let text = text(&plot, page);
+        if plot.sheet.rows.len() > ROWS {
+            plot.sheet = Sheet::default();
+        }
+        Ok(Self { plot, text, keep })
+    }
+}
+
+/// Describes a series by its lowest and highest value.
+fn sentence(name: &str, points: impl IntoIterator<Item = (String, f64)>) -> String {
+    let name = if name.is_empty() { "It" } else { name };
+    let mut points: Vec<(String, f64)> = points.into_iter().collect();
+    points.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let at = |(place, value): &(String, f64)| format!("{} at {place}", number(*value));
+    match points.as_slice() {
+        [] => format!("{name} has no values."),
+        [only] => format!("{name} is {}.", at(only)),
+        [low, .., high] => format!("{name} is {} (minimum) and {} (maximum).", at(low), at(high)),
+    }
+}
+
+/// `text`, or `other` if it is empty.
+fn or(text: String, other: &str) -> String {
+    if text.is_empty() { other.to_owned() } else { text }
+}
+
+/// Categories as text.
+fn names(places: &[Value]) -> Vec<String> {
+    let format = ColumnFormat::new(places.iter());
+    places.iter().map(|place| format.apply(place)).collect()
+}
+
+/// A layer of the marks, if there are any.
+fn moments(marks: &[Mark], at: impl Fn(&Mark) -> Result<f64>) -> Result<Option<Layer>> {
+    let moment = |mark: &Mark| -> Result<Moment> {
+        let label = mark.text.clone();
+        Ok(Moment { at: at(mark)?, label })
+    };
+    let moments: Vec<Moment> = marks.iter().map(moment).collect::<Result<_>>()?;
+    let colour = Colour::Quiet;
+    Ok((!moments.is_empty()).then_some(Layer::Moments { moments, colour }))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AxisName {
+    X,
+    Y,
+}
+
+/// Arguments of `plot::line` and `plot::scatter`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LineChart {
+    title: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    words: String,
+    #[serde(default)]
+    caption: String,
+    #[serde(default, deserialize_with = "axis")]
+    x: Axis,
+    #[serde(default, deserialize_with = "axis")]
+    y: Axis,
+    #[serde(default)]
+    log: Vec<AxisName>,
+    series: Named<LineSeries>,
+    #[serde(default)]
+    marks: Vec<Mark>,
+    #[serde(default)]
+    steps: bool,
+    #[serde(default = "keep_by_default")]
+    keep: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LineSeries {
+    name: String,
+    points: Vec<(f64, Option<f64>)>,
+    /// An interval around the line: `(x, low, high)`.
+    #[serde(default)]
+    band: Vec<(f64, f64, f64)>,
+    #[serde(default)]
+    dashed: bool,
+}
+
+impl FromShorthand for LineSeries {
+    type Short = Vec<(f64, Option<f64>)>;
+
+    fn from_shorthand(name: String, points: Self::Short) -> Self {
+        Self {
+            name,
+            points,
+            band: Vec::new(),
+            dashed: false,
+        }
+    }
+}
+
+impl LineSeries {
+    fn present(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.points.iter().filter_map(|(x, y)| Some((*x, (*y)?)))
+    }
+}
+
+impl LineChart {
+    /// A line through the points of each series, sorted by x.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an invalid name, or a mark whose position is not a number.
+    pub fn lines(mut self, page: Page) -> Result<ScriptPlot> {
+        let mut layers = Vec::new();
+        let few = self.series.0.iter().all(|series| series.points.len() <= MARKED);
+        for (index, series) in self.series.0.iter_mut().enumerate() {
+            series.points.sort_by(|one, other| one.0.total_cmp(&other.0));
+            series.band.sort_by(|one, other| one.0.total_cmp(&other.0));
+            let colour = Colour::series(index);
+            if !series.band.is_empty() {
+                layers.push(Layer::ribbon("", series.band.clone(), colour).stepped(self.steps));
+            }
+            let line = Layer::line(series.name.clone(), series.points.clone(), colour);
+            let line = line.dashed(series.dashed).stepped(self.steps);
+            layers.push(if few { line.with_markers() } else { line });
+        }
+        self.into_plot(layers, page)
+    }
+
+    /// The points of each series.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an invalid name, or a mark whose position is not a number.
+    pub fn scatter(self, page: Page) -> Result<ScriptPlot> {
+        let layer = |(index, series): (usize, &LineSeries)| {
+            let shape = SHAPES[index % SHAPES.len()];
+            Layer::dots(series.name.clone(), series.present(), Colour::series(index), shape)
+        };
+        let layers = self.series.0.iter().enumerate().map(layer).collect();
+        self.into_plot(layers, page)
+    }
+
+    fn into_plot(mut self, mut layers: Vec<Layer>, page: Page) -> Result<ScriptPlot> {
+        layers.extend(moments(&self.marks, |mark| {
+            mark.at.as_f64().ok_or_else(|| {
+                Fault::usage(format!("the position of the mark `{}` is not a number", mark.text))
+                    .hint("`at` is a place of the x axis")
+            })
+        })?);
+        for (name, axis) in [(AxisName::X, &mut self.x), (AxisName::Y, &mut self.y)] {
+            if self.log.contains(&name) {
+                axis.scale = Scale::Log;
+            }
+        }
+        let all = &self.series.0;
+        let sheet = self.table();
+        let describe = |series: &LineSeries| sentence(&series.name, series.present().map(|(x, y)| (number(x), y)));
+        let sentences: Vec<String> = all.iter().map(describe).collect();
+        let tooltips = all.iter().flat_map(|series| {
+            series.present().map(move |(x, y)| TooltipPoint {
+                at: (x, y),
+                entries: vec![series.name.as_str().into(), x.into(), y.into()],
+            })
+        });
+        let columns = [
+            "series".to_owned(),
+            or(self.x.heading(), "x"),
+            or(self.y.heading(), "y"),
+        ];
+        let panel = Panel {
+            spots: Tooltips::new(columns, tooltips.take(TOOLTIPS)),
+            x: self.x,
+            y: self.y,
+            layers,
+            ..Panel::default()
+        };
+        let plot = Plot {
+            title: self.title,
+            words: self.words,
+            caption: self.caption,
+            panels: vec![panel],
+            sheet,
+            ..Plot::default()
+        };
+        ScriptPlot::new(plot, self.name, &sentences, self.keep, page)
+    }
+
+    /// A row for each x and a column for each series, or a row for each point if x values repeat.
+    fn table(&self) -> Sheet {
+        let all = &self.series.0;
+        let (x, y) = (or(self.x.heading(), "x"), self.y.heading());
+        let sorted = |series: &[LineSeries]| {
+            let mut places: Vec<f64> = series
+                .iter()
+                .flat_map(|series| &series.points)
+                .map(|point| point.0)
+                .collect();
+            places.sort_by(f64::total_cmp);
+            places
+        };
+        let repeats = |series: &LineSeries| {
+            let places = sorted(std::slice::from_ref(series));
+            places.windows(2).any(|pair| pair[0] == pair[1])
+        };
+        if all.iter().any(repeats) {
+            let row = |name: &str, (x, y): (f64, Option<f64>)| vec![Entry::from(name), x.into(), y.into()];
+            let rows = all
+                .iter()
+                .flat_map(|one| one.points.iter().map(move |point| row(&one.name, *point)));
+            return Sheet::new(["series".to_owned(), x, or(y, "y")], rows);
+        }
+        let names = all.iter().map(|series| match all.len() {
+            1 if !y.is_empty() => y.clone(),
+            _ => series.name.clone(),
+        });
+        let mut levels = sorted(all);
+        levels.dedup();
+        // Points are looked up once for each x.
+        let columns: Vec<Vec<(f64, Option<f64>)>> = all
+            .iter()
+            .map(|series| {
+                let mut points = series.points.clone();
+                points.sort_by(|one, other| one.0.total_cmp(&other.0));
+                points
+            })
+            .collect();
+        let value = |points: &Vec<(f64, Option<f64>)>, level: f64| {
+            let index = points.binary_search_by(|point| point.0.total_cmp(&level)).ok()?;
+            points[index].1
+        };
+        let row = |level: f64| -> Vec<Entry> {
+            let values = columns.iter().map(|points| Entry::from(value(points, level)));
+            std::iter::once(Entry::from(level)).chain(values).collect()
+        };
+        Sheet::new(std::iter::once(x).chain(names), levels.iter().map(|level| row(*level)))
+    }
+}
+
+/// Arguments of `plot::bars`: `values` or `series` for one panel, or `panels`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BarChart {
+    title: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    words: String,
+    #[serde(default)]
+    caption: String,
+    #[serde(default, deserialize_with = "axis")]
+    x: Axis,
+    #[serde(default, deserialize_with = "axis")]
+    y: Axis,
+    at: Vec<Value>,
+    #[serde(default)]
+    values: Vec<Option<f64>>,
+    #[serde(default)]
+    series: Named<BarSeries>,
+    #[serde(default)]
+    panels: Vec<BarPanel>,
+    #[serde(default)]
+    marks: Vec<Mark>,
+    #[serde(default = "keep_by_default")]
+    keep: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BarPanel {
+    #[serde(default, deserialize_with = "axis")]
+    y: Axis,
+    #[serde(default)]
+    values: Vec<Option<f64>>,
+    #[serde(default)]
+    series: Named<BarSeries>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BarSeries {
+    name: String,
+    values: Vec<Option<f64>>,
+    #[serde(default)]
+    intervals: Vec<Option<(f64, f64)>>,
+    #[serde(default)]
+    hatched: bool,
+}
+
+impl FromShorthand for BarSeries {
+    type Short = Vec<Option<f64>>;
+
+    fn from_shorthand(name: String, values: Self::Short) -> Self {
+        Self {
+            name,
+            values,
+            intervals: Vec::new(),
+            hatched: false,
+        }
+    }
+}
+
+impl BarSeries {
+    /// Index and value of each bar.
+    fn present(&self) -> impl Iterator<Item = (usize, f64)> {
+        let values = self.values.iter().enumerate();
+        values.filter_map(|(index, value)| Some((index, (*value)?)))
+    }
+
+    fn layer(&self, colour: Colour) -> Layer {
+        let bars = self.present().map(|(index, value)| Bar {
+            at: index as f64,
+            value,
+            base: 0.0,
+            interval: self.intervals.get(index).copied().flatten(),
+        });
+        Layer::bars(self.name.clone(), bars, colour).hatched(self.hatched)
+    }
+}
+
+impl BarChart {
+    /// Builds the plot and its text.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an invalid name, a number of values that differs from that of positions, or a mark at no position.
+    pub fn draw(self, page: Page) -> Result<ScriptPlot> {
+        let names = names(&self.at);
+        let mut given = self.panels;
+        if !self.values.is_empty() || !self.series.0.is_empty() || given.is_empty() {
+            let (y, values, series) = (self.y, self.values, self.series);
+            given.insert(0, BarPanel { y, values, series });
+        }
+        let equal = |one: &Value, other: &Value| {
+            one == other || one.as_f64().is_some_and(|value| other.as_f64() == Some(value))
+        };
+        let moments = moments(&self.marks, |mark| {
+            let index = self.at.iter().position(|at| equal(at, &mark.at));
+            let fault = || Fault::usage(format!("the mark `{}` is at a position that is not in `at`", mark.text));
+            index.map(|index| index as f64).ok_or_else(fault)
+        })?;
+        let x = self.x.heading();
+        let axis = Axis {
+            names: names.clone(),
+            ..self.x
+        };
+        let (mut panels, mut sentences) = (Vec::new(), Vec::new());
+        let mut columns = vec![x];
+        let mut rows: Vec<Vec<Entry>> = names.iter().map(|name| vec![name.as_str().into()]).collect();
+        for BarPanel { y, values, series } in given {
+            let mut all = series.0;
+            // Plain `values` are a series without a name.
+            if !values.is_empty() || all.is_empty() {
+                all.insert(0, BarSeries::from_shorthand(String::new(), values));
+            }
+            let about = y.heading();
+            let mut spots = Vec::new();
+            for series in &all {
+                let (values, places) = (series.values.len(), names.len());
+                if values != places {
+                    let fault = Fault::usage(format!(
+                        "bars need one value for each entry of `at` (entries: {places}, values: {values})"
+                    ));
+                    return Err(fault.hint("give a value, or `()`, for each of `at`"));
+                }
+                let name = or(series.name.clone(), &about);
+                let points = || series.present().map(|(index, value)| (names[index].clone(), value));
+                sentences.push(sentence(&name, points()));
+                columns.push(match (about.as_str(), series.name.as_str()) {
+                    ("", _) | (_, "") => name,
+                    (about, name) => format!("{name}: {about}"),
+                });
+                for (row, value) in rows.iter_mut().zip(&series.values) {
+                    row.push((*value).into());
+                }
+                spots.extend(series.present().map(|(index, value)| TooltipPoint {
+                    at: (index as f64, value),
+                    entries: vec![names[index].as_str().into(), series.name.as_str().into(), value.into()],
+                }));
+            }
+            let bars = all
+                .iter()
+                .enumerate()
+                .map(|(index, series)| series.layer(Colour::series(index)));
+            let headings = [or(axis.label.clone(), "at"), "series".to_owned(), or(about, "value")];
+            panels.push(Panel {
+                x: axis.clone(),
+                y,
+                layers: moments.iter().cloned().chain(bars).collect(),
+                spots: Tooltips::new(headings, spots),
+                ..Panel::default()
+            });
+        }
+        let plot = Plot {
+            title: self.title,
+            words: self.words,
+            caption: self.caption,
+            panels,
+            sheet: Sheet::new(columns, rows),
+            ..Plot::default()
+        };
+        ScriptPlot::new(plot, self.name, &sentences, self.keep, page)
+    }
+}
+
+/// Arguments of `plot::heat_map`: `values` has a row for each of `rows`, with a value for each of `columns`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeatMap {
+    title: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    words: String,
+    #[serde(default)]
+    caption: String,
+    #[serde(default, deserialize_with = "axis")]
+    x: Axis,
+    #[serde(default, deserialize_with = "axis")]
+    y: Axis,
+    /// Label of the values.
+    #[serde(default)]
+    value: String,
+    columns: Vec<Value>,
+    rows: Vec<Value>,
+    values: Vec<Vec<Option<f64>>>,
+    #[serde(default = "keep_by_default")]
+    keep: bool,
+}
+
+impl HeatMap {
+    /// Builds the plot and its text.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an invalid name, or `values` that do not match `rows` and `columns`.
+    pub fn draw(self, page: Page) -> Result<ScriptPlot> {
+        let (wide, high) = (self.columns.len(), self.rows.len());
+        if self.values.len() != high || self.values.iter().any(|row| row.len() != wide) {
+            let fault = Fault::usage(format!(
+                "`values` does not match the {high} rows and {wide} columns of the heat map"
+            ));
+            return Err(fault.hint("`values` has a row for each of `rows`, with a value or `()` for each of `columns`"));
+        }
+        let (columns, rows) = (names(&self.columns), names(&self.rows));
+        let (mut cells, mut spots, mut points) = (Vec::new(), Vec::new(), Vec::new());
+        for (row, values) in self.values.iter().enumerate() {
+            for (column, value) in values.iter().enumerate() {
+                let Some(value) = *value else { continue };
+                let (x, y) = (column as f64, row as f64);
+                cells.push(Cell {
+                    x: (x - 0.5, x + 0.5),
+                    y: (y - 0.5, y + 0.5),
+                    value,
+                });
+                spots.push(TooltipPoint {
+                    at: (x, y),
+                    entries: vec![columns[column].as_str().into(), rows[row].as_str().into(), value.into()],
+                });
+                points.push((format!("{} and {}", columns[column], rows[row]), value));
+            }
+        }
+        let name = or(self.value, "value");
+        let (x, y) = (self.x.heading(), self.y.heading());
+        let corner = format!("{y} \\ {x}").trim_matches([' ', '\\']).to_owned();
+        // As in the plot, the first row is the lowest.
+        let lines = rows.iter().zip(&self.values).rev().map(|(name, values)| {
+            let values = values.iter().map(|value| Entry::from(*value));
+            std::iter::once(Entry::from(name.as_str())).chain(values).collect()
+        });
+        let sheet = Sheet::new(std::iter::once(corner).chain(columns.clone()), lines);
+        // An axis of categories is drawn without its unit.
+        let axis = |label: &str, names: Vec<String>| Axis {
+            label: label.to_owned(),
+            ..Axis::categories(names)
+        };
+        let sentences = [sentence(&name, points)];
+        let panel = Panel {
+            x: axis(&x, columns),
+            y: axis(&y, rows),
+            spots: Tooltips::new([or(x, "x"), or(y, "y"), name.clone()], spots),
+            layers: vec![Layer::Cells { name, cells }],
+            ..Panel::default()
+        };
+        let plot = Plot {
+            title: self.title,
+            words: self.words,
+            caption: self.caption,
+            panels: vec![panel],
+            sheet,
+            ..Plot::default()
+        };
+        ScriptPlot::new(plot, self.name, &sentences, self.keep, page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(value: Value) -> ScriptPlot {
+        serde_json::from_value::<LineChart>(value)
+            .unwrap()
+            .lines(Page::default())
+            .unwrap()
+    }
+
+    #[test]
+    fn a_sweep_is_a_picture_and_a_text_of_rows() {
+        let drawn = line(json!({
+            "title": "Throughput & latency, p95",
+            "x": "concurrency",
+            "y": "tokens/s",
+            "series": { "vllm": [[64, 1833.0], [1, 60.0]], "tgi": [[1, 50.5], [64, null]] },
+            "log": ["x"],
+            "marks": [{ "at": 64, "text": "knee" }],
+        }));
+        assert_eq!((drawn.plot.name.as_str(), drawn.keep), ("throughput-latency-p95", true));
+        assert!(
+            drawn.text.contains("knee") && drawn.text.contains("1833.0"),
+            "{}",
+            drawn.text
+        );
+        let panel = &drawn.plot.panels[0];
+        assert!(matches!(&panel.layers[1], Layer::Line { points, .. } if points[0].0 == 1.0));
+        assert_eq!(panel.spots.spots.len(), 3);
+        assert_eq!(drawn.plot.sheet.columns, ["concurrency", "tgi", "vllm"]);
+        let words = &drawn.plot.words;
+        assert!(
+            words.ends_with("vllm is 60 at 1 (minimum) and 1,833 at 64 (maximum)."),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn what_a_logarithmic_axis_cannot_show_is_counted() {
+        let json = json!({ "title": "t", "log": ["y"], "series": { "a": [[0, 0.0], [1, 5.0], [2, 50.0]] } });
+        let note = "1 value cannot be shown on these axes";
+        // The text of a line has a row for each x, 0 too; the plot itself says what it leaves out.
+        assert!(!line(json.clone()).text.contains(note));
+        let scatter: LineChart = serde_json::from_value(json).unwrap();
+        let scatter = scatter.scatter(Page::default()).unwrap();
+        assert!(scatter.text.ends_with(note), "{}", scatter.text);
+    }
+
+    #[test]
+    fn a_mark_at_another_level_is_listed_below() {
+        let drawn = line(json!({
+            "title": "t", "x": "n", "series": { "a": [[1, 2], [2, 4]] }, "marks": [{ "at": 3, "text": "limit" }],
+        }));
+        assert!(drawn.text.ends_with("  at 3: limit"), "{}", drawn.text);
+    }
+
+    #[test]
+    fn a_time_line_is_a_curve() {
+        let points: Vec<_> = (0..5).map(|second| json!([second, 20 * second])).collect();
+        let drawn = line(json!({
+            "title": "KV cache", "x": "seconds", "y": { "label": "KV cache in use", "unit": "%", "range": [0, 100] },
+            "series": { "in use": points }, "keep": false,
+        }));
+        assert!(
+            drawn.text.contains("KV cache in use, %\n") && drawn.text.ends_with("time, s"),
+            "{}",
+            drawn.text
+        );
+        assert!(!drawn.keep);
+    }
+
+    fn bars(value: Value) -> Result<ScriptPlot> {
+        serde_json::from_value::<BarChart>(value).unwrap().draw(Page::default())
+    }
+
+    #[test]
+    fn panels_of_bars_share_their_places() {
+        let drawn = bars(json!({
+            "title": "Load", "x": "concurrency", "at": [1, 64],
+            "panels": [
+                { "y": "output tokens/s", "values": [60.0, 1200.0] },
+                { "y": "p95 TTFT, ms", "series": { "vllm": [50.5, null], "tgi": [60.5, 70.5] } },
+            ],
+            "marks": [{ "at": 64.0, "text": "knee" }],
+        }))
+        .unwrap();
+        let panels = &drawn.plot.panels;
+        assert_eq!((panels.len(), panels[1].layers.len()), (2, 3));
+        assert_eq!(panels[0].x.names, ["1", "64"]);
+        assert!(
+            drawn.text.contains("output tokens/s") && drawn.text.contains("knee"),
+            "{}",
+            drawn.text
+        );
+        let sheet = &drawn.plot.sheet;
+        assert_eq!(
+            sheet.columns,
+            [
+                "concurrency",
+                "output tokens/s",
+                "tgi: p95 TTFT, ms",
+                "vllm: p95 TTFT, ms"
+            ]
+        );
+        assert_eq!(
+            sheet.rows[1],
+            vec!["64".into(), 1200.0.into(), 70.5.into(), Entry::None]
+        );
+    }
+
+    #[test]
+    fn mismatched_arguments_are_errors() {
+        let fault = |value: Value| bars(value).unwrap_err().message;
+        assert!(fault(json!({ "title": "t", "at": [1, 2], "values": [1] })).contains("(entries: 2, values: 1)"));
+        let mark = json!({ "title": "t", "at": [1], "values": [1], "marks": [{ "at": 7, "text": "knee" }] });
+        assert!(fault(mark).contains("`knee` is at a position that is not in `at`"));
+        assert!(fault(json!({ "title": "t", "name": "../x", "at": [1], "values": [1] })).contains("cannot be named"));
+        let uneven = json!({ "title": "t", "columns": [1, 2], "rows": [1], "values": [[1]] });
+        assert!(
+            serde_json::from_value::<HeatMap>(uneven)
+                .unwrap()
+                .draw(Page::default())
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_heat_map_is_cells_and_a_table_with_its_lowest_row_below() {
+        let given = json!({
+            "title": "Throughput by lengths", "x": "input, tokens", "y": "output, tokens", "value": "tokens/s",
+            "columns": [128, 512], "rows": [64, 256], "values": [[900.5, 700.0], [800.0, null]],
+        });
+        let heat: HeatMap = serde_json::from_value(given).unwrap();
+        let drawn = heat.draw(Page::default()).unwrap();
+        assert!(matches!(&drawn.plot.panels[0].layers[0], Layer::Cells { cells, .. } if cells.len() == 3));
+        let lines: Vec<&str> = drawn.text.lines().collect();
+        assert_eq!(lines[0].trim(), "tokens/s");
+        assert!(lines[lines.len() - 1].trim_start().starts_with("64"), "{}", drawn.text);
+    }
+}
