@@ -114,7 +114,7 @@ const FORMATS: &[Format] = &[
 pub fn read(path: &Path) -> Result<ComparisonInput> {
     let document = Document::open(path)?;
     let has = |keys: &&[&str]| keys.iter().all(|key| document.keys.iter().any(|known| known == key));
-    let fits = |format: &&Format| format.rows != document.is_object() && format.keys.iter().any(|keys| has(keys));
+    let fits = |format: &&Format| format.rows != document.is_object() && format.keys.iter().any(&has);
     let format = FORMATS.iter().find(fits).ok_or_else(|| {
         let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
         Fault::usage(format!(
