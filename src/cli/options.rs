@@ -55,6 +55,7 @@ impl ScriptOptions {
         let settings = Settings {
             script: script.to_owned(),
             set,
+            allow: self.allow.clone(),
             seed: run.seed(),
             dry_run,
             shared_gpu: self.shared_gpu,

@@ -11,8 +11,8 @@ use super::options::ScriptOptions;
 use super::program::{Program, Status};
 use super::{dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{Live, simulated_line};
-use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, failure_document, has_hidden};
+use crate::report::{Live, allow_flags, resume_command, simulated_line};
+use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, failure_document, has_hidden, hide};
 use crate::runtime::orphans;
 use crate::script::{self, Diagnostic, Host, Main};
 use crate::telemetry;
@@ -326,10 +326,10 @@ fn print_not_started(args: &Args, script: &Path, diagnostic: &Diagnostic, progra
 /// Prints how to resume an unfinished run, or that there is nothing to resume.
 fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Program) {
     let Some(folder) = host.run.folder() else { return };
-    let folder = folder.display();
     if !interrupted && !host.run.has_measured() {
         program.terminal.print_error(&format!(
-            "nothing was measured; `{folder}` keeps the journal and the logs"
+            "nothing was measured; `{}` keeps the journal and the logs",
+            folder.display()
         ));
         return;
     }
@@ -341,14 +341,14 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
     }
     // Permissions are not read from the folder, which may come from somebody else.
     let options = &args.options;
-    let allowed = options.allow.iter().map(|word| format!(" --allow {word}"));
-    let shared = options.shared_gpu.then(|| " --shared-gpu".to_owned());
-    let most = options.max_operations.map(|most| format!(" --max-operations {most}"));
-    program.terminal.print_error(&format!(
-        "go on with it: profiler run {} --resume {folder}{}",
-        host.settings.script.display(),
-        allowed.chain(shared).chain(most).collect::<String>()
-    ));
+    let mut flags = allow_flags(&options.allow);
+    flags.extend(options.shared_gpu.then(|| "--shared-gpu".to_owned()));
+    flags.extend(options.max_operations.map(|most| format!("--max-operations {most}")));
+    let script = host.settings.script.display().to_string();
+    let command = resume_command(&script, folder, &host.settings.set, &flags);
+    program
+        .terminal
+        .print_error(&format!("go on with it: {}", hide(&command)));
 }
 
 /// Writes the run's page. Failure to do so does not fail the run.

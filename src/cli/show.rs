@@ -116,13 +116,12 @@ pub(super) fn print_finished(found: &RecordedRun, json: bool, program: &Program)
     }
 }
 
-/// Prints the results of a run; with its folder, also its memory over time and the path of its page.
+/// Prints the results of a run, then how it went; with its folder, also its memory over time and the path of its page.
 fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Result<()> {
     let page = Page::from(&program.terminal);
     let notice = || Block::notice(simulated_notice(found));
     let list = |title: &str, items: Vec<String>| Block::list(title, items, Weight::Normal);
-    let mut blocks: Vec<Block> = list("", head(found)).into_iter().collect();
-    blocks.extend(list("missing in this folder", found.missing.clone()));
+    let mut blocks = Vec::new();
     for boundary in found.boundaries.iter().filter(|boundary| !boundary.described.is_null()) {
         let extras = Extras::of_run(found, boundary.report.clone());
         // An unreadable boundary must not hide the rest.
@@ -150,6 +149,8 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
         blocks.extend(notice());
         blocks.extend(report::experiment(&experiment, page));
     }
+    blocks.extend(list("", head(found)));
+    blocks.extend(list("missing in this folder", found.missing.clone()));
     blocks.extend(report::stages_sheet(&found.stages).map(Block::Table));
     let memory = folder.and_then(|folder| report::memory(folder, &found.stages, page));
     blocks.extend(memory.map(Block::Sketch));

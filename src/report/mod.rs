@@ -48,7 +48,8 @@ pub use memory::{memory, stages_sheet};
 pub use page::Page;
 pub use picture::draw;
 pub use sections::{
-    breakdown, breakdown_finding, experiment, experiment_findings, overview, planned_starts, run_markdown,
+    allow_flags, breakdown, breakdown_finding, experiment, experiment_findings, overview, planned_starts,
+    resume_command, run_markdown,
 };
 pub use terminal::{OutputChoice, Terminal};
 pub use warning_groups::{WarningGroup, group_warnings};

@@ -166,6 +166,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         stopped: None,
         script: &script,
         set: &host.settings.set,
+        allow: &host.settings.allow,
         flags: &flags,
         headroom: &|safe| host.run.headroom(map.index(), safe),
     };
@@ -176,6 +177,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         stopped: None,
         script: script.clone(),
         set: host.settings.set.clone(),
+        allow: host.settings.allow.clone(),
         simulated: (host.run.simulated()).then(|| simulated_line(&host.run.simulated_engines())),
     };
     let page = host.settings.page;

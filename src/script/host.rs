@@ -26,6 +26,8 @@ pub struct Settings {
     pub script: PathBuf,
     /// `--params` and `--set`, merged: `params()` merges them into its defaults.
     pub set: Map<String, Value>,
+    /// `--allow`, as given.
+    pub allow: Vec<String>,
     /// `--seed`, or a random seed that was recorded.
     pub seed: u64,
     /// `--dry-run`: nothing is started.

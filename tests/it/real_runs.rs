@@ -52,6 +52,35 @@ fn result(name: &str) -> Value {
 }
 
 #[test]
+fn each_script_says_first_what_it_found_on_a_real_engine() {
+    let found = [
+        (
+            "vllm-not-reached",
+            "limit not reached: everything up to input=126976 output=4096 fits",
+        ),
+        (
+            "vllm-default",
+            "input + output ≤ 62,864 tokens (KV cache), confirmed to ±32",
+        ),
+        (
+            "vllm-how-many",
+            "concurrency ≤ 372 at input=2000 output=500 (KV cache); 393 fails",
+        ),
+        (
+            "vllm-slo",
+            "up to 40 concurrent requests meet TPOT <= 20 ms, TTFT <= 500 ms",
+        ),
+        ("vllm-batch", "4 of 4 configurations were measured"),
+        ("vllm-kv-cache", "KV cache full for 7.86 s, 21.2 % of the time"),
+    ];
+    for (name, finding) in found {
+        let text = shown(name).nowhere("SIMULATED").stdout;
+        let first = text.lines().next().unwrap_or_default();
+        assert!(first.contains(finding), "{name}\n{text}");
+    }
+}
+
+#[test]
 fn the_longest_context_that_vllm_answers_is_found_to_the_token() {
     shown("vllm-longest")
         .stdout("input=63265 output=64")

@@ -122,6 +122,7 @@ fn host(args: &Args, program: &Program) -> Result<Arc<Host>> {
     let settings = Settings {
         script: args.script.clone().unwrap_or_default(),
         set: args.options.parameters()?,
+        allow: args.options.allow.clone(),
         seed: args.options.seed.unwrap_or_else(|| run.seed()),
         dry_run: false,
         shared_gpu: args.options.shared_gpu,

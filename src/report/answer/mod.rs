@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::evidence::{nearest_failure, ruled_out};
 use super::findings::advise;
-use super::sections::run_command;
+use super::sections::{allow_flags, run_command};
 use super::{Bytes, Clock, Count, Fact, simulated_line};
 use crate::boundary::{Axis, Boundary, Class, Limit, Moves, Point, Quantity, Verdict};
 use crate::fault::Result;
@@ -78,6 +78,8 @@ pub struct Context<'a> {
     pub script: &'a str,
     /// The parameters that were set.
     pub set: &'a Map<String, Value>,
+    /// What `--allow` allowed.
+    pub allow: &'a [String],
     /// The engine's flags for a point; the flag says whether they should limit concurrency.
     pub flags: &'a dyn Fn(&Point, bool) -> Result<Vec<String>>,
     /// Bytes of GPU memory left while a point was probed.
@@ -187,6 +189,8 @@ pub struct Extras {
     pub script: String,
     /// The parameters that were set.
     pub set: Map<String, Value>,
+    /// What `--allow` allowed.
+    pub allow: Vec<String>,
     /// The notice of a simulated run.
     pub simulated: Option<String>,
 }
@@ -206,6 +210,7 @@ impl Extras {
             stopped: (!found.done()).then(|| found.ended()),
             script: found.manifest.script.path.clone(),
             set: found.manifest.set.clone(),
+            allow: found.manifest.permissions.clone(),
             simulated: simulated_notice(found),
         }
     }
@@ -228,6 +233,7 @@ impl Extras {
                 stopped: self.stopped.as_deref(),
                 script: &self.script,
                 set: &self.set,
+                allow: &self.allow,
                 // They follow from the engine's adapter, which only the run itself had.
                 flags: &|_, _| Ok(Vec::new()),
                 headroom: &|_| headroom,
@@ -460,14 +466,14 @@ fn next(boundary: &Boundary, longest: bool, context: &Context) -> Option<String>
         for axis in ["input", "output"] {
             set.insert(axis.to_owned(), json!(largest.int(axis)?));
         }
-        return Some(run_command(context.script, &set));
+        return Some(run_command(context.script, &set, &allow_flags(context.allow)));
     }
     let axes = boundary.lattice().axes().iter().map(Axis::name);
     for axis in axes.filter(|axis| boundary.varies(axis) && (!longest || *axis == "concurrency")) {
         let (low, high) = (smallest.int(axis)?, largest.int(axis)?);
         set.insert(axis.to_owned(), json!([low, high.saturating_mul(4)]));
     }
-    Some(run_command(context.script, &set))
+    Some(run_command(context.script, &set, &allow_flags(context.allow)))
 }
 
 #[cfg(test)]
@@ -500,6 +506,7 @@ mod tests {
             stopped,
             script: "adaptive",
             set: &Map::new(),
+            allow: &[],
             flags: &flags,
             headroom: &|_| Some(3 << 30),
         };

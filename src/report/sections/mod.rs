@@ -21,6 +21,7 @@ pub use experiments::{experiment, findings as experiment_findings, planned_start
 pub use together::Together;
 
 pub(super) use reproduce::run_command;
+pub use reproduce::{allow_flags, resume_command};
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Shell commands that resume or reproduce a run.
 
+use std::path::Path;
+
 use serde_json::{Map, Value};
 
 use super::{Fact, Source};
@@ -23,7 +25,7 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
         )];
     }
     let mut facts = Vec::new();
-    if let Some(command) = resume_command(source) {
+    if let Some(command) = unfinished(source) {
         facts.push(Fact::code("to go on with it", command));
     }
     facts.push(Fact::code("to repeat it", command(&found.manifest)));
@@ -46,23 +48,47 @@ fn member_names(lost: &[&str]) -> String {
 }
 
 /// The command that resumes an unfinished run, as the terminal prints it; none if there is nothing to resume.
-fn resume_command(source: &Source) -> Option<String> {
+fn unfinished(source: &Source) -> Option<String> {
     let (found, manifest) = (source.found, &source.found.manifest);
     let resumable = found.has_measured() || manifest.status != "failed";
     if found.done() || !resumable || !found.can_resume() || has_hidden(&manifest.set) {
         return None;
     }
-    let mut words = vec![
-        "profiler".to_owned(),
-        "run".to_owned(),
-        shell_quoted(&manifest.script.path),
-    ];
-    words.extend([
-        "--resume".to_owned(),
-        shell_quoted(&source.folder.path().display().to_string()),
-    ]);
-    words.extend(permission_flags(manifest));
-    Some(words.join(" "))
+    let (script, folder) = (&manifest.script.path, source.folder.path());
+    Some(resume_command(
+        script,
+        folder,
+        &manifest.set,
+        &permission_flags(manifest),
+    ))
+}
+
+/// `profiler run SCRIPT --resume FOLDER FLAGS`. What a folder names may come from somebody else: a resume may only use
+/// the addresses, containers and files that its own command line names, so the parameters are repeated if they have any.
+#[must_use]
+pub fn resume_command(script: &str, folder: &Path, set: &Map<String, Value>, flags: &[String]) -> String {
+    let set = match names_something(set) {
+        true => set.clone(),
+        false => Map::new(),
+    };
+    let folder = shell_quoted(&folder.display().to_string());
+    let mut words = vec![run_command(script, &set, &[]), "--resume".to_owned(), folder];
+    words.extend_from_slice(flags);
+    words.join(" ")
+}
+
+/// Whether parameters name an address, a container, or a file or folder of this machine.
+fn names_something(set: &Map<String, Value>) -> bool {
+    fn is_file(value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.starts_with(['/', '.', '~']) || Path::new(text).exists(),
+            Value::Array(values) => values.iter().any(is_file),
+            Value::Object(values) => values.values().any(is_file),
+            _ => false,
+        }
+    }
+    set.iter()
+        .any(|(name, value)| name == "url" || name == "container" || is_file(value))
 }
 
 /// A note for readers who have the page but not the script file.
@@ -82,21 +108,19 @@ fn command(manifest: &Manifest) -> String {
     if let Some(engine) = auto_engine(manifest) {
         set.insert("engine".to_owned(), engine.into());
     }
-    let mut words = vec![run_command(&manifest.script.path, &set)];
-    if let Some(seed) = manifest.seed {
-        words.extend(["--seed".to_owned(), seed.to_string()]);
-    }
-    words.extend(permission_flags(manifest));
-    words.join(" ")
+    let seed = manifest.seed.map(|seed| format!("--seed {seed}"));
+    let flags: Vec<String> = seed.into_iter().chain(permission_flags(manifest)).collect();
+    run_command(&manifest.script.path, &set, &flags)
 }
 
 /// `profiler run SCRIPT --set KEY=VALUE …`
-pub(in crate::report) fn run_command(script: &str, set: &Map<String, Value>) -> String {
+pub(in crate::report) fn run_command(script: &str, set: &Map<String, Value>, flags: &[String]) -> String {
     let mut words = vec!["profiler".to_owned(), "run".to_owned(), shell_quoted(script)];
     for (key, value) in set {
         words.push("--set".to_owned());
         words.push(shell_quoted(&format!("{key}={}", set_value(value))));
     }
+    words.extend_from_slice(flags);
     words.join(" ")
 }
 
@@ -111,12 +135,14 @@ fn auto_engine(manifest: &Manifest) -> Option<String> {
     (*requested == "auto" && used.all(|other| other == first)).then(|| first.to_owned())
 }
 
+/// `--allow WHAT` for each permission.
+pub fn allow_flags(permissions: &[String]) -> Vec<String> {
+    let allowed = permissions.iter();
+    allowed.map(|what| format!("--allow {}", shell_quoted(what))).collect()
+}
+
 fn permission_flags(manifest: &Manifest) -> Vec<String> {
-    let mut words = Vec::new();
-    for allowed in &manifest.permissions {
-        words.push("--allow".to_owned());
-        words.push(shell_quoted(allowed));
-    }
+    let mut words = allow_flags(&manifest.permissions);
     if manifest.shared_gpu {
         words.push("--shared-gpu".to_owned());
     }

@@ -50,13 +50,19 @@ pub mod assert {
     }
 }
 
-const THROWN: [Kind; 4] = [Kind::Missing, Kind::Script, Kind::Threshold, Kind::Usage];
+const THROWN: [Kind; 5] = [
+    Kind::Missing,
+    Kind::NotAllowed,
+    Kind::Script,
+    Kind::Threshold,
+    Kind::Usage,
+];
 
 /// Faults that a script caught or throws.
 #[export_module]
 pub mod fault {
-    /// A fault to throw. If it is not caught, the run ends with the exit status of its kind: `usage` 2, `missing` 3,
-    /// `threshold` 4, `script` 1 (as for any other thrown value). `hint` is the remedy.
+    /// A fault to throw. If it is not caught, the run ends with the exit status of its kind: `usage` 2, `missing` and
+    /// `not_allowed` 3, `threshold` 4, `script` 1 (as for any other thrown value). `hint` is the remedy.
     ///
     /// # Errors
     ///
