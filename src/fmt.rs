@@ -226,7 +226,8 @@ pub fn with_blanks(name: &str) -> String {
 #[must_use]
 pub fn wrap(text: &str, width: usize, hanging: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    for word in unbroken(text) {
+        let word = word.as_str();
         match lines.last_mut() {
             Some(last) if measure_text_width(last) + 1 + measure_text_width(word) <= width => {
                 last.push(' ');
@@ -237,6 +238,21 @@ pub fn wrap(text: &str, width: usize, hanging: usize) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// The words of a text; a percentage and what is between backticks are one word.
+fn unbroken(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match words.last_mut() {
+            Some(last) if word.starts_with('%') || last.matches('`').count() % 2 == 1 => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// Names and their meanings in two columns of together `width`. A long name has its meaning on the next line.

@@ -197,11 +197,12 @@ fn shown_in_pager(text: &str) -> bool {
 /// What a shell returns if it does not find the command.
 const NO_SUCH_COMMAND: i32 = 127;
 
-/// Wraps long lines between words and keeps their indent. Command lines are meant for pasting and stay
-/// whole.
+/// Wraps long lines between words and keeps their indent. Command lines are meant for pasting, and tables and drawings
+/// are laid out: they stay whole.
 fn wrap_lines(text: &str, most: usize) -> String {
     let line = |line: &str| {
-        if measure_text_width(line) <= most || line.contains(" --") {
+        let laid_out = line.trim_start().contains("  ") || line.contains(['│', '█', '◄']);
+        if measure_text_width(line) <= most || line.contains(" --") || laid_out {
             return line.to_owned();
         }
         let indent = line.len() - line.trim_start().len();
@@ -222,6 +223,7 @@ mod tests {
     fn prose_is_wrapped_and_flags_are_not() {
         assert_eq!(wrap_lines("  one two three\nfour", 9), "  one two\n    three\nfour");
         assert_eq!(wrap_lines("run  --a=1 --b=2", 9), "run  --a=1 --b=2");
-        assert_eq!(wrap_lines("a   table  stays", 40), "a   table  stays");
+        assert_eq!(wrap_lines("a   table  stays", 9), "a   table  stays");
+        assert_eq!(wrap_lines("it is 3 % `or so`", 9), "it is 3 %\n  `or so`");
     }
 }

@@ -264,8 +264,15 @@ fn a_full_cache_is_seen_over_time() {
 
 #[test]
 fn an_engine_that_cannot_start_is_a_row_and_the_rest_goes_on() {
-    let engines = r#"engines=["sim", {"engine":"sim","name":"broken","profile":"no-such-profile"}, {"engine":"sim","name":"slower","sim":{"time_scale":0.02,"max_num_seqs":1}}]"#;
-    let set = [CLOCK, engines, "concurrency=[4]", "output=32", "min_requests=24"];
+    let engines = r#"engines=["sim", {"engine":"sim","name":"broken","profile":"no-such-profile"}, {"engine":"sim","name":"slower","sim":{"time_scale":0.1,"max_num_seqs":1}}]"#;
+    // Slow enough that a busy machine does not hide the difference.
+    let set = [
+        "sim.time_scale=0.1",
+        engines,
+        "concurrency=[4]",
+        "output=32",
+        "min_requests=24",
+    ];
     let outcome = script("compare_engines", &set).arg("--json").run().success();
     let result = &outcome.json()["result"];
     let engines = result["engines"].as_array().unwrap();

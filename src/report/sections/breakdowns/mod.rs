@@ -95,7 +95,10 @@ fn blocks(name: &str, footprint: &Footprint, labels: &[String], most: usize) -> 
     // A script that could not make an estimate says why.
     let has_reason = footprint.details.get("estimate").is_some_and(Value::is_string);
     if footprint.details.is_object() && footprint.estimate().is_none() && !has_reason {
-        details.push("no estimate was recorded (`architecture=true` makes one)".to_owned());
+        details.push(
+            "no estimate was recorded (`architecture=true` makes one where the model's config.json can be read)"
+                .to_owned(),
+        );
     }
     let mut blocks = vec![
         Block::Paragraph(format!("memory of {name}: {}", finding(footprint))),
