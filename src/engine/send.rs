@@ -17,7 +17,7 @@ use super::options::seconds;
 use super::{Engine, Limits, RequestForm, protocol};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
-use crate::load::{BuildJob, Control, FailureForm, Job, LoadConfig, Record, RequestSource, Slots, run_load};
+use crate::load::{BuildJob, Control, FailureForm, Job, LoadConfig, Outcome, Record, RequestSource, Slots, run_load};
 use crate::prompt::Content;
 
 /// Pauses between polls of the metrics page.
@@ -112,7 +112,15 @@ impl Batch {
         if batch.count > 1 {
             queue.poll(page, timeout).await;
         }
-        Ok((done?.records, queue))
+        let mut records = done?.records;
+        // Those that were cancelled before they were issued.
+        let missing = records.len() as u64..batch.count;
+        records.extend(missing.map(|index| Record {
+            index,
+            outcome: Outcome::CutOff,
+            ..Record::default()
+        }));
+        Ok((records, queue))
     }
 
     /// Polls the page until the engine has stalled. Also polls when the last request gets its first token, because all
@@ -276,7 +284,6 @@ mod tests {
     use super::*;
     use crate::engine::{MetricFormat, MetricRules, Protocol, protocol};
     use crate::http;
-    use crate::load::Outcome;
 
     /// How a request that is never answered ends, if the metrics page returns these snapshots in turn, repeating the
     /// last one.

@@ -57,10 +57,23 @@ pub struct UsageFile {
 }
 
 impl UsageFile {
-    /// Reads it from a run's folder; empty if it is damaged.
+    /// Reads it from a run's folder. Missing numbers and `null` are zero or unknown; empty if it is damaged otherwise.
     #[must_use]
     pub fn read(value: &Value) -> Self {
-        Self::deserialize(value).unwrap_or_default()
+        Self::deserialize(without_nulls(value)).unwrap_or_default()
+    }
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let known = fields.iter().filter(|(_, value)| !value.is_null());
+            known
+                .map(|(name, value)| (name.clone(), without_nulls(value)))
+                .collect()
+        }
+        Value::Array(values) => values.iter().map(without_nulls).collect(),
+        _ => value.clone(),
     }
 }
 
@@ -286,7 +299,8 @@ pub struct ProcessUsage {
 }
 
 /// Memory of all devices over a period, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct OverTime {
     /// Duration.
     pub seconds: f64,

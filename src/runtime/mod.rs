@@ -52,6 +52,12 @@ fn phase(run: &Run, phase: &str, detail: &str) -> Result<()> {
 fn free_port(requested: u16) -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", requested)).and_then(|listener| listener.local_addr());
     listener.map(|address| address.port()).map_err(|error| {
+        if requested == 0 {
+            return Fault::missing(
+                format!("no free port on 127.0.0.1: {error}"),
+                "stop programs that hold many ports, or widen `net.ipv4.ip_local_port_range`",
+            );
+        }
         Fault::missing(
             format!("port {requested} cannot be used: {error}"),
             "stop what listens there, or write `{port}` in the command and leave `port` out for a free port",

@@ -266,7 +266,8 @@ fn merge(into: &mut Row, row: &Row) {
 }
 
 /// The distribution of values.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Spread {
     /// Number of values.
     pub looks: u64,

@@ -3,10 +3,13 @@
 mod server;
 mod tls;
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, listen, socket};
 use profiler::engine::{Protocol, decoder};
 use profiler::fault::{Fault, Result};
 use profiler::load::{
@@ -382,6 +385,76 @@ fn where_nothing_listens_is_said_without_the_password() {
         "{fault}"
     );
     assert!(!fault.message.contains("secret") && fault.hint.is_some(), "{fault}");
+}
+
+/// A probe: its requests fail where a load would not begin.
+fn probe(concurrency: u64) -> LoadConfig {
+    LoadConfig {
+        must_connect: false,
+        ..closed(concurrency)
+    }
+}
+
+#[test]
+fn a_probe_of_a_host_without_an_address_is_unreachable() {
+    // No label of a name is that long, so nobody is asked for it.
+    let url = format!("http://{}:1/x", "a".repeat(64));
+    let seen = driven(&url, probe(2), Alike::new(2)).unwrap();
+    assert_eq!(seen.records.len(), 2);
+    for record in &seen.records {
+        let failure = record.failure().unwrap();
+        assert_eq!(failure.form, FailureForm::Unreachable);
+        assert!(failure.message.contains("has no address"), "{failure:?}");
+    }
+    let fault = driven(&url, closed(2), Alike::new(2)).unwrap_err();
+    assert!(fault.message.contains("has no address"), "{fault}");
+}
+
+/// A server with a full accept queue, and the connection that fills it.
+fn full_server() -> (TcpListener, TcpStream) {
+    let listener = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(
+        std::os::fd::AsRawFd::as_raw_fd(&listener),
+        &SockaddrIn::new(127, 0, 0, 1, 0),
+    )
+    .unwrap();
+    listen(&listener, Backlog::new(0).unwrap()).unwrap();
+    let listener = TcpListener::from(listener);
+    let first = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (listener, first)
+}
+
+#[test]
+fn a_probe_waits_for_a_full_accept_queue_until_its_own_timeout() {
+    let (listener, _first) = full_server();
+    let source = Alike {
+        timeout: ms(1500),
+        ..Alike::new(2)
+    };
+    let begun = Instant::now();
+    let url = format!("http://{}/x", listener.local_addr().unwrap());
+    let seen = driven(&url, probe(2), source).unwrap();
+    assert!(begun.elapsed() < ms(5000), "{:?}", begun.elapsed());
+    let late = |record: &Record| record.failure().map(|failure| failure.form) == Some(FailureForm::Deadline);
+    assert!(seen.records.len() == 2 && seen.records.iter().all(late), "{seen:?}");
+}
+
+#[test]
+fn a_probe_is_served_when_the_accept_queue_has_room() {
+    let (listener, _first) = full_server();
+    let url = format!("http://{}/x", listener.local_addr().unwrap());
+    let serving = std::thread::spawn(move || {
+        std::thread::sleep(ms(1500));
+        let _filled = listener.accept().unwrap();
+        // One connection after another: one without a request would keep it waiting forever.
+        let (mut stream, _) = listener.accept().unwrap();
+        let read = stream.read(&mut [0; 4096]).unwrap();
+        stream.write_all(good().as_bytes()).unwrap();
+        read
+    });
+    let seen = driven(&url, probe(1), Alike::new(1)).unwrap();
+    assert_eq!(seen.records[0].outcome, Outcome::Completed, "{seen:?}");
+    assert!(serving.join().unwrap() > 0);
 }
 
 #[test]

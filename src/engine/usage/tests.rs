@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::{Ownership, Stage};
+use super::{Ownership, Stage, UsageFile};
 use crate::memory::Provenance;
 use crate::telemetry::{Device, PeakSnapshot, Phase, Reading, Series, Tenant};
 
@@ -276,4 +276,18 @@ fn the_spread_of_a_recorded_period_matches_its_samples() {
     );
     let mean = seen.iter().sum::<u64>() as f64 / seen.len() as f64;
     assert!((spread.mean - mean).abs() < 1.0 && spread.std > 0.0);
+}
+
+#[test]
+fn a_missing_or_null_number_discards_nothing_else() {
+    let file = serde_json::json!({
+        "loaded": { "sum": 7, "std": null, "over_time": { "seconds": 2.0, "looks": 3, "mean": null } },
+    });
+    let loaded = UsageFile::read(&file).usage.loaded.unwrap();
+    let over_time = loaded.over_time.unwrap();
+    assert_eq!((loaded.sum, loaded.std), (7, 0.0));
+    assert_eq!(
+        (over_time.seconds, over_time.spread.looks, over_time.spread.mean),
+        (2.0, 3, 0.0)
+    );
 }

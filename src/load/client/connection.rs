@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, socket};
+use nix::sys::socket::sockopt::{KeepAlive, TcpKeepIdle, TcpKeepInterval, TcpUserTimeout};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use rustls::pki_types::ServerName;
@@ -26,6 +27,12 @@ pub(super) const TIMER_KEY: u64 = u64::MAX - 1;
 /// If an idle connection fails within this time after a request was sent on it, the server may have closed it before
 /// the request arrived. Upper bound of a round trip.
 pub(super) const STALE: Duration = Duration::from_secs(1);
+
+/// Seconds before and between keepalive probes, so that a server that vanished is noticed.
+const KEEPALIVE_SECONDS: u32 = 15;
+
+/// How long sent data may remain unacknowledged, in ms.
+const USER_TIMEOUT_MS: u32 = 30_000;
 
 pub(super) struct Connection {
     pub(super) socket: Socket,
@@ -87,6 +94,9 @@ impl Pool {
 
     /// Starts opening a connection.
     pub(super) fn open(&mut self, target: &Target, now: Instant) -> io::Result<usize> {
+        if let Some(why) = &target.unusable {
+            return Err(io::Error::other(why.clone()));
+        }
         let address = target.addresses[self.address % target.addresses.len()];
         let socket = Socket::open(address, target.tls.as_ref())?;
         let key = self.vacant.pop().unwrap_or(self.connections.len());
@@ -125,6 +135,20 @@ impl Pool {
             self.idle.retain(|idle| *idle != key);
         }
         Some(connection)
+    }
+
+    /// A connection that is being opened without a request.
+    pub(super) fn first_opening(&self) -> Option<usize> {
+        let opening = |connection: &Connection| !connection.ready && connection.exchange.is_none();
+        let mut connections = self.connections.iter();
+        connections.position(|connection| connection.as_ref().is_some_and(opening))
+    }
+
+    /// Gives up the connections that are being opened without a request.
+    pub(super) fn remove_opening(&mut self) {
+        while let Some(key) = self.first_opening() {
+            self.remove(key);
+        }
     }
 
     /// Takes the connection that has been idle longest.
@@ -212,6 +236,9 @@ impl Socket {
         let stream = TcpStream::from(socket(family, SockType::Stream, flags, None)?);
         // Disable Nagle's algorithm: the rest of a request must not wait for an ACK.
         stream.set_nodelay(true)?;
+        setsockopt(&stream, KeepAlive, &true)?;
+        setsockopt(&stream, TcpKeepIdle, &KEEPALIVE_SECONDS)?;
+        setsockopt(&stream, TcpKeepInterval, &KEEPALIVE_SECONDS)?;
         match connect(stream.as_raw_fd(), &SockaddrStorage::from(address)) {
             Ok(()) | Err(Errno::EINPROGRESS) => {}
             Err(error) => return Err(error.into()),
@@ -244,6 +271,8 @@ impl Socket {
                     Err(error)
                 };
             }
+            // Not before: it would also limit the time for connecting.
+            setsockopt(&self.stream, TcpUserTimeout, &USER_TIMEOUT_MS)?;
             self.connected = true;
         }
         let Some(tls) = &mut self.tls else { return Ok(true) };

@@ -23,8 +23,11 @@ use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, Slots};
 use crate::fault::{Fault, Kind, Result};
 use crate::load::record::{FailureForm, Record};
 
-/// Connection timeout.
+/// Connection timeout of a load. A probe connects until its own timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a probe waits for connections before its requests are issued; they then wait for theirs.
+const PROBE_CONNECT_WAIT: Duration = Duration::from_secs(1);
 
 /// Size of the read buffer shared by all connections.
 const READ_BUFFER: usize = 64 << 10;
@@ -192,6 +195,8 @@ impl Client {
             if self.open_batch(1)? > 0 {
                 break;
             }
+            self.pool.remove_opening();
+            self.opening = 0;
             self.pool.next_address();
         }
         while self.health.connected < connections {
@@ -218,13 +223,18 @@ impl Client {
     /// Opens a batch of connections and returns how many succeeded.
     fn open_batch(&mut self, count: u64) -> Result<u64> {
         let begun = Instant::now();
+        let wait = if self.config.must_connect {
+            CONNECT_TIMEOUT
+        } else {
+            PROBE_CONNECT_WAIT
+        };
         let before = self.pool.idle_count();
         for _ in 0..count {
             self.open_idle(begun);
         }
         let mut events = [EpollEvent::empty(); 64];
         while self.opening > 0 && !self.control.aborted() {
-            let left = CONNECT_TIMEOUT.saturating_sub(begun.elapsed());
+            let left = wait.saturating_sub(begun.elapsed());
             if left.is_zero() {
                 break;
             }
@@ -308,7 +318,10 @@ impl Client {
             self.begin(key, exchange)?;
         } else {
             self.health.opened_late += 1;
-            self.send_on_new(exchange, now)?;
+            match self.take_opening() {
+                Some(key) => self.wait_for_connection(key, exchange),
+                None => self.send_on_new(exchange, now)?,
+            }
         }
         // In an open loop, keep one spare connection for the next arrival.
         if matches!(self.config.slots, Slots::Open { .. }) && !self.pool.has_idle() && self.opening == 0 {
@@ -325,9 +338,29 @@ impl Client {
         }
     }
 
+    /// For a probe, a connection that was not open before the clock started.
+    fn take_opening(&mut self) -> Option<usize> {
+        if self.config.must_connect || self.opening == 0 {
+            return None;
+        }
+        let key = self.pool.first_opening()?;
+        self.opening -= 1;
+        Some(key)
+    }
+
+    /// The request is sent when the connection is open.
+    fn wait_for_connection(&mut self, key: usize, exchange: Box<Exchange>) {
+        self.arm_deadline(exchange.deadline);
+        if let Some(connection) = self.pool.connection(key) {
+            connection.exchange = Some(exchange);
+        }
+    }
+
     fn send_on_new(&mut self, mut exchange: Box<Exchange>, now: Instant) -> Result<()> {
         exchange.on_idle = false;
-        exchange.deadline = now + CONNECT_TIMEOUT.min(exchange.timeout());
+        if self.config.must_connect {
+            exchange.deadline = now + CONNECT_TIMEOUT.min(exchange.timeout());
+        }
         let key = match self.pool.open(&self.target, now) {
             Ok(key) => key,
             Err(error) => {
@@ -335,10 +368,7 @@ impl Client {
                 return Ok(());
             }
         };
-        self.arm_deadline(exchange.deadline);
-        if let Some(connection) = self.pool.connection(key) {
-            connection.exchange = Some(exchange);
-        }
+        self.wait_for_connection(key, exchange);
         Ok(())
     }
 
@@ -347,7 +377,12 @@ impl Client {
         let now = Instant::now();
         self.health
             .sent(exchange.index(), now.saturating_duration_since(exchange.ready()));
+        let deadline = exchange.deadline;
         exchange.start(now);
+        if !self.config.must_connect {
+            // A probe's timeout includes connecting.
+            exchange.deadline = deadline;
+        }
         self.arm_deadline(exchange.deadline);
         if let Some(connection) = self.pool.connection(key) {
             connection.used = true;
@@ -528,8 +563,8 @@ impl Client {
                 continue;
             };
             let (form, why) = match exchange.sent() {
-                Some(_) => (FailureForm::Deadline, "not finished before its timeout"),
-                None => (FailureForm::Unreachable, "connection timed out"),
+                None if self.config.must_connect => (FailureForm::Unreachable, "connection timed out"),
+                _ => (FailureForm::Deadline, "not finished before its timeout"),
             };
             self.end_request(exchange.broken(now, form, why.to_owned()), now);
         }

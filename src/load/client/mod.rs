@@ -122,7 +122,7 @@ pub struct LoadConfig {
     /// Whether to keep the text of each response.
     pub keep_text: bool,
     /// Whether it is an error if no connection can be opened before the clock starts. Otherwise the load runs, and its
-    /// requests fail as unreachable.
+    /// requests fail as unreachable, also if the host has no address. They may connect until their own timeout.
     pub must_connect: bool,
     /// When cancelled, no more requests are issued and those in flight are cut off immediately.
     pub cancel: CancellationToken,

@@ -23,13 +23,15 @@ pub(super) struct Target {
     pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     /// Host and port for messages; never contains a password.
     pub(super) name: String,
+    /// Why no connection can be opened.
+    pub(super) unusable: Option<String>,
     // The request head except for the content length.
     head: String,
 }
 
 impl Target {
-    /// Parses and resolves a URL. Blocks during the name lookup.
-    pub(super) fn resolve(url: &str) -> Result<Self> {
+    /// Parses a URL. It has no addresses before [`resolve`](Self::resolve).
+    pub(super) fn parse(url: &str) -> Result<Self> {
         let url = Url::parse(url)
             .map_err(|error| Fault::usage(format!("invalid engine URL: {error}")).hint("give `http://HOST:PORT`"))?;
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
@@ -43,24 +45,27 @@ impl Target {
                     .hint("give `http://HOST:PORT`, or https"));
             }
         };
-        let name = format!("{host}:{port}");
+        Ok(Self {
+            addresses: Vec::new(),
+            tls,
+            head: head(&url, host),
+            name: format!("{host}:{port}"),
+            unusable: None,
+        })
+    }
+
+    /// Looks the host's addresses up. Blocks.
+    pub(super) fn resolve(&mut self) -> Result<()> {
         let unresolved = |why: String| {
-            Fault::new(Kind::Http, format!("`{name}` has no address: {why}")).hint("check the engine's URL")
+            Fault::new(Kind::Http, format!("`{}` has no address: {why}", self.name)).hint("check the engine's URL")
         };
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let addresses: Vec<SocketAddr> = (bare, port)
-            .to_socket_addrs()
-            .map_err(|error| unresolved(error.to_string()))?
-            .collect();
+        let addresses = self.name.to_socket_addrs();
+        let addresses: Vec<SocketAddr> = addresses.map_err(|error| unresolved(error.to_string()))?.collect();
         if addresses.is_empty() {
             return Err(unresolved("none was found".to_owned()));
         }
-        Ok(Self {
-            addresses,
-            tls,
-            head: head(&url, host),
-            name,
-        })
+        self.addresses = addresses;
+        Ok(())
     }
 
     pub(super) fn request(&self, body: &Bytes) -> Vec<u8> {
@@ -119,7 +124,7 @@ mod tests {
     use super::*;
 
     fn sent(url: &str) -> String {
-        let target = Target::resolve(url).unwrap();
+        let target = Target::parse(url).unwrap();
         String::from_utf8(target.request(&Bytes::from_static(b"{}"))).unwrap()
     }
 
@@ -139,13 +144,13 @@ mod tests {
     fn credentials_are_sent_only_in_the_head() {
         let url = "http://Aladdin:open%20sesame@127.0.0.1:1/";
         assert!(sent(url).contains("\r\nauthorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n"));
-        assert_eq!(Target::resolve(url).unwrap().name, "127.0.0.1:1");
+        assert_eq!(Target::parse(url).unwrap().name, "127.0.0.1:1");
         assert!(sent("http://u@127.0.0.1:1/").contains("Basic dTo=\r\n"));
     }
 
     #[test]
     fn invalid_url_error_contains_no_secrets() {
-        let fault = |url: &str| Target::resolve(url).err().unwrap();
+        let fault = |url: &str| Target::parse(url).err().unwrap();
         assert!(fault("ftp://u:secret@host/").message.contains("`ftp:`"));
         assert!(!fault("http://u:secret@").message.contains("secret"));
         assert!(fault("https://a b/").hint.is_some());

@@ -52,9 +52,14 @@ fn load(
     waker: Arc<Waker>,
     control: Arc<SharedControl>,
 ) -> Result<LoadRun> {
-    let target = Target::resolve(url)?;
+    let mut target = Target::parse(url)?;
     let (connections, must_connect) = (config.slots.connections(), config.must_connect);
-    raise_file_limit(connections)?;
+    if let Err(fault) = target.resolve().and_then(|()| raise_file_limit(connections)) {
+        if must_connect {
+            return Err(fault);
+        }
+        target.unusable = Some(fault.message);
+    }
     grow_file_table(waker.as_ref(), connections);
     let pool = Pool::new(&waker).map_err(io_fault)?;
     let queue = Arc::new(RequestQueue::new(connections, waker));
