@@ -68,9 +68,18 @@ fn at(reader: &Reader<&[u8]>) -> usize {
     usize::try_from(reader.position().byte()).unwrap_or(usize::MAX)
 }
 
-/// Whether the quotes of the last record of a text are closed.
+/// Whether the quotes of the last record of a text are closed. A quote within an unquoted cell opens nothing.
 pub fn is_closed(record: &[u8]) -> bool {
-    record.iter().filter(|byte| **byte == b'"').count().is_multiple_of(2)
+    let (mut quoted, mut may_open) = (false, true);
+    for byte in record {
+        match byte {
+            // Two quotes within a quoted cell are one quote: the second opens it again.
+            b'"' if quoted => (quoted, may_open) = (false, true),
+            b'"' => quoted = may_open,
+            _ => may_open = matches!(byte, b',' | b'\n' | b'\r'),
+        }
+    }
+    !quoted
 }
 
 /// The header; `None` if the text is empty.
@@ -187,6 +196,14 @@ mod tests {
         assert_eq!(rows.len(), 2);
         assert_eq!(rows[0]["b"], "x,\ny \"z\"");
         assert_eq!((rows[1]["b"].as_str(), rows[1]["c"].as_str()), ("", "3"));
+    }
+
+    #[test]
+    fn a_quote_within_a_cell_opens_nothing() {
+        for last in ["5\" disk", "a\"\"b\"", "\"x \"\"y\"\"\""] {
+            assert_eq!(rows(&format!("a,b\n1,{last}")).unwrap().len(), 1, "{last}");
+        }
+        assert!(rows("a,b\n5\" disk,\"x,\"\"").unwrap_err().contains("does not end"));
     }
 
     #[test]

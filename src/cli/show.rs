@@ -16,7 +16,7 @@ use crate::run::{Folder, RecordedRun, SCHEMA, hide};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// The folder of a run, or a file of another tool: tgi-profiler, LLM-sizer, vllm bench, TensorRT-LLM graph memory
+    /// The folder of a run, or a file of another tool: tgi-profiler, LLM-sizer (schema 3), vllm bench, TensorRT-LLM graph memory
     #[arg(value_name = "DIR|FILE")]
     path: std::path::PathBuf,
     /// One JSON document, in bytes; of a run: its own --json output, and everything that it measured

@@ -32,7 +32,7 @@ impl Piece {
     /// 1 for an opening bracket, -1 for a closing one, otherwise 0.
     pub(super) fn nesting(&self) -> i32 {
         match self.token {
-            Token::LeftParen | Token::LeftBracket | Token::LeftBrace | Token::MapStart => 1,
+            Token::LeftParen | Token::LeftBracket | Token::QuestionBracket | Token::LeftBrace | Token::MapStart => 1,
             Token::RightParen | Token::RightBracket | Token::RightBrace => -1,
             _ => 0,
         }
@@ -427,6 +427,7 @@ mod items_tests {
         assert_eq!(cut("let f = |x| { x; }; f").len(), 2);
         assert_eq!(cut("\"fn a() {}; const\" + `;`").len(), 1);
         assert_eq!(cut("#{ const_a: 1, b: [1, 2] }").len(), 1);
+        assert_eq!(cut("let b = a?[0]; fn g(x) { x } const D = 4;").len(), 3);
         assert_eq!(cut("x; // done\n"), [("x; // done\n", ItemKind::Statement)]);
         assert_eq!(cut("import base + \"/x\" as x;")[0].1, ItemKind::Statement);
     }

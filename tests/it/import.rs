@@ -308,6 +308,11 @@ fn what_lacks_keys_or_has_texts_for_numbers_is_read_as_far_as_it_goes() {
         .success()
         .stdout("NaN or Infinity")
         .stdout("5.0 %");
+    let odd = r#"{"request_throughput": 1.5, "duration": 2, "tensor_parallel_size": "auto", "max_concurrency": "unlimited", "failed": [1], "output_throughput": "--"}"#;
+    let _ = show(odd)
+        .success()
+        .stdout("1.500 requests/s")
+        .stdout("`output_throughput`: `--` is not a number: it is left out");
 }
 
 #[test]
@@ -353,6 +358,16 @@ fn what_is_broken_is_named_with_its_place_and_a_remedy() {
     let newer = std::fs::read_to_string(fixture("llm-sizer-3.0.json")).unwrap();
     let newer = newer.replace("\"schema_version\": \"3.0\"", "\"schema_version\": \"9.1\"");
     let _ = show(newer).code(2).stderr("its schema is `9.1`, and only 3 is known");
+    for old in [
+        r#"{"memory_breakdown": {}, "model_info": {}}"#,
+        r#"{"memory_breakdown": {}, "model_info": {}, "schema_version": "2.0"}"#,
+        "model_id,batch_size,total_memory_gb\nm,1,2\n",
+    ] {
+        let _ = show(old)
+            .code(2)
+            .stderr("LLM-sizer's schemas 1 and 2 are no longer read")
+            .stderr("profile with LLM-sizer 3");
+    }
 }
 
 #[test]

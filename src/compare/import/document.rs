@@ -217,6 +217,11 @@ impl Node {
         self.at(path).as_number().map_err(|what| format!("`{path}`: {what}"))
     }
 
+    /// The same, and `None` where anything else is there: a value that may be left out.
+    pub(super) fn number_if_any(&self, path: &str) -> Option<f64> {
+        self.number(path).ok().flatten()
+    }
+
     pub(super) fn as_number(&self) -> Result<Option<f64>, String> {
         match self {
             Node::Nothing => Ok(None),

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use super::document::Node;
+use super::document::{Document, Node};
 use super::vllm_bench::latencies;
 use super::{GB, Pick, case_name, pick};
 use crate::compare::{Case, ComparisonInput, Unit};
@@ -99,15 +99,25 @@ const COLUMNS: &[(&str, &str)] = &[
     ("duration_seconds", "duration_seconds"),
 ];
 
+/// Whether it is a file of schema 1, which named no version, or 2, whose table lacks the allocated KV cache.
+pub(super) fn is_outdated(document: &Document) -> bool {
+    let has = |keys: &[&str]| keys.iter().all(|key| document.keys.iter().any(|known| known == key));
+    let version = document.root.as_ref().ok().and_then(|file| file.text("schema_version"));
+    match version {
+        Some(version) => has(&["memory_breakdown"]) && matches!(version.split('.').next(), Some("1" | "2")),
+        None if document.is_object() => has(&["memory_breakdown", "model_info"]),
+        None => has(&["model_id", "batch_size", "total_memory_gb"]) && !has(&["kv_cache_allocated_gb"]),
+    }
+}
+
 pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let version = file.text("schema_version").unwrap_or_default();
     if version.split('.').next() != Some("3") {
         return Err(format!("its schema is `{version}`, and only 3 is known"));
     }
-    let ranks = match file.count("benchmark_parameters.tensor_parallel_size")? {
-        None => file.count("gpu_info.num_gpus")?,
-        ranks => ranks,
-    };
+    // What is no number there is left out.
+    let count = |path| file.count(path).ok().flatten();
+    let ranks = count("benchmark_parameters.tensor_parallel_size").or_else(|| count("gpu_info.num_gpus"));
     let vendor = file.text("gpu_info.gpu_type");
     let mut notes = vec![unit_note(vendor.as_deref()).to_owned()];
     if let Some(ranks) = ranks.filter(|ranks| *ranks > 1) {
@@ -115,21 +125,21 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
             "weights and KV were told for one of {ranks} ranks, beside a total of all devices: they are multiplied by {ranks} here"
         ));
     }
-    if ranks.is_some() && file.count("gpu_info.system_gpus")? > ranks {
+    if ranks.is_some() && count("gpu_info.system_gpus") > ranks {
         notes.push(
             "the machine has more GPUs than were used, and the total sums all of them: others' memory is in it"
                 .to_owned(),
         );
     }
     // With rocm-smi the total is a constant of the tool, not a measurement.
-    let capacity = file.number("gpu_info.total_gpu_memory_gb")?;
+    let capacity = file.number_if_any("gpu_info.total_gpu_memory_gb");
     let capacity = capacity.filter(|_| vendor.as_deref() == Some("cuda"));
     let facts = Facts {
-        parameters: file.number("model_info.num_parameters")?,
-        layers: file.count("model_info.num_layers")?,
-        heads: file.count("model_info.num_heads")?,
-        head_dim: file.count("model_info.head_dim")?,
-        hidden_size: file.count("model_info.hidden_size")?,
+        parameters: file.number_if_any("model_info.num_parameters"),
+        layers: count("model_info.num_layers"),
+        heads: count("model_info.num_heads"),
+        head_dim: count("model_info.head_dim"),
+        hidden_size: count("model_info.hidden_size"),
         quantization: file.text("model_info.quantization"),
         tensor_parallel: ranks,
         capacity: bytes(capacity, GIB),

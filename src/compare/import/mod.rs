@@ -44,7 +44,7 @@ const FORMATS: &[Format] = &[
         read: tgi_profiler::read,
     },
     Format {
-        name: "llm-sizer profile",
+        name: "llm-sizer profile (schema 3)",
         tool: "LLM-sizer",
         holds: "GPU memory of one `vllm bench latency` by component, mostly computed from formulas, with latencies (LLM-sizer schema 3)",
         rows: false,
@@ -52,7 +52,7 @@ const FORMATS: &[Format] = &[
         read: llm_sizer::read,
     },
     Format {
-        name: "llm-sizer batch CSV",
+        name: "llm-sizer batch CSV (schema 3)",
         tool: "LLM-sizer's batch driver",
         holds: "one row for each configuration that LLM-sizer's batch driver profiled",
         rows: true,
@@ -113,6 +113,13 @@ const FORMATS: &[Format] = &[
 /// `usage` if the format is unknown or the file is broken; the message names the place.
 pub fn read(path: &Path) -> Result<ComparisonInput> {
     let document = Document::open(path)?;
+    if llm_sizer::is_outdated(&document) {
+        return Err(Fault::usage(format!(
+            "`{}`: LLM-sizer's schemas 1 and 2 are no longer read",
+            document.path.display()
+        ))
+        .hint("profile with LLM-sizer 3"));
+    }
     let has = |keys: &&[&str]| keys.iter().all(|key| document.keys.iter().any(|known| known == key));
     let fits = |format: &&Format| format.rows != document.is_object() && format.keys.iter().any(&has);
     let format = FORMATS.iter().find(fits).ok_or_else(|| {

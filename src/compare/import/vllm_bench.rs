@@ -32,6 +32,8 @@ const FIGURES: [(&str, Unit); 15] = [
 /// Settings that identify a run.
 const SETTINGS: [&str; 3] = ["max_concurrency", "request_rate", "num_prompts"];
 
+const TENSOR_PARALLEL: &str = "tensor_parallel_size";
+
 pub(super) fn read(run: &Node) -> Result<ComparisonInput, String> {
     let one = |case| ComparisonInput {
         model: run.text("model_id"),
@@ -45,16 +47,16 @@ pub(super) fn read(run: &Node) -> Result<ComparisonInput, String> {
         return Ok(one(case));
     }
     Ok(ComparisonInput {
-        notes: notes(run)?,
-        ..one(case(run)?)
+        notes: notes(run),
+        ..one(case(run))
     })
 }
 
 /// One run as a case, named by its settings.
-fn case(run: &Node) -> Result<Case, String> {
-    let mut case = Case::new(name(run)?);
+fn case(run: &Node) -> Case {
+    let mut case = Case::new(name(run));
     for (name, unit) in FIGURES {
-        case.metric(name, run.number(name)?, unit);
+        case.metric(name, run.number_if_any(name), unit);
     }
     for (suffix, prefix, unit) in [("_ms", "", Unit::Milliseconds), ("", "spec_decode_", Unit::Count)] {
         let named = |(name, _): &(&String, &Node)| name.ends_with(suffix) && name.starts_with(prefix);
@@ -65,28 +67,33 @@ fn case(run: &Node) -> Result<Case, String> {
     case.facts = Facts {
         weight_dtype: run.chosen("dtype"),
         kv_dtype: run.chosen("kv_cache_dtype"),
-        tensor_parallel: run.count("tensor_parallel_size")?,
+        tensor_parallel: run.count(TENSOR_PARALLEL).ok().flatten(),
         ..Facts::default()
     };
-    Ok(case)
+    case
 }
 
 /// Notes on one run.
-fn notes(run: &Node) -> Result<Vec<String>, String> {
-    let mut notes = Vec::new();
-    if let (Some(concurrency), Some(prompts)) = (run.number("max_concurrency")?, run.number("num_prompts")?)
+fn notes(run: &Node) -> Vec<String> {
+    let figures = FIGURES.iter().map(|(name, _)| *name);
+    let known = figures.chain(SETTINGS).chain([TENSOR_PARALLEL]);
+    let mut notes: Vec<String> = known
+        .filter_map(|name| Some(format!("{}: it is left out", run.number(name).err()?)))
+        .collect();
+    let number = |name| run.number_if_any(name);
+    if let (Some(concurrency), Some(prompts)) = (number("max_concurrency"), number("num_prompts"))
         && prompts < concurrency
     {
         notes.push(format!(
             "{prompts} prompts cannot reach a concurrency of {concurrency}: the figures are of less"
         ));
     }
-    if let Some(failed) = run.number("failed")?.filter(|failed| *failed > 0.0) {
+    if let Some(failed) = number("failed").filter(|failed| *failed > 0.0) {
         notes.push(format!(
             "{failed} requests of a run failed: its throughput is without them"
         ));
     }
-    Ok(notes)
+    notes
 }
 
 /// `vllm bench latency` writes seconds; here they become milliseconds, like every latency.
@@ -107,21 +114,21 @@ pub(super) fn latencies(case: &mut Case, stats: &Node) -> Result<(), String> {
     Ok(())
 }
 
-fn name(run: &Node) -> Result<String, String> {
+fn name(run: &Node) -> String {
     let mut parts = Vec::new();
     for key in SETTINGS {
         let name = if key == "max_concurrency" { "concurrency" } else { key };
-        parts.extend(run.number(key)?.map(|value| format!("{name}={value}")));
+        parts.extend(run.number_if_any(key).map(|value| format!("{name}={value}")));
     }
     // The number of prompts matters only if nothing else distinguishes the runs.
     if parts.len() > 1 {
         parts.retain(|part| !part.starts_with("num_prompts"));
     }
-    Ok(if parts.is_empty() {
+    if parts.is_empty() {
         "run".to_owned()
     } else {
         parts.join(" ")
-    })
+    }
 }
 
 /// Keys that differ between runs with equal settings.
@@ -129,13 +136,13 @@ const OF_EACH: [&str; 6] = ["date", "run_number", "label", "endpoint_type", "bur
 
 pub(super) fn read_sweep(file: &Node) -> Result<ComparisonInput, String> {
     let runs = file.objects()?;
-    let cases: Vec<Case> = runs.iter().map(case).collect::<Result<_, _>>()?;
+    let cases: Vec<Case> = runs.iter().map(case).collect();
     let mut groups: Vec<(String, Vec<&Case>)> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
     let swept = swept(runs, &cases);
     let mut notes = BTreeSet::new();
     for (run, case) in runs.iter().zip(&cases) {
-        notes.extend(self::notes(run)?);
+        notes.extend(self::notes(run));
         let mut name = case.name.clone();
         for (key, value) in swept.iter().filter_map(|key| Some((key, setting(run, key)?))) {
             name.push_str(&format!(" {key}={value}"));

@@ -3,7 +3,7 @@
 use super::quantization::Scheme;
 use super::request::{EstimateRequest, ModelFiles};
 use crate::fault::{Fault, Result};
-use crate::memory::shape::{Config, Dtype, Layer, Phase, Shape};
+use crate::memory::shape::{Config, Dtype, Headers, Layer, Phase, Shape};
 
 pub(super) struct Weights {
     /// Elements of all of them; a tied output matrix counts once.
@@ -46,9 +46,10 @@ pub(super) fn weights(
             .hint("give it as `dtype`: `bfloat16`, for example")
     })?;
     // Several quantized weights may be packed into one element.
-    let (parameters, counted_by) = match headers.filter(|_| stated.is_none()) {
-        Some(headers) => (headers.numbers(), "the headers of the weights"),
-        None => (shape.parameters(), "`config.json`"),
+    let countable = |headers: &&Headers| stated.is_none() && !headers.has_integer_weights();
+    let parameters = match headers.filter(countable) {
+        Some(headers) => headers.parameters(shape.tied),
+        None => shape.parameters(),
     };
     let known = |bytes, quantization, source| {
         let computed = |ranks| weight_bytes(shape, None, dtype, ranks);
@@ -72,6 +73,11 @@ pub(super) fn weights(
         some => some,
     };
     let Some(scheme) = scheme else {
+        // Engines load a vision tower in a type of its own.
+        let (parameters, counted_by) = match headers.is_some() && (shape.by_headers || !config.is_multimodal()) {
+            true => (parameters, "the headers of the weights"),
+            false => (shape.parameters(), "`config.json`"),
+        };
         let source = format!("{parameters} parameters of {dtype}, from {counted_by}");
         return Ok(known(dtype.bytes(parameters), None, source));
     };

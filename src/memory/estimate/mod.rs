@@ -302,7 +302,8 @@ impl Model {
         let more = files
             .headers
             .as_ref()
-            .and_then(|headers| headers.numbers().checked_sub(parameters));
+            .filter(|headers| !headers.has_integer_weights())
+            .and_then(|headers| headers.parameters(false).checked_sub(parameters));
         // Quantized weights may be packed, several in one element.
         if let Some(more) = more.filter(|more| *more > 0 && self.weights.quantization.is_none()) {
             notes.push(format!(

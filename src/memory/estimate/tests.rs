@@ -237,6 +237,36 @@ fn unknown_values_are_refused_and_never_guessed() {
     config["dtype"] = json!("bfloat16");
     config["quantization_config"] = json!({"quant_method": "aqlm"});
     assert!(refused(config).message.contains("`aqlm`"));
+    let mut config = shapes()["jamba-v0.1"].clone();
+    config["attn_layer_period"] = Value::Null;
+    assert!(refused(config).message.contains("`attn_layer_period`"));
+}
+
+#[test]
+fn missing_keys_have_the_defaults_of_transformers() {
+    let parameters = |config: &Value| {
+        estimate(&files(config), &EstimateRequest::default())
+            .unwrap()
+            .parameters
+    };
+    let changed = |name: &str, key: &str, value: Value| {
+        let mut config = shapes()[name].clone();
+        config[key] = value;
+        config
+    };
+    for (name, key, default) in [
+        ("jamba-v0.1", "mamba_dt_rank", json!(256)),
+        ("falcon-h1-1.5b", "mamba_rms_norm", json!(false)),
+        // Only GPT-2 learns its positions.
+        ("pythia-6.9b", "n_positions", json!(4096)),
+    ] {
+        let (with, without) = (changed(name, key, default), changed(name, key, Value::Null));
+        assert_eq!(parameters(&with), parameters(&without), "{name}: {key}");
+    }
+    let mut dense = changed("deepseek-v3", "first_k_dense_replace", json!(100));
+    let with = parameters(&dense);
+    dense["n_routed_experts"] = Value::Null;
+    assert_eq!(parameters(&dense), with);
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub(super) enum Layers {
     Chunks,
     /// Recurrent, with attention in the layers that a key names, else in every n-th.
     Hybrid(Option<u64>),
+    /// Jamba: Mamba, with attention in every `attn_layer_period`-th layer and experts in every `expert_layer_period`-th.
+    Periods,
     /// Attention and a recurrent part side by side in every layer.
     Parallel,
 }
@@ -215,9 +217,15 @@ const FAMILIES: &[Family] = &[
         ..PLAIN
     },
     Family {
-        names: &["granitemoehybrid", "jamba"],
+        names: &["granitemoehybrid"],
         experts: true,
         layers: Layers::Hybrid(None),
+        ..PLAIN
+    },
+    Family {
+        names: &["jamba"],
+        experts: true,
+        layers: Layers::Periods,
         ..PLAIN
     },
     Family {

@@ -47,6 +47,16 @@ impl StoredTensor {
     fn numbers(&self) -> u64 {
         self.dims.iter().copied().fold(1, u64::saturating_mul)
     }
+
+    fn is_float(&self) -> bool {
+        matches!(self.dtype.as_str(), "F64" | "F32" | "F16" | "BF16") || self.dtype.starts_with("F8")
+    }
+
+    /// Whether this is a quantized weight in integers, and not a buffer such as a causal mask.
+    fn is_integer_weight(&self) -> bool {
+        let name = self.name.rsplit('.').next();
+        !self.is_float() && matches!(name, Some("weight" | "qweight" | "weight_packed"))
+    }
 }
 
 #[derive(Deserialize)]
@@ -110,13 +120,22 @@ impl Headers {
             .fold(0, |sum: u64, tensor| sum.saturating_add(tensor.bytes))
     }
 
-    /// Elements of all tensors. Quantized weights may be packed, several in one element.
+    /// Elements of all weights, without integer buffers; with `tied`, also without a copy of the embedding as output
+    /// matrix. Quantized weights may be packed, several in one element.
     #[must_use]
-    pub fn numbers(&self) -> u64 {
-        self.tensors
-            .iter()
-            .map(StoredTensor::numbers)
-            .fold(0, u64::saturating_add)
+    pub fn parameters(&self, tied: bool) -> u64 {
+        let counts = |tensor: &&StoredTensor| {
+            let is_copy = tied && tensor.name.ends_with("lm_head.weight");
+            !is_copy && (tensor.is_float() || tensor.is_integer_weight())
+        };
+        let weights = self.tensors.iter().filter(counts);
+        weights.map(StoredTensor::numbers).fold(0, u64::saturating_add)
+    }
+
+    /// Whether quantized weights are stored as integers, several of which may be packed in one element.
+    #[must_use]
+    pub fn has_integer_weights(&self) -> bool {
+        self.tensors.iter().any(StoredTensor::is_integer_weight)
     }
 
     /// The most common type among those that are not quantized.
@@ -193,6 +212,7 @@ pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
         }),
         ..Layer::default()
     });
+    let tied = config.flag(&["tie_word_embeddings"], false)?;
     Ok(Shape {
         family: family.to_owned(),
         hidden,
@@ -200,7 +220,8 @@ pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
         heads: 1,
         max_positions: config.optional(&["max_position_embeddings"])?,
         dtype: config.dtype()?,
-        ends: vec![vector(headers.numbers(), Split::Replicated)],
+        ends: vec![vector(headers.parameters(tied), Split::Replicated)],
+        tied,
         layers: group_equal(layers),
         left_out: Some(left_out),
         by_headers: true,
@@ -253,6 +274,27 @@ mod tests {
         assert_eq!((headers.bytes(), headers.tensors[0].dims.clone()), (16, vec![2, 3]));
         assert_eq!(headers.by_dtype(), BTreeMap::from([("BF16", 12), ("F32", 4)]));
         assert_eq!(headers.float(), Some(Dtype::Bfloat16));
+    }
+
+    #[test]
+    fn buffers_and_a_copy_of_the_embedding_are_no_parameters() {
+        let of = |name: &str, dtype: &str| StoredTensor {
+            dtype: dtype.to_owned(),
+            ..stored(name, &[10])
+        };
+        let mut headers = Headers {
+            tensors: vec![
+                of("wte.weight", "BF16"),
+                of("h.0.weight", "F8_E4M3"),
+                of("h.0.bias", "U8"),
+                of("position_ids", "I64"),
+                of("lm_head.weight", "BF16"),
+            ],
+        };
+        assert_eq!((headers.parameters(false), headers.parameters(true)), (30, 20));
+        assert!(!headers.has_integer_weights());
+        headers.tensors.push(of("h.1.qweight", "I32"));
+        assert!(headers.has_integer_weights());
     }
 
     #[test]

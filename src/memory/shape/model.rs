@@ -18,6 +18,8 @@ pub(crate) struct Shape {
     pub dtype: Option<Dtype>,
     /// Tensors outside the layers: embeddings, the last norm, and the output matrix unless it is tied.
     pub ends: Vec<Tensor>,
+    /// The output matrix is the embedding.
+    pub tied: bool,
     /// The layers, equal ones grouped.
     pub layers: Vec<Layer>,
     /// A note for people on parts of the model that are not counted, such as a vision tower.

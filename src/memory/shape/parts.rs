@@ -42,11 +42,13 @@ impl<'a> Reader<'a> {
         let norm = if self.family.classic { 2 } else { 1 };
         let embedding = matrix(vocabulary, hidden, Split::Vocabulary).with_role(Role::Embedding);
         let mut ends = vec![embedding.clone(), vector(hidden, Split::Replicated).times(norm)];
-        if !config.flag(&["tie_word_embeddings"], self.family.tied)? {
+        let tied = config.flag(&["tie_word_embeddings"], self.family.tied)?;
+        if !tied {
             ends.push(embedding.with_role(Role::Head));
         }
+        let max_positions = config.optional(&["max_position_embeddings", "n_positions"])?;
         // GPT-2 learns its positions.
-        if let Some(positions) = config.optional(&["n_positions"])? {
+        if let Some(positions) = max_positions.filter(|_| name == "gpt2") {
             ends.push(matrix(positions, hidden, Split::Replicated).with_role(Role::Embedding));
         }
         let norms = Layer {
@@ -62,9 +64,10 @@ impl<'a> Reader<'a> {
             hidden,
             vocabulary,
             heads: self.heads,
-            max_positions: config.optional(&["max_position_embeddings", "n_positions"])?,
+            max_positions,
             dtype: config.dtype().ok().flatten(),
             ends,
+            tied,
             layers: group_equal(layers.collect::<Result<Vec<_>>>()?),
             left_out: config.is_multimodal().then(|| {
                 "only the language model is counted: vision and audio parts are not read from `config.json`".to_owned()
@@ -105,7 +108,7 @@ impl<'a> Reader<'a> {
                 ))),
                 window => self.attention(window),
             },
-            RECURRENT | "mamba" if matches!(rule, Layers::Hybrid(_)) => self.recurrent(),
+            RECURRENT | "mamba" if matches!(rule, Layers::Hybrid(_) | Layers::Periods) => self.recurrent(),
             other => Err(Fault::usage(format!(
                 "`config.json`: the layer type `{other}` is not known here"
             ))),
@@ -132,14 +135,15 @@ impl<'a> Reader<'a> {
             Layers::Hybrid(every) => {
                 let attends = match config.numbers("attn_layer_indices") {
                     Some(layers) => layers.contains(&layer),
-                    None => match self.in_period("attn_layer", layer)? {
-                        Some(attends) => attends,
-                        None => {
-                            let every = config.optional(&["full_attention_interval"])?.or(every);
-                            every.is_some_and(|every| number.is_multiple_of(every))
-                        }
-                    },
+                    None => {
+                        let every = config.optional(&["full_attention_interval"])?.or(every);
+                        every.is_some_and(|every| number.is_multiple_of(every))
+                    }
                 };
+                return Ok(if attends { FULL } else { RECURRENT });
+            }
+            Layers::Periods => {
+                let attends = self.in_period("attn_layer", layer)?;
                 return Ok(if attends { FULL } else { RECURRENT });
             }
         };
@@ -150,13 +154,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Whether a layer is one of every `{name}_period`, counted from `{name}_offset`; `None` without these keys.
-    fn in_period(&self, name: &str, layer: u64) -> Result<Option<bool>> {
-        let Some(period) = self.config.optional(&[&format!("{name}_period")])? else {
-            return Ok(None);
-        };
+    /// Whether a layer is one of every `{name}_period`, counted from `{name}_offset`.
+    fn in_period(&self, name: &str, layer: u64) -> Result<bool> {
+        let period = self.config.number(&[&format!("{name}_period")])?;
         let offset = self.config.number_or_zero(&[&format!("{name}_offset")])?;
-        Ok(Some(layer % period == offset))
+        Ok(layer % period == offset)
     }
 
     fn window(&self) -> Result<Option<u64>> {
@@ -284,14 +286,15 @@ impl<'a> Reader<'a> {
     fn forward(&self, layer: u64) -> Result<Layer> {
         let config = self.config;
         let counts = ["num_experts", "num_local_experts", "n_routed_experts"];
-        let experts = match self.family.experts {
+        if self.family.experts && self.is_routed(layer)? {
             // A hybrid may state that it has none; a missing number is an error.
-            true if config.get(&counts).is_some() => config.number_or_zero(&counts)?,
-            true => config.number(&counts)?,
-            false => 0,
-        };
-        if experts > 1 && self.is_routed(layer)? {
-            return self.experts(experts);
+            let experts = match config.get(&counts) {
+                Some(_) => config.number_or_zero(&counts)?,
+                None => config.number(&counts)?,
+            };
+            if experts > 1 {
+                return self.experts(experts);
+            }
         }
         let names = [
             "shared_intermediate_size",
@@ -306,7 +309,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Whether a layer has routed experts, in a model that has any.
+    /// Whether a layer has routed experts, if the model has any.
     fn is_routed(&self, layer: u64) -> Result<bool> {
         let config = self.config;
         if let Some(layers) = config.numbers("moe_layers") {
@@ -318,7 +321,7 @@ impl<'a> Reader<'a> {
         Ok(layer >= config.number_or_zero(&["first_k_dense_replace"])?
             && (layer + 1).is_multiple_of(step)
             && !dense.contains(&layer)
-            && self.in_period("expert_layer", layer)?.unwrap_or(true))
+            && (self.family.layers != Layers::Periods || self.in_period("expert_layer", layer)?))
     }
 
     fn feed_forward(&self, intermediate: u64) -> Result<Layer> {
@@ -396,7 +399,7 @@ impl<'a> Reader<'a> {
     fn recurrent(&self) -> Result<Layer> {
         if self.config.get(&["linear_num_key_heads"]).is_some() {
             self.delta_net()
-        } else if self.config.get(&["mamba_dt_rank"]).is_some() {
+        } else if self.family.layers == Layers::Periods {
             self.mamba()
         } else {
             self.mamba2()
@@ -415,9 +418,9 @@ impl<'a> Reader<'a> {
         let inner = config.optional(&["mamba_expand"])?.unwrap_or(2) * hidden;
         let (state, kernel) = (config.number(&["mamba_d_state"])?, config.number(&["mamba_d_conv"])?);
         // The rank of the compressed time step.
-        let rank = match config.get(&["mamba_dt_rank"]).is_some_and(|rank| rank == "auto") {
-            true => hidden.div_ceil(16),
-            false => config.number(&["mamba_dt_rank"])?,
+        let rank = match config.get(&["mamba_dt_rank"]) {
+            Some(rank) if rank != "auto" => config.number(&["mamba_dt_rank"])?,
+            _ => hidden.div_ceil(16),
         };
         let compressed = rank + state * 2;
         let mut tensors = vec![
@@ -479,7 +482,7 @@ impl<'a> Reader<'a> {
             tensors.push(vector(hidden, Split::Replicated));
         }
         // The gated norm before the output.
-        if config.flag(&["mamba_rms_norm"], true)? {
+        if config.flag(&["mamba_rms_norm"], self.family.layers != Layers::Parallel)? {
             tensors.push(vector(inner, Split::Rows));
         }
         Ok(Layer {
