@@ -215,7 +215,7 @@ mod tests {
             ("let x = 1;\nwhile x < 3 {\n    if x == 2 { x += 1; }\n", "{\n    if"),
             ("let list = [1, 2", "[1"),
             ("print(1 + (2", "(2"),
-            ("let b = a?[0", "[0"),
+            ("let a = []; let b = a?[0", "[0"),
         ] {
             let (at, _) = found(text).unwrap_or_else(|| panic!("{text}"));
             assert!(at.starts_with(place), "{text}: {at}");
