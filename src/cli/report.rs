@@ -85,7 +85,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     }
     let [svg, png] = drawn;
     let text = if args.json {
-        let simulated = documents.iter().any(|document| document.simulated);
+        let simulated = documents.iter().any(|document| document.simulated.is_some());
         let document = json!({ "schema": SCHEMA, "simulated": simulated, "html": page, "svg": svg, "png": png });
         json_text(&document)?
     } else {
@@ -121,7 +121,7 @@ pub(super) fn page_of(folder: &Folder) -> Option<PathBuf> {
 /// All figures with their file names, and whether they are of a simulated run.
 fn pictures<'a>(documents: &'a [Document], together: &'a [Section]) -> Vec<(String, &'a Plot, bool)> {
     let mut names = Anchors::default();
-    let any = documents.iter().any(|document| document.simulated);
+    let any = documents.iter().any(|document| document.simulated.is_some());
     let several = documents.len() > 1;
     let own = documents.iter().enumerate().flat_map(|(index, document)| {
         let prefix = if several {
@@ -132,7 +132,7 @@ fn pictures<'a>(documents: &'a [Document], together: &'a [Section]) -> Vec<(Stri
         document
             .sections
             .iter()
-            .map(move |part| (prefix.clone(), part, document.simulated))
+            .map(move |part| (prefix.clone(), part, document.simulated.is_some()))
     });
     let parts = together.iter().map(|part| (String::new(), part, any)).chain(own);
     let plots = parts.flat_map(|(prefix, part, simulated)| {

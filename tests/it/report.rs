@@ -65,7 +65,13 @@ fn the_page_alone_names_what_was_found_why_not_more_and_how_to_repeat_it() {
     let out = run.folder().join("out");
     let html = page(&out);
     assert!(html.starts_with("<!DOCTYPE html>") && html.trim_end().ends_with("</html>"));
-    assert!(html.contains("<title>SIMULATED") && html.contains("SIMULATED: the engine was a model of one"));
+    assert!(
+        html.contains("<title>SIMULATED")
+            && html
+                .matches("SIMULATED: Llama-3.1-8B-Instruct, 24 GB card (profile")
+                .count()
+                == 2
+    );
     assert!(told(&html, "model").contains("meta-llama/Llama-3.1-8B-Instruct"));
     assert!(told(&html, "engine").starts_with("sim 0.24.0"));
     assert!(

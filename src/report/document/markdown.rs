@@ -34,8 +34,16 @@ pub fn markdown(title: &str, sections: &[Section]) -> String {
         let before = page.0.len();
         for block in &section.blocks {
             // The title need not be repeated.
-            if !matches!(block, Block::Paragraph(text) if title.ends_with(text)) {
-                page.block(block, &section.title);
+            match block {
+                Block::Paragraph(text) if repeats(title, text) => {}
+                Block::List(list)
+                    if list.title.is_empty() && list.items.first().is_some_and(|first| repeats(title, first)) =>
+                {
+                    let mut rest = list.clone();
+                    rest.items.remove(0);
+                    page.block(&Block::List(rest), &section.title);
+                }
+                block => page.block(block, &section.title),
             }
         }
         // A heading without content says nothing.
@@ -44,6 +52,12 @@ pub fn markdown(title: &str, sections: &[Section]) -> String {
         }
     }
     page.0.trim_end().to_owned()
+}
+
+/// Whether a title ends with a text, but for upper case and the final full stop.
+fn repeats(title: &str, text: &str) -> bool {
+    let plain = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
+    plain(title).ends_with(&plain(text))
 }
 
 fn heading(title: &str) -> String {
@@ -71,7 +85,7 @@ impl Markdown {
             Block::Table(sheet) => self.table(sheet, &titled(&sheet.title)),
             Block::Folded(sheet) => {
                 let (head, lines) = table_lines(sheet);
-                self.fold(&escape(&sheet.title), &head, &lines);
+                self.fold(&sheet.title, &head, &lines);
             }
             Block::Figure(plot) => self.figure(plot),
             Block::Sketch(text) | Block::Text(text) => self.verbatim(text),
@@ -137,7 +151,7 @@ impl Markdown {
         }
         let items: Vec<String> = list.items.iter().map(|text| format!("- {}\n", escape(text))).collect();
         if list.weight == Weight::Detail {
-            return self.fold(&escape(title), "", &items);
+            return self.fold(title, "", &items);
         }
         let shown = items.len().min(ROWS / 2);
         self.add(&format!("\n{bold}\n{}", items[..shown].concat()));
@@ -180,7 +194,7 @@ impl Markdown {
             head.push_str(&columns);
         }
         if !head.is_empty() {
-            self.fold_counted(&escape(&plot.title), &head, &lines);
+            self.fold_counted(&plot.title, &head, &lines);
         }
     }
 
@@ -195,7 +209,7 @@ impl Markdown {
         const END: &str = "\n</details>\n";
         // Space for the line that counts the omitted rows.
         const SPARE: usize = 200;
-        let begin = format!("\n<details>\n<summary>{summary}</summary>\n\n{head}");
+        let begin = format!("\n<details>\n<summary>{}</summary>\n\n{head}", html(summary));
         let space = MOST.saturating_sub(END.len() + SPARE);
         let first = lines.first().map_or(0, String::len);
         if self.0.len() + begin.len() + first > space {
@@ -228,7 +242,12 @@ fn table_lines(sheet: &Sheet) -> (String, Vec<String>) {
 fn row_line(row: &[Entry]) -> String {
     let cells = row.iter().map(|entry| match entry {
         Entry::None => "-".to_owned(),
-        entry => escape(&entry_text(entry)),
+        entry => {
+            let text = entry_text(entry);
+            // A part of a part is indented.
+            let blanks = text.len() - text.trim_start_matches(' ').len();
+            format!("{}{}", "&nbsp;".repeat(blanks), escape(&text))
+        }
     });
     format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
 }
@@ -253,6 +272,21 @@ fn escape(text: &str) -> String {
 
 fn paragraph(text: &str) -> String {
     escaped(text, LONGEST_PARAGRAPH)
+}
+
+/// Foreign text within HTML, where backslashes escape nothing.
+fn html(text: &str) -> String {
+    let text = hide(text);
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let escaped = line.chars().take(LONGEST).map(|letter| match letter {
+        '&' => "&amp;".to_owned(),
+        '<' => "&lt;".to_owned(),
+        '>' => "&gt;".to_owned(),
+        '@' => "&#64;".to_owned(),
+        '#' => "&#35;".to_owned(),
+        letter => letter.to_string(),
+    });
+    escaped.collect()
 }
 
 /// Escapes foreign text: no secrets, no markup, one line, no mentions, at most so many characters.
@@ -332,6 +366,22 @@ mod tests {
     }
 
     #[test]
+    fn the_title_is_not_repeated_and_indents_are_kept() {
+        let answer = "input <= 5 fits";
+        let items = vec![answer.to_owned(), "more".to_owned()];
+        let sheet = Sheet::new(["part"], [vec!["KV cache".into()], vec!["  KV cache in use".into()]]);
+        let section = Section::new("", "")
+            .with(["Input <= 5 fits.".to_owned()])
+            .with(Block::list("", items, Weight::Normal))
+            .with([sheet.titled("p99_ttft_*")].map(Block::Folded));
+        assert_eq!(
+            markdown(answer, &[section]),
+            "## input &lt;= 5 fits\n\nmore\n\n<details>\n<summary>p99_ttft_* (2)</summary>\n\n| part |\n| --- |\n\
+             | KV cache |\n| &nbsp;&nbsp;KV cache in use |\n\n</details>"
+        );
+    }
+
+    #[test]
     fn texts_of_others_are_no_markup() {
         assert_eq!(escape("p99_ttft_ms"), "p99_ttft_ms");
         assert_eq!(
@@ -340,6 +390,10 @@ mod tests {
         );
         assert_eq!(escape(&"x".repeat(1000)).chars().count(), 401);
         assert_eq!(escape("at http://me:passphrase@host"), "at http://\\*\\*\\*&#64;host");
+        assert_eq!(
+            html("p99_ttft*  <b>\n@me #1 & it's"),
+            "p99_ttft* &lt;b&gt; &#64;me &#35;1 &amp; it's"
+        );
         assert_eq!(
             fenced("a ``` b\n````", "sh", "  "),
             "\n  `````sh\n  a ``` b\n  ````\n  `````\n"

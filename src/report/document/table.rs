@@ -8,7 +8,7 @@ use crate::report::Page;
 const GAP: usize = 2;
 
 /// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below, beside
-/// the first column again, and the last one if it is text: a verdict stays beside what it is about. If not even one
+/// the first column again, and the last one if it is a verdict, which stays beside what it is about. If not even one
 /// column fits beside the first, each row becomes a list of its entries.
 pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     let entry = |row: &'_ [String], column: usize| row.get(column).map_or(0, |entry| width(entry));
@@ -27,7 +27,10 @@ pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Pa
     let last = headings.len() - 1;
     let middle = widths.get(1..last).into_iter().flatten().max();
     let beside_last = GAP + first + GAP + widths[last] + middle.map_or(0, |widest| GAP + widest);
-    let repeats_last = last > 1 && beside_last <= page.width && is_text(column(rows, last));
+    // Verdicts have no heading, or one such as `against [1]`.
+    let heading = headings[last].trim();
+    let verdict = (heading.is_empty() || heading.starts_with("against")) && is_text(column(rows, last));
+    let repeats_last = last > 1 && beside_last <= page.width && verdict;
     let (end, reserved) = match repeats_last {
         true => (last, GAP + widths[last]),
         false => (last + 1, 0),
@@ -164,6 +167,12 @@ mod tests {
         assert_eq!(
             drawn(&["", "one", "two", "three"], &rows, 14),
             "     one  two\n  a  111  222\n  b    4    5\n\n     three\n  a      3\n  b"
+        );
+        // A last column of words with a heading is no verdict.
+        let words = self::rows(&[&["a", "111", "222", "more"]]);
+        assert_eq!(
+            drawn(&["", "[1]", "[2]", "[3]"], &words, 14),
+            "     [1]  [2]\n  a  111  222\n\n      [3]\n  a  more"
         );
         // A verdict is not torn from what it is about.
         let rows = self::rows(&[&["a", "111", "222", "more"], &["b", "4", "5", "same"]]);

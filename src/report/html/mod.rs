@@ -50,7 +50,6 @@ pub fn page(documents: &[Document], together: &Together) -> Result<String> {
     let template = environment.get_template("page.html").map_err(|error| broken(&error))?;
     let filled = template.render(context! {
         view => Value::from(Serde(view)),
-        simulated => SIMULATED,
         style => Value::from_safe_string(include_str!("style.css").to_owned()),
         plot_style => Value::from_safe_string(plot::css()),
         script => Value::from_safe_string(include_str!("script.js").to_owned()),
@@ -87,8 +86,8 @@ fn prose(text: &str) -> String {
 struct View<'a> {
     /// The title and main heading.
     title: String,
-    /// Whether anything was simulated.
-    simulated: bool,
+    /// The notice of what was simulated, if anything was.
+    simulated: Option<String>,
     /// Whether the page shows several runs.
     several: bool,
     /// Common sections of several runs.
@@ -175,9 +174,18 @@ impl<'a> View<'a> {
             };
             RunView::new(document, names.next().unwrap_or_default(), &prefix, &mut anchors)
         });
+        let mut notices = documents.iter().filter_map(|document| document.simulated.as_deref());
+        let first = notices.next();
+        let simulated = first.map(|first| {
+            if notices.all(|other| other == first) {
+                first
+            } else {
+                SIMULATED
+            }
+        });
         Self {
             title,
-            simulated: documents.iter().any(|document| document.simulated),
+            simulated: simulated.map(str::to_owned),
             several,
             together,
             runs: runs.collect(),

@@ -330,7 +330,7 @@
   for (const answers of document.querySelectorAll(".answers")) {
     const button = make("button", { type: "button" }, "Copy what was found and run as text");
     const ran = answers.parentElement.querySelector(":scope > .run");
-    const simulated = [...answers.parentElement.querySelectorAll(":scope > .simulated-run")].map((note) => note.textContent);
+    const simulated = answers.dataset.simulated ? [answers.dataset.simulated] : [];
     copies(button, () => [...simulated, ...lines(answers), ...(ran ? lines(ran) : [])].join("\n"));
     answers.append(make("div", { class: "tools" }, button));
   }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::report::document::{entry_text, is_text, readable};
-use crate::report::plot::Sheet;
+use crate::report::plot::{Entry, Sheet};
 
 /// Tables up to this length are complete without the script.
 pub(super) const MAX_COMPLETE: usize = 200;
@@ -68,7 +68,7 @@ impl Table {
                 .rows
                 .iter()
                 .take(most)
-                .map(|row| row.iter().map(entry_text).collect())
+                .map(|row| row.iter().map(cell).collect())
                 .collect(),
             all: sheet.rows.len(),
             rest: sheet.rows.len() > most,
@@ -76,10 +76,16 @@ impl Table {
     }
 }
 
+/// The text of a cell. A part of a part is indented, and HTML drops leading blanks.
+fn cell(entry: &Entry) -> String {
+    let text = entry_text(entry);
+    let words = text.trim_start_matches(' ');
+    format!("{}{words}", "\u{a0}".repeat(text.len() - words.len()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::plot::Entry;
 
     #[test]
     fn a_wide_table_with_few_rows_is_transposed() {

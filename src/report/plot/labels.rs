@@ -312,6 +312,8 @@ fn spread(wanted: &[(f64, f64)], low: f64, high: f64) -> Vec<f64> {
 const NOTE_DISTANCE: f64 = 7.0;
 const MARKER: f64 = 5.0;
 const NOTE_GAP: f64 = 3.0;
+/// Points of a line segment that are tested for whether it crosses a label.
+const STEPS: u8 = 24;
 
 /// Writes each label beside its point, where there is room.
 pub(super) fn draw_notes(svg: &mut SvgWriter, area: &PlotArea, panel: &Panel, font: f64) {
@@ -329,21 +331,37 @@ pub(super) fn draw_notes(svg: &mut SvgWriter, area: &PlotArea, panel: &Panel, fo
             )
         })
         .collect();
+    let curve = |layer: &Layer| match layer {
+        Layer::Line {
+            points, right: false, ..
+        } => {
+            let known = points.iter().filter_map(|(x, y)| y.map(|y| (*x, y)));
+            Some(known.map(|(x, y)| (area.x_pixel(x), area.y_pixel(y))).collect())
+        }
+        _ => None,
+    };
+    let curves: Vec<Vec<(f64, f64)>> = panel.layers.iter().filter_map(curve).collect();
     let style = TextStyle {
         role: TEXT,
         halo: true,
         ..TextStyle::new(font)
     };
-    for (note, place) in shown.iter().zip(place_notes(&points, font * 1.15, area.rect)) {
+    let places = place_notes(&points, font * 1.15, area.rect, &curves);
+    for (note, place) in shown.iter().zip(places) {
         if let Some(place) = place {
             svg.text(&note.label, place.left, place.top, style);
         }
     }
 }
 
-/// The first of six places beside each point that is free. `points` are the middles of the markers and the widths of
-/// their labels.
-fn place_notes(points: &[((f64, f64), f64)], height: f64, inside: Rect) -> Vec<Option<Rect>> {
+/// The first of six places beside each point that is free, if possible one that crosses no curve. `points` are the
+/// middles of the markers and the widths of their labels.
+fn place_notes(
+    points: &[((f64, f64), f64)],
+    height: f64,
+    inside: Rect,
+    curves: &[Vec<(f64, f64)>],
+) -> Vec<Option<Rect>> {
     let overlap = |one: &Rect, other: &Rect| {
         one.left < other.right() + NOTE_GAP
             && other.left < one.right() + NOTE_GAP
@@ -356,8 +374,9 @@ fn place_notes(points: &[((f64, f64), f64)], height: f64, inside: Rect) -> Vec<O
         width: 2.0 * MARKER,
         height: 2.0 * MARKER,
     };
-    let mut places: Vec<Option<Rect>> = Vec::new();
-    for (index, &((x, y), width)) in points.iter().enumerate() {
+    let mut places: Vec<Option<Rect>> = vec![None; points.len()];
+    for index in placement_order(points.len()) {
+        let ((x, y), width) = points[index];
         let choices = [
             (x + NOTE_DISTANCE - 2.0, y + 2.0),
             (x - NOTE_DISTANCE + 2.0 - width, y - 2.0 - height),
@@ -378,15 +397,47 @@ fn place_notes(points: &[((f64, f64), f64)], height: f64, inside: Rect) -> Vec<O
                     .all(|marker| !overlap(rect, &marker))
                 && places.iter().flatten().all(|other| !overlap(rect, other))
         };
-        let mut rects = choices.into_iter().map(|(left, top)| Rect {
+        let rects = choices.map(|(left, top)| Rect {
             left,
             top,
             width,
             height,
         });
-        places.push(rects.find(free));
+        let free: Vec<Rect> = rects.into_iter().filter(free).collect();
+        let clear = free
+            .iter()
+            .find(|rect| !curves.iter().any(|curve| crosses(curve, **rect)));
+        places[index] = clear.or(free.first()).copied();
     }
     places
+}
+
+/// The order of placement: both ends, the middle, then the middles between these.
+fn placement_order(count: usize) -> Vec<usize> {
+    let Some(last) = count.checked_sub(1) else {
+        return Vec::new();
+    };
+    let mut order = vec![0, last];
+    let mut step = last;
+    while step > 0 {
+        order.extend((0..count).step_by(step));
+        step /= 2;
+    }
+    let mut placed = vec![false; count];
+    order.retain(|index| !std::mem::replace(&mut placed[*index], true));
+    order
+}
+
+/// Whether a curve runs through a rectangle.
+fn crosses(curve: &[(f64, f64)], rect: Rect) -> bool {
+    curve.windows(2).any(|ends| {
+        (0..=STEPS).any(|step| {
+            let part = f64::from(step) / f64::from(STEPS);
+            let x = ends[0].0 + part * (ends[1].0 - ends[0].0);
+            let y = ends[0].1 + part * (ends[1].1 - ends[0].1);
+            x > rect.left && x < rect.right() && y > rect.top && y < rect.bottom()
+        })
+    })
 }
 
 #[cfg(test)]
@@ -401,7 +452,7 @@ mod tests {
             points in prop::collection::vec(((0.0..400.0_f64, 0.0..200.0_f64), 4.0..90.0_f64), 0..24)
         ) {
             let inside = Rect { left: 0.0, top: 0.0, width: 400.0, height: 200.0 };
-            let places = place_notes(&points, 12.0, inside);
+            let places = place_notes(&points, 12.0, inside, &[]);
             let all: Vec<Rect> = places.iter().flatten().copied().collect();
             for (index, one) in all.iter().enumerate() {
                 let apart = |other: &Rect| one.right() <= other.left || other.right() <= one.left || one.bottom() <= other.top || other.bottom() <= one.top;

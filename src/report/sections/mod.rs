@@ -31,7 +31,7 @@ use serde_json::Value;
 
 use super::document::{Block, Section, Weight, markdown};
 use super::plot::Sheet;
-use super::{Fact, Page, SIMULATED, WarningGroup, group_warnings};
+use super::{Fact, Page, WarningGroup, group_warnings, simulated_notice};
 use crate::boundary::Boundary;
 use crate::fault::Result;
 use crate::run::{Folder, RecordedRun};
@@ -56,8 +56,8 @@ pub struct Document {
     pub subject: String,
     /// Its status: `done`, `failed: …`, `interrupted`, `not finished: …`.
     pub status: String,
-    /// Whether any engine was simulated.
-    pub simulated: bool,
+    /// The notice of what was simulated, if anything was.
+    pub simulated: Option<String>,
     /// The main results, most important first: largest safe lengths, why the next point fails, flags to paste.
     pub answers: Vec<Fact>,
     /// Warnings that the reader must know before trusting a number.
@@ -141,7 +141,7 @@ pub fn run_markdown(folder: &Path) -> Result<String> {
     source.sketches = Some(MARKDOWN);
     let document = build(&source);
     let mut warnings = Vec::new();
-    warnings.extend(document.simulated.then(|| SIMULATED.to_owned()));
+    warnings.extend(document.simulated);
     if !found.done() {
         warnings.push(format!("This run did not come to its end: {}", document.status));
     }
@@ -204,7 +204,7 @@ fn build(source: &Source) -> Document {
         headline: answers::headline(source),
         subject: answers::subject(source),
         status: found.ended(),
-        simulated: found.manifest.simulated,
+        simulated: simulated_notice(found),
         answers: answers::answers(source),
         caveats: warnings.iter().map(WarningGroup::sentence).collect(),
         facts: facts::facts(source),
