@@ -26,7 +26,7 @@ pub fn memory(folder: &Folder, stages: &[(String, Value)], page: Page) -> Option
     let mut names: Vec<&str> = files
         .iter()
         .filter_map(|file| file.strip_suffix(".csv"))
-        .filter(|name| !name.ends_with(".activity") && !name.ends_with(".processes"))
+        .filter(|name| !name.contains(".activity") && !name.contains(".processes"))
         .collect();
     // Sorts `engine-10` after `engine-9`.
     names.sort_by_key(|name| (name.len(), *name));

@@ -133,10 +133,10 @@ fn files_of_real_runs_are_complete() {
             let name = path.to_str().unwrap();
             let bytes = std::fs::read(&path).unwrap();
             let lines = || String::from_utf8_lossy(&bytes).lines().count() - 1;
-            let (rows, notes) = if name.ends_with(".activity.csv") {
+            let (rows, notes) = if name.contains(".activity") {
                 let file = read_activity(&bytes);
                 (file.data.len(), file.notes)
-            } else if name.ends_with(".processes.csv") {
+            } else if name.contains(".processes") {
                 let file = read_processes(&bytes);
                 (file.data.len(), file.notes)
             } else if name.ends_with(".csv") {
