@@ -216,6 +216,5 @@ fn build(source: &Source) -> Document {
 
 /// The notice above memory that no GPU used.
 fn simulated_memory(found: &RecordedRun) -> Option<String> {
-    let text = "SIMULATED: memory of a simulated engine; no GPU was measured.";
-    found.manifest.simulated.then(|| text.to_owned())
+    (found.manifest.simulated).then(|| memory::SIMULATED.to_owned())
 }
