@@ -2,9 +2,11 @@
 //!
 //! Requests and their meaning belong to the modules that send them.
 
+use std::fmt;
 use std::sync::Once;
 
 use reqwest::ClientBuilder;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 
 use crate::fault::{Fault, Result};
@@ -25,6 +27,38 @@ pub fn external() -> ClientBuilder {
 /// redirect, which could lead to an address that the user did not allow.
 pub fn direct() -> ClientBuilder {
     external().no_proxy().redirect(Policy::none())
+}
+
+/// The same for one server that wants an API key. All its requests go to that server.
+pub fn direct_with(key: Option<&ApiKey>) -> ClientBuilder {
+    let headers = key.map(|key| (AUTHORIZATION, key.0.clone()));
+    direct().default_headers(HeaderMap::from_iter(headers))
+}
+
+/// An API key as the header `Authorization` carries it. Shown nowhere.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(HeaderValue);
+
+impl ApiKey {
+    /// `None` if a header cannot carry the key.
+    #[must_use]
+    pub fn new(key: &str) -> Option<Self> {
+        let mut value = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
+        value.set_sensitive(true);
+        value.to_str().is_ok().then_some(Self(value))
+    }
+
+    /// The value of the header.
+    #[must_use]
+    pub fn header(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(***)")
+    }
 }
 
 /// Builds the client.

@@ -94,6 +94,7 @@ pub fn run(url: &str, load: Load) {
         grace: Duration::ZERO,
         keep_text: true,
         must_connect: true,
+        key: None,
         cancel: CancellationToken::new(),
     };
     let before = clock::cpu(UsageWho::RUSAGE_SELF);

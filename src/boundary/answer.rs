@@ -8,6 +8,10 @@ use serde_json::Value;
 use super::{BoundsReport, Scalar};
 use crate::fault::{Fault, Result};
 
+/// The cause of an `error` that says nothing of memory: early requests ended before late ones were admitted, so that not all were ever resident
+/// at once. Harder points would not be either, so that they are not asked.
+pub const NOT_RESIDENT: &str = "not_resident";
+
 /// The verdict of one probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -90,6 +94,8 @@ impl Verdict {
                 Some("memory") => Moves::Fails,
                 _ => Moves::None,
             },
+            // Served, though not all at once: enough where surviving is.
+            Verdict::Error if cause == Some(NOT_RESIDENT) && overload == Overload::Fits => Moves::Fits,
             Verdict::Timeout | Verdict::ShortOutput | Verdict::Error => Moves::None,
         }
     }
@@ -214,6 +220,14 @@ pub struct Record {
     pub moves: Moves,
     /// What the prober recorded.
     pub evidence: Option<Box<Value>>,
+}
+
+impl Record {
+    /// Whether the engine's scheduling kept memory from being tested here.
+    #[must_use]
+    pub fn is_untested(&self) -> bool {
+        self.moves == Moves::None && self.cause.as_deref() == Some(NOT_RESIDENT)
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::lattice::{Cell, below};
 use super::open_region::OpenRegionEstimate;
 use super::version_space::VersionSpace;
 use super::view::{Change, View, Volume};
-use super::{Answer, BoundsReport, Lattice, Moves, Overload, Point, Record, Scalar, Verdict};
+use super::{Answer, BoundsReport, Lattice, Moves, NOT_RESIDENT, Overload, Point, Record, Scalar, Verdict};
 use crate::fault::{Fault, Kind, Result};
 
 const MOST_POINTS: usize = 1_000_000;
@@ -83,7 +83,7 @@ pub struct Boundary {
     pub(super) contradicted: Vec<Cell>,
     /// Failing cells, mirrored.
     pub(super) fails: DominatedSet,
-    /// Every cell refused for a length limit, mirrored.
+    /// Every cell refused for a length limit, or at which scheduling kept memory from being tested, mirrored.
     refused: Vec<Cell>,
     /// The refused cells that no fitting cell contradicts, mirrored.
     pub(super) clips: DominatedSet,
@@ -166,7 +166,9 @@ impl Boundary {
         let change = match moves {
             Moves::Fits => self.fit(easier),
             Moves::Fails => self.fail(&harder),
-            Moves::None if answer.verdict == Verdict::Refused => self.clip(&harder),
+            Moves::None if answer.verdict == Verdict::Refused || answer.cause.as_deref() == Some(NOT_RESIDENT) => {
+                self.clip(&harder)
+            }
             Moves::None => match self.proven_by_short_output(point, answer)? {
                 Some(part) => self.fit(part),
                 None => Change::None,
@@ -219,12 +221,21 @@ impl Boundary {
         Ok(self.view()?.fails.iter().map(|cell| self.lattice.point(cell)).collect())
     }
 
-    /// The smallest points that a length limit excludes, sorted.
+    /// The smallest points that a length limit excludes, or beyond which memory cannot be tested, sorted.
     #[must_use]
     pub fn clipped(&self) -> Vec<Point> {
         self.points_from_mirrored(&maximal(
             self.clips.cells().filter_map(|cell| self.lattice.clamp(cell)).collect(),
         ))
+    }
+
+    /// The hardest point at which the engine's scheduling kept memory from being tested, unless it follows from other answers.
+    #[must_use]
+    pub fn untested(&self) -> Option<(Point, &Record)> {
+        let untested = self
+            .records()
+            .filter(|(point, record)| record.is_untested() && matches!(self.classify(point), Ok(Class::Unknown)));
+        untested.max_by_key(|(point, _)| (point.int("concurrency"), point.int("input"), point.int("output")))
     }
 
     /// Pairs of a fitting point and a minimal failing point at or below it, sorted. No monotone limit allows both. At

@@ -1,13 +1,11 @@
 //! `profiler doc`: prints the script API, generated from the registered functions.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::program::{Program, Status};
 use crate::fault::{Fault, Result};
-use crate::run::Run;
+use crate::script::interpreter;
 use crate::script::reference::Reference;
-use crate::script::{Host, Settings, interpreter};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -28,7 +26,9 @@ enum Format {
 
 /// Prints the reference, or the requested part of it.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let reference = reference(program);
+    // Of an interpreter that runs nothing.
+    let here = Path::new(".");
+    let reference = Reference::new(&interpreter(&program.idle_host(here), here));
     let part = args.name.as_deref().map(|name| reference.find(name)).transpose()?;
     let text = match (args.format, &part) {
         (Format::Md, None) => reference.markdown(),
@@ -44,16 +44,4 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         Format::Json | Format::Definitions => program.terminal.print(text.trim_end())?,
     }
     Ok(0)
-}
-
-/// The reference of an interpreter that runs nothing.
-fn reference(program: &Program) -> Reference {
-    let host = Host::new(
-        program.tasks.clone(),
-        Arc::new(Run::ephemeral("doc")),
-        Default::default(),
-        Default::default(),
-        Settings::default(),
-    );
-    Reference::new(&interpreter(&Arc::new(host), Path::new(".")))
 }

@@ -1,8 +1,7 @@
-//! `profiler doctor`: reports what works on this machine, with remedies: Docker, GPUs, model cache, disks, ports,
-//! and what dead runs left behind.
+//! `profiler doctor`: reports what works on this machine, with remedies: Docker, GPUs, model cache, disks, and
+//! what dead runs left behind.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -71,7 +70,7 @@ struct Machine {
 /// A check; `None` if it does not apply to this machine.
 type Check = fn(&Machine) -> Option<Finding>;
 
-const CHECKS: [(&str, Check); 10] = [
+const CHECKS: [(&str, Check); 9] = [
     ("docker", docker),
     ("container limits", container_limits),
     ("gpu", gpu),
@@ -83,7 +82,6 @@ const CHECKS: [(&str, Check); 10] = [
         let root = machine.daemon.as_ref().ok()?.root.as_ref()?;
         Some(disk(Path::new(root)))
     }),
-    ("ports", ports),
     ("leftovers", |machine| Some(machine.leftovers.clone())),
 ];
 
@@ -266,16 +264,6 @@ fn disk(path: &Path) -> Finding {
         ),
         false => Finding::ok(detail),
     }
-}
-
-fn ports(_: &Machine) -> Option<Finding> {
-    Some(match TcpListener::bind("127.0.0.1:0") {
-        Ok(_) => Finding::ok("127.0.0.1 has free ones"),
-        Err(error) => Finding::attention(
-            format!("no port of 127.0.0.1 can be taken: {error}"),
-            "see what holds them: `ss --listening --tcp`",
-        ),
-    })
 }
 
 /// Looks for containers and processes with our mark whose host process is dead. Without Docker, for processes

@@ -4,10 +4,10 @@
 //! answered as if half of the search space fitted. So the script itself reveals its parameters, the engine that
 //! it would launch, and the points that it would test.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::options::ScriptOptions;
@@ -17,22 +17,61 @@ use crate::fault::{Kind, Result};
 use crate::fmt::grouped;
 use crate::report::{planned_starts, simulated_line};
 use crate::run::{Event, Plan, Run};
-use crate::script::{self, Host, Main};
+use crate::script::{self, Main};
 
 /// Number of first points shown.
 const FIRST_POINTS: usize = 5;
 
-#[derive(Default)]
+/// What a run would do.
+#[derive(Default, Serialize)]
 struct Preview {
-    boundaries: Vec<Value>,
+    dry_run: bool,
+    simulated: bool,
+    parameters: Map<String, Value>,
+    permissions: Vec<String>,
     engines: Vec<Value>,
+    boundaries: Vec<Search>,
     /// Output of the script.
-    output: Vec<String>,
+    said: Vec<String>,
     experiments: Vec<Value>,
-    /// The recorded points of each boundary.
-    points: BTreeMap<usize, Vec<Point>>,
-    /// Whether the script reached something that cannot be simulated.
-    cut_off: bool,
+    /// The user's time limit of the search. The duration of a probe is unknown before the first one.
+    seconds_at_most: Value,
+}
+
+/// The search of one boundary.
+#[derive(Default, Serialize)]
+struct Search {
+    axes: Value,
+    question: Value,
+    first_points: Vec<Point>,
+    probes: usize,
+    /// `None` if the script reached something that cannot be simulated.
+    expected_probes: Option<usize>,
+}
+
+impl Preview {
+    fn add(&mut self, event: &Event) {
+        match event {
+            Event::Boundary { axes: described, .. } => self.boundaries.push(Search {
+                axes: described["axes"].clone(),
+                question: described["question"].clone(),
+                ..Search::default()
+            }),
+            Event::Print { text } => self.said.extend(text.lines().map(str::to_owned)),
+            Event::Experiment { value, .. } => self.experiments.push(value.clone()),
+            Event::Engine { info } => self.engines.push(info.clone()),
+            Event::Point { boundary, point, .. } => {
+                let Some(search) = self.boundaries.get_mut(*boundary) else {
+                    return;
+                };
+                search.probes += 1;
+                if search.probes <= FIRST_POINTS {
+                    search.first_points.push(point.clone());
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 pub(super) fn execute(
@@ -48,73 +87,40 @@ pub(super) fn execute(
     let preview = Arc::new(Mutex::new(Preview::default()));
     let listener = Arc::clone(&preview);
     host.run.listen(Box::new(move |event| {
-        let mut seen = listener.lock().unwrap_or_else(PoisonError::into_inner);
-        match event {
-            Event::Boundary { axes, .. } => seen.boundaries.push(axes.clone()),
-            Event::Print { text } => seen.output.extend(text.lines().map(str::to_owned)),
-            Event::Experiment { value, .. } => seen.experiments.push(value.clone()),
-            Event::Engine { info } => seen.engines.push(info.clone()),
-            Event::Point { boundary, point, .. } => seen.points.entry(*boundary).or_default().push(point.clone()),
-            _ => {}
-        }
+        listener.lock().unwrap_or_else(PoisonError::into_inner).add(event);
     }));
     let ended = script::run(&host, main);
     let mut preview = preview.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut missing = None;
+    let (mut missing, is_complete) = (None, ended.is_ok());
     if let Err(diagnostic) = ended {
         match diagnostic.fault.kind {
             Kind::DryRun => {}
             // If the script found something missing, its output up to there is printed too.
-            Kind::Missing | Kind::NotAllowed if !preview.output.is_empty() => missing = Some(diagnostic),
+            Kind::Missing | Kind::NotAllowed if !preview.said.is_empty() => missing = Some(diagnostic),
             _ if preview.engines.is_empty() => return Ok(program.complain(&diagnostic)),
             // After a made-up answer, the script may miss values that only a real answer has.
             _ => {}
         }
-        preview.cut_off = true;
     }
-    let document = document(&preview, &host, &plan.permissions)?;
+    let parameters = host.state().params.clone().unwrap_or_default();
+    let limit = parameters.get("search").map(|search| search["max_seconds"].clone());
+    preview.dry_run = true;
+    preview.simulated = host.run.simulated();
+    preview.permissions = plan.permissions;
+    preview.seconds_at_most = limit.unwrap_or_default();
+    preview.parameters = parameters;
+    for search in &mut preview.boundaries {
+        search.expected_probes = is_complete.then_some(search.probes);
+    }
     match json {
-        true => program.print_json(&document)?,
+        true => program.print_json(&*preview)?,
         false => {
-            let notice = host
-                .run
-                .simulated()
-                .then(|| simulated_line(&host.run.simulated_engines()));
-            let text = describe(&document, notice);
+            let notice = preview.simulated.then(|| simulated_line(&host.run.simulated_engines()));
+            let text = describe(&preview, notice);
             program.terminal.print_wrapped(&crate::run::hide(&text))?;
         }
     }
     Ok(missing.map_or(0, |diagnostic| program.complain(&diagnostic)))
-}
-
-fn document(preview: &Preview, host: &Host, permissions: &[String]) -> Result<Value> {
-    let parameters = host.state().params.clone().unwrap_or_default();
-    let boundaries: Vec<_> = preview
-        .boundaries
-        .iter()
-        .enumerate()
-        .map(|(index, described)| {
-            let points = preview.points.get(&index).map_or(&[][..], Vec::as_slice);
-            json!({
-                "axes": described["axes"],
-                "question": described["question"],
-                "first_points": points[..points.len().min(FIRST_POINTS)],
-                "probes": points.len(),
-                "expected_probes": (!preview.cut_off).then_some(points.len()),
-            })
-        })
-        .collect();
-    Ok(json!({
-        "dry_run": true,
-        "simulated": host.run.simulated(),
-        "parameters": parameters,
-        "permissions": permissions,
-        "engines": preview.engines,
-        "boundaries": boundaries,
-        "said": preview.output,
-        "experiments": preview.experiments,
-        "seconds_at_most": seconds(&parameters),
-    }))
 }
 
 /// Whether a parameter says nothing: `()`, or an empty map or array.
@@ -122,61 +128,46 @@ fn is_unset(value: &Value) -> bool {
     value.is_null() || *value == json!({}) || *value == json!([])
 }
 
-/// The user's time limit of the search. The duration of a probe is unknown before the first one.
-fn seconds(parameters: &Map<String, Value>) -> Option<&Value> {
-    parameters
-        .get("search")?
-        .get("max_seconds")
-        .filter(|seconds| !seconds.is_null())
-}
+/// What would be launched, in lines: the name, the runtime of which alone it says something, and where it is.
+const LAUNCH: [(&str, Option<&str>, &str); 12] = [
+    ("engine", None, "/info/engine"),
+    ("runtime", None, "/runtime"),
+    ("image", Some("docker"), "/launch/image"),
+    ("entry point", Some("docker"), "/launch/entrypoint"),
+    ("arguments", Some("docker"), "/launch/args"),
+    ("command", Some("process"), "/launch/command"),
+    ("environment", None, "/launch/env"),
+    ("files", None, "/launch/files"),
+    ("mounts", Some("docker"), "/launch/mounts"),
+    ("GPUs", None, "/launch/gpus"),
+    ("limits", None, "/limits"),
+    ("not allowed", None, "/not_allowed"),
+];
 
-/// What would be launched: image, arguments, limits. Docker options are shown only for containers, commands
-/// only for processes.
 fn launch(engine: &Value) -> Vec<String> {
-    let launch = &engine["launch"];
-    let of = |runtime: &str, name: &str| match engine["runtime"] == runtime {
-        true => &launch[name],
-        false => &Value::Null,
-    };
     let line = |name: &str, value: &Value| {
         let text = match value {
-            Value::Null => return None,
-            Value::String(text) => text.clone(),
-            Value::Array(words) if words.is_empty() => return None,
-            Value::Array(words) => {
-                let words = words
-                    .iter()
-                    .map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned));
-                words.collect::<Vec<_>>().join(" ")
-            }
-            other => other.to_string(),
+            Value::Array(words) => words.iter().map(text).collect::<Vec<_>>().join(" "),
+            other => text(other),
         };
-        Some(format!("{name}: {text}"))
+        (!is_unset(value)).then(|| format!("{name}: {text}"))
     };
-    let lines = [
-        line("engine", &engine["info"]["engine"]),
-        line("runtime", &engine["runtime"]),
-        line("image", of("docker", "image")),
-        line("entry point", of("docker", "entrypoint")),
-        line("arguments", of("docker", "args")),
-        line("command", of("process", "command")),
-        line("environment", &launch["env"]),
-        line("files", &launch["files"]),
-        line("mounts", of("docker", "mounts")),
-        line("GPUs", &launch["gpus"]),
-        line("limits", &engine["limits"]),
-        line("not allowed", &engine["not_allowed"]),
-    ];
+    let lines = LAUNCH.into_iter().filter_map(|(name, runtime, pointer)| {
+        let applies = runtime.is_none_or(|runtime| engine["runtime"] == runtime);
+        line(name, engine.pointer(pointer).filter(|_| applies)?)
+    });
     let withheld = engine["withheld"].as_array().into_iter().flatten();
     lines
-        .into_iter()
-        .chain(withheld.map(|what| line("not given", what)))
-        .flatten()
-        .filter(|line| !line.ends_with(": {}"))
+        .chain(withheld.filter_map(|what| line("not given", what)))
         .collect()
 }
 
-fn describe(document: &Value, notice: Option<String>) -> String {
+/// A value as people write it.
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn describe(preview: &Preview, notice: Option<String>) -> String {
     let mut lines = vec!["dry run: nothing was started".to_owned()];
     lines.extend(notice);
     let mut list = |title: &str, entries: Vec<String>| {
@@ -187,71 +178,50 @@ fn describe(document: &Value, notice: Option<String>) -> String {
         }
         lines.extend(entries.into_iter().map(|entry| format!("  {entry}")));
     };
-    let texts = |value: &Value| -> Vec<String> {
-        let entries = value.as_array().into_iter().flatten();
-        entries
-            .map(|entry| entry.as_str().map_or_else(|| entry.to_string(), str::to_owned))
-            .collect()
-    };
-    let parameters = document["parameters"].as_object();
-    list(
-        "parameters",
-        parameters
-            .into_iter()
-            .flatten()
-            .filter(|(_, value)| !is_unset(value))
-            .map(|(name, value)| format!("{name} = {value}"))
-            .collect(),
-    );
-    list("permissions", texts(&document["permissions"]));
-    let output = texts(&document["said"]);
-    if !output.is_empty() {
-        list("the script says", output);
+    let parameters = preview.parameters.iter().filter(|(_, value)| !is_unset(value));
+    let parameters = parameters.map(|(name, value)| format!("{name} = {value}"));
+    list("parameters", parameters.collect());
+    list("permissions", preview.permissions.clone());
+    if !preview.said.is_empty() {
+        list("the script says", preview.said.clone());
     }
-    for engine in document["engines"].as_array().into_iter().flatten() {
+    for engine in &preview.engines {
         list("engine", launch(engine));
     }
-    for experiment in document["experiments"].as_array().into_iter().flatten() {
+    for experiment in &preview.experiments {
         let name = experiment["name"].as_str().unwrap_or_default();
         list(&format!("experiment: {name}"), planned_starts(experiment));
     }
-    for boundary in document["boundaries"].as_array().into_iter().flatten() {
-        let mut entries = ranges(boundary);
-        entries.push(match boundary["expected_probes"].as_u64() {
+    for search in &preview.boundaries {
+        let mut entries = ranges(search);
+        entries.push(match search.expected_probes {
             Some(probes) => format!("about {probes} probes, if half of it fits"),
-            None => format!("{} probes and more", boundary["probes"]),
+            None => format!("{} probes and more", search.probes),
         });
-        entries.push(match document["seconds_at_most"].as_f64() {
+        entries.push(match preview.seconds_at_most.as_f64() {
             Some(seconds) => format!("at most {seconds} s, as `search.max_seconds` says"),
             None => "how long they take is known once the first was made; `search.max_seconds` bounds it".to_owned(),
         });
-        entries.extend(
-            texts(&boundary["first_points"])
-                .into_iter()
-                .enumerate()
-                .map(|(index, point)| format!("point {}: {point}", index + 1)),
-        );
+        let first = search.first_points.iter().enumerate();
+        entries.extend(first.map(|(index, point)| format!("point {}: {}", index + 1, json!(point))));
         list("search range", entries);
     }
     lines.join("\n")
 }
 
 /// The range of each axis, and what those follow from that the user did not give.
-fn ranges(boundary: &Value) -> Vec<String> {
-    let question = &boundary["question"];
-    let axes = boundary["axes"].as_object().into_iter().flatten();
+fn ranges(search: &Search) -> Vec<String> {
+    let question = &search.question;
+    let axes = search.axes.as_object().into_iter().flatten();
     let mut lines: Vec<String> = axes
-        .map(|(name, axis)| {
-            let (low, high) = match axis.get("range").unwrap_or(axis) {
-                Value::Array(ends) => (ends.first(), ends.last()),
-                _ => (None, None),
-            };
-            match (low, high) {
-                (Some(low), Some(high)) if low == high => format!("{name} {}", number(low)),
-                (Some(low), Some(high)) => format!("{name} {} to {}", number(low), number(high)),
+        .map(
+            |(name, axis)| match axis.get("range").unwrap_or(axis).as_array().map(Vec::as_slice) {
+                Some([low, .., high]) if low == high => format!("{name} {}", number(low)),
+                Some([low, .., high]) => format!("{name} {} to {}", number(low), number(high)),
+                Some([only]) => format!("{name} {}", number(only)),
                 _ => format!("{name} {axis}"),
-            }
-        })
+            },
+        )
         .collect();
     let work = &question["workload"];
     if let (Some(name), Some(described)) = (work["name"].as_str(), work["description"].as_str()) {

@@ -1,6 +1,5 @@
 //! The command line: one file per command, each of which parses arguments, calls the library and prints.
 
-mod args;
 mod check;
 mod compare;
 mod doc;
@@ -22,17 +21,120 @@ mod sim;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::FromArgMatches as _;
+use clap::builder::StyledStr;
+use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::fault::{Fault, Result};
+use crate::fmt::columns;
 use crate::report::{OutputChoice, Terminal};
-use args::{Arguments, Command};
 use program::{Program, Status};
+
+/// Finds by experiment what a GPU will hold for an LLM inference engine, and how fast.
+#[derive(Debug, Parser)]
+#[command(version, disable_help_subcommand = true, infer_subcommands = false, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Options of every command.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Output")]
+struct Output {
+    /// Print results and errors only
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Print details, such as every single warning
+    #[arg(long, short, global = true)]
+    verbose: bool,
+    /// Use colours; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
+    color: ColorChoice,
+}
+
+impl Output {
+    fn choice(&self) -> OutputChoice {
+        OutputChoice {
+            quiet: self.quiet,
+            verbose: self.verbose,
+            colour: match self.color {
+                ColorChoice::Auto => None,
+                ColorChoice::Always => Some(true),
+                ColorChoice::Never => Some(false),
+            },
+        }
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  profiler doctor                 what works on this machine
+  profiler run adaptive           try it: without a GPU, the engine is simulated
+  profiler run adaptive --help    the parameters of a script
+  profiler run adaptive --model Qwen/Qwen3-8B
+  profiler run throughput --url http://localhost:8000
+  profiler show runs/DIR          what a run found";
+
+/// The commands by purpose, as `--help` lists them.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Measure", &["run", "doctor", "estimate"]),
+    ("See results", &["show", "report", "compare"]),
+    ("Write scripts", &["list", "doc", "repl", "check", "fork"]),
+    ("Other", &["sim"]),
+];
+
+/// The commands, in the order of `--help`.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a script: a path, or the name of a shipped one
+    Run(run::Args),
+    /// Check what works on this machine, and what to do about the rest
+    Doctor(doctor::Args),
+    /// Estimate the memory of models from their architecture, without starting anything
+    Estimate(estimate::Args),
+    /// Show what a run found, or a file of another tool
+    Show(show::Args),
+    /// Make a self-contained page of a run, and files of its pictures
+    Report(report::Args),
+    /// Compare runs, files of other tools and estimates
+    Compare(compare::Args),
+    /// List the shipped scripts
+    List(list::Args),
+    /// Show the script API
+    Doc(doc::Args),
+    /// Try primitives by hand
+    Repl(repl::Args),
+    /// Check scripts without running them
+    Check(check::Args),
+    /// Copy a shipped script out for editing
+    Fork(fork::Args),
+    /// Serve the simulated engine
+    Sim(Box<sim::Args>),
+}
+
+/// The command line with its help for `width` columns, in which the commands are grouped.
+fn command(width: usize) -> clap::Command {
+    let command = Arguments::command();
+    let row = |name: &&str| {
+        let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+        ((*name).to_owned(), about.map(ToString::to_string).unwrap_or_default())
+    };
+    let group = |(title, names): &(&str, &[&str])| {
+        let rows: Vec<_> = names.iter().map(row).collect();
+        format!("{title}:\n{}\n\n", columns(&rows, width))
+    };
+    let groups: String = GROUPS.iter().map(group).collect();
+    command.help_template(format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
+    ))
+}
 
 /// Runs one command line, starting with the program's name. May be called more than once per process.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     OutputChoice::default().apply();
-    let parsed = args::command(Terminal::detect().width)
+    let parsed = command(Terminal::detect().width)
         .try_get_matches_from(args)
         .and_then(|matches| Arguments::from_arg_matches(&matches));
     let arguments = match parsed {
@@ -75,19 +177,21 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
 
 /// Prints the help of `profiler run` itself, rather than of a script.
 fn run_help(program: &Program) -> Result<Status> {
-    let mut command = args::command(program.terminal.width);
-    command.build();
-    let run = command
+    let mut all = command(program.terminal.width);
+    all.build();
+    let run = all
         .find_subcommand_mut("run")
         .ok_or_else(|| Fault::internal("there is no command `run`"))?;
-    let help = run.render_help();
-    let text = if program.terminal.colour {
-        help.ansi().to_string()
-    } else {
-        help.to_string()
-    };
+    let text = rendered(&run.render_help(), program.terminal.colour);
     program.terminal.print(text.trim_end())?;
     Ok(0)
+}
+
+fn rendered(text: &StyledStr, colour: bool) -> String {
+    match colour {
+        true => text.ansi().to_string(),
+        false => text.to_string(),
+    }
 }
 
 /// `--help` and `--version` are results; anything else is a usage error.
@@ -97,12 +201,7 @@ fn usage(terminal: &Terminal, answer: &clap::Error) -> ExitCode {
     } else {
         terminal.colour
     };
-    let text = answer.render();
-    let text = if colour {
-        text.ansi().to_string()
-    } else {
-        text.to_string()
-    };
+    let text = rendered(&answer.render(), colour);
     if answer.use_stderr() {
         terminal.print_failure(text.trim_end());
         return ExitCode::from(2);
@@ -110,5 +209,21 @@ fn usage(terminal: &Terminal, answer: &clap::Error) -> ExitCode {
     match terminal.print(text.trim_end()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => ExitCode::from(fault.kind.exit_code()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_command_once() {
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let command = Arguments::command();
+        let mut known: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        listed.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(listed, known);
+        command.debug_assert();
     }
 }

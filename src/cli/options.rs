@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use url::Url;
 
 use super::program::Program;
 use crate::fault::Result;
 use crate::report::Page;
 use crate::run::{Run, add_secrets};
-use crate::runtime::{Permits, Services, redact};
+use crate::runtime::{Permits, Services, redact, server_url};
 use crate::script::{Host, Settings, params};
 
 /// What a script is run with.
@@ -109,10 +108,11 @@ impl ScriptOptions {
             let Value::String(value) = value else { continue };
             match path.rsplit('.').next().unwrap_or(path) {
                 "url" => {
-                    if let Ok(url) = Url::parse(&value) {
+                    if let Ok(url) = server_url(&value) {
                         permits.name_url(&url);
                     }
                 }
+                "api_key_env" => permits.name_key(&value),
                 "container" => permits.name_container(&value),
                 "model" | "tokenizer" => {
                     // A name that is no folder is a model of the hub.

@@ -1,13 +1,16 @@
 //! The environment of every command: async runtime, cancellation, output streams.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
 
 use super::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::Terminal;
-use crate::run::hide;
-use crate::script::Diagnostic;
+use crate::run::{Run, hide};
+use crate::script::{Diagnostic, Host, Settings};
 use crate::task::Tasks;
 
 /// The exit status of a command that succeeded: 0, or 1 if nothing fits.
@@ -38,6 +41,28 @@ impl Program {
             terminal,
             _runtime: runtime,
         })
+    }
+
+    /// The host of a script that is looked at and not run: nothing is written, nothing is allowed.
+    pub(super) fn idle_host(&self, script: &Path) -> Arc<Host> {
+        let settings = Settings {
+            script: script.to_owned(),
+            ..Settings::default()
+        };
+        let run = Arc::new(Run::ephemeral("idle"));
+        let host = Host::new(
+            self.tasks.clone(),
+            run,
+            Default::default(),
+            Default::default(),
+            settings,
+        );
+        Arc::new(host)
+    }
+
+    /// Prints a line to stderr that is neither a result nor an error.
+    pub(super) fn note(&self, text: impl AsRef<str>) {
+        self.terminal.print_error(text.as_ref());
     }
 
     /// Prints a JSON document without secrets.

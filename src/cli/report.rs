@@ -81,7 +81,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         }
     }
     if pictures.is_empty() && (args.svg.is_some() || args.png.is_some()) {
-        program.terminal.print_error("there is nothing in these runs to draw");
+        program.note("there is nothing in these runs to draw");
     }
     let [svg, png] = drawn;
     let text = if args.json {

@@ -115,11 +115,10 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     if args.dry_run {
         return dry_run::execute(&args.options, args.json, &script, &main, plan, program).map(Prepared::Finished);
     }
-    let module = |name: &str| script::module_hash(&main, name);
     let run = match &args.resume {
         Some(folder) => {
             let found = RecordedRun::read_intact(folder)?;
-            found.check(&plan, &module)?;
+            found.manifest.check(&plan, |name| script::module_hash(&main, name))?;
             if found.done() {
                 show::print_finished(&found, args.json, program)?;
                 return Ok(Prepared::Finished(found.nothing_fits().into()));
@@ -133,14 +132,12 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
                 }
                 plan.set.clone_from(&found.manifest.set);
             }
-            Run::resume(folder, &plan, &module)?
+            Run::resume(folder, &plan)?
         }
         None => Run::create(&plan, args.out.as_deref())?,
     };
     if let Some(folder) = run.folder() {
-        program
-            .terminal
-            .print_error(&format!("run folder: {}", folder.display()));
+        program.note(format!("run folder: {}", folder.display()));
     }
     let host = args.options.host(&script, plan.set, Arc::new(run), false, program)?;
     Ok(Prepared::Ready(main, host))
@@ -270,7 +267,7 @@ fn conclude(
         }
     }
     if host.run.nothing_fits() {
-        program.terminal.print_error("nothing is known to fit");
+        program.note("nothing is known to fit");
         return Ok(1);
     }
     Ok(0)
@@ -283,9 +280,7 @@ fn discard_run(args: &Args, diagnostic: &Diagnostic, host: &Host, program: &Prog
         program.print_json(&host.run.document(Err(&fault_json(diagnostic))))?;
     }
     if host.run.discard(args.out.is_none()) {
-        program
-            .terminal
-            .print_error("nothing was begun: the run's folder is removed");
+        program.note("nothing was begun: the run's folder is removed");
     }
     Ok(status)
 }
@@ -296,9 +291,7 @@ fn print_partial_results(run: &Run, program: &Program) {
         return;
     };
     if show::print_partial(folder, program).is_err() {
-        program
-            .terminal
-            .print_error(&format!("what is known so far: profiler show {}", folder.display()));
+        program.note(format!("what is known so far: profiler show {}", folder.display()));
     }
 }
 
@@ -327,7 +320,7 @@ fn print_not_started(args: &Args, script: &Path, diagnostic: &Diagnostic, progra
 fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Program) {
     let Some(folder) = host.run.folder() else { return };
     if !interrupted && !host.run.has_measured() {
-        program.terminal.print_error(&format!(
+        program.note(format!(
             "nothing was measured; `{}` keeps the journal and the logs",
             folder.display()
         ));
@@ -335,9 +328,7 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
     }
     if !host.run.has_measured() {
         let stopped = program.signals.stopped_by();
-        program
-            .terminal
-            .print_error(&format!("{stopped} before anything was measured"));
+        program.note(format!("{stopped} before anything was measured"));
     }
     // Permissions are not read from the folder, which may come from somebody else.
     let options = &args.options;
@@ -346,9 +337,7 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
     flags.extend(options.max_operations.map(|most| format!("--max-operations {most}")));
     let script = host.settings.script.display().to_string();
     let command = resume_command(&script, folder, &host.settings.set, &flags);
-    program
-        .terminal
-        .print_error(&format!("go on with it: {}", hide(&command)));
+    program.note(format!("go on with it: {}", hide(&command)));
 }
 
 /// Writes the run's page. Failure to do so does not fail the run.
@@ -357,10 +346,8 @@ fn write_page(run: &Run, program: &Program) {
     // A panic while drawing must not change how the run ended; it is printed where it happens.
     let made = std::panic::catch_unwind(|| report::write_run_page(folder));
     match made.unwrap_or_else(|_| Err(Fault::internal("a fault of ours"))) {
-        Ok(page) => program.terminal.print_error(&format!("report: {}", page.display())),
-        Err(fault) => program
-            .terminal
-            .print_error(&format!("warning: the run has no report: {}", fault.message)),
+        Ok(page) => program.note(format!("report: {}", page.display())),
+        Err(fault) => program.note(format!("warning: the run has no report: {}", fault.message)),
     }
 }
 

@@ -1,22 +1,20 @@
 //! `profiler run SCRIPT --help`: what the script does, its parameters, the important ones first, and examples.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::program::{Program, Status};
 use crate::fault::Result;
 use crate::fmt::{columns, wrap};
-use crate::run::Run;
 use crate::script::params::{Declared, search_options};
-use crate::script::{self, Host, Main, Settings, Source};
+use crate::script::{self, Main, Source};
 
 /// The parameters that most runs set.
 const MAIN: [&str; 6] = ["engine", "url", "model", "input", "output", "concurrency"];
 
 pub(super) fn print(path: &Path, main: &Main, program: &Program) -> Result<Status> {
-    let declared = match describe(path, main, program) {
+    let declared = match script::describe_params(&program.idle_host(path), main) {
         Ok(declared) => declared,
         Err(diagnostic) => return Ok(program.complain(&diagnostic)),
     };
@@ -36,26 +34,6 @@ pub(super) fn print(path: &Path, main: &Main, program: &Program) -> Result<Statu
     Ok(0)
 }
 
-fn describe(
-    path: &Path,
-    main: &Main,
-    program: &Program,
-) -> std::result::Result<Vec<Declared>, Box<script::Diagnostic>> {
-    let settings = Settings {
-        script: path.to_owned(),
-        ..Settings::default()
-    };
-    let run = Arc::new(Run::ephemeral("help"));
-    let host = Host::new(
-        program.tasks.clone(),
-        run,
-        Default::default(),
-        Default::default(),
-        settings,
-    );
-    script::describe_params(&Arc::new(host), main)
-}
-
 /// The parameters in groups: the main ones, the script's own, those of its search, those of the engine.
 fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<String> {
     if declared.is_empty() {
@@ -67,7 +45,7 @@ fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<Stri
         root: ".".into(),
         shipped: true,
     };
-    let shared = describe(path, &shared, program).unwrap_or_default();
+    let shared = script::describe_params(&program.idle_host(path), &shared).unwrap_or_default();
     let row = |one: &Declared| (format!("{}={}", one.name, in_script(&one.default)), one.meaning.clone());
     let is_main = |one: &&Declared| MAIN.contains(&one.name.as_str());
     let is_shared = |one: &&Declared| shared.iter().any(|other| other.name == one.name);

@@ -53,7 +53,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         let sheets = export::sheets(&found, &folder, &mut missing);
         // Otherwise missing data would look as if it never existed.
         for note in &missing {
-            program.terminal.print_error(&format!("missing: {note}"));
+            program.note(format!("missing: {note}"));
         }
         let sheet = find_sheet(sheets, name)?;
         program.terminal.print(hide(&sheet.text).trim_end_matches('\n'))?;
@@ -129,25 +129,22 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
         let unreadable = |fault: Fault| format!("this boundary cannot be shown: {}", fault.message);
         blocks.extend(laid_out.unwrap_or_else(|fault| vec![Block::Text(unreadable(fault))]));
     }
+    // Those that cannot be read were left out, and noted.
     for (name, value) in &found.breakdowns {
-        let footprint: Footprint = serde_json::from_value(value.clone())
-            .map_err(|error| Fault::new(Kind::Io, format!("a breakdown of this run cannot be read: {error}")))?;
-        blocks.extend(notice());
-        blocks.extend(breakdown(name, &footprint, page));
+        if let Ok(footprint) = serde_json::from_value::<Footprint>(value.clone()) {
+            blocks.extend(notice());
+            blocks.extend(breakdown(name, &footprint, page));
+        }
     }
     for (_, text) in &found.shown {
         blocks.extend(notice());
         blocks.push(Block::Text(text.clone()));
     }
     for (_, value) in &found.experiments {
-        let experiment = compare::read_experiment(value).map_err(|fault| {
-            Fault::new(
-                Kind::Io,
-                format!("an experiment of this run cannot be read: {}", fault.message),
-            )
-        })?;
-        blocks.extend(notice());
-        blocks.extend(report::experiment(&experiment, page));
+        if let Ok(experiment) = compare::read_experiment(value) {
+            blocks.extend(notice());
+            blocks.extend(report::experiment(&experiment, page));
+        }
     }
     blocks.extend(list("", head(found)));
     blocks.extend(list("missing in this folder", found.missing.clone()));
@@ -157,21 +154,22 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     let recorded = found.records.iter().map(|(name, value)| format!("{name}: {value}"));
     blocks.extend(list("recorded", recorded.collect()));
     if let Some(result) = found.result().filter(|result| !already_shown(found, result)) {
-        // The boundary is drawn above: no thousands of lines of JSON that repeat or contradict it.
+        // The boundary is drawn above: no thousands of lines of JSON that repeat it.
         let drawn = result["frontier"].is_array() && found.boundaries.iter().any(|one| !one.points.is_empty());
         blocks.push(Block::Text(match drawn {
-            true => {
-                "result: it does not match the points of the journal, which are drawn above; --json has it".to_owned()
-            }
+            true => "result: a boundary report; --json has it".to_owned(),
             false => format!("result: {}", json_text(result)?),
         }));
     }
     let warnings = report::group_warnings(found.warnings(), &found.load_warnings());
-    let title = match warnings.iter().any(|one| one.messages.len() > 1) {
-        true => "warnings, similar ones grouped (--json has each)",
-        false => "warnings",
+    let grouped = warnings.iter().any(|one| one.messages.len() > 1);
+    let more = if grouped {
+        ", similar ones grouped (--json has each)"
+    } else {
+        ""
     };
-    blocks.extend(list(title, warnings.iter().map(WarningGroup::sentence).collect()));
+    let sentences = warnings.iter().map(WarningGroup::sentence).collect();
+    blocks.extend(list(&format!("warnings{more}"), sentences));
     blocks.extend(folder.map(page_line).map(Block::Text));
     program.terminal.print_wrapped(&hide(&report::text(&blocks, page)))
 }

@@ -54,7 +54,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let lengths = args.options.max_model_len.is_none() && args.misbehave.is_empty();
     let code = program.tasks.finish(async {
         if !comes_up(&handle, program).await && lengths {
-            program.terminal.print_error(
+            program.note(
                 "hint: a real engine would have ended like this too; `--max-model-len -1` takes the longest that fits",
             );
         }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Case, ComparisonInput, Metric, load_metrics};
+use super::{Case, ComparisonInput, load_metrics};
 use crate::experiment::Experiment;
-use crate::fault::{Fault, Kind, Result};
 use crate::load::LoadAnswer;
 use crate::load::stats::Spread;
 use crate::memory::Footprint;
@@ -14,18 +13,16 @@ use crate::memory::compare::{Facts, implausible};
 use crate::run::{Manifest, RecordedBoundary, RecordedRun};
 
 impl ComparisonInput {
-    /// Converts a run; `title` is its folder as the user named it.
-    ///
-    /// # Errors
-    ///
-    /// A breakdown or experiment in its journal that cannot be read.
-    pub fn from_run(found: &RecordedRun, title: &str) -> Result<Self> {
+    /// Converts a run; `title` is its folder as the user named it. What cannot be read of it is in its notes.
+    #[must_use]
+    pub fn from_run(found: &RecordedRun, title: &str) -> Self {
         let engines = &found.manifest.engines;
         let facts = facts(engines);
         let mut cases = Vec::new();
         for (name, value) in &found.breakdowns {
-            let footprint: Footprint = serde_json::from_value(value.clone())
-                .map_err(|error| Fault::new(Kind::Io, format!("a breakdown of `{title}` cannot be read: {error}")))?;
+            let Ok(footprint) = serde_json::from_value::<Footprint>(value.clone()) else {
+                continue;
+            };
             let mut case = Case::new(name);
             case.facts = Facts {
                 tensor_parallel: facts
@@ -37,15 +34,9 @@ impl ComparisonInput {
             case.breakdown = Some(footprint.all);
             cases.push(case);
         }
-        for (_, value) in &found.experiments {
-            let experiment = super::read_experiment(value).map_err(|fault| {
-                Fault::new(
-                    Kind::Io,
-                    format!("an experiment of `{title}` cannot be read: {}", fault.message),
-                )
-            })?;
-            cases.extend(settings(&experiment));
-        }
+        let experiments = found.experiments.iter();
+        let experiments = experiments.filter_map(|(_, value)| super::read_experiment(value).ok());
+        cases.extend(experiments.flat_map(|experiment| settings(&experiment)));
         cases.extend(loads(&found.loads));
         let drawn = |boundary: &&RecordedBoundary| !boundary.described.is_null();
         let mut notes = found.missing.clone();
@@ -59,7 +50,7 @@ impl ComparisonInput {
                 found.ended()
             ));
         }
-        Ok(Self {
+        Self {
             title: title.to_owned(),
             format: "run",
             holds: "what a run of profiler found",
@@ -71,7 +62,7 @@ impl ComparisonInput {
             boundary: found.boundaries.iter().find(drawn).cloned(),
             cases,
             notes,
-        })
+        }
     }
 }
 
@@ -164,7 +155,7 @@ fn loads(loads: &[(Value, Value)]) -> Vec<Case> {
     }
     let mut cases: Vec<Case> = Vec::new();
     for (_, repeats) in kinds {
-        let mut case = mean(repeats);
+        let mut case = Case::mean(repeats);
         let same = cases
             .iter()
             .filter(|other| other.name.split(" #").next() == Some(&*case.name));
@@ -175,30 +166,6 @@ fn loads(loads: &[(Value, Value)]) -> Vec<Case> {
         cases.push(case);
     }
     cases
-}
-
-/// The means of the metrics that all repeats have.
-fn mean(mut repeats: Vec<Case>) -> Case {
-    if repeats.len() < 2 {
-        return repeats.pop().unwrap_or_default();
-    }
-    let mut mean = Case::new(&repeats[0].name);
-    for figure in &repeats[0].figures {
-        let same: Option<Vec<&Metric>> = repeats
-            .iter()
-            .map(|case| case.figures.iter().find(|other| other.name == figure.name))
-            .collect();
-        let Some(same) = same else { continue };
-        if let Some(spread) = Spread::from_values(same.iter().map(|one| Some(one.value))) {
-            mean.figures.push(Metric {
-                value: spread.mean,
-                interval: spread.ci,
-                thin: same.iter().any(|one| one.thin),
-                ..figure.clone()
-            });
-        }
-    }
-    mean
 }
 
 /// One load as a case: named by its settings, with the metric names of vLLM's bench.

@@ -49,31 +49,35 @@ struct Statistic {
     thin: Option<fn(&Thin) -> bool>,
 }
 
+macro_rules! latency {
+    ($name:ident, $heading:literal) => {
+        Latency {
+            name: stringify!($name),
+            heading: $heading,
+            summary: |load| &load.stats.latencies.$name,
+            spreads: |repeats| &repeats.$name,
+        }
+    };
+}
+
+macro_rules! percentile {
+    ($name:ident, $heading:literal) => {
+        Statistic {
+            name: stringify!($name),
+            heading: $heading,
+            value: |sample| sample.$name,
+            interval: |ci| ci.$name,
+            spread: |repeats| repeats.$name,
+            thin: Some(|thin| thin.$name),
+        }
+    };
+}
+
 const LATENCIES: [Latency; 4] = [
-    Latency {
-        name: "ttft_ms",
-        heading: "TTFT, ms",
-        summary: |load| &load.stats.latencies.ttft_ms,
-        spreads: |repeats| &repeats.ttft_ms,
-    },
-    Latency {
-        name: "tpot_ms",
-        heading: "TPOT, ms",
-        summary: |load| &load.stats.latencies.tpot_ms,
-        spreads: |repeats| &repeats.tpot_ms,
-    },
-    Latency {
-        name: "itl_ms",
-        heading: "ITL, ms",
-        summary: |load| &load.stats.latencies.itl_ms,
-        spreads: |repeats| &repeats.itl_ms,
-    },
-    Latency {
-        name: "e2el_ms",
-        heading: "E2E, ms",
-        summary: |load| &load.stats.latencies.e2el_ms,
-        spreads: |repeats| &repeats.e2el_ms,
-    },
+    latency!(ttft_ms, "TTFT, ms"),
+    latency!(tpot_ms, "TPOT, ms"),
+    latency!(itl_ms, "ITL, ms"),
+    latency!(e2el_ms, "E2E, ms"),
 ];
 
 const STATISTICS: [Statistic; 7] = [
@@ -85,14 +89,7 @@ const STATISTICS: [Statistic; 7] = [
         spread: |repeats| repeats.mean,
         thin: None,
     },
-    Statistic {
-        name: "median",
-        heading: "median",
-        value: |sample| sample.median,
-        interval: |ci| ci.median,
-        spread: |repeats| repeats.median,
-        thin: Some(|thin| thin.median),
-    },
+    percentile!(median, "median"),
     Statistic {
         name: "std",
         heading: "std",
@@ -101,38 +98,10 @@ const STATISTICS: [Statistic; 7] = [
         spread: |_| None,
         thin: None,
     },
-    Statistic {
-        name: "p90",
-        heading: "p90",
-        value: |sample| sample.p90,
-        interval: |ci| ci.p90,
-        spread: |repeats| repeats.p90,
-        thin: Some(|thin| thin.p90),
-    },
-    Statistic {
-        name: "p95",
-        heading: "p95",
-        value: |sample| sample.p95,
-        interval: |ci| ci.p95,
-        spread: |repeats| repeats.p95,
-        thin: Some(|thin| thin.p95),
-    },
-    Statistic {
-        name: "p99",
-        heading: "p99",
-        value: |sample| sample.p99,
-        interval: |ci| ci.p99,
-        spread: |repeats| repeats.p99,
-        thin: Some(|thin| thin.p99),
-    },
-    Statistic {
-        name: "p99_9",
-        heading: "p99.9",
-        value: |sample| sample.p99_9,
-        interval: |ci| ci.p99_9,
-        spread: |repeats| repeats.p99_9,
-        thin: Some(|thin| thin.p99_9),
-    },
+    percentile!(p90, "p90"),
+    percentile!(p95, "p95"),
+    percentile!(p99, "p99"),
+    percentile!(p99_9, "p99.9"),
 ];
 
 static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
@@ -150,7 +119,17 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
     let count = |name, heading, better, count| metric(name, heading, Count, better, Source::Count(count));
     let value =
         |name, heading, unit, better, value| metric(name, heading, unit, better, Source::Value(value, |_| None));
-    let rate = |name, heading, unit, value, spread| metric(name, heading, unit, More, Source::Value(value, spread));
+    macro_rules! rate {
+        ($name:ident, $heading:literal, $unit:expr) => {
+            metric(
+                stringify!($name),
+                $heading,
+                $unit,
+                More,
+                Source::Value(|load| load.stats.rates.$name, |repeats| repeats.$name),
+            )
+        };
+    }
     let latencies = LATENCIES.iter().flat_map(|latency| {
         STATISTICS.iter().map(move |statistic| LoadMetric {
             name: format!("{}_{}", statistic.name, latency.name),
@@ -168,44 +147,20 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
         value("duration", "duration, s", Seconds, Neutral, |load| {
             Some(load.stats.duration).filter(|seconds| *seconds > 0.0)
         }),
-        rate(
-            "request_throughput",
-            "requests/s",
-            RequestsPerSecond,
-            |load| load.stats.rates.request_throughput,
-            |repeats| repeats.request_throughput,
-        ),
-        rate(
-            "input_throughput",
-            "input tokens/s",
-            TokensPerSecond,
-            |load| load.stats.rates.input_throughput,
-            |repeats| repeats.input_throughput,
-        ),
-        rate(
-            "output_throughput",
-            "output tokens/s",
-            TokensPerSecond,
-            |load| load.stats.rates.output_throughput,
-            |repeats| repeats.output_throughput,
-        ),
-        rate(
-            "total_token_throughput",
-            "total tokens/s",
-            TokensPerSecond,
-            |load| load.stats.rates.total_token_throughput,
-            |repeats| repeats.total_token_throughput,
-        ),
+        rate!(request_throughput, "requests/s", RequestsPerSecond),
+        rate!(input_throughput, "input tokens/s", TokensPerSecond),
+        rate!(output_throughput, "output tokens/s", TokensPerSecond),
+        rate!(total_token_throughput, "total tokens/s", TokensPerSecond),
         count("good", "good requests", More, |load| Some(load.stats.goodput?.good)),
         value("good_share", "goodput, %", Percent, More, |load| {
             load.stats.goodput?.share
         }),
-        rate(
+        metric(
             "request_goodput",
             "goodput, requests/s",
             RequestsPerSecond,
-            |load| load.stats.goodput?.request_throughput,
-            |repeats| repeats.goodput,
+            More,
+            Source::Value(|load| load.stats.goodput?.request_throughput, |repeats| repeats.goodput),
         ),
     ];
     let last = [

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::boundary::{Point, Verdict};
 use crate::fault::Result;
+use crate::http::ApiKey;
 use crate::prompt::PromptForm;
 use crate::runtime::Launch;
 
@@ -25,7 +26,8 @@ pub trait Adapter: Send + Sync {
     fn launch(&self, options: &Value) -> Result<Launch>;
 
     /// `ready(engine)`: whether the engine accepts requests now. `options` are those that `launch` received.
-    fn ready(&self, base_url: &str, options: &Value) -> Result<Readiness>;
+    /// `key` is sent to it.
+    fn ready(&self, base_url: &str, options: &Value, key: Option<&ApiKey>) -> Result<Readiness>;
 
     /// `request(point)`: the request with exactly this input and output length. `limits` are those of the running
     /// start; `None` before a start and for an attached engine.

@@ -13,6 +13,7 @@ use super::facts::compile;
 use super::{FailureRule, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::{Fault, Result};
+use crate::runtime::Outside;
 
 /// How an engine's process exited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,9 +22,23 @@ pub(super) struct Exit {
     pub(super) code: Option<i64>,
     /// Whether the kernel's OOM killer ended the engine or one of its processes.
     pub(super) oom_killed: bool,
+    /// What somebody else did to end it.
+    #[serde(skip)]
+    pub(super) outside: Option<Outside>,
 }
 
 impl Exit {
+    /// Who ended it, if neither this program nor the kernel did.
+    pub(super) fn stopped_by(self) -> Option<String> {
+        Some(match self.outside? {
+            Outside::Removed => "somebody else removed the engine's container".to_owned(),
+            Outside::Signal(signal) => format!("somebody else stopped the engine's container (signal {signal})"),
+            Outside::Process(signal) => {
+                format!("the engine was ended by signal {signal}: somebody else stopped it, or it did so itself")
+            }
+        })
+    }
+
     /// The exit status, for people.
     pub(super) fn status(self) -> String {
         self.code
@@ -74,10 +89,23 @@ impl Compiled {
             .iter()
             .rposition(|line| taken_back(&line))
             .map_or(0, |last| last + 1);
+        let said = |text: &&String| self.pattern.is_match(text);
         messages
-            .find(|text| self.pattern.is_match(text))
-            .or_else(|| symptoms.log[from..].iter().find(|text| self.pattern.is_match(text)))
+            .find(said)
+            .or_else(|| symptoms.log[from..].iter().find(|line| said(line) && !quotes(line)))
     }
+}
+
+/// Whether a log line quotes what a request or an answer contains: it logs a request, or is below the level at which engines tell what failed.
+fn quotes(line: &str) -> bool {
+    // Process, date and time may stand before the level.
+    const WORDS_BEFORE: usize = 4;
+    let trace = |word: &str| word == "DEBUG" || word == "TRACE";
+    let words = line.split_whitespace().take(WORDS_BEFORE);
+    line.contains("prompt: ")
+        || words
+            .flat_map(|word| word.split(|c: char| !c.is_ascii_alphabetic()))
+            .any(trace)
 }
 
 impl FailureRules {
@@ -322,6 +350,7 @@ mod tests {
             Some(Exit {
                 code: Some(137),
                 oom_killed,
+                ..Exit::default()
             })
         };
         let some = |verdict, cause: &str| Some((verdict, Some(cause.to_owned())));

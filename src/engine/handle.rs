@@ -17,10 +17,10 @@ use super::server::{Ready, Server};
 use super::usage::MemoryStages;
 use super::{Adapter, Context, Limits, Readiness};
 use crate::fault::{Fault, Result};
-use crate::http;
+use crate::http::{self, ApiKey};
 use crate::load::engine_side::EngineMetrics;
 use crate::run::Event;
-use crate::runtime::RuntimeKind;
+use crate::runtime::{Permits, RuntimeKind, api_key, server_url};
 use crate::telemetry::{Reading, Sampler};
 use crate::warning::Warning;
 
@@ -38,6 +38,8 @@ pub struct Engine {
     pub(super) runtime: RuntimeKind,
     pub(super) rules: Rules,
     pub(super) client: Client,
+    /// For the server that was attached to.
+    pub(super) key: Option<ApiKey>,
     live: Mutex<Live>,
 }
 
@@ -76,6 +78,7 @@ impl Health {
 
 pub(super) struct Running {
     pub(super) server: Server,
+    pub(super) key: Option<ApiKey>,
     pub(super) sampler: Option<Sampler>,
     /// Limits of this start; `None` for an attached engine.
     pub(super) limits: Option<Limits>,
@@ -131,6 +134,13 @@ impl Engine {
                     .hint("it is for engines started in a container or as a process"),
             );
         }
+        let key = match options.url.as_deref().filter(|_| runtime == RuntimeKind::Attach) {
+            Some(url) => api_key(url, options.api_key_env.as_deref(), &context.permits)?,
+            None => None,
+        };
+        if let (Some(_), Some(url)) = (&key, &options.url) {
+            warn_of_plain_text(&context, url)?;
+        }
         let start = start_args(adapter.name(), &options);
         // Failed starts written by another version of this program may not parse; they are tried again.
         let failed = context.run.failed_starts(&start).into_iter();
@@ -139,10 +149,11 @@ impl Engine {
         Ok(Self {
             rules: Rules::from_adapter(adapter.as_ref())?,
             client: http::build(
-                http::direct()
+                http::direct_with(key.as_ref())
                     .pool_idle_timeout(IDLE)
                     .pool_max_idle_per_host(usize::MAX),
             )?,
+            key,
             context,
             adapter,
             options,
@@ -356,7 +367,10 @@ impl Engine {
                 None => true,
             };
             if idle {
-                match self.adapter.ready(running.server.base_url(), &options)? {
+                match self
+                    .adapter
+                    .ready(running.server.base_url(), &options, self.key.as_ref())?
+                {
                     Readiness::Ready => return Ok(true),
                     Readiness::Failed(_) => return Ok(false),
                     Readiness::NotYet => {}
@@ -404,6 +418,7 @@ impl Engine {
         live.starts.served(info.kv_tokens);
         live.running = Some(Running {
             server: ready.server,
+            key: self.key.clone(),
             sampler: ready.sampler,
             limits,
             info,
@@ -435,6 +450,17 @@ impl Engine {
         ended?;
         self.phase("stopped", self.name())
     }
+}
+
+/// Warns of an API key that others on the way can read.
+fn warn_of_plain_text(context: &Context, url: &str) -> Result<()> {
+    let url = server_url(url)?;
+    if url.scheme() == "https" || Permits::is_loopback(&url) {
+        return Ok(());
+    }
+    let host = url.host_str().unwrap_or_default();
+    let message = format!("the API key is sent to `{host}` without TLS: others on the way can read it; use `https://`");
+    context.run.warn(Warning::new("key_without_tls", message))
 }
 
 /// The key under which a resumed run finds earlier starts of the same engine.

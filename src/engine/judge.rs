@@ -5,6 +5,7 @@
 use super::failure::{Exit, FailureRules, Finding, Symptoms};
 use super::limits::{Bound, EngineBounds};
 use super::metrics::QueueMetrics;
+use super::residency::judge_residency;
 use super::{Limits, RulePhase};
 use crate::boundary::Verdict;
 use crate::load::{FailureForm, Outcome, Record};
@@ -24,6 +25,8 @@ pub(super) struct Observation<'a> {
     pub(super) queue: &'a QueueMetrics,
     /// The engine's own bounds.
     pub(super) reported: &'a EngineBounds,
+    /// Tokens of prompts that the engine reads at once, if known.
+    pub(super) prefill_budget: Option<u64>,
 }
 
 /// A verdict and its reason.
@@ -37,9 +40,18 @@ pub(super) struct Judgement {
     pub(super) line: Option<String>,
     /// Input tokens as counted in a refusal, if they differ from the requested number.
     pub(super) counted: Option<u64>,
+    /// The most requests that ran together, where not all did.
+    pub(super) running: Option<u64>,
 }
 
 impl Judgement {
+    pub(super) fn ok(message: Option<String>) -> Self {
+        Self {
+            message,
+            ..Self::new(Verdict::Ok, "", "")
+        }
+    }
+
     pub(super) fn new(verdict: Verdict, cause: &str, message: impl Into<String>) -> Self {
         Self {
             verdict,
@@ -47,6 +59,7 @@ impl Judgement {
             message: Some(message.into()),
             line: None,
             counted: None,
+            running: None,
         }
     }
 }
@@ -58,7 +71,7 @@ pub(super) fn judge(rules: &FailureRules, seen: &Observation<'_>) -> Judgement {
                 .iter()
                 .find_map(|answer| check_counts(answer, &seen.requested, seen.tolerance, seen.reported))
         })
-        .unwrap_or_else(|| check_concurrency(seen))
+        .unwrap_or_else(|| judge_residency(&seen.requested, seen.answers, seen.queue, seen.prefill_budget))
 }
 
 /// Checks whether the engine died or a request failed.
@@ -86,6 +99,9 @@ fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgeme
     }
     if let Some(found) = found.filter(|_| !overloaded) {
         return Some(classified_failure(found, seen));
+    }
+    if let Some(stopped) = seen.exit.and_then(Exit::stopped_by) {
+        return Some(Judgement::new(Verdict::Error, "stopped", stopped));
     }
     if let Some(exit) = seen.exit {
         let message = format!("the engine exited with {}, without a known reason", exit.status());
@@ -132,6 +148,7 @@ fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
         message: Some(message),
         line: found.line,
         counted: None,
+        running: None,
     }
 }
 
@@ -214,42 +231,6 @@ pub(super) fn error_message(answer: &Record) -> Option<&String> {
     matches!(failure.form, FailureForm::InStream | FailureForm::Status(_)).then_some(&failure.message)
 }
 
-/// All requests completed: decides whether all of them were running concurrently.
-fn check_concurrency(seen: &Observation<'_>) -> Judgement {
-    let ok = Judgement {
-        verdict: Verdict::Ok,
-        cause: None,
-        message: None,
-        line: None,
-        counted: None,
-    };
-    if let Some(preempted @ 1..) = seen.queue.preempted() {
-        let sequences = if preempted == 1 { "sequence" } else { "sequences" };
-        let message = format!("the engine preempted {preempted} {sequences}");
-        return Judgement::new(Verdict::Preempted, "kv_cache", message);
-    }
-    let requested = seen.requested.concurrency;
-    let running = seen.queue.peaks().and_then(|metrics| metrics.running);
-    // A sequence holds its KV cache from its first token to its end, so overlapping streams prove concurrency even if
-    // the metrics were polled too rarely.
-    if requested <= 1 || running.is_some_and(|running| running >= requested) || overlapping(seen.answers) {
-        return ok;
-    }
-    let message = match running {
-        Some(running) => format!("at most {running} of {requested} requests were seen running concurrently"),
-        None => format!("a request got its first token after another of the {requested} had ended"),
-    };
-    Judgement::new(Verdict::Queued, "not_resident", message)
-}
-
-/// Whether every first token came before any stream ended.
-fn overlapping(answers: &[Record]) -> bool {
-    let last_first = answers.iter().map(|answer| answer.first_token).max().flatten();
-    let first_end = answers.iter().filter_map(|answer| answer.last_token).min();
-    answers.iter().all(|answer| answer.first_token.is_some())
-        && last_first.zip(first_end).is_some_and(|(first, end)| first < end)
-}
-
 /// The first line, shortened.
 fn excerpt(text: &str) -> String {
     const LONGEST: usize = 300;
@@ -314,11 +295,10 @@ fn explain_by_bound(message: String, bound: Option<Bound>) -> Result<Judgement, 
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::engine::{FailureRule, Metrics};
     use crate::load::{Counts, Failure};
+    use crate::runtime::Outside;
 
     const REQUESTED: Limits = Limits {
         input: 10,
@@ -393,6 +373,7 @@ mod tests {
             log: &log,
             queue: &queue,
             reported: &EngineBounds::default(),
+            prefill_budget: None,
         };
         let judgement = judge(&rules(), &seen);
         (judgement.verdict, judgement.cause.unwrap_or_default())
@@ -467,6 +448,7 @@ mod tests {
             Some(Exit {
                 code: Some(137),
                 oom_killed,
+                ..Exit::default()
             })
         };
         let broken = || {
@@ -479,6 +461,11 @@ mod tests {
             verdict_of(&broken(), exit(false), &["CUDA out of memory"], &[]),
             is(Verdict::Oom, "cuda")
         );
+        let stopped = Some(Exit {
+            outside: Some(Outside::Signal(15)),
+            ..Exit::default()
+        });
+        assert_eq!(verdict_of(&broken(), stopped, &[], &[]), is(Verdict::Error, "stopped"));
         assert_eq!(
             verdict_of(&broken(), exit(false), &["Killed"], &[]),
             is(Verdict::Error, "died")
@@ -511,34 +498,6 @@ mod tests {
             verdict_of(&both, None, &[], &[(0, 1, 0)]),
             is(Verdict::Timeout, "deadline"),
             "the prompt of one is being read"
-        );
-    }
-
-    #[test]
-    fn concurrency_is_proven_by_the_gauge_or_by_overlap() {
-        let at = |first: u64, last: u64| {
-            let mut answer = good();
-            answer.first_token = Some(Duration::from_secs(first));
-            answer.last_token = Some(Duration::from_secs(last));
-            answer
-        };
-        let (together, sequential) = ([at(1, 9), at(2, 9)], [at(1, 3), at(5, 9)]);
-        assert_eq!(verdict_of(&together, None, &[], &[]), is(Verdict::Ok, ""));
-        assert_eq!(
-            verdict_of(&sequential, None, &[], &[]),
-            is(Verdict::Queued, "not_resident")
-        );
-        assert_eq!(
-            verdict_of(&sequential, None, &[], &[(0, 0, 0), (2, 0, 0)]),
-            is(Verdict::Ok, "")
-        );
-        assert_eq!(
-            verdict_of(&sequential, None, &[], &[(1, 1, 0)]),
-            is(Verdict::Queued, "not_resident")
-        );
-        assert_eq!(
-            verdict_of(&together, None, &[], &[(2, 0, 1), (2, 0, 2)]),
-            is(Verdict::Preempted, "kv_cache")
         );
     }
 

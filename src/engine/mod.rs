@@ -27,6 +27,7 @@ mod preview;
 mod probe;
 mod prompting;
 mod protocol;
+mod residency;
 mod rules;
 mod send;
 mod server;

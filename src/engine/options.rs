@@ -36,6 +36,8 @@ pub struct LaunchOptions {
     pub port: Option<u16>,
     /// Attach: URL of the engine.
     pub url: Option<String>,
+    /// Attach: environment variable that holds the server's API key. Default: `OPENAI_API_KEY`.
+    pub api_key_env: Option<String>,
     /// Attach: name of a running container.
     pub container: Option<String>,
     /// GPUs by index or UUID.
@@ -98,6 +100,7 @@ impl Default for LaunchOptions {
             program: None,
             port: None,
             url: None,
+            api_key_env: None,
             container: None,
             gpus: Vec::new(),
             dtype: None,

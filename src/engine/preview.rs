@@ -209,7 +209,10 @@ impl Engine {
     /// Whether the attached engine is ready.
     fn answers(&self) -> Result<()> {
         let server = self.find()?;
-        match self.adapter.ready(server.base_url(), &self.adapter_options(None))? {
+        match self
+            .adapter
+            .ready(server.base_url(), &self.adapter_options(None), self.key.as_ref())?
+        {
             Readiness::Ready => Ok(()),
             Readiness::NotYet => Err(Fault::missing(
                 "no ready engine answers there",

@@ -16,13 +16,14 @@ use super::memory::memory_window;
 use super::metrics::QueueMetrics;
 use super::plan::StartFailure;
 use super::prompting::{Prompting, origin};
+use super::residency::longer_output;
 use super::rules::REQUEST;
 use super::send::{Batch, STALL};
 use super::start::TAIL;
 use super::{Allocation, Engine, Limits, RequestForm};
-use crate::boundary::{BoundsReport, Point, Verdict};
+use crate::boundary::{BoundsReport, NOT_RESIDENT, Overload, Point, Verdict};
 use crate::fault::{Fault, Result};
-use crate::load::{FailureForm, Record, Summary};
+use crate::load::{FailureForm, Outcome, Record, Summary};
 use crate::prompt::PromptForm;
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
@@ -41,7 +42,27 @@ struct Attempt {
     allocations: Vec<Allocation>,
     /// The end of the whole log; the last lines before a death may be older than the probe.
     ending: Vec<String>,
+    /// Output tokens of a further attempt that kept requests in flight longer.
+    longer_output: Option<u64>,
+    /// Whether the engine stood still in the meantime.
+    paused: bool,
     judgement: Judgement,
+}
+
+impl Attempt {
+    /// The engine's health; if its state was checked already, it need not be checked again.
+    fn health(&self) -> Health {
+        match self.survived {
+            Some(true) => Health::Good,
+            Some(false) => Health::Lost,
+            None => Health::after(self.answers.iter().all(succeeded)),
+        }
+    }
+
+    /// Whether it says nothing of memory, as not all requests were ever in flight at once.
+    fn is_untested(&self) -> bool {
+        self.judgement.verdict == Verdict::Error && self.judgement.cause.as_deref() == Some(NOT_RESIDENT)
+    }
 }
 
 impl Engine {
@@ -88,7 +109,8 @@ impl Engine {
                 if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
                     let seen = memory_window(sampler, from, Instant::now());
                     self.show_memory(sampler)?;
-                    answer.peak = seen.peak;
+                    // That of a longer output is not this point's.
+                    answer.peak = seen.peak.filter(|_| answer.evidence.longer_output.is_none());
                     answer.evidence.memory = seen.last;
                     answer.series = seen.series;
                 }
@@ -120,12 +142,7 @@ impl Engine {
             let adapt_calibration = attempt.judgement.cause.as_deref() == Some("input_count")
                 && self.adapt_calibration(live, form, requested, &attempt)?;
             let again = adapt_calibration || (attempts <= u64::from(options.retries) && worth_retrying(&attempt));
-            // If the engine's state was checked already, it need not be checked again.
-            live.health = match attempt.survived {
-                Some(true) => Health::Good,
-                Some(false) => Health::Lost,
-                None => Health::after(attempt.answers.iter().all(succeeded)),
-            };
+            live.health = attempt.health();
             let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
             if best.as_ref().is_none_or(|best| produced(&attempt) >= produced(best)) {
                 best = Some(attempt);
@@ -139,8 +156,11 @@ impl Engine {
                     .sleep(Duration::from_millis(100 << attempts.min(6)))?;
             }
         }
-        let best = best.ok_or_else(|| Fault::internal("a probe without an attempt"))?;
-        if best.judgement.verdict == Verdict::Ok {
+        let mut best = best.ok_or_else(|| Fault::internal("a probe without an attempt"))?;
+        if best.is_untested() && options.overload == Overload::Fails {
+            self.keep_in_flight(live, point, requested, options, &mut best)?;
+        }
+        if best.judgement.verdict == Verdict::Ok && !best.paused {
             for answer in &best.answers {
                 let output = answer.counts.output.unwrap_or(requested.output);
                 live.speed
@@ -149,6 +169,84 @@ impl Engine {
         }
         let limits = live.running.as_ref().and_then(|running| running.limits);
         Ok(describe(point, requested, best, attempts, limits))
+    }
+
+    /// Sends the requests once more with a longer output, as far as the engine's limits allow, so that early ones do not end before late ones
+    /// are admitted. That is harder than what was asked: it shows that all fit, or that so many more than ran do not.
+    fn keep_in_flight(
+        &self,
+        live: &mut Live,
+        point: &Point,
+        requested: Limits,
+        options: ProbeOptions,
+        first: &mut Attempt,
+    ) -> Result<()> {
+        let limits = live.running.as_ref().and_then(|running| running.limits);
+        let reported = live
+            .running
+            .as_ref()
+            .and_then(|running| running.info.reported.max_model_len);
+        let Some(output) = limits
+            .map(|limits| limits.total)
+            .or(reported)
+            .and_then(|total| longer_output(&requested, &first.answers, total.saturating_sub(requested.input)))
+        else {
+            return Ok(());
+        };
+        let longer = Limits {
+            output,
+            total: requested.input.saturating_add(output),
+            ..requested
+        };
+        let asked = point.clone().with("output", i64::try_from(output).unwrap_or(i64::MAX));
+        let form = self.adapter.request(&asked, limits.as_ref())?;
+        // How much of it is produced does not matter.
+        let options = ProbeOptions {
+            output_tolerance: u64::MAX,
+            ..options
+        };
+        let second = self.attempt(live, &form, longer, options)?;
+        live.health = second.health();
+        let total = |limits: Limits, concurrency| Limits { concurrency, ..limits }.resident();
+        let so_many = |running: u64| total(longer, running + 1) <= requested.resident();
+        let judged = &second.judgement;
+        match judged.verdict {
+            Verdict::Ok => {
+                let all = requested.concurrency;
+                let message = format!(
+                    "all {all} ran together with {output} tokens of output; with less, early requests end first"
+                );
+                first.judgement = Judgement::ok(Some(message));
+            }
+            Verdict::Queued if judged.running.is_some_and(so_many) => first.judgement = second.judgement,
+            _ if second.is_untested() => first.judgement = second.judgement,
+            _ => {
+                let why = judged.message.as_deref().unwrap_or_default();
+                let said = first.judgement.message.get_or_insert_default();
+                said.push_str(&format!("; with {output} tokens of output: {why}"));
+            }
+        }
+        first.queue = second.queue;
+        first.longer_output = Some(output);
+        Ok(())
+    }
+
+    /// The tokens of prompts that the engine reads at once: from its log, or its command line.
+    fn prefill_budget(&self, running: &Running) -> Option<u64> {
+        const FACT: &str = "max_num_batched_tokens";
+        let said = running
+            .facts
+            .iter()
+            .rfind(|fact| fact.name == FACT)
+            .map(|fact| fact.value.clone());
+        let words = ["command", "args"].map(|key| running.server.describe()[key].as_array().cloned());
+        let words: Vec<String> = words
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|word| Some(word.as_str()?.to_owned()))
+            .collect();
+        said.or_else(|| self.rules.facts.find(&words).remove(FACT))?.as_u64()
     }
 
     /// Adapts the calibration to the engine's input count. Returns whether a retry will help.
@@ -220,11 +318,13 @@ impl Engine {
         self.context.run.note(Event::Sent {
             timeout: timeout.as_secs_f64(),
         })?;
+        let sent = Instant::now();
         let (answers, queue) = self.context.tasks.wait(batch.send(page.as_ref(), stall))?;
+        let paused = self.context.tasks.wait(running.server.was_paused(sent.elapsed()))?;
         let (exit, survived) = self.state_after(running, &answers, false)?;
         let log = strip_colours(running.server.since(cursor));
         let ending = strip_colours(running.server.last(TAIL));
-        let judgement = judge(
+        let mut judgement = judge(
             &self.rules.failures,
             &Observation {
                 requested,
@@ -235,8 +335,14 @@ impl Engine {
                 log: &log,
                 queue: &queue,
                 reported: &running.info.reported,
+                prefill_budget: self.prefill_budget(running),
             },
         );
+        if paused {
+            let said = judgement.message.get_or_insert_default();
+            said.push_str(if said.is_empty() { "" } else { "; " });
+            said.push_str(PAUSED);
+        }
         let allocations = if judgement.verdict == Verdict::Oom {
             allocations(answers.iter().filter_map(error_message).chain(&log))
         } else {
@@ -249,6 +355,8 @@ impl Engine {
             survived,
             allocations,
             ending,
+            longer_output: None,
+            paused,
             judgement,
         })
     }
@@ -272,7 +380,13 @@ impl Engine {
                 .iter()
                 .any(|answer| answer.failure().is_some_and(|failure| like(failure.form)))
         };
-        let broken = any(|form| matches!(form, FailureForm::Broken | FailureForm::Unreachable));
+        // A server that closes the connection after each answer does so when it is killed, too.
+        let unfinished = |answer: &&Record| answer.outcome == Outcome::Completed;
+        let broken = failed.iter().any(unfinished)
+            || any(|form| {
+                let ended = FailureForm::EndedEarly;
+                form == ended || matches!(form, FailureForm::Broken | FailureForm::Unreachable)
+            });
         let exit = self.context.tasks.wait(running.server.ended(broken))?;
         if exit.is_some() {
             return Ok((exit, Some(false)));
@@ -287,6 +401,9 @@ impl Engine {
         Ok((self.context.tasks.wait(running.server.exit())?, Some(false)))
     }
 }
+
+/// Said of requests whose times mean nothing.
+pub(super) const PAUSED: &str = "the engine's container was paused in the meantime: times are not used";
 
 /// Whether such a failure may have damaged the engine.
 fn may_damage(form: FailureForm) -> bool {
@@ -353,12 +470,14 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         survived,
         allocations,
         ending,
+        longer_output,
+        paused,
         judgement,
     } = attempt;
     let output = answers.iter().map(|answer| answer.counts.output).min().flatten();
-    let median = |figure: &dyn Fn(&Record) -> Option<f64>| {
-        Summary::from_values(answers.iter().filter_map(figure).collect()).median
-    };
+    let timed = || answers.iter().filter(|_| !paused);
+    let median =
+        |figure: &dyn Fn(&Record) -> Option<f64>| Summary::from_values(timed().filter_map(figure).collect()).median;
     let evidence = Evidence {
         message: judgement.message,
         log: match judgement.line {
@@ -382,14 +501,14 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
             .max()
             .filter(|excess| *excess > 0),
         completed: answers.iter().filter(|answer| succeeded(answer)).count() as u64,
+        longer_output,
         issued: answers.len() as u64,
         attempts,
         queue: queue.peaks(),
         limits,
         ..Evidence::default()
     };
-    let gaps: Vec<f64> = answers
-        .iter()
+    let gaps: Vec<f64> = timed()
         .flat_map(|answer| &answer.itl_ms)
         .map(|gap| f64::from(*gap))
         .collect();

@@ -1,6 +1,7 @@
 //! Makes prompts for an engine and corrects their length until the engine's own count matches.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::options::LaunchOptions;
@@ -99,8 +100,10 @@ pub(super) fn origin(
         return Origin::Tokenizer(name.clone());
     }
     let text = form.prompt == PromptForm::Text;
-    // Ollama has its own model names and keeps tokenizers inside its model files.
-    if text && (form.protocol == Protocol::Ollama || options.model.is_none()) {
+    // Ollama has its own model names and keeps tokenizers inside its model files. What an attached server serves may be
+    // another model than the one that is named.
+    let elsewhere = |model: &String| runtime == RuntimeKind::Attach && !Path::new(model).is_absolute();
+    if text && (form.protocol == Protocol::Ollama || options.model.as_ref().is_none_or(elsewhere)) {
         return Origin::Words(vocabulary.unwrap_or(VOCABULARY));
     }
     // An attached or simulated server may serve its model under a made-up name.

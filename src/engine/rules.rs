@@ -165,7 +165,7 @@ fn read(
     let log = super::facts::strip_colours(log.to_vec());
     let exit = code.map(|code| Exit {
         code: Some(code),
-        oom_killed: false,
+        ..Exit::default()
     });
     let symptoms = Symptoms {
         exit,

@@ -17,6 +17,7 @@ use super::options::seconds;
 use super::{Engine, Limits, RequestForm, protocol};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
+use crate::http::ApiKey;
 use crate::load::{BuildJob, Control, FailureForm, Job, LoadConfig, Outcome, Record, RequestSource, Slots, run_load};
 use crate::prompt::Content;
 
@@ -33,6 +34,7 @@ pub(super) const STALL: Duration = Duration::from_secs(20);
 /// Requests that are sent together.
 pub(super) struct Batch {
     url: String,
+    key: Option<ApiKey>,
     jobs: Mutex<VecDeque<Job>>,
     count: u64,
     timeout: Duration,
@@ -63,12 +65,17 @@ impl Batch {
             })
         };
         let jobs = prompts.iter().map(job).collect::<Result<VecDeque<_>>>()?;
-        Ok(Self::from_jobs(running.server.url(&form.path)?, jobs, timeout))
+        let batch = Self::from_jobs(running.server.url(&form.path)?, jobs, timeout);
+        Ok(Self {
+            key: running.key.clone(),
+            ..batch
+        })
     }
 
     fn from_jobs(url: String, jobs: VecDeque<Job>, timeout: Duration) -> Self {
         Self {
             url,
+            key: None,
             count: jobs.len() as u64,
             timeout,
             jobs: Mutex::new(jobs),
@@ -97,6 +104,7 @@ impl Batch {
             grace: Duration::ZERO,
             keep_text: false,
             must_connect: false,
+            key: batch.key.clone(),
             cancel: CancellationToken::new(),
         };
         let give_up = config.cancel.clone();

@@ -54,6 +54,7 @@ impl Server {
         Ok(self.service.state().await?.exit().map(|exit| Exit {
             code: exit.code,
             oom_killed: exit.oom_killed,
+            outside: exit.outside,
         }))
     }
 
@@ -68,6 +69,11 @@ impl Server {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// Whether it stood still at some time in the last `period`.
+    pub(super) async fn was_paused(&self, period: Duration) -> Result<bool> {
+        self.service.was_paused(period).await
     }
 
     /// Number of log lines so far; a cursor for [`Server::since`].

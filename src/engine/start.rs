@@ -15,7 +15,7 @@ use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
-use crate::runtime::{Launch, Mount, RuntimeKind, StartContext, Target, attach, start};
+use crate::runtime::{Launch, Mount, RuntimeKind, StartContext, Target, attach, check_reachable, start};
 use crate::sim::Spec;
 use crate::telemetry::{Phase, Sampler, Vendor, select};
 
@@ -96,6 +96,9 @@ impl Engine {
 
     /// Waits for a server that already runs.
     pub(super) fn attach_to(&self, server: Server, stages: &mut MemoryStages) -> Result<Ready> {
+        if let Some(url) = &self.options.url {
+            self.context.tasks.wait(check_reachable(url, &self.context.permits))?;
+        }
         let timeout = Duration::from_secs_f64(self.options.start_timeout.min(ATTACH_TIMEOUT));
         match self.poll_readiness(&server, &self.adapter_options(None), timeout, stages, None)? {
             StartState::Ready => {
@@ -144,7 +147,7 @@ impl Engine {
             if let Some(exit) = self.context.tasks.wait(server.exit())? {
                 return Ok(StartState::Exited(exit));
             }
-            match self.adapter.ready(server.base_url(), options)? {
+            match self.adapter.ready(server.base_url(), options, self.key.as_ref())? {
                 Readiness::Ready => return Ok(StartState::Ready),
                 Readiness::Failed(why) => return Ok(StartState::Failed(why)),
                 Readiness::NotYet => {}

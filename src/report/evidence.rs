@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::boundary::{Boundary, Easier, Moves, Point, Record, Verdict};
+use crate::boundary::{Boundary, Easier, Moves, NOT_RESIDENT, Point, Record, Verdict};
 use crate::report::findings::axis_position;
 
 /// The failing probe nearest to a point.
@@ -103,6 +103,7 @@ pub(super) fn verdict_text(verdict: Verdict, cause: Option<&str>) -> String {
         (Verdict::StartFailed, _) => "the engine did not start",
         (Verdict::Timeout, _) => "the request timed out",
         (Verdict::ShortOutput, _) => "the output was shorter than requested",
+        (Verdict::Error, Some(NOT_RESIDENT)) => "early requests ended before late ones were admitted",
         (Verdict::Error, _) => "the answer was inconclusive",
     };
     match cause {

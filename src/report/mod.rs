@@ -34,9 +34,8 @@ mod warning_groups;
 pub use crate::fmt::{Bytes, Clock, Count};
 pub use answer::{Answer, Context, Extras, simulated_notice};
 pub use comparison::{
-    ChangedPoint, ComparedCase, ComparedMetric, Comparison, Evaluation, Finding, Rule, SetupDifference, Thresholds,
-    UnmatchedMetric, Verdict, comparison_findings, comparison_markdown, comparison_sections, completeness_warnings,
-    matching_case,
+    ChangedPoint, Comparison, Finding, Rule, SetupDifference, Thresholds, Verdict, comparison_findings,
+    comparison_markdown, comparison_sections, completeness_warnings, matching_case, threshold_blocks,
 };
 pub use comparison_input::{comparison_input, implausible};
 pub use document::{Block, Fact, List, Section, Weight, markdown, text};

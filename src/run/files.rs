@@ -1,22 +1,16 @@
 //! The files that a run writes besides journal and manifest: series, tables, exports, and those of the script itself,
 //! which are stored below `files/`.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
 use super::writer::RunWriter;
-use super::{Folder, Run, folder, hide};
+use super::{Folder, Run, folder, hide, lock};
 use crate::csv;
 use crate::fault::{Fault, Kind, Result};
-
-/// Files that were already written to in this execution of the run.
-#[derive(Debug, Default)]
-pub(super) struct StartedFiles(Mutex<HashSet<PathBuf>>);
 
 impl Run {
     /// Opens `SUBFOLDER/NAME` for appending, and returns its path; `None` if the run has no folder.
@@ -180,8 +174,7 @@ impl Run {
 
     /// Whether this is the first write to the file in this execution.
     fn is_first_write(&self, file: &Path) -> bool {
-        let mut written = self.started_files.0.lock().unwrap_or_else(PoisonError::into_inner);
-        written.insert(file.to_owned())
+        lock(&self.started_files).insert(file.to_owned())
     }
 
     /// The run's folder, and the file's path relative to it.

@@ -4,7 +4,7 @@
 //! which survives `kill -9`, and the disk within a second. The lock on the file is the lock on the run's folder.
 
 use std::fs::{File, TryLockError};
-use std::io::{BufRead as _, BufReader, ErrorKind, Seek as _, SeekFrom, Write as _};
+use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -51,36 +51,31 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Creates the journal; fails if there is one.
-    pub(super) fn create(folder: &Folder) -> Result<Self> {
+    /// Continues the journal of an earlier execution. There may be none: in a new folder, and after a kill at the start.
+    /// Passes its events to `each`, and cuts off a torn last line. Any other unreadable line is an error.
+    pub(super) fn open(folder: &Folder, mut each: impl FnMut(Event)) -> Result<Self> {
         let path = folder.path().join(JOURNAL);
-        match folder.has(JOURNAL) {
-            true => Err(Fault::io(&path, &ErrorKind::AlreadyExists.into())),
-            false => Self::from_file(folder.append(JOURNAL.as_ref())?, &path, 0),
-        }
+        let mut journal = Self::from_file(folder.append(JOURNAL.as_ref())?, &path)?;
+        let extent = read_lines(&journal.file, &path, |number, entry| {
+            each(entry.map_err(|error| damaged(&path, number, &error))?.event);
+            Ok(())
+        })?;
+        journal.length = extent.complete_bytes;
+        let cut = journal.file.set_len(journal.length);
+        cut.map_err(|error| Fault::io(&path, &error)).map(|()| journal)
     }
 
-    /// Continues an existing journal after its first `length` bytes, which [`read`] found complete. The rest is cut
-    /// off.
-    pub(super) fn reopen(file: File, path: &Path, length: u64) -> Result<Self> {
-        file.set_len(length).map_err(|error| Fault::io(path, &error))?;
-        Self::from_file(file, path, length)
+    /// Whether it has no event.
+    pub(super) fn is_empty(&self) -> bool {
+        self.length == 0
     }
 
-    /// Opens the journal of an earlier execution for reading and appending, and locks it. Creates an empty one if there
-    /// is none, as after a kill at the start.
-    pub(super) fn open(folder: &Folder) -> Result<File> {
-        let file = folder.append(JOURNAL.as_ref())?;
-        lock(&file, &folder.path().join(JOURNAL))?;
-        Ok(file)
-    }
-
-    fn from_file(file: File, path: &Path, length: u64) -> Result<Self> {
+    fn from_file(file: File, path: &Path) -> Result<Self> {
         lock(&file, path)?;
         Ok(Self {
             file,
             path: path.to_owned(),
-            length,
+            length: 0,
             synced: Instant::now(),
         })
     }
@@ -128,17 +123,6 @@ pub(super) struct Extent {
     pub(super) complete_bytes: u64,
     /// Whether anything follows: a line that was being written when the process died.
     pub(super) torn: bool,
-}
-
-/// Reads every complete line from the start of `file`; returns the length of the complete lines.
-///
-/// A torn last line is skipped. Any other unreadable line is an error.
-pub(super) fn read(file: &File, path: &Path, mut each: impl FnMut(Entry)) -> Result<u64> {
-    let extent = read_lines(file, path, |number, entry| {
-        each(entry.map_err(|error| damaged(path, number, &error))?);
-        Ok(())
-    })?;
-    Ok(extent.complete_bytes)
 }
 
 /// The error for a complete line that cannot be parsed.
@@ -193,40 +177,30 @@ mod tests {
         }
     }
 
-    fn events(path: &Path) -> Result<(Vec<Event>, u64)> {
-        let file = File::open(path).unwrap();
+    fn reopen(folder: &Path) -> Result<(Vec<Event>, Journal)> {
         let mut events = Vec::new();
-        let length = read(&file, path, |entry| events.push(entry.event))?;
-        Ok((events, length))
+        let journal = Journal::open(&Folder::open(folder)?, |event| events.push(event))?;
+        Ok((events, journal))
     }
 
     #[test]
     fn a_journal_cut_at_any_byte_gives_its_complete_lines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
-        let mut journal = Journal::create(&Folder::open(folder.path()).unwrap()).unwrap();
+        let mut journal = Journal::open(&Folder::open(folder.path()).unwrap(), |_| ()).unwrap();
         let written: Vec<Event> = (0..3).map(done).collect();
         written.iter().for_each(|event| journal.append(event).unwrap());
         drop(journal);
         let bytes = std::fs::read(&path).unwrap();
-        let other = tempfile::tempdir().unwrap();
-        let torn = other.path().join("journal.jsonl");
-        let other = Folder::open(other.path()).unwrap();
         for cut in 0..=bytes.len() {
-            std::fs::write(&torn, &bytes[..cut]).unwrap();
+            std::fs::write(&path, &bytes[..cut]).unwrap();
             let lines = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
-            let (events, length) = events(&torn).unwrap();
+            let (events, mut journal) = reopen(folder.path()).unwrap();
             assert_eq!(events, written[..lines], "cut after {cut} bytes");
-
-            let file = Journal::open(&other).unwrap();
-            let mut journal = Journal::reopen(file, &torn, length).unwrap();
             journal.append(&done(9)).unwrap();
             drop(journal);
-            assert_eq!(
-                self::events(&torn).unwrap().0.last(),
-                Some(&done(9)),
-                "cut after {cut} bytes"
-            );
+            let (events, _) = reopen(folder.path()).unwrap();
+            assert_eq!(events.last(), Some(&done(9)), "cut after {cut} bytes");
         }
     }
 
@@ -236,14 +210,11 @@ mod tests {
         let path = folder.path().join("journal.jsonl");
         let good = serde_json::to_string(&Entry::now(&done(1))).unwrap();
         std::fs::write(&path, format!("{good}\n{{\"event\":\"po\0\n{good}\n")).unwrap();
-        let fault = events(&path).unwrap_err();
+        let fault = reopen(folder.path()).err().unwrap();
         assert!(fault.message.contains("line 2"), "{fault}");
         std::fs::write(&path, format!("{good}\n\0\0\0\0\n")).unwrap();
-        assert_eq!(
-            events(&path).unwrap().0.len(),
-            1,
-            "a last line of zeros never reached the disk"
-        );
+        let (events, _) = reopen(folder.path()).unwrap();
+        assert_eq!(events.len(), 1, "a last line of zeros never reached the disk");
     }
 
     #[test]
@@ -264,11 +235,10 @@ mod tests {
     #[test]
     fn two_processes_cannot_lock_one_journal() {
         let folder = tempfile::tempdir().unwrap();
-        let folder = Folder::open(folder.path()).unwrap();
-        let journal = Journal::create(&folder).unwrap();
-        assert_eq!(Journal::open(&folder).unwrap_err().kind, Kind::Usage);
+        let journal = Journal::open(&Folder::open(folder.path()).unwrap(), |_| ()).unwrap();
+        assert_eq!(reopen(folder.path()).err().unwrap().kind, Kind::Usage);
         drop(journal);
-        assert!(Journal::open(&folder).is_ok());
+        assert!(reopen(folder.path()).is_ok());
     }
 
     #[test]
@@ -276,7 +246,7 @@ mod tests {
         let Ok(full) = File::options().append(true).open("/dev/full") else {
             return;
         };
-        let mut journal = Journal::from_file(full, Path::new("/dev/full"), 0).unwrap();
+        let mut journal = Journal::from_file(full, Path::new("/dev/full")).unwrap();
         let fault = journal.append(&done(1)).unwrap_err();
         assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));
         assert!(fault.hint.unwrap().contains("--out"));

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::folder::{Folder, not_a_run};
-use super::secrets;
+use super::journal::{Entry, JOURNAL};
+use super::{Event, secrets};
 use crate::fault::{Fault, Kind, Result};
 
 /// Version of all files in a run's folder, and of `--json`.
@@ -110,12 +111,69 @@ impl Manifest {
             return Err(foreign(&path, &value));
         }
         let manifest: Self = serde_json::from_value(value).map_err(broken)?;
-        match manifest.seed {
-            Some(_) => Ok(manifest),
-            None => Err(Fault::new(
-                Kind::Io,
-                format!("`{}`: missing field `seed`", path.display()),
-            )),
+        let without_seed = || Fault::new(Kind::Io, format!("`{}`: missing field `seed`", path.display()));
+        manifest.seed.ok_or_else(without_seed).map(|_| manifest)
+    }
+
+    /// Adds what an event of the journal says about the run as a whole. From all of them follows what is known of a run
+    /// whose manifest is lost.
+    pub(super) fn add(&mut self, entry: &Entry) {
+        if self.started.is_empty() {
+            self.started.clone_from(&entry.time);
+        }
+        let args = match &entry.event {
+            Event::Engine { info } => {
+                let simulated = info.pointer("/info/simulated") == Some(&Value::Bool(true));
+                self.simulated |= simulated || info["runtime"] == "sim";
+                self.add_engine(info);
+                return;
+            }
+            Event::Resumed { .. } => {
+                (self.status, self.ended) = ("running".to_owned(), None);
+                return;
+            }
+            Event::End { status, .. } => {
+                (self.status, self.ended) = (status.clone(), Some(entry.time.clone()));
+                return;
+            }
+            Event::Began { args, .. } | Event::Done { args, .. } | Event::StartFailed { args, .. } => args,
+            _ => return,
+        };
+        self.simulated |= args.pointer("/launch/runtime").is_some_and(|runtime| runtime == "sim");
+    }
+
+    /// Adds an engine, unless it is known; returns whether it is new.
+    pub(super) fn add_engine(&mut self, info: &Value) -> bool {
+        let same = |before: &Value| {
+            let mut keys = IDENTITY.iter().chain(&MUST_MATCH);
+            keys.all(|key| before.pointer(key) == info.pointer(key))
+        };
+        let is_new = !self.engines.iter().any(same);
+        if is_new {
+            self.engines.push(info.clone());
+        }
+        is_new
+    }
+
+    /// Whether nothing happened since the manifest was written: its status is `running`, the journal is empty, and there
+    /// are no other files of a run.
+    pub(super) fn not_started(&self, folder: &Folder) -> bool {
+        let journal = folder.file(JOURNAL);
+        let empty = journal.is_ok_and(|file| file.is_none_or(|file| file.metadata().is_ok_and(|data| data.len() == 0)));
+        let left = ["result.json", "logs", "loads", "memory", "tables"];
+        self.status == "running" && empty && !left.iter().any(|name| folder.has(name))
+    }
+
+    /// Fails, listing the differences, if `plan` is not the plan of this run. `module` returns the current hash of a
+    /// module.
+    ///
+    /// # Errors
+    ///
+    /// `usage` with the differences.
+    pub fn check(&self, plan: &Plan, module: impl Fn(&str) -> Option<String>) -> Result<()> {
+        match differences(self, plan, module) {
+            differences if differences.is_empty() => Ok(()),
+            differences => Err(refusal(&differences)),
         }
     }
 
@@ -136,8 +194,14 @@ impl Manifest {
     }
 }
 
+/// The error if a run cannot be resumed with this plan.
+pub(super) fn refusal(differences: &[String]) -> Fault {
+    Fault::usage(format!("this is not the same run: {}", differences.join("; ")))
+        .hint("resume it with the original script and parameters, or start a new run")
+}
+
 /// The error for a file of another schema version.
-pub(super) fn foreign(path: &Path, value: &Value) -> Fault {
+fn foreign(path: &Path, value: &Value) -> Fault {
     let schema = value.get("schema").and_then(Value::as_u64);
     Fault::usage(format!(
         "`{}` has schema {}; this profiler reads schema {SCHEMA}",
@@ -167,7 +231,7 @@ pub struct Plan {
 }
 
 /// Differences between `plan` and the recorded manifest, for people. `module` returns the current hash of a module.
-pub(super) fn differences(manifest: &Manifest, plan: &Plan, module: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+fn differences(manifest: &Manifest, plan: &Plan, module: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let mut differences = Vec::new();
     if manifest.script.sha256 != plan.script.sha256 {
         differences.push(format!("the script `{}` has changed", plan.script.path));
@@ -239,15 +303,6 @@ pub(super) fn engine_differences(before: &[Value], now: &Value) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// Whether `before` contains the same engine.
-pub(super) fn contains_engine(before: &[Value], now: &Value) -> bool {
-    let same = |before: &Value| {
-        let mut keys = IDENTITY.iter().chain(&MUST_MATCH);
-        keys.all(|key| before.pointer(key) == now.pointer(key))
-    };
-    before.iter().any(same)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,6 +347,8 @@ mod tests {
             engine_differences(&before, &other).is_empty(),
             "a second engine of the same script"
         );
-        assert!(contains_engine(&before, &engine(json!("0.24.0"), 9)) && !contains_engine(&before, &other));
+        let mut manifest = Manifest::default();
+        let added = [&before[0], &engine(json!("0.24.0"), 9), &other].map(|engine| manifest.add_engine(engine));
+        assert_eq!(added, [true, false, true]);
     }
 }

@@ -12,7 +12,6 @@ mod journal;
 mod manifest;
 mod reader;
 mod recorded;
-mod recover;
 mod replay;
 mod secrets;
 mod sessions;
@@ -28,8 +27,8 @@ pub use replay::RecordedPoint;
 pub use secrets::{add_secrets, has_hidden, hide};
 pub use sessions::{EngineSession, Measurement};
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -55,7 +54,8 @@ pub struct Run {
     simulated: AtomicBool,
     replay: Mutex<Replay>,
     ordinals: Mutex<BTreeMap<String, u64>>,
-    started_files: files::StartedFiles,
+    /// Files of the script that were already written to in this execution.
+    started_files: Mutex<HashSet<PathBuf>>,
     totals: Mutex<Totals>,
     writer: Option<RunWriter>,
 }

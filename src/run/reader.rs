@@ -1,22 +1,39 @@
 //! Reads a run back from its folder: finished, failed, killed or still under way, complete or damaged.
+//!
+//! The journal is the truth. A lost manifest is derived from it, and says less. What is damaged is left out and noted.
 
 use std::path::Path;
 
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::folder::{Folder, not_a_run, not_found};
 use super::journal::{self, JOURNAL};
-use super::manifest::{MANIFEST, Manifest};
+use super::manifest::{MANIFEST, Manifest, SCHEMA, Script};
 use super::recorded::{RecordedBoundary, RecordedRun};
-use super::recover::{self, JournalSummary, ManifestFile};
 use super::sessions::EngineSessions;
 use super::{Event, event};
+use crate::boundary::Answer;
+use crate::experiment::Experiment;
 use crate::fault::{Fault, Kind, Result};
-use crate::warning::Warning;
+use crate::memory::Footprint;
 
 /// Largest number of boundaries of a run; a higher index is damage.
 const MOST_BOUNDARIES: usize = 1 << 16;
+
+/// Fields of the manifest that do not follow from the journal.
+const NOT_IN_JOURNAL: [&str; 11] = [
+    "driver",
+    "gpus",
+    "host",
+    "max_operations",
+    "modules",
+    "parameters",
+    "permissions",
+    "profiler",
+    "script",
+    "seed",
+    "set",
+];
 
 impl RecordedRun {
     /// Reads a run's folder as far as possible; [`RecordedRun::missing`] lists the damage. Changes nothing in the
@@ -35,56 +52,52 @@ impl RecordedRun {
     ///
     /// As [`RecordedRun::read`].
     pub fn from_folder(folder: &Folder) -> Result<Self> {
-        let manifest_file = recover::manifest(folder)?;
+        let read = Manifest::read(folder);
+        if let Err(fault) = &read
+            && fault.kind == Kind::Usage
+            && folder.has(MANIFEST)
+        {
+            return Err(fault.clone());
+        }
         let mut found = Self {
-            not_started: matches!(&manifest_file, ManifestFile::Complete(manifest) if recover::not_started(folder, manifest)),
+            not_started: read.as_ref().is_ok_and(|manifest| manifest.not_started(folder)),
             ..Self::default()
         };
-        let summary = match found.not_started {
-            true => JournalSummary::default(),
+        let derived = match found.not_started {
+            true => Manifest::default(),
             false => found.read_journal(folder),
         };
-        let has_events = summary.last.is_some();
-        // The end of a run is written to the journal before the manifest.
-        let ended = matches!(&manifest_file, ManifestFile::Complete(manifest) if manifest.status != "running");
-        if has_events && ended && !summary.has_end() {
-            found.ends_early = true;
-            let last = summary.last.as_deref().unwrap_or_default();
-            found.missing.push(format!(
-                "journal.jsonl ends early, at {last}: later events are missing, except what result.json contains"
-            ));
-        }
-        let document = match (&manifest_file, found.missing.is_empty()) {
-            (ManifestFile::Complete(_), true) => Value::Null,
-            _ => found.read_result(folder),
-        };
-        match manifest_file {
-            ManifestFile::Complete(manifest) => found.manifest = *manifest,
-            ManifestFile::Partial(parts, why) => {
-                if parts.is_empty() && !has_events && document.is_null() {
-                    found.missing.insert(0, why);
+        match (read, &found.last) {
+            (Ok(manifest), last) => {
+                // The end of a run is written to the journal before the manifest.
+                if let (Some(last), None, true) = (last, &derived.ended, manifest.status != "running") {
+                    let note = format!("journal.jsonl ends early, at {last}: later events are missing");
+                    found.missing.push(note);
+                    found.ends_early = true;
+                }
+                found.manifest = manifest;
+            }
+            (Err(fault), last) => {
+                let why = match folder.has(MANIFEST) {
+                    true => format!("manifest.json cannot be read ({})", fault.message),
+                    false => "manifest.json is not there".to_owned(),
+                };
+                let note = format!("{why}; not known: {}", NOT_IN_JOURNAL.join(", "));
+                found.missing.insert(0, note);
+                if last.is_none() {
                     return Err(unreadable(folder, &found.missing));
                 }
-                let (manifest, lost) = recover::fill_in(summary.manifest(folder, &document), parts);
-                found.manifest = manifest;
-                let names: Vec<&str> = lost.iter().map(String::as_str).collect();
-                let note = format!("{why}; missing or reconstructed: {}", names.join(", "));
-                found.missing.insert(0, note);
-                found.lost = lost;
+                found.lost = NOT_IN_JOURNAL.map(str::to_owned).into();
+                found.manifest = named_by_folder(derived, folder);
             }
         }
-        if found.manifest.status == "done" && found.result.is_none() {
-            let note = "the result of the script is neither in the journal nor in result.json";
+        if found.done() && found.result.is_none() {
+            let note = "the result of the script is not in the journal";
             found.missing.push(note.to_owned());
         }
         found.stages = read_stages(folder, &mut found.missing);
         found.experiment_loads.append(&mut found.pending);
-        if found.ends_early {
-            found
-                .missing
-                .extend(recover::recover_points(&mut found.boundaries, found.result.as_ref()));
-        }
-        recover::drop_unreadable(&mut found);
+        drop_unreadable(&mut found);
         Ok(found)
     }
 
@@ -100,80 +113,63 @@ impl RecordedRun {
         found.damage.take().map_or(Ok(found), Err)
     }
 
-    fn read_journal(&mut self, folder: &Folder) -> JournalSummary {
+    /// Reads the journal; returns the manifest as far as it follows from it.
+    fn read_journal(&mut self, folder: &Folder) -> Manifest {
         let path = folder.path().join(JOURNAL);
-        let (mut summary, mut sessions, mut damaged) =
-            (JournalSummary::default(), EngineSessions::default(), Vec::new());
+        let (mut sessions, mut damaged) = (EngineSessions::default(), Vec::new());
+        let mut derived = Manifest {
+            status: "running".to_owned(),
+            ..Manifest::default()
+        };
         let file = folder.file(JOURNAL);
         let is_absent = matches!(file, Ok(None));
-        let read = file
-            .and_then(|file| file.ok_or_else(|| not_found(&path)))
-            .and_then(|file| {
-                journal::read_lines(&file, &path, |number, entry| {
-                    match entry {
-                        Ok(entry) if boundary_index(&entry.event).is_none_or(|index| index < MOST_BOUNDARIES) => {
-                            summary.add(&entry);
-                            sessions.add(&entry.time, &entry.event);
-                            self.last = Some(entry.time.clone());
-                            self.totals.count(&entry.event);
-                            self.apply(entry.event, entry.time);
-                        }
-                        Ok(_) => damaged.push(number),
-                        Err(error) => {
-                            damaged.push(number);
-                            self.damage
-                                .get_or_insert_with(|| journal::damaged(&path, number, &error));
-                        }
+        let file = file.and_then(|file| file.ok_or_else(|| not_found(&path)));
+        let read = file.and_then(|file| {
+            journal::read_lines(&file, &path, |number, entry| {
+                match entry {
+                    Ok(entry) if boundary_index(&entry.event).is_none_or(|index| index < MOST_BOUNDARIES) => {
+                        derived.add(&entry);
+                        sessions.add(&entry.time, &entry.event);
+                        self.last = Some(entry.time.clone());
+                        self.totals.count(&entry.event);
+                        self.apply(entry.event, entry.time);
                     }
-                    Ok(())
-                })
-            });
-        self.sessions = sessions.into_sessions();
-        if !damaged.is_empty() {
-            let lines = recover::ranges(&damaged);
-            self.missing.push(format!(
-                "journal.jsonl: {lines} cannot be read: these events are missing"
-            ));
-        }
-        match read {
-            Ok(extent) if extent.torn => self
-                .missing
-                .push("journal.jsonl: its last line is incomplete: the last event is missing".to_owned()),
-            Ok(_) if summary.last.is_none() && damaged.is_empty() => self
-                .missing
-                .push("journal.jsonl is empty: all events are missing".to_owned()),
-            Ok(_) => {}
-            Err(fault) => {
-                let what = match is_absent {
-                    true => "journal.jsonl is not there".to_owned(),
-                    false => format!("journal.jsonl cannot be read to its end ({})", fault.message),
-                };
-                self.missing
-                    .push(format!("{what}: points, loads, experiments and warnings are missing"));
-                self.damage = Some(fault);
-            }
-        }
-        summary
-    }
-
-    /// Takes the result, fault and warnings that the journal lacks from `result.json`. Returns the document.
-    fn read_result(&mut self, folder: &Folder) -> Value {
-        let text = folder.read("result.json").unwrap_or_else(|fault| {
-            self.missing.push(fault.message);
-            None
+                    Ok(_) => damaged.push(number),
+                    Err(error) => {
+                        damaged.push(number);
+                        self.damage
+                            .get_or_insert_with(|| journal::damaged(&path, number, &error));
+                    }
+                }
+                Ok(())
+            })
         });
-        let text = text.unwrap_or_default();
-        let document: Value = serde_json::from_slice(&text).unwrap_or_default();
-        if self.result.is_none() && self.fault.is_none() {
-            let value = |key: &str| document.get(key).filter(|value| !value.is_null()).cloned();
-            self.result = value("result");
-            self.fault = value("fault");
+        self.sessions = sessions.into_sessions();
+        let mut notes = Vec::new();
+        if !damaged.is_empty() {
+            let lines = ranges(&damaged);
+            notes.push(format!("{lines} cannot be read: these events are missing"));
         }
-        let warnings = document["warnings"].as_array().into_iter().flatten();
-        for warning in warnings.filter_map(|warning| Warning::deserialize(warning).ok()) {
-            self.totals.count(&Event::Warning(warning));
+        match &read {
+            Ok(extent) if extent.torn => {
+                notes.push("its last line is incomplete: the last event is missing".to_owned())
+            }
+            Ok(_) if self.last.is_none() && damaged.is_empty() => {
+                notes.push("it is empty: all events are missing".to_owned());
+            }
+            Ok(_) => {}
+            Err(_) if is_absent => notes.push("it is not there: all events are missing".to_owned()),
+            Err(fault) => notes.push(format!(
+                "it cannot be read to its end ({}): events are missing",
+                fault.message
+            )),
         }
-        document
+        let notes = notes.into_iter();
+        self.missing.extend(notes.map(|note| format!("journal.jsonl: {note}")));
+        if let Err(fault) = read {
+            self.damage = Some(fault);
+        }
+        derived
     }
 
     fn boundary(&mut self, index: usize) -> &mut RecordedBoundary {
@@ -241,6 +237,23 @@ fn boundary_index(event: &Event) -> Option<usize> {
     }
 }
 
+/// A manifest that follows from a journal, with what the folder itself says: its name, and the copy of the script.
+fn named_by_folder(derived: Manifest, folder: &Folder) -> Manifest {
+    let path = std::fs::canonicalize(folder.path()).unwrap_or_else(|_| folder.path().to_owned());
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let script = Script {
+        name: "script".to_owned(),
+        path: "script.rhai".to_owned(),
+        ..Script::default()
+    };
+    Manifest {
+        schema: SCHEMA,
+        run: name,
+        script,
+        ..derived
+    }
+}
+
 /// The error if nothing of a run can be read.
 fn unreadable(folder: &Folder, missing: &[String]) -> Fault {
     if [MANIFEST, JOURNAL]
@@ -302,6 +315,82 @@ fn engine_of(file: &str) -> Option<(String, String)> {
     is_usage.then(|| (format!("{engine}{copy}"), file.to_owned()))
 }
 
+/// Keeps boundaries that can be rebuilt, and breakdowns and experiments that can be parsed.
+fn drop_unreadable(run: &mut RecordedRun) {
+    let several = run.boundaries.len() > 1;
+    for (index, boundary) in run.boundaries.iter_mut().enumerate() {
+        let name = match several {
+            true => format!("boundary {}", index + 1),
+            false => "the boundary".to_owned(),
+        };
+        let note = drop_bad_points(boundary);
+        run.missing.extend(note.map(|note| format!("{name}: {note}")));
+    }
+    let missing = &mut run.missing;
+    let mut keep = |what: &str, name: &str, readable: bool| {
+        if !readable {
+            missing.push(format!("the {what} `{name}` is damaged: skipped"));
+        }
+        readable
+    };
+    let is_footprint = |value: &Value| serde_json::from_value::<Footprint>(value.clone()).is_ok();
+    let is_experiment = |value: &Value| Experiment::read(value, |_| None).is_ok();
+    run.breakdowns
+        .retain(|(name, value)| keep("breakdown", name, is_footprint(value)));
+    run.experiments
+        .retain(|(name, value)| keep("experiment", name, is_experiment(value)));
+}
+
+/// Drops the axes of a boundary if they are damaged, else the points that do not fit them. Returns a note about it.
+fn drop_bad_points(boundary: &mut RecordedBoundary) -> Option<String> {
+    let points = std::mem::take(&mut boundary.points);
+    let times = std::mem::take(&mut boundary.times);
+    let all = points.len();
+    let Some(rebuilt) = boundary.rebuild().ok().filter(|_| !boundary.described.is_null()) else {
+        boundary.described = Value::Null;
+        boundary.points = points;
+        // Without any data it may only be a gap in the numbering.
+        let lost = all > 0 || boundary.report.is_some();
+        return lost.then(|| format!("its axes are lost or damaged: its {all} points cannot be shown as a boundary"));
+    };
+    for (recorded, time) in points.into_iter().zip(times) {
+        if Answer::parse(&recorded.1).is_ok() && rebuilt.recorded(&recorded.0).is_ok() {
+            boundary.points.push(recorded);
+            boundary.times.push(time);
+        }
+    }
+    let lost = all - boundary.points.len();
+    (lost > 0).then(|| format!("{lost} of its {all} points are damaged: skipped"))
+}
+
+/// Most ranges listed by [`ranges`].
+const MOST_RANGES: usize = 6;
+
+/// Formats ascending line numbers: `lines 3, 5 to 9`.
+fn ranges(numbers: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *number => *last = *number,
+            _ => ranges.push((*number, *number)),
+        }
+    }
+    let more = ranges.len().saturating_sub(MOST_RANGES);
+    let listed = ranges
+        .iter()
+        .take(MOST_RANGES)
+        .map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first} to {last}"),
+        });
+    let mut text = listed.collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(" and more");
+    }
+    let lines = if numbers.len() == 1 { "line" } else { "lines" };
+    format!("{lines} {text}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,5 +402,12 @@ mod tests {
         assert_eq!(engine("engine-1.usage-2.json").as_deref(), Some("engine-1-2"));
         assert_eq!(engine("engine-1.usage-old.json"), None);
         assert_eq!(engine("engine-1.csv"), None);
+    }
+
+    #[test]
+    fn line_numbers_are_listed_as_ranges() {
+        assert_eq!(ranges(&[3]), "line 3");
+        assert_eq!(ranges(&[3, 5, 6, 7]), "lines 3, 5 to 7");
+        assert_eq!(ranges(&[1, 3, 5, 7, 9, 11, 13]), "lines 1, 3, 5, 7, 9, 11 and more");
     }
 }

@@ -6,10 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::document;
 use super::event::Totals;
-use super::manifest::{self, Manifest, Plan};
+use super::manifest::Manifest;
 use super::replay::{ExperimentDepth, RecordedPoint};
 use super::sessions::EngineSession;
-use super::writer::refusal;
 use crate::boundary::{Answer, Boundary, Options};
 use crate::fault::{Fault, Kind, Result};
 use crate::load::LoadAnswer;
@@ -31,7 +30,7 @@ pub struct RecordedBoundary {
 /// A run as read from its folder.
 #[derive(Debug, Default)]
 pub struct RecordedRun {
-    /// The manifest. If its file is lost, reconstructed from the other files as far as possible.
+    /// The manifest. If its file is lost or damaged, as far as it follows from the journal.
     pub manifest: Manifest,
     /// The boundaries, in the order in which the script created them.
     pub boundaries: Vec<RecordedBoundary>,
@@ -61,7 +60,7 @@ pub struct RecordedRun {
     pub last: Option<String>,
     /// The fault that ended the last execution, if one did.
     pub fault: Option<Value>,
-    /// Fields of the manifest that its file does not contain; some are reconstructed.
+    /// Fields of the manifest that are not known, as its file is lost or damaged.
     pub lost: BTreeSet<String>,
     /// Whether the run ended but its journal lacks the end: counts are lower limits.
     pub ends_early: bool,
@@ -96,15 +95,6 @@ impl RecordedBoundary {
 }
 
 impl RecordedRun {
-    /// Fails, listing the differences, if `plan` is not the plan of this run. `module` returns the current hash of a
-    /// module.
-    pub fn check(&self, plan: &Plan, module: &dyn Fn(&str) -> Option<String>) -> Result<()> {
-        match manifest::differences(&self.manifest, plan, module) {
-            differences if differences.is_empty() => Ok(()),
-            differences => Err(refusal(&differences)),
-        }
-    }
-
     /// Whether the script finished.
     #[must_use]
     pub fn done(&self) -> bool {

@@ -4,18 +4,17 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::Value;
 
 use super::event::Totals;
-use super::files::StartedFiles;
 use super::folder::Folder;
-use super::journal::{JOURNAL, Journal};
+use super::journal::Journal;
 use super::manifest::{Machine, Manifest, Plan, SCHEMA};
 use super::replay::Replay;
-use super::{Event, Run, folder, journal, manifest, recover};
-use crate::fault::{Fault, Result};
+use super::{Event, Run, folder, lock, manifest};
+use crate::fault::Result;
 
 /// Writes the folder of a run under way.
 pub(super) struct RunWriter {
@@ -35,30 +34,10 @@ struct State {
 }
 
 impl RunWriter {
-    /// Takes over the folder and writes the manifest.
-    pub(super) fn new(
-        folder: Folder,
-        journal: Journal,
-        manifest: Manifest,
-        engines_before: Vec<Value>,
-    ) -> Result<Self> {
-        manifest.write(&folder)?;
-        Ok(Self {
-            folder,
-            names: Mutex::default(),
-            state: Mutex::new(State {
-                journal,
-                manifest,
-                stale: false,
-                engines_before,
-            }),
-        })
-    }
-
     /// The name for a file of this execution: numbered if an earlier execution left a file of that name.
     pub(super) fn name(&self, subfolder: &str, name: &str) -> Result<PathBuf> {
         let wanted = Path::new(subfolder).join(name);
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = lock(&self.names);
         if let Some(name) = names.get(&wanted) {
             return Ok(name.clone());
         }
@@ -68,7 +47,7 @@ impl RunWriter {
     }
 
     pub(super) fn not_started(&self) -> bool {
-        recover::not_started(&self.folder, &self.lock().manifest)
+        self.lock().manifest.not_started(&self.folder)
     }
 
     /// Writes an event to the journal, and engines also to the manifest.
@@ -77,12 +56,9 @@ impl RunWriter {
         if let Event::Engine { info } = event {
             let differences = manifest::engine_differences(&state.engines_before, info);
             if !differences.is_empty() {
-                return Err(refusal(&differences));
+                return Err(manifest::refusal(&differences));
             }
-            if !manifest::contains_engine(&state.manifest.engines, info) {
-                state.manifest.engines.push(info.clone());
-                state.stale = true;
-            }
+            state.stale |= state.manifest.add_engine(info);
         }
         state.journal.append(event)?;
         self.refresh(&mut state)
@@ -100,7 +76,7 @@ impl RunWriter {
         let mut state = self.lock();
         match state.manifest.modules.get(name) {
             Some(before) if before == sha256 => return Ok(()),
-            Some(_) => return Err(refusal(&[format!("the module `{name}` has changed")])),
+            Some(_) => return Err(manifest::refusal(&[format!("the module `{name}` has changed")])),
             None => {}
         }
         self.folder.replace_text(&module_file(name), text)?;
@@ -128,7 +104,7 @@ impl RunWriter {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -137,12 +113,6 @@ fn module_file(name: &str) -> PathBuf {
     let parts = Path::new(name).components();
     let plain = parts.filter(|part| matches!(part, Component::Normal(_)));
     Path::new("modules").join(plain.collect::<PathBuf>())
-}
-
-/// The error if a run cannot be resumed with this plan.
-pub(super) fn refusal(differences: &[String]) -> Fault {
-    Fault::usage(format!("this is not the same run: {}", differences.join("; ")))
-        .hint("resume it with the original script and parameters, or start a new run")
 }
 
 impl Run {
@@ -157,62 +127,49 @@ impl Run {
             run: format!("{}-{name}-{:06x}", folder::stamp(), random() & 0xff_ffff),
             status: "running".to_owned(),
             started: folder::now(),
-            ended: None,
             script: plan.script.clone(),
-            modules: Default::default(),
             set: plan.set.clone(),
-            parameters: None,
             seed: Some(plan.seed.unwrap_or_else(draw_seed)),
             permissions: plan.permissions.clone(),
             shared_gpu: plan.shared_gpu,
             max_operations: plan.max_operations,
-            simulated: false,
-            engines: Vec::new(),
-            gpus: Vec::new(),
-            driver: None,
             host: Machine::own(),
+            ..Manifest::default()
         };
         // The manifest marks the folder as a run's: a run that is killed after this line can be resumed.
         manifest.write(&folder)?;
-        let journal = Journal::create(&folder)?;
+        let journal = Journal::open(&folder, |_| ())?;
         Self::with_writer(folder, journal, manifest, Replay::default(), Totals::default())
     }
 
-    /// Resumes a run, however it ended. `module` returns the current hash of a module.
+    /// Resumes a run, however it ended. That `plan` is the plan of that run was checked by [`Manifest::check`].
     ///
     /// # Errors
     ///
-    /// `usage`, listing the differences, if `plan` is not the plan of that run; `usage` if another process uses the
-    /// folder.
-    pub fn resume(folder: &Path, plan: &Plan, module: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+    /// `usage` if another process uses the folder.
+    pub fn resume(folder: &Path, plan: &Plan) -> Result<Self> {
         let folder = Folder::open(folder)?;
-        // Checked before the lock is taken, so that a folder of something else is reported as such.
-        Manifest::read(&folder)?;
-        let path = folder.path().join(JOURNAL);
-        let file = Journal::open(&folder)?;
-        let mut manifest = Manifest::read(&folder)?;
-        let differences = manifest::differences(&manifest, plan, module);
-        if !differences.is_empty() {
-            return Err(refusal(&differences));
-        }
         let (mut replay, mut totals) = (Replay::default(), Totals::default());
-        let complete_bytes = journal::read(&file, &path, |entry| {
-            totals.count(&entry.event);
-            replay.add(entry.event);
+        let journal = Journal::open(&folder, |event| {
+            totals.count(&event);
+            replay.add(event);
         })?;
-        let journal = Journal::reopen(file, &path, complete_bytes)?;
+        // Only now: until the journal was locked, another process could change it.
+        let mut manifest = Manifest::read(&folder)?;
         manifest.status = "running".to_owned();
         manifest.ended = None;
         manifest.allow(plan);
         let (answers, points) = replay.size();
+        let has_begun = !journal.is_empty();
         let run = Self::with_writer(folder, journal, manifest, replay, totals)?;
         // A run that was killed before its first event has nothing to resume.
-        if complete_bytes > 0 {
+        if has_begun {
             run.note(Event::Resumed { answers, points })?;
         }
         Ok(run)
     }
 
+    /// The run that this manifest describes, which is written.
     fn with_writer(
         folder: Folder,
         journal: Journal,
@@ -220,17 +177,26 @@ impl Run {
         replay: Replay,
         totals: Totals,
     ) -> Result<Self> {
+        manifest.write(&folder)?;
+        let state = State {
+            journal,
+            manifest: manifest.clone(),
+            stale: false,
+            engines_before: manifest.engines,
+        };
         Ok(Self {
-            id: manifest.run.clone(),
+            id: manifest.run,
             seed: manifest.seed.unwrap_or_default(),
-            script: manifest.script.path.clone(),
+            script: manifest.script.path,
             simulated: AtomicBool::new(manifest.simulated),
             replay: Mutex::new(replay),
-            ordinals: Mutex::default(),
-            started_files: StartedFiles::default(),
             totals: Mutex::new(totals),
-            listeners: Mutex::default(),
-            writer: Some(RunWriter::new(folder, journal, manifest.clone(), manifest.engines)?),
+            writer: Some(RunWriter {
+                folder,
+                names: Mutex::default(),
+                state: Mutex::new(state),
+            }),
+            ..Self::default()
         })
     }
 }

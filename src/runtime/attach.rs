@@ -17,10 +17,17 @@ use super::launch::Started;
 use super::{Exit, State};
 use super::{Permits, ServerLog, docker, redact};
 use crate::fault::{Fault, Result};
-use crate::run::Run;
+use crate::http::ApiKey;
+use crate::run::{Run, add_secrets};
 
 /// Maximum time to connect to a server.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// The environment variable that holds the API key of a server, unless the user names another one.
+pub(super) const API_KEY: &str = "OPENAI_API_KEY";
+
+/// What people copy behind the address of a server.
+const ROUTES: [&str; 4] = ["/chat/completions", "/completions", "/models", "/v1"];
 
 /// What to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +61,7 @@ pub async fn check_reachable(text: &str, permits: &Permits) -> Result<()> {
     };
     Err(Fault::missing(
         format!("nothing answers at `{}`: {why}", redact::url(&url)),
-        "start the server, or give the address where it runs: --url http://HOST:PORT",
+        "start the server, or give the address where it runs: `--url http://HOST:PORT`",
     ))
 }
 
@@ -75,12 +82,67 @@ pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started<Attach
     })
 }
 
-/// Parses the address of a server that the script may reach.
-fn permitted_url(text: &str, permits: &Permits) -> Result<Url> {
+/// The address of a server as people write it: with or without `http://`, and with or without `/v1`, which is dropped.
+///
+/// # Errors
+///
+/// `usage` if it is no address.
+pub fn server_url(text: &str) -> Result<Url> {
+    let whole = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("http://{text}")
+    };
     // Text that does not parse may still contain a password, so it is not shown.
-    let url = Url::parse(text).map_err(|error| {
+    let mut url = Url::parse(&whole).map_err(|error| {
         Fault::usage(format!("`url` is not a valid URL: {error}")).hint("write `http://127.0.0.1:8000`")
     })?;
+    let mut path = url.path().trim_end_matches('/').to_owned();
+    for route in ROUTES {
+        path = path.strip_suffix(route).unwrap_or(&path).to_owned();
+    }
+    url.set_path(&path);
+    url.set_query(None);
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// The API key for a server: the value of the environment variable that the user named, else of `OPENAI_API_KEY`. `None`
+/// if there is none, or if the script chose the address.
+///
+/// # Errors
+///
+/// `missing` if the named variable is not set, `not_allowed` if the script chose it or the address.
+pub fn api_key(text: &str, variable: Option<&str>, permits: &Permits) -> Result<Option<ApiKey>> {
+    let url = permitted_url(text, permits)?;
+    let name = variable.unwrap_or(API_KEY);
+    if !permits.gives_key(&url, name) {
+        return match variable {
+            None => Ok(None),
+            Some(_) => Err(Fault::not_allowed(
+                format!("the key in `{name}` is only for a server that the command line names"),
+                format!("write `--url URL --set api_key_env={name}`, or allow it with `--allow token`"),
+            )),
+        };
+    }
+    let Some(value) = std::env::var(name).ok().filter(|value| !value.trim().is_empty()) else {
+        return match variable {
+            None => Ok(None),
+            Some(_) => Err(Fault::missing(
+                format!("the environment variable `{name}` is not set"),
+                format!("set it to the server's API key: `export {name}=…`"),
+            )),
+        };
+    };
+    add_secrets([value.trim().to_owned()]);
+    ApiKey::new(value.trim())
+        .map(Some)
+        .ok_or_else(|| Fault::usage(format!("the value of `{name}` cannot be sent as an API key")))
+}
+
+/// Parses the address of a server that the script may reach.
+fn permitted_url(text: &str, permits: &Permits) -> Result<Url> {
+    let url = server_url(text)?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Fault::usage(format!(
             "`{}` is neither http nor https",
@@ -256,6 +318,11 @@ impl Attached {
             Some((_, client)) => client.cgroup().await,
             None => Ok(None),
         }
+    }
+
+    /// The container that it was attached to, if any.
+    pub(super) fn container(&self) -> Option<&ContainerClient> {
+        self.container.as_ref().map(|(_, client)| client)
     }
 
     /// The container, if the user allows running commands in it.

@@ -63,6 +63,7 @@ fn as_exit(exit: sim::Exit) -> Exit {
         code: Some(exit.code.into()),
         signal: None,
         oom_killed: exit.oom_killed,
+        outside: None,
         finished_at: None,
     }
 }

@@ -73,6 +73,16 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// Whether it names a model folder, for which no token is needed.
+    pub(super) fn has_local_model(&self) -> bool {
+        let mut words = self.args.iter().chain(&self.command);
+        words.any(|word| {
+            let path = Path::new(word.rsplit('=').next().unwrap_or(word));
+            let mounted = self.mounts.iter().any(|mount| Path::new(&mount.container) == path);
+            path.is_absolute() && (mounted || path.join("config.json").is_file())
+        })
+    }
+
     pub(super) fn grace(&self) -> Result<Option<Duration>> {
         let grace = self.stop_grace.map(Duration::try_from_secs_f64).transpose();
         grace.map_err(|_| Fault::usage("`stop_grace` is not a valid number of seconds"))

@@ -19,12 +19,12 @@ pub mod redact;
 mod service;
 mod services;
 
-pub use attach::{Target, check_reachable};
+pub use attach::{Target, api_key, check_reachable, server_url};
 pub use docker::{DockerInfo, info as docker_info, is_present as image_is_present};
 pub use launch::{Launch, Mount, gpu_names};
 pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Grant, Permits};
-pub use service::{Exit, Program, RuntimeKind, Service, State, placeholder_launch};
+pub use service::{Exit, Outside, Program, RuntimeKind, Service, State, placeholder_launch};
 pub use services::{Services, StartContext, attach, start};
 
 use std::net::TcpListener;

@@ -83,6 +83,21 @@ pub struct Exit {
     pub oom_killed: bool,
     /// Time of exit in UTC, RFC 3339.
     pub finished_at: Option<String>,
+    /// What somebody else did to end it, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<Outside>,
+}
+
+/// How somebody else, not this program and not the kernel for lack of memory, ended a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outside {
+    /// Its container was removed.
+    Removed,
+    /// Its container was sent a signal: `docker stop`, `docker kill`.
+    Signal(i32),
+    /// A process ended by SIGTERM or SIGKILL, which it may have sent itself.
+    Process(i32),
 }
 
 /// Docker's own default.
@@ -168,6 +183,18 @@ impl Service {
     #[must_use]
     pub fn logs(&self) -> &ServerLog {
         &self.logs
+    }
+
+    /// Whether it stood still, as by `docker pause`, at some time in the last `period`. Known of containers only.
+    pub async fn was_paused(&self, period: Duration) -> Result<bool> {
+        match &self.backend {
+            Backend::Container(container) => container.client().was_paused(period).await,
+            Backend::Attached(attached) => match attached.container() {
+                Some(container) => container.was_paused(period).await,
+                None => Ok(false),
+            },
+            Backend::Process(_) | Backend::InProcess(_) => Ok(false),
+        }
     }
 
     /// Whether it is running. Once it has exited, its log is complete.

@@ -22,7 +22,7 @@ use super::{Host, convert, resolver, shipped, source};
 use crate::boundary::Point;
 use crate::engine::{Adapter, Facts, FailureRule, Limits, Readiness, RequestForm};
 use crate::fault::{Fault, Kind, Result};
-use crate::http;
+use crate::http::{self, ApiKey};
 use crate::runtime::Launch;
 use crate::task::Tasks;
 
@@ -180,8 +180,13 @@ impl Adapter for RhaiAdapter {
         self.call_as("launch", (convert::to_script(options)?,))
     }
 
-    fn ready(&self, base_url: &str, options: &Value) -> Result<Readiness> {
-        let server = Server::new(base_url, self.client.clone(), convert::to_script(options)?);
+    fn ready(&self, base_url: &str, options: &Value, key: Option<&ApiKey>) -> Result<Readiness> {
+        let server = Server::new(
+            base_url,
+            self.client.clone(),
+            convert::to_script(options)?,
+            key.cloned(),
+        );
         let result = self.call("ready", (server,))?;
         match (result.as_bool(), result.is_string()) {
             (Ok(true), _) => Ok(Readiness::Ready),
@@ -240,6 +245,7 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct Server {
     base: String,
     client: reqwest::Client,
+    key: Option<ApiKey>,
     /// Argument of the adapter's `launch(options)`.
     pub(super) options: Dynamic,
 }
@@ -255,10 +261,11 @@ pub(super) struct Answer {
 
 impl Server {
     /// The server at `base`, `http://127.0.0.1:8000`.
-    pub(super) fn new(base: &str, client: reqwest::Client, options: Dynamic) -> Self {
+    pub(super) fn new(base: &str, client: reqwest::Client, options: Dynamic, key: Option<ApiKey>) -> Self {
         Self {
             base: base.trim_end_matches('/').to_owned(),
             client,
+            key,
             options,
         }
     }
@@ -288,6 +295,10 @@ impl Server {
     }
 
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<Answer> {
+        let request = match &self.key {
+            Some(key) => request.header(reqwest::header::AUTHORIZATION, key.header()),
+            None => request,
+        };
         Ok(match fetch(request).await {
             Ok(answer) => answer,
             // A starting server refuses connections: `ready` must see that, so it is not a fault.
@@ -297,6 +308,15 @@ impl Server {
             },
         })
     }
+}
+
+/// A page of a server that the user named.
+pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>) -> Result<Dynamic> {
+    let key = crate::runtime::api_key(url, key, &host.permits)?;
+    let client = http::build(http::direct().timeout(REQUEST_TIMEOUT))?;
+    let base = crate::runtime::server_url(url)?;
+    let answer = Server::new(base.as_str(), client, Dynamic::UNIT, key).get(&host.tasks, path)?;
+    convert::to_script(&answer)
 }
 
 async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {

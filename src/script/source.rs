@@ -64,14 +64,17 @@ impl Main {
     /// to the current folder.
     pub fn open(script: &Path) -> Result<Self> {
         let name = script.to_string_lossy();
+        // A folder is no script: `--out adaptive` leaves one behind.
+        if !script.is_file()
+            && let Some(text) = shipped::script(&name)
+        {
+            return Ok(Self {
+                source: Source::new(&format!("scripts/{name}.rhai"), &text),
+                root: PathBuf::from("."),
+                shipped: true,
+            });
+        }
         if !script.exists() {
-            if let Some(text) = shipped::script(&name) {
-                return Ok(Self {
-                    source: Source::new(&format!("scripts/{name}.rhai"), &text),
-                    root: PathBuf::from("."),
-                    shipped: true,
-                });
-            }
             let fault = Fault::usage(format!("there is no script `{name}`"));
             return Err(match super::nearest::nearest(&name, shipped::scripts()) {
                 Some(near) => fault.hint(format!("did you mean `{near}`?")),

@@ -1,7 +1,8 @@
 //! Adapters as users meet them: engines that run already, an adapter of one's own, and real adapters before simulated engines.
 
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use profiler::sim::{Sim, Spec};
 use profiler::telemetry;
@@ -51,13 +52,59 @@ fn a_running_server_is_attached_to_and_left_running() {
     assert!(matches!(handle.state(), profiler::sim::State::Ready), "it was stopped");
 }
 
+/// A server that answers every request with `answer`; what it was sent.
+fn answering(answer: &'static str) -> (String, Arc<Mutex<String>>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let seen: Arc<Mutex<String>> = Arc::default();
+    let kept = Arc::clone(&seen);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut head = [0; 4096];
+            let read = stream.read(&mut head).unwrap_or_default();
+            kept.lock().unwrap().push_str(&String::from_utf8_lossy(&head[..read]));
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    (url, seen)
+}
+
+#[test]
+fn an_api_key_goes_only_to_the_address_of_the_command_line() {
+    const REFUSED: &str = "HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: 8\r\n\r\nwho-goes";
+    let (named, seen) = answering(REFUSED);
+    let outcome = Profiler::new()
+        .args(["run", "adaptive", "--url", &named, "--set", "api_key_env=MINE"])
+        .env("MINE", "a-key-of-this-test")
+        .run();
+    let _ = outcome
+        .code(3)
+        .stderr("status 401 at `/v1/models`: who-goes")
+        .stderr("api_key_env=NAME")
+        .nowhere("a-key-of-this-test");
+    assert!(seen.lock().unwrap().contains("Bearer a-key-of-this-test"));
+
+    let (chosen, seen) = answering(REFUSED);
+    let script = format!("import \"std/engines\" as engines; engines::launch(\"auto\", #{{ url: \"{chosen}\" }})");
+    let stranger = Profiler::new().file("s.rhai", script).args(["run", "s.rhai"]);
+    let _ = stranger.env("OPENAI_API_KEY", "a-key-of-this-test").run().code(3);
+    let sent = seen.lock().unwrap().clone();
+    assert!(
+        sent.contains("/v1/models") && !sent.contains("a-key-of-this-test"),
+        "{sent}"
+    );
+}
+
 #[test]
 fn nothing_to_attach_to_is_missing() {
     let script = "import \"std/engines\" as engines;
         let engine = engines::attach(\"vllm\", #{ url: \"http://127.0.0.1:1\", start_timeout: 0.1 });
         engine.probe(#{ input: 3, output: 2 })";
     let error = Bench::script(script).error();
-    assert!(error.contains("no engine answers at `http://127.0.0.1:1`"), "{error}");
+    assert!(
+        error.contains("nothing answers at `http://127.0.0.1:1/`: connection refused"),
+        "{error}"
+    );
     // Which engine would run there is the second question.
     let script = "import \"std/engines\" as engines; engines::launch(\"auto\", #{ url: \"http://127.0.0.1:1\" })";
     let error = Bench::script(script).error();
@@ -102,7 +149,7 @@ fn what_the_user_named_is_never_replaced_by_a_simulation() {
     let _ = status(&["url=http://127.0.0.1:1"]).code(3).stderr("connection refused");
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("url=http://{}", server.local_addr().unwrap());
-    let _ = status(&[&url]).code(2).stderr("engine=vllm");
+    let _ = status(&[&url]).code(3).stderr("does not answer");
     let _ = status(&["engine=sim", "runtime=docker"])
         .code(2)
         .stderr("does not run in `docker`");

@@ -21,7 +21,16 @@ async fn only_addresses_of_this_machine_or_allowed_ones() {
     let fault = attach(&url("http://example.org/v1"), &own).await.unwrap_err();
     assert_eq!(fault.kind, Kind::NotAllowed);
     assert!(fault.hint.unwrap().contains("--allow net=example.org"));
-    for wrong in ["", "localhost:8000", "ftp://localhost", "file:///etc/passwd"] {
+    for written in [
+        "localhost:8000",
+        "localhost:8000/v1",
+        "http://localhost:8000/v1/",
+        "localhost:8000/v1/chat/completions",
+    ] {
+        let service = attach(&url(written), &own).await.unwrap();
+        assert_eq!(service.base_url(), Some("http://localhost:8000"), "{written}");
+    }
+    for wrong in ["", "ftp://localhost", "file:///etc/passwd"] {
         assert_eq!(
             attach(&url(wrong), &own).await.unwrap_err().kind,
             Kind::Usage,

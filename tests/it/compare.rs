@@ -129,9 +129,13 @@ fn a_threshold_is_an_exit_status() {
     let outcome = with("weights=13.5,activations=1", "9").code(4);
     let _ = outcome
         .stdout("component")
-        .stderr("more than `--fail-above 9` allows: weights of peak -9.7 %");
+        .stdout("thresholds: 1 exceeded")
+        .stderr("beyond what the thresholds allow: weights of peak -9.7 % (*=±9%)");
+    let _ = compare(&run, &["--with", "weights=13.5", "--threshold", "weights=+-9%"])
+        .code(4)
+        .stderr("weights of peak -9.7 % (weights=+-9%)");
     let json = compare(&run, &["--with", "weights=13.5", "--fail-above", "9%", "--json"]).code(4);
-    assert_eq!(json.json()["exceeded"][0], "weights of peak -9.7 %");
+    assert_eq!(json.json()["exceeded"][0], "weights of peak -9.7 % (*=±9%)");
     let _ = with("runtime_context=1", "1000")
         .code(2)
         .stderr("could never be exceeded");
@@ -147,17 +151,18 @@ fn a_threshold_may_be_on_chosen_components() {
     let _ = with("weights,cuda_graphs").success();
     let _ = with("weights,activations")
         .code(4)
-        .stderr("allows: activations of peak +600.0 %");
-    let _ = with("weights,kv_used")
-        .code(2)
-        .stderr("`kv_used` is not on both sides")
-        .stderr("on both sides are: activations, cuda_graphs, weights");
+        .stderr("allow: activations of peak +600.0 %");
+    let _ = with("weights,kv_used").success().stdout("1 within, 1 not compared");
+    let strict = ["--with", figures, "--fail-above", "5", "--only", "kv_used", "--strict"];
+    let _ = compare(&run, &strict)
+        .code(4)
+        .stderr("kv_used of peak is not on both sides");
     let other = self::run(&[("weights", WEIGHTS), ("activations", 7 * GIB)]);
     let other = other.folder().join("r");
     let beside = |only: &str| compare(&run, &[other.to_str().unwrap(), "--fail-above", "5", "--only", only]);
     let _ = beside("weights").success();
     let _ = beside("activations").code(4).stderr("activations of peak +600.0 %");
-    let _ = beside("nothing").code(2).stderr("`nothing` is not on both sides");
+    let _ = beside("nothing").code(2).stderr("there is no figure `nothing`");
     let _ = compare(&run, &["--with", figures, "--only", "weights"])
         .code(2)
         .stderr("--fail-above");
@@ -291,14 +296,14 @@ fn runs_and_files_side_by_side() {
         .stdout("[2]");
     let _ = text.stdout("physical");
     let document = compare(&a, &[other, "--json"]).success().json();
-    assert_eq!(document["subjects"].as_array().unwrap().len(), 2);
-    let lines = document["sections"][0]["lines"].as_array().unwrap();
-    let used = lines.iter().find(|line| line["name"] == "kv_used").unwrap();
-    assert_eq!(used["percents"][1], 100.0);
-    assert!(
-        lines.iter().all(|line| line["name"] != "cuda_graphs"),
-        "only what both have"
-    );
+    assert_eq!(document["inputs"].as_array().unwrap().len(), 2);
+    let findings = document["findings"].as_array().unwrap();
+    let finding = |name: &str| findings.iter().find(|finding| finding["name"] == name).unwrap();
+    assert_eq!(finding("kv_used")["percent"], 100.0);
+    assert_eq!(finding("cuda_graphs")["verdict"], "not compared", "only one has it");
+    let three = Profiler::new().env("COLUMNS", "60").arg("compare");
+    let three = three.arg(a.folder().join("r")).args([other, other]).run().success();
+    let _ = three.stdout("[2] against [1]").stdout("[3] against [1]");
     let _ = compare(&a, &[other, "--fail-above", "50"])
         .code(4)
         .stderr("kv_used of peak +100.0 %");
@@ -326,7 +331,7 @@ fn a_boundary_of_ours_beside_that_of_tgi_profiler() {
         .success();
     let _ = both
         .stdout("output_throughput")
-        .stdout("+2.8 %")
+        .stdout("18.500 tokens/s  not significant")
         .stdout("only")
         .stdout("concurrency=128");
     let nothing = Profiler::new()

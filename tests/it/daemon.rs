@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::runtime::daemon::{Daemon, message};
 use crate::support::{Outcome, Profiler, temp};
@@ -43,6 +44,33 @@ fn a_remote_daemon() {
         .code(3)
         .stderr("is not on this machine")
         .stderr("unset DOCKER_HOST");
+}
+
+#[test]
+fn the_context_names_the_daemon_where_docker_host_does_not() {
+    let ask = |config: &str, context: &str| {
+        let program = Profiler::new().file("ask.rhai", START).args(["run", "ask.rhai"]);
+        let folder = program.folder().to_path_buf();
+        let hash: String = Sha256::digest("mine")
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let program = program
+            .file("docker/config.json", config)
+            .file(
+                &format!("docker/contexts/meta/{hash}/meta.json"),
+                r#"{"Name": "mine", "Endpoints": {"docker": {"Host": "unix:///no/such/mine.sock"}}}"#,
+            )
+            .env("DOCKER_HOST", "")
+            .env("DOCKER_CONTEXT", context)
+            .env("DOCKER_CONFIG", folder.join("docker"));
+        program.run().code(3)
+    };
+    ask("{}", "mine").stderr("`/no/such/mine.sock` does not exist");
+    ask(r#"{"currentContext": "mine"}"#, "").stderr("`/no/such/mine.sock` does not exist");
+    ask("{}", "other")
+        .stderr("the Docker context `other` does not exist")
+        .stderr("docker context ls");
 }
 
 #[test]

@@ -358,16 +358,12 @@ fn what_is_broken_is_named_with_its_place_and_a_remedy() {
     let newer = std::fs::read_to_string(fixture("llm-sizer-3.0.json")).unwrap();
     let newer = newer.replace("\"schema_version\": \"3.0\"", "\"schema_version\": \"9.1\"");
     let _ = show(newer).code(2).stderr("its schema is `9.1`, and only 3 is known");
-    for old in [
-        r#"{"memory_breakdown": {}, "model_info": {}}"#,
-        r#"{"memory_breakdown": {}, "model_info": {}, "schema_version": "2.0"}"#,
-        "model_id,batch_size,total_memory_gb\nm,1,2\n",
-    ] {
-        let _ = show(old)
-            .code(2)
-            .stderr("LLM-sizer's schemas 1 and 2 are no longer read")
-            .stderr("profile with LLM-sizer 3");
-    }
+    let older = r#"{"memory_breakdown": {}, "model_info": {}, "schema_version": "2.0"}"#;
+    let _ = show(older).code(2).stderr("its schema is `2.0`, and only 3 is known");
+    let _ = show("model_id,batch_size,total_memory_gb\nm,1,2\n")
+        .code(2)
+        .stderr("is unknown: its columns are `model_id`")
+        .stderr("llm-sizer batch CSV (schema 3)");
 }
 
 #[test]

@@ -85,6 +85,7 @@ fn closed(concurrency: u64) -> LoadConfig {
         grace: Duration::ZERO,
         keep_text: true,
         must_connect: true,
+        key: None,
         cancel: CancellationToken::new(),
     }
 }

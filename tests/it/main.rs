@@ -18,6 +18,7 @@ mod cli;
 mod compare;
 mod counters;
 mod daemon;
+mod disturbed;
 mod doc;
 mod docker;
 mod doctor;

@@ -298,3 +298,12 @@ fn a_simulated_run_says_so_everywhere_and_tells_flags_and_headroom() {
         .stdout("SIMULATED")
         .stdout("--max-model-len 2304");
 }
+
+#[test]
+fn a_folder_does_not_hide_the_shipped_script_of_its_name() {
+    let program = Profiler::new().file("adaptive/manifest.json", "{}");
+    program
+        .args(["run", "adaptive", "--set", "engine=sim", "--dry-run"])
+        .run()
+        .success();
+}

@@ -156,7 +156,7 @@ fn several_at_once_are_resident_or_queued() {
         // Where model time is free, all is over before a busy client has read one first token: nothing shows that they overlapped.
         "let wide = engines::launch(\"sim\", #{ limits: #{ input: 256, output: 64, concurrency: 8 }, sim: #{ time_scale: 0.1 } });
          let narrow = engines::launch(\"sim\", #{
-            limits: #{ input: 256, output: 64, concurrency: 8 }, sim: #{ max_num_seqs: 2 },
+            limits: #{ input: 256, output: 64, concurrency: 8 }, sim: #{ max_num_seqs: 2, time_scale: 0.1 },
          });
          let point = #{ input: 256, output: 64, concurrency: 8 };
          [wide.probe(point), narrow.probe(point)]",
@@ -167,6 +167,6 @@ fn several_at_once_are_resident_or_queued() {
         "{}",
         answers[0]
     );
-    expect(&answers[1], "queued", "not_resident");
+    expect(&answers[1], "queued", "admission");
     assert_eq!(answers[1]["moves"], "fails");
 }

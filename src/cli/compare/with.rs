@@ -58,7 +58,7 @@ impl<'a> With<'a> {
             }
             Reference::Figures(claim) => Some(claim.as_ref().clone()),
             Reference::Input(other) => {
-                let claimed = matching_case(case, &input.cases, &other.cases).map(|index| &other.cases[index]);
+                let claimed = matching_case(case, &input.cases, &other.cases);
                 claimed.and_then(|claimed| of_case(other, claimed))
             }
         };

@@ -1,10 +1,244 @@
-//! Writes results in formats that other programs read: CSV tables, and the files of other tools (the
-//! counterpart of `import`).
+//! Writes results in formats that other programs read: a run's results as CSV tables (points, loads, experiments,
+//! breakdowns, and tables that the run wrote), and the files of other tools, the counterpart of `import`.
 
-mod sheets;
 mod tgi_profiler;
 mod vllm_bench;
 
-pub use sheets::{Sheet, sheets};
 pub use tgi_profiler::TgiProfiler;
 pub use vllm_bench::{Traffic, VllmBench};
+
+use serde_json::{Map, Value, json};
+
+use crate::compare::{load_metrics, read_experiment};
+use crate::csv;
+use crate::fault::Fault;
+use crate::load::LoadAnswer;
+use crate::memory::Footprint;
+use crate::run::{Folder, RecordedBoundary, RecordedRun};
+
+/// A CSV table of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sheet {
+    /// `points`, `loads`, `experiments`, `breakdowns`, or `tables/NAME`.
+    pub name: String,
+    /// CSV with a header.
+    pub text: String,
+}
+
+/// Settings of a load.
+const LOAD_SETTINGS: [&str; 7] = ["concurrency", "rate", "requests", "duration", "input", "output", "seed"];
+
+/// Keys of a probe's answer beyond verdict and cause.
+const PROBE_RESULTS: [&str; 6] = ["peak", "ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "seconds"];
+
+/// The non-empty tables of a run: points, loads, experiments, breakdowns, then those in `tables/`. Adds
+/// unreadable ones to `missing`.
+pub fn sheets(found: &RecordedRun, folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
+    let own = [
+        ("points", points(found)),
+        ("loads", loads(found)),
+        ("experiments", experiments(found)),
+        ("breakdowns", breakdowns(found)),
+    ];
+    let own = own.into_iter().filter(|(_, table)| !table.rows.is_empty());
+    let own = own.map(|(name, table)| Sheet {
+        name: name.to_owned(),
+        text: csv::write(&table.columns, &table.rows),
+    });
+    own.chain(stored_tables(folder, missing)).collect()
+}
+
+/// A table whose rows have a cell for each column.
+struct Table {
+    columns: Vec<String>,
+    rows: Vec<Map<String, Value>>,
+}
+
+impl Table {
+    fn new(columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            columns: columns.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    fn row(&mut self, cells: impl IntoIterator<Item = Value>) {
+        self.rows.push(self.columns.iter().cloned().zip(cells).collect());
+    }
+}
+
+/// One row per point, in order of recording: coordinates, verdict, cause, effect on the boundary, evidence,
+/// measurements, time.
+fn points(found: &RecordedRun) -> Table {
+    let several = found.boundaries.len() > 1;
+    let points = || found.boundaries.iter().flat_map(|boundary| &boundary.points);
+    let mut axes: Vec<&String> = Vec::new();
+    for axis in points().flat_map(|(point, _)| point.0.keys()) {
+        if !axes.contains(&axis) {
+            axes.push(axis);
+        }
+    }
+    let columns = several.then_some("boundary").into_iter();
+    let columns = columns.chain(axes.iter().map(|axis| axis.as_str()));
+    let columns = columns.chain(["verdict", "cause", "moves", "evidence"]);
+    let mut table = Table::new(columns.chain(PROBE_RESULTS).chain(["time"]));
+    for (index, boundary) in found.boundaries.iter().enumerate() {
+        let moves = moves(boundary);
+        for (number, (point, answer)) in boundary.points.iter().enumerate() {
+            // A script may answer with the bare verdict.
+            let verdict = if answer.is_string() { answer } else { &answer["verdict"] };
+            let coordinates = axes.iter().map(|axis| json!(point.0.get(*axis)));
+            let cells = several
+                .then(|| (index + 1).into())
+                .into_iter()
+                .chain(coordinates)
+                .chain([
+                    verdict.clone(),
+                    answer["cause"].clone(),
+                    moves.get(number).cloned().unwrap_or_default(),
+                    evidence(answer),
+                ]);
+            let measured = PROBE_RESULTS.map(|key| answer[key].clone());
+            table.row(cells.chain(measured).chain([json!(boundary.times.get(number))]));
+        }
+    }
+    table
+}
+
+/// What each point proves about the boundary; empty if its axes are lost.
+fn moves(boundary: &RecordedBoundary) -> Vec<Value> {
+    let rebuilt = boundary.rebuild().ok();
+    let records = rebuilt.iter().flat_map(|rebuilt| {
+        rebuilt
+            .records()
+            .map(|(_, record)| json!(record.moves))
+            .collect::<Vec<_>>()
+    });
+    records.collect()
+}
+
+/// The first line of the evidence.
+fn evidence(answer: &Value) -> Value {
+    let evidence = &answer["evidence"];
+    let lines = [evidence, &evidence["message"], &evidence["log"][0]];
+    let first = lines
+        .iter()
+        .find_map(|value| value.as_str())
+        .and_then(|text| text.lines().next());
+    first.map_or(Value::Null, |line| line.trim().into())
+}
+
+/// One row per load: its settings, and all metrics, measured or not, under the names of vLLM's bench.
+fn loads(found: &RecordedRun) -> Table {
+    let measured = load_metrics::columns();
+    // A setting and its measured counterpart need different names.
+    let column = |name: &String| match LOAD_SETTINGS.contains(&name.as_str()) {
+        true => format!("measured_{name}"),
+        false => name.clone(),
+    };
+    let settings = ["load", "engine"].into_iter().chain(LOAD_SETTINGS).map(str::to_owned);
+    let mut table = Table::new(settings.chain(measured.iter().map(column)));
+    for (number, (args, answer)) in found.loads.iter().enumerate() {
+        let settings = LOAD_SETTINGS.map(|key| args["load"][key].clone());
+        let settings = [json!(number + 1), args["engine"].clone()].into_iter().chain(settings);
+        // Without counts the answer is damaged: zeros in their place must not look measured.
+        let cells = match answer["issued"].is_u64() && answer["duration"].is_number() {
+            true => load_metrics::row(&LoadAnswer::read(answer)),
+            false => Map::new(),
+        };
+        table.row(settings.chain(measured.iter().map(|name| cells.get(name).cloned().unwrap_or_default())));
+    }
+    table
+}
+
+/// One row per setting and metric; the later settings are compared with the first.
+fn experiments(found: &RecordedRun) -> Table {
+    let mut table = Table::new([
+        "experiment",
+        "figure",
+        "unit",
+        "setting",
+        "starts",
+        "mean",
+        "difference",
+        "percent",
+        "low",
+        "high",
+        "verdict",
+    ]);
+    for (name, value) in &found.experiments {
+        let Ok(experiment) = read_experiment(value) else {
+            continue;
+        };
+        for comparison in &experiment.comparisons {
+            for (index, setting) in experiment.measured.settings.iter().enumerate() {
+                let contrast = comparison.contrasts.iter().find(|contrast| contrast.setting == index);
+                let interval = contrast.and_then(|contrast| contrast.interval);
+                table.row([
+                    json!(name),
+                    json!(comparison.name),
+                    json!(comparison.unit),
+                    json!(setting.name),
+                    json!(comparison.values.get(index).map_or(0, Vec::len)),
+                    json!(comparison.means.get(index)),
+                    json!(contrast.and_then(|contrast| contrast.difference)),
+                    json!(contrast.and_then(|contrast| contrast.percent)),
+                    json!(interval.map(|[low, _]| low)),
+                    json!(interval.map(|[_, high]| high)),
+                    json!(contrast.map(|contrast| contrast.verdict.words())),
+                ]);
+            }
+        }
+    }
+    table
+}
+
+/// One row per component of each device, and of all devices together.
+fn breakdowns(found: &RecordedRun) -> Table {
+    let mut table = Table::new([
+        "breakdown",
+        "device",
+        "component",
+        "within",
+        "bytes",
+        "provenance",
+        "source",
+    ]);
+    for (name, value) in &found.breakdowns {
+        let Ok(footprint) = serde_json::from_value::<Footprint>(value.clone()) else {
+            continue;
+        };
+        let devices = footprint.per_gpu.iter();
+        let devices = devices.map(|one| (one.device.as_deref().unwrap_or("not named"), one));
+        for (device, breakdown) in std::iter::once(("all", &footprint.all)).chain(devices) {
+            let on = [json!(name), json!(device)];
+            for part in &breakdown.parts {
+                let (component, within, bytes) = (json!(part.component), json!(part.within), json!(part.bytes));
+                let cells = [component, within, bytes, json!(part.provenance), json!(part.source)];
+                table.row(on.clone().into_iter().chain(cells));
+            }
+            let (total, measured) = (json!(breakdown.total), json!("measured"));
+            let cells = [json!("physical"), Value::Null, total, measured, Value::Null];
+            table.row(on.into_iter().chain(cells));
+        }
+    }
+    table
+}
+
+/// The CSV tables in the run's folder.
+fn stored_tables(folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
+    let mut record_missing = |fault: Fault| missing.push(fault.message);
+    let files = folder.names("tables").map_err(&mut record_missing).unwrap_or_default();
+    let sheets = files.iter().filter_map(|file| {
+        let name = file.strip_suffix(".csv")?;
+        let bytes = folder
+            .read(format!("tables/{file}"))
+            .map_err(&mut record_missing)
+            .ok()??;
+        Some(Sheet {
+            name: format!("tables/{name}"),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        })
+    });
+    sheets.collect()
+}

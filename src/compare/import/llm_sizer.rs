@@ -10,7 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use super::document::{Document, Node};
+use serde_json::{Map, Value};
+
+use super::document::{Node, set};
 use super::vllm_bench::latencies;
 use super::{GB, Pick, case_name, pick};
 use crate::compare::{Case, ComparisonInput, Unit};
@@ -25,14 +27,97 @@ const DEVICE: &[Pick] = &[
     ("net_increase", "memory_breakdown.net_increase_gb", GIB, Unit::Bytes),
 ];
 
-const OVERHEAD: &[Pick] = &[(
-    "framework_overhead",
-    "memory_breakdown.framework_overhead_gb",
-    GIB,
-    Unit::Bytes,
-)];
+/// A component of a profile's breakdown, which comes from vLLM's log, from a formula, or is a share that is assumed.
+struct SizerComponent {
+    component: Component,
+    /// The metric.
+    name: &'static str,
+    /// Its key, without `_gb`.
+    key: &'static str,
+    /// The key of its confidence, which says where it comes from; empty: always from the log.
+    confidence: &'static str,
+    log: &'static str,
+    /// The formula; empty: what the log does not say is assumed.
+    formula: &'static str,
+    assumed: &'static str,
+}
+
+const COMPONENTS: &[SizerComponent] = &[
+    SizerComponent {
+        component: Component::Weights,
+        name: "model_weights",
+        key: "model_weights",
+        confidence: "weights",
+        log: "vLLM's log: model loading took",
+        formula: "parameters x bytes of the requested dtype",
+        assumed: "65 % of the increase, whatever the model",
+    },
+    SizerComponent {
+        component: Component::KvPool,
+        name: "kv_cache_pool",
+        key: "kv_cache_allocated",
+        confidence: "",
+        log: "vLLM's log: available KV cache memory",
+        formula: "",
+        assumed: "",
+    },
+    SizerComponent {
+        component: Component::KvUsed,
+        name: "kv_cache_used",
+        key: "kv_cache_used",
+        confidence: "kv_cache",
+        log: "vLLM's log",
+        formula: "2 x layers x hidden size x tokens x bytes: as if every head had keys and values of its own",
+        assumed: "20 % of the increase, whatever the model",
+    },
+    SizerComponent {
+        component: Component::CudaGraphs,
+        name: "graph_capture",
+        key: "graph_capture",
+        confidence: "",
+        log: "vLLM's log: graph capturing took",
+        formula: "",
+        assumed: "",
+    },
+    SizerComponent {
+        component: Component::Activations,
+        name: "activations",
+        key: "activations",
+        confidence: "activations",
+        log: "vLLM's log",
+        formula: "",
+        assumed: "70 % of what the other parts leave",
+    },
+];
+
+impl SizerComponent {
+    /// The part of a breakdown of `ranks` devices. What the log and a formula say is of one of them.
+    fn part(&self, profile: &Node, ranks: f64) -> Result<Option<Part>, String> {
+        let gb = |key: &str| profile.number(&format!("memory_breakdown.{key}_gb"));
+        let value = match (gb(self.key)?, self.component) {
+            (None, Component::KvUsed) => gb("kv_cache")?,
+            (pool, Component::KvPool) => pool.filter(|pool| *pool > 0.0),
+            (value, _) => value,
+        };
+        let from = profile.text(&format!("memory_breakdown.confidence_levels.{}", self.confidence));
+        let from = from.unwrap_or_default();
+        let is_log = self.confidence.is_empty() || (from.contains("log") && !from.starts_with("low"));
+        let (unit, provenance, source) = match (is_log, self.formula.is_empty() || from.starts_with("low")) {
+            (true, _) => (GIB * ranks, Provenance::EngineReported, self.log),
+            (_, true) => (GIB, Provenance::Assumed, self.assumed),
+            (_, false) => (GB * ranks, Provenance::Computed, self.formula),
+        };
+        Ok(bytes(value, unit).map(|bytes| part(self.component, bytes, provenance, source)))
+    }
+}
 
 const FURTHER: &[Pick] = &[
+    (
+        "framework_overhead",
+        "memory_breakdown.framework_overhead_gb",
+        GIB,
+        Unit::Bytes,
+    ),
     ("mean_latency_ms", "latency_ms", 1.0, Unit::Milliseconds),
     ("duration", "duration_seconds", 1.0, Unit::Seconds),
     ("kv_tokens", KV_TOKENS, 1.0, Unit::Tokens),
@@ -98,17 +183,6 @@ const COLUMNS: &[(&str, &str)] = &[
     ("latency_ms", "latency_ms"),
     ("duration_seconds", "duration_seconds"),
 ];
-
-/// Whether it is a file of schema 1, which named no version, or 2, whose table lacks the allocated KV cache.
-pub(super) fn is_outdated(document: &Document) -> bool {
-    let has = |keys: &[&str]| keys.iter().all(|key| document.keys.iter().any(|known| known == key));
-    let version = document.root.as_ref().ok().and_then(|file| file.text("schema_version"));
-    match version {
-        Some(version) => has(&["memory_breakdown"]) && matches!(version.split('.').next(), Some("1" | "2")),
-        None if document.is_object() => has(&["memory_breakdown", "model_info"]),
-        None => has(&["model_id", "batch_size", "total_memory_gb"]) && !has(&["kv_cache_allocated_gb"]),
-    }
-}
 
 pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let version = file.text("schema_version").unwrap_or_default();
@@ -183,24 +257,24 @@ pub(super) fn read_batch(file: &Node) -> Result<ComparisonInput, String> {
     let mut cases = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         for (key, _) in &COLUMNS[..SETTINGS.len()] {
-            if *row.at(key) != Node::Nothing && !matches!(row.count(key), Ok(Some(_))) {
+            if !row.at(key).is_null() && !matches!(row.count(key), Ok(Some(_))) {
                 return Err(format!("row {}: `{key}` is not a whole number", index + 1));
             }
         }
-        let mut profile = Node::Nothing;
+        let mut profile = Map::new();
         for (column, path) in COLUMNS {
-            profile.set(path, row.at(column).clone());
+            set(&mut profile, path, row.at(column).0.clone());
         }
+        let profile = Value::Object(profile);
+        let profile = Node(&profile);
         let name = name(&profile, row.text("model_id").filter(|_| models.len() > 1))?;
         if row.text("success").is_none_or(|word| word.eq_ignore_ascii_case("true")) {
             cases.push(case(&profile, name, Facts::default(), &mut notes)?);
             continue;
         }
         // The message is all of stderr; Python's error is its last line.
-        let error = match row.at("error_message") {
-            Node::Text(error) => error.lines().map(str::trim).rfind(|line| !line.is_empty()),
-            _ => None,
-        };
+        let error = row.at("error_message").0.as_str();
+        let error = error.and_then(|error| error.lines().map(str::trim).rfind(|line| !line.is_empty()));
         notes.push(format!("{name} failed: {}", error.unwrap_or("no message")));
     }
     let versions: Vec<String> = of_all("engine_version").into_iter().collect();
@@ -239,76 +313,13 @@ fn case(profile: &Node, name: String, known: Facts, notes: &mut Vec<String>) -> 
         let how = "in use before the start";
         parts.push(part(Component::OtherTenants, bytes, Provenance::Measured, how));
     }
-    let gb = |name: &str| profile.number(&format!("memory_breakdown.{name}"));
-    let kv_used = match gb("kv_cache_used_gb")? {
-        None => gb("kv_cache_gb")?,
-        used => used,
-    };
-    let [weights_from, kv_from, activations_from] = ["weights", "kv_cache", "activations"].map(|component| {
-        let confidence = profile.text(&format!("memory_breakdown.confidence_levels.{component}"));
-        confidence.unwrap_or_default()
-    });
-    let log = |what: &'static str| (GIB * ranks, Provenance::EngineReported, what);
-    let formula = |what: &'static str| (GB * ranks, Provenance::Computed, what);
-    let share = |what: &'static str| (GIB, Provenance::Assumed, what);
-    let origin = |from: &str, in_log: &'static str, assumed: &'static str, computed: &'static str| match from {
-        from if from.starts_with("low") => share(assumed),
-        from if from.contains("log") => log(in_log),
-        _ => formula(computed),
-    };
-    for (component, name, value, (unit, provenance, how)) in [
-        (
-            Component::Weights,
-            "model_weights",
-            gb("model_weights_gb")?,
-            origin(
-                &weights_from,
-                "vLLM's log: model loading took",
-                "65 % of the increase, whatever the model",
-                "parameters x bytes of the requested dtype",
-            ),
-        ),
-        (
-            Component::KvPool,
-            "kv_cache_pool",
-            gb("kv_cache_allocated_gb")?.filter(|pool| *pool > 0.0),
-            log("vLLM's log: available KV cache memory"),
-        ),
-        (
-            Component::KvUsed,
-            "kv_cache_used",
-            kv_used,
-            origin(
-                &kv_from,
-                "vLLM's log",
-                "20 % of the increase, whatever the model",
-                "2 x layers x hidden size x tokens x bytes: as if every head had keys and values of its own",
-            ),
-        ),
-        (
-            Component::CudaGraphs,
-            "graph_capture",
-            gb("graph_capture_gb")?,
-            log("vLLM's log: graph capturing took"),
-        ),
-        (
-            Component::Activations,
-            "activations",
-            gb("activations_gb")?,
-            if activations_from.contains("log") {
-                log("vLLM's log")
-            } else {
-                share("70 % of what the other parts leave")
-            },
-        ),
-    ] {
-        if let Some(bytes) = bytes(value, unit) {
-            case.metric(name, Some(bytes as f64), Unit::Bytes);
-            parts.push(part(component, bytes, provenance, how));
+    for row in COMPONENTS {
+        if let Some(part) = row.part(profile, ranks)? {
+            case.metric(row.name, Some(part.bytes as f64), Unit::Bytes);
+            parts.push(part);
         }
     }
-    pick(&mut case, profile, OVERHEAD)?;
-    latencies(&mut case, profile.at("latency_stats"))?;
+    latencies(&mut case, &profile.at("latency_stats"))?;
     pick(&mut case, profile, FURTHER)?;
     let [input, output, concurrency] = SETTINGS.map(|(_, path)| path);
     case.facts = Facts {
@@ -321,15 +332,10 @@ fn case(profile: &Node, name: String, known: Facts, notes: &mut Vec<String>) -> 
         ..known
     }
     .counted();
-    if let Some(pool) = parts
-        .iter()
-        .find(|part| part.component == Component::KvPool)
-        .map(|part| part.bytes)
-    {
-        if parts
-            .iter()
-            .any(|part| part.component == Component::KvUsed && part.bytes > pool)
-        {
+    let of = |component| move |part: &&Part| part.component == component;
+    if let Some(pool) = parts.iter().find(of(Component::KvPool)).map(|part| part.bytes) {
+        let used = parts.iter().find(of(Component::KvUsed)).map(|part| part.bytes);
+        if used > Some(pool) {
             notes.push(format!(
                 "{}: more KV is said to be in use than the pool holds; it is left out of the breakdown",
                 case.name

@@ -113,13 +113,6 @@ const FORMATS: &[Format] = &[
 /// `usage` if the format is unknown or the file is broken; the message names the place.
 pub fn read(path: &Path) -> Result<ComparisonInput> {
     let document = Document::open(path)?;
-    if llm_sizer::is_outdated(&document) {
-        return Err(Fault::usage(format!(
-            "`{}`: LLM-sizer's schemas 1 and 2 are no longer read",
-            document.path.display()
-        ))
-        .hint("profile with LLM-sizer 3"));
-    }
     let has = |keys: &&[&str]| keys.iter().all(|key| document.keys.iter().any(|known| known == key));
     let fits = |format: &&Format| format.rows != document.is_object() && format.keys.iter().any(&has);
     let format = FORMATS.iter().find(fits).ok_or_else(|| {
@@ -133,7 +126,8 @@ pub fn read(path: &Path) -> Result<ComparisonInput> {
             names.join(", ")
         ))
     })?;
-    let input = document.root.as_ref().map_err(Clone::clone).and_then(format.read);
+    let root = document.root.as_ref().map_err(Clone::clone);
+    let input = root.and_then(|root| (format.read)(&Node(root)));
     let mut input = input.map_err(|what| {
         let (path, tool) = (document.path.display(), format.tool);
         Fault::usage(format!("`{path}` looks like a file of {tool}, but {what}"))

@@ -44,9 +44,8 @@ const SUMMARY: &[Pick] = &[
 ];
 
 pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
-    let alone = std::slice::from_ref(file);
     let experiments = match file.at("experiments") {
-        Node::Nothing => alone,
+        matrix if matrix.is_null() => vec![*file],
         matrix => matrix.objects()?,
     };
     let mut input = ComparisonInput {
@@ -57,7 +56,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         ],
         ..ComparisonInput::default()
     };
-    let summarizes = |node: &Node| matches!(node.at("summary"), Node::Object(_));
+    let summarizes = |node: &Node| node.at("summary").0.is_object();
     if experiments.iter().filter(|one| !summarizes(one)).count() > 1 {
         input.notes.push(
             "unless its experiments were isolated, both ran in one process: the second begins with what the first left"
@@ -65,9 +64,9 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         );
     }
     // A matrix repeats its summary as its last experiment.
-    let summary = std::iter::once(file).chain(experiments).find(|node| summarizes(node));
+    let summary = std::iter::once(file).chain(&experiments).find(|node| summarizes(node));
     for experiment in experiments.iter().filter(|one| !summarizes(one)) {
-        if *experiment.at("error") != Node::Nothing {
+        if !experiment.at("error").is_null() {
             let name = experiment.text("experiment_name");
             let name = name.as_deref().unwrap_or("an experiment");
             let error = experiment
@@ -86,7 +85,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     }
     if let Some(node) = summary {
         let mut case = Case::new("summary");
-        pick(&mut case, node.at("summary"), SUMMARY)?;
+        pick(&mut case, &node.at("summary"), SUMMARY)?;
         input.cases.push(case);
     }
     Ok(input)
@@ -103,8 +102,8 @@ fn name(experiment: &Node) -> Result<String, String> {
     if experiment.count("max_concurrency")?.is_none() {
         name.push_str(" max_concurrency=none");
     }
-    if let Node::Flag(separate) = experiment.at("force_separate_pools") {
-        name.push_str(if *separate { " pools=separate" } else { " pools=shared" });
+    if let Some(separate) = experiment.at("force_separate_pools").0.as_bool() {
+        name.push_str(if separate { " pools=separate" } else { " pools=shared" });
     }
     Ok(name.trim_start().to_owned())
 }

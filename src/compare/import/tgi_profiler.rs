@@ -6,12 +6,11 @@
 //! tool counted, a failure those that it requested. Files written by `compare::export` have verdicts in place
 //! of exceptions, and are read back unchanged.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::document::Node;
 use crate::boundary::{Point, Verdict};
 use crate::compare::{Case, ComparisonInput, Unit};
-use crate::memory::compare::Facts;
 use crate::run::RecordedBoundary;
 
 /// PyTorch's messages for a full device.
@@ -19,38 +18,37 @@ const OUT_OF_MEMORY: [&str; 3] = ["CUDA out of memory", "HIP out of memory", "Ou
 
 /// A tested point.
 struct Tested<'a> {
-    input: i64,
-    output: i64,
+    point: Point,
     success: bool,
     error_type: &'a str,
-    result: &'a Node,
+    result: Node<'a>,
 }
 
 impl<'a> Tested<'a> {
-    fn read(result: &'a Node, index: usize) -> Result<Self, String> {
+    fn read(result: Node<'a>, index: usize) -> Result<Self, String> {
         let place = format!("`results[{index}]");
-        let (Some(input), Some(output)) = (length(result, "input_length")?, length(result, "output_length")?) else {
+        let (Some(input), Some(output)) = (length(&result, "input_length")?, length(&result, "output_length")?) else {
             return Err(format!("{place}` has no whole lengths"));
         };
-        let Node::Flag(success) = *result.at("success") else {
+        let Some(success) = result.at("success").0.as_bool() else {
             return Err(format!("{place}.success` is neither true nor false"));
         };
         Ok(Self {
-            input,
-            output,
+            point: Point::default().with("input", input).with("output", output),
             success,
             error_type: words(result, "error_type"),
             result,
         })
     }
+
+    fn length(&self, axis: &str) -> i64 {
+        self.point.int(axis).unwrap_or_default()
+    }
 }
 
 /// The text of that name, however long it is.
-fn words<'a>(node: &'a Node, name: &str) -> &'a str {
-    match node.at(name) {
-        Node::Text(text) => text,
-        _ => "",
-    }
+fn words<'a>(node: Node<'a>, name: &str) -> &'a str {
+    node.at(name).0.as_str().unwrap_or_default()
 }
 
 fn length(node: &Node, path: &str) -> Result<Option<i64>, String> {
@@ -58,46 +56,43 @@ fn length(node: &Node, path: &str) -> Result<Option<i64>, String> {
 }
 
 pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
-    let results = file.at("results").objects()?.iter().enumerate();
+    let results = file.at("results").objects()?.into_iter().enumerate();
     let results: Vec<Tested<'_>> = results
         .map(|(index, result)| Tested::read(result, index))
         .collect::<Result<_, _>>()?;
-    let totals = |success: bool| {
-        let of_kind = results.iter().filter(move |tested| tested.success == success);
-        of_kind.map(|tested| tested.input.saturating_add(tested.output))
+    let totals = |success: bool| -> Vec<i64> {
+        let of_kind = results.iter().filter(|tested| tested.success == success);
+        of_kind
+            .map(|tested| tested.length("input").saturating_add(tested.length("output")))
+            .collect()
     };
+    let (fits, fails) = (totals(true), totals(false));
+    let largest = fits.iter().max().map(|total| *total as f64);
+    let smallest = fails.iter().min().map(|total| *total as f64);
     let mut case = Case::new("lengths");
-    case.metric("points", Some(results.len() as f64), Unit::Count);
-    case.metric("succeeded", Some(totals(true).count() as f64), Unit::Count);
-    case.metric("not_succeeded", Some(totals(false).count() as f64), Unit::Count);
-    let tokens = |total: Option<i64>| total.map(|total| total as f64);
-    case.metric("largest_total_that_succeeded", tokens(totals(true).max()), Unit::Tokens);
-    case.metric("smallest_total_that_failed", tokens(totals(false).min()), Unit::Tokens);
+    for (name, value, unit) in [
+        ("points", Some(results.len() as f64), Unit::Count),
+        ("succeeded", Some(fits.len() as f64), Unit::Count),
+        ("not_succeeded", Some(fails.len() as f64), Unit::Count),
+        ("largest_total_that_succeeded", largest, Unit::Tokens),
+        ("smallest_total_that_failed", smallest, Unit::Tokens),
+    ] {
+        case.metric(name, value, unit);
+    }
     let config = file.at("config");
-    case.facts = Facts {
-        tensor_parallel: match config.at("gpu_ids") {
-            Node::List(list) => u64::try_from(list.length).ok().filter(|gpus| *gpus > 0),
-            _ => None,
-        },
-        ..Facts::default()
-    };
-    let point = |tested: &Tested<'_>| {
-        Point::default()
-            .with("input", tested.input)
-            .with("output", tested.output)
-    };
-    let points: Vec<(Point, Value)> = results.iter().map(|tested| (point(tested), answer(tested))).collect();
-    let axes = axes(config, &results)?;
+    let gpus = config.at("gpu_ids").objects()?.len() as u64;
+    case.facts.tensor_parallel = Some(gpus).filter(|gpus| *gpus > 0);
+    let points = results.iter().map(|tested| (tested.point.clone(), answer(tested)));
     Ok(ComparisonInput {
         model: config.text("model_id"),
         engine: Some("tgi".to_owned()),
-        boundary: axes.map(|axes| RecordedBoundary {
+        boundary: axes(&config, &results)?.map(|axes| RecordedBoundary {
             described: json!({ "axes": axes }),
-            points,
+            points: points.collect(),
             ..RecordedBoundary::default()
         }),
         cases: vec![case],
-        notes: notes(config, &results)?,
+        notes: notes(&config, &results)?,
         ..ComparisonInput::default()
     })
 }
@@ -113,7 +108,7 @@ fn answer(tested: &Tested<'_>) -> Value {
         words(tested.result, "container_logs"),
     );
     if Verdict::from_name(kind).is_some() {
-        let cause = (*tested.result.at("error_msg") != Node::Nothing).then_some(message);
+        let cause = (!tested.result.at("error_msg").is_null()).then_some(message);
         return json!({ "verdict": kind, "cause": cause, "evidence": { "log": logs.lines().collect::<Vec<_>>() } });
     }
     let says = |word: &&str| [message, logs, kind].iter().any(|text| text.contains(*word));
@@ -128,18 +123,17 @@ fn answer(tested: &Tested<'_>) -> Value {
 
 /// The search space; without bounds in the file, that of the points.
 fn axes(config: &Node, results: &[Tested<'_>]) -> Result<Option<Value>, String> {
-    let axis = |name: &str, of: fn(&Tested<'_>) -> i64| {
-        let low = length(config, &format!("min_{name}_length"))?.or_else(|| results.iter().map(of).min());
-        let high = length(config, &format!("max_{name}_length"))?.or_else(|| results.iter().map(of).max());
-        Ok::<_, String>(low.zip(high).map(|(low, high)| json!([low.min(high), high.max(low)])))
-    };
-    let (input, output) = (
-        axis("input", |tested| tested.input)?,
-        axis("output", |tested| tested.output)?,
-    );
-    Ok(input
-        .zip(output)
-        .map(|(input, output)| json!({ "input": input, "output": output })))
+    let mut axes = Map::new();
+    for axis in ["input", "output"] {
+        let tested = || results.iter().map(|tested| tested.length(axis));
+        let low = length(config, &format!("min_{axis}_length"))?.or_else(|| tested().min());
+        let high = length(config, &format!("max_{axis}_length"))?.or_else(|| tested().max());
+        let Some((low, high)) = low.zip(high) else {
+            return Ok(None);
+        };
+        axes.insert(axis.to_owned(), json!([low.min(high), high.max(low)]));
+    }
+    Ok(Some(axes.into()))
 }
 
 fn notes(config: &Node, results: &[Tested<'_>]) -> Result<Vec<String>, String> {
@@ -165,7 +159,7 @@ fn notes(config: &Node, results: &[Tested<'_>]) -> Result<Vec<String>, String> {
             "a success may be {tolerance:.0} % off the requested output length, as its text was tokenized again"
         ));
     }
-    if *config.at("multimodal") == Node::Flag(true) {
+    if config.at("multimodal").0 == true {
         notes.push("the tokens of the image in each prompt are not in the input lengths".to_owned());
     }
     Ok(notes)

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::document::Node;
-use crate::compare::{Case, ComparisonInput, Metric, Unit};
+use crate::compare::{Case, ComparisonInput, Unit};
 use crate::memory::compare::Facts;
 
 /// Metrics with a unit, in display order.
@@ -41,7 +41,7 @@ pub(super) fn read(run: &Node) -> Result<ComparisonInput, String> {
         cases: vec![case],
         ..ComparisonInput::default()
     };
-    if *run.at("avg_latency") != Node::Nothing {
+    if !run.at("avg_latency").is_null() {
         let mut case = Case::new("latency");
         latencies(&mut case, run)?;
         return Ok(one(case));
@@ -59,7 +59,7 @@ fn case(run: &Node) -> Case {
         case.metric(name, run.number_if_any(name), unit);
     }
     for (suffix, prefix, unit) in [("_ms", "", Unit::Milliseconds), ("", "spec_decode_", Unit::Count)] {
-        let named = |(name, _): &(&String, &Node)| name.ends_with(suffix) && name.starts_with(prefix);
+        let named = |(name, _): &(&String, Node)| name.ends_with(suffix) && name.starts_with(prefix);
         for (name, value) in run.entries().filter(named) {
             case.metric(name, value.as_number().unwrap_or_default(), unit);
         }
@@ -137,31 +137,36 @@ const OF_EACH: [&str; 6] = ["date", "run_number", "label", "endpoint_type", "bur
 pub(super) fn read_sweep(file: &Node) -> Result<ComparisonInput, String> {
     let runs = file.objects()?;
     let cases: Vec<Case> = runs.iter().map(case).collect();
-    let mut groups: Vec<(String, Vec<&Case>)> = Vec::new();
+    let swept = swept(&runs, &cases);
+    let mut groups: Vec<Vec<Case>> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
-    let swept = swept(runs, &cases);
     let mut notes = BTreeSet::new();
-    for (run, case) in runs.iter().zip(&cases) {
+    for (run, mut case) in runs.iter().zip(cases) {
         notes.extend(self::notes(run));
-        let mut name = case.name.clone();
         for (key, value) in swept.iter().filter_map(|key| Some((key, setting(run, key)?))) {
-            name.push_str(&format!(" {key}={value}"));
+            case.name.push_str(&format!(" {key}={value}"));
         }
-        let index = *known.entry(name.clone()).or_insert(groups.len());
+        let index = *known.entry(case.name.clone()).or_insert(groups.len());
         match groups.get_mut(index) {
-            Some((_, group)) => group.push(case),
-            None => groups.push((name, vec![case])),
+            Some(group) => group.push(case),
+            None => groups.push(vec![case]),
         }
     }
     if groups.len() < runs.len() {
         notes.insert("runs of equal settings are averaged; `runs` says how many".to_owned());
     }
+    let cases = groups.into_iter().map(|group| {
+        let count = group.len();
+        let mut mean = Case::mean(group);
+        mean.metric("runs", (count > 1).then_some(count as f64), Unit::Count);
+        mean
+    });
     let first = runs.first();
     let engine = first.and_then(|run| run.text("backend"));
     Ok(ComparisonInput {
         model: first.and_then(|run| run.text("model_id")),
         engine: Some(engine.unwrap_or_else(|| "vllm".to_owned())),
-        cases: groups.iter().map(|(name, group)| mean(name, group)).collect(),
+        cases: cases.collect(),
         notes: notes.into_iter().collect(),
         ..ComparisonInput::default()
     })
@@ -193,24 +198,4 @@ fn swept(runs: &[Node], cases: &[Case]) -> BTreeSet<String> {
         .filter(|name| !excluded(name) && differs(name))
         .cloned()
         .collect()
-}
-
-/// The means of the metrics that all runs of a group have.
-fn mean(name: &str, cases: &[&Case]) -> Case {
-    let mut mean = Case::new(name);
-    let Some(first) = cases.first() else { return mean };
-    mean.facts = first.facts.clone();
-    let count = cases.len() as f64;
-    for figure in &first.figures {
-        let values = cases.iter().map(|case| {
-            let same = |other: &&Metric| other.name == figure.name;
-            case.figures.iter().find(same).map(|figure| figure.value)
-        });
-        let sum: Option<f64> = values.sum();
-        mean.metric(&figure.name, sum.map(|sum| sum / count), figure.unit);
-    }
-    if cases.len() > 1 {
-        mean.metric("runs", Some(count), Unit::Count);
-    }
-    mean
 }

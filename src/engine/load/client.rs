@@ -46,7 +46,8 @@ impl Engine {
         feed: &Arc<Feed>,
         mut signals: UnboundedReceiver<Signal>,
     ) -> Result<(LoadRun, bool)> {
-        let (config, measured) = session.client_config();
+        let (mut config, measured) = session.client_config();
+        config.key.clone_from(&running.key);
         let url = session.url.clone();
         let cancel = config.cancel.clone();
         let source: Arc<dyn RequestSource> = Arc::clone(feed) as _;

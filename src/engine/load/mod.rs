@@ -20,6 +20,7 @@ pub use options::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 use super::facts::strip_colours;
 use super::failure::{Exit, Symptoms};
 use super::handle::{Ensured, Health, Live, Running};
+use super::probe::PAUSED;
 use super::start::TAIL;
 use super::{Engine, Limits, ProbeOptions, RequestForm, RulePhase};
 use crate::boundary::{Point, Verdict};
@@ -69,8 +70,12 @@ impl Engine {
         let mut after = AfterLoad::Well;
         for repeat in 1..=options.repeats() {
             let offset = done.iter().map(|load| load.records.len()).sum();
-            let load = self.run_repeat(running, &session, repeat, offset)?;
+            let began = std::time::Instant::now();
+            let mut load = self.run_repeat(running, &session, repeat, offset)?;
             after = self.check_after_load(running, &load.records, load.died, cursor)?;
+            if self.context.tasks.wait(running.server.was_paused(began.elapsed()))? {
+                load.given_up.get_or_insert_with(|| PAUSED.to_owned());
+            }
             let given_up = load.given_up.is_some();
             done.push(load);
             if given_up || matches!(after, AfterLoad::Dead { .. }) {
@@ -193,6 +198,7 @@ impl Engine {
         let message = match (&line, exit) {
             (Some(line), _) => line.clone(),
             (None, Some(exit)) if exit.oom_killed => "the OOM killer ended the engine".to_owned(),
+            (None, Some(exit)) if exit.outside.is_some() => exit.stopped_by().unwrap_or_default(),
             (None, Some(Exit { code: Some(code), .. })) => {
                 format!("status {code}, and its log shows no reason")
             }

@@ -365,6 +365,7 @@ impl Session {
             grace,
             keep_text: self.prompts.is_some(),
             must_connect: true,
+            key: None,
             cancel: CancellationToken::new(),
         };
         (drive, stop.duration.filter(|_| begins.is_none()).map(real))

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::framing::Decode;
 use super::record::Record;
 use crate::fault::Result;
+use crate::http::ApiKey;
 
 /// One request to send.
 pub struct Job {
@@ -124,6 +125,8 @@ pub struct LoadConfig {
     /// Whether it is an error if no connection can be opened before the clock starts. Otherwise the load runs, and its
     /// requests fail as unreachable, also if the host has no address. They may connect until their own timeout.
     pub must_connect: bool,
+    /// The server's API key.
+    pub key: Option<ApiKey>,
     /// When cancelled, no more requests are issued and those in flight are cut off immediately.
     pub cancel: CancellationToken,
 }

@@ -374,7 +374,7 @@ mod tests {
         let control = SharedControl::new(Arc::clone(&waker));
         let (queue, target) = (
             RequestQueue::new(1, waker),
-            Target::parse("http://127.0.0.1:1/").unwrap(),
+            Target::parse("http://127.0.0.1:1/", None).unwrap(),
         );
         std::thread::scope(|scope| {
             for _ in 0..THREADS {

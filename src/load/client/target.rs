@@ -13,7 +13,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use url::Url;
 
 use crate::fault::{Fault, Kind, Result};
-use crate::http::USER_AGENT;
+use crate::http::{ApiKey, USER_AGENT};
 
 #[derive(Clone)]
 pub(super) struct Target {
@@ -31,7 +31,7 @@ pub(super) struct Target {
 
 impl Target {
     /// Parses a URL. It has no addresses before [`resolve`](Self::resolve).
-    pub(super) fn parse(url: &str) -> Result<Self> {
+    pub(super) fn parse(url: &str, key: Option<&ApiKey>) -> Result<Self> {
         let url = Url::parse(url)
             .map_err(|error| Fault::usage(format!("invalid engine URL: {error}")).hint("give `http://HOST:PORT`"))?;
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
@@ -48,7 +48,7 @@ impl Target {
         Ok(Self {
             addresses: Vec::new(),
             tls,
-            head: head(&url, host),
+            head: head(&url, host, key),
             name: format!("{host}:{port}"),
             unusable: None,
         })
@@ -74,10 +74,12 @@ impl Target {
     }
 }
 
-fn head(url: &Url, host: &str) -> String {
+fn head(url: &Url, host: &str, key: Option<&ApiKey>) -> String {
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
     let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
-    let authorization = authorization(url).map_or_else(String::new, |value| format!("authorization: {value}\r\n"));
+    let basic = || authorization(url);
+    let authorization = key.map(|key| key.header().to_owned()).or_else(basic);
+    let authorization = authorization.map_or_else(String::new, |value| format!("authorization: {value}\r\n"));
     format!(
         "POST {}{query} HTTP/1.1\r\nhost: {host}{port}\r\nuser-agent: {USER_AGENT}\r\n{authorization}\
          content-type: application/json\r\naccept: text/event-stream, application/x-ndjson, application/json\r\n",
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     fn sent(url: &str) -> String {
-        let target = Target::parse(url).unwrap();
+        let target = Target::parse(url, None).unwrap();
         String::from_utf8(target.request(&Bytes::from_static(b"{}"))).unwrap()
     }
 
@@ -144,13 +146,13 @@ mod tests {
     fn credentials_are_sent_only_in_the_head() {
         let url = "http://Aladdin:open%20sesame@127.0.0.1:1/";
         assert!(sent(url).contains("\r\nauthorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n"));
-        assert_eq!(Target::parse(url).unwrap().name, "127.0.0.1:1");
+        assert_eq!(Target::parse(url, None).unwrap().name, "127.0.0.1:1");
         assert!(sent("http://u@127.0.0.1:1/").contains("Basic dTo=\r\n"));
     }
 
     #[test]
     fn invalid_url_error_contains_no_secrets() {
-        let fault = |url: &str| Target::parse(url).err().unwrap();
+        let fault = |url: &str| Target::parse(url, None).err().unwrap();
         assert!(fault("ftp://u:secret@host/").message.contains("`ftp:`"));
         assert!(!fault("http://u:secret@").message.contains("secret"));
         assert!(fault("https://a b/").hint.is_some());

@@ -52,7 +52,7 @@ fn load(
     waker: Arc<Waker>,
     control: Arc<SharedControl>,
 ) -> Result<LoadRun> {
-    let mut target = Target::parse(url)?;
+    let mut target = Target::parse(url, config.key.as_ref())?;
     let (connections, must_connect) = (config.slots.connections(), config.must_connect);
     if let Err(fault) = target.resolve().and_then(|()| raise_file_limit(connections)) {
         if must_connect {

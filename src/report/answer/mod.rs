@@ -97,6 +97,7 @@ impl Answer {
         let limit = boundary.stated_limit();
         let clear = boundary.records().any(|(_, record)| record.moves != Moves::None);
         let (smallest, largest) = (boundary.smallest(), boundary.largest());
+        let untested = untested(boundary);
         if boundary.classify(&largest)? == Class::Fits {
             answer.state = State::NotReached;
             let question = context.search.map_or(&Value::Null, |search| &search["question"]);
@@ -118,6 +119,11 @@ impl Answer {
                 Some(_) => format!("nothing fits reliably: {smallest} fitted and failed"),
                 None => format!("nothing fits: even {smallest} fails"),
             };
+        } else if let Some(untested) = untested
+            .as_ref()
+            .filter(|_| boundary.frontier().is_ok_and(|fits| fits.is_empty()))
+        {
+            answer.limit = format!("undecided: {untested}");
         } else if boundary.clipped().contains(&smallest) {
             answer.state = State::NothingFits;
             answer.limit = format!("nothing fits: even {smallest} is refused for its length, not for lack of memory");
@@ -128,7 +134,9 @@ impl Answer {
                 }
                 false => "undecided: no probe gave a clear answer".to_owned(),
             };
-        } else if !boundary.records().any(|(_, record)| record.moves == Moves::Fails) && boundary.clipped().is_empty() {
+        } else if !boundary.records().any(|(_, record)| record.moves == Moves::Fails)
+            && (boundary.clipped().is_empty() || untested.is_some())
+        {
             let fits = boundary.frontier()?.last().map(ToString::to_string).unwrap_or_default();
             answer.limit = format!("undecided: {fits} fits, and nothing harder is known to fail");
         } else if let Some((text, decided)) = along_one_axis(boundary)? {
@@ -148,6 +156,12 @@ impl Answer {
             answer.room = room(boundary, answer.inequality.as_ref(), &advice.safe, context);
         } else if let Some(near) = nearest_failure(boundary, &smallest) {
             answer.why = Some(near.sentence());
+        }
+        match untested.filter(|untested| !answer.limit.contains(untested)) {
+            Some(untested) if answer.why.is_none() => answer.why = Some(untested),
+            untested => answer
+                .room
+                .extend(untested.map(|untested| format!("besides: {untested}"))),
         }
         // A length limit beside one of memory is worth a line of its own.
         let length_limit = boundary.length_limit();
@@ -306,6 +320,19 @@ fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
     }
 }
 
+/// Where the engine's scheduling kept memory from being tested: `at concurrency=24 input=8192 at most 7 of 24 requests ran together; …`.
+fn untested(boundary: &Boundary) -> Option<String> {
+    let (point, record) = boundary.untested()?;
+    let message = record
+        .evidence
+        .as_ref()
+        .and_then(|evidence| evidence["message"].as_str());
+    Some(format!(
+        "at {point} {}",
+        message.unwrap_or("not all requests ran together; memory was not tested")
+    ))
+}
+
 /// What is known along the only axis that varies, and whether that is all there is to know.
 fn along_one_axis(boundary: &Boundary) -> Result<Option<(String, bool)>> {
     let mut axes = boundary
@@ -373,7 +400,9 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
         .expected(probes as u64, coverage)?
         .filter(|expected| *expected > probes as u64);
     let volume = boundary.volume()?;
-    let open = volume.open as f64 / volume.total.max(1) as f64;
+    // What lies beyond a length limit is known; what could not be tested is not.
+    let untested = boundary.untested().map_or(0, |_| volume.clipped);
+    let open = (volume.open + untested) as f64 / volume.total.max(1) as f64;
     let mut parts = Vec::new();
     let verified = field("verified").filter(|_| answer.state == State::Limit);
     let of = expected.map_or_else(String::new, |all| format!(" of about {all}"));

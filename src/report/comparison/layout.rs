@@ -1,10 +1,13 @@
-//! The layout of a comparison: what must be known first, the findings, what was run, thresholds, metrics.
+//! A comparison as sentences and tables, which the terminal, Markdown and the page show, and their order: what must be
+//! known first, the findings, what was run, thresholds, metrics.
 
-use super::tables::{changed_points, differences, findings, threshold_counts, thresholds};
-use super::thresholds::{Evaluation, Verdict};
-use super::{Comparison, comparison_findings, label, property};
-use crate::compare::ComparisonInput;
-use crate::report::comparison_input::implausible;
+use std::collections::BTreeSet;
+
+use super::{ChangedPoint, Comparison, EFFORT, Finding, Verdict, label, property};
+use crate::compare::{ComparisonInput, Direction};
+use crate::fmt::{list, metric_label, relative, with_unit};
+use crate::report::changes::change_phrase;
+use crate::report::comparison_input::{MAIN_METRICS, implausible};
 use crate::report::document::{Block, Section, Weight, markdown};
 use crate::report::plot::{Entry, Sheet};
 use crate::report::{Count, SIMULATED};
@@ -20,25 +23,22 @@ const SETUP: [&str; 7] = [
     "script",
 ];
 
-/// The comparison in sections, whose headings only Markdown shows.
+/// The comparison in sections, whose headings only Markdown shows. `findings` are those with their thresholds.
 #[must_use]
-pub fn comparison_sections(
-    inputs: &[ComparisonInput],
-    comparison: &Comparison,
-    evaluation: &Evaluation,
-) -> Vec<Section> {
+pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, findings: &[Finding]) -> Vec<Section> {
     let untitled = || Section::new("", "");
     let mut first: Vec<String> = simulated(inputs).into_iter().collect();
     first.extend(completeness_warnings(inputs));
-    let (important, others): (Vec<_>, Vec<_>) = comparison.differences.iter().partition(|difference| difference.first);
-    let important = important.iter().map(|difference| difference.sentence()).collect();
-    let others = others.iter().map(|difference| {
-        let run = label(difference.subject);
-        format!(
-            "{}: {}, {} in {run}",
-            difference.name, difference.before, difference.after
-        )
-    });
+    let mut important = Vec::new();
+    let mut others = Vec::new();
+    for difference in &comparison.setup_differences {
+        let (name, before, after) = (&difference.name, &difference.before, &difference.after);
+        let text = format!("{name}: {before}, {after} in {}", label(difference.subject));
+        match difference.important {
+            true => important.push(format!("different {text}")),
+            false => others.push(text),
+        }
+    }
     let numbered = || inputs.iter().enumerate();
     let implausible = numbered().flat_map(|(index, input)| {
         let named = move |case| implausible(case, &format!("{} {}", label(index), case.name));
@@ -46,31 +46,27 @@ pub fn comparison_sections(
     });
     let mut sections = vec![
         untitled().with(Block::warnings(first)),
-        untitled().with(comparison_findings(comparison, inputs.len())),
+        untitled().with(comparison_findings(comparison)),
         untitled()
             .with(comparison.advice.clone())
             .with(Block::list("the setups differ", important, Weight::Warning))
             .with(implausible)
             .with([setup_table(inputs)]),
     ];
-    if evaluation.has_thresholds {
-        sections.push(
-            Section::new("", "Thresholds")
-                .with([thresholds(evaluation, inputs.len())])
-                .with([threshold_counts(evaluation)]),
-        );
-    }
+    let thresholds = threshold_blocks(findings, inputs.len());
+    let has_thresholds = !thresholds.is_empty();
+    sections.extend(has_thresholds.then(|| Section::new("", "Thresholds").with(thresholds)));
     for (fits, title) in [
         (false, "fitted before, and fail now"),
         (true, "failed before, and fit now"),
     ] {
-        let points = changed_points(comparison, fits, inputs.len());
+        let points = changed_points(comparison, fits);
         let heading = title.replacen('f', "F", 1);
         sections.push(Section::new("", heading).with(Block::list(title, points, Weight::Normal)));
     }
     sections.extend(differences(comparison).into_iter().map(|sheet| {
         // Beside thresholds, what has none is a detail.
-        match evaluation.has_thresholds {
+        match has_thresholds {
             true => untitled().with([Block::Folded(sheet)]),
             false => Section::new("", sheet.title.clone()).with([sheet]),
         }
@@ -80,7 +76,7 @@ pub fn comparison_sections(
     let notes = notes.chain(comparison.notes.iter().cloned()).collect();
     sections.push(
         untitled()
-            .with(Block::list("setup differences", others.collect(), Weight::Detail))
+            .with(Block::list("setup differences", others, Weight::Detail))
             .with(Block::list("notes", notes, Weight::Normal)),
     );
     sections
@@ -88,30 +84,26 @@ pub fn comparison_sections(
 
 /// The comparison as a comment on a pull request: the verdict is the heading.
 #[must_use]
-pub fn comparison_markdown(inputs: &[ComparisonInput], comparison: &Comparison, evaluation: &Evaluation) -> String {
-    let headline = match evaluation.has_thresholds {
-        true => threshold_headline(inputs, evaluation),
-        false => {
-            let names: Vec<String> = (0..inputs.len()).map(label).collect();
-            findings(comparison, &names, 1).join("; ")
-        }
+pub fn comparison_markdown(inputs: &[ComparisonInput], comparison: &Comparison, findings: &[Finding]) -> String {
+    let headline = match findings.iter().any(|one| one.threshold.is_some()) {
+        true => threshold_headline(inputs, findings),
+        false => self::findings(comparison, &labels(inputs.len()), 1).join("; "),
     };
-    let sections = comparison_sections(inputs, comparison, evaluation);
+    let sections = comparison_sections(inputs, comparison, findings);
     markdown(&format!("profiler compare: {headline}"), &sections)
 }
 
+fn labels(inputs: usize) -> Vec<String> {
+    (0..inputs).map(label).collect()
+}
+
 /// The result of the thresholds.
-fn threshold_headline(inputs: &[ComparisonInput], evaluation: &Evaluation) -> String {
-    let count = |verdict| evaluation.with_threshold(verdict).count();
-    let verdict = match count(Verdict::Exceeded) {
+fn threshold_headline(inputs: &[ComparisonInput], findings: &[Finding]) -> String {
+    let verdict = match count(findings, Verdict::Exceeded) {
         0 => "no threshold exceeded".to_owned(),
         exceeded => format!("{} exceeded", Count(exceeded, "threshold")),
     };
-    let others = [Verdict::NotCompared, Verdict::NotComparable].into_iter();
-    let others = others.filter(|verdict| count(*verdict) > 0);
-    let others: String = others
-        .map(|verdict| format!(", {} {}", count(verdict), verdict.words()))
-        .collect();
+    let others = counts(findings, &[Verdict::NotCompared]);
     let unfinished = inputs.iter().enumerate();
     let unfinished: String = unfinished
         .filter(|(_, input)| input.unfinished.is_some())
@@ -136,7 +128,7 @@ fn setup_table(inputs: &[ComparisonInput]) -> Sheet {
         row("type", &|input| Some(input.holds.to_owned())),
     ];
     rows.extend(SETUP.map(|name| row(name, &|input| property(input, name).map(str::to_owned))));
-    let columns = (0..inputs.len()).map(label);
+    let columns = labels(inputs.len());
     Sheet::new(
         std::iter::once("what was run".to_owned()).chain(columns),
         rows.into_iter().flatten(),
@@ -160,10 +152,8 @@ pub fn completeness_warnings(inputs: &[ComparisonInput]) -> Vec<String> {
 
 /// The notice for simulated inputs, if there are any.
 fn simulated(inputs: &[ComparisonInput]) -> Option<String> {
-    let labels: Vec<String> = (0..inputs.len())
-        .filter(|index| inputs[*index].simulated)
-        .map(label)
-        .collect();
+    let simulated = (0..inputs.len()).filter(|index| inputs[*index].simulated);
+    let labels: Vec<String> = simulated.map(label).collect();
     // An input without metrics was neither simulated nor measured.
     let measured = inputs.iter().any(|input| !input.simulated && !input.is_empty());
     match labels.len() {
@@ -174,4 +164,241 @@ fn simulated(inputs: &[ComparisonInput]) -> Option<String> {
             labels.join(", ")
         )),
     }
+}
+
+/// Families of metrics of which a finding names one.
+const FAMILIES: [&str; 6] = ["throughput", "ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "frontier "];
+
+/// Metrics that no finding names: the effort, and what other sentences say.
+fn is_detail(name: &str) -> bool {
+    let details = ["std_", "recommended ", "newly "];
+    EFFORT.contains(&name) || details.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The finding about each input but the first.
+#[must_use]
+pub fn comparison_findings(comparison: &Comparison) -> Vec<String> {
+    findings(comparison, &labels(comparison.inputs), super::MAX_NAMED)
+}
+
+/// The finding about each input but the first, which are called `names`. Names up to `most` better and as many worse
+/// metrics of each.
+pub(in crate::report) fn findings(comparison: &Comparison, names: &[String], most: usize) -> Vec<String> {
+    (1..names.len())
+        .map(|subject| finding(comparison, subject, names, most))
+        .collect()
+}
+
+fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usize) -> String {
+    let (first, name) = (&names[0], &names[subject]);
+    let all = comparison.findings.iter().filter(|one| one.subject == subject);
+    let all: Vec<&Finding> = all
+        .filter(|one| !is_detail(&one.name) && one.better != Some(Direction::Neutral))
+        .collect();
+    let named = |wanted: Verdict| -> Option<String> {
+        let changed = all.iter().copied().filter(|one| one.verdict == wanted).collect();
+        let phrases = phrases(comparison, changed, most);
+        (!phrases.is_empty()).then(|| list(&phrases))
+    };
+    let count = |wanted: fn(&Finding) -> bool| all.iter().filter(|one| wanted(one)).count();
+    let apart = comparison.not_judged.iter().find(|one| one.subject == subject);
+    let apart = apart.map(|one| {
+        let (before, after) = (&one.before, &one.after);
+        format!("{name}: different questions: not judged; {first}: {before}; {name}: {after}")
+    });
+    let mut parts: Vec<String> = apart.into_iter().collect();
+    let (better, worse) = (named(Verdict::Better), named(Verdict::Worse));
+    let also_worse = match better {
+        Some(_) => "worse".to_owned(),
+        None => format!("{name} is worse than {first}"),
+    };
+    parts.extend(better.map(|better| format!("{name} is better than {first}: {better}")));
+    parts.extend(worse.map(|worse| format!("{also_worse}: {worse}")));
+    parts.extend(named(Verdict::Other).map(|other| format!("different: {other}")));
+    // A title has no room for what does not differ.
+    let brief = most == 1
+        && parts.len()
+            > comparison
+                .not_judged
+                .iter()
+                .filter(|one| one.subject == subject)
+                .count();
+    let same = count(|one| matches!(one.verdict, Verdict::Same | Verdict::NotSignificant));
+    if same > 0 && !brief {
+        parts.push(format!("no significant difference in {}", Count(same, "metric")));
+    }
+    let unclear = count(|one| one.why.is_some());
+    if unclear > 0 {
+        let unclear = Count(unclear, "metric");
+        parts.push(format!("{unclear} cannot be compared: a run did not come to its end"));
+    }
+    match parts.first() {
+        None => format!("{name}: nothing in common to compare"),
+        Some(part) if part.starts_with(name) => parts.join("; "),
+        Some(_) => format!("{name}: {}", parts.join("; ")),
+    }
+}
+
+/// One phrase for each family of metrics, the most important first; how many more metrics changed.
+fn phrases(comparison: &Comparison, mut changed: Vec<&Finding>, most: usize) -> Vec<String> {
+    let rank = |one: &Finding| {
+        let rank = MAIN_METRICS.iter().position(|name| one.name.starts_with(name));
+        rank.unwrap_or(MAIN_METRICS.len())
+    };
+    let size = |one: &Finding| one.percent.map_or(f64::INFINITY, f64::abs);
+    changed.sort_by(|a, b| rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a))));
+    let mut families: BTreeSet<&str> = BTreeSet::new();
+    let mut phrases = Vec::new();
+    for one in changed {
+        let family = FAMILIES.iter().find(|family| one.name.contains(**family));
+        let is_new = families.insert(family.copied().unwrap_or(&one.name));
+        if let (true, Some(before), Some(after)) = (is_new && phrases.len() < most, one.before, one.after) {
+            let change = change_phrase(&metric_label(&one.name), one.unit, before, after);
+            phrases.push(format!("{change}{}", at(comparison, one)));
+        }
+    }
+    let more = families.len() - phrases.len();
+    phrases.extend((more > 0).then(|| format!("{more} more")));
+    phrases
+}
+
+/// ` at concurrency=8`: what distinguishes the case among those that have the metric.
+fn at(comparison: &Comparison, one: &Finding) -> String {
+    let having = comparison.findings.iter();
+    let having = having.filter(|other| other.name == one.name && other.before.and(other.after).is_some());
+    let cases: Vec<&str> = having.map(|other| other.case.as_str()).collect();
+    let differs = |word: &&str| cases.iter().any(|case| case.split(' ').all(|other| other != *word));
+    let words: Vec<&str> = one.case.split(' ').filter(differs).collect();
+    match words.is_empty() {
+        true => String::new(),
+        false => format!(" at {}", words.join(" ")),
+    }
+}
+
+/// A table for each case: the values of each input, and how each differs from the first.
+pub(in crate::report) fn differences(comparison: &Comparison) -> Vec<Sheet> {
+    let several = comparison.inputs > 2;
+    let mut columns = vec!["metric".to_owned(), label(0)];
+    for subject in 1..comparison.inputs {
+        // Where a wide table is split, a column needs to say of which input it is.
+        let of = if several { label(subject) + " " } else { String::new() };
+        columns.extend([label(subject), format!("{of}against [1]")]);
+    }
+    let row = |metric: &[Finding]| {
+        let first = &metric[0];
+        let text = |value: Option<f64>| value.map(|value| with_unit(value, first.unit));
+        let before = metric.iter().find_map(|one| one.before);
+        let known = before.is_some() as usize + metric.iter().filter(|one| one.after.is_some()).count();
+        let mut row: Vec<Entry> = vec![first.name.as_str().into(), text(before).into()];
+        for subject in 1..comparison.inputs {
+            let one = metric.iter().find(|one| one.subject == subject);
+            row.extend([text(one.and_then(|one| one.after)).into(), one.and_then(change).into()]);
+        }
+        (known > 1).then_some(row)
+    };
+    let cases = comparison.findings.chunk_by(|one, next| one.case == next.case);
+    let tables = cases.map(|case| {
+        let rows: Vec<Vec<Entry>> = case
+            .chunk_by(|one, next| one.name == next.name)
+            .filter_map(row)
+            .collect();
+        Sheet::new(columns.clone(), rows).titled(case[0].case.as_str())
+    });
+    tables.filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// `+12.0 % better`; without a figure where the difference means nothing.
+fn change(one: &Finding) -> Option<String> {
+    let verdict = match one.verdict {
+        Verdict::Other if one.after > one.before => "higher",
+        Verdict::Other => "lower",
+        Verdict::Better | Verdict::Worse => one.verdict.words(),
+        Verdict::NotCompared if one.before.and(one.after).is_none() => return None,
+        Verdict::NotCompared => one.verdict.words(),
+        verdict => return Some(verdict.words().to_owned()),
+    };
+    Some(format!("{} {verdict}", relative(one.percent)).trim_start().to_owned())
+}
+
+/// Every threshold with its verdict, those exceeded first, and how many have which; nothing without thresholds.
+#[must_use]
+pub fn threshold_blocks(findings: &[Finding], inputs: usize) -> Vec<Block> {
+    let mut held: Vec<&Finding> = findings.iter().filter(|one| one.threshold.is_some()).collect();
+    if held.is_empty() {
+        return Vec::new();
+    }
+    held.sort_by_key(|finding| finding.verdict);
+    let several = inputs > 2;
+    // The limit beside it names the unit of tokens.
+    let value = |number: Option<f64>, one: &Finding| {
+        Entry::from(number.map(|number| with_unit(number, one.unit).trim_end_matches(" tokens").to_owned()))
+    };
+    let rows = held.iter().map(|one| {
+        let run = in_run(one.subject, several);
+        vec![
+            format!("{} of {}{run}", one.name, one.case).into(),
+            one.verdict_text().into(),
+            limit(one).into(),
+            value(one.before, one),
+            value(one.after, one),
+            relative(one.percent).into(),
+        ]
+    });
+    let after = if several { "now" } else { "[2]" };
+    let sheet = Sheet::new(["thresholds", "", "allowed", "[1]", after, "change"], rows);
+    let others = counts(
+        findings,
+        &[Verdict::Within, Verdict::NotSignificant, Verdict::NotCompared],
+    );
+    let summary = format!("thresholds: {} exceeded{others}", count(findings, Verdict::Exceeded));
+    vec![sheet.into(), summary.into()]
+}
+
+/// ` in [3]`, where there are several other inputs.
+fn in_run(subject: usize, several: bool) -> String {
+    match several {
+        true => format!(" in {}", label(subject)),
+        false => String::new(),
+    }
+}
+
+/// What a threshold allows: `<= 210.00 ms`; the user's own text if the limit is unknown.
+fn limit(finding: &Finding) -> String {
+    let [lowest, highest] = finding
+        .allowed
+        .map(|limit| limit.map(|limit| with_unit(limit, finding.unit)));
+    match (lowest, highest) {
+        (None, Some(highest)) => format!("<= {highest}"),
+        (Some(lowest), None) => format!(">= {lowest}"),
+        (Some(lowest), Some(highest)) => format!("{lowest} to {highest}"),
+        (None, None) => finding.threshold.clone().unwrap_or_default(),
+    }
+}
+
+/// The number of thresholds with this verdict.
+fn count(findings: &[Finding], verdict: Verdict) -> usize {
+    let held = findings.iter().filter(|one| one.threshold.is_some());
+    held.filter(|one| one.verdict == verdict).count()
+}
+
+/// `, 1 within, 1 not compared`: how many thresholds have each verdict, except those that none has.
+fn counts(findings: &[Finding], verdicts: &[Verdict]) -> String {
+    let counted = verdicts
+        .iter()
+        .map(|verdict| (count(findings, *verdict), verdict.words()));
+    counted
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!(", {count} {words}"))
+        .collect()
+}
+
+/// `input=4000 output=512: ok, now oom (cuda) at input=3900 output=500`, for the points that now fit, or now fail.
+fn changed_points(comparison: &Comparison, fits: bool) -> Vec<String> {
+    let text = |changed: &ChangedPoint| {
+        let at = changed.at.as_ref().map_or_else(String::new, |at| format!(" at {at}"));
+        let run = in_run(changed.subject, comparison.inputs > 2);
+        format!("{}: {}, now {}{at}{run}", changed.point, changed.before, changed.after)
+    };
+    let changed = comparison.changed_points.iter().filter(|point| point.fits == fits);
+    changed.map(text).collect()
 }

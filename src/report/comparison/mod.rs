@@ -1,28 +1,29 @@
 //! Compares runs and files of other tools with a baseline, the first of them.
 //!
-//! `boundary_metrics` compares boundaries. `rule` parses a threshold, `thresholds` evaluates them. `tables` makes sentences
-//! and tables of the result, `layout` orders them.
+//! A [`Finding`] is one metric in the baseline and in one other input. `boundaries` compares boundaries as metrics.
+//! `rule` parses a threshold, `thresholds` evaluates them. `layout` makes sentences, tables and their order of the result.
 
-mod boundary_metrics;
+mod boundaries;
 mod layout;
 mod rule;
-mod tables;
 mod thresholds;
 
 use std::collections::BTreeSet;
 
-pub use boundary_metrics::ChangedPoint;
-pub use layout::{comparison_markdown, comparison_sections, completeness_warnings};
+pub use boundaries::ChangedPoint;
+pub use layout::{
+    comparison_findings, comparison_markdown, comparison_sections, completeness_warnings, threshold_blocks,
+};
+pub(super) use layout::{differences, findings};
 pub use rule::Rule;
 use serde::Serialize;
-pub(super) use tables::{differences, findings};
-pub use thresholds::{Evaluation, Finding, Thresholds, Verdict};
+pub use thresholds::Thresholds;
 
 use crate::compare::{Case, ComparisonInput, Direction, Unit};
+use crate::experiment::is_negligible;
 use crate::fault::Result;
-use crate::fmt::relative;
 
-/// Metrics that describe the effort of measuring. `--max-regression` skips these.
+/// Metrics that describe the effort of measuring. Only thresholds that name them apply.
 const EFFORT: [&str; 5] = ["points", "runs", "samples", "timeline_samples", "sampled_for"];
 
 /// Better and worse metrics that a finding names.
@@ -31,14 +32,13 @@ pub(super) const MAX_NAMED: usize = 3;
 /// A comparison of several inputs with the first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The boundary, and each case of the baseline that others have too.
-    pub sections: Vec<ComparedCase>,
-    /// Cases without a counterpart.
+    /// Every metric of the boundary and of each case, in every input but the first. Ordered by case, metric and input.
+    #[serde(skip)]
+    pub findings: Vec<Finding>,
+    /// Cases without a counterpart, and what else must be known.
     pub notes: Vec<String>,
-    /// Metrics that only the baseline or only another input has.
-    pub unmatched: Vec<UnmatchedMetric>,
     /// Differences of setup between the baseline and each other input.
-    pub differences: Vec<SetupDifference>,
+    pub setup_differences: Vec<SetupDifference>,
     /// Points that fit in the baseline and fail in another input, or the reverse: at most a few hundred of each
     /// kind.
     pub changed_points: Vec<ChangedPoint>,
@@ -46,6 +46,12 @@ pub struct Comparison {
     pub advice: Vec<String>,
     /// Inputs whose search asked another question than the baseline's, so that nothing is judged.
     pub not_judged: Vec<NotJudged>,
+    /// Number of inputs.
+    #[serde(skip)]
+    inputs: usize,
+    /// Case and name of percentiles that too few requests support: nothing is concluded from them.
+    #[serde(skip)]
+    thin: Vec<(String, String)>,
 }
 
 /// The limits of two searches that answer different questions.
@@ -59,39 +65,54 @@ pub struct NotJudged {
     pub after: String,
 }
 
-/// One case or boundary that several inputs have.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ComparedCase {
-    /// Its name in each input; `None` where it is missing.
-    pub names: Vec<Option<String>>,
-    /// The metrics that at least two inputs have.
-    pub lines: Vec<ComparedMetric>,
+/// What is concluded about one metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(into = "&'static str")]
+pub enum Verdict {
+    /// Beyond its threshold.
+    Exceeded,
+    /// Missing on one side, or a run is unfinished and its final value could change the verdict.
+    NotCompared,
+    /// The difference lies within an uncertainty interval, or is too small to matter.
+    NotSignificant,
+    /// Within its threshold.
+    Within,
+    /// Worse, without a threshold.
+    Worse,
+    /// Better, without a threshold.
+    Better,
+    /// Changed, and the metric has no better direction.
+    Other,
+    /// Unchanged.
+    Same,
 }
 
-/// One metric of several inputs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ComparedMetric {
-    /// The metric.
-    pub name: String,
-    /// Its unit.
-    pub unit: Unit,
-    /// Which direction is better; `None` if unknown.
-    pub better: Option<Direction>,
-    /// Its value in each input.
-    pub values: Vec<Option<f64>>,
-    /// Difference from the baseline in per cent, for each input.
-    pub percents: Vec<Option<f64>>,
-    /// Interval of each value: 95 % confidence, or, for a boundary, from proven to fit to proven to fail.
-    pub intervals: Vec<Option<[f64; 2]>>,
-    /// Whether a boundary proves it, rather than a measurement.
-    pub proven: bool,
-    /// The verdict on each input without thresholds; the baseline's is `same`.
-    pub verdicts: Vec<Verdict>,
+impl From<Verdict> for &'static str {
+    fn from(verdict: Verdict) -> Self {
+        verdict.words()
+    }
 }
 
-/// A metric that only one of two inputs has.
+impl Verdict {
+    /// The name, as in JSON.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Exceeded => "exceeded",
+            Self::NotCompared => "not compared",
+            Self::NotSignificant => "not significant",
+            Self::Within => "within",
+            Self::Worse => "worse",
+            Self::Better => "better",
+            Self::Other => "other",
+            Self::Same => "same",
+        }
+    }
+}
+
+/// One metric in the baseline and in another input, with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct UnmatchedMetric {
+pub struct Finding {
     /// Index of the other input; the baseline is 0.
     pub subject: usize,
     /// The case's name, or `boundary`.
@@ -100,12 +121,41 @@ pub struct UnmatchedMetric {
     pub name: String,
     /// Its unit.
     pub unit: Unit,
+    /// Which direction is better; `None` if unknown.
+    pub better: Option<Direction>,
     /// Value in the baseline.
     pub before: Option<f64>,
     /// Value in the other input.
     pub after: Option<f64>,
+    /// The difference in per cent of `before`.
+    pub percent: Option<f64>,
+    /// Interval of each value: 95 % confidence, or, for a boundary, from proven to fit to proven to fail.
+    pub intervals: [Option<[f64; 2]>; 2],
+    /// The threshold as the user wrote it.
+    pub threshold: Option<String>,
+    /// The lowest and the highest value that it allows, in the metric's unit.
+    pub allowed: [Option<f64>; 2],
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The reason, if the numbers alone do not show it.
+    pub why: Option<String>,
+    /// What a boundary proves beyond the values; `None` for what was measured.
+    #[serde(skip)]
+    proof: Option<Proof>,
 }
 
+/// What boundaries prove about a metric beyond its values.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Proof {
+    /// Whether a point that fitted in the baseline fails in the other input.
+    newly_fails: bool,
+    /// Whether a point that failed in the baseline fits in the other input.
+    newly_fits: bool,
+    /// For the baseline and the other input: the range of possible final values of an unfinished run.
+    ranges: [Option<[f64; 2]>; 2],
+}
+
+/// One metric of one input.
 #[derive(Clone, Debug, PartialEq)]
 struct MetricValue {
     name: String,
@@ -113,6 +163,7 @@ struct MetricValue {
     value: f64,
     interval: Option<[f64; 2]>,
     better: Option<Direction>,
+    /// Whether a boundary proves it, rather than a measurement.
     proven: bool,
 }
 
@@ -130,172 +181,231 @@ impl MetricValue {
     }
 }
 
-impl ComparedCase {
-    /// The name of the case, or `boundary`.
+impl Finding {
+    /// A measured metric of which no direction is better.
     #[must_use]
-    pub fn name(&self) -> &str {
-        self.names.iter().flatten().next().map_or("", String::as_str)
+    pub fn new(case: &str, name: &str, unit: Unit, before: Option<f64>, after: Option<f64>) -> Self {
+        let change = before.zip(after).filter(|(before, _)| *before != 0.0);
+        Self {
+            subject: 1,
+            case: case.to_owned(),
+            name: name.to_owned(),
+            unit,
+            better: None,
+            before,
+            after,
+            percent: change.map(|(before, after)| 100.0 * (after - before) / before.abs()),
+            intervals: [None, None],
+            threshold: None,
+            allowed: [None, None],
+            verdict: Verdict::NotCompared,
+            why: None,
+            proof: None,
+        }
+        .judged()
+    }
+
+    /// The finding with its verdict without thresholds.
+    fn judged(mut self) -> Self {
+        let (Some(before), Some(after)) = (self.before, self.after) else {
+            return self;
+        };
+        let rises = after > before;
+        let confirmed = self.confirms(rises);
+        self.verdict = match self.better {
+            _ if before == after => Verdict::Same,
+            _ if self.unfinished().is_some() => {
+                self.why = self.unfinished();
+                Verdict::NotCompared
+            }
+            _ if self.within_interval() && !confirmed => Verdict::NotSignificant,
+            _ if self.proof.is_none() && is_negligible(before, after, self.unit) => Verdict::NotSignificant,
+            None | Some(Direction::Neutral) => Verdict::Other,
+            Some(better) if rises == (better == Direction::More) => Verdict::Better,
+            Some(_) => Verdict::Worse,
+        };
+        self
+    }
+
+    /// Whether points with opposite verdicts confirm that the value has risen, or else fallen.
+    fn confirms(&self, rises: bool) -> bool {
+        let loss = rises == (self.better == Some(Direction::Less));
+        self.proof
+            .is_some_and(|proof| if loss { proof.newly_fails } else { proof.newly_fits })
+    }
+
+    /// Whether either value lies within the other's interval.
+    fn within_interval(&self) -> bool {
+        let within = |value: Option<f64>, interval: Option<[f64; 2]>| {
+            let both = value.zip(interval);
+            both.is_some_and(|(value, [low, high])| low <= value && value <= high)
+        };
+        within(self.after, self.intervals[0]) || within(self.before, self.intervals[1])
+    }
+
+    /// Names the unfinished inputs whose value can still change; `None` if there are none.
+    fn unfinished(&self) -> Option<String> {
+        let [first, other] = self.proof?.ranges;
+        let (one, both) = ("did not come to its end", "did not come to their end");
+        match (first.is_some(), other.is_some()) {
+            (false, false) => None,
+            (true, false) => Some(format!("{} {one}", label(0))),
+            (false, true) => Some(format!("{} {one}", label(self.subject))),
+            (true, true) => Some(format!("{} and {} {both}", label(0), label(self.subject))),
+        }
+    }
+
+    /// The verdict with its reason: `not compared: [2] did not come to its end`.
+    #[must_use]
+    pub fn verdict_text(&self) -> String {
+        match &self.why {
+            Some(why) => format!("{}: {why}", self.verdict.words()),
+            None => self.verdict.words().to_owned(),
+        }
+    }
+
+    /// The metric, by how much it changed, and its threshold, for a message.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let change = match (self.before.and(self.after), self.percent) {
+            (None, _) => " is not on both sides".to_owned(),
+            (_, Some(percent)) => format!(" {percent:+.1} %"),
+            _ => String::new(),
+        };
+        let why = self.why.as_ref().filter(|_| self.verdict == Verdict::Exceeded);
+        let why = why.map_or_else(String::new, |why| format!(" not compared, {why}"));
+        let threshold = self.threshold.as_deref().unwrap_or_default();
+        format!("{} of {}{change}{why} ({threshold})", self.name, self.case)
     }
 }
 
 impl Comparison {
+    /// A comparison of two inputs of which only the findings are known.
+    pub fn from_findings(findings: impl IntoIterator<Item = Finding>) -> Self {
+        Self {
+            findings: findings.into_iter().collect(),
+            inputs: 2,
+            ..Self::default()
+        }
+    }
+
     /// Compares inputs with the first.
     pub fn new(inputs: &[ComparisonInput]) -> Result<Self> {
-        let limits = boundary_metrics::boundary_metrics(inputs)?;
         let mut comparison = Self {
-            notes: limits.notes,
-            differences: setup_differences(inputs),
-            changed_points: limits.changed_points,
-            advice: limits.advice,
-            not_judged: limits.not_judged,
+            inputs: inputs.len(),
+            setup_differences: setup_differences(inputs),
             ..Self::default()
         };
-        comparison.add(limits.names, &limits.figures);
-        let Some((first, others)) = inputs.split_first() else {
-            return Ok(comparison);
-        };
-        let mut matched: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); others.len()];
-        for case in &first.cases {
-            let mut partners = vec![Some(case)];
-            for (other, matched) in others.iter().zip(&mut matched) {
-                let index = matching_case(case, &first.cases, &other.cases);
-                matched.extend(index);
-                partners.push(index.map(|index| &other.cases[index]));
-            }
-            if partners.iter().flatten().count() == 1 {
-                comparison.notes.push(format!("only {} has {}", first.title, case.name));
-            }
-            let figures: Vec<Vec<MetricValue>> = partners
+        let boundaries = boundaries::compare(&mut comparison, inputs)?;
+        comparison.add("boundary", &boundaries, inputs);
+        for case in matched_cases(inputs) {
+            let mut having = case
                 .iter()
-                .map(|case| case.map_or_else(Vec::new, metrics_of))
-                .collect();
-            comparison.add(
-                partners.iter().map(|case| case.map(|case| case.name.clone())).collect(),
-                &figures,
-            );
-        }
-        for (index, (other, matched)) in others.iter().zip(&matched).enumerate() {
-            let alone = other
-                .cases
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| !matched.contains(index));
-            for (_, case) in alone {
-                comparison.notes.push(format!("only {} has {}", other.title, case.name));
+                .zip(inputs)
+                .filter_map(|(case, input)| Some(((*case)?, input)));
+            let Some((first, input)) = having.next() else { continue };
+            if having.next().is_none() {
                 comparison
-                    .unmatched
-                    .extend(metrics_of(case).into_iter().map(|one| UnmatchedMetric {
-                        subject: index + 1,
-                        case: case.name.clone(),
-                        name: one.name,
-                        unit: one.unit,
-                        before: None,
-                        after: Some(one.value),
-                    }));
+                    .notes
+                    .push(format!("only {} has {}", input.title, first.name));
             }
+            let metrics: Vec<_> = case.iter().map(|case| case.map_or_else(Vec::new, metrics_of)).collect();
+            comparison.add(&first.name, &metrics, inputs);
+            let thin = case
+                .iter()
+                .flatten()
+                .flat_map(|case| &case.figures)
+                .filter(|figure| figure.thin);
+            comparison
+                .thin
+                .extend(thin.map(|figure| (first.name.clone(), figure.name.clone())));
         }
-        for line in comparison.sections.iter_mut().flat_map(|section| &mut section.lines) {
-            let of = |subject| thresholds::verdict(line, subject, inputs, &comparison.changed_points);
-            line.verdicts = (0..inputs.len()).map(of).collect();
-        }
-        for section in &mut comparison.sections {
-            ignore_moves_along_the_boundary(section);
-        }
+        comparison.ignore_moves_along_the_boundary();
         Ok(comparison)
     }
 
-    /// Names of selected metrics that differ from the baseline by more than `percent`. A zero baseline counts
-    /// as exceeded by any non-zero value.
-    #[must_use]
-    pub fn beyond(&self, percent: f64, selected: impl Fn(&str) -> bool) -> Vec<String> {
-        let mut found = Vec::new();
-        for section in &self.sections {
-            let eligible =
-                |line: &&ComparedMetric| !EFFORT.contains(&line.name.as_str()) && !line.name.starts_with("std_");
-            for line in section
-                .lines
-                .iter()
-                .filter(eligible)
-                .filter(|line| selected(&line.name))
-            {
-                for (value, percents) in line.values.iter().zip(&line.percents).skip(1) {
-                    let zero = line.values[0] == Some(0.0) && value.is_some_and(|value| value != 0.0);
-                    if percents.is_some_and(|percents| percents.abs() > percent) || zero {
-                        found.push(
-                            format!("{} of {} {}", line.name, section.name(), relative(*percents))
-                                .trim_end()
-                                .to_owned(),
-                        );
-                    }
+    /// Adds a finding about each metric of a case and each input but the first. `metrics` are those of each input.
+    fn add(&mut self, case: &str, metrics: &[Vec<MetricValue>], inputs: &[ComparisonInput]) {
+        let mut seen = BTreeSet::new();
+        for one in metrics.iter().flatten().filter(|one| seen.insert(&one.name)) {
+            let of = |index: usize| {
+                let mut own = metrics[index].iter();
+                own.find(|other| other.name == one.name && other.unit == one.unit)
+            };
+            for subject in 1..inputs.len() {
+                let (before, after) = (of(0), of(subject));
+                if before.is_none() && after.is_none() {
+                    continue;
                 }
+                let value = |metric: Option<&MetricValue>| metric.map(|metric| metric.value);
+                let range = |metric: Option<&MetricValue>, input: &ComparisonInput| {
+                    input.unfinished.as_ref().and(metric).map(boundaries::possible_values)
+                };
+                let changed = |fits| {
+                    let mut changed = self.changed_points.iter();
+                    changed.any(|point| point.subject == subject && point.fits == fits)
+                };
+                let proof = Proof {
+                    newly_fails: changed(false),
+                    newly_fits: changed(true),
+                    ranges: [range(before, &inputs[0]), range(after, &inputs[subject])],
+                };
+                let finding = Finding {
+                    subject,
+                    better: one.better,
+                    intervals: [before, after].map(|metric| metric.and_then(|metric| metric.interval)),
+                    proof: one.proven.then_some(proof),
+                    ..Finding::new(case, &one.name, one.unit, value(before), value(after))
+                };
+                self.findings.push(finding.judged());
             }
         }
-        found
     }
 
-    fn add(&mut self, names: Vec<Option<String>>, figures: &[Vec<MetricValue>]) {
-        let case = names.iter().flatten().next().cloned().unwrap_or_default();
-        let mut lines: Vec<ComparedMetric> = Vec::new();
-        for one in figures.iter().flatten() {
-            if lines.iter().any(|line| line.name == one.name) {
-                continue;
+    /// Where a recommended point gives up one axis for another, neither is better or worse.
+    fn ignore_moves_along_the_boundary(&mut self) {
+        for subject in 1..self.inputs {
+            let mut moved: Vec<&mut Finding> = self.findings.iter_mut().collect();
+            moved.retain(|finding| finding.subject == subject && is_recommendation(&finding.name));
+            let any = |verdict| moved.iter().any(|finding| finding.verdict == verdict);
+            if any(Verdict::Better) && any(Verdict::Worse) {
+                moved.iter_mut().for_each(|finding| finding.verdict = Verdict::Other);
             }
-            let same: Vec<Option<&MetricValue>> = figures
-                .iter()
-                .map(|figures| {
-                    figures
-                        .iter()
-                        .find(|other| other.name == one.name && other.unit == one.unit)
-                })
-                .collect();
-            let values: Vec<Option<f64>> = same.iter().map(|one| one.map(|one| one.value)).collect();
-            let unmatched = values.iter().enumerate().skip(1);
-            let unmatched = unmatched.filter(|(_, value)| value.is_some() != values[0].is_some());
-            self.unmatched.extend(unmatched.map(|(subject, value)| UnmatchedMetric {
-                subject,
-                case: case.clone(),
-                name: one.name.clone(),
-                unit: one.unit,
-                before: values[0],
-                after: *value,
-            }));
-            if values.iter().flatten().count() < 2 {
-                continue;
-            }
-            let percents = |value: &Option<f64>| {
-                let (value, first) = (value.as_ref()?, values[0].filter(|first| *first != 0.0)?);
-                Some(100.0 * (value - first) / first.abs())
-            };
-            lines.push(ComparedMetric {
-                name: one.name.clone(),
-                unit: one.unit,
-                better: one.better,
-                proven: one.proven,
-                percents: values.iter().map(percents).collect(),
-                intervals: same.iter().map(|one| one.and_then(|one| one.interval)).collect(),
-                verdicts: Vec::new(),
-                values,
-            });
-        }
-        if !lines.is_empty() {
-            self.sections.push(ComparedCase { names, lines });
         }
     }
 }
 
-/// Where a recommended point gives up one axis for another, neither is better or worse.
-fn ignore_moves_along_the_boundary(section: &mut ComparedCase) {
-    let mut lines: Vec<&mut ComparedMetric> = section.lines.iter_mut().collect();
-    lines.retain(|line| thresholds::is_recommendation(&line.name));
-    let subjects = lines.first().map_or(0, |line| line.verdicts.len());
-    for subject in 0..subjects {
-        let any = |verdict: Verdict| lines.iter().any(|line| line.verdicts[subject] == verdict);
-        if any(Verdict::Better) && any(Verdict::Worse) {
-            lines
-                .iter_mut()
-                .for_each(|line| line.verdicts[subject] = Verdict::Other);
-        }
+/// Recommended points may move along the boundary from search to search, trading one axis for another. Only
+/// thresholds that name them apply.
+fn is_recommendation(name: &str) -> bool {
+    name.starts_with("recommended ")
+}
+
+/// The cases to compare, each as every input has it: those of the baseline, then those that only another input has.
+fn matched_cases(inputs: &[ComparisonInput]) -> Vec<Vec<Option<&Case>>> {
+    let Some((first, others)) = inputs.split_first() else {
+        return Vec::new();
+    };
+    let of_first = first.cases.iter().map(|case| {
+        let partners = others
+            .iter()
+            .map(|other| matching_case(case, &first.cases, &other.cases));
+        std::iter::once(Some(case)).chain(partners).collect()
+    });
+    let mut matched: Vec<Vec<Option<&Case>>> = of_first.collect();
+    for (index, input) in inputs.iter().enumerate().skip(1) {
+        let is_matched = |case: &Case| {
+            matched
+                .iter()
+                .any(|all| all[index].is_some_and(|own| std::ptr::eq(own, case)))
+        };
+        let alone = input.cases.iter().filter(|case| !is_matched(case));
+        let alone: Vec<Vec<Option<&Case>>> = alone
+            .map(|case| (0..inputs.len()).map(|at| (at == index).then_some(case)).collect())
+            .collect();
+        matched.extend(alone);
     }
+    matched
 }
 
 /// The memory components of a case, then its other metrics.
@@ -307,7 +417,6 @@ fn metrics_of(case: &Case) -> Vec<MetricValue> {
         metrics.extend(parts.map(|part| bytes(part.component.name(), part.bytes)));
         metrics.push(bytes("physical", i64::try_from(breakdown.total).unwrap_or(i64::MAX)));
     }
-    // Nothing is concluded from a thin percentile.
     let figures = case.figures.iter().filter(|one| !one.thin);
     metrics.extend(figures.map(|one| MetricValue {
         interval: one.interval,
@@ -316,29 +425,24 @@ fn metrics_of(case: &Case) -> Vec<MetricValue> {
     metrics
 }
 
-/// Index of the case to compare with `case`: one of the same name; else the only one whose coordinates do not
-/// contradict; else the only one, if both inputs have exactly one case.
-pub fn matching_case(case: &Case, own: &[Case], others: &[Case]) -> Option<usize> {
-    if let Some(same) = others.iter().position(|other| other.name == case.name) {
+/// The case to compare with `case`: one of the same name; else the only one whose coordinates do not contradict; else
+/// the only one, if both inputs have exactly one case.
+pub fn matching_case<'a>(case: &Case, own: &[Case], others: &'a [Case]) -> Option<&'a Case> {
+    if let Some(same) = others.iter().find(|other| other.name == case.name) {
         return Some(same);
     }
     let coordinates = |case: &Case| -> BTreeSet<String> { case.name.split_whitespace().map(str::to_owned).collect() };
     let mine = coordinates(case);
-    let agree = |other: &Case| {
+    let agree = |other: &&Case| {
         let other = coordinates(other);
         (mine.is_subset(&other) || other.is_subset(&mine)) && mine.iter().all(|part| part.contains('='))
     };
-    let mut agreeing = (0..others.len()).filter(|index| agree(&others[*index]));
-    match (agreeing.next(), agreeing.next()) {
-        (Some(one), None) => Some(one),
-        _ => (own.len() == 1 && others.len() == 1).then_some(0),
+    let mut agreeing = others.iter().filter(agree);
+    match (agreeing.next(), agreeing.next(), own, others) {
+        (Some(one), None, ..) => Some(one),
+        (_, _, [_], [only]) => Some(only),
+        _ => None,
     }
-}
-
-/// The finding about each input but the first.
-#[must_use]
-pub fn comparison_findings(comparison: &Comparison, inputs: usize) -> Vec<String> {
-    findings(comparison, &(0..inputs).map(label).collect::<Vec<_>>(), MAX_NAMED)
 }
 
 /// An input's label in tables: `[1]`.
@@ -370,21 +474,7 @@ pub struct SetupDifference {
     /// Value in the other input.
     pub after: String,
     /// Whether the difference makes the metrics hard to compare.
-    pub first: bool,
-}
-
-impl SetupDifference {
-    /// `different GPU: A, B in [2]`.
-    #[must_use]
-    pub fn sentence(&self) -> String {
-        format!(
-            "different {}: {}, {} in {}",
-            self.name,
-            self.before,
-            self.after,
-            label(self.subject)
-        )
-    }
+    pub important: bool,
 }
 
 /// Setup differences between the baseline and each run, most important first. A property recorded by only one
@@ -395,34 +485,26 @@ fn setup_differences(inputs: &[ComparisonInput]) -> Vec<SetupDifference> {
     };
     let mut found = Vec::new();
     for (index, other) in others.iter().enumerate() {
-        for name in names(first, other) {
+        let rest = first.setup.keys().chain(other.setup.keys()).map(String::as_str);
+        let mut rest: Vec<&str> = rest.filter(|name| !IMPORTANT.contains(name)).collect();
+        rest.sort_unstable_by_key(|name| (INCIDENTAL.contains(name), *name));
+        rest.dedup();
+        for name in IMPORTANT.into_iter().chain(rest) {
             let (before, after) = (property(first, name), property(other, name));
             let optional = name.starts_with("parameter ") && !first.setup.is_empty() && !other.setup.is_empty();
-            let (before, after) = match (before, after) {
-                (Some(before), Some(after)) => (before, after),
-                (before, after) if optional => (before.unwrap_or("none"), after.unwrap_or("none")),
-                _ => continue,
-            };
-            if before != after {
-                found.push(SetupDifference {
-                    subject: index + 1,
-                    name: name.to_owned(),
-                    before: before.to_owned(),
-                    after: after.to_owned(),
-                    first: IMPORTANT.contains(&name),
-                });
+            if before == after || !(optional || before.is_some() && after.is_some()) {
+                continue;
             }
+            found.push(SetupDifference {
+                subject: index + 1,
+                name: name.to_owned(),
+                before: before.unwrap_or("none").to_owned(),
+                after: after.unwrap_or("none").to_owned(),
+                important: IMPORTANT.contains(&name),
+            });
         }
     }
     found
-}
-
-fn names<'a>(first: &'a ComparisonInput, other: &'a ComparisonInput) -> Vec<&'a str> {
-    let rest = first.setup.keys().chain(other.setup.keys()).map(String::as_str);
-    let mut rest: Vec<&str> = rest.filter(|name| !IMPORTANT.contains(name)).collect();
-    rest.sort_unstable_by_key(|name| (INCIDENTAL.contains(name), *name));
-    rest.dedup();
-    IMPORTANT.into_iter().chain(rest).collect()
 }
 
 /// The value of a property.
@@ -439,19 +521,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cases_meet_by_what_both_tell() {
+    fn cases_are_matched_by_the_coordinates_that_both_name() {
         let cases = |names: &[&str]| -> Vec<Case> { names.iter().map(|name| Case::new(*name)).collect() };
+        let matching = |case: &Case, own: &[Case], others: &[Case]| {
+            matching_case(case, own, others).map(|found| found.name.clone())
+        };
         let ours = cases(&["concurrency=4 input=512 output=64", "concurrency=8 input=512 output=64"]);
         let theirs = cases(&["concurrency=8", "concurrency=16"]);
-        assert_eq!(matching_case(&ours[0], &ours, &theirs), None);
-        assert_eq!(matching_case(&ours[1], &ours, &theirs), Some(0));
+        assert_eq!(matching(&ours[0], &ours, &theirs), None);
+        assert_eq!(matching(&ours[1], &ours, &theirs).as_deref(), Some("concurrency=8"));
         assert_eq!(
-            matching_case(&ours[0], &ours[..1], &theirs[..1]),
-            Some(0),
-            "the only one beside the only one"
+            matching(&ours[0], &ours[..1], &theirs[..1]).as_deref(),
+            Some("concurrency=8"),
+            "the only case of each"
         );
         let twice = cases(&["concurrency=4 dtype=a", "concurrency=4 dtype=b"]);
         let one = cases(&["concurrency=4", "x"]);
-        assert_eq!(matching_case(&one[0], &one, &twice), None, "either could be meant");
+        assert_eq!(matching(&one[0], &one, &twice), None, "either could be meant");
     }
 }

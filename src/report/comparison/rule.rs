@@ -1,11 +1,11 @@
 //! Parses a threshold: `p99_ttft_ms<=+5%`, `peak_memory<=+1GiB`, `output_throughput>=-3%`, `ttft_ms.p99<=200`,
-//! or without characters special to a shell: `p99_ttft_ms=+5%`.
+//! `weights=±10%`, or without characters special to a shell: `p99_ttft_ms=+5%`.
 //!
 //! A limit with a sign is a change from the baseline; without one it is an absolute value. After `=` the limit
 //! is the worst allowed value: `+5%` at most, `-3%` at least; without a sign, on the metric's worse side. A
-//! percentage without a sign is, after `=`, the allowed deterioration. The form follows k6's thresholds
-//! (aggregate, relation, limit); relative changes follow `hyperfine` and `critcmp`, which state them in per
-//! cent of the first result.
+//! percentage without a sign is, after `=`, the allowed deterioration; one with `±` (or `+-`), the allowed difference
+//! in either direction. The form follows k6's thresholds (aggregate, relation, limit); relative changes follow
+//! `hyperfine` and `critcmp`, which state them in per cent of the first result.
 
 use regex::Regex;
 
@@ -14,7 +14,7 @@ use crate::fault::{Fault, Result};
 use crate::fmt::with_blanks;
 use crate::memory::compare::size;
 
-const HINT: &str = "write `p99_ttft_ms<=+5%`, `output_throughput>=-3%`, `peak_memory<=+1GiB` or `p99_ttft_ms<=200ms`, in quotes, or with `=` instead of `<=` and `>=`";
+const HINT: &str = "write `p99_ttft_ms<=+5%`, `output_throughput>=-3%`, `peak_memory<=+1GiB`, `p99_ttft_ms<=200ms` or `weights=±10%`, in quotes, or with `=` instead of `<=` and `>=`";
 
 /// Error for a limit of -100 % or less.
 const LOSES_EVERYTHING: &str = "a decrease of 100 % or more is impossible";
@@ -25,63 +25,38 @@ const ALIASES: [(&str, &str); 2] = [("peak", "peak_memory"), ("frontier", "front
 /// Samples whose statistics may be written as `ttft_ms.p99`.
 const SAMPLES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
 
+/// Name, relation, sign, number, unit. Case names contain `=`; a limit does not.
+const FORM: &str = r"^(.*[^\s<>])\s*([<>]?=)\s*(±|\+-|[+\-\u{2212}])?([0-9.]+)\s*([^=0-9.+-]*)$";
+
 /// A threshold on every metric that matches a name or pattern.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// As the user wrote it.
     pub text: String,
-    name: String,
+    /// The name or pattern.
+    pub(super) name: String,
+    /// Whether the limit depends on the baseline.
+    pub(super) relative: bool,
     pattern: Regex,
     side: Side,
-    limit: Limit,
+    number: f64,
+    unit: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     AtMost,
     AtLeast,
+    /// No further away in either direction.
+    Within,
     /// Whichever side is better for the metric.
     NotWorse,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum Limit {
-    /// A signed change in per cent of the baseline.
-    Percent(f64),
-    /// A change in the metric's unit.
-    Change(Quantity),
-    /// An absolute value.
-    Value(Quantity),
-}
-
-/// A number with an optional unit.
-#[derive(Clone, Debug, PartialEq)]
-struct Quantity {
-    number: f64,
-    unit: String,
-}
-
-/// The limit of one metric.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Bound {
-    /// Upper bound, else lower bound.
-    pub(super) at_most: bool,
-    /// In the metric's unit.
-    pub(super) value: f64,
-    /// Whether it depends on the baseline.
-    pub(super) relative: bool,
-}
-
-impl Bound {
-    pub(super) fn is_exceeded_by(self, value: f64) -> bool {
-        // Tolerates floating-point error.
-        let slack = 1e-12 * self.value.abs();
-        if self.at_most {
-            value > self.value + slack
-        } else {
-            value < self.value - slack
-        }
-    }
+/// Whether a value is outside of these limits. Tolerates floating-point error.
+pub(super) fn exceeds([low, high]: [f64; 2], value: f64) -> bool {
+    let slack = |limit: f64| 1e-12 * limit.abs();
+    value > high + slack(high) || value < low - slack(low)
 }
 
 impl Rule {
@@ -91,73 +66,40 @@ impl Rule {
     ///
     /// `usage` with examples.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = |why: String| Fault::usage(format!("invalid threshold `{text}`: {why}")).hint(HINT);
-        // Case names contain `=`; a limit does not.
-        let (left, limit) = text
-            .rsplit_once('=')
-            .ok_or_else(|| wrong("it has none of `<=`, `>=`, `=`".to_owned()))?;
-        let (name, side) = match left.strip_suffix('<').or_else(|| left.strip_suffix('≤')) {
-            Some(name) => (name, Side::AtMost),
-            None => match left.strip_suffix('>') {
-                Some(name) => (name, Side::AtLeast),
-                None => (left, Side::NotWorse),
-            },
-        };
-        let (name, limit) = (name.trim(), limit.trim());
-        if name.is_empty() {
-            return Err(wrong("the name of the figure is missing".to_owned()));
+        let text = text.trim();
+        let wrong = |why: &str| Fault::usage(format!("invalid threshold `{text}`: {why}")).hint(HINT);
+        let form = Regex::new(FORM).map_err(|error| Fault::internal(error.to_string()))?;
+        let parts = form.captures(text);
+        let parts = parts.ok_or_else(|| wrong("it is not a name, a relation and a number with a unit"))?;
+        let part = |index: usize| parts.get(index).map_or("", |part| part.as_str());
+        let (name, relation, sign, unit) = (part(1), part(2), part(3), part(5).trim());
+        let number: f64 = part(4).parse().map_err(|_| wrong("the limit is not a number"))?;
+        let negative = ["-", "\u{2212}"].contains(&sign);
+        if negative && unit == "%" && number >= 100.0 {
+            return Err(wrong(LOSES_EVERYTHING));
         }
-        let signed = limit.starts_with(['+', '-', '\u{2212}']);
-        let limit = limit.replace('\u{2212}', "-");
-        let split = limit.find(|letter: char| !(letter.is_ascii_digit() || "+-.".contains(letter)));
-        let (number, unit) = limit.split_at(split.unwrap_or(limit.len()));
-        let number: f64 = number
-            .parse()
-            .ok()
-            .filter(|number: &f64| number.is_finite())
-            .ok_or_else(|| wrong(format!("`{limit}` is not a number with a unit")))?;
-        let unit = unit.trim().to_owned();
-        let quantity = Quantity { number, unit };
-        let percent = quantity.unit == "%";
-        if percent && limit.starts_with('-') && number <= -100.0 {
-            return Err(wrong(LOSES_EVERYTHING.to_owned()));
-        }
-        let (side, limit) = match (side, signed) {
-            (Side::NotWorse, true) => {
-                let side = if number < 0.0 || limit.starts_with('-') {
-                    Side::AtLeast
-                } else {
-                    Side::AtMost
-                };
-                (side, change(quantity, percent))
-            }
-            (Side::NotWorse, false) if percent => (side, Limit::Percent(number)),
-            (side, true) => (side, change(quantity, percent)),
-            (side, false) => (side, Limit::Value(quantity)),
+        let side = match (relation, sign) {
+            ("=", "±" | "+-") => Side::Within,
+            (_, "±" | "+-") => return Err(wrong("a limit in both directions needs `=`")),
+            ("<=", _) | ("=", "+") => Side::AtMost,
+            (">=", _) => Side::AtLeast,
+            _ if negative => Side::AtLeast,
+            _ => Side::NotWorse,
         };
         Ok(Self {
-            text: text.trim().to_owned(),
-            pattern: pattern(name)?,
+            text: text.to_owned(),
             name: name.to_owned(),
+            relative: !sign.is_empty() || (side == Side::NotWorse && unit == "%"),
+            pattern: pattern(name)?,
             side,
-            limit,
+            number: if negative { -number } else { number },
+            unit: unit.to_owned(),
         })
     }
 
-    /// The threshold of `--max-regression`.
-    pub(super) fn max_regression(percent: f64) -> Result<Self> {
-        Ok(Self {
-            text: format!("--max-regression {percent}%"),
-            name: "*".to_owned(),
-            pattern: pattern("*")?,
-            side: Side::NotWorse,
-            limit: Limit::Percent(percent),
-        })
-    }
-
-    /// The name or pattern.
-    pub(super) fn name(&self) -> &str {
-        &self.name
+    /// Whether it applies to every metric that no other threshold names.
+    pub(super) fn is_general(&self) -> bool {
+        self.name == "*"
     }
 
     /// Whether it applies to this metric of this case, by name or as `CASE/METRIC`.
@@ -166,32 +108,26 @@ impl Rule {
         self.pattern.is_match(&name) || self.pattern.is_match(&format!("{}/{name}", with_blanks(case)))
     }
 
-    /// Whether the limit depends on the baseline.
-    pub(super) fn relative(&self) -> bool {
-        !matches!(self.limit, Limit::Value(_))
-    }
-
     /// Rejects a decrease by 100 % or more of a metric that is better when higher.
     ///
     /// # Errors
     ///
     /// `usage` if the threshold allows that.
     pub(super) fn check(&self, better: Option<Direction>) -> Result<()> {
-        match (self.side, better, &self.limit) {
-            (Side::NotWorse, Some(Direction::More), Limit::Percent(percent)) if *percent >= 100.0 => {
-                Err(Fault::usage(format!("invalid threshold `{}`: {LOSES_EVERYTHING}", self.text)).hint(HINT))
-            }
-            _ => Ok(()),
+        let loses = self.side == Side::NotWorse && self.relative && self.number >= 100.0;
+        match loses && better == Some(Direction::More) {
+            true => Err(Fault::usage(format!("invalid threshold `{}`: {LOSES_EVERYTHING}", self.text)).hint(HINT)),
+            false => Ok(()),
         }
     }
 
-    /// Whether the threshold itself states which side is allowed.
-    pub(super) fn has_side(&self) -> bool {
-        self.side != Side::NotWorse
+    /// Whether the threshold or the metric's better direction states which side is allowed.
+    pub(super) fn has_side(&self, better: Option<Direction>) -> bool {
+        self.side != Side::NotWorse || matches!(better, Some(Direction::More | Direction::Less))
     }
 
-    /// The limit for a metric with the baseline value `before`; `None` if neither the metric nor the threshold
-    /// has a worse side.
+    /// The lowest and the highest value that it allows for a metric with the baseline value `before`; `None` if neither
+    /// the metric nor the threshold has a worse side.
     ///
     /// # Errors
     ///
@@ -202,34 +138,32 @@ impl Rule {
         unit: Unit,
         better: Option<Direction>,
         before: Option<f64>,
-    ) -> Result<Option<Bound>> {
-        let at_most = match (self.side, better) {
-            (Side::AtMost, _) | (Side::NotWorse, Some(Direction::Less)) => true,
-            (Side::AtLeast, _) | (Side::NotWorse, Some(Direction::More)) => false,
-            (Side::NotWorse, Some(Direction::Neutral) | None) => return Ok(None),
+    ) -> Result<Option<[f64; 2]>> {
+        if !self.has_side(better) {
+            return Ok(None);
+        }
+        let first = before.filter(|_| self.relative).unwrap_or(0.0);
+        let change = match self.relative && self.unit == "%" {
+            true => self.number / 100.0 * first.abs(),
+            false => self.number * self.factor(figure, unit)?,
         };
-        let first = before.unwrap_or(0.0);
-        let value = match &self.limit {
-            // Without an explicit side, the percentage is the allowed deterioration.
-            Limit::Percent(percent) => {
-                let worse = if self.has_side() || at_most { *percent } else { -percent };
-                first + worse / 100.0 * first.abs()
-            }
-            Limit::Change(quantity) => first + self.convert(quantity, figure, unit)?,
-            Limit::Value(quantity) => self.convert(quantity, figure, unit)?,
-        };
-        Ok(Some(Bound {
-            at_most,
-            value,
-            relative: self.relative(),
+        let (lowest, highest) = (f64::NEG_INFINITY, f64::INFINITY);
+        Ok(Some(match self.side {
+            Side::AtMost => [lowest, first + change],
+            Side::AtLeast => [first + change, highest],
+            Side::Within => [first - change, first + change],
+            Side::NotWorse if better == Some(Direction::Less) => [lowest, first + change],
+            // Without a sign, a percentage is the allowed deterioration.
+            Side::NotWorse if self.relative => [first - change, highest],
+            Side::NotWorse => [change, highest],
         }))
     }
 
-    /// Converts a quantity to the metric's unit.
-    fn convert(&self, quantity: &Quantity, figure: &str, unit: Unit) -> Result<f64> {
-        let written = quantity.unit.as_str();
+    /// The factor from the unit of the limit to that of the metric.
+    fn factor(&self, figure: &str, unit: Unit) -> Result<f64> {
+        let written = self.unit.as_str();
         let factor = match (unit, written) {
-            (Unit::Bytes, "") if quantity.number == 0.0 => Some(1.0),
+            (Unit::Bytes, "") if self.number == 0.0 => Some(1.0),
             (Unit::Bytes, "") => None,
             (Unit::Bytes, written) => size(&format!("1{written}")).and_then(|(_, bytes)| bytes),
             (_, "") | (Unit::Milliseconds, "ms") | (Unit::Seconds, "s") | (Unit::Tokens, "tokens") => Some(1.0),
@@ -239,35 +173,21 @@ impl Rule {
             (Unit::Seconds, "ms") => Some(1e-3),
             _ => None,
         };
-        factor.map(|factor| factor * quantity.number).ok_or_else(|| {
+        factor.ok_or_else(|| {
             let hint = match (unit, written) {
                 (_, "%") => format!("with a sign it is a change from the first: `{figure}<=+5%`, `{figure}>=-5%`"),
                 (Unit::Bytes, _) => "give bytes with their unit: 600MiB, 13.5GiB, 14GB".to_owned(),
                 _ => format!("`{figure}` is in {}", name_of(unit)),
             };
-            Fault::usage(format!(
-                "`{}`: `{figure}` is not in {}",
-                self.text,
-                if written.is_empty() { "plain numbers" } else { written }
-            ))
-            .hint(hint)
+            let written = if written.is_empty() { "plain numbers" } else { written };
+            Fault::usage(format!("`{}`: `{figure}` is not in {written}", self.text)).hint(hint)
         })
     }
 }
 
-fn change(quantity: Quantity, percent: bool) -> Limit {
-    if percent {
-        Limit::Percent(quantity.number)
-    } else {
-        Limit::Change(quantity)
-    }
-}
-
 fn name_of(unit: Unit) -> String {
-    serde_json::to_value(unit)
-        .ok()
-        .and_then(|unit| unit.as_str().map(str::to_owned))
-        .unwrap_or_default()
+    let name = serde_json::to_value(unit).unwrap_or_default();
+    name.as_str().unwrap_or_default().to_owned()
 }
 
 /// Compiles a name with the wildcards `*` and `?`. Underscores match blanks,
@@ -308,8 +228,21 @@ mod tests {
     #[track_caller]
     fn bound(rule: &str, unit: Unit, better: Direction, before: f64) -> (bool, f64) {
         let bound = Rule::parse(rule).unwrap().bound("x", unit, Some(better), Some(before));
-        let bound = bound.unwrap().unwrap();
-        (bound.at_most, bound.value)
+        let [low, high] = bound.unwrap().unwrap();
+        assert!(low.is_finite() != high.is_finite(), "{low} to {high}");
+        if high.is_finite() { (true, high) } else { (false, low) }
+    }
+
+    #[test]
+    fn a_limit_in_both_directions_is_of_the_baseline() {
+        for rule in ["x=±5%", "x=+-5%"] {
+            let bound = Rule::parse(rule).unwrap().bound("x", MS, None, Some(-200.0));
+            assert_eq!(bound.unwrap(), Some([-210.0, -190.0]));
+        }
+        let general = Rule::parse("*=±0%").unwrap();
+        assert!(general.is_general() && general.matches("any case", "any metric"));
+        let zero = general.bound("x", MS, None, Some(0.0)).unwrap().unwrap();
+        assert!(exceeds(zero, 1e-9) && !exceeds(zero, 0.0));
     }
 
     #[test]

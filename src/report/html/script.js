@@ -229,7 +229,7 @@
       if (within(band, here)) lines.push(["", "in the band: answers contradict"]);
       else if (fit) lines.push(["proven to fit by", fit[2]]);
       else if (fail) lines.push(["proven to fail by", fail[2]]);
-      else if (clip) lines.push(["beyond a length limit by", clip[2]]);
+      else if (clip) lines.push(["refused or not tested from", clip[2]]);
       else if (within(predicted, here)) lines.push(["", "predicted to fit, not proven"]);
       else lines.push(["", "open: no probe proves what happens here"]);
       this.chosen = -1;

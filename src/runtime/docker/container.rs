@@ -1,12 +1,13 @@
 //! State, stop and removal of a container.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bollard::Docker;
-use bollard::models::ContainerState;
+use bollard::models::{ContainerState, EventMessage};
 use bollard::query_parameters::{
     EventsOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder, RemoveContainerOptionsBuilder,
     StopContainerOptionsBuilder, WaitContainerOptionsBuilder,
@@ -16,8 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{connect, daemon};
 use crate::fault::Result;
+use crate::run::Run;
 use crate::runtime::cgroup;
-use crate::runtime::{Exit, State};
+use crate::runtime::{Exit, Outside, State};
+use crate::warning::Warning;
 
 /// What a container needs from the run's registry.
 #[derive(Clone, Debug, Default)]
@@ -39,16 +42,29 @@ pub(in crate::runtime) struct Container {
 }
 
 /// Access to a container, whoever started it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(in crate::runtime) struct ContainerClient {
     pub(super) docker: Docker,
     pub(super) id: String,
+    /// The run that is told when the daemon is waited for.
+    run: Option<Arc<Run>>,
+}
+
+impl fmt::Debug for ContainerClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContainerClient")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Container {
-    pub(super) fn new(docker: Docker, id: String, name: String, registry: ContainerRegistry) -> Self {
+    pub(super) fn new(docker: Docker, id: String, name: String, registry: ContainerRegistry, run: Arc<Run>) -> Self {
         Self {
-            client: ContainerClient::new(docker, id),
+            client: ContainerClient {
+                run: Some(run),
+                ..ContainerClient::new(docker, id)
+            },
             name,
             registry,
             exit: Mutex::default(),
@@ -103,7 +119,7 @@ impl Container {
 
     /// The daemon sends the image's stop signal, and SIGKILL after the grace period.
     async fn stop_running(&self, grace: Duration) -> Result<()> {
-        let ContainerClient { docker, id } = &self.client;
+        let ContainerClient { docker, id, .. } = &self.client;
         let seconds = i32::try_from(grace.as_secs_f64().ceil() as u64).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::default().t(seconds).build();
         let patient = docker.clone().with_timeout(grace + docker.timeout());
@@ -128,25 +144,54 @@ impl Container {
 
 impl ContainerClient {
     pub(in crate::runtime) fn new(docker: Docker, id: String) -> Self {
-        Self { docker, id }
+        Self { docker, id, run: None }
     }
 
     /// The container's state. A removed container counts as exited with unknown status. After a recent SIGKILL, waits
     /// briefly for Docker's `oom` event.
     pub(in crate::runtime) async fn state(&self) -> Result<State> {
-        let Some(state) = self.inspect().await? else {
-            return Ok(State::Exited(Exit::default()));
+        let Some(mut state) = self.inspect().await? else {
+            return Ok(State::Exited(removed()));
         };
         if wait_for_oom_event(&self.docker, &self.id, &state).await {
-            return self.current_state().await;
+            state.oom_killed = Some(true);
         }
-        Ok(to_state(state))
+        let started = state.started_at.as_deref().and_then(|time| time.parse().ok());
+        Ok(match to_state(state) {
+            State::Exited(exit) if !exit.oom_killed => State::Exited(Exit {
+                outside: self.signal_since(started).await.map(Outside::Signal),
+                ..exit
+            }),
+            state => state,
+        })
+    }
+
+    /// The last signal that was sent through the daemon. This program's own come with [`Container::stop`], which does not ask.
+    async fn signal_since(&self, started: Option<jiff::Timestamp>) -> Option<i32> {
+        let sent = past_events(&self.docker, &self.id, &["kill"], started?).await;
+        sent.last()?
+            .actor
+            .as_ref()?
+            .attributes
+            .as_ref()?
+            .get("signal")?
+            .parse()
+            .ok()
+    }
+
+    /// Whether it was paused at some time in the last `period`.
+    pub(in crate::runtime) async fn was_paused(&self, period: Duration) -> Result<bool> {
+        let Ok(from) = jiff::Timestamp::now().checked_sub(period) else {
+            return Ok(false);
+        };
+        let seen = past_events(&self.docker, &self.id, &["pause", "unpause"], from).await;
+        Ok(!seen.is_empty())
     }
 
     /// The same without waiting.
     async fn current_state(&self) -> Result<State> {
         let state = self.inspect().await?;
-        Ok(state.map_or_else(|| State::Exited(Exit::default()), to_state))
+        Ok(state.map_or_else(|| State::Exited(removed()), to_state))
     }
 
     /// Returns when it may have exited.
@@ -184,16 +229,57 @@ impl ContainerClient {
     }
 
     async fn inspect(&self) -> Result<Option<ContainerState>> {
-        match self
-            .docker
-            .inspect_container(&self.id, None::<InspectContainerOptions>)
-            .await
-        {
-            Ok(found) => Ok(found.state),
-            Err(error) if daemon::status(&error) == Some(404) => Ok(None),
-            Err(error) => Err(daemon::explain(&error)),
+        let deadline = tokio::time::Instant::now() + AWAY;
+        let mut told = false;
+        loop {
+            let asked = self.docker.inspect_container(&self.id, None::<InspectContainerOptions>);
+            let fault = match asked.await {
+                Ok(found) => return Ok(found.state),
+                Err(error) if daemon::status(&error) == Some(404) => return Ok(None),
+                Err(error) => daemon::explain(&error),
+            };
+            // It may be restarting, as after an update; what it ran is there again afterwards, or has exited.
+            if !daemon::is_away(&fault) || tokio::time::Instant::now() >= deadline {
+                return Err(fault);
+            }
+            if let Some(run) = self.run.as_ref().filter(|_| !std::mem::replace(&mut told, true)) {
+                let message = format!("{}; waiting up to {} s for it", fault.message, AWAY.as_secs());
+                run.warn(Warning::new("docker_away", message))?;
+            }
+            tokio::time::sleep(AWAY_PAUSE).await;
         }
     }
+}
+
+/// The exit of a container that is gone: this program removes its own only after it has read their exit.
+fn removed() -> Exit {
+    Exit {
+        outside: Some(Outside::Removed),
+        ..Exit::default()
+    }
+}
+
+/// Events of a container from `from` until now, oldest first; none if the daemon does not tell.
+async fn past_events(docker: &Docker, id: &str, events: &[&str], from: jiff::Timestamp) -> Vec<EventMessage> {
+    let filters = HashMap::from([
+        ("type", vec!["container"]),
+        ("container", vec![id]),
+        ("event", events.to_vec()),
+    ]);
+    let options = EventsOptionsBuilder::default()
+        .filters(&filters)
+        .since(&seconds(from))
+        .until(&seconds(jiff::Timestamp::now()));
+    let collected = docker
+        .events(Some(options.build()))
+        .filter_map(async |event| event.ok())
+        .collect();
+    tokio::time::timeout(MAX_DELAY, collected).await.unwrap_or_default()
+}
+
+/// As the daemon reads it: `1700000000.000000001`.
+fn seconds(time: jiff::Timestamp) -> String {
+    format!("{}.{:09}", time.as_second(), time.subsec_nanosecond())
 }
 
 fn to_state(state: ContainerState) -> State {
@@ -204,6 +290,7 @@ fn to_state(state: ContainerState) -> State {
         code: state.exit_code,
         signal: None,
         oom_killed: state.oom_killed.unwrap_or(false),
+        outside: None,
         // Docker writes year 1 for "not yet".
         finished_at: state.finished_at.filter(|time| !time.starts_with("0001-")),
     })
@@ -256,6 +343,10 @@ pub(in crate::runtime) fn remove_blocking(ids: &[String]) {
         }
     });
 }
+
+/// How long a daemon that went away is waited for, and how often it is asked.
+const AWAY: Duration = Duration::from_secs(120);
+const AWAY_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long after the exit the event may still arrive.
 const MAX_DELAY: Duration = Duration::from_secs(2);

@@ -1,11 +1,13 @@
-//! Connection to the Docker daemon of `DOCKER_HOST` or the default socket, and what its errors mean.
+//! Connection to the Docker daemon of `DOCKER_HOST`, of the Docker context, or on the default socket, and what its errors mean.
 
 use std::error::Error as _;
 use std::io;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
 use bollard::Docker;
 use bollard::errors::Error;
+use sha2::{Digest as _, Sha256};
 
 use crate::fault::{Fault, Kind, Result};
 
@@ -21,7 +23,7 @@ const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 ///
 /// `missing`, with a remedy: no daemon, no permission for its socket, or a remote daemon.
 pub(in crate::runtime) async fn connect() -> Result<Docker> {
-    let host = address();
+    let host = address()?;
     let client = open(&host)?;
     client
         .negotiate_version()
@@ -29,11 +31,38 @@ pub(in crate::runtime) async fn connect() -> Result<Docker> {
         .map_err(|error| unreachable(&host, &error))
 }
 
-fn address() -> String {
-    std::env::var("DOCKER_HOST")
-        .ok()
-        .filter(|host| !host.is_empty())
-        .unwrap_or_else(|| DEFAULT_HOST.to_owned())
+/// The daemon that `docker` would use: of `DOCKER_HOST`, else of the context that `DOCKER_CONTEXT` or `docker context use` chose.
+fn address() -> Result<String> {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    if let Some(host) = set("DOCKER_HOST") {
+        return Ok(host);
+    }
+    let home = || std::env::home_dir().map(|home| home.join(".docker"));
+    let folder = set("DOCKER_CONFIG").map(PathBuf::from).or_else(home);
+    let context = set("DOCKER_CONTEXT").or_else(|| {
+        let config = read(&folder.as_ref()?.join("config.json"))?;
+        Some(config["currentContext"].as_str()?.to_owned())
+    });
+    match context.filter(|name| !name.is_empty() && name != "default") {
+        None => Ok(DEFAULT_HOST.to_owned()),
+        Some(name) => context_host(folder.as_deref(), &name).ok_or_else(|| {
+            Fault::missing(
+                format!("the Docker context `{name}` does not exist, or names no daemon"),
+                "see `docker context ls`; `docker context use default` takes the daemon of this machine",
+            )
+        }),
+    }
+}
+
+/// Each context has a folder that is named by the hash of its name.
+fn context_host(folder: Option<&Path>, name: &str) -> Option<String> {
+    let hash: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
+    let meta = read(&folder?.join("contexts/meta").join(hash).join("meta.json"))?;
+    Some(meta.pointer("/Endpoints/docker/Host")?.as_str()?.to_owned())
+}
+
+fn read(path: &Path) -> Option<serde_json::Value> {
+    serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
 }
 
 fn open(host: &str) -> Result<Docker> {
@@ -60,7 +89,7 @@ fn remote(host: &str) -> Fault {
     let shown = url::Url::parse(host).map_or_else(|_| host.to_owned(), |url| crate::runtime::redact::url(&url));
     Fault::missing(
         format!("the Docker daemon `{shown}` is not on this machine: published ports and mounts would not be here"),
-        "run profiler on that machine, or unset DOCKER_HOST to use the daemon of this one",
+        "run profiler on that machine; to use the daemon of this one, unset DOCKER_HOST and DOCKER_CONTEXT, and `docker context use default`",
     )
 }
 
@@ -91,7 +120,7 @@ pub async fn info() -> Result<DockerInfo> {
     let mut runtimes: Vec<String> = info.runtimes.unwrap_or_default().into_keys().collect();
     runtimes.sort();
     Ok(DockerInfo {
-        address: address(),
+        address: address()?,
         version: version.version.unwrap_or_default(),
         api: docker.client_version().to_string(),
         runtimes,
@@ -137,9 +166,9 @@ pub(in crate::runtime) fn explain(error: &Error) -> Fault {
     let text = match error {
         Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
         Error::DockerStreamError { error } => error.trim().to_owned(),
-        _ if io_kind(error).is_some() => {
+        _ if io_kind(error).is_some() || matches!(error, Error::HyperLegacyError { .. }) => {
             return Fault::missing(
-                format!("the Docker daemon no longer answers: {}", chain(error)),
+                format!("{AWAY}: {}", chain(error)),
                 "check whether it is running: `systemctl status docker`",
             );
         }
@@ -178,6 +207,13 @@ pub(in crate::runtime) fn explain(error: &Error) -> Fault {
     } else {
         Fault::new(Kind::Engine, message)
     }
+}
+
+const AWAY: &str = "the Docker daemon no longer answers";
+
+/// Whether the daemon, which answered before, does not any more.
+pub(super) fn is_away(fault: &Fault) -> bool {
+    fault.message.starts_with(AWAY)
 }
 
 /// Whether the published port was already in use.

@@ -101,7 +101,7 @@ impl ContainerStart {
         let base_url = (self.launch.port != 0).then(|| format!("http://127.0.0.1:{port}"));
         let info = self.info(&id);
         Ok(Started {
-            backend: Container::new(self.docker, id, self.container, self.registry),
+            backend: Container::new(self.docker, id, self.container, self.registry, self.run),
             base_url,
             logs: self.logs,
             info,

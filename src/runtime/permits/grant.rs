@@ -82,7 +82,7 @@ impl Permits {
     fn give_token(&self, kind: RuntimeKind, launch: &Launch, trusted: bool, grant: &mut Grant) {
         let redirecting = launch.env.keys().find(|name| redirects_traffic(name));
         grant.token = launch.token && (self.token || (trusted && redirecting.is_none()));
-        if launch.token && !grant.token {
+        if launch.token && !grant.token && !launch.has_local_model() {
             let why = match (redirecting, launch.image.as_deref()) {
                 (Some(name), _) => format!("the environment sets `{name}`, which could send it elsewhere"),
                 (None, Some(image)) if kind == RuntimeKind::Docker => {

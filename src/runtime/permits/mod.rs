@@ -30,6 +30,9 @@ pub struct Permits {
     // Canonical folders; writable if given by `--allow mount=`.
     mounts: Vec<(PathBuf, Access)>,
     hosts: Vec<String>,
+    // Servers and environment variables with API keys that the command line names.
+    servers: Vec<String>,
+    keys: Vec<String>,
     containers: Vec<String>,
     // Canonical files.
     files: Vec<PathBuf>,
@@ -95,6 +98,31 @@ impl Permits {
     /// Allows the host of a URL named on the command line.
     pub fn name_url(&mut self, url: &Url) {
         self.hosts.extend(url.host().map(|host| address(&host, url.port())));
+        self.servers.extend(server(url));
+    }
+
+    /// Allows giving a server the API key in an environment variable named on the command line.
+    pub fn name_key(&mut self, variable: &str) {
+        self.keys.push(variable.to_owned());
+    }
+
+    /// Whether the API key in this environment variable may be given to a server: the command line names both, or the
+    /// user allowed tokens. `OPENAI_API_KEY` need not be named.
+    #[must_use]
+    pub fn gives_key(&self, url: &Url, variable: &str) -> bool {
+        let named = server(url).is_some_and(|server| self.servers.contains(&server));
+        self.token || (named && (variable == super::attach::API_KEY || self.keys.iter().any(|key| key == variable)))
+    }
+
+    /// Whether an address is this machine's own.
+    #[must_use]
+    pub fn is_loopback(url: &Url) -> bool {
+        match url.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+            None => false,
+        }
     }
 
     /// Allows reading a model named on the command line: its folder, or the folder of the given file, since a model
@@ -122,13 +150,11 @@ impl Permits {
         let Some(host) = url.host() else {
             return Err(Fault::usage(format!("`{}` names no host", super::redact::url(url))));
         };
-        let loopback = match &host {
-            Host::Domain(name) => *name == "localhost",
-            Host::Ipv4(ip) => ip.is_loopback(),
-            Host::Ipv6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
-        };
         let bare = address(&host, None);
-        if loopback || self.hosts.contains(&bare) || self.hosts.contains(&address(&host, url.port_or_known_default())) {
+        if Self::is_loopback(url)
+            || self.hosts.contains(&bare)
+            || self.hosts.contains(&address(&host, url.port_or_known_default()))
+        {
             return Ok(());
         }
         Err(Fault::not_allowed(
@@ -273,6 +299,11 @@ impl Permits {
             format!("allow it with `--allow mount={}`", real.display()),
         ))
     }
+}
+
+/// Host and port of a server.
+fn server(url: &Url) -> Option<String> {
+    Some(address(&url.host()?, url.port_or_known_default()))
 }
 
 /// `host` or `host:port`, as in `--allow net=`.

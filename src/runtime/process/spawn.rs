@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::{HOST_VARIABLE, Process, RUN_VARIABLE, SERVICE_VARIABLE, oom_watch, tree};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
-use crate::runtime::Exit;
 use crate::runtime::launch::Started;
 use crate::runtime::orphans::ProcessIdentity;
 use crate::runtime::output::LineSplitter;
+use crate::runtime::{Exit, Outside};
 use crate::runtime::{Grant, Launch, ServerLog, free_port, launch, orphans, redact};
 use crate::telemetry;
 use crate::telemetry::{GpuInfo, Vendor};
@@ -128,12 +128,19 @@ async fn wait(mut child: Child, oom_watch: oom_watch::OomWatch, sender: watch::S
     let status = child.wait().await;
     let finished_at = Some(jiff::Timestamp::now().to_string());
     let exit = match status {
-        Ok(status) => Exit {
-            code: exit_code(status),
-            signal: status.signal(),
-            oom_killed: status.signal() == Some(9) && oom_watch.was_oom_killed(),
-            finished_at,
-        },
+        Ok(status) => {
+            let signal = status.signal();
+            let oom_killed = signal == Some(9) && oom_watch.was_oom_killed();
+            Exit {
+                code: exit_code(status),
+                signal,
+                oom_killed,
+                finished_at,
+                outside: signal
+                    .filter(|signal| !oom_killed && matches!(signal, 9 | 15))
+                    .map(Outside::Process),
+            }
+        }
         Err(_) => Exit {
             finished_at,
             ..Exit::default()

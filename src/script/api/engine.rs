@@ -54,6 +54,29 @@ pub mod engine {
         Ok(host.tasks.wait(crate::runtime::check_reachable(url, &host.permits))?)
     }
 
+    /// Fetches a page of a server that runs already: `#{ status, body }`, status 0 when nobody answers within five seconds.
+    /// `key` names the environment variable with the server's API key; `""` is `OPENAI_API_KEY`.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an invalid URL or path; `not_allowed` for a remote address or a key that the user did not name.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(engine::page("http://127.0.0.1:1", "/v1/models", "").status == 0);
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn page(context: NativeCallContext, url: &str, path: &str, key: &str) -> Caught<Dynamic> {
+        let host = host(&context);
+        Ok(crate::script::adapter::page(
+            &host,
+            url,
+            path,
+            Some(key).filter(|key| !key.is_empty()),
+        )?)
+    }
+
     /// Whether there is a GPU that an engine can use; `auto` checks this.
     ///
     /// # Example
@@ -122,8 +145,10 @@ pub mod methods {
     ///
     /// `cause` is the reason: of `oom` `cuda`, `host` (reported by the kernel), `allocator`; of `refused` `kv_cache`,
     /// `memory`, `length_limit`; of `start_failed` `memory`, `port`, `model`, `exited`, …; of `short_output`
-    /// `end_of_text` or `clipped` (cut off, without a reported limit that explains it); of `error` `died`, `dead` (its
-    /// process runs but does not respond), `overloaded`, …
+    /// `end_of_text` or `clipped` (cut off, without a reported limit that explains it); of `queued` `kv_cache`, `admission` (the
+    /// engine admits no more), `overloaded`; of `error` `died`, `stopped` (by somebody else), `dead` (its process runs but
+    /// does not respond), `overloaded`, `not_resident` (all were served, but early requests ended before late ones were
+    /// admitted: memory was not tested), …
     ///
     /// `evidence` has the details: `message` (one sentence), `log` (the relevant line, or the end of the log), `phase`
     /// (of a start: `weights`, `profiling`, `kv_cache`, `graph_capture`, `warm_up`; otherwise `request`), `allocations`

@@ -37,7 +37,7 @@ fn an_engine_with_less_memory_is_a_regression_whatever_points_were_asked() {
         "no threshold is on it"
     );
     assert_eq!(document["thresholds"][0], "frontier>=-2%");
-    let turned = &document["turned"][0];
+    let turned = &document["comparison"]["changed_points"][0];
     assert_eq!(
         (&turned["fits"], &turned["before"]),
         (&Value::Bool(false), &"recommended".into())
@@ -90,7 +90,8 @@ fn repeats_of_a_load_are_one_case_with_an_interval() {
     let document = compare(&run, &run, &["--max-regression", "0", "--json"])
         .success()
         .json();
-    assert_eq!(document["sections"].as_array().unwrap().len(), 1);
+    let findings = document["findings"].as_array().unwrap();
+    assert!(findings.iter().all(|finding| finding["case"] == findings[0]["case"]));
     let mean = finding(&document, "request_throughput");
     assert!(mean["intervals"][0][0].as_f64() < mean["before"].as_f64(), "{mean}");
     assert_eq!(mean["verdict"], "within");
@@ -179,7 +180,7 @@ fn what_no_threshold_can_be_is_wrong_usage() {
         .stderr("frontier input");
     let _ = refused("frontier").stderr("invalid threshold");
     let _ = refused("frontier<=x").stderr("p99_ttft_ms<=+5%");
-    let _ = refused("safe input=5%").stderr("it is unknown whether");
+    let _ = refused("points=5%").stderr("it is unknown whether");
     let _ = refused("volume=-1000%").stderr("a decrease of 100 %");
     let _ = refused("volume=100%").stderr("a decrease of 100 %");
     let _ = refused("frontier<=5GiB").stderr("`frontier input` is in tokens");
@@ -220,7 +221,11 @@ fn files_of_other_tools_are_held_against_a_run_and_each_other() {
             .run()
     };
     let _ = both("output_throughput>=-3%").success();
-    let _ = both("output_throughput>=+5%").code(4).stderr("+2.8 %");
+    // Two repeats of the sweep leave room for more than that.
+    let _ = both("output_throughput>=+5%")
+        .success()
+        .stderr("lies within the other run's");
+    let _ = both("output_throughput>=19").code(4).stderr("+2.8 %");
 }
 
 #[test]
@@ -249,13 +254,13 @@ fn less_that_is_proven_is_a_loss_where_something_that_fitted_fails() {
 fn a_run_that_did_not_come_to_its_end_passes_no_check_silently() {
     let before = drawn(BOX, &[(500, 1, "ok"), (500, 400, "ok"), (700, 1, "oom")]);
     let killed = cut_off(BOX, &[(400, 1, "ok"), (400, 300, "ok"), (700, 1, "oom")]);
-    let not_comparable = "not comparable: [2] did not come to its end";
+    let not_compared = "not compared: [2] did not come to its end";
     let volume = ["--threshold", "volume=5%"];
     let outcome = compare(&before, &killed, &volume).success();
     let _ = outcome
         .stdout("[2] did not come to its end")
-        .stdout(not_comparable)
-        .stderr(not_comparable);
+        .stdout(not_compared)
+        .stderr(not_compared);
     let strict = [&volume[..], &["--strict"]].concat();
     let _ = compare(&before, &killed, &strict)
         .code(4)
@@ -267,7 +272,7 @@ fn a_run_that_did_not_come_to_its_end_passes_no_check_silently() {
     let heading = markdown.stdout.lines().next().unwrap().replace('\\', "");
     assert_eq!(
         heading,
-        "## profiler compare: no threshold exceeded, 1 not comparable; [2] did not come to its end"
+        "## profiler compare: no threshold exceeded, 1 not compared; [2] did not come to its end"
     );
     let _ = markdown.stdout("not finished").nowhere("`running`");
     // What it has proven suffices, or can no longer suffice.
@@ -284,7 +289,7 @@ fn a_run_that_did_not_come_to_its_end_passes_no_check_silently() {
     let page = std::fs::read_to_string(page.folder().join("p.html")).unwrap();
     assert!(page.contains(">not finished<") && !page.contains(">running<"));
     let document = compare(&before, &killed, &["--json"]).success().json();
-    assert_eq!(finding(&document, "volume")["verdict"], "not comparable");
+    assert_eq!(finding(&document, "volume")["verdict"], "not compared");
 }
 
 #[test]

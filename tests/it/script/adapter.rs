@@ -78,7 +78,7 @@ fn ready_asks_the_engine_and_no_answer_is_no_fault() {
     let bench = bench(MINE);
     let host = bench.host();
     let adapter = script::adapter(&host, "./engines/mine.rhai").unwrap();
-    let ready = |url: &str| adapter.ready(url, &json!({ "model": "tiny" })).unwrap();
+    let ready = |url: &str| adapter.ready(url, &json!({ "model": "tiny" }), None).unwrap();
     assert_eq!(ready("http://127.0.0.1:1"), Readiness::NotYet);
     let app = Router::new()
         .route("/health", get(|| async { "fine" }))

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::probes::{Probe, ProbeClass, Probes};
 use super::projection::{self, Projection, cut_values, nearest_cut};
+use super::text::beyond;
 use crate::boundary::{self, Boundary, Easier, Outlines, Point, Proof, Scalar, Slice};
 use crate::fault::Result;
 use crate::report::Advice;
@@ -110,7 +111,7 @@ impl<'a> FigureContext<'a> {
                 })
             })
             .collect();
-        let mut layers = regions(&cut, &vertical)?;
+        let mut layers = regions(&cut, &vertical, beyond(self.boundary))?;
         let ground = self.tooltip_regions(projection, &cut, &vertical, &layers);
         layers.extend(marks(probes, position));
         layers.extend(self.recommendation_marks(projection, at, position));
@@ -279,8 +280,8 @@ fn axis(axis: &boundary::Axis, range: (f64, f64)) -> Axis {
     }
 }
 
-/// The non-empty regions of a cut.
-fn regions(cut: &Slice, vertical: &VerticalAxis) -> Result<Vec<Layer>> {
+/// The non-empty regions of a cut; `beyond` names the one that neither fits nor fails nor is open.
+fn regions(cut: &Slice, vertical: &VerticalAxis, beyond: &'static str) -> Result<Vec<Layer>> {
     let regions = cut.regions()?;
     let drawn = |outlines: Outlines| -> Outlines {
         let corner = |(x, y)| (x, vertical.scaled_height(y));
@@ -295,7 +296,7 @@ fn regions(cut: &Slice, vertical: &VerticalAxis) -> Result<Vec<Layer>> {
         ("open", regions.open, Colour::Open, false),
         ("contradictory, not safe", regions.band, Colour::Band, true),
         ("proven to fail", regions.fails, Colour::Fails, false),
-        ("beyond a length limit", regions.clipped, Colour::Quiet, false),
+        (beyond, regions.clipped, Colour::Quiet, false),
     ];
     let some = all.into_iter().filter(|(_, outlines, ..)| !outlines.is_empty());
     let layer = |(name, outlines, colour, hatched): (&str, Outlines, Colour, bool)| {

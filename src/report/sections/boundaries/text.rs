@@ -74,9 +74,18 @@ fn resolved(boundary: &Boundary) -> String {
         share(volume.open),
     );
     if volume.clipped > 0 {
-        line.push_str(&format!(", {} is beyond a length limit", share(volume.clipped)));
+        let why = beyond(boundary);
+        line.push_str(&format!(", {} is {why}", share(volume.clipped)));
     }
     line
+}
+
+/// What the part of the search range is that neither fits nor fails nor is open.
+pub(super) fn beyond(boundary: &Boundary) -> &'static str {
+    match boundary.untested() {
+        Some(_) => "beyond what could be tested",
+        None => "beyond a length limit",
+    }
 }
 
 /// A share of the search range in per cent. Small shares never read as nothing, and large ones never as all.
@@ -154,7 +163,13 @@ fn caveats(boundary: &Boundary, limit: bool) -> Result<Vec<String>> {
     if let Some(band) = boundary.band() {
         lines.extend(contradictions(boundary, &band));
     }
-    let refused = boundary.clipped();
+    let untested: Vec<Point> = boundary
+        .records()
+        .filter(|(_, record)| record.is_untested())
+        .map(|(point, _)| point)
+        .collect();
+    let mut refused = boundary.clipped();
+    refused.retain(|point| !untested.contains(point));
     if let Some(point) = refused.first() {
         let others = match refused.len() {
             1 => String::new(),

@@ -78,7 +78,7 @@ fn section(name: &str, title: &str, paragraphs: Vec<String>, plots: Vec<Plot>, s
 fn compare(named: &[(&str, &Source)]) -> Result<Comparison> {
     let inputs = named.iter();
     let inputs = inputs.map(|(name, source)| ComparisonInput::from_run(source.found, name));
-    Comparison::new(&inputs.collect::<Result<Vec<_>>>()?)
+    Comparison::new(&inputs.collect::<Vec<_>>())
 }
 
 /// The list of the runs.

@@ -9,88 +9,81 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{MetricValue, NotJudged, label};
+use super::{Comparison, MetricValue, NotJudged, label};
 use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Moves, Point, Record, Scalar, Scale};
 use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::Result;
 use crate::report::Extras;
-use crate::report::findings::{Advice, advise};
+use crate::report::findings::advise;
 use crate::run::RecordedBoundary;
 
-/// Metrics and differences of the boundaries of several inputs.
-#[derive(Default)]
-pub(super) struct BoundaryMetrics {
-    pub(super) names: Vec<Option<String>>,
-    pub(super) figures: Vec<Vec<MetricValue>>,
-    pub(super) changed_points: Vec<ChangedPoint>,
-    pub(super) advice: Vec<String>,
-    pub(super) notes: Vec<String>,
-    pub(super) not_judged: Vec<NotJudged>,
+/// Larger than any metric, but small enough that percentages of it stay finite.
+const UNBOUNDED: f64 = 1e300;
+
+/// The metrics of each input that has a boundary. Points with opposite verdicts and what else is found are added to the
+/// comparison.
+pub(super) fn compare(comparison: &mut Comparison, inputs: &[ComparisonInput]) -> Result<Vec<Vec<MetricValue>>> {
+    let mut boundaries = Vec::new();
+    for input in inputs {
+        let recorded = input.boundary.as_ref().filter(|found| !found.points.is_empty());
+        boundaries.push(match recorded {
+            Some(recorded) => Some((recorded, recorded.rebuild()?)),
+            None => None,
+        });
+    }
+    let common = common_axes(&boundaries, comparison)?;
+    let mut on_common = Vec::new();
+    for (index, boundary) in boundaries.into_iter().enumerate() {
+        let judged = comparison.not_judged.iter().all(|one| one.subject != index);
+        on_common.push(match (boundary.filter(|_| judged), &common) {
+            (Some((recorded, own)), Some(axes)) => Some(on_axes(recorded, &own, axes)?),
+            (boundary, _) => boundary.map(|(_, own)| own),
+        });
+    }
+    let mut metrics = Vec::new();
+    for boundary in &on_common {
+        metrics.push(boundary.as_ref().map_or_else(|| Ok(Vec::new()), metrics_of)?);
+    }
+    let (Some(_), Some(Some(first))) = (common, on_common.first()) else {
+        return Ok(metrics);
+    };
+    let recommended = advise(first)?.map(|advice| advice.recommended);
+    let mut add_counts = |index: usize, counts: [usize; 2]| {
+        for (name, count) in ["newly failing", "newly fitting"].into_iter().zip(counts) {
+            metrics[index].push(MetricValue {
+                proven: true,
+                ..MetricValue::new(name, Unit::Count, count as f64)
+            });
+        }
+    };
+    add_counts(0, [0, 0]);
+    for (index, other) in on_common.iter().enumerate().skip(1) {
+        let Some(other) = other else { continue };
+        if let Some(point) = &recommended {
+            let status = recommendation_status(point, other.classify(point)?, index);
+            comparison.advice.push(status);
+        }
+        let (listed, counts) = changed_points(first, other, recommended.as_ref(), index)?;
+        comparison.changed_points.extend(listed);
+        add_counts(index, counts);
+        if !other.conflicts().is_empty() {
+            comparison.notes.push(format!(
+                "answers of {} contradict each other: a point that failed once counts as failing",
+                label(index)
+            ));
+        }
+    }
+    Ok(metrics)
 }
 
-/// Compares the boundaries of those inputs that have one.
-pub(super) fn boundary_metrics(inputs: &[ComparisonInput]) -> Result<BoundaryMetrics> {
-    let drawn: Vec<Option<&RecordedBoundary>> = inputs
-        .iter()
-        .map(|input| input.boundary.as_ref().filter(|found| !found.points.is_empty()))
-        .collect();
-    let mut boundaries: Vec<Option<Boundary>> = drawn
-        .iter()
-        .map(|found| found.map(RecordedBoundary::rebuild).transpose())
-        .collect::<Result<_>>()?;
-    let mut limits = BoundaryMetrics::default();
-    let common = common_axes(&boundaries, &drawn, &mut limits)?;
-    if let Some(axes) = &common {
-        for (boundary, found) in boundaries.iter_mut().zip(&drawn) {
-            if let (Some(boundary), Some(found)) = (boundary, found)
-                && same_axes(boundary, axes)
-            {
-                *boundary = on_axes(found, boundary, axes)?;
-            }
-        }
+/// The values that a metric of an unfinished search can still take. Counts and fitting values grow during a search. On
+/// an axis where large values are easier, they shrink.
+pub(super) fn possible_values(metric: &MetricValue) -> [f64; 2] {
+    let interval = metric.interval.unwrap_or([-UNBOUNDED, UNBOUNDED]);
+    match metric.better == Some(Direction::Less) && !metric.name.starts_with("newly ") {
+        true => [interval[0], metric.value],
+        false => [metric.value, interval[1]],
     }
-    for one in &limits.not_judged {
-        boundaries[one.subject] = None;
-    }
-    for boundary in &boundaries {
-        limits.names.push(boundary.as_ref().map(|_| "boundary".to_owned()));
-        limits
-            .figures
-            .push(boundary.as_ref().map_or_else(|| Ok(Vec::new()), metrics)?);
-    }
-    if let (Some(_), Some(Some(first))) = (&common, boundaries.first()) {
-        let recommended = advise(first)?.map(|Advice { recommended, .. }| recommended);
-        let mut newly = [vec![0_usize; inputs.len()], vec![0; inputs.len()]];
-        for (index, other) in boundaries.iter().enumerate().skip(1) {
-            let Some(other) = other else { continue };
-            if let Some(point) = &recommended {
-                limits
-                    .advice
-                    .push(recommendation_status(point, other.classify(point)?, index));
-            }
-            let changed = changed_points(first, other, recommended.as_ref(), index)?;
-            newly[0][index] = changed.failing;
-            newly[1][index] = changed.fitting;
-            limits.changed_points.extend(changed.listed);
-            if !other.conflicts().is_empty() {
-                limits.notes.push(format!(
-                    "answers of {} contradict each other: a point that failed once counts as failing",
-                    label(index)
-                ));
-            }
-        }
-        for (name, counts) in ["newly failing", "newly fitting"].into_iter().zip(newly) {
-            for (figures, count) in limits.figures.iter_mut().zip(counts) {
-                if !figures.is_empty() {
-                    figures.push(MetricValue {
-                        proven: true,
-                        ..MetricValue::new(name, Unit::Count, count as f64)
-                    });
-                }
-            }
-        }
-    }
-    Ok(limits)
 }
 
 fn recommendation_status(point: &Point, class: Class, index: usize) -> String {
@@ -105,38 +98,38 @@ fn recommendation_status(point: &Point, class: Class, index: usize) -> String {
 /// The intersection of the search spaces of all boundaries that answer the baseline's question; `None` if there is none.
 /// The others are listed as not judged.
 fn common_axes(
-    boundaries: &[Option<Boundary>],
-    drawn: &[Option<&RecordedBoundary>],
-    limits: &mut BoundaryMetrics,
+    boundaries: &[Option<(&RecordedBoundary, Boundary)>],
+    comparison: &mut Comparison,
 ) -> Result<Option<Vec<Axis>>> {
-    let (Some(Some(first)), Some(Some(asked))) = (boundaries.first(), drawn.first()) else {
+    let Some(Some((asked, first))) = boundaries.first() else {
         return Ok(None);
     };
     let mut axes = first.lattice().axes().to_vec();
     let mut others = 0;
     let mut narrowed = false;
-    for (index, other) in boundaries.iter().enumerate().skip(1) {
-        let (Some(other), Some(found)) = (other, drawn[index]) else {
-            continue;
-        };
-        let same = same_axes(other, first.lattice().axes())
-            && first
-                .lattice()
-                .axes()
-                .iter()
-                .all(|axis| other.varies(axis.name()) == first.varies(axis.name()))
-            && asked.described["question"]["workload"]["name"] == found.described["question"]["workload"]["name"];
-        let pairs = axes.iter().zip(other.lattice().axes());
-        let cut: Option<Vec<Axis>> = pairs.map(|(a, b)| intersection(a, b)).collect();
-        let Some(cut) = cut.filter(|_| same) else {
-            limits.not_judged.push(NotJudged {
+    let workload = |recorded: &RecordedBoundary| recorded.described["question"]["workload"]["name"].clone();
+    for (index, boundary) in boundaries.iter().enumerate().skip(1) {
+        let Some((found, other)) = boundary else { continue };
+        let own = other.lattice().axes();
+        let same_question = own.len() == axes.len() && workload(asked) == workload(found);
+        let cut: Option<Vec<Axis>> = axes
+            .iter()
+            .zip(own)
+            .map(|(one, other_axis)| {
+                let (name, same) = (one.name(), one.easier() == other_axis.easier());
+                let same = same && name == other_axis.name() && first.varies(name) == other.varies(name);
+                intersection(one, other_axis).filter(|_| same)
+            })
+            .collect();
+        let Some(cut) = cut.filter(|_| same_question) else {
+            comparison.not_judged.push(NotJudged {
                 subject: index,
                 before: stated_limit(asked, first)?,
                 after: stated_limit(found, other)?,
             });
             continue;
         };
-        narrowed |= cut != axes || cut != other.lattice().axes();
+        narrowed |= cut != axes || cut != own;
         axes = cut;
         others += 1;
     }
@@ -145,11 +138,9 @@ fn common_axes(
             let (low, high) = axis.range();
             format!("{} {low} to {high}", axis.name())
         });
-        let ranges: Vec<String> = ranges.collect();
-        limits.notes.push(format!(
-            "boundaries are compared on their common search space: {}",
-            ranges.join(", ")
-        ));
+        let ranges = ranges.collect::<Vec<_>>().join(", ");
+        let note = format!("boundaries are compared on their common search space: {ranges}");
+        comparison.notes.push(note);
     }
     Ok((others > 0).then_some(axes))
 }
@@ -163,33 +154,17 @@ fn stated_limit(found: &RecordedBoundary, boundary: &Boundary) -> Result<String>
     Ok(extras.answer(boundary)?.limit)
 }
 
-/// Whether a boundary has these axes, in the same direction.
-fn same_axes(boundary: &Boundary, axes: &[Axis]) -> bool {
-    let own = boundary.lattice().axes();
-    own.len() == axes.len()
-        && own
-            .iter()
-            .zip(axes)
-            .all(|(a, b)| a.name() == b.name() && a.easier() == b.easier())
-}
-
 /// The intersection of two axes, on the lattice of the first.
 fn intersection(one: &Axis, other: &Axis) -> Option<Axis> {
-    let ((low, high), (other_low, other_high)) = (one.range(), other.range());
-    let low = if other_low.as_f64() > low.as_f64() {
-        other_low
-    } else {
-        low
-    };
-    let high = if other_high.as_f64() < high.as_f64() {
-        other_high
-    } else {
-        high
-    };
-    if low.as_f64() > high.as_f64() {
-        return None;
+    let ((mut low, mut high), (other_low, other_high)) = (one.range(), other.range());
+    if other_low.as_f64() > low.as_f64() {
+        low = other_low;
     }
-    Axis::parse(one.name(), &spec(one, low, high)).ok()
+    if other_high.as_f64() < high.as_f64() {
+        high = other_high;
+    }
+    let overlap = low.as_f64() <= high.as_f64();
+    Axis::parse(one.name(), &spec(one, low, high)).ok().filter(|_| overlap)
 }
 
 fn spec(axis: &Axis, low: Scalar, high: Scalar) -> Value {
@@ -215,7 +190,7 @@ fn on_axes(found: &RecordedBoundary, own: &Boundary, axes: &[Axis]) -> Result<Bo
 }
 
 /// The metrics of one boundary.
-fn metrics(boundary: &Boundary) -> Result<Vec<MetricValue>> {
+fn metrics_of(boundary: &Boundary) -> Result<Vec<MetricValue>> {
     let mut metrics = vec![MetricValue::new("points", Unit::Count, boundary.records().len() as f64)];
     if let Ok(volume) = boundary.volume() {
         let share = |points: u128| 100.0 * points as f64 / volume.total as f64;
@@ -225,8 +200,7 @@ fn metrics(boundary: &Boundary) -> Result<Vec<MetricValue>> {
         });
     }
     let axes = boundary.lattice().axes();
-    let easiest = axes.iter().map(|axis| (axis.name().to_owned(), ends(axis).0));
-    let easiest = Point(easiest.collect());
+    let easiest = boundary.smallest();
     for axis in axes {
         metrics.extend(axis_limit(boundary, axis, &easiest)?);
     }
@@ -239,15 +213,12 @@ fn metrics(boundary: &Boundary) -> Result<Vec<MetricValue>> {
         });
     }
     if let Some(advice) = advise(boundary)? {
-        for (what, point) in [("safe", advice.safe), ("recommended", advice.recommended)] {
-            for (axis, value) in &point.0 {
-                let mut one = MetricValue::new(format!("{what} {axis}"), unit(axis), value.as_f64());
-                let above = |own: &&Axis| own.name() == axis && own.easier() == Easier::Up;
-                if one.better == Some(Direction::More) && axes.iter().any(|own| above(&own)) {
-                    one.better = Some(Direction::Less);
-                }
-                metrics.push(one);
+        for (axis, value) in &advice.recommended.0 {
+            let mut one = MetricValue::new(format!("recommended {axis}"), unit(axis), value.as_f64());
+            if axes.iter().any(|own| own.name() == axis && own.easier() == Easier::Up) {
+                one.better = Some(Direction::Less);
             }
+            metrics.push(one);
         }
     }
     // The first one, the number of points, is a count and proves nothing.
@@ -260,26 +231,29 @@ fn metrics(boundary: &Boundary) -> Result<Vec<MetricValue>> {
 /// The largest value of an axis proven to fit, with all other axes at their easiest. If nothing fits: 0 where
 /// small values are easier, else `None`.
 fn axis_limit(boundary: &Boundary, axis: &Axis, easiest: &Point) -> Result<Option<MetricValue>> {
-    let (_, hardest) = ends(axis);
     let bracket = boundary.bracket(easiest, axis.name())?;
     let fits = match (bracket.fits, axis.easier()) {
         (Some(fits), _) => fits.as_f64(),
         (None, Easier::Down) => 0.0,
         (None, Easier::Up) => return Ok(None),
     };
-    let fails = bracket.fails.map_or(hardest.as_f64(), Scalar::as_f64);
-    let direction = match axis.easier() {
-        Easier::Down => Direction::More,
-        Easier::Up => Direction::Less,
-    };
-    let mut interval = [fits.min(fails), fits.max(fails)];
+    let (low, high) = axis.range();
+    let fails = bracket.fails.map(Scalar::as_f64);
     // A value proven to fail lies outside of the interval.
-    if bracket.fails.is_some() && axis.scale() == Scale::Linear && matches!(hardest, Scalar::Int(_)) {
-        match axis.easier() {
-            Easier::Down => interval[1] = (interval[1] - 1.0).max(fits),
-            Easier::Up => interval[0] = (interval[0] + 1.0).min(fits),
+    let step = match (axis.scale(), high) {
+        (Scale::Linear, Scalar::Int(_)) => 1.0,
+        _ => 0.0,
+    };
+    let (direction, interval) = match axis.easier() {
+        Easier::Down => {
+            let most = fails.map_or(high.as_f64(), |fails| (fails - step).max(fits));
+            (Direction::More, [fits, most])
         }
-    }
+        Easier::Up => {
+            let least = fails.map_or(low.as_f64(), |fails| (fails + step).min(fits));
+            (Direction::Less, [least, fits])
+        }
+    };
     Ok(Some(MetricValue {
         interval: Some(interval),
         better: Some(direction),
@@ -287,25 +261,10 @@ fn axis_limit(boundary: &Boundary, axis: &Axis, easiest: &Point) -> Result<Optio
     }))
 }
 
-fn ends(axis: &Axis) -> (Scalar, Scalar) {
-    let (low, high) = axis.range();
-    match axis.easier() {
-        Easier::Down => (low, high),
-        Easier::Up => (high, low),
-    }
-}
-
 /// Upper bound of input + output of any fitting point. Known only if these two are the axes.
 fn max_total(boundary: &Boundary, axes: &[Axis]) -> Result<Option<i64>> {
-    let [input, output] = axes else { return Ok(None) };
-    if input.name() != "input" || output.name() != "output" {
-        return Ok(None);
-    }
-    let highest = |axis: &Axis| match axis.range().1 {
-        Scalar::Int(value) => Some(value),
-        Scalar::Float(_) => None,
-    };
-    let (Some(mut corner), Some(widest)) = (highest(output), highest(input)) else {
+    let largest = boundary.largest();
+    let (2, Some(widest), Some(mut corner)) = (axes.len(), largest.int("input"), largest.int("output")) else {
         return Ok(None);
     };
     let mut most: Option<i64> = None;
@@ -353,28 +312,20 @@ pub struct ChangedPoint {
     pub at: Option<Point>,
 }
 
-/// The changed points between two boundaries, with counts.
-#[derive(Default)]
-struct ChangedPoints {
-    listed: Vec<ChangedPoint>,
-    failing: usize,
-    fitting: usize,
-}
-
-/// The points of `first` for which `other` proves the opposite. `recommended` need not have been tested.
+/// The points of `first` for which `other` proves the opposite, at most [`MAX_LISTED`] of each kind, and how many fail
+/// and fit now. `recommended` need not have been tested.
 fn changed_points(
     first: &Boundary,
     other: &Boundary,
     recommended: Option<&Point>,
     subject: usize,
-) -> Result<ChangedPoints> {
+) -> Result<(Vec<ChangedPoint>, [usize; 2])> {
     let axes = first.lattice().axes();
     let records: Vec<(Point, &Record)> = other.records().collect();
-    let mut changed = ChangedPoints::default();
+    let (mut listed, mut counts) = (Vec::new(), [0, 0]);
     let mut reported = BTreeSet::new();
-    let tested = first
-        .records()
-        .map(|(point, record)| (point, record.moves, verdict_text(record)));
+    let tested = first.records();
+    let tested = tested.map(|(point, record)| (point, record.moves, verdict_text(record)));
     let recommended = recommended.map(|point| (point.clone(), Moves::Fits, "recommended".to_owned()));
     for (point, moves, before) in recommended.into_iter().chain(tested) {
         let fits = match (moves, first.classify(&point)?, other.classify(&point)?) {
@@ -385,17 +336,12 @@ fn changed_points(
         if !inside(axes, &point) || !reported.insert(point.to_string()) {
             continue;
         }
-        let count = if fits {
-            &mut changed.fitting
-        } else {
-            &mut changed.failing
-        };
-        *count += 1;
-        if *count > MAX_LISTED {
+        counts[usize::from(fits)] += 1;
+        if counts[usize::from(fits)] > MAX_LISTED {
             continue;
         }
         let witness = witness(axes, &point, fits, &records);
-        changed.listed.push(ChangedPoint {
+        listed.push(ChangedPoint {
             subject,
             fits,
             before,
@@ -405,8 +351,8 @@ fn changed_points(
         });
     }
     // Points that fail now come first.
-    changed.listed.sort_by_key(|turned| turned.fits);
-    Ok(changed)
+    listed.sort_by_key(|changed: &ChangedPoint| changed.fits);
+    Ok((listed, counts))
 }
 
 /// The record that proves it: of the point itself, else the first one that implies it.

@@ -1,0 +1,277 @@
+//! `profiler compare`: compares runs, files of other tools and estimates. Thresholds make it a check for CI.
+
+mod with;
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::program::{Program, Status};
+use crate::compare::{self, Case, ComparisonInput, Unit};
+use crate::fault::{Fault, Kind, Result};
+use crate::memory::compare::{Comparison as MemoryComparison, ExternalEstimate};
+use crate::report::{self, Block, Comparison, Finding, Page, Rule, Thresholds, Verdict, Weight};
+use crate::run::{SCHEMA, hide};
+use with::With;
+
+/// Exceeded thresholds listed in the error message.
+const LISTED: usize = 5;
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Folders of runs, or files of other tools; the first is the baseline
+    #[arg(value_name = "RUN|FILE", required = true)]
+    inputs: Vec<PathBuf>,
+    /// Compare memory by component with `estimate`, with another RUN|FILE, or with figures of a calculator:
+    /// weights=13.5,kv=0.4,activations=0.9,overhead=0.6, in GiB unless a unit follows (13.5GB, 600MiB)
+    #[arg(long, value_name = "WHAT")]
+    with: Option<String>,
+    /// The model, where the run does not say it, or to explain figures from elsewhere: a folder, or a model of the hub
+    #[arg(long, value_name = "MODEL", requires = "with")]
+    model: Option<String>,
+    /// Exit with status 4 when METRIC<=LIMIT (or >=) is violated. With a sign, LIMIT is a change from the
+    /// first: `p99_ttft_ms<=+5%`, `peak_memory<=+1GiB`, `frontier>=-2%`, `weights=±10%`; without one, an absolute
+    /// value: `ttft_ms.p99<=200ms`, `volume>=60%`. Quote it, or use `=`: `p99_ttft_ms=+5%`, `weights=+-10%`, and
+    /// without a sign `volume=5%`: at most 5 % worse. Wildcards: `*`, `?`, and `_` also matches a blank; CASE/METRIC
+    /// selects one case; `*` alone is every figure that no other threshold names. Repeatable
+    #[arg(long, value_name = "NAME<=LIMIT")]
+    threshold: Vec<String>,
+    /// Exit with status 4 when a figure without its own --threshold is more than PCT % worse; the same as
+    /// --threshold '*=PCT%'
+    #[arg(long, value_name = "PCT", value_parser = percent, conflicts_with = "with")]
+    max_regression: Option<f64>,
+    /// Exit with status 4 when a figure without its own --threshold differs from the first, or from what was measured,
+    /// by more than PCT %; the same as --threshold '*=±PCT%'
+    #[arg(long, value_name = "PCT", value_parser = percent)]
+    fail_above: Option<f64>,
+    /// Names of the components or figures that --fail-above checks; all when absent
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "fail_above")]
+    only: Vec<String>,
+    /// A figure with a threshold that one side lacks, or that an unfinished run leaves
+    /// undecided, counts as exceeded
+    #[arg(long)]
+    strict: bool,
+    /// Markdown for a comment on a pull request
+    #[arg(long, conflicts_with_all = ["with", "json"])]
+    markdown: bool,
+    /// One JSON document, in bytes
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    /// The thresholds; the short options are written as thresholds too.
+    fn thresholds(&self) -> Result<Thresholds> {
+        let mut texts = self.threshold.clone();
+        texts.extend(self.max_regression.map(|percent| format!("*={percent}%")));
+        if let Some(percent) = self.fail_above {
+            let names = match self.only.is_empty() {
+                true => vec!["*".to_owned()],
+                false => self.only.clone(),
+            };
+            texts.extend(names.iter().map(|name| format!("{name}=±{percent}%")));
+        }
+        if self.strict && texts.is_empty() {
+            return Err(Fault::usage("`--strict` needs a threshold").hint("add `--threshold` or `--max-regression`"));
+        }
+        Ok(Thresholds {
+            rules: texts.iter().map(|text| Rule::parse(text)).collect::<Result<_>>()?,
+            strict: self.strict,
+        })
+    }
+}
+
+/// Compares and prints; an exceeded threshold is an error.
+pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let thresholds = args.thresholds()?;
+    let inputs = args.inputs.iter().map(|path| compare::open(path));
+    let inputs: Vec<ComparisonInput> = inputs.collect::<Result<_>>()?;
+    let estimates = match &args.with {
+        Some(with) => Some(compare_memory(
+            &inputs,
+            &With::read(with, args.model.as_deref(), program)?,
+        )?),
+        None => None,
+    };
+    let comparison = match &estimates {
+        Some(estimates) => Comparison::from_findings(estimates.iter().flat_map(MemoryCase::findings)),
+        None if inputs.len() < 2 => {
+            return Err(Fault::usage("one alone cannot be compared")
+                .hint("name a second run or file, or say what to compare with: --with estimate"));
+        }
+        None => {
+            thresholds.check_inputs(&inputs)?;
+            for warning in report::completeness_warnings(&inputs) {
+                program.note(format!("warning: {}", hide(&warning)));
+            }
+            Comparison::new(&inputs)?
+        }
+    };
+    let findings = thresholds.evaluate(&comparison)?;
+    for finding in findings
+        .iter()
+        .filter(|one| one.threshold.is_some() && one.why.is_some())
+    {
+        if finding.verdict != Verdict::Exceeded {
+            let (summary, verdict) = (finding.summary(), finding.verdict_text());
+            let warning = format!("warning: {summary}: {verdict}");
+            program.note(hide(&warning));
+        }
+    }
+    let exceeded = findings.iter().filter(|finding| finding.verdict == Verdict::Exceeded);
+    let mut exceeded: Vec<String> = exceeded.map(Finding::summary).collect();
+    if !thresholds.rules.is_empty() {
+        exceeded.extend(inputs.iter().flat_map(implausible));
+    }
+    if args.json {
+        let rules: Vec<&str> = thresholds.rules.iter().map(|rule| rule.text.as_str()).collect();
+        let mut document = json!({
+            "schema": SCHEMA,
+            "simulated": inputs.iter().any(|input| input.simulated),
+            "inputs": inputs,
+            "thresholds": rules,
+            "strict": args.strict,
+            "findings": findings,
+            "exceeded": exceeded,
+        });
+        match &estimates {
+            Some(estimates) => document["cases"] = json!(estimates),
+            None => {
+                document["finding"] = report::comparison_findings(&comparison).join("; ").into();
+                document["comparison"] = json!(comparison);
+            }
+        }
+        program.print_json(&document)?;
+    } else if args.markdown {
+        let text = report::comparison_markdown(&inputs, &comparison, &findings);
+        program.terminal.print(&text)?;
+    } else {
+        let blocks = match &estimates {
+            Some(estimates) => memory_blocks(&inputs, estimates, &findings),
+            None => {
+                let sections = report::comparison_sections(&inputs, &comparison, &findings).into_iter();
+                sections.flat_map(|section| section.blocks).collect()
+            }
+        };
+        let text = report::text(&blocks, Page::from(&program.terminal));
+        program.terminal.print_wrapped(&hide(&text))?;
+    }
+    match exceeded.as_slice() {
+        [] => Ok(0),
+        exceeded => Err(beyond(exceeded)),
+    }
+}
+
+/// The error if thresholds are exceeded.
+fn beyond(exceeded: &[String]) -> Fault {
+    let shown = &exceeded[..exceeded.len().min(LISTED)];
+    let more = match exceeded.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = shown.join(", ");
+    Fault::new(
+        Kind::Threshold,
+        format!("beyond what the thresholds allow: {shown}{more}"),
+    )
+}
+
+/// The impossible values of an input, which no check may pass over.
+fn implausible(input: &ComparisonInput) -> Vec<String> {
+    let of = |case: &Case| -> Vec<String> {
+        let found = case.implausible.iter();
+        found
+            .map(|found| format!("{} of {} of {}", found.name, case.name, input.title))
+            .collect()
+    };
+    input.cases.iter().flat_map(of).collect()
+}
+
+/// The memory of one case compared with an estimate from elsewhere.
+#[derive(serde::Serialize)]
+struct MemoryCase<'a> {
+    /// Title of its input.
+    input: &'a str,
+    /// Its name.
+    case: &'a str,
+    with: ExternalEstimate,
+    #[serde(flatten)]
+    comparison: MemoryComparison,
+}
+
+impl MemoryCase<'_> {
+    /// Its components: the estimate is what changed, as a calculator is wrong where it differs from what was measured.
+    fn findings(&self) -> Vec<Finding> {
+        let bytes = |bytes: Option<i64>| bytes.map(|bytes| bytes as f64);
+        let rows = self.comparison.rows.iter();
+        rows.map(|row| {
+            Finding::new(
+                self.case,
+                row.term.name(),
+                Unit::Bytes,
+                bytes(row.measured),
+                bytes(row.said),
+            )
+        })
+        .collect()
+    }
+}
+
+fn compare_memory<'a>(inputs: &'a [ComparisonInput], with: &With) -> Result<Vec<MemoryCase<'a>>> {
+    let mut all = Vec::new();
+    for input in inputs {
+        for case in &input.cases {
+            let Some(measured) = &case.breakdown else { continue };
+            let Some(claim) = with.claim(input, case)? else {
+                continue;
+            };
+            all.push(MemoryCase {
+                input: &input.title,
+                case: &case.name,
+                comparison: MemoryComparison::new(measured, &case.facts, &claim),
+                with: claim,
+            });
+        }
+    }
+    if all.is_empty() {
+        let names: Vec<_> = inputs.iter().map(|input| format!("`{}`", input.title)).collect();
+        return Err(Fault::usage(format!(
+            "nothing to compare: {} and `--with` have no memory component in common",
+            names.join(", ")
+        ))
+        .hint("a run has it when its script calls `memory::breakdown` of `std/memory`, as `profiler run memory_breakdown` does"));
+    }
+    Ok(all)
+}
+
+fn memory_blocks(inputs: &[ComparisonInput], estimates: &[MemoryCase], findings: &[Finding]) -> Vec<Block> {
+    let simulated = inputs.iter().any(|input| input.simulated);
+    let notice = simulated.then(|| report::SIMULATED.to_owned());
+    let mut blocks: Vec<Block> = Block::notice(notice).into_iter().collect();
+    let cases = inputs.iter().flat_map(|input| &input.cases);
+    blocks.extend(cases.filter_map(|case| report::implausible(case, &case.name)));
+    for one in estimates {
+        let name = format!("{} of {}", one.case, one.input);
+        blocks.extend(report::memory_comparison(&name, &one.with, &one.comparison));
+    }
+    let several = inputs.len() > 1;
+    let notes = inputs.iter().flat_map(|input| {
+        input.notes.iter().map(move |note| match several {
+            true => format!("{}: {note}", input.title),
+            false => note.clone(),
+        })
+    });
+    blocks.extend(Block::list("notes", notes.collect(), Weight::Normal));
+    blocks.extend(report::threshold_blocks(findings, inputs.len()));
+    blocks
+}
+
+/// Parses a percentage, zero or more.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    match number.parse::<f64>() {
+        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
+        _ => Err("a number of percent, zero or more: 10".to_owned()),
+    }
+}

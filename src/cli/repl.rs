@@ -1,0 +1,406 @@
+//! `profiler repl`: an interactive session, with its input history in `profiler/history` of the state directory
+//! (`$XDG_STATE_HOME`).
+//!
+//! The editor and the interpreter have their own thread, because the interpreter needs a large stack and the editor blocks
+//! on the keyboard. The main thread waits for it to end, or for a signal.
+
+use std::convert::Infallible;
+use std::io::{IsTerminal as _, stdin, stdout};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::termios::{SetArg, tcgetattr, tcsetattr};
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{ColorMode, CompletionType, Config, Editor};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::options::ScriptOptions;
+use super::program::{Program, Status, json_text};
+use super::signals::Signals;
+use crate::fault::{Fault, Kind, Result};
+use crate::fmt::wrap;
+use crate::report::Terminal;
+use crate::run::{Event, Run, hide};
+use crate::script::repl::{Command, HELP, Line, LineHelper, Session, bind_keys};
+use crate::script::{Diagnostic, Host, Main};
+
+/// Exit status after a signal: 128 and the signal's number.
+const HUNG_UP: Status = 129;
+const TERMINATED: Status = 143;
+
+/// Delay before an interruption is repeated.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Time for services to end in order.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Shorter times are not worth a line.
+const SHOWN_TIME: Duration = Duration::from_millis(100);
+
+/// Maximum number of inputs in the history.
+const MAX_INPUTS: usize = 10_000;
+
+/// What a session at a terminal begins with.
+const BANNER: &str = concat!(
+    "profiler ",
+    env!("CARGO_PKG_VERSION"),
+    ": type Rhai; `:help` lists the commands, Tab completes, Ctrl-D or `:quit` leaves"
+);
+
+/// Printed once, when the engine turns out to be simulated.
+const ABOUT_SIMULATED: &str = "simulated: no GPU is used, every figure is computed from a memory model. A real engine: \
+    `engines::launch(\"vllm\", #{ model: \"...\" })` on a machine with a GPU and Docker, or \
+    `engines::attach(\"vllm\", #{ url: \"http://...\" })` for one that runs already";
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// A script to load first
+    script: Option<PathBuf>,
+    #[command(flatten)]
+    options: ScriptOptions,
+}
+
+/// State shared by the threads.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Whether an input is running, rather than the editor waiting for one.
+    running: AtomicBool,
+    /// Whether the loop ends after the running input.
+    ending: AtomicBool,
+    /// Whether the running input has shown a report, which a value would push off the screen.
+    reported: AtomicBool,
+}
+
+/// Reads and evaluates until Ctrl-D.
+pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let main = args.script.as_deref().map(Main::open).transpose()?;
+    let script = args.script.clone().unwrap_or_default();
+    let run = Arc::new(Run::ephemeral("repl"));
+    let host = args
+        .options
+        .host(&script, args.options.parameters()?, run, false, program)?;
+    // Only a running input has services that a signal ends.
+    program.signals.unguard();
+    let shared = Arc::new(Shared::default());
+    let listener = Arc::clone(&shared);
+    host.run.listen(Box::new(move |event| {
+        if matches!(event, Event::Report { .. } | Event::Shown { .. }) {
+            listener.reported.store(true, Ordering::SeqCst);
+        }
+        show(event);
+    }));
+    let (signals, own) = (program.signals.clone(), (Arc::clone(&host), Arc::clone(&shared)));
+    let status = wait(program, &shared, move || Repl::run(own.0, signals, own.1, main));
+    // From here on, a second signal kills what has not ended.
+    program.signals.guard(&host.services);
+    program.signals.script_ended();
+    let ended = end_services(&host);
+    program.signals.unguard();
+    ended.and(status)
+}
+
+/// Runs the loop on its thread and waits for its end. If a signal ends it while the editor waits for input, its thread is
+/// abandoned.
+fn wait(program: &Program, shared: &Shared, run: impl FnOnce() -> Result<Status> + Send + 'static) -> Result<Status> {
+    let modes = tcgetattr(stdin()).ok();
+    let (done, mut ended) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new()
+        .name("repl".into())
+        .stack_size(crate::script::STACK)
+        .spawn(move || done.send(run()))
+        .map_err(|error| Fault::internal(format!("cannot start a thread: {error}")))?;
+    let panicked = |_| Fault::internal("the editor loop's thread panicked");
+    let listen = |kind| signal(kind).map_err(|error| Fault::internal(format!("cannot listen for signals: {error}")));
+    // Not `finish`, which would mark a cleanup as in progress.
+    program.tasks.runtime().block_on(async {
+        let mut terminate = listen(SignalKind::terminate())?;
+        let mut hang_up = listen(SignalKind::hangup())?;
+        let status = tokio::select! {
+            result = &mut ended => return result.map_err(panicked)?,
+            _ = terminate.recv() => TERMINATED,
+            _ = hang_up.recv() => HUNG_UP,
+            never = clear_stray_interrupts(program, shared) => match never {},
+        };
+        if !shared.running.load(Ordering::SeqCst) {
+            // The editor changed the modes of the terminal, which may be closed.
+            if let Some(modes) = &modes {
+                let _ = tcsetattr(stdin(), SetArg::TCSANOW, modes);
+            }
+            return Ok(status);
+        }
+        // The interruption ends the running input, and then the loop.
+        shared.ending.store(true, Ordering::SeqCst);
+        loop {
+            program.tasks.interrupt();
+            tokio::select! {
+                result = &mut ended => return result.map_err(panicked)?.map(|_| status),
+                // An input that began at the same instant has cleared the interruption.
+                () = tokio::time::sleep(RETRY_DELAY) => {}
+            }
+        }
+    })
+}
+
+/// Clears interruptions while nothing runs: Ctrl-C just before the editor takes the keyboard.
+async fn clear_stray_interrupts(program: &Program, shared: &Shared) -> Infallible {
+    loop {
+        program.tasks.token().cancelled().await;
+        match shared.running.load(Ordering::SeqCst) {
+            true => tokio::time::sleep(RETRY_DELAY).await,
+            false => {
+                program.tasks.renew();
+                program.signals.clear_interrupt();
+            }
+        }
+    }
+}
+
+/// Shows an event of the running input. Output of the script goes to stdout, the rest to stderr.
+fn show(event: &Event) {
+    let terminal = Terminal::detect();
+    match event {
+        // A closed stdout is reported at the next result.
+        Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => {
+            drop(terminal.print(&hide(text)))
+        }
+        Event::Warning(warning) => terminal.print_error(&format!("warning: {}", hide(&warning.message))),
+        Event::Phase { phase, detail } => terminal.print_error(hide(&format!("{phase} {detail}")).trim_end()),
+        Event::Point { point, verdict, .. } => terminal.print_error(&format!("{point}: {verdict}")),
+        _ => {}
+    }
+}
+
+fn broken(error: &ReadlineError) -> Fault {
+    Fault::new(Kind::Io, format!("standard input: {error}"))
+}
+
+fn editor(terminal: &Terminal) -> rustyline::Result<Editor<LineHelper, FileHistory>> {
+    let colours = match terminal.colour {
+        true => ColorMode::Enabled,
+        false => ColorMode::Disabled,
+    };
+    let config = Config::builder()
+        .max_history_size(MAX_INPUTS)?
+        .completion_type(CompletionType::List)
+        .completion_show_all_if_ambiguous(true)
+        .color_mode(colours)
+        .build();
+    let mut editor = Editor::with_config(config)?;
+    bind_keys(&mut editor);
+    Ok(editor)
+}
+
+/// Loads the history file into the editor; `None` without a home directory.
+fn open_history(editor: &mut Editor<LineHelper, FileHistory>) -> Result<Option<PathBuf>> {
+    let Some(folder) = dirs::state_dir().map(|state| state.join("profiler")) else {
+        return Ok(None);
+    };
+    let file = folder.join("history");
+    std::fs::create_dir_all(&folder).map_err(|error| Fault::io(&folder, &error))?;
+    if file.exists() {
+        let loaded = editor.load_history(&file);
+        loaded.map_err(|error| Fault::usage(format!("`{}`: {error}", file.display())))?;
+    }
+    Ok(Some(file))
+}
+
+/// Ends all services of the session.
+fn end_services(host: &Host) -> Result<()> {
+    host.tasks.finish(host.services.stop_all(GRACE))
+}
+
+/// The loop, on its own thread.
+struct Repl {
+    host: Arc<Host>,
+    signals: Signals,
+    shared: Arc<Shared>,
+    session: Session,
+    terminal: Terminal,
+    /// Whether somebody reads along, rather than a pipe.
+    is_interactive: bool,
+    was_simulated: bool,
+    /// Whether an input failed.
+    failed: bool,
+}
+
+impl Repl {
+    /// Runs until Ctrl-D or `:quit`. The status is 1 if an input failed that nobody typed.
+    fn run(host: Arc<Host>, signals: Signals, shared: Arc<Shared>, main: Option<Main>) -> Result<Status> {
+        let root = main.as_ref().map_or(Path::new("."), |main| main.root.as_path());
+        let session = Session::new(&host, root);
+        let terminal = Terminal::detect();
+        let mut editor = editor(&terminal).map_err(|error| broken(&error))?;
+        editor.set_helper(Some(LineHelper::new(&session)));
+        let history = open_history(&mut editor).unwrap_or_else(|fault| {
+            terminal.print_fault(&fault.while_doing("no history"));
+            None
+        });
+        let is_interactive = stdin().is_terminal() && stdout().is_terminal();
+        if is_interactive {
+            terminal.print_error(BANNER);
+        }
+        let mut repl = Self {
+            host,
+            signals,
+            shared,
+            session,
+            terminal,
+            is_interactive,
+            was_simulated: false,
+            failed: false,
+        };
+        if let Some(main) = main {
+            repl.evaluate(|session| session.run_main(&main));
+        }
+        while !repl.shared.ending.load(Ordering::SeqCst) {
+            if let Some(helper) = editor.helper_mut() {
+                helper.refresh(&repl.session);
+            }
+            let prompt = if repl.host.run.simulated() { "SIMULATED> " } else { "> " };
+            match editor.readline(prompt) {
+                Ok(line) if line.trim().is_empty() => {}
+                Ok(line) => {
+                    let added = editor.add_history_entry(&line);
+                    // Saved at once, as the session may be killed.
+                    let added = added.and_then(|_| history.as_ref().map_or(Ok(()), |file| editor.append_history(file)));
+                    added.map_err(|error| Fault::usage(format!("cannot keep the history: {error}")))?;
+                    if repl.answer(&line) {
+                        break;
+                    }
+                }
+                // Ctrl-C at the prompt drops the line.
+                Err(ReadlineError::Interrupted) => {}
+                Err(ReadlineError::Eof) => break,
+                Err(error) => return Err(broken(&error)),
+            }
+        }
+        Ok(u8::from(repl.failed && !stdin().is_terminal()))
+    }
+
+    /// Handles one input; returns whether it was the last.
+    fn answer(&mut self, line: &str) -> bool {
+        let command = match Command::parse(line) {
+            None => {
+                self.evaluate(|session| session.run(line));
+                return false;
+            }
+            Some(Ok(command)) => command,
+            Some(Err(fault)) => {
+                self.failed = true;
+                self.terminal.print_fault(&fault);
+                return false;
+            }
+        };
+        let done = match command {
+            Command::Quit => return true,
+            Command::Help(None) => self.terminal.print(HELP),
+            Command::Help(Some(name)) => self
+                .session
+                .help(&name)
+                .and_then(|text| self.terminal.print_markdown(&text)),
+            Command::Json => self
+                .session
+                .last_json()
+                .and_then(|value| self.terminal.print(&hide(&json_text(&value)?))),
+            Command::Last => self.terminal.print(&hide(&self.session.last())),
+            Command::Load(file) => {
+                self.evaluate(|session| session.load(&file));
+                Ok(())
+            }
+            Command::Reset => {
+                self.session.reset();
+                end_services(&self.host)
+            }
+            Command::Save { file, replace } => self
+                .session
+                .save(&file, replace)
+                .map(|()| self.terminal.print_error(&format!("saved `{}`", file.display()))),
+            Command::Scope => self.scope(),
+        };
+        if let Err(fault) = done {
+            self.failed = true;
+            self.terminal.print_fault(&fault);
+        }
+        false
+    }
+
+    fn scope(&self) -> Result<()> {
+        let rows: Vec<String> = self
+            .session
+            .variables()
+            .iter()
+            .map(|variable| {
+                let word = if variable.constant { "const" } else { "let" };
+                format!("{word} {}: {} = {}", variable.name, variable.kind, variable.value)
+            })
+            .collect();
+        match rows.is_empty() {
+            true => {
+                self.terminal.print_error("no variables");
+                Ok(())
+            }
+            false => self.terminal.print(&rows.join("\n")),
+        }
+    }
+
+    /// Evaluates an input. An interruption ends only this input.
+    fn evaluate(&mut self, work: impl FnOnce(&mut Session) -> Result<Option<Line>, Box<Diagnostic>>) {
+        let (host, signals, shared) = (&self.host, &self.signals, &self.shared);
+        // Ignore signals that came while nothing was running.
+        host.tasks.renew();
+        signals.clear_interrupt();
+        signals.guard(&host.services);
+        shared.reported.store(false, Ordering::SeqCst);
+        shared.running.store(true, Ordering::SeqCst);
+        let begun = Instant::now();
+        let result = work(&mut self.session);
+        let took = begun.elapsed();
+        shared.running.store(false, Ordering::SeqCst);
+        let is_reported = shared.reported.load(Ordering::SeqCst);
+        let simulated = host.run.simulated();
+        signals.unguard();
+        host.tasks.renew();
+        signals.clear_interrupt();
+        let note = |text: &str| {
+            if self.is_interactive {
+                self.terminal.print_error(&wrap(text, self.terminal.width, 2));
+            }
+        };
+        if simulated && !self.was_simulated {
+            note(ABOUT_SIMULATED);
+        }
+        let shown = match result {
+            Ok(None) => Ok(()),
+            // What was reported is this value, drawn.
+            Ok(Some(line)) if is_reported && !line.is_whole => Ok(()),
+            Ok(Some(line)) => {
+                let printed = self.terminal.print(&hide(&line.text));
+                if !line.is_whole {
+                    note("`:last` shows all of it, `:json` as JSON");
+                }
+                printed
+            }
+            Err(diagnostic) if diagnostic.fault.kind == Kind::Interrupted => {
+                self.terminal.print_error("interrupted");
+                Ok(())
+            }
+            Err(diagnostic) => {
+                self.failed = true;
+                let text = diagnostic.render(self.terminal.error_colour);
+                self.terminal.print_failure(hide(&text).trim_end());
+                Ok(())
+            }
+        };
+        if let Err(fault) = shown {
+            self.terminal.print_fault(&fault);
+        }
+        if took >= SHOWN_TIME {
+            note(&format!("took {:.1} s", took.as_secs_f64()));
+        }
+        self.was_simulated = simulated;
+    }
+}

@@ -1,0 +1,327 @@
+//! Whether all requests of a probe were resident at once, and if not, why: the engine had no room for more (its KV cache, or a limit of its
+//! own), or early requests merely ended before late ones were admitted. The latter says nothing of memory.
+
+use std::time::Duration;
+
+use super::Limits;
+use super::judge::Judgement;
+use super::metrics::QueueMetrics;
+use crate::boundary::{NOT_RESIDENT, Verdict};
+use crate::fmt::thousands;
+use crate::load::Record;
+
+/// Tokens that what runs must produce while others wait, before the wait is the engine's limit. Schedulers let running requests decode for
+/// a while before they admit more: TGI 20 tokens (`--max-waiting-tokens`).
+const PATIENCE: usize = 32;
+
+/// So many times as long as it takes to read a prompt must nothing be admitted.
+const PROMPTS: u32 = 2;
+
+/// All requests completed: judges whether all of them were running at once.
+pub(super) fn judge_residency(
+    requested: &Limits,
+    answers: &[Record],
+    queue: &QueueMetrics,
+    prefill_budget: Option<u64>,
+) -> Judgement {
+    if let Some(preempted @ 1..) = queue.preempted() {
+        let sequences = if preempted == 1 { "sequence" } else { "sequences" };
+        let message = format!("the engine preempted {preempted} {sequences}");
+        return Judgement::new(Verdict::Preempted, "kv_cache", message);
+    }
+    let wanted = requested.concurrency;
+    let peaks = queue.peaks();
+    let gauge = peaks.and_then(|peaks| peaks.running);
+    // A sequence holds its KV cache from its first token to its end, so overlapping streams prove concurrency even if the metrics were
+    // polled too rarely.
+    let first = FirstRound::new(answers);
+    let together = first.as_ref().map_or(0, |first| first.starts.len() as u64);
+    if wanted <= 1 || gauge.is_some_and(|running| running >= wanted) || together >= wanted {
+        return Judgement::ok(None);
+    }
+    // The gauge is zero if it was polled before and after them only.
+    let running = gauge.unwrap_or(0).max(together);
+    let ran = match running {
+        0 => "not all ran together".to_owned(),
+        running => format!("at most {running} of {wanted} requests ran together"),
+    };
+    let judged = |verdict, cause, message| Judgement {
+        running: Some(running),
+        ..Judgement::new(verdict, cause, message)
+    };
+    let usage = peaks.and_then(|peaks| peaks.kv_usage).unwrap_or(0.0);
+    let gauged = gauge.unwrap_or(0) as f64;
+    if gauged >= 1.0 && usage * (gauged + 1.0) / gauged > 1.0 {
+        let message = format!(
+            "{ran}: {:.0} % of the KV cache was in use, no room for one more",
+            100.0 * usage
+        );
+        return judged(Verdict::Queued, "kv_cache", message);
+    }
+    if first.is_some_and(|first| first.held_back()) {
+        let message = format!("{ran}: the others waited though nothing else was to be done; the engine admits no more");
+        return judged(Verdict::Queued, "admission", message);
+    }
+    let budget = prefill_budget.map_or_else(String::new, |budget| format!(" (prefill budget {})", thousands(budget)));
+    let message = format!("{ran}{budget}; all {wanted} were served; memory with {wanted} resident was not tested");
+    judged(Verdict::Error, NOT_RESIDENT, message)
+}
+
+/// The output with which all requests would be in flight at once, as far as `longest` allows; `None` if that is not longer.
+pub(super) fn longer_output(requested: &Limits, answers: &[Record], longest: u64) -> Option<u64> {
+    let firsts = || answers.iter().filter_map(|answer| answer.first_token);
+    let spread = firsts().max()?.saturating_sub(firsts().min()?);
+    let gaps = answers
+        .iter()
+        .filter_map(|answer| answer.tpot_ms(answer.counts.output?));
+    let fastest = gaps.reduce(f64::min).unwrap_or(1.0).max(0.01);
+    // Reading prompts slows decoding down, which the next time lasts longer.
+    let needed = (spread.as_secs_f64() * 1e3 / fastest).ceil() as u64 * 2;
+    let output = (requested.output + needed)
+        .max(requested.output + 2 * PATIENCE as u64)
+        .min(longest);
+    (output > requested.output).then_some(output)
+}
+
+/// What ran until the first request ended.
+struct FirstRound<'a> {
+    answers: &'a [Record],
+    /// First tokens up to that moment, sorted.
+    starts: Vec<Duration>,
+    end: Duration,
+}
+
+impl<'a> FirstRound<'a> {
+    fn new(answers: &'a [Record]) -> Option<Self> {
+        let end = answers.iter().filter_map(|answer| answer.last_token).min()?;
+        let mut starts: Vec<Duration> = answers.iter().filter_map(|answer| answer.first_token).collect();
+        // What began in the moment in which another ended may have its place.
+        starts.retain(|start| *start < end);
+        starts.sort_unstable();
+        Some(Self { answers, starts, end })
+    }
+
+    /// Whether nothing was admitted for long enough that the engine could have, while nothing ended.
+    fn held_back(&self) -> bool {
+        let sent = self.answers.iter().map(|answer| answer.sent).min();
+        let (Some(sent), Some(last)) = (sent, self.starts.last()) else {
+            return false;
+        };
+        let times = || std::iter::once(&sent).chain(&self.starts);
+        let gaps = times()
+            .zip(times().skip(1))
+            .map(|(before, after)| after.saturating_sub(*before));
+        let prompt = gaps.max().unwrap_or_default();
+        let quiet = self.end.saturating_sub(*last);
+        quiet >= prompt * PROMPTS
+            && self
+                .answers
+                .iter()
+                .any(|answer| self.decoded(answer, *last) >= PATIENCE)
+    }
+
+    /// Events of a request between `from` and the end of the round.
+    fn decoded(&self, answer: &Record, from: Duration) -> usize {
+        let Some(mut at) = answer.first_token.filter(|first| *first < self.end) else {
+            return 0;
+        };
+        let events = answer.itl_ms.iter().filter(|gap| {
+            at += Duration::from_secs_f64(f64::from(**gap).max(0.0) / 1e3);
+            at > from && at <= self.end
+        });
+        events.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::boundary::{Answer, Boundary, Class, Options, Point};
+    use crate::engine::Metrics;
+
+    fn limits(input: u64, output: u64, concurrency: u64) -> Limits {
+        let total = input + output;
+        Limits {
+            input,
+            output,
+            total,
+            concurrency,
+        }
+    }
+
+    fn polls(polls: &[Metrics]) -> QueueMetrics {
+        let mut queue = QueueMetrics::default();
+        polls.iter().for_each(|metrics| queue.add(*metrics, true));
+        queue
+    }
+
+    fn gauge(running: u64, kv_usage: Option<f64>) -> QueueMetrics {
+        let running = Some(running);
+        polls(&[Metrics {
+            running,
+            kv_usage,
+            ..Metrics::default()
+        }])
+    }
+
+    /// A request with a token every 10 ms from `first` on, in milliseconds.
+    fn decoded(first: u64, tokens: u64) -> Record {
+        Record {
+            first_token: Some(Duration::from_millis(first)),
+            last_token: Some(Duration::from_millis(first + 10 * (tokens - 1))),
+            itl_ms: vec![10.0; tokens as usize - 1],
+            counts: crate::load::Counts {
+                input: Some(100),
+                output: Some(tokens),
+            },
+            ..Record::default()
+        }
+    }
+
+    #[track_caller]
+    fn judged(answers: &[Record], queue: &QueueMetrics, verdict: Verdict, cause: &str) -> String {
+        let judgement = judge_residency(&limits(100, 64, answers.len() as u64), answers, queue, Some(8192));
+        let found = (judgement.verdict, judgement.cause.as_deref().unwrap_or_default());
+        assert_eq!(found, (verdict, cause), "{:?}", judgement.message);
+        judgement.message.unwrap_or_default()
+    }
+
+    #[test]
+    fn concurrency_is_proven_by_the_gauge_or_by_overlap() {
+        let none = QueueMetrics::default();
+        judged(&[decoded(100, 64), decoded(300, 64)], &none, Verdict::Ok, "");
+        let apart = [decoded(100, 64), decoded(800, 64)];
+        judged(&apart, &gauge(2, None), Verdict::Ok, "");
+        let counts = [0, 2].map(|preemptions| Metrics {
+            preemptions: Some(preemptions),
+            ..Metrics::default()
+        });
+        judged(&apart, &polls(&counts), Verdict::Preempted, "kv_cache");
+    }
+
+    #[test]
+    fn who_waits_while_nothing_else_is_to_be_done_meets_a_limit_of_the_engine() {
+        let none = QueueMetrics::default();
+        let said = judged(
+            &[decoded(100, 64), decoded(800, 64)],
+            &none,
+            Verdict::Queued,
+            "admission",
+        );
+        assert!(said.starts_with("at most 1 of 2 requests ran together"), "{said}");
+        // Too few tokens to tell: TGI lets 20 pass before it admits more.
+        judged(
+            &[decoded(100, 24), decoded(400, 24)],
+            &none,
+            Verdict::Error,
+            "not_resident",
+        );
+        // A prompt of the second took 400 ms; in the 460 ms until the first ended the third may have been read.
+        judged(
+            &[decoded(100, 87), decoded(500, 64), decoded(980, 64)],
+            &none,
+            Verdict::Error,
+            "not_resident",
+        );
+        // A full KV cache says it at once, even where no time passed.
+        let short = [decoded(100, 8), decoded(400, 8)];
+        judged(&short, &gauge(1, Some(0.6)), Verdict::Queued, "kv_cache");
+        judged(&short, &gauge(1, Some(0.4)), Verdict::Error, "not_resident");
+    }
+
+    #[test]
+    fn what_was_not_tested_is_told_with_the_reason() {
+        let answers: Vec<Record> = (0..24).map(|index| decoded(100 + 80 * index, 16)).collect();
+        let said = judged(&answers, &gauge(7, None), Verdict::Error, "not_resident");
+        assert_eq!(
+            said,
+            "at most 7 of 24 requests ran together (prefill budget 8,192); all 24 were served; memory with 24 resident was not tested"
+        );
+    }
+
+    #[test]
+    fn a_longer_output_keeps_the_first_in_flight_until_the_last_is_admitted() {
+        let answers = [decoded(100, 16), decoded(1900, 16)];
+        let asked = limits(100, 16, 2);
+        // 1.8 s at 10 ms a token, twice.
+        assert_eq!(longer_output(&asked, &answers, 8000), Some(376));
+        assert_eq!(
+            longer_output(&asked, &answers, 200),
+            Some(200),
+            "no more than the engine allows"
+        );
+        assert_eq!(longer_output(&asked, &answers, 16), None);
+    }
+
+    /// What a run on a real engine found, judged from its journal by today's rules: its answers by point, and what follows.
+    fn judged_again(name: &str) -> (Vec<(Point, Judgement)>, Boundary) {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/data/runs")
+            .join(name);
+        let journal = std::fs::read_to_string(folder.join("journal.jsonl")).unwrap();
+        let events: Vec<Value> = journal
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let axes = &events.iter().find(|event| event["event"] == "boundary").unwrap()["axes"]["axes"];
+        let mut map = Boundary::new(axes, Options::default()).unwrap();
+        let mut found = Vec::new();
+        for event in events.iter().filter(|event| event["event"] == "done") {
+            let answer = &event["answer"];
+            let point: Point = serde_json::from_value(answer["point"].clone()).unwrap();
+            let requested = Limits::of_point(&point).unwrap();
+            // They hold no times of single requests.
+            let answers = vec![Record::default(); usize::try_from(requested.concurrency).unwrap()];
+            let peaks: Metrics = serde_json::from_value(answer["evidence"]["queue"].clone()).unwrap();
+            let before = Metrics {
+                preemptions: peaks.preemptions.map(|_| 0),
+                ..Metrics::default()
+            };
+            let judgement = judge_residency(&requested, &answers, &polls(&[before, peaks]), None);
+            let cause = judgement.cause.clone();
+            map.record(
+                &point,
+                &Answer {
+                    cause,
+                    ..Answer::from(judgement.verdict)
+                },
+            )
+            .unwrap();
+            found.push((point, judgement));
+        }
+        (found, map)
+    }
+
+    fn at(concurrency: i64, input: i64, output: i64) -> Point {
+        Point::default()
+            .with("concurrency", concurrency)
+            .with("input", input)
+            .with("output", output)
+    }
+
+    #[test]
+    fn tgis_batches_are_not_taken_for_memory() {
+        let (found, map) = judged_again("tgi-queued");
+        assert_eq!(found.len(), 55);
+        assert!(found.iter().all(|(_, judged)| judged.verdict != Verdict::Queued));
+        assert!(map.conflicts().is_empty() && map.failing().unwrap().is_empty());
+        assert_eq!(map.classify(&at(8, 4160, 16)).unwrap(), Class::Unknown);
+        let (point, _) = map.untested().unwrap();
+        assert_eq!(point, at(24, 8192, 16));
+    }
+
+    #[test]
+    fn a_full_kv_cache_of_a_hybrid_model_is_told_from_late_admission() {
+        let (found, map) = judged_again("vllm-hybrid");
+        assert!(map.conflicts().is_empty());
+        assert_eq!(map.classify(&at(25, 9582, 128)).unwrap(), Class::Unknown);
+        // What an independent client of the same engine could not serve at once either (`check.json` of the run): the KV cache was full.
+        for (concurrency, input) in [(39, 4656), (22, 14100), (64, 16384)] {
+            assert_eq!(map.classify(&at(concurrency, input, 128)).unwrap(), Class::Fails);
+        }
+        let of = |verdict| found.iter().filter(|(_, judged)| judged.verdict == verdict).count();
+        assert_eq!([Verdict::Ok, Verdict::Queued, Verdict::Preempted].map(of), [24, 5, 2]);
+    }
+}
