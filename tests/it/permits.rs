@@ -247,7 +247,11 @@ fn only_the_command_line_is_the_users_word() {
         .stderr("--allow net=192.0.2.1");
     for word in [["--set", "url=http://192.0.2.1:9"], ["--allow", "net=192.0.2.1"]] {
         let outcome = program().args(["--set", &format!("url={url}")]).args(word).run();
-        let _ = outcome.stderr("no engine answers").nowhere("--allow net");
+        // Refused at once or never answered, as the network has it; but asked.
+        let _ = outcome
+            .code(3)
+            .stderr("at `http://192.0.2.1:9/`")
+            .nowhere("--allow net");
     }
 }
 
