@@ -118,6 +118,20 @@ pub fn number(value: f64) -> String {
     grouped(&format!("{value:.digits$}"))
 }
 
+/// One decimal: `5.6`, `99.8`, `100`.
+#[must_use]
+pub fn tenths(value: f64) -> String {
+    let text = format!("{value:.1}");
+    grouped(text.strip_suffix(".0").unwrap_or(&text))
+}
+
+/// A number rounded to so many decimals.
+#[must_use]
+pub fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10_f64.powi(digits);
+    (value * scale).round() / scale
+}
+
 /// Milliseconds, or seconds from 1 s on: `85.3 ms`, `3.41 s`.
 #[must_use]
 pub fn ms(value: f64) -> String {
@@ -343,6 +357,14 @@ pub fn escape_html(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tenths_have_one_decimal() {
+        assert_eq!(
+            (tenths(5.64), tenths(99.97), tenths(1234.5)),
+            ("5.6".into(), "100".into(), "1,234.5".into())
+        );
+    }
 
     #[test]
     fn sizes_have_one_unit() {

@@ -12,6 +12,10 @@ use crate::fault::Result;
 /// The share of hypotheses that admit `low`, and that do not admit `high`.
 const SURE: f64 = 0.95;
 
+/// A point is predicted to fit if at least this share of the hypotheses admits it, and to fail if less than this does.
+pub(super) const LIKELY: f64 = 0.5;
+pub(super) const UNLIKELY: f64 = 0.05;
+
 /// The prediction for a point, and for the ray from the smallest corner through it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
@@ -86,15 +90,24 @@ impl Boundary {
         })
     }
 
-    /// Whether a point is open and at least half of the hypotheses admit it; false without hypotheses.
+    /// Whether a point is open and predicted to fit; false without hypotheses.
     pub fn is_likely(&self, point: &Point) -> Result<bool> {
+        Ok(self.admitting(point)?.is_some_and(|share| share >= LIKELY))
+    }
+
+    /// Whether a point is open and predicted to fail; false without hypotheses.
+    pub fn is_unlikely(&self, point: &Point) -> Result<bool> {
+        Ok(self.admitting(point)?.is_some_and(|share| share < UNLIKELY))
+    }
+
+    /// The share of the hypotheses that admit an open point; none for others and without hypotheses.
+    fn admitting(&self, point: &Point) -> Result<Option<f64>> {
         if self.classify(point)? != Class::Unknown {
-            return Ok(false);
+            return Ok(None);
         }
         let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
-        Ok(self
-            .hypotheses()?
-            .is_some_and(|hypotheses| hypotheses.share(hypotheses.votes(&harder)) >= 0.5))
+        let hypotheses = self.hypotheses()?;
+        Ok(hypotheses.map(|hypotheses| hypotheses.share(hypotheses.votes(&harder))))
     }
 
     /// The predicted boundary on those of nine rays from the smallest corner where it is not proven exactly. Empty

@@ -1,11 +1,12 @@
 //! A slice through the search range along one or two axes, as exact outlines for charts: what fits, fails, is
-//! contradicted, lies beyond a length limit, is open, or is predicted to fit.
+//! contradicted, lies beyond a length limit, is open, or is predicted to fit or to fail.
 //!
 //! Each lattice value represents the interval up to the midpoints to its neighbours, by the scale of its axis. So the
 //! outline of what fits contains as many lattice points as [`super::Volume`] counts, and a point lies inside exactly
 //! when [`Boundary::classify`] says so.
 
 use super::lattice::Cell;
+use super::predict::{LIKELY, UNLIKELY};
 use super::staircase::{Outline, Staircase};
 use super::{Axis, Boundary, Point};
 use crate::fault::Result;
@@ -29,7 +30,9 @@ pub struct Regions {
     pub clipped: Outlines,
     /// Open, and predicted to fit.
     pub predicted: Outlines,
-    /// Open, and not predicted to fit.
+    /// Open, and predicted to fail.
+    pub unlikely: Outlines,
+    /// Open, and not predicted.
     pub open: Outlines,
 }
 
@@ -107,7 +110,10 @@ impl Slice<'_> {
             .map(|cell| self.place(&cell))
             .collect();
         let tried = Staircase::below(&fitted, width).union(&unfailing);
-        let likely = self.likely(&fits, &may_fit)?;
+        let likely = self.likely(&fits, &may_fit, LIKELY)?.unwrap_or_else(|| fits.clone());
+        let conceivable = self
+            .likely(&fits, &may_fit, UNLIKELY)?
+            .unwrap_or_else(|| may_fit.clone());
         let outlines = |outer: &Staircase, inner: &Staircase| {
             outer
                 .difference(inner)
@@ -121,7 +127,8 @@ impl Slice<'_> {
             band: outlines(&tried, &unfailing),
             clipped: outlines(&unfailing, &may_fit),
             predicted: outlines(&likely, &fits),
-            open: outlines(&may_fit, &likely),
+            unlikely: outlines(&may_fit, &conceivable),
+            open: outlines(&conceivable, &likely),
         })
     }
 
@@ -149,25 +156,26 @@ impl Slice<'_> {
         (ends(self.x_axis()), self.y_axis().map_or((0.0, 1.0), ends))
     }
 
-    /// What fits or is predicted to fit: all cells that at least half of the hypotheses admit. Between evaluated
-    /// columns the harder one counts, so that the prediction is never too large.
-    fn likely(&self, fits: &Staircase, may_fit: &Staircase) -> Result<Staircase> {
-        let Some(y) = self.y else { return Ok(fits.clone()) };
-        let Some(hypotheses) = self.boundary.hypotheses()? else {
-            return Ok(fits.clone());
+    /// All cells that fit, and those that may fit and at least this share of the hypotheses admits; none without
+    /// hypotheses. Between evaluated columns, nothing is predicted that is not at both.
+    fn likely(&self, fits: &Staircase, may_fit: &Staircase, share: f64) -> Result<Option<Staircase>> {
+        let (Some(y), Some(hypotheses)) = (self.y, self.boundary.hypotheses()?) else {
+            return Ok(None);
         };
         let mut cell = self.at.clone();
         let mut admits = |column: i64, row: i64| {
             (cell[self.x], cell[y]) = (column, row);
-            hypotheses.share(hypotheses.votes(&cell)) >= 0.5
+            hypotheses.share(hypotheses.votes(&cell)) >= share
         };
         let (width, height) = self.size();
+        let columns = COLUMNS.min(usize::try_from(width).unwrap_or(COLUMNS));
         let mut steps = Vec::new();
-        let mut top = height;
-        for column in self
-            .x_axis()
-            .spread(COLUMNS.min(usize::try_from(width).unwrap_or(COLUMNS)))
-        {
+        let (mut top, mut end) = (height, 0);
+        for column in self.x_axis().spread(columns) {
+            // A fit is predicted up to the harder column, a failure from the easier one on.
+            if share == UNLIKELY && column > end {
+                steps.push((column, top));
+            }
             let (mut low, mut high) = (0, top);
             while low < high {
                 let middle = low + (high - low) / 2;
@@ -177,11 +185,11 @@ impl Slice<'_> {
                     (low, middle)
                 };
             }
-            top = low;
-            steps.push((column + 1, top));
+            (top, end) = (low, column + 1);
+            steps.push((end, top));
         }
         steps.push((width, 0));
-        Ok(Staircase::new(steps).union(fits).intersection(may_fit))
+        Ok(Some(Staircase::new(steps).union(fits).intersection(may_fit)))
     }
 
     fn proofs(&self, cells: &[((i64, i64), Cell)], outer: i64) -> Vec<Proof> {
@@ -346,12 +354,14 @@ mod tests {
                 let band = map.is_in_band(&point).unwrap();
                 prop_assert_eq!(within(&regions.band, at), band, "{}", &point);
                 prop_assert_eq!(within(&regions.fails, at), class == Class::Fails && !band, "{}", &point);
-                let open = within(&regions.open, at) || within(&regions.predicted, at);
+                let unlikely = within(&regions.unlikely, at);
+                let open = within(&regions.open, at) || within(&regions.predicted, at) || unlikely;
                 prop_assert_eq!(open || within(&regions.clipped, at), class == Class::Unknown, "{}", &point);
                 // The range is small enough that every column is evaluated.
                 prop_assert_eq!(within(&regions.predicted, at), !within(&regions.clipped, at) && map.is_likely(&point).unwrap(), "{}", &point);
+                prop_assert_eq!(unlikely, !within(&regions.clipped, at) && map.is_unlikely(&point).unwrap(), "{}", &point);
             }
-            let all = [&regions.fits, &regions.fails, &regions.band, &regions.clipped, &regions.predicted, &regions.open];
+            let all = [&regions.fits, &regions.fails, &regions.band, &regions.clipped, &regions.predicted, &regions.unlikely, &regions.open];
             let whole: f64 = all.iter().map(|lines| area(lines)).sum();
             prop_assert!((whole - 49.0).abs() < 1e-9, "{}", whole);
         }
@@ -370,7 +380,7 @@ mod tests {
             for (lines, count) in [(&regions.fits, volume.fits), (&regions.fails, volume.fails), (&regions.clipped, volume.clipped)] {
                 prop_assert!((area(lines) - count as f64).abs() < 1e-6, "{} {}", area(lines), count);
             }
-            let open = area(&regions.open) + area(&regions.predicted);
+            let open = area(&regions.open) + area(&regions.predicted) + area(&regions.unlikely);
             prop_assert!((open - volume.open as f64).abs() < 1e-6);
             for (proofs, class) in [(slice.fitting(), Class::Fits), (slice.failing(), Class::Fails)] {
                 for proof in proofs {

@@ -148,9 +148,8 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     }
     blocks.extend(list("", head(found)));
     blocks.extend(list("missing in this folder", found.missing.clone()));
-    blocks.extend(report::stages_sheet(&found.stages).map(Block::Table));
-    let memory = folder.and_then(|folder| report::memory(folder, &found.stages, page));
-    blocks.extend(memory.map(Block::Sketch));
+    blocks.extend(report::stages_sheet(found).map(Block::Table));
+    blocks.extend(folder.and_then(|folder| report::memory(folder, found, page)));
     let recorded = found.records.iter().map(|(name, value)| format!("{name}: {value}"));
     blocks.extend(list("recorded", recorded.collect()));
     if let Some(result) = found.result().filter(|result| !already_shown(found, result)) {

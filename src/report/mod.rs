@@ -8,7 +8,7 @@
 //! changed in a sentence; `warning_groups` groups similar warnings.
 //!
 //! Terminal: `terminal` owns stdout and stderr, `page` holds width and capabilities, `live` shows a run in progress.
-//! `picture` draws a boundary in characters, `memory` memory over time, `drawing` the charts of scripts.
+//! `picture` draws a boundary in characters, `drawing` the charts of scripts.
 
 mod answer;
 mod changes;
@@ -21,7 +21,6 @@ mod evidence;
 mod findings;
 pub mod html;
 mod live;
-mod memory;
 mod page;
 mod picture;
 pub mod plot;
@@ -43,12 +42,11 @@ pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot, grouped_text_table};
 pub use estimate::{estimates, memory_comparison};
 pub use findings::{Advice, Findings, RecordedPoint, advise};
 pub use live::Live;
-pub use memory::{memory, stages_sheet};
 pub use page::Page;
 pub use picture::draw;
 pub use sections::{
-    allow_flags, breakdown, breakdown_finding, experiment, experiment_findings, overview, planned_starts,
-    resume_command, run_markdown,
+    allow_flags, breakdown, breakdown_finding, experiment, experiment_findings, memory, overview, planned_starts,
+    resume_command, run_markdown, stages_sheet,
 };
 pub use terminal::{OutputChoice, Terminal};
 pub use warning_groups::{WarningGroup, group_warnings};

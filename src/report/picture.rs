@@ -1,44 +1,61 @@
-//! Boundary maps in the terminal: one axis as a line, two as a map, more as slices.
+//! Boundary maps in the terminal: one axis as a row, two as a map, more as slices.
 //!
 //! Every cell shows the class of its middle, so that a map never claims more than the boundary does. Probes are drawn
 //! on top. Predicted and contradictory cells have their own characters.
 
 use std::collections::BTreeMap;
 
-use console::Style;
+use console::{Style, measure_text_width};
 
 use crate::boundary::{Axis, Boundary, Class, Easier, Moves, Point, Scalar, Scale};
 use crate::fault::Result;
 use crate::report::Page;
-use crate::report::plot::{AxisScale, Canvas, ruler};
+use crate::report::evidence::ruled_out;
+use crate::report::plot::{AxisScale, Canvas};
 
 /// Maximum number of rows.
 const ROWS: usize = 18;
 /// Maximum number of slices.
 const MAX_SLICES: usize = 3;
-/// Columns before the first cell of a line.
-const LEFT: usize = 1;
 
 /// What a cell shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shade {
     Fits,
+    Open,
+    Fails,
     /// Unknown, but predicted to fit.
     Likely,
-    Open,
+    /// Unknown, but predicted to fail.
+    Unlikely,
     /// Results contradict each other: not safe.
     Band,
-    Fails,
 }
 
-/// Shades that the legend always explains, and those that it explains if they are drawn.
-const ALWAYS_IN_LEGEND: [(Shade, &str); 3] = [(Shade::Fits, "fits"), (Shade::Open, "unknown"), (Shade::Fails, "fails")];
-const IN_LEGEND_IF_DRAWN: [(Shade, &str); 2] = [(Shade::Likely, "predicted to fit"), (Shade::Band, "contradictory")];
+/// The shades in the order of the legend, which always explains the first three, and the others if they are drawn.
+const SHADES: [(Shade, &str); 6] = [
+    (Shade::Fits, "fits"),
+    (Shade::Open, "unknown"),
+    (Shade::Fails, "fails"),
+    (Shade::Likely, "predicted to fit"),
+    (Shade::Unlikely, "predicted to fail"),
+    (Shade::Band, "contradictory"),
+];
+
+/// What is known of a recorded point; of several in one cell, the last of these is shown.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    Undecided,
+    Fitted,
+    /// Not sent, because the engine reports too little room: predicted to fail.
+    NotTested,
+    Failed,
+}
 
 /// Draws a boundary; the text has no line end after its last line.
 pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
     let mut lines = draw_cells(boundary, ROWS, MAX_SLICES, page)?;
-    lines.push(legend(&lines, page));
+    lines.extend(legend(&lines, page));
     Ok(lines.join("\n"))
 }
 
@@ -46,7 +63,7 @@ pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
 pub(super) fn draw_compact(boundary: &Boundary, rows: usize, page: Page) -> Result<String> {
     let mut lines = draw_cells(boundary, rows, 1, page)?;
     lines.retain(|line| !line.is_empty());
-    lines.extend(legend(&lines, page).lines().next().map(str::to_owned));
+    lines.extend(legend(&lines, page).into_iter().next());
     Ok(lines.join("\n"))
 }
 
@@ -61,54 +78,62 @@ fn draw_cells(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Re
         // Lengths make the map.
         shown.sort_by_key(|axis| !matches!(axis.name(), "input" | "output"));
     }
-    let mut lines = match shown[..] {
-        [axis] => draw_line(boundary, axis, page)?,
-        [x, y] => draw_map(boundary, x, y, &boundary.smallest(), rows, page)?,
-        [x, y, ref rest @ ..] => draw_slices(boundary, x, y, rest, (rows, slices), page)?,
-        [] => Vec::new(),
-    };
+    let mut lines = Vec::new();
     let held = fixed
         .iter()
         .filter(|axis| !shown.iter().any(|shown| shown.name() == axis.name()));
     let held: Vec<String> = held.map(|axis| format!("{}={}", axis.name(), axis.range().0)).collect();
     if !held.is_empty() {
-        lines.insert(0, format!("at {}", held.join(" ")));
+        lines.push(format!("at {}", held.join(" ")));
+    }
+    let mut through = boundary.smallest();
+    match shown[..] {
+        [] => {}
+        [x] => lines.extend(draw_map(boundary, x, None, &through, 1, page)?),
+        [x, y] => lines.extend(draw_map(boundary, x, Some(y), &through, rows, page)?),
+        [x, y, third, ref others @ ..] => {
+            let easiest = |axis: &&Axis| match axis.easier() {
+                Easier::Down => axis.range().0,
+                Easier::Up => axis.range().1,
+            };
+            let fixed = others
+                .iter()
+                .map(|axis| format!(", {}={}", axis.name(), format_value(easiest(axis))));
+            let fixed: String = fixed.collect();
+            for value in slice_values(boundary, third, slices) {
+                through.0.insert(third.name().to_owned(), value);
+                lines.push(format!("slice at {}={}{fixed}", third.name(), format_value(value)));
+                lines.extend(draw_map(boundary, x, Some(y), &through, rows, page)?);
+                lines.push(String::new());
+            }
+        }
     }
     Ok(lines)
 }
 
-fn draw_line(boundary: &Boundary, axis: &Axis, page: Page) -> Result<Vec<String>> {
-    let cells = Cells::new(axis, Canvas::columns(2 * LEFT - 1, page));
-    let probes = probes(boundary, |point| cells.of(point));
-    let indent = " ".repeat(LEFT);
-    let mut marks = indent.clone();
-    let mut line = indent.clone();
-    for column in 0..cells.count {
-        let probe = probes.get(&column);
-        marks.push_str(&probe.map_or_else(|| " ".to_owned(), |class| probe_marker(*class, page)));
-        let mut point = boundary.smallest();
-        point.0.insert(axis.name().to_owned(), cells.middle(column));
-        line.push_str(&fill(shade(boundary, &point)?, page));
-    }
-    Ok(vec![
-        format!("{indent}{}", cells.name()),
-        marks.trim_end().to_owned(),
-        line,
-        ruler(&cells.ticks_in_a_row(), cells.count, LEFT),
-    ])
-}
-
-/// Draws the plane of two axes through `through`, which fixes all others; probes outside this plane are left out.
-fn draw_map(boundary: &Boundary, x: &Axis, y: &Axis, through: &Point, rows: usize, page: Page) -> Result<Vec<String>> {
-    let vertical = Cells::new(y, rows);
-    let y_ticks = vertical.ticks((vertical.count / 4).max(2));
+/// Draws the row of an axis, or the plane of two, through `through`, which fixes all others; probes elsewhere are left out.
+fn draw_map(
+    boundary: &Boundary,
+    x: &Axis,
+    y: Option<&Axis>,
+    through: &Point,
+    rows: usize,
+    page: Page,
+) -> Result<Vec<String>> {
+    let vertical = y.map(|y| Cells::new(y, rows));
+    let rows = vertical.as_ref().map_or(1, |vertical| vertical.count);
+    let y_ticks = vertical
+        .as_ref()
+        .map_or_else(Vec::new, |vertical| vertical.ticks((rows / 4).max(2)));
     let gutter = y_ticks.iter().map(|(_, text)| text.len()).max().unwrap_or(0).max(1) + 2;
     let horizontal = Cells::new(x, Canvas::columns(gutter, page));
     let probes = probes(boundary, |point| {
         let here = through.0.iter().all(|(name, value)| {
-            name == x.name() || name == y.name() || point.0.get(name).is_some_and(|at| at == value)
+            let drawn = name == x.name() || y.is_some_and(|y| name == y.name());
+            drawn || point.0.get(name).is_some_and(|at| at == value)
         });
-        let cell = (vertical.of(point)?, horizontal.of(point)?);
+        let row = vertical.as_ref().map_or(Some(0), |vertical| vertical.of(point))?;
+        let cell = (row, horizontal.of(point)?);
         here.then_some(cell)
     });
     let cell = |row: usize, column: usize| -> Result<String> {
@@ -116,26 +141,27 @@ fn draw_map(boundary: &Boundary, x: &Axis, y: &Axis, through: &Point, rows: usiz
             return Ok(probe_marker(*class, page));
         }
         let mut point = through.clone();
-        point.0.insert(x.name().to_owned(), horizontal.middle(column));
-        point.0.insert(y.name().to_owned(), vertical.middle(row));
+        for (cells, index) in [(Some(&horizontal), column), (vertical.as_ref(), row)] {
+            if let Some(cells) = cells {
+                point.0.insert(cells.axis.name().to_owned(), cells.middle(index));
+            }
+        }
         Ok(fill(shade(boundary, &point)?, page))
     };
-    let from_below = (0..vertical.count).rev();
-    let rows: Result<Vec<String>> = from_below
+    let from_below = (0..rows).rev();
+    let drawn: Result<Vec<String>> = from_below
         .map(|row| (0..horizontal.count).map(|column| cell(row, column)).collect())
         .collect();
     let canvas = Canvas {
-        y_label: vertical.name(),
+        y_label: vertical.as_ref().map_or_else(String::new, Cells::name),
         x_label: horizontal.name(),
-        y_ticks: y_ticks
-            .into_iter()
-            .map(|(row, text)| (vertical.count - 1 - row, text))
-            .collect(),
+        y_ticks: y_ticks.into_iter().map(|(row, text)| (rows - 1 - row, text)).collect(),
         x_ticks: horizontal.ticks_in_a_row(),
         columns: horizontal.count,
-        rows: rows?,
+        rows: drawn?,
     };
-    Ok(canvas.lines(page))
+    let lines = canvas.lines(page).into_iter();
+    Ok(lines.skip(usize::from(y.is_none())).collect())
 }
 
 /// An axis divided into cells.
@@ -166,8 +192,7 @@ impl<'a> Cells<'a> {
     fn of(&self, point: &Point) -> Option<usize> {
         let value = point.0.get(self.axis.name())?.as_f64();
         let within = (self.scale.from..=self.scale.to).contains(&value);
-        let index = (self.scale.share(value) * self.count as f64) as usize;
-        within.then_some(index.min(self.count - 1))
+        within.then(|| self.scale.cell(value, self.count))
     }
 
     /// The value at the middle of a cell, rounded if the axis has integers.
@@ -184,14 +209,17 @@ impl<'a> Cells<'a> {
         let (low, high) = self.axis.range();
         let last = self.count - 1;
         let most = most.clamp(2, self.count.max(2));
-        let tick = |index: usize| match index {
-            0 => (0, format_value(low)),
-            index if index == last => (last, format_value(high)),
-            index => (index, format_value(self.middle(index))),
+        let value = |index: usize| match index {
+            0 => low,
+            index if index == last => high,
+            index => self.middle(index),
         };
-        let mut ticks: Vec<_> = (0..most).map(|number| tick(number * last / (most - 1))).collect();
-        ticks.dedup_by_key(|(index, _)| *index);
-        ticks
+        let mut cells: Vec<usize> = (0..most).map(|number| number * last / (most - 1)).collect();
+        cells.dedup();
+        cells
+            .into_iter()
+            .map(|index| (index, format_value(value(index))))
+            .collect()
     }
 
     /// As many labels as have room side by side.
@@ -217,61 +245,21 @@ fn format_value(value: Scalar) -> String {
     }
 }
 
-/// Probe results by cell. If several share a cell, a failing one is shown, then a fitting one.
-fn probes<K: Ord>(boundary: &Boundary, cell: impl Fn(&Point) -> Option<K>) -> BTreeMap<K, Class> {
-    let rank = |class: Class| match class {
-        Class::Unknown => 0,
-        Class::Fits => 1,
-        Class::Fails => 2,
-    };
-    let mut probes: BTreeMap<K, Class> = BTreeMap::new();
+/// Probe results by cell.
+fn probes<K: Ord>(boundary: &Boundary, cell: impl Fn(&Point) -> Option<K>) -> BTreeMap<K, Mark> {
+    let mut probes: BTreeMap<K, Mark> = BTreeMap::new();
     for (point, record) in boundary.records() {
         let Some(at) = cell(&point) else { continue };
-        let class = match record.moves {
-            Moves::Fits => Class::Fits,
-            Moves::Fails => Class::Fails,
-            Moves::None => Class::Unknown,
+        let mark = match record.moves {
+            Moves::Fits => Mark::Fitted,
+            Moves::Fails if ruled_out(record) => Mark::NotTested,
+            Moves::Fails => Mark::Failed,
+            Moves::None => Mark::Undecided,
         };
-        let shown = probes.entry(at).or_insert(class);
-        if rank(class) > rank(*shown) {
-            *shown = class;
-        }
+        let shown = probes.entry(at).or_insert(mark);
+        *shown = mark.max(*shown);
     }
     probes
-}
-
-fn draw_slices(
-    boundary: &Boundary,
-    x: &Axis,
-    y: &Axis,
-    rest: &[&Axis],
-    (rows, slices): (usize, usize),
-    page: Page,
-) -> Result<Vec<String>> {
-    let Some((third, others)) = rest.split_first() else {
-        return Ok(Vec::new());
-    };
-    let mut through = boundary.smallest();
-    let mut lines = Vec::new();
-    for value in slice_values(boundary, third, slices) {
-        through.0.insert(third.name().to_owned(), value);
-        let easiest = |axis: &Axis| match axis.easier() {
-            Easier::Down => axis.range().0,
-            Easier::Up => axis.range().1,
-        };
-        let fixed = others
-            .iter()
-            .map(|axis| format!(", {}={}", axis.name(), format_value(easiest(axis))));
-        lines.push(format!(
-            "slice at {}={}{}",
-            third.name(),
-            format_value(value),
-            fixed.collect::<String>()
-        ));
-        lines.extend(draw_map(boundary, x, y, &through, rows, page)?);
-        lines.push(String::new());
-    }
-    Ok(lines)
 }
 
 /// The values that were probed most; if there are fewer, also the ends of the axis.
@@ -301,69 +289,78 @@ fn shade(boundary: &Boundary, point: &Point) -> Result<Shade> {
         Class::Fails if boundary.is_in_band(point)? => Shade::Band,
         Class::Fails => Shade::Fails,
         Class::Unknown if boundary.is_likely(point)? => Shade::Likely,
+        Class::Unknown if boundary.is_unlikely(point)? => Shade::Unlikely,
         Class::Unknown => Shade::Open,
     })
 }
 
-/// The character of a shade. Those of rare shades appear nowhere else in a map.
-fn character(shade: Shade, page: Page) -> &'static str {
-    match shade {
-        Shade::Fits => page.pick("█", "#"),
-        Shade::Likely => page.pick("▒", "*"),
-        Shade::Open => page.pick("░", "-"),
-        Shade::Band => page.pick("≈", "~"),
-        Shade::Fails => page.pick("·", "."),
-    }
-}
-
+/// A cell of a shade. The characters of rare shades appear nowhere else in a map.
 fn fill(shade: Shade, page: Page) -> String {
-    let style = match shade {
-        Shade::Fits => Style::new().green(),
+    let (character, style) = match shade {
+        Shade::Fits => (page.pick("█", "#"), Style::new().green()),
         // Yellow is invisible on white, and blue on black.
-        Shade::Likely => Style::new().cyan(),
-        Shade::Open => Style::new().dim(),
-        Shade::Band => Style::new().magenta(),
-        Shade::Fails => Style::new().red(),
-    };
-    page.paint(character(shade, page), style)
-}
-
-/// The marker of a probe.
-fn probe_marker(class: Class, page: Page) -> String {
-    let (character, style) = match class {
-        Class::Fits => ("o", Style::new().green().bold()),
-        Class::Unknown => ("?", Style::new().bold()),
-        Class::Fails => ("x", Style::new().red().bold()),
+        Shade::Likely => (page.pick("▒", "*"), Style::new().cyan()),
+        Shade::Unlikely => (":", Style::new().dim().red()),
+        Shade::Open => (page.pick("░", "-"), Style::new().dim()),
+        Shade::Band => (page.pick("≈", "~"), Style::new().magenta()),
+        Shade::Fails => (page.pick("·", "."), Style::new().red()),
     };
     page.paint(character, style)
 }
 
-/// Explains the characters in as few lines as fit.
-fn legend(drawn: &[String], page: Page) -> String {
-    let entry = |(shade, name): &(Shade, &str)| format!("{} {name}", fill(*shade, page));
-    let shown = |(shade, _): &&(Shade, &str)| drawn.iter().any(|line| line.contains(character(*shade, page)));
-    let probes = format!(
-        "probes: {} fitted  {} failed  {} undecided",
-        probe_marker(Class::Fits, page),
-        probe_marker(Class::Fails, page),
-        probe_marker(Class::Unknown, page)
-    );
-    let cells = ALWAYS_IN_LEGEND.iter().map(entry).collect::<Vec<_>>().join("  ");
-    let rare: Vec<String> = IN_LEGEND_IF_DRAWN.iter().filter(shown).map(entry).collect();
-    let mut lines = vec![cells];
-    for (part, between) in [(rare.join("  "), "  "), (probes, "   ")] {
-        let last = lines.last().map_or("", String::as_str);
-        let joined = format!("{last}{between}{part}");
-        if part.is_empty() {
-            continue;
-        } else if console::measure_text_width(&joined) <= page.width {
-            lines.pop();
-            lines.push(joined);
-        } else {
-            lines.push(part);
+/// The marker of a probe.
+fn probe_marker(mark: Mark, page: Page) -> String {
+    let style = match mark {
+        Mark::Fitted => Style::new().green().bold(),
+        Mark::Undecided => Style::new().bold(),
+        Mark::NotTested | Mark::Failed => Style::new().red().bold(),
+    };
+    page.paint(probe_character(mark), style)
+}
+
+fn probe_character(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Fitted => "o",
+        Mark::Undecided => "?",
+        Mark::NotTested => "%",
+        Mark::Failed => "x",
+    }
+}
+
+/// Explains the characters: the shades, then the probes, each in as few lines as hold them.
+fn legend(drawn: &[String], page: Page) -> Vec<String> {
+    let contains = |part: &str| drawn.iter().any(|line| line.contains(part));
+    let shown = |(index, (shade, _)): &(usize, (Shade, &str))| *index < 3 || contains(&fill(*shade, page));
+    let shades = SHADES.into_iter().enumerate().filter(shown);
+    let shades = shades.map(|(_, (shade, name))| format!("{} {name}", fill(shade, page)));
+    let mut lines = flow(shades, page.width);
+    let [fitted, failed, undecided, not_tested] =
+        [Mark::Fitted, Mark::Failed, Mark::Undecided, Mark::NotTested].map(|mark| probe_marker(mark, page));
+    let mut probes = vec![
+        format!("probes: {fitted} fitted"),
+        format!("{failed} failed"),
+        format!("{undecided} undecided"),
+    ];
+    if contains(&not_tested) {
+        probes.push(format!("{not_tested} not tested, predicted to fail"));
+    }
+    lines.extend(flow(probes, page.width));
+    lines
+}
+
+/// Entries, two blanks apart, in as few lines of a width as hold them.
+fn flow(entries: impl IntoIterator<Item = String>, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for entry in entries {
+        match lines.last_mut() {
+            Some(line) if measure_text_width(line) + 2 + measure_text_width(&entry) <= width => {
+                line.push_str("  ");
+                line.push_str(&entry);
+            }
+            _ => lines.push(entry),
         }
     }
-    lines.join("\n")
+    lines
 }
 
 #[cfg(test)]

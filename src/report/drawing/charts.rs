@@ -1,5 +1,7 @@
 //! `plot::line`, `plot::scatter`, `plot::bars` and `plot::heat_map`: their arguments become a [`Plot`].
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -9,7 +11,7 @@ use crate::fault::{Fault, Result};
 use crate::fmt::{number, slug};
 use crate::report::Page;
 use crate::report::plot::{
-    Axis, Bar, Cell, Colour, Entry, Layer, Moment, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips, text,
+    Axis, Bar, Cell, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips, text,
 };
 
 /// Maximum number of points of a line that are marked.
@@ -31,24 +33,58 @@ pub struct ScriptPlot {
     pub keep: bool,
 }
 
-impl ScriptPlot {
-    /// Completes a plot: gives it a name and a text alternative if the script gave none, and draws it as text.
-    fn new(mut plot: Plot, name: Option<String>, sentences: &[String], keep: bool, page: Page) -> Result<Self> {
-        let allowed = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-');
-        plot.name = name.unwrap_or_else(|| slug(&plot.title).replace('_', "-"));
-        if plot.name.is_empty() || !plot.name.chars().all(allowed) {
-            let fault = Fault::usage(format!("a picture cannot be named `{}`", plot.name));
-            return Err(fault.hint("use only a-z, 0-9 and -"));
+/// Declares the arguments of a chart: those that all charts have, and its own.
+macro_rules! chart {
+    ($(#[$about:meta])* $name:ident { $($(#[$attribute:meta])* $own:ident: $type:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            title: String,
+            #[serde(default)]
+            name: Option<String>,
+            #[serde(default)]
+            words: String,
+            #[serde(default)]
+            caption: String,
+            #[serde(default = "keep_by_default")]
+            keep: bool,
+            #[serde(default, deserialize_with = "axis")]
+            x: Axis,
+            #[serde(default, deserialize_with = "axis")]
+            y: Axis,
+            $($(#[$attribute])* $own: $type,)*
         }
-        if plot.words.is_empty() {
-            plot.words = format!("{}. {}", plot.title, sentences.join(" ")).trim_end().to_owned();
+
+        impl $name {
+            /// The plot with these panels. `sentences` are its text alternative if the script gave none.
+            fn plot(&self, panels: Vec<Panel>, sheet: Sheet, sentences: &[String], page: Page) -> Result<ScriptPlot> {
+                let plot = Plot {
+                    name: self.name.clone().unwrap_or_else(|| slug(&self.title).replace('_', "-")),
+                    title: self.title.clone(),
+                    words: or(self.words.clone(), format!("{}. {}", self.title, sentences.join(" ")).trim_end()),
+                    caption: self.caption.clone(),
+                    panels,
+                    slider: None,
+                    sheet,
+                };
+                finished(plot, self.keep, page)
+            }
         }
-        let text = text(&plot, page);
-        if plot.sheet.rows.len() > ROWS {
-            plot.sheet = Sheet::default();
-        }
-        Ok(Self { plot, text, keep })
+    };
+}
+
+fn finished(mut plot: Plot, keep: bool, page: Page) -> Result<ScriptPlot> {
+    let allowed = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-');
+    if plot.name.is_empty() || !plot.name.chars().all(allowed) {
+        let fault = Fault::usage(format!("a picture cannot be named `{}`", plot.name));
+        return Err(fault.hint("use only a-z, 0-9 and -"));
     }
+    let text = text(&plot, page);
+    if plot.sheet.rows.len() > ROWS {
+        plot.sheet = Sheet::default();
+    }
+    Ok(ScriptPlot { plot, text, keep })
 }
 
 /// Describes a series by its lowest and highest value.
@@ -75,15 +111,10 @@ fn names(places: &[Value]) -> Vec<String> {
     places.iter().map(|place| format.apply(place)).collect()
 }
 
-/// A layer of the marks, if there are any.
-fn moments(marks: &[Mark], at: impl Fn(&Mark) -> Result<f64>) -> Result<Option<Layer>> {
-    let moment = |mark: &Mark| -> Result<Moment> {
-        let label = mark.text.clone();
-        Ok(Moment { at: at(mark)?, label })
-    };
-    let moments: Vec<Moment> = marks.iter().map(moment).collect::<Result<_>>()?;
-    let colour = Colour::Quiet;
-    Ok((!moments.is_empty()).then_some(Layer::Moments { moments, colour }))
+/// Vertical rules for the marks.
+fn rules(marks: &[Mark], at: impl Fn(&Mark) -> Result<f64>) -> Result<Vec<Layer>> {
+    let rule = |mark: &Mark| Ok(Layer::vertical_rule(mark.text.as_str(), at(mark)?, Colour::Quiet));
+    marks.iter().map(rule).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -93,33 +124,20 @@ enum AxisName {
     Y,
 }
 
-/// Arguments of `plot::line` and `plot::scatter`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LineChart {
-    title: String,
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    words: String,
-    #[serde(default)]
-    caption: String,
-    #[serde(default, deserialize_with = "axis")]
-    x: Axis,
-    #[serde(default, deserialize_with = "axis")]
-    y: Axis,
-    #[serde(default)]
-    log: Vec<AxisName>,
-    series: Named<LineSeries>,
-    #[serde(default)]
-    marks: Vec<Mark>,
-    #[serde(default)]
-    steps: bool,
-    #[serde(default = "keep_by_default")]
-    keep: bool,
+chart! {
+    /// Arguments of `plot::line` and `plot::scatter`.
+    LineChart {
+        #[serde(default)]
+        log: Vec<AxisName>,
+        series: Named<LineSeries>,
+        #[serde(default)]
+        marks: Vec<Mark>,
+        #[serde(default)]
+        steps: bool,
+    }
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LineSeries {
     name: String,
@@ -138,8 +156,7 @@ impl FromShorthand for LineSeries {
         Self {
             name,
             points,
-            band: Vec::new(),
-            dashed: false,
+            ..Self::default()
         }
     }
 }
@@ -170,7 +187,7 @@ impl LineChart {
             let line = line.dashed(series.dashed).stepped(self.steps);
             layers.push(if few { line.with_markers() } else { line });
         }
-        self.into_plot(layers, page)
+        self.draw(layers, page)
     }
 
     /// The points of each series.
@@ -184,145 +201,100 @@ impl LineChart {
             Layer::dots(series.name.clone(), series.present(), Colour::series(index), shape)
         };
         let layers = self.series.0.iter().enumerate().map(layer).collect();
-        self.into_plot(layers, page)
+        self.draw(layers, page)
     }
 
-    fn into_plot(mut self, mut layers: Vec<Layer>, page: Page) -> Result<ScriptPlot> {
-        layers.extend(moments(&self.marks, |mark| {
+    fn draw(mut self, mut layers: Vec<Layer>, page: Page) -> Result<ScriptPlot> {
+        layers.extend(rules(&self.marks, |mark| {
             mark.at.as_f64().ok_or_else(|| {
                 Fault::usage(format!("the position of the mark `{}` is not a number", mark.text))
                     .hint("`at` is a place of the x axis")
             })
         })?);
-        for (name, axis) in [(AxisName::X, &mut self.x), (AxisName::Y, &mut self.y)] {
-            if self.log.contains(&name) {
-                axis.scale = Scale::Log;
+        for name in &self.log {
+            match name {
+                AxisName::X => self.x.scale = Scale::Log,
+                AxisName::Y => self.y.scale = Scale::Log,
             }
         }
-        let all = &self.series.0;
-        let sheet = self.table();
-        let describe = |series: &LineSeries| sentence(&series.name, series.present().map(|(x, y)| (number(x), y)));
-        let sentences: Vec<String> = all.iter().map(describe).collect();
-        let tooltips = all.iter().flat_map(|series| {
-            series.present().map(move |(x, y)| TooltipPoint {
-                at: (x, y),
-                entries: vec![series.name.as_str().into(), x.into(), y.into()],
-            })
-        });
-        let columns = [
-            "series".to_owned(),
-            or(self.x.heading(), "x"),
-            or(self.y.heading(), "y"),
-        ];
-        let panel = Panel {
-            spots: Tooltips::new(columns, tooltips.take(TOOLTIPS)),
-            x: self.x,
-            y: self.y,
-            layers,
-            ..Panel::default()
-        };
-        let plot = Plot {
-            title: self.title,
-            words: self.words,
-            caption: self.caption,
-            panels: vec![panel],
-            sheet,
-            ..Plot::default()
-        };
-        ScriptPlot::new(plot, self.name, &sentences, self.keep, page)
+        let (x, y) = (or(self.x.heading(), "x"), self.y.heading());
+        let (mut sentences, mut spots) = (Vec::new(), Vec::new());
+        for series in &self.series.0 {
+            sentences.push(sentence(&series.name, series.present().map(|(x, y)| (number(x), y))));
+            let name = series.name.as_str();
+            spots.extend(
+                series
+                    .present()
+                    .map(|(x, y)| TooltipPoint::new((x, y), [name.into(), x.into(), y.into()])),
+            );
+        }
+        spots.truncate(TOOLTIPS);
+        let sheet = self.table(&x, &y);
+        let panel = Panel::new("", self.x.clone(), self.y.clone(), layers);
+        let panel = panel.with_tooltips(Tooltips::new(["series".to_owned(), x, or(y, "y")], spots));
+        self.plot(vec![panel], sheet, &sentences, page)
     }
 
     /// A row for each x and a column for each series, or a row for each point if x values repeat.
-    fn table(&self) -> Sheet {
+    fn table(&self, x: &str, y: &str) -> Sheet {
         let all = &self.series.0;
-        let (x, y) = (or(self.x.heading(), "x"), self.y.heading());
-        let sorted = |series: &[LineSeries]| {
-            let mut places: Vec<f64> = series
-                .iter()
-                .flat_map(|series| &series.points)
-                .map(|point| point.0)
-                .collect();
-            places.sort_by(f64::total_cmp);
-            places
-        };
         let repeats = |series: &LineSeries| {
-            let places = sorted(std::slice::from_ref(series));
-            places.windows(2).any(|pair| pair[0] == pair[1])
+            let places: HashSet<u64> = series.points.iter().map(|point| point.0.to_bits()).collect();
+            places.len() < series.points.len()
         };
         if all.iter().any(repeats) {
-            let row = |name: &str, (x, y): (f64, Option<f64>)| vec![Entry::from(name), x.into(), y.into()];
+            let row = |name: &str, (x, y): (f64, Option<f64>)| vec![name.into(), x.into(), y.into()];
             let rows = all
                 .iter()
                 .flat_map(|one| one.points.iter().map(move |point| row(&one.name, *point)));
-            return Sheet::new(["series".to_owned(), x, or(y, "y")], rows);
+            return Sheet::new(["series", x, if y.is_empty() { "y" } else { y }], rows);
         }
-        let names = all.iter().map(|series| match all.len() {
-            1 if !y.is_empty() => y.clone(),
-            _ => series.name.clone(),
-        });
-        let mut levels = sorted(all);
-        levels.dedup();
-        // Points are looked up once for each x.
-        let columns: Vec<Vec<(f64, Option<f64>)>> = all
+        let mut levels: Vec<f64> = all
             .iter()
-            .map(|series| {
-                let mut points = series.points.clone();
-                points.sort_by(|one, other| one.0.total_cmp(&other.0));
-                points
-            })
+            .flat_map(|series| &series.points)
+            .map(|point| point.0)
             .collect();
-        let value = |points: &Vec<(f64, Option<f64>)>, level: f64| {
-            let index = points.binary_search_by(|point| point.0.total_cmp(&level)).ok()?;
-            points[index].1
+        levels.sort_by(f64::total_cmp);
+        levels.dedup();
+        if levels.len() > ROWS {
+            return Sheet::default();
+        }
+        let value = |series: &LineSeries, level: f64| series.points.iter().find(|point| point.0 == level)?.1;
+        let row = |level: &f64| -> Vec<Entry> {
+            let values = all.iter().map(|series| value(series, *level).into());
+            std::iter::once((*level).into()).chain(values).collect()
         };
-        let row = |level: f64| -> Vec<Entry> {
-            let values = columns.iter().map(|points| Entry::from(value(points, level)));
-            std::iter::once(Entry::from(level)).chain(values).collect()
-        };
-        Sheet::new(std::iter::once(x).chain(names), levels.iter().map(|level| row(*level)))
+        let alone = all.len() == 1 && !y.is_empty();
+        let names = all.iter().map(|series| if alone { y } else { &series.name });
+        Sheet::new(std::iter::once(x).chain(names), levels.iter().map(row))
     }
 }
 
-/// Arguments of `plot::bars`: `values` or `series` for one panel, or `panels`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BarChart {
-    title: String,
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    words: String,
-    #[serde(default)]
-    caption: String,
-    #[serde(default, deserialize_with = "axis")]
-    x: Axis,
-    #[serde(default, deserialize_with = "axis")]
-    y: Axis,
-    at: Vec<Value>,
-    #[serde(default)]
-    values: Vec<Option<f64>>,
-    #[serde(default)]
-    series: Named<BarSeries>,
-    #[serde(default)]
-    panels: Vec<BarPanel>,
-    #[serde(default)]
-    marks: Vec<Mark>,
-    #[serde(default = "keep_by_default")]
-    keep: bool,
+chart! {
+    /// Arguments of `plot::bars`: `values` or `series` for one panel, or `panels`.
+    BarChart {
+        at: Vec<Value>,
+        #[serde(default)]
+        values: Vec<Option<f64>>,
+        #[serde(default)]
+        series: Named<BarSeries>,
+        #[serde(default)]
+        panels: Vec<BarPanel>,
+        #[serde(default)]
+        marks: Vec<Mark>,
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 struct BarPanel {
-    #[serde(default, deserialize_with = "axis")]
+    #[serde(deserialize_with = "axis")]
     y: Axis,
-    #[serde(default)]
     values: Vec<Option<f64>>,
-    #[serde(default)]
     series: Named<BarSeries>,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BarSeries {
     name: String,
@@ -340,27 +312,22 @@ impl FromShorthand for BarSeries {
         Self {
             name,
             values,
-            intervals: Vec::new(),
-            hatched: false,
+            ..Self::default()
         }
     }
 }
 
 impl BarSeries {
-    /// Index and value of each bar.
-    fn present(&self) -> impl Iterator<Item = (usize, f64)> {
+    fn bars(&self) -> impl Iterator<Item = (usize, Bar)> {
         let values = self.values.iter().enumerate();
-        values.filter_map(|(index, value)| Some((index, (*value)?)))
-    }
-
-    fn layer(&self, colour: Colour) -> Layer {
-        let bars = self.present().map(|(index, value)| Bar {
-            at: index as f64,
-            value,
-            base: 0.0,
-            interval: self.intervals.get(index).copied().flatten(),
-        });
-        Layer::bars(self.name.clone(), bars, colour).hatched(self.hatched)
+        values.filter_map(|(index, value)| {
+            let interval = self.intervals.get(index).copied().flatten();
+            let bar = Bar {
+                interval,
+                ..Bar::new(index, (*value)?)
+            };
+            Some((index, bar))
+        })
     }
 }
 
@@ -370,28 +337,26 @@ impl BarChart {
     /// # Errors
     ///
     /// `usage` for an invalid name, a number of values that differs from that of positions, or a mark at no position.
-    pub fn draw(self, page: Page) -> Result<ScriptPlot> {
+    pub fn draw(mut self, page: Page) -> Result<ScriptPlot> {
         let names = names(&self.at);
-        let mut given = self.panels;
+        let mut given = std::mem::take(&mut self.panels);
         if !self.values.is_empty() || !self.series.0.is_empty() || given.is_empty() {
-            let (y, values, series) = (self.y, self.values, self.series);
+            let (y, values, series) = (self.y.clone(), self.values.clone(), self.series.clone());
             given.insert(0, BarPanel { y, values, series });
         }
         let equal = |one: &Value, other: &Value| {
             one == other || one.as_f64().is_some_and(|value| other.as_f64() == Some(value))
         };
-        let moments = moments(&self.marks, |mark| {
+        let rules = rules(&self.marks, |mark| {
             let index = self.at.iter().position(|at| equal(at, &mark.at));
             let fault = || Fault::usage(format!("the mark `{}` is at a position that is not in `at`", mark.text));
             index.map(|index| index as f64).ok_or_else(fault)
         })?;
-        let x = self.x.heading();
-        let axis = Axis {
+        let x = Axis {
             names: names.clone(),
-            ..self.x
+            ..self.x.clone()
         };
-        let (mut panels, mut sentences) = (Vec::new(), Vec::new());
-        let mut columns = vec![x];
+        let (mut panels, mut sentences, mut columns) = (Vec::new(), Vec::new(), vec![self.x.heading()]);
         let mut rows: Vec<Vec<Entry>> = names.iter().map(|name| vec![name.as_str().into()]).collect();
         for BarPanel { y, values, series } in given {
             let mut all = series.0;
@@ -400,8 +365,8 @@ impl BarChart {
                 all.insert(0, BarSeries::from_shorthand(String::new(), values));
             }
             let about = y.heading();
-            let mut spots = Vec::new();
-            for series in &all {
+            let (mut spots, mut layers) = (Vec::new(), rules.clone());
+            for (index, series) in all.iter().enumerate() {
                 let (values, places) = (series.values.len(), names.len());
                 if values != places {
                     let fault = Fault::usage(format!(
@@ -410,8 +375,10 @@ impl BarChart {
                     return Err(fault.hint("give a value, or `()`, for each of `at`"));
                 }
                 let name = or(series.name.clone(), &about);
-                let points = || series.present().map(|(index, value)| (names[index].clone(), value));
-                sentences.push(sentence(&name, points()));
+                sentences.push(sentence(
+                    &name,
+                    series.bars().map(|(at, bar)| (names[at].clone(), bar.value)),
+                ));
                 columns.push(match (about.as_str(), series.name.as_str()) {
                     ("", _) | (_, "") => name,
                     (about, name) => format!("{name}: {about}"),
@@ -419,59 +386,34 @@ impl BarChart {
                 for (row, value) in rows.iter_mut().zip(&series.values) {
                     row.push((*value).into());
                 }
-                spots.extend(series.present().map(|(index, value)| TooltipPoint {
-                    at: (index as f64, value),
-                    entries: vec![names[index].as_str().into(), series.name.as_str().into(), value.into()],
+                spots.extend(series.bars().map(|(at, bar)| {
+                    let entries = [names[at].as_str().into(), series.name.as_str().into(), bar.value.into()];
+                    TooltipPoint::new((bar.at, bar.value), entries)
                 }));
+                let layer = Layer::bars(
+                    series.name.clone(),
+                    series.bars().map(|(_, bar)| bar),
+                    Colour::series(index),
+                );
+                layers.push(layer.dashed(series.hatched));
             }
-            let bars = all
-                .iter()
-                .enumerate()
-                .map(|(index, series)| series.layer(Colour::series(index)));
-            let headings = [or(axis.label.clone(), "at"), "series".to_owned(), or(about, "value")];
-            panels.push(Panel {
-                x: axis.clone(),
-                y,
-                layers: moments.iter().cloned().chain(bars).collect(),
-                spots: Tooltips::new(headings, spots),
-                ..Panel::default()
-            });
+            let headings = [or(x.label.clone(), "at"), "series".to_owned(), or(about, "value")];
+            panels.push(Panel::new("", x.clone(), y, layers).with_tooltips(Tooltips::new(headings, spots)));
         }
-        let plot = Plot {
-            title: self.title,
-            words: self.words,
-            caption: self.caption,
-            panels,
-            sheet: Sheet::new(columns, rows),
-            ..Plot::default()
-        };
-        ScriptPlot::new(plot, self.name, &sentences, self.keep, page)
+        self.plot(panels, Sheet::new(columns, rows), &sentences, page)
     }
 }
 
-/// Arguments of `plot::heat_map`: `values` has a row for each of `rows`, with a value for each of `columns`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HeatMap {
-    title: String,
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    words: String,
-    #[serde(default)]
-    caption: String,
-    #[serde(default, deserialize_with = "axis")]
-    x: Axis,
-    #[serde(default, deserialize_with = "axis")]
-    y: Axis,
-    /// Label of the values.
-    #[serde(default)]
-    value: String,
-    columns: Vec<Value>,
-    rows: Vec<Value>,
-    values: Vec<Vec<Option<f64>>>,
-    #[serde(default = "keep_by_default")]
-    keep: bool,
+chart! {
+    /// Arguments of `plot::heat_map`: `values` has a row for each of `rows`, with a value for each of `columns`, and
+    /// `value` is their label.
+    HeatMap {
+        #[serde(default)]
+        value: String,
+        columns: Vec<Value>,
+        rows: Vec<Value>,
+        values: Vec<Vec<Option<f64>>>,
+    }
 }
 
 impl HeatMap {
@@ -490,23 +432,21 @@ impl HeatMap {
         }
         let (columns, rows) = (names(&self.columns), names(&self.rows));
         let (mut cells, mut spots, mut points) = (Vec::new(), Vec::new(), Vec::new());
-        for (row, values) in self.values.iter().enumerate() {
-            for (column, value) in values.iter().enumerate() {
+        for ((row, across), values) in rows.iter().enumerate().zip(&self.values) {
+            for ((column, up), value) in columns.iter().enumerate().zip(values) {
                 let Some(value) = *value else { continue };
-                let (x, y) = (column as f64, row as f64);
-                cells.push(Cell {
-                    x: (x - 0.5, x + 0.5),
-                    y: (y - 0.5, y + 0.5),
-                    value,
-                });
-                spots.push(TooltipPoint {
-                    at: (x, y),
-                    entries: vec![columns[column].as_str().into(), rows[row].as_str().into(), value.into()],
-                });
-                points.push((format!("{} and {}", columns[column], rows[row]), value));
+                let at = (column as f64, row as f64);
+                let around = |at: f64| (at - 0.5, at + 0.5);
+                let (x, y) = (around(at.0), around(at.1));
+                cells.push(Cell { x, y, value });
+                spots.push(TooltipPoint::new(
+                    at,
+                    [up.as_str().into(), across.as_str().into(), value.into()],
+                ));
+                points.push((format!("{up} and {across}"), value));
             }
         }
-        let name = or(self.value, "value");
+        let name = or(self.value.clone(), "value");
         let (x, y) = (self.x.heading(), self.y.heading());
         let corner = format!("{y} \\ {x}").trim_matches([' ', '\\']).to_owned();
         // As in the plot, the first row is the lowest.
@@ -521,22 +461,10 @@ impl HeatMap {
             ..Axis::categories(names)
         };
         let sentences = [sentence(&name, points)];
-        let panel = Panel {
-            x: axis(&x, columns),
-            y: axis(&y, rows),
-            spots: Tooltips::new([or(x, "x"), or(y, "y"), name.clone()], spots),
-            layers: vec![Layer::Cells { name, cells }],
-            ..Panel::default()
-        };
-        let plot = Plot {
-            title: self.title,
-            words: self.words,
-            caption: self.caption,
-            panels: vec![panel],
-            sheet,
-            ..Plot::default()
-        };
-        ScriptPlot::new(plot, self.name, &sentences, self.keep, page)
+        let layers = [Layer::cells(name.clone(), cells)];
+        let panel = Panel::new("", axis(&x, columns), axis(&y, rows), layers);
+        let panel = panel.with_tooltips(Tooltips::new([or(x, "x"), or(y, "y"), name], spots));
+        self.plot(vec![panel], sheet, &sentences, page)
     }
 }
 
@@ -545,6 +473,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::report::plot::Marks;
 
     fn line(value: Value) -> ScriptPlot {
         serde_json::from_value::<LineChart>(value)
@@ -570,7 +499,7 @@ mod tests {
             drawn.text
         );
         let panel = &drawn.plot.panels[0];
-        assert!(matches!(&panel.layers[1], Layer::Line { points, .. } if points[0].0 == 1.0));
+        assert!(matches!(&panel.layers[1].marks, Marks::Line { points, .. } if points[0].0 == 1.0));
         assert_eq!(panel.spots.spots.len(), 3);
         assert_eq!(drawn.plot.sheet.columns, ["concurrency", "tgi", "vllm"]);
         let words = &drawn.plot.words;
@@ -677,7 +606,7 @@ mod tests {
         });
         let heat: HeatMap = serde_json::from_value(given).unwrap();
         let drawn = heat.draw(Page::default()).unwrap();
-        assert!(matches!(&drawn.plot.panels[0].layers[0], Layer::Cells { cells, .. } if cells.len() == 3));
+        assert!(matches!(&drawn.plot.panels[0].layers[0].marks, Marks::Cells { cells } if cells.len() == 3));
         let lines: Vec<&str> = drawn.text.lines().collect();
         assert_eq!(lines[0].trim(), "tokens/s");
         assert!(lines[lines.len() - 1].trim_start().starts_with("64"), "{}", drawn.text);

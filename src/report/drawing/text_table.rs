@@ -1,10 +1,11 @@
-//! Text tables that fit the page: what is too wide continues below, beside the columns that identify its rows, and a
-//! last column of words. Numbers of one column get as many decimals as the smallest one needs.
+//! Text tables of scripts: what is too wide for the page continues below, beside the columns that identify its rows.
+//! Numbers of one column get as many decimals as the smallest one needs.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
+use crate::fmt::wrap;
 use crate::report::Page;
 
 /// Blanks before a column.
@@ -13,90 +14,58 @@ const GAP: usize = 2;
 /// A table of rows below their headings. Long headings are wrapped. Rows may be shorter than the headings.
 #[must_use]
 pub(in crate::report) fn text_table(headings: &[String], rows: &[Vec<Value>], page: Page) -> String {
-    grouped_text_table(
-        &headings.iter().map(std::slice::from_ref).collect::<Vec<_>>(),
-        rows,
-        page,
-    )
+    let groups: Vec<&[String]> = headings.iter().map(std::slice::from_ref).collect();
+    grouped_text_table(&groups, rows, page)
 }
 
 /// The same; the columns of one group continue below together, where they fit the page at all.
 #[must_use]
 pub fn grouped_text_table(groups: &[&[String]], rows: &[Vec<Value>], page: Page) -> String {
-    let columns: Vec<Column> = groups
-        .iter()
-        .copied()
-        .flatten()
-        .enumerate()
-        .map(|(index, heading)| Column::new(heading, rows.iter().map(|row| row.get(index).unwrap_or(&Value::Null))))
-        .collect();
-    if columns.is_empty() {
-        return String::new();
-    }
-    let (keys, mut left) = columns.split_at(key_columns(&columns, rows.len(), page));
-    // A verdict stays beside what it is about.
-    let last = left.split_last().filter(|(last, others)| {
-        let widest = others.iter().map(|column| GAP + column.width).max().unwrap_or(0);
-        last.left_aligned && total_width(keys) + GAP + last.width + widest <= page.width
-    });
-    let last = last.map(|(last, others)| {
-        left = others;
-        last
-    });
-    let reserved = last.map_or(0, |last| GAP + last.width);
-    let mut blocks = Vec::new();
-    // How many columns continue together with each column, itself included.
-    let together: Vec<usize> = groups.iter().flat_map(|group| (1..=group.len()).rev()).collect();
-    loop {
-        let mut block: Vec<&Column> = keys.iter().collect();
-        let mut room = page.width.saturating_sub(total_width(keys) + reserved);
-        while let Some((next, rest)) = left.split_first() {
-            let index = columns.len() - usize::from(last.is_some()) - left.len();
-            // The last column of a group may stand apart from it.
-            let group = together[index].min(left.len());
-            let begins = group == 1 || together[index - 1] == 1;
-            let needed = if begins {
-                total_width(&left[..group])
-            } else {
-                GAP + next.width
-            };
-            if block.len() > keys.len() && room < needed {
-                break;
+    let column = |(at, heading): (usize, &String)| {
+        let values = rows.iter().map(move |row| row.get(at).unwrap_or(&Value::Null));
+        Column::new(heading, values)
+    };
+    let columns: Vec<Column> = groups.iter().copied().flatten().enumerate().map(column).collect();
+    let keys = key_columns(&columns, rows.len(), page);
+    let room = page.width.saturating_sub(total_width(&columns[..keys]));
+    let mut blocks: Vec<Vec<Column>> = vec![Vec::new()];
+    let mut end = 0;
+    for group in groups {
+        let from = end.max(keys);
+        end += group.len();
+        let own = &columns[from..end.max(keys)];
+        let size = if total_width(own) <= room { own.len() } else { 1 };
+        for part in own.chunks(size.max(1)) {
+            match blocks.last_mut() {
+                Some(block) if block.is_empty() || total_width(block) + total_width(part) <= room => {
+                    block.extend_from_slice(part);
+                }
+                _ => blocks.push(part.to_vec()),
             }
-            room = room.saturating_sub(GAP + next.width);
-            block.push(next);
-            left = rest;
-        }
-        block.extend(last);
-        blocks.push(render(&block, rows.len()));
-        if left.is_empty() {
-            return blocks.join("\n\n");
         }
     }
+    let blocks = blocks
+        .iter()
+        .map(|block| render(&[&columns[..keys], block].concat(), rows.len()));
+    blocks.collect::<Vec<_>>().join("\n\n")
 }
 
 /// How many of the first columns identify all rows; one if that would take more than half of the page, or if none do.
 fn key_columns(columns: &[Column], rows: usize, page: Page) -> usize {
-    let unique = |keys: &&usize| {
-        let key = |row: usize| {
-            columns[..**keys]
-                .iter()
-                .map(|column| &column.entries[row])
-                .collect::<Vec<_>>()
-        };
-        (0..rows).map(key).collect::<HashSet<_>>().len() == rows
+    let unique = |keys: &usize| {
+        let key = |row: usize| columns[..*keys].iter().map(move |column| &column.entries[row]);
+        let all: HashSet<Vec<&String>> = (0..rows).map(|row| key(row).collect()).collect();
+        all.len() == rows
     };
-    let fitting: Vec<usize> = (1..=columns.len())
-        .take_while(|keys| *keys == 1 || total_width(&columns[..*keys]) <= page.width / 2)
-        .collect();
-    fitting.iter().find(unique).copied().unwrap_or(1)
+    let mut fitting = (1..=columns.len()).take_while(|keys| total_width(&columns[..*keys]) <= page.width / 2);
+    fitting.find(unique).unwrap_or(columns.len().min(1))
 }
 
-/// Total width of columns.
 fn total_width(columns: &[Column]) -> usize {
     columns.iter().map(|column| GAP + column.width).sum()
 }
 
+#[derive(Clone)]
 struct Column {
     heading: Vec<String>,
     entries: Vec<String>,
@@ -110,7 +79,8 @@ impl Column {
         let entries: Vec<String> = values.map(|value| format.apply(value)).collect();
         let widest = |texts: &[String]| texts.iter().map(|text| width(text)).max().unwrap_or(0);
         let word = heading.split_whitespace().map(width).max().unwrap_or(0);
-        let heading = wrap(heading, widest(&entries).max(word));
+        let most = widest(&entries).max(word);
+        let heading: Vec<String> = wrap(heading, most, 0).lines().map(str::to_owned).collect();
         Self {
             width: widest(&entries).max(widest(&heading)),
             heading,
@@ -121,46 +91,31 @@ impl Column {
 
     /// An entry, aligned within its column.
     fn cell(&self, text: &str) -> String {
-        let blanks = " ".repeat(self.width.saturating_sub(width(text)));
-        let gap = " ".repeat(GAP);
-        if self.left_aligned {
-            format!("{gap}{text}{blanks}")
-        } else {
-            format!("{gap}{blanks}{text}")
+        let (gap, blanks) = (" ".repeat(GAP), " ".repeat(self.width.saturating_sub(width(text))));
+        match self.left_aligned {
+            true => format!("{gap}{text}{blanks}"),
+            false => format!("{gap}{blanks}{text}"),
         }
     }
 }
 
-/// Wraps a heading to a width.
-fn wrap(heading: &str, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in heading.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if width(line) + 1 + width(word) <= most => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-fn render(columns: &[&Column], rows: usize) -> String {
+fn render(columns: &[Column], rows: usize) -> String {
     let head = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
-    let line = |entry: &dyn Fn(&Column) -> String| {
-        let cells: String = columns.iter().map(|column| column.cell(&entry(column))).collect();
-        cells.trim_end().to_owned()
+    let line = |entry: &dyn Fn(&Column) -> Option<String>| {
+        let cells = columns
+            .iter()
+            .map(|column| column.cell(&entry(column).unwrap_or_default()));
+        cells.collect::<String>().trim_end().to_owned()
     };
     // Headings end right above their columns.
-    let headings = (0..head).map(|index| {
-        line(&|column| {
-            let above = head - column.heading.len();
-            let text = index.checked_sub(above).and_then(|index| column.heading.get(index));
-            text.cloned().unwrap_or_default()
-        })
-    });
-    let body = (0..rows).map(|row| line(&|column| column.entries[row].clone()));
+    let heading = |column: &Column, row: usize| {
+        column
+            .heading
+            .get((row + column.heading.len()).checked_sub(head)?)
+            .cloned()
+    };
+    let headings = (0..head).map(|row| line(&|column| heading(column, row)));
+    let body = (0..rows).map(|row| line(&|column| column.entries.get(row).cloned()));
     headings.chain(body).collect::<Vec<_>>().join("\n")
 }
 

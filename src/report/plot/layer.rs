@@ -4,151 +4,103 @@ use serde::{Deserialize, Serialize};
 
 use super::Colour;
 
-/// One kind of marks. `name` appears in the legend unless it is empty. `right` reads values on the second y axis.
+/// Marks of one kind and colour.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Layer {
+    /// Its name in the legend, or the label of a rule; without a name it has neither.
+    pub name: String,
+    /// Its colour.
+    pub colour: Colour,
+    /// Estimates and targets, in contrast to measurements: lines are dashed, areas and bars hatched.
+    #[serde(alias = "hatched")]
+    pub dashed: bool,
+    /// Values of a line or a band hold until the next x.
+    pub steps: bool,
+    /// The marks.
+    #[serde(flatten)]
+    pub marks: Marks,
+}
+
+/// Marks of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Layer {
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Marks {
     /// A line through points, x rising; interrupted where y is none.
     Line {
-        /// Legend name.
-        #[serde(default)]
-        name: String,
         /// The points.
         points: Vec<(f64, Option<f64>)>,
-        /// Its colour.
-        #[serde(default)]
-        colour: Colour,
-        /// Dashed: estimates and targets, in contrast to measurements.
-        #[serde(default)]
-        dashed: bool,
-        /// Step line: a value holds until the next x.
-        #[serde(default)]
-        steps: bool,
-        /// Whether its points have markers.
-        #[serde(default)]
+        /// Whether they have markers.
         dots: bool,
-        /// Whether it is read on the second y axis.
-        #[serde(default)]
-        right: bool,
     },
-    /// The area between two lines: percentiles, intervals, a component of a stack. `(x, low, high)`, x rising.
+    /// The area between two lines: percentiles, intervals, a component of a stack.
     Ribbon {
-        /// Legend name.
-        #[serde(default)]
-        name: String,
-        /// The points.
+        /// `(x, low, high)`, x rising.
         points: Vec<(f64, f64, f64)>,
-        /// Its colour.
-        #[serde(default)]
-        colour: Colour,
-        /// Opaque: a component of a stack.
-        #[serde(default)]
+        /// Whether it is a component of a stack.
         solid: bool,
-        /// Whether values hold until the next x.
-        #[serde(default)]
-        steps: bool,
-        /// Whether it is read on the second y axis.
-        #[serde(default)]
-        right: bool,
     },
-    /// Scatter points.
+    /// Scattered points.
     Dots {
-        /// Legend name.
-        #[serde(default)]
-        name: String,
         /// The points.
         points: Vec<(f64, f64)>,
-        /// Their colour.
-        #[serde(default)]
-        colour: Colour,
         /// Their marker.
-        #[serde(default)]
         shape: Shape,
     },
-    /// Filled regions with closed outlines.
+    /// Regions.
     Area {
-        /// Legend name.
-        #[serde(default)]
-        name: String,
-        /// The outlines; holes run in the opposite direction.
+        /// Their closed outlines; holes run in the opposite direction.
         outlines: Vec<Vec<(f64, f64)>>,
-        /// Its colour.
-        colour: Colour,
-        /// Hatched: predicted or contradictory.
-        #[serde(default)]
-        hatched: bool,
     },
-    /// Intervals of the x axis over the whole height, named at the top: phases.
+    /// Phases: intervals of the x axis, named above the panel.
     Spans {
         /// The intervals.
         spans: Vec<Span>,
     },
-    /// A straight line across the panel: a limit, a saturation point.
+    /// A straight line across the panel with a label: a limit, a saturation point, an event.
     Rule {
-        /// Its label.
-        name: String,
         /// Position on its axis.
         at: f64,
         /// Vertical at an x; otherwise horizontal at a y.
-        #[serde(default)]
         upright: bool,
-        /// Its colour.
-        #[serde(default)]
-        colour: Colour,
-        /// Whether it is dashed.
-        #[serde(default)]
-        dashed: bool,
-        /// Whether a horizontal rule is read on the second y axis.
-        #[serde(default)]
-        right: bool,
     },
-    /// Events on the x axis, each with a vertical line and a label: deaths, starts.
-    Moments {
-        /// The events.
-        moments: Vec<Moment>,
-        /// Their colour.
-        #[serde(default)]
-        colour: Colour,
-    },
-    /// A bar at each position of the x axis. Several layers stand side by side unless `base` stacks them.
+    /// A bar at each position of an axis of categories. Several layers stand side by side unless `base` stacks them.
     Bars {
-        /// Legend name.
-        #[serde(default)]
-        name: String,
         /// The bars.
         bars: Vec<Bar>,
-        /// Their colour.
-        #[serde(default)]
-        colour: Colour,
-        /// Hatched: estimated, in contrast to measured.
-        #[serde(default)]
-        hatched: bool,
     },
     /// A heat map: rectangles coloured by value, with a colour scale in the legend.
     Cells {
-        /// What the values are, with their unit.
-        name: String,
         /// The rectangles.
         cells: Vec<Cell>,
     },
 }
 
+impl Default for Marks {
+    fn default() -> Self {
+        let points = Vec::new();
+        Self::Line { points, dots: false }
+    }
+}
+
 impl Layer {
+    fn new(name: impl Into<String>, colour: Colour, marks: Marks) -> Self {
+        Self {
+            name: name.into(),
+            colour,
+            marks,
+            ..Self::default()
+        }
+    }
+
     /// A solid line without markers.
     pub(in crate::report) fn line(
         name: impl Into<String>,
         points: impl IntoIterator<Item = (f64, Option<f64>)>,
         colour: Colour,
     ) -> Self {
-        Self::Line {
-            name: name.into(),
-            points: points.into_iter().collect(),
-            colour,
-            dashed: false,
-            steps: false,
-            dots: false,
-            right: false,
-        }
+        let points = points.into_iter().collect();
+        Self::new(name, colour, Marks::Line { points, dots: false })
     }
 
     /// A translucent area between two lines.
@@ -157,14 +109,8 @@ impl Layer {
         points: impl IntoIterator<Item = (f64, f64, f64)>,
         colour: Colour,
     ) -> Self {
-        Self::Ribbon {
-            name: name.into(),
-            points: points.into_iter().collect(),
-            colour,
-            solid: false,
-            steps: false,
-            right: false,
-        }
+        let points = points.into_iter().collect();
+        Self::new(name, colour, Marks::Ribbon { points, solid: false })
     }
 
     pub(in crate::report) fn dots(
@@ -173,12 +119,8 @@ impl Layer {
         colour: Colour,
         shape: Shape,
     ) -> Self {
-        Self::Dots {
-            name: name.into(),
-            points: points.into_iter().collect(),
-            colour,
-            shape,
-        }
+        let points = points.into_iter().collect();
+        Self::new(name, colour, Marks::Dots { points, shape })
     }
 
     pub(in crate::report) fn area(
@@ -186,12 +128,8 @@ impl Layer {
         outlines: impl IntoIterator<Item = Vec<(f64, f64)>>,
         colour: Colour,
     ) -> Self {
-        Self::Area {
-            name: name.into(),
-            outlines: outlines.into_iter().collect(),
-            colour,
-            hatched: false,
-        }
+        let outlines = outlines.into_iter().collect();
+        Self::new(name, colour, Marks::Area { outlines })
     }
 
     pub(in crate::report) fn bars(
@@ -199,125 +137,80 @@ impl Layer {
         bars: impl IntoIterator<Item = Bar>,
         colour: Colour,
     ) -> Self {
-        Self::Bars {
-            name: name.into(),
-            bars: bars.into_iter().collect(),
-            colour,
-            hatched: false,
-        }
+        let bars = bars.into_iter().collect();
+        Self::new(name, colour, Marks::Bars { bars })
+    }
+
+    pub(in crate::report) fn spans(spans: Vec<Span>) -> Self {
+        Self::new("", Colour::Quiet, Marks::Spans { spans })
+    }
+
+    /// A heat map; `name` says what the values are, with their unit.
+    pub(in crate::report) fn cells(name: impl Into<String>, cells: Vec<Cell>) -> Self {
+        Self::new(name, Colour::Quiet, Marks::Cells { cells })
     }
 
     /// A solid rule at an x.
     pub(in crate::report) fn vertical_rule(name: impl Into<String>, at: f64, colour: Colour) -> Self {
-        Self::Rule {
-            name: name.into(),
-            at,
-            upright: true,
-            colour,
-            dashed: false,
-            right: false,
-        }
+        Self::new(name, colour, Marks::Rule { at, upright: true })
     }
 
     /// A solid rule at a y.
     pub(in crate::report) fn horizontal_rule(name: impl Into<String>, at: f64, colour: Colour) -> Self {
-        Self::Rule {
-            name: name.into(),
-            at,
-            upright: false,
-            colour,
-            dashed: false,
-            right: false,
-        }
+        Self::new(name, colour, Marks::Rule { at, upright: false })
     }
 
-    /// Dashes a line or a rule.
-    pub(in crate::report) fn dashed(mut self, on: bool) -> Self {
-        if let Self::Line { dashed, .. } | Self::Rule { dashed, .. } = &mut self {
-            *dashed = on;
-        }
-        self
+    /// Dashes lines and rules, hatches areas and bars.
+    pub(in crate::report) fn dashed(self, dashed: bool) -> Self {
+        Self { dashed, ..self }
     }
 
     /// Makes values of a line or a ribbon hold until the next x.
-    pub(in crate::report) fn stepped(mut self, on: bool) -> Self {
-        if let Self::Line { steps, .. } | Self::Ribbon { steps, .. } = &mut self {
-            *steps = on;
-        }
-        self
+    pub(in crate::report) fn stepped(self, steps: bool) -> Self {
+        Self { steps, ..self }
     }
 
     /// Adds markers to a line.
     pub(in crate::report) fn with_markers(mut self) -> Self {
-        if let Self::Line { dots, .. } = &mut self {
+        if let Marks::Line { dots, .. } = &mut self.marks {
             *dots = true;
         }
         self
     }
 
-    /// Reads a line on the second y axis.
-    pub(in crate::report) fn on_right_axis(mut self, on: bool) -> Self {
-        if let Self::Line { right, .. } = &mut self {
-            *right = on;
-        }
-        self
-    }
-
-    /// Makes a ribbon opaque.
+    /// Makes a ribbon a component of a stack.
+    #[cfg(test)]
     pub(in crate::report) fn opaque(mut self) -> Self {
-        if let Self::Ribbon { solid, .. } = &mut self {
+        if let Marks::Ribbon { solid, .. } = &mut self.marks {
             *solid = true;
         }
         self
     }
 
-    /// Whether values are read on the second y axis.
-    pub(super) fn on_right(&self) -> bool {
-        match self {
-            Self::Line { right, .. } | Self::Ribbon { right, .. } => *right,
-            Self::Rule { right, upright, .. } => *right && !upright,
-            _ => false,
-        }
-    }
-
     /// All its x values and all its y values.
     pub(super) fn values(&self) -> (Vec<f64>, Vec<f64>) {
-        match self {
-            Self::Line { points, .. } => (
-                points.iter().map(|point| point.0).collect(),
-                points.iter().filter_map(|point| point.1).collect(),
-            ),
-            Self::Ribbon { points, .. } => (
-                points.iter().map(|point| point.0).collect(),
-                points.iter().flat_map(|point| [point.1, point.2]).collect(),
-            ),
-            Self::Dots { points, .. } => points.iter().copied().unzip(),
-            Self::Area { outlines, .. } => outlines.iter().flatten().copied().unzip(),
-            Self::Spans { spans } => (spans.iter().flat_map(|span| [span.from, span.to]).collect(), Vec::new()),
-            Self::Rule { at, upright: true, .. } => (vec![*at], Vec::new()),
-            Self::Rule { at, .. } => (Vec::new(), vec![*at]),
-            Self::Moments { moments, .. } => (moments.iter().map(|moment| moment.at).collect(), Vec::new()),
-            Self::Bars { bars, .. } => {
-                let interval = |bar: &Bar| bar.interval.map_or([bar.value; 2], |(low, high)| [low, high]);
-                let ends = |bar: &Bar| [[bar.base, bar.value], interval(bar)].concat();
-                (
-                    bars.iter().map(|bar| bar.at).collect(),
-                    bars.iter().flat_map(ends).collect(),
-                )
-            }
-            Self::Cells { cells, .. } => (
-                cells.iter().flat_map(|cell| [cell.x.0, cell.x.1]).collect(),
-                cells.iter().flat_map(|cell| [cell.y.0, cell.y.1]).collect(),
-            ),
+        let (mut xs, mut ys) = (Vec::new(), Vec::new());
+        let mut add = |x: &[f64], y: &[f64]| {
+            xs.extend(x);
+            ys.extend(y);
+        };
+        match &self.marks {
+            Marks::Line { points, .. } => points.iter().for_each(|(x, y)| add(&[*x], y.as_slice())),
+            Marks::Ribbon { points, .. } => points.iter().for_each(|(x, low, high)| add(&[*x], &[*low, *high])),
+            Marks::Dots { points, .. } => points.iter().for_each(|(x, y)| add(&[*x], &[*y])),
+            Marks::Area { outlines } => outlines.iter().flatten().for_each(|(x, y)| add(&[*x], &[*y])),
+            Marks::Spans { spans } => spans.iter().for_each(|span| add(&[span.from, span.to], &[])),
+            Marks::Rule { at, upright: true } => add(&[*at], &[]),
+            Marks::Rule { at, upright: false } => add(&[], &[*at]),
+            Marks::Cells { cells } => cells
+                .iter()
+                .for_each(|cell| add(&<[f64; 2]>::from(cell.x), &<[f64; 2]>::from(cell.y))),
+            Marks::Bars { bars } => bars.iter().for_each(|bar| {
+                let (low, high) = bar.interval.unwrap_or((bar.value, bar.value));
+                add(&[bar.at - 0.5, bar.at + 0.5], &[bar.base, bar.value, low, high]);
+            }),
         }
-    }
-
-    /// Hatches areas or bars.
-    pub(in crate::report) fn hatched(mut self, on: bool) -> Self {
-        if let Self::Area { hatched, .. } | Self::Bars { hatched, .. } = &mut self {
-            *hatched = on;
-        }
-        self
+        (xs, ys)
     }
 }
 
@@ -351,16 +244,6 @@ pub struct Span {
     /// Its end.
     pub to: f64,
     /// Its name.
-    pub label: String,
-}
-
-/// An event on the x axis.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Moment {
-    /// Its x value.
-    pub at: f64,
-    /// What happened.
     pub label: String,
 }
 

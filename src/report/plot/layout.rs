@@ -1,14 +1,12 @@
-//! Lays out a drawing: the panels below each other with aligned left edges, or side by side as small multiples, and the
-//! legend above them.
+//! Lays out a drawing: the legend, and below it the panels with aligned left edges.
 
 use serde::Serialize;
 
-use super::labels::same_top_labels;
-use super::legend::{Legend, heat_range};
-use super::panel::{Margins, OwnLabels, PanelLayout};
-use super::scale::{AxisScale, Extent};
+use super::legend::{draw_legend, heat_range};
+use super::panel::{Footnotes, PanelLayout};
+use super::scale::{AxisLayout, AxisScale, unshowable_note};
 use super::style::{TEXT, file_css, png_css};
-use super::svg::{Rect, SvgWriter, TextStyle, escaped, pixels, wrap};
+use super::svg::{SvgWriter, TextStyle, escaped, pixels, widest, wrap};
 use super::{Colour, Panel, Plot};
 
 /// How wide a plot is drawn.
@@ -57,11 +55,9 @@ pub struct Frame {
     pub x: AxisScale,
     /// Scale from the lower edge to the upper one.
     pub y: AxisScale,
-    /// Second y scale, if there is one.
-    pub right: Option<AxisScale>,
 }
 
-/// The whole plot for a page, without title and caption: panels below each other, or small multiples for a slider.
+/// The whole plot for a page, without title and caption: panels below each other.
 #[must_use]
 pub fn svg(plot: &Plot, width: Width) -> Drawing {
     let prefix = format!("plot-{}-{}", plot.name, width.name());
@@ -90,30 +86,16 @@ pub(super) fn whole_file(plot: &Plot, style: FileStyle) -> String {
     compose(plot, &plot.panels, Width::Wide, &prefix, Some(style)).svg
 }
 
-/// Sizes in pixels.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Metrics {
-    /// Width of the whole drawing.
-    pub(super) total_width: f64,
-    /// Font size.
-    pub(super) font: f64,
-    /// Whether there is room for labels beside the panels.
-    pub(super) side_room: bool,
-}
-
-/// Pixels between panels side by side, and around a plot in a file.
-const BETWEEN: f64 = 24.0;
+/// Pixels around a plot in a file.
 const EDGE: f64 = 20.0;
 
 /// Height of the area between the axes in pixels.
-fn height(width: Width, rows: usize, multiples: bool, panels: &[Panel]) -> f64 {
+fn height(width: Width, panels: &[Panel]) -> f64 {
     let heights = match width {
         Width::Wide => [380.0, 250.0, 200.0, 140.0],
         Width::Narrow => [270.0, 200.0, 160.0, 130.0],
     };
-    let height: f64 = match rows {
-        _ if multiples && width == Width::Wide => 200.0,
-        _ if multiples => 150.0,
+    let height: f64 = match panels.len() {
         0 | 1 => heights[0],
         2 => heights[1],
         3 | 4 => heights[2],
@@ -132,94 +114,86 @@ fn compose(plot: &Plot, panels: &[Panel], width: Width, prefix: &str, file: Opti
         Width::Wide => (960.0, 12.5),
         Width::Narrow => (400.0, 13.0),
     };
-    let multiples = plot.slider.is_some() && panels.len() > 1;
-    let columns = if multiples && width == Width::Wide {
-        panels.len().min(3)
-    } else {
-        1
+    let high = height(width, panels);
+    // Panels of a slider share both axes, so that they are comparable whether they are drawn together or not.
+    let same_x = same_x(panels);
+    let layout = |panel| {
+        let own = std::slice::from_ref(panel);
+        let slider = plot.slider.is_some();
+        let x = if slider {
+            &plot.panels
+        } else if same_x {
+            panels
+        } else {
+            own
+        };
+        let y = AxisLayout::new(if slider { &plot.panels } else { own }, true);
+        PanelLayout {
+            panel,
+            x: AxisLayout::new(x, false),
+            y_ticks: y.ticks(((high / 34.0) as usize).clamp(3, 8)),
+            y,
+            font,
+        }
     };
-    let rows = panels.len().div_ceil(columns);
-    let metrics = Metrics {
-        total_width: wide,
-        font,
-        side_room: width == Width::Wide && columns == 1,
-    };
-    let high = height(width, rows, multiples, panels);
-    let cell = (wide - BETWEEN * (columns as f64 - 1.0)) / columns as f64;
-    let extents = shared_extents(plot, panels);
-    let layouts: Vec<PanelLayout> = panels
-        .iter()
-        .map(|panel| PanelLayout::new(panel, extents, high, metrics))
-        .collect();
-    let heat = heat_range(&plot.panels);
-    let legend = Legend::new(&layouts, heat, wide, font);
-    let most = |part: fn(&(f64, f64)) -> f64| layouts.iter().map(|one| part(&one.sides())).fold(0.0, f64::max);
-    let sides = (most(|sides| sides.0), most(|sides| sides.1));
-    let across = (cell - sides.0 - sides.1).max(40.0);
-    let margins: Vec<Margins> = layouts
-        .iter()
-        .enumerate()
-        .map(|(index, layout)| layout.margins(across, own_labels(panels, index, columns)))
-        .collect();
+    let layouts: Vec<PanelLayout> = panels.iter().map(layout).collect();
+    let labels = layouts.iter().flat_map(|layout| &layout.y_ticks);
+    let left = widest(labels.map(|tick| tick.label.as_str()), font) + 10.0;
+    let right = wide - 16.0;
 
-    let (header, caption) = match file {
-        Some(file) => (header(plot, file, wide), wrap(&plot.caption, font, wide, 8)),
-        None => Default::default(),
-    };
-    let header_height: f64 = header.iter().map(|(_, style)| style.size * 1.5).sum();
-    let legend_top = 4.0 + header_height + if header.is_empty() { 0.0 } else { 6.0 };
-    let mut y = legend_top + legend.height;
-    let mut rects = Vec::new();
-    for (row, margins) in margins.chunks(columns).enumerate() {
-        let most = |part: fn(&Margins) -> f64| margins.iter().map(part).fold(0.0, f64::max);
-        let top = y + most(|margins| margins.top);
-        rects.extend((0..margins.len()).map(|column| Rect {
-            left: column as f64 * (cell + BETWEEN) + sides.0,
-            top,
-            width: across,
-            height: high,
-        }));
-        y = top + high + most(|margins| margins.bottom) + if row + 1 < rows { 12.0 } else { 0.0 };
+    let mut svg = SvgWriter::new(prefix);
+    let style = TextStyle::new(font);
+    let mut y = 4.0;
+    for (text, style) in file.into_iter().flat_map(|file| header(plot, file, wide)) {
+        svg.text(&text, 0.0, y, style);
+        y += style.size * 1.5;
+    }
+    let heat = heat_range(&plot.panels);
+    y = draw_legend(
+        &mut svg,
+        panels,
+        heat,
+        y + if file.is_some() { 6.0 } else { 0.0 },
+        (wide, font),
+    );
+    let mut frames = Vec::new();
+    let mut footnotes = Footnotes::default();
+    for (index, layout) in layouts.iter().enumerate() {
+        // In a column with the same x axis, only the last panel has its labels.
+        let own_axis = !same_x || index + 1 == panels.len();
+        let (rect, bottom) = layout.draw(&mut svg, y, (left, right), (high, own_axis), heat, &mut footnotes);
+        y = bottom;
+        if let Some(note) = unshowable_note(layout.panel) {
+            svg.text(&note, rect.left, y, style);
+            y += font * 1.4;
+        }
+        y += 8.0;
+        frames.push(Frame {
+            left: rect.left,
+            top: rect.top,
+            width: rect.width,
+            height: rect.height,
+            x: layout.x.scale,
+            y: layout.y.scale,
+        });
     }
     if panels.is_empty() {
+        svg.text("nothing to draw", 0.0, y, style);
         y += font * 2.0;
     }
-    let caption_height = if caption.is_empty() {
-        4.0
-    } else {
-        12.0 + caption.len() as f64 * font * 1.5
-    };
-    let size = (wide, y + caption_height);
-
-    let mut svg = SvgWriter::new(prefix, size.0, size.1);
-    let mut top = 4.0;
-    for (text, style) in &header {
-        svg.text(text, 0.0, top, *style);
-        top += style.size * 1.5;
+    let caption = if file.is_some() { plot.caption.as_str() } else { "" };
+    for line in wrap(&footnotes.text(), font, wide, 6)
+        .iter()
+        .chain(&wrap(caption, font, wide, 8))
+    {
+        svg.text(line, 0.0, y, style);
+        y += font * 1.5;
     }
-    legend.draw(&mut svg, legend_top);
-    for ((layout, rect), margins) in layouts.iter().zip(&rects).zip(&margins) {
-        layout.draw(&mut svg, *rect, sides, margins, heat.unwrap_or((0.0, 1.0)));
-    }
-    if panels.is_empty() {
-        svg.text("nothing to draw", 0.0, y - font * 1.5, TextStyle::new(font));
-    }
-    for (row, text) in caption.iter().enumerate() {
-        svg.text(text, 0.0, y + 10.0 + row as f64 * font * 1.5, TextStyle::new(font));
-    }
-    let frame = |(layout, rect): (&PanelLayout, &Rect)| Frame {
-        left: rect.left,
-        top: rect.top,
-        width: rect.width,
-        height: rect.height,
-        x: layout.x.scale,
-        y: layout.y.scale,
-        right: layout.right.as_ref().map(|right| right.scale),
-    };
+    let size = (wide, y);
     Drawing {
         svg: svg_element(plot, width, size, file, &svg.finish()),
         size,
-        frames: layouts.iter().zip(&rects).map(frame).collect(),
+        frames,
     }
 }
 
@@ -236,46 +210,15 @@ fn same_x(panels: &[Panel]) -> bool {
     panels.windows(2).all(|pair| axis(&pair[0]) == axis(&pair[1]))
 }
 
-/// The x and y extents that panels share. Panels of a slider always share both, so that they are comparable whether
-/// they are drawn together or not.
-fn shared_extents(plot: &Plot, panels: &[Panel]) -> (Option<Extent>, Option<Extent>) {
-    let x = |panels: &[Panel]| panels.iter().map(Extent::x).reduce(Extent::union);
-    let y = |panel| Extent::y(panel, false);
-    match plot.slider {
-        Some(_) => (x(&plot.panels), plot.panels.iter().map(y).reduce(Extent::union)),
-        None if same_x(panels) => (x(panels), None),
-        None => (None, None),
-    }
-}
-
-/// Which labels a panel needs: in a column, equal top labels appear once, and the x axis only below the last panel.
-fn own_labels(panels: &[Panel], index: usize, columns: usize) -> OwnLabels {
-    let column = columns == 1 && same_x(panels);
-    let same = |one: usize, other: usize| {
-        let both = panels.get(one).zip(panels.get(other));
-        column && both.is_some_and(|(one, other)| same_top_labels(one, other))
-    };
-    OwnLabels {
-        above: index == 0 || !same(index - 1, index),
-        below: !column || index + 1 == panels.len(),
-        footnotes: !same(index, index + 1),
-    }
-}
-
 /// The title and the warning at the top of a file.
 fn header(plot: &Plot, file: FileStyle, width: f64) -> Vec<(String, TextStyle)> {
-    let bold = |size: f64, role: &'static str| TextStyle {
-        role,
-        bold: true,
-        ..TextStyle::new(size)
-    };
-    let title = wrap(&plot.title, 17.0 * 1.08, width, 3).into_iter();
-    let mut lines: Vec<(String, TextStyle)> = title.map(|line| (line, bold(17.0, TEXT))).collect();
-    if file.simulated {
-        let warning = "SIMULATED: no real engine or GPU was measured".to_owned();
-        lines.push((warning, bold(13.0, Colour::Fails.role())));
-    }
-    lines
+    let style = TextStyle::new(17.0).role(TEXT).bold();
+    let title = wrap(&plot.title, style.size * 1.08, width, 3).into_iter();
+    let warning = file.simulated.then(|| {
+        let style = TextStyle::new(13.0).role(Colour::Fails.role()).bold();
+        ("SIMULATED: no real engine or GPU was measured".to_owned(), style)
+    });
+    title.map(|line| (line, style)).chain(warning).collect()
 }
 
 fn svg_element(plot: &Plot, width: Width, (wide, high): (f64, f64), file: Option<FileStyle>, body: &str) -> String {

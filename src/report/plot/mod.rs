@@ -5,7 +5,6 @@
 
 mod downsample;
 mod image;
-mod labels;
 mod layer;
 mod layout;
 mod legend;
@@ -23,11 +22,11 @@ use serde::{Deserialize, Serialize};
 
 pub use downsample::reduced;
 pub use image::{file, png};
-pub use layer::{Bar, Cell, Layer, Moment, Shape, Span};
+pub use layer::{Bar, Cell, Layer, Marks, Shape, Span};
 pub use layout::{Drawing, Frame, Width, panel, svg};
 pub use scale::AxisScale;
 pub use style::css;
-pub(in crate::report) use text::{Canvas, ruler, text};
+pub(in crate::report) use text::{Canvas, text};
 
 use crate::unit::Unit;
 
@@ -62,8 +61,6 @@ pub struct Panel {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// A second vertical axis at the right edge, for layers with `right`.
-    pub right: Option<Axis>,
     /// What is drawn, the lowest layer first.
     pub layers: Vec<Layer>,
     /// Tooltips of single points.
@@ -78,7 +75,7 @@ pub struct Panel {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Note {
-    /// Position on the panel's x and (left) y axis.
+    /// Position on the panel's axes.
     pub at: (f64, f64),
     /// Its text.
     pub label: String,
@@ -106,11 +103,6 @@ impl Plot {
             caption: caption.into(),
             ..self
         }
-    }
-
-    /// Adds the same data as a table.
-    pub(in crate::report) fn with_sheet(self, sheet: Sheet) -> Self {
-        Self { sheet, ..self }
     }
 }
 
@@ -151,24 +143,17 @@ impl Note {
 
 /// An axis. Values are in `unit`; ticks are shown in a readable multiple (bytes as GiB).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Axis {
     /// The quantity: `output length`. The unit is added from `unit`.
     pub label: String,
     /// The unit of the values.
-    #[serde(default)]
     pub unit: Unit,
     /// Linear or logarithmic.
-    #[serde(default)]
     pub scale: Scale,
     /// First and last value; by default what the layers need.
-    #[serde(default)]
     pub range: Option<(f64, f64)>,
-    /// Whether both ends of the range get a tick: those of a search range.
-    #[serde(default)]
-    pub ends: bool,
     /// Names of the positions 0, 1, 2, … of an axis of categories; empty for a numeric axis.
-    #[serde(default)]
     pub names: Vec<String>,
 }
 
@@ -203,7 +188,7 @@ impl Axis {
 
     /// Its label with its unit: `latency, ms`.
     pub(in crate::report) fn heading(&self) -> String {
-        scale::heading(self, scale::TickUnit::new(self.unit, 1.0, false))
+        scale::heading(self, scale::TickUnit::new(self.unit, 1.0))
     }
 }
 
@@ -276,7 +261,7 @@ impl Tooltips {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TooltipPoint {
-    /// Position on the panel's x and (left) y axis.
+    /// Position on the panel's axes.
     pub at: (f64, f64),
     /// One value for each of `columns`; [`Entry::None`] is not shown.
     pub entries: Vec<Entry>,

@@ -1,344 +1,331 @@
-//! One panel: its scales, grid, marks, x axis, and the labels around it.
+//! One panel: its title, grid, marks, x axis and labels.
 
-use super::labels::{SideLabels, TopLabels, draw_notes};
-use super::layout::Metrics;
-use super::marks::{bar_slots, draw_layer};
-use super::scale::{AxisLayout, Extent, Tick, unshowable_note};
-use super::style::{EDGE, GRID, Stroke, TEXT};
-use super::svg::{AlignH, AlignV, PlotArea, Rect, SvgWriter, TextStyle, point, shorten, text_width, widest, wrap};
-use crate::report::plot::{Axis, Layer, Panel};
+use super::marks::{Slot, axis_line, bar_slots, draw_markers, draw_within};
+use super::scale::{AxisLayout, Tick};
+use super::style::{GRID, Stroke, TEXT};
+use super::svg::{PlotArea, Rect, SvgWriter, TextStyle, point, shorten, text_width, widest, wrap};
+use crate::fmt::number;
+use crate::report::plot::{Bar, Layer, Marks, Panel};
 
-/// A panel with its scales, ready to be drawn at a height.
+/// A panel with its scales, ready to be drawn.
 pub(super) struct PanelLayout<'a> {
     pub(super) panel: &'a Panel,
     pub(super) x: AxisLayout,
     pub(super) y: AxisLayout,
-    pub(super) right: Option<AxisLayout>,
-    pub(super) side: SideLabels,
-    y_ticks: Vec<Tick>,
-    right_ticks: Vec<Tick>,
-    metrics: Metrics,
+    pub(super) y_ticks: Vec<Tick>,
+    pub(super) font: f64,
 }
 
-/// Which labels a panel has for itself instead of sharing them with the panel above or below.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OwnLabels {
-    /// Names of phases, vertical rules and moments at the top.
-    pub(super) above: bool,
-    /// The x axis.
-    pub(super) below: bool,
-    /// Footnotes for labels without room at the top.
-    pub(super) footnotes: bool,
+/// Labels without room, which are numbered above a panel and explained below the last one.
+#[derive(Default)]
+pub(super) struct Footnotes(Vec<String>);
+
+impl Footnotes {
+    /// The number of a label.
+    fn number(&mut self, label: &str) -> String {
+        let known = self.0.iter().position(|known| known == label);
+        let index = known.unwrap_or(self.0.len());
+        if known.is_none() {
+            self.0.push(label.to_owned());
+        }
+        (index + 1).to_string()
+    }
+
+    /// All of them in one text.
+    pub(super) fn text(&self) -> String {
+        let notes = (1..).zip(&self.0).map(|(number, label)| format!("{number} {label}"));
+        notes.collect::<Vec<_>>().join(" · ")
+    }
 }
 
-/// What stands above and below a panel of a given width.
-pub(super) struct Margins {
-    above: Option<TopLabels>,
-    below: XAxisLayout,
-    own_axis: bool,
-    footnotes: Vec<String>,
-    pub(super) top: f64,
-    pub(super) bottom: f64,
-}
+/// A label wanted above a panel: where, between which ends it has room, and its text; in pixels from the left edge.
+type Wanted<'a> = (f64, (f64, f64), &'a str);
 
-impl<'a> PanelLayout<'a> {
-    /// `shared` are the x and y extents that the panel shares with others.
-    pub(super) fn new(
-        panel: &'a Panel,
-        shared: (Option<Extent>, Option<Extent>),
-        height: f64,
-        metrics: Metrics,
-    ) -> Self {
-        let axis = |axis: &Axis, extent: Extent, upwards: bool| {
-            let mut axis = axis.clone();
-            // An axis label that repeats the panel's title is omitted; its unit stays.
-            if axis.label == panel.title {
-                axis.label.clear();
+impl PanelLayout<'_> {
+    /// Draws the panel between `left` and `right`; gives the area between its axes and the lower end of all.
+    pub(super) fn draw(
+        &self,
+        svg: &mut SvgWriter,
+        top: f64,
+        (left, right): (f64, f64),
+        (height, own_axis): (f64, bool),
+        heat: (f64, f64),
+        footnotes: &mut Footnotes,
+    ) -> (Rect, f64) {
+        let font = self.font;
+        let mut rect = Rect::new(left, top + 6.0, right - left, height);
+        if !(self.panel.title.is_empty() && self.y.heading.is_empty()) {
+            self.headings(svg, top, right);
+            rect.top = top + font * 2.0;
+        }
+        for wanted in [self.phases(rect.width), self.upright_rules(rect.width)] {
+            if !wanted.is_empty() {
+                self.labels_above(svg, rect, wanted, footnotes);
+                rect.top += font * 1.5;
             }
-            AxisLayout::new(&axis, extent, upwards)
-        };
-        let x = axis(&panel.x, shared.0.unwrap_or_else(|| Extent::x(panel)), false);
-        let y = axis(&panel.y, shared.1.unwrap_or_else(|| Extent::y(panel, false)), true);
-        let right = panel
-            .right
-            .as_ref()
-            .map(|right| axis(right, Extent::y(panel, true), true));
-        Self {
-            side: SideLabels::new(panel, x.scale, y.scale, height, metrics),
-            y_ticks: y.vertical_ticks(height),
-            right_ticks: right
-                .as_ref()
-                .map_or_else(Vec::new, |right| right.vertical_ticks(height)),
-            panel,
-            x,
-            y,
-            right,
-            metrics,
         }
-    }
-
-    /// Pixels that labels need at the left and at the right.
-    pub(super) fn sides(&self) -> (f64, f64) {
-        let width = |ticks: &[Tick]| widest(ticks.iter().map(|tick| tick.label.as_str()), self.metrics.font) + 10.0;
-        let right = match &self.right {
-            Some(_) => width(&self.right_ticks),
-            None => self.side.width(self.metrics.font).max(16.0),
-        };
-        (width(&self.y_ticks), right)
-    }
-
-    pub(super) fn margins(&self, width: f64, own: OwnLabels) -> Margins {
-        let font = self.metrics.font;
-        let above = TopLabels::new(self.panel, self.x.scale, width, font);
-        let below = XAxisLayout::new(&self.x, width, self.metrics);
-        let mut footnotes = if own.footnotes {
-            above.footnotes.clone()
-        } else {
-            Vec::new()
-        };
-        footnotes.extend(unshowable_note(self.panel));
-        let untitled = self.y.heading.is_empty() && self.panel.title.is_empty();
-        let above = own.above.then_some(above);
-        let axis = if own.below { below.height } else { 6.0 };
-        Margins {
-            top: if untitled { 8.0 } else { font * 2.0 } + above.as_ref().map_or(0.0, TopLabels::height),
-            bottom: axis + footnotes.len() as f64 * font * 1.4,
-            above,
-            below,
-            own_axis: own.below,
-            footnotes,
-        }
-    }
-
-    /// Draws the panel; `sides` are the pixels at its left and right, `heat` the range of the colour scale.
-    pub(super) fn draw(&self, svg: &mut SvgWriter, rect: Rect, sides: (f64, f64), margins: &Margins, heat: (f64, f64)) {
-        let font = self.metrics.font;
         let (x, y) = (self.x.scale, self.y.scale);
-        let left = PlotArea { x, y, rect };
-        let right = PlotArea {
-            y: self.right.as_ref().map_or(y, |right| right.scale),
-            ..left
+        let area = PlotArea { x, y, rect };
+        self.marks(svg, &area, heat);
+        let ticks = self.x_ticks(rect.width);
+        let marked = ticks.iter().filter(|_| own_axis && !self.x.has_names());
+        axis_line(svg, &area, marked.map(|tick| tick.at));
+        let bottom = match own_axis {
+            true => self.x_axis(svg, &area, &ticks),
+            false => rect.bottom() + 10.0,
         };
-        self.headings(svg, rect, sides, margins.top);
+        (rect, bottom)
+    }
+
+    /// The title, and the name of the vertical axis.
+    fn headings(&self, svg: &mut SvgWriter, top: f64, right: f64) {
+        let style = TextStyle::new(self.font);
+        let title = shorten(&self.panel.title, self.font * 1.08, right * 0.6);
+        svg.text(&title, 0.0, top, style.role(TEXT).bold());
+        let x = match title.as_str() {
+            "" => 0.0,
+            title => text_width(title, self.font * 1.08) + 12.0,
+        };
+        svg.text(&shorten(&self.y.heading, self.font, right - x), x, top, style);
+    }
+
+    fn phases(&self, width: f64) -> Vec<Wanted<'_>> {
+        let spans = self.panel.layers.iter().filter_map(|layer| match &layer.marks {
+            Marks::Spans { spans } => Some(spans),
+            _ => None,
+        });
+        let pixel = |x: f64| self.x.scale.share(x).clamp(0.0, 1.0) * width;
+        let wanted = spans.flatten().map(|span| {
+            let (from, to) = (pixel(span.from), pixel(span.to));
+            (f64::midpoint(from, to), (from, to), span.label.as_str())
+        });
+        wanted.collect()
+    }
+
+    /// Vertical rules, each with room up to the middle between it and the next.
+    fn upright_rules(&self, width: f64) -> Vec<Wanted<'_>> {
+        let rules = self.panel.layers.iter().filter_map(|layer| match layer.marks {
+            Marks::Rule { at, upright: true } if self.x.scale.contains(at) && !layer.name.is_empty() => {
+                Some((self.x.scale.share(at) * width, layer.name.as_str()))
+            }
+            _ => None,
+        });
+        let mut rules: Vec<(f64, &str)> = rules.collect();
+        rules.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let end = |one: Option<usize>, other: usize, edge: f64| match one
+            .and_then(|one| rules.get(one))
+            .zip(rules.get(other))
+        {
+            Some((one, other)) => f64::midpoint(one.0, other.0),
+            None => edge,
+        };
+        let wanted = rules.iter().enumerate().map(|(index, (at, label))| {
+            let from = end(index.checked_sub(1), index, 0.0);
+            (*at, (from, end(Some(index), index + 1, width)), *label)
+        });
+        wanted.collect()
+    }
+
+    /// One row of labels. Those without room are numbered.
+    fn labels_above(&self, svg: &mut SvgWriter, rect: Rect, wanted: Vec<Wanted>, footnotes: &mut Footnotes) {
+        let mut end = 0.0_f64;
+        for (at, (from, to), label) in wanted {
+            let text = match text_width(label, self.font) + 8.0 <= to - from {
+                true => label.to_owned(),
+                false => footnotes.number(label),
+            };
+            let width = text_width(&text, self.font);
+            let left = (at - width / 2.0).min(to - width).max(from).max(end);
+            if left + width <= rect.width + 12.0 {
+                svg.text(&text, rect.left + left, rect.top, TextStyle::new(self.font));
+                end = left + width + 4.0;
+            }
+        }
+    }
+
+    /// Grid, marks and the labels among them.
+    fn marks(&self, svg: &mut SvgWriter, area: &PlotArea, heat: (f64, f64)) {
+        let (rect, font) = (area.rect, self.font);
         let slots = bar_slots(&self.panel.layers);
-        let layers = || self.panel.layers.iter().zip(&slots);
-        for (layer, _) in layers().filter(|(layer, _)| matches!(layer, Layer::Spans { .. })) {
-            draw_layer(svg, layer, &left, None, heat);
-        }
-        self.grid(svg, &left, &right, margins);
-        for (layer, slot) in layers().filter(|(layer, _)| !matches!(layer, Layer::Spans { .. })) {
-            draw_layer(svg, layer, if layer.on_right() { &right } else { &left }, *slot, heat);
-        }
-        let bottom = [point(rect.left, rect.bottom()), point(rect.right(), rect.bottom())];
-        svg.line(&bottom, Stroke::solid(EDGE, 1.0));
-        for (layer, slot) in layers() {
-            if let (Layer::Bars { bars, .. }, Some(slot)) = (layer, slot) {
-                slot.draw_values(svg, &left, bars, |value| self.y.unit.format(value), font);
+        let (behind, before): (Vec<_>, Vec<_>) =
+            (self.panel.layers.iter().zip(&slots)).partition(|(layer, _)| matches!(layer.marks, Marks::Spans { .. }));
+        let style = TextStyle::new(font).anchor("end").middle();
+        svg.clipped(rect, |svg| {
+            for (layer, slot) in behind {
+                draw_within(svg, layer, area, *slot, heat);
             }
-        }
-        draw_notes(svg, &left, self.panel, font);
-        let mut below = rect.bottom() + 6.0;
-        if margins.own_axis {
-            margins.below.draw(svg, &left, &self.x, self.metrics);
-            below = rect.bottom() + margins.below.height;
-        }
-        for line in &margins.footnotes {
-            svg.text(line, rect.left, below, TextStyle::new(font));
-            below += font * 1.4;
-        }
-        if let Some(above) = &margins.above {
-            above.draw(svg, rect, font);
-        }
-        self.side.draw(svg, &left, font);
-        let marks = |layer: &Layer| {
-            let annotation = matches!(layer, Layer::Spans { .. } | Layer::Rule { .. } | Layer::Moments { .. });
-            !annotation && !layer.values().1.is_empty()
-        };
-        if !self.panel.layers.iter().any(marks) {
-            let style = TextStyle {
-                h: AlignH::Center,
-                v: AlignV::Center,
-                halo: true,
-                ..TextStyle::new(font)
-            };
-            let (x, y) = (rect.left + rect.width / 2.0, rect.top + rect.height / 2.0);
-            svg.text("nothing to draw", x, y, style);
-        }
-    }
-
-    /// The title, and the names of the vertical axes above them.
-    fn headings(&self, svg: &mut SvgWriter, rect: Rect, sides: (f64, f64), above: f64) {
-        let font = self.metrics.font;
-        let (top, from) = (rect.top - above, rect.left - sides.0);
-        let end = rect.right() + sides.1;
-        let style = TextStyle::new(font);
-        let mut x = from;
-        if !self.panel.title.is_empty() {
-            let title = shorten(&self.panel.title, font * 1.08, (end - from) * 0.6);
-            let bold = TextStyle {
-                role: TEXT,
-                bold: true,
-                ..style
-            };
-            svg.text(&title, x, top, bold);
-            x += text_width(&title, font * 1.08) + 12.0;
-        }
-        let right = self.right.as_ref().map_or("", |right| right.heading.as_str());
-        let right = shorten(right, font, (end - from) * 0.45);
-        let room = end - x - text_width(&right, font) - 12.0;
-        svg.text(&shorten(&self.y.heading, font, room), x, top, style);
-        let style = TextStyle {
-            h: AlignH::Right,
-            ..style
-        };
-        svg.text(&right, end, top, style);
-    }
-
-    fn grid(&self, svg: &mut SvgWriter, left: &PlotArea, right: &PlotArea, margins: &Margins) {
-        let rect = left.rect;
-        let line = Stroke::solid(GRID, 1.0);
+            for tick in &self.y_ticks {
+                let y = area.y_pixel(tick.at);
+                svg.line(&[point(rect.left, y), point(rect.right(), y)], Stroke::solid(GRID, 1.0));
+            }
+            for (layer, slot) in before {
+                draw_within(svg, layer, area, *slot, heat);
+            }
+        });
         for tick in &self.y_ticks {
-            let y = left.y_pixel(tick.at);
-            svg.line(&[point(rect.left, y), point(rect.right(), y)], line);
+            svg.text(&tick.label, rect.left - 7.0, area.y_pixel(tick.at), style);
         }
-        // On a map, positions matter in both directions.
-        let map = |layer: &Layer| matches!(layer, Layer::Area { .. } | Layer::Cells { .. });
-        if self.panel.layers.iter().any(map) {
-            for tick in &margins.below.ticks {
-                let x = left.x_pixel(tick.at);
-                svg.line(&[point(x, rect.top), point(x, rect.bottom())], line);
+        for layer in &self.panel.layers {
+            draw_markers(svg, layer, area);
+        }
+        let mut labels = Labels::new(font, rect);
+        for layer in &self.panel.layers {
+            labels.rule(svg, area, layer);
+        }
+        for (layer, slot) in self.panel.layers.iter().zip(&slots) {
+            if let (Marks::Bars { bars }, Some(slot)) = (&layer.marks, slot) {
+                labels.values(svg, area, bars, *slot, self.y.unit.size);
             }
         }
-        let style = TextStyle {
-            v: AlignV::Center,
-            ..TextStyle::new(self.metrics.font)
-        };
-        for tick in &self.right_ticks {
-            svg.text(&tick.label, rect.right() + 7.0, right.y_pixel(tick.at), style);
-        }
-        let style = TextStyle {
-            h: AlignH::Right,
-            ..style
-        };
-        for tick in &self.y_ticks {
-            svg.text(&tick.label, rect.left - 7.0, left.y_pixel(tick.at), style);
-        }
-    }
-}
-
-/// Maximum length of a rotated name in pixels.
-const LONGEST: f64 = 120.0;
-/// Maximum number of lines of a name.
-const LINES: usize = 3;
-
-/// How the tick labels of an x axis are laid out.
-struct XAxisLayout {
-    ticks: Vec<Tick>,
-    texts: Vec<Vec<String>>,
-    rotated: bool,
-    /// Height of the tick labels.
-    labels: f64,
-    /// Height with the heading.
-    height: f64,
-}
-
-impl XAxisLayout {
-    fn new(axis: &AxisLayout, width: f64, metrics: Metrics) -> Self {
-        let font = metrics.font;
-        let mut layout = match axis.names.is_empty() {
-            true => {
-                let ticks = ticks_with_room(axis, width, metrics);
-                Self {
-                    texts: ticks.iter().map(|tick| vec![tick.label.clone()]).collect(),
-                    ticks,
-                    rotated: false,
-                    labels: font * 1.25,
-                    height: 0.0,
-                }
-            }
-            false => Self::of_names(axis, width, font),
-        };
-        let heading = if axis.heading.is_empty() { 2.0 } else { font * 1.6 };
-        layout.height = 6.0 + layout.labels + heading;
-        layout
-    }
-
-    /// Names are wrapped, or rotated if a word has no room.
-    fn of_names(axis: &AxisLayout, width: f64, font: f64) -> Self {
-        let ticks = axis.ticks(0, 0.0);
-        let each = width / ticks.len() as f64 - 6.0;
-        let words = axis.names.iter().flat_map(|name| name.split_whitespace());
-        let rotated = widest(words, font) > each;
-        let texts: Vec<Vec<String>> = ticks
-            .iter()
-            .map(|tick| match rotated {
-                true if each + 6.0 < font => Vec::new(),
-                true => vec![shorten(&tick.label, font, LONGEST)],
-                false => wrap(&tick.label, font, each, LINES),
-            })
-            .collect();
-        let labels = match rotated {
-            true => widest(texts.iter().flatten().map(String::as_str), font) + 4.0,
-            false => texts.iter().map(Vec::len).max().unwrap_or(1) as f64 * font * 1.25,
-        };
-        Self {
-            ticks,
-            texts,
-            rotated,
-            labels,
-            height: 0.0,
+        labels.notes(svg, area, self.panel);
+        let annotation = |layer: &Layer| matches!(layer.marks, Marks::Spans { .. } | Marks::Rule { .. });
+        let marked = |layer: &Layer| !annotation(layer) && !layer.values().1.is_empty();
+        if !self.panel.layers.iter().any(marked) {
+            let style = TextStyle::new(font).anchor("middle").on_marks();
+            svg.text(
+                "nothing to draw",
+                rect.left + rect.width / 2.0,
+                rect.top + rect.height / 2.0,
+                style,
+            );
         }
     }
 
-    fn draw(&self, svg: &mut SvgWriter, area: &PlotArea, axis: &AxisLayout, metrics: Metrics) {
-        let (rect, font) = (area.rect, metrics.font);
-        let top = rect.bottom() + 6.0;
-        let centred = TextStyle {
-            h: AlignH::Center,
-            ..TextStyle::new(font)
-        };
-        let rotated = TextStyle {
-            h: AlignH::Right,
-            v: AlignV::Center,
-            rotated: true,
-            ..centred
-        };
-        for (tick, lines) in self.ticks.iter().zip(&self.texts) {
+    fn x_ticks(&self, width: f64) -> Vec<Tick> {
+        match self.x.has_names() {
+            true => self.x.ticks(0),
+            false => self.x.ticks_in(width, 11, |label| text_width(label, self.font) + 14.0),
+        }
+    }
+
+    /// The labels of the x axis and its heading; gives their lower end. Names are wrapped, or rotated if a word has no
+    /// room.
+    fn x_axis(&self, svg: &mut SvgWriter, area: &PlotArea, ticks: &[Tick]) -> f64 {
+        /// Maximum length of a rotated name in pixels, and maximum number of lines of a wrapped one.
+        const LONGEST: f64 = 120.0;
+        const LINES: usize = 3;
+        let (font, rect) = (self.font, area.rect);
+        let style = TextStyle::new(font).anchor("middle");
+        let each = rect.width / ticks.len().max(1) as f64 - 6.0;
+        let words = ticks.iter().flat_map(|tick| tick.label.split_whitespace());
+        let rotated = self.x.has_names() && widest(words, font) > each;
+        let mut labels = font * 1.25;
+        for tick in ticks.iter().filter(|_| !rotated || each > font) {
             let x = area.x_pixel(tick.at);
-            if axis.names.is_empty() {
-                let mark = [point(x, rect.bottom()), point(x, rect.bottom() + 4.0)];
-                svg.line(&mark, Stroke::solid(EDGE, 1.0));
+            if rotated {
+                let name = shorten(&tick.label, font, LONGEST);
+                labels = labels.max(text_width(&name, font) + 4.0);
+                svg.text(&name, x, rect.bottom() + 6.0, style.anchor("end").middle().rotated());
+                continue;
             }
-            for (row, line) in lines.iter().enumerate() {
-                if self.rotated {
-                    svg.text(line, x, top, rotated);
-                    continue;
-                }
-                // The first and the last label stay within the drawing.
-                let half = text_width(line, font) / 2.0;
-                let x = x.min(metrics.total_width - half).max(half);
-                svg.text(line, x, top + row as f64 * font * 1.25, centred);
+            let lines = match self.x.has_names() {
+                true => wrap(&tick.label, font, each, LINES),
+                false => vec![tick.label.clone()],
+            };
+            labels = labels.max(lines.len() as f64 * font * 1.25);
+            for (row, line) in (0_u8..).zip(&lines) {
+                svg.text(line, x, rect.bottom() + 6.0 + f64::from(row) * font * 1.25, style);
             }
         }
-        let heading = shorten(&axis.heading, font, rect.width);
-        svg.text(&heading, rect.left + rect.width / 2.0, top + self.labels + 3.0, centred);
+        let bottom = rect.bottom() + 9.0 + labels;
+        let heading = shorten(&self.x.heading, font, rect.width);
+        svg.text(&heading, rect.left + rect.width / 2.0, bottom, style);
+        bottom + if heading.is_empty() { 0.0 } else { font * 1.4 }
     }
 }
 
-/// As many ticks as have room side by side.
-fn ticks_with_room(axis: &AxisLayout, width: f64, metrics: Metrics) -> Vec<Tick> {
-    let length = |tick: &Tick| text_width(&tick.label, metrics.font);
-    let room = |ticks: &[Tick]| {
-        ticks.windows(2).all(|pair| {
-            let distance = (axis.scale.share(pair[1].at) - axis.scale.share(pair[0].at)) * width;
-            distance >= f64::midpoint(length(&pair[0]), length(&pair[1])) + 14.0
-        })
-    };
-    let most = if metrics.side_room { 11 } else { 7 };
-    let mut tries = (2..=most).rev().map(|most| {
-        // This distance between two ticks is always enough.
-        let longest = axis.ticks(most, 0.0).iter().map(length).fold(0.0, f64::max);
-        axis.ticks(most, (longest + 14.0) / width)
-    });
-    tries.find(|ticks| room(ticks)).unwrap_or_default()
+/// Texts among marks, each at the first of its places that is free.
+struct Labels {
+    font: f64,
+    inside: Rect,
+    taken: Vec<Rect>,
+}
+
+impl Labels {
+    fn new(font: f64, inside: Rect) -> Self {
+        let taken = Vec::new();
+        Self { font, inside, taken }
+    }
+
+    /// Writes a text at one of these upper left corners. If none is free, it is left out, or written at the first if it `must`.
+    fn place(&mut self, svg: &mut SvgWriter, text: &str, corners: &[(f64, f64)], must: bool) {
+        let (width, inside) = (text_width(text, self.font), self.inside);
+        let rect = |(left, top): &(f64, f64)| Rect::new(*left, *top, width, self.font * 1.2);
+        let free = |rect: &Rect| {
+            let within = rect.left >= inside.left && rect.right() <= inside.right();
+            let within = within && rect.top >= inside.top && rect.bottom() <= inside.bottom();
+            within && !self.taken.iter().any(|taken| taken.overlaps(rect))
+        };
+        let first = corners.first().filter(|_| must).map(rect);
+        let Some(rect) = corners.iter().map(rect).find(free).or(first) else {
+            return;
+        };
+        svg.text(text, rect.left, rect.top, TextStyle::new(self.font).on_marks());
+        self.taken.push(rect);
+    }
+
+    /// The label of a horizontal rule: above it at the right end, otherwise below it or at the left end.
+    fn rule(&mut self, svg: &mut SvgWriter, area: &PlotArea, layer: &Layer) {
+        let Marks::Rule { at, upright: false } = layer.marks else {
+            return;
+        };
+        if area.y.contains(at) && !layer.name.is_empty() {
+            let label = shorten(&layer.name, self.font, self.inside.width - 8.0);
+            let (left, y) = (self.inside.left + 4.0, area.y_pixel(at));
+            let right = self.inside.right() - 4.0 - text_width(&label, self.font);
+            let (above, below) = (y - self.font * 1.2 - 1.0, y + 2.0);
+            self.place(
+                svg,
+                &label,
+                &[(right, above), (right, below), (left, above), (left, below)],
+                true,
+            );
+        }
+    }
+
+    /// The values above bars, if these are few and not stacked.
+    fn values(&mut self, svg: &mut SvgWriter, area: &PlotArea, bars: &[Bar], slot: Slot, unit: f64) {
+        const FEW: usize = 16;
+        for bar in bars.iter().filter(|_| !slot.stacked && bars.len() <= FEW) {
+            let text = number(bar.value / unit);
+            let (rect, width) = (slot.rect(area, bar), text_width(&text, self.font));
+            let highest = bar
+                .interval
+                .map_or(bar.value, |(_, high)| high)
+                .max(bar.value)
+                .max(bar.base);
+            if width <= rect.width + 12.0 {
+                let left = rect.left + (rect.width - width) / 2.0;
+                self.place(
+                    svg,
+                    &text,
+                    &[(left, area.y_pixel(highest) - self.font * 1.2 - 1.0)],
+                    false,
+                );
+            }
+        }
+    }
+
+    /// The labels of single points, beside them.
+    fn notes(&mut self, svg: &mut SvgWriter, area: &PlotArea, panel: &Panel) {
+        const MARKER: f64 = 4.0;
+        const DISTANCE: f64 = 7.0;
+        let shown = || panel.notes.iter().filter(|note| area.contains(note.at.0, note.at.1));
+        for note in shown() {
+            let (x, y) = (area.x_pixel(note.at.0), area.y_pixel(note.at.1));
+            self.taken
+                .push(Rect::new(x - MARKER, y - MARKER, 2.0 * MARKER, 2.0 * MARKER));
+        }
+        for note in shown() {
+            let (x, y) = (area.x_pixel(note.at.0), area.y_pixel(note.at.1));
+            let (width, height) = (text_width(&note.label, self.font), self.font * 1.2);
+            let corners = [
+                (x + DISTANCE, y - height / 2.0),
+                (x - DISTANCE - width, y - height / 2.0),
+                (x - width / 2.0, y - DISTANCE - height),
+                (x - width / 2.0, y + DISTANCE),
+            ];
+            self.place(svg, &note.label, &corners, false);
+        }
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::plot::Colour;
+use crate::report::plot::{Colour, Layer};
 
 /// Text.
 pub(super) const TEXT: &str = "ink";
@@ -76,13 +76,13 @@ impl Stroke {
     }
 
     /// A line of a layer: dashed if wanted, dotted beyond the eighth series.
-    pub(super) fn new(colour: Colour, dashed: bool, width: f64) -> Self {
-        let dash = match colour {
+    pub(super) fn new(layer: &Layer, width: f64) -> Self {
+        let dash = match layer.colour {
             Colour::Series(number) if number >= SERIES => "2 3",
-            _ if dashed => "6 4",
+            _ if layer.dashed => "6 4",
             _ => "",
         };
-        let role = colour.role();
+        let role = layer.colour.role();
         Self { role, width, dash }
     }
 }
@@ -96,6 +96,13 @@ pub(super) enum Fill {
     /// A component of a stack: less strong than a line of its colour.
     Solid,
     Hatched,
+}
+
+impl Fill {
+    /// Hatched if the layer is an estimate.
+    pub(super) fn of(layer: &Layer, otherwise: Self) -> Self {
+        if layer.dashed { Self::Hatched } else { otherwise }
+    }
 }
 
 /// CSS of the drawings on a page: a custom property per role (`--plot-fits`), dark if the system is, light on paper.

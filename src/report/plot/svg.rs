@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use ttf_parser::Face;
 
 use super::scale::AxisScale;
-use super::style::{FAINT, Fill, Stroke, heat_colour};
+use super::style::{FAINT, Fill, Stroke, TEXT, heat_colour};
 use crate::report::plot::Shape;
 
 /// A position in tenths of a pixel from the upper left corner.
@@ -26,6 +26,19 @@ pub(super) struct Rect {
 }
 
 impl Rect {
+    pub(super) fn new(left: f64, top: f64, width: f64, height: f64) -> Self {
+        Self {
+            left,
+            top,
+            width,
+            height,
+        }
+    }
+
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.left < other.right() && other.left < self.right() && self.top < other.bottom() && other.top < self.bottom()
+    }
+
     pub(super) fn right(&self) -> f64 {
         self.left + self.width
     }
@@ -45,34 +58,20 @@ impl Rect {
     }
 }
 
-/// Which side of a text is at its position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AlignH {
-    Left,
-    Center,
-    Right,
-}
-
-/// Which height of a text is at its position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AlignV {
-    Top,
-    Center,
-    Bottom,
-}
-
 /// Font size, role and alignment of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TextStyle {
     pub(super) size: f64,
-    pub(super) role: &'static str,
-    pub(super) h: AlignH,
-    pub(super) v: AlignV,
-    pub(super) bold: bool,
+    role: &'static str,
+    /// Which end is at its position: `start`, `middle` or `end`.
+    anchor: &'static str,
+    /// From its position down to its baseline, in font sizes.
+    shift: f64,
+    bold: bool,
     /// To be read from below.
-    pub(super) rotated: bool,
+    rotated: bool,
     /// With an outline in the colour of the paper.
-    pub(super) halo: bool,
+    halo: bool,
 }
 
 impl TextStyle {
@@ -81,11 +80,41 @@ impl TextStyle {
         Self {
             size,
             role: FAINT,
-            h: AlignH::Left,
-            v: AlignV::Top,
+            anchor: "start",
+            shift: 0.78,
             bold: false,
             rotated: false,
             halo: false,
+        }
+    }
+
+    pub(super) fn role(self, role: &'static str) -> Self {
+        Self { role, ..self }
+    }
+
+    pub(super) fn anchor(self, anchor: &'static str) -> Self {
+        Self { anchor, ..self }
+    }
+
+    /// With its position at half its height.
+    pub(super) fn middle(self) -> Self {
+        Self { shift: 0.36, ..self }
+    }
+
+    pub(super) fn bold(self) -> Self {
+        Self { bold: true, ..self }
+    }
+
+    pub(super) fn rotated(self) -> Self {
+        Self { rotated: true, ..self }
+    }
+
+    /// Primary text among marks.
+    pub(super) fn on_marks(self) -> Self {
+        Self {
+            role: TEXT,
+            halo: true,
+            ..self
         }
     }
 }
@@ -101,6 +130,12 @@ pub(super) struct PlotArea {
 impl PlotArea {
     pub(super) fn point(&self, x: f64, y: f64) -> PixelPoint {
         point(self.x_pixel(x), self.y_pixel(y))
+    }
+
+    /// The rectangle between two x and two y values.
+    pub(super) fn rect_of(&self, x: (f64, f64), y: (f64, f64)) -> Rect {
+        let (left, top) = (self.x_pixel(x.0), self.y_pixel(y.1));
+        Rect::new(left, top, self.x_pixel(x.1) - left, self.y_pixel(y.0) - top)
     }
 
     pub(super) fn contains(&self, x: f64, y: f64) -> bool {
@@ -145,21 +180,18 @@ pub(super) fn pixels(value: f64) -> String {
 pub(super) struct SvgWriter {
     /// Prefix of all ids.
     prefix: String,
-    /// Width and height, to which all coordinates are limited.
-    size: PixelPoint,
     text: String,
     /// The attributes of the path that marks are being added to, and its data.
     open: Option<(String, Path)>,
     hatches: BTreeSet<&'static str>,
-    clips: Vec<String>,
+    clips: Vec<Rect>,
 }
 
 impl SvgWriter {
     /// All ids begin with `prefix`.
-    pub(super) fn new(prefix: &str, width: f64, height: f64) -> Self {
+    pub(super) fn new(prefix: &str) -> Self {
         Self {
             prefix: prefix.to_owned(),
-            size: point(width, height),
             text: String::new(),
             open: None,
             hatches: BTreeSet::new(),
@@ -220,7 +252,6 @@ impl SvgWriter {
     pub(super) fn dot(&mut self, centre: PixelPoint, role: &'static str, radius: f64) {
         let width = pixels(2.0 * radius);
         let attributes = format!(r#"class="pl-{role}" stroke-width="{width}" stroke-linecap="round""#);
-        let centre = self.limited(centre);
         let path = self.path(attributes);
         path.go('m', centre);
         path.data.push_str("h0");
@@ -232,9 +263,8 @@ impl SvgWriter {
         match shape {
             Shape::Circle => self.dot((x, y), role, reach),
             Shape::Ring => {
-                let start = self.limited((x - r, y));
                 let path = self.path(format!(r#"class="pl-{role}" stroke-width="1.6""#));
-                path.go('m', start);
+                path.go('m', (x - r, y));
                 let (r, d) = (format_tenths(r), format_tenths(2 * r));
                 let _ = write!(path.data, "a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0-{d} 0z");
             }
@@ -257,11 +287,7 @@ impl SvgWriter {
                 self.polygon(&corners, role, Fill::Plain);
             }
             Shape::Before | Shape::Beyond => {
-                let tip = if shape == Shape::Beyond {
-                    r * 14 / 10
-                } else {
-                    -r * 14 / 10
-                };
+                let tip = if shape == Shape::Beyond { r } else { -r } * 14 / 10;
                 let (back, half) = (x - tip * 6 / 10, r * 12 / 10);
                 self.polygon(&[(x + tip, y), (back, y - half), (back, y + half)], role, Fill::Plain);
             }
@@ -274,52 +300,31 @@ impl SvgWriter {
             return;
         }
         self.end_element();
-        let anchor = match style.h {
-            AlignH::Left => "",
-            AlignH::Center => r#" text-anchor="middle""#,
-            AlignH::Right => r#" text-anchor="end""#,
-        };
-        // Relative to the height of capitals, on which most fonts agree.
-        let shift = match style.v {
-            AlignV::Top => 0.78,
-            AlignV::Center => 0.36,
-            AlignV::Bottom => -0.2,
-        };
-        let (x, y) = self.limited(point(x, y));
-        let shift = to_tenths(shift * style.size);
+        let shift = style.shift * style.size;
         let (x, y) = if style.rotated { (x + shift, y) } else { (x, y + shift) };
-        let (x, y) = (format_tenths(x), format_tenths(y));
-        let rotation = if style.rotated {
-            format!(r#" transform="rotate(-90 {x} {y})""#)
-        } else {
-            String::new()
+        let (x, y, size) = (pixels(x), pixels(y), pixels(style.size));
+        let anchor = match style.anchor {
+            "start" => String::new(),
+            anchor => format!(r#" text-anchor="{anchor}""#),
         };
-        let halo = if style.halo { " p-halo" } else { "" };
-        let bold = if style.bold { " p-bold" } else { "" };
+        let rotation = match style.rotated {
+            true => format!(r#" transform="rotate(-90 {x} {y})""#),
+            false => String::new(),
+        };
+        let class = [style.halo.then_some(" p-halo"), style.bold.then_some(" p-bold")];
+        let class: String = class.into_iter().flatten().collect();
+        let (role, text) = (style.role, escaped(text));
         let _ = write!(
             self.text,
-            r#"<text class="pa-{}{halo}{bold}" x="{x}" y="{y}" font-size="{}"{anchor}{rotation}>{}</text>"#,
-            style.role,
-            pixels(style.size),
-            escaped(text)
+            r#"<text class="pa-{role}{class}" x="{x}" y="{y}" font-size="{size}"{anchor}{rotation}>{text}</text>"#
         );
     }
 
-    /// Clips what `draw` writes to a rectangle that is extended by `room` pixels.
-    pub(super) fn clipped(&mut self, rect: Rect, room: f64, draw: impl FnOnce(&mut Self)) {
+    /// Clips what `draw` writes to a rectangle.
+    pub(super) fn clipped(&mut self, rect: Rect, draw: impl FnOnce(&mut Self)) {
         self.end_element();
-        let clip = format!(
-            r#"<rect x="{}" y="{}" width="{}" height="{}"/>"#,
-            pixels(rect.left - room),
-            pixels(rect.top - room),
-            pixels(rect.width + 2.0 * room),
-            pixels(rect.height + 2.0 * room)
-        );
-        let known = self.clips.iter().position(|known| *known == clip);
-        let number = known.unwrap_or(self.clips.len());
-        if known.is_none() {
-            self.clips.push(clip);
-        }
+        let number = self.clips.len();
+        self.clips.push(rect);
         let _ = write!(self.text, r#"<g clip-path="url(#{}-clip-{number})">"#, self.prefix);
         draw(self);
         self.end_element();
@@ -349,22 +354,23 @@ impl SvgWriter {
             );
         }
         for (number, clip) in self.clips.iter().enumerate() {
-            let _ = write!(defs, r#"<clipPath id="{prefix}-clip-{number}">{clip}</clipPath>"#);
+            let mut path = Path::default();
+            path.polyline(&clip.corners());
+            let _ = write!(
+                defs,
+                r#"<clipPath id="{prefix}-clip-{number}"><path d="{}z"/></clipPath>"#,
+                path.data
+            );
         }
         format!("<defs>{defs}</defs>{}", self.text)
     }
 
-    fn limited(&self, (x, y): PixelPoint) -> PixelPoint {
-        (x.min(self.size.0).max(0), y.min(self.size.1).max(0))
-    }
-
     fn shape(&mut self, attributes: String, points: &[PixelPoint], closed: bool) {
-        let points: Vec<PixelPoint> = points.iter().map(|point| self.limited(*point)).collect();
         let path = self.path(attributes);
-        path.polyline(&points);
-        if closed && !points.is_empty() {
+        path.polyline(points);
+        if closed && let Some(first) = points.first() {
             path.data.push('z');
-            path.position = points[0];
+            path.position = *first;
         }
     }
 

@@ -1,12 +1,13 @@
-//! Plots as text: a row for each position of bars and of short lines, an area for each longer line, characters for
-//! scattered points, a table for a heat map. [`Canvas`] draws cells between two axes.
+//! Plots as text: a bar for each position of bars and of short lines, characters between two axes for longer lines and
+//! scattered points, a table for a heat map.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::scale::{AxisLayout, AxisScale, Extent, Tick, TickUnit, heading, unshowable_note};
-use super::{Entry, Layer, Panel, Plot};
+use super::scale::{AxisLayout, TickUnit, heading, unshowable_note};
+use super::{Entry, Marks, Panel, Plot};
+use crate::fmt::{json_number, number};
 use crate::report::Page;
 use crate::report::drawing::{ColumnFormat, text_table, width};
 use crate::unit::Unit;
@@ -15,39 +16,29 @@ use crate::unit::Unit;
 const WIDEST: usize = 72;
 /// Maximum number of positions of lines that get a row each.
 const LEVELS: usize = 24;
-/// Rows of an area, and of scattered points.
-const AREA_ROWS: usize = 8;
-const SCATTER_ROWS: usize = 14;
+/// Rows of a canvas.
+const ROWS: usize = 14;
+/// Maximum and minimum length of a bar in columns.
+const LONGEST: usize = 28;
+const SHORTEST: usize = 6;
 
 /// Draws a plot as text, no wider than the page unless that is too narrow for anything.
 pub(in crate::report) fn text(plot: &Plot, page: Page) -> String {
-    let text = draw(plot, page);
+    let mut layers = plot.panels.iter().flat_map(|panel| &panel.layers);
+    let text = if let Some(cells) = layers.find(|layer| matches!(layer.marks, Marks::Cells { .. })) {
+        let rows = plot.sheet.rows.iter().map(|row| row.iter().map(value).collect());
+        let table = text_table(&plot.sheet.columns, &rows.collect::<Vec<_>>(), page);
+        format!("  {}\n{table}", cells.name)
+    } else if let Some(positions) = positions(&plot.panels) {
+        bar_table(&plot.panels, &positions, page)
+    } else {
+        let panels = plot.panels.iter().map(|panel| scatter(panel, page));
+        panels.collect::<Vec<_>>().join("\n\n")
+    };
     match page.unicode {
         true => text,
         false => text.replace('−', "-").replace("°C", "C"),
     }
-}
-
-fn draw(plot: &Plot, page: Page) -> String {
-    let layers = || plot.panels.iter().flat_map(|panel| &panel.layers);
-    let cells = layers().find_map(|layer| match layer {
-        Layer::Cells { name, .. } => Some(name),
-        _ => None,
-    });
-    if let Some(name) = cells {
-        let rows: Vec<Vec<Value>> = plot
-            .sheet
-            .rows
-            .iter()
-            .map(|row| row.iter().map(value).collect())
-            .collect();
-        return format!("  {name}\n{}", text_table(&plot.sheet.columns, &rows, page));
-    }
-    if let Some(rows) = Rows::new(&plot.panels) {
-        return rows.draw(page);
-    }
-    let texts: Vec<String> = plot.panels.iter().flat_map(|panel| canvases(panel, page)).collect();
-    texts.join("\n\n")
 }
 
 fn value(entry: &Entry) -> Value {
@@ -63,401 +54,205 @@ type Series<'a> = (&'a str, Vec<(f64, Option<f64>)>);
 
 /// The layers that are series.
 fn series(panel: &Panel) -> impl Iterator<Item = Series<'_>> {
-    panel.layers.iter().filter_map(|layer| match layer {
-        Layer::Line { name, points, .. } => Some((name.as_str(), points.clone())),
-        Layer::Dots { name, points, .. } => {
-            let points = points.iter().map(|(x, y)| (*x, Some(*y))).collect();
-            Some((name.as_str(), points))
-        }
-        Layer::Bars { name, bars, .. } => {
-            let points = bars.iter().map(|bar| (bar.at, Some(bar.value))).collect();
-            Some((name.as_str(), points))
-        }
-        _ => None,
+    panel.layers.iter().filter_map(|layer| {
+        let points = match &layer.marks {
+            Marks::Line { points, .. } => points.clone(),
+            Marks::Dots { points, .. } => points.iter().map(|(x, y)| (*x, Some(*y))).collect(),
+            Marks::Bars { bars } => bars.iter().map(|bar| (bar.at, Some(bar.value))).collect(),
+            _ => return None,
+        };
+        Some((layer.name.as_str(), points))
     })
 }
 
 /// The labels of positions on the x axis.
-fn moments(panel: &Panel) -> impl Iterator<Item = (f64, &str)> {
-    let moments = panel.layers.iter().flat_map(|layer| match layer {
-        Layer::Moments { moments, .. } => moments.as_slice(),
-        _ => &[],
-    });
-    moments.map(|moment| (moment.at, moment.label.as_str()))
+fn labels(panel: &Panel) -> impl Iterator<Item = (f64, &str)> {
+    panel.layers.iter().filter_map(|layer| match layer.marks {
+        Marks::Rule { at, upright: true } if !layer.name.is_empty() => Some((at, layer.name.as_str())),
+        _ => None,
+    })
 }
 
-/// Maximum and minimum length of a bar in columns, and blanks between columns of bars.
-const LONGEST: usize = 28;
-const SHORTEST: usize = 6;
-const GAP: usize = 2;
-
-/// A row for each position with a bar for each series.
-struct Rows {
-    /// The unit of the values, if that is not in the names of the columns.
-    heading: Option<String>,
-    x_label: String,
-    levels: Vec<String>,
-    columns: Vec<BarColumn>,
-    /// What is said about each level.
-    marks: Vec<Vec<String>>,
-    /// What is said about other positions.
-    others: Vec<String>,
+fn label_line((at, label): (f64, &str), unit: TickUnit) -> String {
+    format!("\n  at {}: {label}", number(at / unit.size))
 }
 
-/// One series at every level.
-struct BarColumn {
-    name: String,
-    /// Share of the highest value.
-    shares: Vec<f64>,
-    texts: Vec<String>,
-    /// The width of the widest text.
-    figures: usize,
-}
-
-impl Rows {
-    /// `None` for plots that are no bars or short lines.
-    fn new(panels: &[Panel]) -> Option<Self> {
-        let x = &panels.first()?.x;
-        let layers = || panels.iter().flat_map(|panel| &panel.layers);
-        let bars = layers().any(|layer| matches!(layer, Layer::Bars { .. }));
-        let dots = layers().any(|layer| matches!(layer, Layer::Dots { .. }));
-        let mut at: Vec<f64> = match x.names.is_empty() {
-            false => (0..x.names.len()).map(|index| index as f64).collect(),
-            true => panels
-                .iter()
-                .flat_map(series)
-                .flat_map(|(_, points)| points)
-                .map(|point| point.0)
-                .collect(),
-        };
-        at.sort_by(f64::total_cmp);
-        at.dedup();
-        let time = matches!(x.unit, Unit::Seconds | Unit::Milliseconds);
-        if !bars && (dots || time || at.is_empty() || at.len() > LEVELS) {
-            return None;
-        }
-        let most = at.iter().fold(0.0, |most: f64, at| most.max(at.abs()));
-        let unit = TickUnit::new(x.unit, most, false);
-        let numbers: Vec<Value> = at.iter().map(|at| number(at / unit.size)).collect();
-        let format = ColumnFormat::new(numbers.iter());
-        let levels = if x.names.is_empty() {
-            numbers.iter().map(|at| format.apply(at)).collect()
-        } else {
-            x.names.clone()
-        };
-        let mut marks = vec![Vec::new(); at.len()];
-        let mut others = Vec::new();
-        for (place, text) in moments(panels.first()?) {
-            match at.iter().position(|at| *at == place) {
-                Some(row) => marks[row].push(text.to_owned()),
-                None => others.push(format!("  at {}: {text}", format.apply(&number(place / unit.size)))),
-            }
-        }
-        let columns: Vec<BarColumn> = panels.iter().flat_map(|panel| BarColumn::of(panel, &at)).collect();
-        let about = match panels {
-            [one] if columns.len() > 1 => Some(y_heading(one)).filter(|heading| !heading.is_empty()),
-            _ => None,
-        };
-        Some(Self {
-            heading: about,
-            x_label: heading(x, unit),
-            levels,
-            columns,
-            marks,
-            others,
-        })
-    }
-
-    fn draw(&self, page: Page) -> String {
-        let left = self
-            .levels
+/// The positions of bars and of short lines, which get a row each; `None` for other plots.
+fn positions(panels: &[Panel]) -> Option<Vec<f64>> {
+    let x = &panels.first()?.x;
+    let any = |kind: fn(&Marks) -> bool| {
+        panels
             .iter()
-            .map(|text| width(text))
-            .max()
-            .unwrap_or(0)
-            .max(width(&self.x_label));
-        let arrow = page.pick("◄", "<");
-        let beside = |marks: &Vec<String>| match marks.is_empty() {
-            true => String::new(),
-            false => format!("  {arrow} {}", marks.join(", ")),
-        };
-        let marks_width = self.marks.iter().map(|marks| width(&beside(marks))).max().unwrap_or(0);
-        let fixed = 2
-            + left
-            + self
-                .columns
-                .iter()
-                .map(|column| GAP + column.figures + 1)
-                .sum::<usize>();
-        let each = |rest: usize| page.width.saturating_sub(fixed + rest) / self.columns.len().max(1);
-        // Marks stand below the rows if there is no room beside them.
-        let room = each(marks_width) >= SHORTEST;
-        let long = each(if room { marks_width } else { 0 }).clamp(SHORTEST, LONGEST);
-        let mut lines: Vec<String> = self.heading.iter().map(|heading| format!("  {heading}")).collect();
-        let mut head = format!("  {:>left$}", self.x_label);
-        for column in &self.columns {
-            let room = long + 1 + column.figures;
-            head.push_str(&format!(
-                "  {:<room$}",
-                column.name.chars().take(room).collect::<String>()
-            ));
-        }
-        lines.push(head);
-        for (row, level) in self.levels.iter().enumerate() {
-            let mut line = format!("  {level:>left$}");
-            for column in &self.columns {
-                let bar = bar(column.shares[row], long, page);
-                let blanks = " ".repeat(long.saturating_sub(width(&bar)));
-                line.push_str(&format!(
-                    "  {bar}{blanks} {:>figures$}",
-                    column.texts[row],
-                    figures = column.figures
-                ));
-            }
-            if room {
-                line.push_str(&beside(&self.marks[row]));
-            }
-            lines.push(line);
-        }
-        let below = self
-            .levels
-            .iter()
-            .zip(&self.marks)
-            .filter(|(_, marks)| !room && !marks.is_empty());
-        lines.extend(below.map(|(level, marks)| format!("  at {level}: {}", marks.join(", "))));
-        lines.extend(self.others.iter().cloned());
-        lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
-    }
+            .flat_map(|panel| &panel.layers)
+            .any(|layer| kind(&layer.marks))
+    };
+    let bars = any(|marks| matches!(marks, Marks::Bars { .. }));
+    let dots = any(|marks| matches!(marks, Marks::Dots { .. }));
+    let points = panels.iter().flat_map(series).flat_map(|(_, points)| points);
+    let mut at: Vec<f64> = match x.names.is_empty() {
+        false => (0..x.names.len()).map(|index| index as f64).collect(),
+        true => points.map(|point| point.0).collect(),
+    };
+    at.sort_by(f64::total_cmp);
+    at.dedup();
+    let time = matches!(x.unit, Unit::Seconds | Unit::Milliseconds);
+    (bars || !(dots || time || at.is_empty() || at.len() > LEVELS)).then_some(at)
 }
 
-impl BarColumn {
-    /// The columns of a panel.
-    fn of(panel: &Panel, at: &[f64]) -> Vec<Self> {
-        let unit = y_unit(panel);
+/// A row for each position, with a bar and a number for each series and the labels of the position.
+fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
+    let Some(first) = panels.first() else {
+        return String::new();
+    };
+    let most = positions.iter().fold(0.0, |most: f64, at| most.max(at.abs()));
+    let unit = TickUnit::new(first.x.unit, most);
+    let level = |(index, at): (usize, &f64)| match first.x.names.get(index) {
+        Some(name) => Value::from(name.as_str()),
+        None => json_number(at / unit.size),
+    };
+    let mut rows: Vec<Vec<Value>> = positions.iter().enumerate().map(|one| vec![level(one)]).collect();
+    let mut headings = vec![heading(&first.x, unit)];
+    let mut others = String::new();
+    let mut labelled = vec![Vec::new(); rows.len()];
+    for (at, label) in labels(first) {
+        match positions.iter().position(|position| *position == at) {
+            Some(row) => labelled[row].push(label),
+            None => others += &label_line((at, label), unit),
+        }
+    }
+    let count = panels.iter().flat_map(series).count().max(1);
+    let labels_width = labelled
+        .iter()
+        .map(|labels| width(&labels.join(", ")))
+        .max()
+        .unwrap_or(0);
+    // Besides the positions, the labels, and a number behind each bar.
+    let rest = width(&headings[0]).max(8) + labels_width + 8;
+    let long = (page.width.saturating_sub(rest) / count)
+        .saturating_sub(11)
+        .clamp(SHORTEST, LONGEST);
+    for panel in panels {
+        let (unit, heading) = (y_unit(panel), y_heading(panel));
         let single = series(panel).count() == 1;
-        let column = |(name, points): Series| {
-            let value = |at: &f64| points.iter().find(|point| point.0 == *at).and_then(|point| point.1);
-            let values: Vec<Option<f64>> = at.iter().map(|at| value(at).map(|value| value / unit.size)).collect();
+        for (name, points) in series(panel) {
+            let value = |at: &f64| {
+                points
+                    .iter()
+                    .find(|point| point.0 == *at)?
+                    .1
+                    .map(|value| value / unit.size)
+            };
+            let values: Vec<Option<f64>> = positions.iter().map(value).collect();
             let highest = values.iter().flatten().copied().fold(f64::MIN_POSITIVE, f64::max);
             let entries: Vec<Value> = values.iter().map(|value| Value::from(*value)).collect();
             let format = ColumnFormat::new(entries.iter());
             let texts: Vec<String> = entries.iter().map(|value| format.apply(value)).collect();
-            let heading = y_heading(panel);
-            Self {
-                name: if name.is_empty() || (single && !heading.is_empty()) {
-                    heading
-                } else {
-                    name.to_owned()
-                },
-                shares: values.iter().map(|value| value.unwrap_or(0.0) / highest).collect(),
-                figures: texts.iter().map(|text| width(text)).max().unwrap_or(1),
-                texts,
+            let figures = texts.iter().map(|text| width(text)).max().unwrap_or(1);
+            for (row, (value, text)) in rows.iter_mut().zip(values.iter().zip(&texts)) {
+                let bar = bar(value.unwrap_or(0.0) / highest, long, page);
+                row.push(format!("{bar:<long$} {text:>figures$}").into());
             }
-        };
-        series(panel).map(column).collect()
+            headings.push(match (name, heading.as_str()) {
+                (name, "") => name.to_owned(),
+                ("", heading) => heading.to_owned(),
+                (_, heading) if single => heading.to_owned(),
+                (name, heading) => format!("{name}: {heading}"),
+            });
+        }
     }
+    if labelled.iter().any(|labels| !labels.is_empty()) {
+        headings.push(String::new());
+        for (row, labels) in rows.iter_mut().zip(&labelled) {
+            let arrow = if labels.is_empty() { "" } else { page.pick("◄ ", "< ") };
+            row.push(format!("{arrow}{}", labels.join(", ")).into());
+        }
+    }
+    format!("{}{others}", text_table(&headings, &rows, page))
 }
 
 fn y_unit(panel: &Panel) -> TickUnit {
     let values = panel.layers.iter().flat_map(|layer| layer.values().1);
-    let most = values
-        .filter(|value| value.is_finite())
-        .fold(0.0, |most: f64, value| most.max(value.abs()));
-    TickUnit::new(panel.y.unit, most, false)
+    let finite = values.filter(|value| value.is_finite());
+    TickUnit::new(panel.y.unit, finite.fold(0.0, |most: f64, value| most.max(value.abs())))
 }
 
 fn y_heading(panel: &Panel) -> String {
     heading(&panel.y, y_unit(panel))
 }
 
-/// An integer if the value is whole.
-fn number(value: f64) -> Value {
-    if value.fract() == 0.0 && value.abs() < 1e15 {
-        Value::from(value as i64)
-    } else {
-        Value::from(value)
-    }
-}
-
 /// A bar of a share of the length; at least a sliver unless the share is 0.
 fn bar(share: f64, long: usize, page: Page) -> String {
-    let eighths = eighths(share, long);
+    let eighths = (share.clamp(0.0, 1.0) * 8.0 * long as f64).ceil() as usize;
     match page.unicode {
-        true => format!(
-            "{}{}",
-            "█".repeat(eighths / 8),
-            ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8]
-        ),
+        true => "█".repeat(eighths / 8) + ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8],
         false => "#".repeat(eighths.div_ceil(8)),
     }
 }
 
-/// A share of `cells` cells in eighths of a cell.
-fn eighths(share: f64, cells: usize) -> usize {
-    let eighths = (share.clamp(0.0, 1.0) * 8.0 * cells as f64).round() as usize;
-    if share > 0.0 { eighths.max(1) } else { 0 }
-}
-
-/// A canvas for each line of a panel, or one for all if points are scattered or below zero.
-fn canvases(panel: &Panel, page: Page) -> Vec<String> {
+/// The points of all series of a panel, each series with its character; where two share a cell, the later one is shown.
+/// A value of a line holds until the next.
+fn scatter(panel: &Panel, page: Page) -> String {
     let all: Vec<Series> = series(panel).collect();
-    let y = y_heading(panel);
-    let empty = |points: &[(f64, Option<f64>)]| points.iter().all(|point| point.1.is_none());
-    let scattered = panel.layers.iter().any(|layer| matches!(layer, Layer::Dots { .. }));
-    let negative = all
-        .iter()
-        .flat_map(|(_, points)| points)
-        .any(|(_, y)| y.is_some_and(|y| y < 0.0));
-    if scattered || negative {
-        return vec![scatter(panel, &all, &y, page)];
-    }
-    let area_of = |(name, points): &Series| {
-        let name = match (all.len(), y.as_str()) {
-            (1, y) if !y.is_empty() => y.to_owned(),
-            (_, "") => (*name).to_owned(),
-            (_, y) => format!("{name}: {y}"),
-        };
-        match empty(points) {
-            true => format!("  {name}: no values"),
-            false => area(panel, points, name, page),
-        }
-    };
-    all.iter().map(area_of).collect()
-}
-
-/// The highest value in each column as a filled area. A sample holds until the next one; gaps stay empty.
-fn area(panel: &Panel, points: &[(f64, Option<f64>)], name: String, page: Page) -> String {
-    let y = AxisLayout::new(&panel.y, Extent::y(panel, false).with_zero(), true);
-    let axes = Axes::new(panel, y, AREA_ROWS, page);
-    let mut heights: Vec<Option<f64>> = vec![None; axes.columns];
-    for (index, (at, value)) in points.iter().enumerate() {
-        let Some(value) = value else { continue };
-        let from = axes.column(*at);
-        let next = points.get(index + 1).map_or(from, |next| axes.column(next.0));
-        for height in &mut heights[from..next.max(from + 1)] {
-            *height = Some(height.map_or(*value, |highest| highest.max(*value)));
-        }
-    }
-    let cell = |height: &Option<f64>, row: usize| {
-        let full = height.map_or(0, |value| eighths(axes.y.scale.share(value), AREA_ROWS));
-        let here = full.saturating_sub(8 * row).min(8);
-        match page.unicode {
-            true => [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'][here],
-            false if here >= 4 || (row == 0 && here > 0) => '#',
-            false => ' ',
-        }
-    };
-    let rows = (0..AREA_ROWS)
-        .rev()
-        .map(|row| heights.iter().map(|height| cell(height, row)).collect())
-        .collect();
-    axes.draw(panel, name, rows, page)
-}
-
-/// Points of several series, each with its character; where two share a cell, the later one is shown.
-fn scatter(panel: &Panel, all: &[Series], y: &str, page: Page) -> String {
-    let layout = AxisLayout::new(&panel.y, Extent::y(panel, false), true);
-    let axes = Axes::new(panel, layout, SCATTER_ROWS, page);
+    let one = std::slice::from_ref(panel);
+    let (x, y) = (AxisLayout::new(one, false), AxisLayout::new(one, true));
+    let y_ticks = y.ticks(ROWS / 3);
+    let gutter = y_ticks.iter().map(|tick| width(&tick.label)).max().unwrap_or(1) + 4;
+    let columns = Canvas::columns(gutter, page);
     let letters = page.pick(
         ['●', '×', '◆', '○', '▲', '□', '+', '*'],
         ['o', 'x', '+', '*', '#', '@', '%', '='],
     );
-    let mut field = vec![vec![' '; axes.columns]; SCATTER_ROWS];
-    let mut none = true;
+    let mut field = vec![vec![' '; columns]; ROWS];
+    let scattered = panel
+        .layers
+        .iter()
+        .any(|layer| matches!(layer.marks, Marks::Dots { .. }));
     for ((_, points), letter) in all.iter().zip(letters.iter().cycle()) {
-        for (x, y) in points.iter().filter_map(|(x, y)| Some((*x, (*y)?))) {
-            if axes.x.scale.contains(x) && axes.y.scale.contains(y) {
-                let row = cell_index(axes.y.scale, y, SCATTER_ROWS);
-                field[SCATTER_ROWS - 1 - row][axes.column(x)] = *letter;
-                none = false;
+        for (index, point) in points.iter().enumerate() {
+            let (at, Some(value)) = *point else { continue };
+            if x.scale.contains(at) && y.scale.contains(value) {
+                let from = x.scale.cell(at, columns);
+                let next = points.get(index + 1).filter(|_| !scattered);
+                let to = next.map_or(from, |next| x.scale.cell(next.0, columns)).max(from + 1);
+                field[ROWS - 1 - y.scale.cell(value, ROWS)][from..to].fill(*letter);
             }
         }
     }
-    if none {
-        return format!("  {y}: no values");
+    let name = match (all.as_slice(), y_heading(panel)) {
+        ([(name, _)], heading) if heading.is_empty() => (*name).to_owned(),
+        (_, heading) => heading,
+    };
+    if field.iter().flatten().all(|cell| *cell == ' ') {
+        return format!("  {name}: no values");
     }
-    let rows = field.into_iter().map(String::from_iter).collect();
-    let mut text = axes.draw(panel, y.to_owned(), rows, page);
+    let canvas = Canvas {
+        y_label: name,
+        x_label: x.heading.clone(),
+        y_ticks: y_ticks
+            .into_iter()
+            .map(|tick| (ROWS - 1 - y.scale.cell(tick.at, ROWS), tick.label))
+            .collect(),
+        x_ticks: x
+            .ticks(columns / 10)
+            .into_iter()
+            .map(|tick| (x.scale.cell(tick.at, columns), tick.label))
+            .collect(),
+        columns,
+        rows: field.into_iter().map(String::from_iter).collect(),
+    };
+    let lines = canvas
+        .lines(page)
+        .into_iter()
+        .map(|line| format!("  {line}").trim_end().to_owned());
+    let mut text = lines.collect::<Vec<_>>().join("\n");
+    text.extend(labels(panel).map(|label| label_line(label, x.unit)));
     if all.len() > 1 {
         let keys = all.iter().zip(letters.iter().cycle());
         let keys: Vec<String> = keys.map(|((name, _), letter)| format!("{letter} {name}")).collect();
-        text.push_str(&format!("\n  {}", keys.join("   ")));
+        text += &format!("\n  {}", keys.join("   "));
     }
-    if let Some(note) = unshowable_note(panel) {
-        text.push_str(&format!("\n  {note}"));
-    }
+    text.extend(unshowable_note(panel).map(|note| format!("\n  {note}")));
     text
-}
-
-/// The axes of a canvas.
-struct Axes {
-    x: AxisLayout,
-    y: AxisLayout,
-    y_ticks: Vec<Tick>,
-    columns: usize,
-}
-
-impl Axes {
-    fn new(panel: &Panel, y: AxisLayout, rows: usize, page: Page) -> Self {
-        let x = AxisLayout::new(&panel.x, Extent::x(panel), false);
-        let y_ticks = y.ticks(rows / 3, 0.0);
-        let gutter = y_ticks.iter().map(|tick| width(&tick.label)).max().unwrap_or(1) + 2;
-        Self {
-            columns: Canvas::columns(gutter + 2, page),
-            x,
-            y,
-            y_ticks,
-        }
-    }
-
-    fn column(&self, at: f64) -> usize {
-        cell_index(self.x.scale, at, self.columns)
-    }
-
-    /// The canvas, indented, with the marks below it.
-    fn draw(&self, panel: &Panel, y_label: String, rows: Vec<String>, page: Page) -> String {
-        let y_tick = |tick: &Tick| {
-            (
-                rows.len() - 1 - cell_index(self.y.scale, tick.at, rows.len()),
-                tick.label.clone(),
-            )
-        };
-        let x_tick = |tick: Tick| (self.column(tick.at), tick.label);
-        let canvas = Canvas {
-            y_label,
-            x_label: self.x.heading.clone(),
-            y_ticks: self.y_ticks.iter().map(y_tick).collect(),
-            x_ticks: self.x.ticks(self.columns / 10, 0.0).into_iter().map(x_tick).collect(),
-            columns: self.columns,
-            rows,
-        };
-        let gutter = canvas.gutter();
-        let mut lines = canvas.lines(page);
-        for (at, text) in moments(panel) {
-            // The arrow of a mark outside the chart can only point to its edge.
-            let text = match self.x.scale.contains(at) {
-                true => text.to_owned(),
-                false => format!("{text} (at {})", self.x.unit.format(at)),
-            };
-            let column = self.column(at);
-            let right = format!("{}^ {text}", " ".repeat(column));
-            let line = match width(&right) <= self.columns {
-                true => right,
-                false => {
-                    let left = format!("{text} ^");
-                    format!("{}{left}", " ".repeat((column + 1).saturating_sub(width(&left))))
-                }
-            };
-            lines.push(format!("{}{line}", " ".repeat(gutter)));
-        }
-        let line = |line: &String| format!("  {}", line.trim_end()).trim_end().to_owned();
-        lines.iter().map(line).collect::<Vec<_>>().join("\n")
-    }
-}
-
-/// The cell of a value, of `cells` cells.
-fn cell_index(scale: AxisScale, value: f64, cells: usize) -> usize {
-    ((scale.share(value).clamp(0.0, 1.0) * cells as f64) as usize).min(cells.saturating_sub(1))
 }
 
 /// Cells between two axes.
@@ -514,7 +309,7 @@ impl Canvas {
 }
 
 /// A line with each label below its cell, as far as they do not touch; the first cell is at column `left`.
-pub(in crate::report) fn ruler(ticks: &[(usize, String)], columns: usize, left: usize) -> String {
+fn ruler(ticks: &[(usize, String)], columns: usize, left: usize) -> String {
     let mut line = " ".repeat(left);
     let mut end = 0;
     for (number, (column, text)) in ticks.iter().enumerate() {
@@ -533,7 +328,7 @@ pub(in crate::report) fn ruler(ticks: &[(usize, String)], columns: usize, left: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::plot::{Axis, Bar, Colour, Moment, Scale, Shape};
+    use crate::report::plot::{Axis, Bar, Colour, Layer, Scale, Shape};
 
     fn page(width: usize, unicode: bool) -> Page {
         Page {
@@ -551,11 +346,7 @@ mod tests {
     }
 
     fn marked(at: f64, label: &str) -> Layer {
-        let label = label.to_owned();
-        Layer::Moments {
-            moments: vec![Moment { at, label }],
-            colour: Colour::Quiet,
-        }
+        Layer::vertical_rule(label, at, Colour::Quiet)
     }
 
     /// Two quantities at three levels.
@@ -654,7 +445,7 @@ mod tests {
         let text = text(&curve(points), page(60, true));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0].trim(), "KV cache in use, %");
-        assert_eq!(lines[1].matches('█').count(), 1, "{text}");
+        assert_eq!(lines[1].matches('●').count(), 1, "{text}");
         assert!(
             lines[1].starts_with("  100 │") && lines.last().unwrap().ends_with("time, minutes"),
             "{text}"
@@ -665,10 +456,13 @@ mod tests {
     fn gaps_are_left_empty_and_no_values_are_said() {
         let points = vec![(0.0, Some(100.0)), (1.0, None), (2.0, None), (3.0, Some(100.0))];
         let drawn = text(&curve(points), page(60, false));
-        let bottom = drawn.lines().nth(AREA_ROWS).unwrap();
-        assert!(bottom.contains("# ") && bottom.ends_with('#'), "{drawn}");
+        let top = drawn.lines().nth(1).unwrap();
+        assert!(
+            top.contains("|oo") && top.contains("o ") && top.ends_with('o'),
+            "{drawn}"
+        );
         assert!(text(&curve(Vec::new()), page(60, false)).contains("no values"));
-        assert!(text(&curve(vec![(1.0, Some(100.0))]), page(60, true)).contains('█'));
+        assert!(text(&curve(vec![(1.0, Some(100.0))]), page(60, true)).contains('●'));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::reproduce::shell_quoted;
@@ -10,8 +11,77 @@ use crate::report::plot::Sheet;
 use crate::report::{Bytes, Clock, Count, WarningGroup};
 use crate::run::{Manifest, RecordedRun};
 
-/// JSON pointers to an engine's image and its digest.
-const IMAGE: [&str; 2] = ["/launched/image", "/launched/digest"];
+/// An engine in the manifest.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct StartedEngine {
+    runtime: Option<String>,
+    memory_total: Option<u64>,
+    options: EngineOptions,
+    info: EngineInfo,
+    launched: Launched,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EngineOptions {
+    model: Option<String>,
+    /// Indices or ids, or how many.
+    gpus: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EngineInfo {
+    engine: Option<String>,
+    version: Option<String>,
+    model: Option<String>,
+}
+
+/// What was launched; the runtime decides which of these there are.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Launched {
+    image: Option<String>,
+    digest: Option<String>,
+    command: Option<Vec<String>>,
+    entrypoint: Option<Vec<String>>,
+    args: Option<Vec<String>>,
+    url: Option<String>,
+    container: Option<String>,
+    profile: Option<String>,
+    gpu: Option<String>,
+}
+
+/// A GPU in the manifest.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Gpu {
+    id: String,
+    index: Option<u64>,
+    name: String,
+    total: Option<u64>,
+}
+
+impl StartedEngine {
+    fn is_simulated(&self) -> bool {
+        self.runtime.as_deref() == Some("sim")
+    }
+
+    /// `vllm 0.11`; `version` stands for an unknown version.
+    pub(super) fn name(&self, version: &str) -> Option<String> {
+        let known = self.info.version.as_ref().map(|version| format!(" {version}"));
+        Some(format!(
+            "{}{}",
+            self.info.engine.as_ref()?,
+            known.as_deref().unwrap_or(version)
+        ))
+    }
+
+    pub(super) fn model(&self) -> Option<String> {
+        self.info.model.clone().or_else(|| self.options.model.clone())
+    }
+}
 
 /// Stands for a value that a damaged run folder lost.
 const UNKNOWN: &str = "not known";
@@ -109,41 +179,32 @@ pub(super) fn details(source: &Source, warnings: &[WarningGroup]) -> Vec<Sheet> 
 
 /// The models of all engines; the requested model if none was started.
 pub(super) fn models(manifest: &Manifest) -> Vec<String> {
-    let texts = from_engines(manifest, |engine| {
-        text(engine, "/info/model").or_else(|| text(engine, "/options/model"))
-    });
-    if !texts.is_empty() {
-        return texts;
+    let texts = from_engines(manifest, StartedEngine::model);
+    match texts.is_empty() {
+        true => parameter(manifest, "model").into_iter().collect(),
+        false => texts,
     }
-    let requested = manifest
-        .parameters
-        .as_ref()
-        .and_then(|parameters| text(parameters, "/model"));
-    requested.into_iter().collect()
 }
 
 /// Names and versions of the engines, and their runtimes.
-pub(super) fn engines(manifest: &Manifest) -> Vec<String> {
-    let engine = |engine: &Value| {
-        let name = text(engine, "/info/engine")?;
-        let version = text(engine, "/info/version")
-            .map_or_else(|| ", version unknown".to_owned(), |version| format!(" {version}"));
-        let runtime =
-            text(engine, "/runtime").map_or_else(String::new, |runtime| format!(" ({})", runtime_text(&runtime)));
-        Some(format!("{name}{version}{runtime}"))
-    };
-    let texts = from_engines(manifest, engine);
-    if !texts.is_empty() {
-        return texts;
+fn engines(manifest: &Manifest) -> Vec<String> {
+    let texts = from_engines(manifest, |engine| {
+        let runtime = engine.runtime.as_deref().map(runtime_text);
+        let runtime = runtime.map_or_else(String::new, |runtime| format!(" ({runtime})"));
+        Some(format!("{}{runtime}", engine.name(", version unknown")?))
+    });
+    match texts.is_empty() {
+        true => parameter(manifest, "engine")
+            .map(|name| format!("{name}, never ready"))
+            .into_iter()
+            .collect(),
+        false => texts,
     }
-    let requested = manifest
-        .parameters
-        .as_ref()
-        .and_then(|parameters| text(parameters, "/engine"));
-    requested
-        .map(|name| format!("{name}, never ready"))
-        .into_iter()
-        .collect()
+}
+
+/// A parameter of the script that is a text.
+fn parameter(manifest: &Manifest, name: &str) -> Option<String> {
+    Some(manifest.parameters.as_ref()?.get(name)?.as_str()?.to_owned())
 }
 
 fn runtime_text(runtime: &str) -> &str {
@@ -159,28 +220,28 @@ fn runtime_text(runtime: &str) -> &str {
 /// The GPUs that engines used, then the machine's others. For simulated engines, what was simulated.
 fn gpus(found: &RecordedRun) -> Vec<String> {
     let manifest = &found.manifest;
-    let simulated = |engine: &Value| {
-        let profile = text(engine, "/launched/profile").filter(|_| engine["runtime"] == "sim")?;
-        let gpu = text(engine, "/launched/gpu").map_or_else(String::new, |gpu| format!("{gpu}, "));
-        let total = engine["memory_total"].as_u64();
+    let simulated = |engine: &StartedEngine| {
+        let profile = engine.launched.profile.as_ref().filter(|_| engine.is_simulated())?;
+        let gpu = engine
+            .launched
+            .gpu
+            .as_ref()
+            .map_or_else(String::new, |gpu| format!("{gpu}, "));
+        let total = engine.memory_total;
         let total = total.map_or_else(String::new, |total| format!("{} of memory, ", Bytes(total)));
         Some(format!("SIMULATED: {gpu}{total}profile {profile}"))
     };
     let mut texts = from_engines(manifest, simulated);
-    let one = |gpu: &Value| {
-        let total = gpu["total"]
-            .as_u64()
+    let one = |gpu: &Gpu| {
+        let total = gpu
+            .total
             .map_or_else(String::new, |total| format!(", {}", Bytes(total)));
-        format!(
-            "{}{total}, {}, index {}",
-            plain(&gpu["name"]),
-            plain(&gpu["id"]),
-            plain(&gpu["index"])
-        )
+        let index = gpu.index.map_or_else(String::new, |index| format!(", index {index}"));
+        format!("{}{total}, {}{index}", gpu.name, gpu.id)
     };
     let (ours, others) = used(manifest);
-    texts.extend(ours.into_iter().map(one));
-    texts.extend(others.into_iter().map(|gpu| format!("{} (not used)", one(gpu))));
+    texts.extend(ours.iter().map(one));
+    texts.extend(others.iter().map(|gpu| format!("{} (not used)", one(gpu))));
     if texts.is_empty() {
         let lost = found.lost.contains("gpus");
         texts.push(if lost { UNKNOWN } else { "none reported by a driver" }.to_owned());
@@ -190,12 +251,11 @@ fn gpus(found: &RecordedRun) -> Vec<String> {
 
 /// Names of the used GPUs for a heading: `2 × NVIDIA H200`, `a simulated 24 GB card`.
 pub(super) fn cards(manifest: &Manifest) -> Vec<String> {
-    let simulated = |engine: &Value| {
-        let gpu = text(engine, "/launched/gpu").filter(|_| engine["runtime"] == "sim");
+    let mut cards = from_engines(manifest, |engine| {
+        let gpu = engine.launched.gpu.as_ref().filter(|_| engine.is_simulated());
         gpu.map(|gpu| format!("a simulated {gpu}"))
-    };
-    let mut cards = from_engines(manifest, simulated);
-    let names: Vec<String> = used(manifest).0.into_iter().map(|gpu| plain(&gpu["name"])).collect();
+    });
+    let names: Vec<String> = used(manifest).0.into_iter().map(|gpu| gpu.name).collect();
     for (at, name) in names
         .iter()
         .enumerate()
@@ -212,50 +272,42 @@ pub(super) fn cards(manifest: &Manifest) -> Vec<String> {
 }
 
 /// Splits the machine's GPUs into those that engines were given and the others.
-fn used(manifest: &Manifest) -> (Vec<&Value>, Vec<&Value>) {
-    let given = |engine: &Value| {
-        let gpus = engine["options"]["gpus"]
-            .as_array()
-            .filter(|_| engine["runtime"] != "sim")?;
+fn used(manifest: &Manifest) -> (Vec<Gpu>, Vec<Gpu>) {
+    let given = from_engines(manifest, |engine| {
+        let gpus = engine.options.gpus.as_array().filter(|_| !engine.is_simulated())?;
+        let plain = |gpu: &Value| gpu.as_str().map_or_else(|| gpu.to_string(), str::to_owned);
         Some(gpus.iter().map(plain).collect::<Vec<_>>().join(","))
-    };
-    let given = from_engines(manifest, given);
+    });
     let given: Vec<&str> = given.iter().flat_map(|list| list.split(',')).collect();
-    let is_given = |gpu: &&Value| {
-        ["index", "id"]
-            .iter()
-            .any(|key| given.contains(&plain(&gpu[*key]).as_str()))
-    };
-    manifest.gpus.iter().partition(is_given)
-}
-
-fn image(engine: &Value) -> Option<String> {
-    let [name, digest] = IMAGE.map(|pointer| text(engine, pointer));
-    Some(match (name?, digest) {
-        (name, Some(digest)) => format!("{name}, {digest}"),
-        (name, None) => name,
+    let gpus = manifest
+        .gpus
+        .iter()
+        .map(|gpu| Gpu::deserialize(gpu).unwrap_or_default());
+    gpus.partition(|gpu| {
+        let index = gpu.index.map(|index| index.to_string());
+        given.contains(&gpu.id.as_str()) || index.is_some_and(|index| given.contains(&index.as_str()))
     })
 }
 
+fn image(engine: &StartedEngine) -> Option<String> {
+    let digest = engine.launched.digest.as_ref();
+    let digest = digest.map_or_else(String::new, |digest| format!(", {digest}"));
+    Some(format!("{}{digest}", engine.launched.image.as_ref()?))
+}
+
 /// The command of a process, the arguments of a container, or the address of an attached server.
-fn launched(engine: &Value) -> Option<String> {
-    let words = |key: &str| -> Vec<String> {
-        engine["launched"][key]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(plain)
-            .collect()
+fn launched(engine: &StartedEngine) -> Option<String> {
+    let launched = &engine.launched;
+    let command = launched.command.iter().flatten();
+    let container = launched.entrypoint.iter().chain(&launched.args).flatten();
+    let line: Vec<String> = match launched.command.as_ref().is_some_and(|command| !command.is_empty()) {
+        true => command.map(|word| shell_quoted(word)).collect(),
+        false => container.map(|word| shell_quoted(word)).collect(),
     };
-    let mut line = words("command");
-    if line.is_empty() {
-        line = words("entrypoint");
-        line.extend(words("args"));
+    match line.is_empty() {
+        true => launched.url.clone().or_else(|| launched.container.clone()),
+        false => Some(line.join(" ")),
     }
-    if line.is_empty() {
-        return text(engine, "/launched/url").or_else(|| text(engine, "/launched/container"));
-    }
-    Some(line.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" "))
 }
 
 fn host(manifest: &Manifest) -> String {
@@ -309,22 +361,11 @@ fn measured_counts(found: &RecordedRun) -> String {
 }
 
 /// A text from each engine, without duplicates.
-fn from_engines(manifest: &Manifest, describe: impl Fn(&Value) -> Option<String>) -> Vec<String> {
+fn from_engines(manifest: &Manifest, describe: impl Fn(&StartedEngine) -> Option<String>) -> Vec<String> {
     let mut texts = Vec::new();
-    for text in manifest.engines.iter().filter_map(describe) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
+    for engine in &manifest.engines {
+        let text = describe(&StartedEngine::deserialize(engine).unwrap_or_default());
+        texts.extend(text.filter(|text| !text.is_empty() && !texts.contains(text)));
     }
     texts
-}
-
-fn text(value: &Value, pointer: &str) -> Option<String> {
-    let text = value.pointer(pointer)?.as_str()?;
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
-/// A string without quotes; other values as JSON.
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -8,7 +8,6 @@ mod boundaries;
 mod breakdowns;
 mod experiments;
 mod facts;
-mod format;
 mod loads;
 mod memory;
 mod reproduce;
@@ -18,6 +17,7 @@ mod together;
 pub use boundaries::overview;
 pub use breakdowns::{breakdown, finding as breakdown_finding};
 pub use experiments::{experiment, findings as experiment_findings, planned_starts};
+pub use memory::{memory, stages_sheet};
 pub use together::Together;
 
 pub(super) use reproduce::run_command;

@@ -72,12 +72,12 @@ reports! {
     model_guided: "model_guided", ["input=[128,1024]", "output=[128,512]", "engine=sim"], [], ["boundary"];
     memory_breakdown: "memory_breakdown", ["repeats=1"], [], ["breakdown", "memory"];
     engine_info: "engine_info", [], [], ["memory"];
-    throughput: "throughput", [&LOAD[..], &["concurrency=[1,4,16]"]].concat(), [], ["load-curves", "load-trade", "load-cost", "load-spread", "load-time"];
-    slo: "slo", [&LOAD[..], &["slo.ttft_ms=100000", "from=1", "most=16"]].concat(), [], ["load-curves", "load-limits", "load-time"];
+    throughput: "throughput", [&LOAD[..], &["concurrency=[1,4,16]"]].concat(), [], ["load-curves", "load-trade", "load-spread", "load-time"];
+    slo: "slo", [&LOAD[..], &["slo.ttft_ms=100000", "from=1", "most=16"]].concat(), [], ["load-curves", "load-time"];
     kv_cache: "kv_cache", LOAD, [], ["memory", "load-spread", "load-time"];
-    compare_engines: "compare_engines", [&LOAD[..], &["engines=[{\"engine\":\"sim\",\"name\":\"a\"},{\"engine\":\"sim\",\"name\":\"b\",\"memory_fraction\":0.8}]", "concurrency=[1,4]"]].concat(), [], ["loads-curves", "loads-trade", "load-1-cost", "load-2-time"];
-    batch: "batch", ["file=batch.yaml", "sim.time_scale=0.02", "requests=8"], [("batch.yaml", BATCH)], ["load-curves", "load-cost", "load-time-2"];
-    cuda_graphs: "cuda_graphs", ["input=64", "output=8", "requests=8"], [], ["experiment"];
-    kv_dtype: "kv_dtype", ["input=64", "output=8", "requests=8"], [], ["experiment"];
-    tensor_parallel: "tensor_parallel", ["input=64", "output=8", "requests=8"], [], ["experiment"];
+    compare_engines: "compare_engines", [&LOAD[..], &["engines=[{\"engine\":\"sim\",\"name\":\"a\"},{\"engine\":\"sim\",\"name\":\"b\",\"memory_fraction\":0.8}]", "concurrency=[1,4]"]].concat(), [], ["loads-curves", "loads-trade", "load-1-curves", "load-2-time"];
+    batch: "batch", ["file=batch.yaml", "sim.time_scale=0.02", "requests=8"], [("batch.yaml", BATCH)], ["load-curves", "load-time"];
+    cuda_graphs: "cuda_graphs", ["input=64", "output=8", "requests=8"], [], ["memory"];
+    kv_dtype: "kv_dtype", ["input=64", "output=8", "requests=8"], [], ["memory"];
+    tensor_parallel: "tensor_parallel", ["input=64", "output=8", "requests=8"], [], ["memory"];
 }

@@ -52,7 +52,6 @@ fn boundary_panel(limit: f64, scale: Scale) -> Panel {
     let predicted = edge.iter().copied().chain(below).collect();
     let axis = |label: &str, high: f64| Axis {
         range: Some((128.0, high)),
-        ends: true,
         ..axis(label, Unit::Tokens, scale)
     };
     Panel {
@@ -61,7 +60,7 @@ fn boundary_panel(limit: f64, scale: Scale) -> Panel {
         layers: vec![
             Layer::area("proven to fit", [stairs(0.0)], Colour::Fits),
             Layer::area("proven to fail", [above], Colour::Fails),
-            Layer::area("predicted to fit", [predicted], Colour::Predicted).hatched(true),
+            Layer::area("predicted to fit", [predicted], Colour::Predicted).dashed(true),
             line("predicted limit", edge.clone(), Colour::Predicted).dashed(true),
             Layer::dots("fits", fits, Colour::Fits, Shape::Circle),
             Layer::dots("out of memory", fails, Colour::Fails, Shape::Cross),
@@ -122,16 +121,12 @@ pub(super) fn memory(gpus: usize, samples: usize) -> Plot {
         span(110.0, 200.0, "serving"),
         span(200.0, 240.0, "after the death"),
     ];
-    let death = Moment {
-        at: 200.0,
-        label: "died: CUDA out of memory".into(),
-    };
     let panel = |gpu: usize| Panel {
         title: if gpus > 1 { format!("GPU {gpu}") } else { String::new() },
         x: axis("time", Unit::Seconds, Scale::Linear),
         y: axis("memory used", Unit::Bytes, Scale::Linear),
         layers: vec![
-            Layer::Spans { spans: spans.clone() },
+            Layer::spans(spans.clone()),
             Layer::ribbon("weights", times(21).map(|at| (at, 0.0, 15.0 * GIB)), Colour::Series(0)).opaque(),
             Layer::ribbon(
                 "KV cache",
@@ -142,10 +137,7 @@ pub(super) fn memory(gpus: usize, samples: usize) -> Plot {
             Layer::line("used", (0..samples).map(sample), Colour::Series(4)),
             Layer::horizontal_rule("80 GiB of the GPU", 80.0 * GIB, Colour::Limit),
             Layer::horizontal_rule("limit of the engine", 76.0 * GIB, Colour::Quiet).dashed(true),
-            Layer::Moments {
-                moments: vec![death.clone()],
-                colour: Colour::Limit,
-            },
+            Layer::vertical_rule("died: CUDA out of memory", 200.0, Colour::Limit),
         ],
         ..Panel::default()
     };
@@ -177,7 +169,7 @@ fn breakdown() -> Plot {
         y: axis("memory", Unit::Bytes, Scale::Linear),
         layers: vec![
             Layer::bars("measured", bars(1.0, true), Colour::Series(0)),
-            Layer::bars("estimated", bars(0.93, false), Colour::Series(0)).hatched(true),
+            Layer::bars("estimated", bars(0.93, false), Colour::Series(0)).dashed(true),
         ],
         ..Panel::default()
     };
@@ -218,26 +210,6 @@ pub(super) fn load() -> Plot {
     plot("load", "Throughput and latency along concurrency", panels)
 }
 
-pub(super) fn two_scales() -> Plot {
-    let wave = |scale: f64, shift: f64| {
-        let times = (0..600).map(|index| f64::from(index) * 0.5);
-        times.map(move |time| (time, scale * (0.5 + 0.5 * ((time + shift) / 20.0).sin())))
-    };
-    let panel = Panel {
-        x: axis("time", Unit::Seconds, Scale::Linear),
-        y: axis("KV cache in use", Unit::Percent, Scale::Linear),
-        right: Some(axis("requests waiting", Unit::Count, Scale::Linear)),
-        layers: vec![
-            line("KV cache in use", wave(96.0, 0.0), Colour::Series(0)),
-            line("waiting", wave(40.0, 9.0), Colour::Series(1))
-                .stepped(true)
-                .on_right_axis(true),
-        ],
-        ..Panel::default()
-    };
-    plot("gauges", "KV cache and queue", vec![panel])
-}
-
 fn heat_map() -> Plot {
     let levels = [128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0];
     let cell = |x: &[f64], y: &[f64]| Cell {
@@ -251,10 +223,7 @@ fn heat_map() -> Plot {
     let panel = Panel {
         x: axis("input length", Unit::Tokens, Scale::Log),
         y: axis("output length", Unit::Tokens, Scale::Log),
-        layers: vec![Layer::Cells {
-            name: "output tokens/s".into(),
-            cells: cells.collect(),
-        }],
+        layers: vec![Layer::cells("output tokens/s", cells.collect())],
         ..Panel::default()
     };
     plot("heat", "Throughput by lengths", vec![panel])
@@ -316,10 +285,7 @@ pub(super) fn hostile() -> Plot {
         to: f64::from(at + 1) * 0.3,
         label: name.clone(),
     };
-    let moment = |at: i32| Moment {
-        at: f64::from(at) * 0.2,
-        label: name.clone(),
-    };
+    let moment = |at: i32| Layer::vertical_rule(name.clone(), f64::from(at) * 0.2, Colour::Limit);
     let points = [(0.0, 1.0), (1.0, f64::NAN), (f64::INFINITY, 2.0), (2.0, 5.0)];
     let panel = Panel {
         title: name.clone(),
@@ -328,19 +294,15 @@ pub(super) fn hostile() -> Plot {
             ..axis(&name, Unit::Count, Scale::Linear)
         },
         y: axis(&name, Unit::Bytes, Scale::Linear),
-        right: Some(axis(&name, Unit::Count, Scale::Log)),
-        layers: vec![
+        layers: [
             Layer::dots(name.clone(), points, Colour::Fits, Shape::Diamond),
             Layer::horizontal_rule(name.clone(), 3.0, Colour::Limit),
             Layer::vertical_rule(name.clone(), 1.0, Colour::Limit),
-            Layer::Spans {
-                spans: (0..6).map(span).collect(),
-            },
-            Layer::Moments {
-                moments: (0..9).map(moment).collect(),
-                colour: Colour::Limit,
-            },
-        ],
+            Layer::spans((0..6).map(span).collect()),
+        ]
+        .into_iter()
+        .chain((0..9).map(moment))
+        .collect(),
         ..Panel::default()
     };
     Plot {
@@ -393,7 +355,6 @@ pub(super) fn all() -> Vec<Plot> {
         eight,
         breakdown(),
         load(),
-        two_scales(),
     ];
     let rest = [heat_map(), engines(), forest(), empty(), hostile(), many(), one()];
     few.into_iter().chain(rest).collect()

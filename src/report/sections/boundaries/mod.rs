@@ -15,8 +15,7 @@ pub use self::text::overview;
 
 use self::panel::FigureContext;
 use self::probes::Probes;
-use self::projection::{Projection, projections};
-use super::format::anchor;
+use self::projection::{Projection, projection};
 use super::{Section, Source};
 use crate::boundary::Boundary;
 use crate::fault::Result;
@@ -56,41 +55,27 @@ fn section(
     number: Option<usize>,
     sketches: Option<Page>,
 ) -> Result<Section> {
-    let projections = projections(boundary);
     let probes = Probes::new(boundary, answers);
     // Fails for frontiers with too many corners; the rest of the section does not need it.
     let advice = advise(boundary).ok().flatten();
     let name = number.map_or_else(|| "boundary".to_owned(), |number| format!("boundary-{number}"));
     let context = FigureContext::new(boundary, &probes, advice.as_ref());
-    let plots = projections
-        .iter()
-        .enumerate()
-        .map(|(index, projection)| plot(&context, projection, &name, index));
-    let plots = plots.collect::<Result<Vec<_>>>()?;
-    let axes_text = projections.first().map_or_else(String::new, Projection::axes_text);
-    let title = match (number, &plots[..]) {
-        (Some(number), _) => format!("Boundary {number}: {axes_text}"),
-        // The title of the only chart.
-        (None, [only]) => only.title.clone(),
-        (None, _) => format!("What fits: {axes_text}"),
-    };
+    let plot = projection(boundary).map(|projection| plot(&context, &projection, &name));
+    let plot = plot.transpose()?;
+    let title = plot.as_ref().map_or("What fits", |plot| &plot.title);
+    let title = number.map_or_else(|| title.to_owned(), |number| format!("Boundary {number}: {title}"));
     Ok(Section::new(name, title)
         .with(text::sketch(boundary, sketches)?)
-        .with(plots)
+        .with(plot)
         .with(text::blocks(boundary, boundary.stated_limit().is_some())?)
-        .with(text::predicted(boundary))
-        .with(probes::sheets(boundary, &probes)))
+        .with(text::predicted(boundary)))
 }
 
-fn plot(context: &FigureContext, projection: &Projection, name: &str, index: usize) -> Result<Plot> {
+fn plot(context: &FigureContext, projection: &Projection, name: &str) -> Result<Plot> {
     let panels = context.panels(projection)?;
-    let name = match projection.slider.filter(|_| index > 0) {
-        Some(slider) => format!("{name}-by-{}", anchor(slider.name())),
-        None => name.to_owned(),
-    };
     let drawn: usize = panels.iter().map(|panel| panel.spots.spots.len()).sum();
     Ok(Plot {
-        name,
+        name: name.to_owned(),
         title: projection.title(),
         words: text::alt_text(context, projection),
         caption: text::caption(context.boundary, projection, &panels, context.probes.list.len() - drawn),

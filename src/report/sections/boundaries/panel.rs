@@ -10,14 +10,15 @@ use crate::fault::Result;
 use crate::report::Advice;
 use crate::report::evidence::nearest_failure;
 use crate::report::plot::{
-    Axis, Colour, Entry, Layer, Panel, ProvenPoint, ProvenRegions, Scale, Shape, TooltipPoint, Tooltips,
+    Axis, Colour, Entry, Layer, Marks, Panel, ProvenPoint, ProvenRegions, Scale, Shape, TooltipPoint, Tooltips,
 };
 use crate::unit::Unit;
 
 /// The rows of a strip from bottom to top.
-const ROWS: [(ProbeClass, &str); 4] = [
+const ROWS: [(ProbeClass, &str); 5] = [
     (ProbeClass::Fits, "fits"),
     (ProbeClass::Fails, "fails"),
+    (ProbeClass::NotTested, "not tested"),
     (ProbeClass::Clipped, "length limit"),
     (ProbeClass::Unclear, "inconclusive"),
 ];
@@ -42,10 +43,12 @@ enum VerticalAxis<'a> {
 impl<'a> FigureContext<'a> {
     pub(super) fn new(boundary: &'a Boundary, probes: &'a Probes, advice: Option<&'a Advice>) -> Self {
         let verdict = probes.columns.iter().position(|column| column == "verdict");
-        let failing = probes
-            .list
-            .iter()
-            .filter(|probe| matches!(probe.class, ProbeClass::Fails | ProbeClass::Clipped));
+        let failing = probes.list.iter().filter(|probe| {
+            matches!(
+                probe.class,
+                ProbeClass::Fails | ProbeClass::NotTested | ProbeClass::Clipped
+            )
+        });
         let failed = failing.filter_map(|probe| match probe.entries.get(verdict?)? {
             Entry::Text(verdict) => Some((probe.name.as_str(), verdict.as_str())),
             _ => None,
@@ -178,8 +181,8 @@ impl<'a> FigureContext<'a> {
             }
         };
         let within = |role: Colour| {
-            let outlines = regions.iter().filter_map(|layer| match layer {
-                Layer::Area { outlines, colour, .. } if *colour == role => Some(outlines.clone()),
+            let outlines = regions.iter().filter_map(|layer| match &layer.marks {
+                Marks::Area { outlines } if layer.colour == role => Some(outlines.clone()),
                 _ => None,
             });
             outlines.flatten().collect()
@@ -275,7 +278,6 @@ fn axis(axis: &boundary::Axis, range: (f64, f64)) -> Axis {
             boundary::Scale::Log => Scale::Log,
         },
         range: Some(range),
-        ends: true,
         names: Vec::new(),
     }
 }
@@ -293,6 +295,7 @@ fn regions(cut: &Slice, vertical: &VerticalAxis, beyond: &'static str) -> Result
     let all = [
         ("proven to fit", regions.fits, Colour::Fits, false),
         ("predicted to fit", regions.predicted, Colour::Predicted, true),
+        ("predicted to fail", regions.unlikely, Colour::Fails, true),
         ("open", regions.open, Colour::Open, false),
         ("contradictory, not safe", regions.band, Colour::Band, true),
         ("proven to fail", regions.fails, Colour::Fails, false),
@@ -300,7 +303,7 @@ fn regions(cut: &Slice, vertical: &VerticalAxis, beyond: &'static str) -> Result
     ];
     let some = all.into_iter().filter(|(_, outlines, ..)| !outlines.is_empty());
     let layer = |(name, outlines, colour, hatched): (&str, Outlines, Colour, bool)| {
-        Layer::area(name, drawn(outlines), colour).hatched(hatched)
+        Layer::area(name, drawn(outlines), colour).dashed(hatched)
     };
     Ok(some.map(layer).collect())
 }
@@ -317,6 +320,12 @@ fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f
         ),
         (ProbeClass::Fits, "probe that fits", Colour::Fits, Shape::Circle),
         (ProbeClass::Fails, "probe that fails", Colour::Fails, Shape::Cross),
+        (
+            ProbeClass::NotTested,
+            "not tested, predicted to fail",
+            Colour::Fails,
+            Shape::Ring,
+        ),
     ];
     let layer = |(class, name, colour, shape): (ProbeClass, &str, Colour, Shape)| {
         let mut seen = HashSet::new();

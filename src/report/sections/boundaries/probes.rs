@@ -1,13 +1,13 @@
-//! The probes of a boundary as table rows (point, verdict, evidence, latencies), the frontier, and predictions.
+//! The probes of a boundary as table rows (point, verdict, evidence, latencies), and the frontier.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::boundary::{Boundary, Moves, Point, PredictedCrossing, Verdict};
+use crate::boundary::{Boundary, Moves, Point, Record, Verdict};
+use crate::fmt::GIB;
 use crate::report::evidence;
 use crate::report::plot::{Entry, Panel, Sheet};
-use crate::report::sections::format::GIB;
 use crate::run::RecordedPoint;
 
 /// Limit for all distinct lines of evidence together, in characters, to keep the page small.
@@ -21,6 +21,8 @@ const MIN_LINE_CHARS: usize = 40;
 pub(super) enum ProbeClass {
     Fits,
     Fails,
+    /// Not sent, because the engine reports too little room: predicted to fail.
+    NotTested,
     /// Refused for its length.
     Clipped,
     /// Inconclusive.
@@ -67,7 +69,7 @@ impl Probes {
         columns.push("repeats".to_owned());
         for (index, ((point, record), line)) in boundary.records().zip(lines).enumerate() {
             let answer = answers.get(index).map_or(&Value::Null, |(_, answer)| answer);
-            let class = class(record.moves, record.verdict);
+            let class = class(record);
             let mut entries = vec![Entry::Number((index + 1) as f64)];
             entries.extend(
                 axes.iter()
@@ -108,9 +110,10 @@ impl Probes {
     }
 }
 
-fn class(moves: Moves, verdict: Verdict) -> ProbeClass {
-    match (moves, verdict) {
+fn class(record: &Record) -> ProbeClass {
+    match (record.moves, record.verdict) {
         (Moves::Fits, _) => ProbeClass::Fits,
+        (Moves::Fails, _) if evidence::ruled_out(record) => ProbeClass::NotTested,
         (Moves::Fails, _) => ProbeClass::Fails,
         (Moves::None, Verdict::Refused) => ProbeClass::Clipped,
         (Moves::None, _) => ProbeClass::Unclear,
@@ -122,6 +125,7 @@ fn verdict_text(verdict: Verdict, class: ProbeClass) -> String {
     let says = match class {
         ProbeClass::Fits => "fits",
         ProbeClass::Fails => "fails",
+        ProbeClass::NotTested => "not tested, predicted to fail",
         ProbeClass::Clipped => "beyond a length limit",
         ProbeClass::Unclear if verdict == Verdict::ShortOutput => "what it produced fits",
         ProbeClass::Unclear => "inconclusive",
@@ -168,9 +172,6 @@ fn repeats_text(counts: &[usize; 3]) -> Option<String> {
     (all > 1).then(|| format!("{all} times: {}", parts.collect::<Vec<_>>().join(", ")))
 }
 
-/// Maximum number of frontier points listed.
-const MAX_LISTED: usize = 200;
-
 /// All probes. Those on panels come first and in panel order, so that the page stores them once.
 pub(super) fn probes_sheet(probes: &Probes, panels: &[Panel]) -> Sheet {
     let number = |entries: &[Entry]| match entries.first() {
@@ -191,65 +192,16 @@ pub(super) fn probes_sheet(probes: &Probes, panels: &[Panel]) -> Sheet {
     .titled("Every probe")
 }
 
-/// The frontier and the predictions.
-pub(super) fn sheets(boundary: &Boundary, probes: &Probes) -> Vec<Sheet> {
-    let mut sheets = Vec::new();
-    let frontier = boundary.frontier().unwrap_or_default();
-    if !frontier.is_empty() {
-        sheets.push(largest(boundary, Some(probes), &frontier, MAX_LISTED));
-    }
-    let places = boundary.predicted().unwrap_or_default();
-    if !places.is_empty() {
-        sheets.push(predicted(&places));
-    }
-    sheets
-}
-
-/// The largest points that fit, at most so many of them, evenly spaced and including both ends; with the probes, also
-/// what was measured there.
-pub(super) fn largest(boundary: &Boundary, probes: Option<&Probes>, frontier: &[Point], most: usize) -> Sheet {
+/// The largest points that fit, at most so many of them, evenly spaced and including both ends.
+pub(super) fn largest(boundary: &Boundary, frontier: &[Point], most: usize) -> Sheet {
     let axes = boundary.lattice().axis_names();
-    let measured = |column: &(usize, &String)| column.1.contains(", ") || column.1.as_str() == "probe";
-    let columns = probes.map_or(&[][..], |probes| &probes.columns).iter().enumerate();
-    let columns: Vec<(usize, &String)> = columns.filter(measured).collect();
-    let fitting = probes.map_or(&[][..], |probes| &probes.list).iter();
-    let fitting = fitting.filter(|probe| probe.class == ProbeClass::Fits);
-    let by_name: HashMap<&str, &Probe> = fitting.map(|probe| (probe.name.as_str(), probe)).collect();
     let shown = frontier.len().min(most);
     let spread = (0..shown).map(|number| &frontier[number * (frontier.len() - 1) / (shown - 1).max(1)]);
-    let rows = spread.map(|point| {
-        let probe = by_name.get(point.to_string().as_str());
-        let own = axes
-            .iter()
-            .map(|name| Entry::from(point.0.get(*name).map(|value| value.as_f64())));
-        let more = columns
-            .iter()
-            .map(|(at, _)| probe.map_or(Entry::None, |probe| probe.entries[*at].clone()));
-        own.chain(more).collect()
-    });
+    let value = |point: &Point, name: &str| Entry::from(point.0.get(name).map(|value| value.as_f64()));
+    let rows = spread.map(|point| axes.iter().map(|name| value(point, name)).collect());
     let title = match shown < frontier.len() {
         true => format!("largest points that fit: {shown} of {}", frontier.len()),
         false => "largest points that fit".to_owned(),
     };
-    let columns = columns.iter().map(|(_, name)| name.as_str());
-    Sheet::new(axes.iter().copied().chain(columns), rows).titled(title)
-}
-
-fn predicted(places: &[PredictedCrossing]) -> Sheet {
-    let row = |place: &PredictedCrossing| {
-        vec![
-            place.low.to_string().into(),
-            place.expected.to_string().into(),
-            place
-                .high
-                .as_ref()
-                .map_or_else(|| "beyond the search range".to_owned(), Point::to_string)
-                .into(),
-        ]
-    };
-    Sheet::new(
-        ["fits at least at", "likely up to", "fails at the latest at"],
-        places.iter().map(row),
-    )
-    .titled("Predicted, not proven: where the boundary runs on rays from the easiest corner")
+    Sheet::new(axes.iter().copied(), rows).titled(title)
 }

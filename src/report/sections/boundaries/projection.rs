@@ -1,6 +1,5 @@
 //! Which axes a boundary chart shows: one as a strip, two as a plane, a third with a slider. Each further axis is held
-//! at its easiest value and gets its own chart. The axis of the slider is cut at some values; each probe is drawn on
-//! one of the cuts.
+//! at its easiest value. The axis of the slider is cut at some values; each probe is drawn on one of the cuts.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -23,13 +22,11 @@ pub(super) struct Projection<'a> {
     pub(super) fixed: Vec<&'a Axis>,
 }
 
-/// The charts of a boundary: one for each axis beyond the second.
-pub(super) fn projections(boundary: &Boundary) -> Vec<Projection<'_>> {
+/// The axes of a boundary's chart; none for a boundary without axes.
+pub(super) fn projection(boundary: &Boundary) -> Option<Projection<'_>> {
     let axes = boundary.lattice().axes();
-    let (mut varied, mut fixed): (Vec<&Axis>, Vec<&Axis>) = axes.iter().partition(|axis| {
-        let (low, high) = axis.range();
-        low.as_f64() < high.as_f64()
-    });
+    let (mut varied, mut fixed): (Vec<&Axis>, Vec<&Axis>) =
+        axes.iter().partition(|axis| axis.range().0 < axis.range().1);
     if varied.is_empty() {
         varied.extend((!fixed.is_empty()).then(|| fixed.remove(0)));
     }
@@ -41,27 +38,18 @@ pub(super) fn projections(boundary: &Boundary) -> Vec<Projection<'_>> {
     };
     let mut ranked = varied.clone();
     ranked.sort_by_key(|axis| std::cmp::Reverse(weight(axis)));
-    let chosen = |axis: &&&Axis| ranked.iter().take(2).any(|chosen| chosen.name() == axis.name());
-    let plane: Vec<&Axis> = varied.iter().filter(chosen).copied().collect();
-    let others: Vec<&Axis> = ranked.into_iter().skip(2).collect();
-    let held = |slider: Option<&'_ Axis>| {
-        let held = others
-            .iter()
-            .filter(|axis| slider.is_none_or(|slider| slider.name() != axis.name()));
-        held.copied().collect::<Vec<_>>()
-    };
-    let [x, y @ ..] = &plane[..] else { return Vec::new() };
-    let project = |slider| Projection {
-        x,
-        y: y.first().copied(),
-        slider,
-        held: held(slider),
-        fixed: fixed.clone(),
-    };
-    if others.is_empty() {
-        return vec![project(None)];
-    }
-    others.iter().map(|axis| project(Some(axis))).collect()
+    let others = ranked.split_off(ranked.len().min(2));
+    // In the order of the boundary.
+    let mut plane = varied
+        .into_iter()
+        .filter(|axis| ranked.iter().any(|chosen| chosen.name() == axis.name()));
+    Some(Projection {
+        x: plane.next()?,
+        y: plane.next(),
+        slider: others.first().copied(),
+        held: others.into_iter().skip(1).collect(),
+        fixed,
+    })
 }
 
 /// The number of distinct probed values by axis.
@@ -181,7 +169,7 @@ pub(super) fn nearest_cut(axis: &Axis, cuts: &[Scalar], point: &Point, class: Pr
         let away = own - difficulty(axis, **cut);
         match class {
             ProbeClass::Fits if away < 0.0 => None,
-            ProbeClass::Fails | ProbeClass::Clipped if away > 0.0 => None,
+            ProbeClass::Fails | ProbeClass::NotTested | ProbeClass::Clipped if away > 0.0 => None,
             _ => Some(away.abs()),
         }
     };

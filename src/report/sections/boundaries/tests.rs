@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::boundary::Options;
 use crate::boundary::Point;
-use crate::report::plot::{Colour, Entry, Layer, Panel, Shape};
+use crate::report::plot::{Colour, Entry, Layer, Marks, Panel, Shape};
 use crate::report::{Page, text};
 use crate::run::RecordedBoundary;
 
@@ -26,16 +26,16 @@ fn in_terminal(section: &Section) -> String {
 }
 
 fn areas(panel: &Panel) -> Vec<Colour> {
-    let areas = panel.layers.iter().filter_map(|layer| match layer {
-        Layer::Area { colour, .. } => Some(*colour),
+    let areas = panel.layers.iter().filter_map(|layer| match layer.marks {
+        Marks::Area { .. } => Some(layer.colour),
         _ => None,
     });
     areas.collect()
 }
 
 fn dots(panel: &Panel) -> Vec<(Shape, Vec<(f64, f64)>)> {
-    let dots = panel.layers.iter().filter_map(|layer| match layer {
-        Layer::Dots { points, shape, .. } => Some((*shape, points.clone())),
+    let dots = panel.layers.iter().filter_map(|layer| match &layer.marks {
+        Marks::Dots { points, shape } => Some((*shape, points.clone())),
         _ => None,
     });
     dots.collect()
@@ -136,8 +136,8 @@ fn plane_shows_regions_probes_and_recommendation() {
 #[test]
 fn tooltip_regions_match_drawn_regions() {
     let drawn = |panel: &Panel, role: Colour| {
-        let areas = panel.layers.iter().filter_map(|layer| match layer {
-            Layer::Area { outlines, colour, .. } if *colour == role => Some(outlines.clone()),
+        let areas = panel.layers.iter().filter_map(|layer| match &layer.marks {
+            Marks::Area { outlines } if layer.colour == role => Some(outlines.clone()),
             _ => None,
         });
         areas.flatten().collect::<Vec<_>>()
@@ -156,6 +156,43 @@ fn tooltip_regions_match_drawn_regions() {
             (!has_band, has_band)
         );
     }
+}
+
+/// A point that was not sent, and cells that no hypothesis admits, are never shown as confirmed.
+#[test]
+fn what_is_predicted_to_fail_has_its_own_mark_on_the_page_and_in_the_terminal() {
+    let message = "ValueError: too long; the engine itself says that 120 tokens would fit, and 121 do not";
+    let not_sent = json!({ "verdict": "start_failed", "cause": "memory", "evidence": { "message": message } });
+    let axes = json!({ "input": [0, 9], "output": [0, 5] });
+    let answers = [(at(4, 2), json!("ok")), (at(7, 1), json!("oom")), (at(9, 5), not_sent)];
+    let section = section_of(&axes, &answers);
+    let panel = &section.plots()[0].panels[0];
+    let named = |layer: &Layer, wanted: &str| match &layer.marks {
+        Marks::Dots { points, .. } => layer.name == wanted && *points == [(9.0, 5.0)],
+        Marks::Area { .. } => layer.name == wanted && layer.dashed,
+        _ => false,
+    };
+    for wanted in ["not tested, predicted to fail", "predicted to fail"] {
+        assert!(
+            panel.layers.iter().any(|layer| named(layer, wanted)),
+            "{wanted}: {panel:?}"
+        );
+    }
+    assert!(dots(panel).contains(&(Shape::Cross, vec![(7.0, 1.0)])));
+    let found = RecordedBoundary {
+        described: json!({ "axes": axes, "options": Options::default() }),
+        points: answers
+            .iter()
+            .map(|(point, answer)| (serde_json::from_value(point.clone()).unwrap(), answer.clone()))
+            .collect(),
+        ..RecordedBoundary::default()
+    };
+    let text = crate::report::draw(&found.rebuild().unwrap(), Page::default()).unwrap();
+    assert!(text.starts_with("output\n5 |*****--..%"), "{text}");
+    assert!(
+        text.contains(": predicted to fail") && text.contains("% not tested, predicted to fail"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -227,7 +264,7 @@ fn third_axis_is_cut_and_every_probe_is_on_one_cut() {
 }
 
 #[test]
-fn fourth_axis_is_held_at_its_easiest_and_has_its_own_chart() {
+fn fourth_axis_is_held_at_its_easiest() {
     let axes = json!({ "input": [1, 9], "output": [1, 9], "batch": [1, 4], "fraction": { "range": [0.5, 0.9], "easier": "up" } });
     let at = |batch: i64, fraction: f64| json!({ "input": 5, "output": 5, "batch": batch, "fraction": fraction });
     let section = section_of(
@@ -238,15 +275,14 @@ fn fourth_axis_is_held_at_its_easiest_and_has_its_own_chart() {
             (at(2, 0.9), json!("oom")),
         ],
     );
-    let names: Vec<&str> = section.plots().iter().map(|plot| plot.name.as_str()).collect();
-    assert_eq!(names, ["boundary", "boundary-by-fraction"]);
-    let captions: Vec<&str> = section.plots().iter().map(|plot| plot.caption.as_str()).collect();
+    let [plot] = section.plots()[..] else { panic!() };
+    assert_eq!(plot.slider.as_deref(), Some("batch"));
     assert!(
-        captions[0].contains("All of it at fraction=0.9.") && captions[0].contains("1 probe elsewhere"),
-        "{captions:?}"
+        plot.caption.contains("All of it at fraction=0.9.") && plot.caption.contains("1 probe elsewhere"),
+        "{}",
+        plot.caption
     );
-    assert!(captions[1].contains("All of it at batch=1."), "{captions:?}");
-    assert!(section.plots().iter().all(|plot| plot.sheet.rows.len() == 3));
+    assert_eq!(plot.sheet.rows.len(), 3);
 }
 
 #[test]

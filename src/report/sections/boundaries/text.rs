@@ -36,7 +36,7 @@ pub fn overview(boundary: &Boundary, extras: &Extras, page: Page) -> Result<Vec<
     let mut blocks = blocks(boundary, answer.state == State::Limit)?;
     let frontier = boundary.frontier()?;
     if answer.state == State::Table && !frontier.is_empty() {
-        blocks.insert(1, largest(boundary, None, &frontier, MAX_FRONTIER_POINTS).into());
+        blocks.insert(1, largest(boundary, &frontier, MAX_FRONTIER_POINTS).into());
     }
     all.extend(blocks);
     Ok(all)

@@ -1,7 +1,6 @@
 //! Where memory goes: the finding, a table in GiB with a column for each device and the estimate if there is one, the
-//! source of each number, and charts.
+//! source of each number, and a stack of the components.
 
-mod chart;
 #[cfg(test)]
 mod tests;
 
@@ -9,11 +8,12 @@ use serde_json::Value;
 
 use crate::experiment::is_negligible;
 use crate::fmt::{GIB, Gib, signed, with_blanks, without_negative_zero};
+use crate::fmt::{gib_number, rounded};
 use crate::memory::{Breakdown, Component, Footprint};
-use crate::report::plot::{Entry, Sheet};
-use crate::report::sections::memory::{Device, devices_of};
+use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Note, Panel, Plot, Sheet, TooltipPoint, Tooltips};
+use crate::report::sections::memory::{Device, SIMULATED, devices_of};
 use crate::report::sections::{Section, Source, simulated_memory};
-use crate::report::{Block, Fact, Page, Weight};
+use crate::report::{Block, Bytes, Fact, Page, Weight};
 use crate::unit::Unit;
 
 /// With more devices than this, the table shows the lowest and the highest value instead of each.
@@ -25,6 +25,12 @@ const MAX_NAMED: usize = 3;
 /// Width of a column of figures with its gap in the terminal, and of the others together.
 const FIGURE: usize = 10;
 const REST: usize = 22 + 17 + 9;
+
+/// If less than this share of a device is in use, the axis does not extend to its capacity.
+const MIN_FILL: f64 = 0.25;
+
+/// The share of a stack from which a component is labelled: a label of a thin part would hide its neighbours.
+const MIN_LABELLED: f64 = 0.03;
 
 /// A breakdown with its context.
 struct BreakdownView<'a> {
@@ -58,7 +64,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
         let labels = view.devices.iter().map(|device| format!("{}, GiB", device.label));
         let labels: Vec<String> = labels.collect();
         let mut blocks = blocks(name, &view.footprint, &labels, MAX_DEVICE_COLUMNS);
-        let plot = chart::plot(&view, index, found.manifest.simulated);
+        let plot = plot(&view, index, found.manifest.simulated);
         blocks.insert(1, plot.into());
         section = section.with(blocks);
     }
@@ -288,4 +294,118 @@ fn alt_text(view: &BreakdownView) -> String {
     }
     sentences.push("The table has every component with its source.".to_owned());
     sentences.join(" ")
+}
+
+/// The chart of the breakdown with number `index` on the page: a stack of components for each device, and one for the
+/// estimate (the average over devices).
+fn plot(view: &BreakdownView, index: usize, simulated: bool) -> Plot {
+    let mut caption = if simulated {
+        format!("{SIMULATED} ")
+    } else {
+        String::new()
+    };
+    caption += "Measured: read from the driver while the engine ran. Engine-reported: from the engine's log or metrics. \
+                Computed: derived from other numbers. Assumed: a default. The table has the details.";
+    if view.estimate.is_some() {
+        caption += " Hatched bars were expected from the model's architecture, before anything was started.";
+    }
+    let title = format!("Where the memory of {} goes", view.name);
+    let name = format!("breakdown-{}", index + 1);
+    Plot::new(name, title, [stacked_panel(view)]).with_words(alt_text(view), caption)
+}
+
+fn stacked_panel(view: &BreakdownView) -> Panel {
+    let measured = view.footprint.per_gpu.iter().zip(&view.devices);
+    let mut columns: Vec<(String, &Breakdown, f64)> = measured
+        .map(|(breakdown, device)| (device.named(), breakdown, 1.0))
+        .collect();
+    let estimated = columns.len();
+    if let Some(estimate) = &view.estimate {
+        let name = if estimated > 1 { "estimate, each" } else { "estimate" };
+        columns.push((name.to_owned(), estimate, 1.0 / estimated as f64));
+    }
+    let (mut layers, mut tooltips, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut tops = vec![0.0; columns.len()];
+    for component in Component::ALL {
+        let title = component.title();
+        let (mut bars, mut hatched, mut name) = (Vec::new(), Vec::new(), None);
+        for (at, (of, breakdown, scale)) in columns.iter().enumerate() {
+            // Stacked are parts that lie within no other.
+            let part = breakdown
+                .part(component)
+                .filter(|part| part.within.is_none() && part.bytes > 0);
+            let Some(part) = part else { continue };
+            let bytes = part.bytes as f64 * scale;
+            let base = tops[at];
+            tops[at] += bytes;
+            let bar = Bar {
+                base,
+                ..Bar::new(at, tops[at])
+            };
+            match at == estimated {
+                true => hatched.push(bar),
+                false => {
+                    name.get_or_insert_with(|| format!("{title} ({})", part.provenance));
+                    bars.push(bar);
+                }
+            }
+            let share = part.bytes as f64 / breakdown.total.max(1) as f64;
+            let middle = (at as f64, base + bytes / 2.0);
+            let entries = [
+                title.into(),
+                of.as_str().into(),
+                gib_number(bytes).into(),
+                rounded(100.0 * share, 1).into(),
+                part.provenance.to_string().into(),
+            ];
+            tooltips.push(TooltipPoint::new(middle, entries));
+            if share >= MIN_LABELLED {
+                notes.push(Note::new(middle, format!("{title} {}", Bytes(bytes as u64))));
+            }
+        }
+        // A component that only the estimate has needs a name of its own.
+        let of_estimate = if name.is_some() {
+            String::new()
+        } else {
+            format!("{title} (estimate)")
+        };
+        for (name, bars, is_hatched) in [(name.unwrap_or_default(), bars, false), (of_estimate, hatched, true)] {
+            if !bars.is_empty() {
+                layers.push(Layer::bars(name, bars, colour(component)).dashed(is_hatched));
+            }
+        }
+    }
+    let highest = tops.into_iter().fold(1.0, f64::max);
+    let total = view.devices.first().and_then(|device| device.total);
+    let limit = total.filter(|&total| {
+        let same_total = view.devices.iter().all(|device| device.total == Some(total));
+        same_total && highest >= MIN_FILL * total as f64
+    });
+    layers.extend(
+        limit.map(|total| {
+            Layer::horizontal_rule(format!("capacity: {}", Gib::from(total)), total as f64, Colour::Limit)
+        }),
+    );
+    let top = limit.map_or(highest * 1.1, |total| highest.max(total as f64) * 1.04);
+    let x = Axis::categories(columns.into_iter().map(|(name, ..)| name));
+    let y = Axis::new("memory", Unit::Bytes).with_range((0.0, top));
+    Panel::new("", x, y, layers)
+        .with_tooltips(Tooltips::new(
+            ["component", "of", "GiB", "share, %", "source"],
+            tooltips,
+        ))
+        .with_notes(notes)
+}
+
+fn colour(component: Component) -> Colour {
+    match component {
+        Component::Weights => Colour::Series(0),
+        Component::KvPool => Colour::Series(1),
+        Component::KvUsed => Colour::Series(2),
+        Component::Activations => Colour::Series(3),
+        Component::CudaGraphs => Colour::Series(7),
+        Component::RuntimeContext => Colour::Series(5),
+        Component::OtherTenants => Colour::Series(6),
+        Component::Unexplained => Colour::Open,
+    }
 }

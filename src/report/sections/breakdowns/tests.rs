@@ -1,6 +1,5 @@
 //! Breakdowns of recorded runs, and of one made up to have every feature.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -8,7 +7,7 @@ use serde_json::json;
 use super::super::{Source, document};
 use super::breakdown;
 use crate::memory::{BaselineMemory, Breakdown, Component, Footprint, Part, Provenance};
-use crate::report::plot::{Colour, Entry, Layer};
+use crate::report::plot::{Entry, Layer, Marks};
 use crate::report::{Page, text};
 use crate::run::{Folder, RecordedRun};
 
@@ -39,7 +38,7 @@ fn recorded_breakdown_has_its_limit() {
         "{}",
         part.paragraphs()[0]
     );
-    let limit = |layer: &Layer| matches!(layer, Layer::Rule { at, .. } if *at == 150_109_880_320.0);
+    let limit = |layer: &Layer| matches!(layer.marks, Marks::Rule { at, .. } if at == 150_109_880_320.0);
     assert!(plot.panels[0].layers.iter().any(limit));
     assert_eq!(plot.panels.len(), 1, "nothing was expected");
     let row = |name: &str| {
@@ -55,30 +54,6 @@ fn recorded_breakdown_has_its_limit() {
     );
     let text = text(&part.blocks, Page::default());
     assert!(text.contains("no estimate was recorded"), "{text}");
-}
-
-#[test]
-fn component_has_one_colour_in_both_charts() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs/vllm-two-gpus");
-    let document = document(&folder).unwrap();
-    let coloured = |part: &str| -> BTreeMap<String, Colour> {
-        let part = document.sections.iter().find(|own| own.name == part).unwrap();
-        let layers = part
-            .plots()
-            .into_iter()
-            .flat_map(|plot| &plot.panels)
-            .flat_map(|panel| &panel.layers);
-        let named = layers.filter_map(|layer| match layer {
-            Layer::Ribbon { name, colour, .. } | Layer::Bars { name, colour, .. } => Some((name, colour)),
-            _ => None,
-        });
-        // Drop the source from the name.
-        let named = named.filter_map(|(name, colour)| Some((name.split_once(" (")?.0.to_owned(), *colour)));
-        named.collect()
-    };
-    let column = coloured("breakdown");
-    assert_eq!(column.len(), 6, "{column:?}");
-    assert_eq!(coloured("memory"), column);
 }
 
 #[test]
@@ -124,8 +99,7 @@ fn estimate_is_drawn_with_the_measurement() {
         part(Component::Activations, GIB, None),
     ];
     let expected = Breakdown::new(None, 14 << 30, expected).unwrap();
-    let details =
-        json!({ "estimate": { "all": expected }, "repeats": { "weights": { "lowest": 1.0, "highest": 2.0 } } });
+    let details = json!({ "estimate": { "all": expected } });
     let footprint = Footprint::new(vec![device], None, details).unwrap();
     let mut found = RecordedRun::default();
     found.breakdowns = vec![("made up".into(), json!(footprint))];
@@ -135,17 +109,6 @@ fn estimate_is_drawn_with_the_measurement() {
     assert!(missing.is_empty());
     let plot = parts[0].plots()[0];
     assert_eq!(plot.panels[0].x.names, ["a", "estimate"]);
-    let panel = &plot.panels[1];
-    assert_eq!(panel.x.names, ["weights", "KV cache", "KV cache in use", "activations"]);
-    let bars = |is_hatched: bool| {
-        let bars = panel.layers.iter().find_map(|layer| match layer {
-            Layer::Bars { bars, hatched, .. } if *hatched == is_hatched => Some(bars),
-            _ => None,
-        });
-        bars.unwrap().clone()
-    };
-    assert_eq!(bars(false)[0].interval, Some((1.0, 2.0)));
-    assert_eq!(bars(true).iter().map(|bar| bar.at).collect::<Vec<_>>(), [0.0, 2.0, 3.0]);
     let sheet = parts[0].sheets()[0];
     let row = |name: &str| sheet.rows.iter().find(|row| row[0] == Entry::from(name)).unwrap();
     assert_eq!(row("weights")[1..4], ["15.00".into(), "10.00".into(), "+5.00".into()]);
@@ -160,10 +123,7 @@ fn estimate_is_drawn_with_the_measurement() {
     // The bars of a column are stacked without gaps.
     let mut top = 0.0;
     for layer in &plot.panels[0].layers {
-        if let Layer::Bars {
-            bars, hatched: false, ..
-        } = layer
-        {
+        if let (Marks::Bars { bars }, false) = (&layer.marks, layer.dashed) {
             assert_eq!(bars[0].base, top);
             top = bars[0].value;
         }

@@ -1,216 +1,199 @@
-//! The main figures of loads: throughput and latency by level, of one sweep or several, and throughput against latency.
+//! Figures and tables over the levels of sweeps: throughput and latency by level, throughput against latency, and the
+//! table of all metrics.
 
-use super::panel::{
-    Column, finding_marks, knee_marks, level_table, sweep_panel, sweeps_table, tooltips, value_axis, zero_based_axis,
-};
-use super::sweep::{E2EL, ITL, Latency, Sweep, SweepAxis, SweepLevel, TPOT, TTFT};
-use crate::load::Summary;
-use crate::report::plot::{Axis, Colour, Layer, Note, Panel, Plot, Scale, Shape};
-use crate::report::sections::format::{ms, number};
+use super::sweep::{Sweep, SweepAxis, SweepLevel};
+use crate::compare::LoadMetric;
+use crate::fmt::number;
+use crate::report::plot::{Axis, Colour, Entry, Layer, Note, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips};
 use crate::unit::Unit;
 
-/// The colours of latencies. Throughput has the first of the series.
-const LATENCY: Colour = Colour::Series(1);
-const SECOND_LATENCY: Colour = Colour::Series(2);
+/// An axis is logarithmic if its largest value is at least this many times its smallest.
+const LOG_LEVEL_RATIO: f64 = 8.0;
+const LOG_VALUE_RATIO: f64 = 20.0;
 
-type Points = Vec<(f64, Option<f64>)>;
+/// The latencies of a figure: title of the panel, and the name of the metric without its statistic.
+const LATENCIES: [(&str, &str); 3] = [
+    ("time to first token (TTFT)", "ttft_ms"),
+    ("time per output token (TPOT)", "tpot_ms"),
+    ("end-to-end latency (E2E)", "e2el_ms"),
+];
 
-/// One sweep: output throughput, TTFT, ITL with TPOT, and E2E latency.
-pub(super) fn plot(sweep: &Sweep, name: String, title: String, words: String) -> Plot {
-    let latencies = [
-        latency_fan(sweep, "time to first token (TTFT)", ("median", TTFT), None),
-        latency_fan(
-            sweep,
-            "inter-token latency (ITL), and TPOT",
-            ("median ITL", ITL),
-            Some(("median TPOT", TPOT)),
-        ),
-        latency_fan(sweep, "end-to-end latency (E2E)", ("median", E2EL), None),
-    ];
-    let itl_scale = latencies[1].as_ref().map(|panel| panel.y.scale);
-    let mut panels = vec![throughput(&[sweep])];
-    panels.extend(latencies.into_iter().flatten());
-    Plot::new(name, title, panels).with_words(words, caption(sweep, itl_scale == Some(Scale::Log)))
-}
+/// The statistics of a latency that are drawn for a single sweep.
+const STATISTICS: [&str; 3] = ["median", "p90", "p99"];
 
-fn caption(sweep: &Sweep, log_itl: bool) -> String {
-    let mut sentences = vec![
-        "The line is the median, the shades reach to the 90th and the 99th percentile, thin ones included; the table marks those with ~.",
-    ];
-    if sweep.levels.iter().any(|level| level.repeat_range().is_some()) {
-        sentences.push("Levels measured several times are drawn at their mean, with the range of the repeats.");
-    }
-    if log_itl && sweep.levels.iter().any(|level| level.median(ITL) == Some(0.0)) {
-        sentences.push("Tokens that arrive together have an ITL of zero, which has no place on a logarithmic scale.");
-    }
-    if sweep.axis == SweepAxis::Rate {
-        sentences.push("Times count from when a request was sent.");
-    }
-    sentences.join(" ")
-}
+/// The metrics of a tooltip, which has little room.
+const TOOLTIP: [&str; 12] = [
+    "failed",
+    "request_throughput",
+    "output_throughput",
+    "median_ttft_ms",
+    "p99_ttft_ms",
+    "median_tpot_ms",
+    "p99_tpot_ms",
+    "median_e2el_ms",
+    "p99_e2el_ms",
+    "kv_usage",
+    "waiting",
+    "preemptions",
+];
 
-/// Several sweeps over the same axis: output throughput and median latencies; none for fewer than two.
-pub(super) fn comparison(sweeps: &[&Sweep], name: String) -> Option<Plot> {
-    let axis = sweeps.first()?.axis;
-    if sweeps.len() < 2 || axis == SweepAxis::Other || sweeps.iter().any(|sweep| sweep.axis != axis) {
-        return None;
-    }
-    let medians = [
-        ("median TTFT", TTFT),
-        ("median TPOT", TPOT),
-        ("median E2E latency", E2EL),
-    ];
-    let medians = medians.into_iter().filter_map(|(title, latency)| {
-        let value = |level: &SweepLevel| level.median(latency).filter(|ms| *ms > 0.0);
-        let curves: Vec<Points> = sweeps.iter().map(|sweep| sweep.points(value)).collect();
-        let y = latency_axis(curves.iter().flatten())?;
-        let line = |(index, points)| Layer::line("", points, Colour::series(index)).with_markers();
-        let layers = curves.into_iter().enumerate().map(line).collect();
-        Some(sweep_panel(title, sweeps, y, layers, value))
-    });
-    let panels = std::iter::once(throughput(sweeps)).chain(medians);
-    let plot = Plot::new(name, "Throughput and latency of all sweeps", panels)
-        .with_words(highest_throughputs(sweeps), "Diamonds are saturation points.")
-        .with_sheet(sweeps_table(sweeps));
-    Some(plot)
-}
-
-/// The best throughput of each sweep, the highest first.
-fn highest_throughputs(sweeps: &[&Sweep]) -> String {
-    let highest = sweeps.iter().filter_map(|sweep| {
-        let known = sweep.known(SweepLevel::throughput).into_iter();
-        let (level, tokens) = known.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
-        Some((sweep, level.at, tokens))
-    });
-    let mut highest: Vec<(&&Sweep, f64, f64)> = highest.collect();
-    highest.sort_by(|a, b| b.2.total_cmp(&a.2));
-    let sentences = highest.into_iter().map(|(sweep, at, tokens)| {
-        let (tokens, at) = (number(tokens), sweep.level_text(at));
-        format!("{}: at most {tokens} output tokens/s, at {at}.", sweep.name)
-    });
-    sentences.collect::<Vec<_>>().join(" ")
-}
-
-/// Output throughput with the range of repeats. A single sweep has lines at its findings, several have diamonds at
-/// their saturation points.
-fn throughput(sweeps: &[&Sweep]) -> Panel {
-    let single = (sweeps.len() == 1).then(|| sweeps[0]);
-    let mut layers = single.map_or_else(Vec::new, |sweep| finding_marks(sweep, true));
-    let mut highest = Vec::new();
-    for (index, sweep) in sweeps.iter().enumerate() {
-        let (range, line) = match single {
-            Some(_) => ("range of repeats", "output throughput"),
-            None => ("", sweep.name.as_str()),
+/// Output throughput, TTFT, TPOT and E2E latency over the levels: of one sweep with percentiles and the marks of its
+/// findings, of several the medians.
+pub(super) fn plot(sweeps: &[&Sweep], name: String, title: String, words: String) -> Plot {
+    let single = sweeps.len() == 1;
+    let statistics = if single { &STATISTICS[..] } else { &STATISTICS[..1] };
+    let latencies = LATENCIES.into_iter().filter_map(|(title, latency)| {
+        let metrics: Vec<String> = statistics.iter().map(|one| format!("{one}_{latency}")).collect();
+        let title = if single {
+            title.to_owned()
+        } else {
+            format!("median {title}")
         };
-        let ranges = sweep.levels.iter().filter_map(|level| {
-            let (low, high) = level.repeat_range()?;
-            Some((level.at, low, high))
-        });
-        let ranges: Vec<(f64, f64, f64)> = ranges.collect();
-        let points = sweep.known(SweepLevel::throughput).into_iter();
-        let points: Points = points.map(|(level, tokens)| (level.at, Some(tokens))).collect();
-        highest.extend(points.iter().filter_map(|point| point.1));
-        highest.extend(ranges.iter().map(|range| range.2));
-        if !ranges.is_empty() {
-            layers.push(Layer::ribbon(range, ranges, Colour::series(index)));
-        }
-        layers.push(Layer::line(line, points, Colour::series(index)).with_markers());
+        panel(sweeps, &title, Unit::Milliseconds, &metrics)
+    });
+    let throughput = panel(
+        sweeps,
+        "output throughput",
+        Unit::TokensPerSecond,
+        &["output_throughput".to_owned()],
+    );
+    let mut caption = match single {
+        true => "Percentiles that too few requests support are drawn too; the table marks them with ~.".to_owned(),
+        false => "Diamonds are saturation points.".to_owned(),
+    };
+    if sweeps.iter().any(|sweep| sweep.axis == SweepAxis::Rate) {
+        caption += " Times count from when a request was sent.";
     }
-    if single.is_none() {
+    Plot::new(name, title, throughput.into_iter().chain(latencies)).with_words(words, caption)
+}
+
+/// A panel with a line for each metric of each sweep; none if nothing is known.
+fn panel(sweeps: &[&Sweep], title: &str, unit: Unit, metrics: &[String]) -> Option<Panel> {
+    let single = sweeps.len() == 1;
+    let is_latency = unit == Unit::Milliseconds;
+    // Zero has no place on a logarithmic axis, and a latency of zero is none.
+    let value = |level: &SweepLevel, metric: &str| level.value(metric).filter(|value| !is_latency || *value > 0.0);
+    let (mut layers, mut all) = (Vec::new(), Vec::new());
+    for (index, sweep) in sweeps.iter().enumerate() {
+        if single {
+            layers.extend(finding_marks(sweep, !is_latency));
+        }
+        for (at, metric) in metrics.iter().enumerate() {
+            let points = sweep.points(|level| value(level, metric));
+            all.extend(points.iter().filter_map(|point| point.1));
+            let name = match (single, is_latency) {
+                (true, true) => STATISTICS[at].to_owned(),
+                (true, false) => title.to_owned(),
+                // A legend for all panels.
+                (false, true) => String::new(),
+                (false, false) => sweep.name.clone(),
+            };
+            layers.push(
+                Layer::line(name, points, Colour::series(index + at))
+                    .with_markers()
+                    .dashed(at > 0),
+            );
+        }
+    }
+    if !single && !is_latency {
         let knees = sweeps.iter().filter_map(|sweep| sweep.findings.knee);
         layers.extend(knee_marks(knees.map(|knee| (knee.x, knee.y)).collect()));
     }
-    let y = zero_based_axis("", Unit::TokensPerSecond, highest);
-    sweep_panel("output throughput", sweeps, y, layers, SweepLevel::throughput)
-}
-
-/// The axis of latencies; none if none is above zero.
-fn latency_axis<'a>(points: impl Iterator<Item = &'a (f64, Option<f64>)>) -> Option<Axis> {
-    let known: Vec<f64> = points.filter_map(|point| point.1).filter(|ms| *ms > 0.0).collect();
-    (!known.is_empty()).then(|| value_axis("", Unit::Milliseconds, known.into_iter()))
-}
-
-/// A latency with its percentiles, and the median of a `second` one; none if no median is known.
-fn latency_fan(
-    sweep: &Sweep,
-    title: &str,
-    (median, latency): (&str, Latency),
-    second: Option<(&str, Latency)>,
-) -> Option<Panel> {
-    let medians = |latency: Latency| sweep.points(|level| level.median(latency));
-    let percentiles = |of: fn(&Summary) -> Option<f64>| sweep.points(|level| level.mean(|load| of(latency(load))));
-    let (mut p50, mut p90, mut p99) = (medians(latency), percentiles(|one| one.p90), percentiles(|one| one.p99));
-    let (second, mut second_p50) = second.map_or(("", Points::new()), |(name, latency)| (name, medians(latency)));
-    latency_axis(p50.iter().chain(&second_p50))?;
-    let y = latency_axis([&p50, &p90, &p99, &second_p50].into_iter().flatten())?;
-    if y.scale == Scale::Log {
-        // Zero has no place on a logarithmic axis.
-        for point in [&mut p50, &mut p90, &mut p99, &mut second_p50].into_iter().flatten() {
-            point.1 = point.1.filter(|ms| *ms > 0.0);
-        }
-    }
-    let mut layers = finding_marks(sweep, false);
-    // The narrower band lies over the wider one and appears darker.
-    layers.extend(bands("median to p99", &p50, &p99));
-    layers.extend(bands("median to p90", &p50, &p90));
-    // Markers, so that isolated values are visible.
-    for (name, points, shape) in [("p90", &p90, Shape::Ring), ("p99", &p99, Shape::Cross)] {
-        let points: Vec<(f64, f64)> = points.iter().filter_map(|(at, ms)| Some((*at, (*ms)?))).collect();
-        if !points.is_empty() {
-            layers.push(Layer::dots(name, points, LATENCY, shape));
-        }
-    }
-    for (name, points, colour) in [(second, &second_p50, SECOND_LATENCY), (median, &p50, LATENCY)] {
-        if points.iter().any(|point| point.1.is_some()) {
-            let line = Layer::line(name, points.clone(), colour).with_markers();
-            layers.push(line.dashed(colour == SECOND_LATENCY));
-        }
-    }
-    let value = |level: &SweepLevel| p50.iter().find(|point| point.0 == level.at)?.1;
-    Some(sweep_panel(title, &[sweep], y, layers, value))
-}
-
-/// Bands between two percentiles, wherever both are known at neighbouring levels.
-fn bands(name: &str, low: &Points, high: &Points) -> Vec<Layer> {
-    type Point = (f64, f64, f64);
-    let pairs = low.iter().zip(high);
-    let both: Vec<Option<Point>> = pairs.map(|(low, high)| Some((low.0, low.1?, high.1?))).collect();
-    let pieces = both.split(Option::is_none).filter(|piece| piece.len() > 1);
-    let band = |(index, piece): (usize, &[Option<Point>])| {
-        let name = if index == 0 { name } else { "" };
-        Layer::ribbon(name, piece.iter().flatten().copied(), LATENCY)
+    let y = match is_latency {
+        true => value_axis("", unit, &all),
+        false => zero_based_axis("", unit, &all),
     };
-    pieces.enumerate().map(band).collect()
+    let tooltips = tooltips(sweeps, |level| Some((level.at, value(level, &metrics[0])?)));
+    (!all.is_empty()).then(|| Panel::new(title, level_axis(sweeps), y, layers).with_tooltips(tooltips))
+}
+
+/// The axis of the sweep's levels; logarithmic if they span a wide range, as doubling levels do.
+fn level_axis(sweeps: &[&Sweep]) -> Axis {
+    let (label, unit) = match sweeps.first().map(|sweep| sweep.axis) {
+        Some(SweepAxis::Rate) => ("request rate", Unit::RequestsPerSecond),
+        _ => ("concurrent requests", Unit::Count),
+    };
+    let levels: Vec<f64> = sweeps
+        .iter()
+        .flat_map(|sweep| &sweep.levels)
+        .map(|level| level.at)
+        .collect();
+    Axis::new(label, unit).with_scale(scale(&levels, LOG_LEVEL_RATIO))
+}
+
+/// An axis of values; logarithmic if they span a wide range.
+fn value_axis(label: &str, unit: Unit, values: &[f64]) -> Axis {
+    Axis::new(label, unit).with_scale(scale(values, LOG_VALUE_RATIO))
+}
+
+fn zero_based_axis(label: &str, unit: Unit, values: &[f64]) -> Axis {
+    let top = values.iter().copied().fold(0.0, f64::max);
+    Axis::new(label, unit).with_range((top > 0.0).then_some((0.0, 1.06 * top)))
+}
+
+fn scale(values: &[f64], wide: f64) -> Scale {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match low > 0.0 && high >= wide * low {
+        true => Scale::Log,
+        false => Scale::Linear,
+    }
+}
+
+/// Vertical lines at the saturation point and at the onset of preemption and queueing; `named` adds their labels.
+fn finding_marks(sweep: &Sweep, named: bool) -> Vec<Layer> {
+    let findings = &sweep.findings;
+    let onsets = [(&findings.preemption, "preemption"), (&findings.queue, "queue grows")];
+    let onsets = onsets
+        .into_iter()
+        .filter_map(|(onset, what)| Some((onset.as_ref()?.first_with, what, Colour::Limit)));
+    let knee = findings
+        .knee
+        .map(|knee| (knee.x, "saturation point", Colour::Recommended));
+    let mut marks: Vec<(f64, String, Colour)> = Vec::new();
+    for (at, what, colour) in knee.into_iter().chain(onsets) {
+        match marks.iter_mut().find(|mark| mark.0 == at) {
+            Some(mark) => (mark.1, mark.2) = (format!("{}, {what}", mark.1), colour),
+            None => marks.push((at, format!("{what}: {}", number(at)), colour)),
+        }
+    }
+    let line = |(at, label, colour): (f64, String, Colour)| {
+        let label = if named { label } else { String::new() };
+        Layer::vertical_rule(label, at, colour).dashed(colour == Colour::Limit)
+    };
+    marks.into_iter().map(line).collect()
+}
+
+/// Diamonds at these saturation points; none if there are none.
+fn knee_marks(points: Vec<(f64, f64)>) -> Option<Layer> {
+    (!points.is_empty()).then(|| Layer::dots("saturation point", points, Colour::Recommended, Shape::Diamond))
 }
 
 /// Throughput against latency, of one sweep or several; none if no sweep has two levels with both values.
-pub(super) fn tradeoff(sweeps: &[&Sweep], name: String) -> Option<Plot> {
-    let panels = [("median TTFT", TTFT), ("median TPOT", TPOT)];
-    let panels = panels
+pub(super) fn tradeoff(sweeps: &[&Sweep], name: String, words: String) -> Option<Plot> {
+    let panels = [("median TTFT", "median_ttft_ms"), ("median TPOT", "median_tpot_ms")];
+    let panels: Vec<Panel> = panels
         .into_iter()
-        .filter_map(|(label, latency)| tradeoff_panel(sweeps, label, latency));
-    let labelled = match sweeps.first()?.axis {
-        SweepAxis::Concurrency => ", labelled with its concurrency",
-        SweepAxis::Rate => ", labelled with its request rate",
-        SweepAxis::Other => "",
-    };
-    let caption =
-        format!("Each mark is a level{labelled}. Up is more throughput, left is lower latency for each user.");
-    let words: Vec<String> = sweeps.iter().map(|sweep| tradeoff_text(sweep)).collect();
-    let columns = Column::named(&["output_throughput", "median_ttft_ms", "median_tpot_ms"]);
-    let plot = Plot::new(name, "Throughput against latency", panels)
-        .with_words(words.join(" "), caption)
-        .with_sheet(level_table(sweeps, columns));
-    Some(plot).filter(|plot| !plot.panels.is_empty())
+        .filter_map(|(label, latency)| tradeoff_panel(sweeps, label, latency))
+        .collect();
+    let caption = format!(
+        "Each mark is a level, labelled with its {}. Up is more throughput, left is lower latency for each user.",
+        if sweeps.first()?.axis == SweepAxis::Rate {
+            "request rate"
+        } else {
+            "concurrency"
+        }
+    );
+    let plot = Plot::new(name, "Throughput against latency", panels).with_words(words, caption);
+    (!plot.panels.is_empty()).then_some(plot)
 }
 
-fn tradeoff_panel(sweeps: &[&Sweep], label: &str, latency: Latency) -> Option<Panel> {
-    let place = |level: &SweepLevel| Some((level.median(latency).filter(|ms| *ms > 0.0)?, level.throughput()?));
-    let mut layers = Vec::new();
-    let (mut notes, mut knees) = (Vec::new(), Vec::new());
+fn tradeoff_panel(sweeps: &[&Sweep], label: &str, latency: &str) -> Option<Panel> {
+    let place = |level: &SweepLevel| Some((level.value(latency).filter(|ms| *ms > 0.0)?, level.throughput()?));
+    let (mut layers, mut notes, mut knees) = (Vec::new(), Vec::new(), Vec::new());
     for (index, sweep) in sweeps.iter().enumerate() {
-        let own = sweep.levels.iter();
-        let own: Vec<Note> = own
+        let levels = sweep.levels.iter();
+        let own: Vec<Note> = levels
             .filter_map(|level| Some(Note::new(place(level)?, number(level.at))))
             .collect();
         if own.len() < 2 {
@@ -226,31 +209,68 @@ fn tradeoff_panel(sweeps: &[&Sweep], label: &str, latency: Latency) -> Option<Pa
     }
     layers.extend(knee_marks(knees));
     let (latencies, tokens): (Vec<f64>, Vec<f64>) = notes.iter().map(|note| note.at).unzip();
-    let x = value_axis(label, Unit::Milliseconds, latencies.into_iter());
-    let y = zero_based_axis("output throughput", Unit::TokensPerSecond, tokens);
+    let x = value_axis(label, Unit::Milliseconds, &latencies);
+    let y = zero_based_axis("output throughput", Unit::TokensPerSecond, &tokens);
     let panel = Panel::new("", x, y, layers).with_tooltips(tooltips(sweeps, place));
     Some(panel.with_notes(notes))
 }
 
-/// Throughput and latency at the ends and at the knee.
-fn tradeoff_text(sweep: &Sweep) -> String {
-    let levels = sweep.key_levels().into_iter().filter_map(|level| {
-        let latencies = [("TTFT", TTFT), ("TPOT", TPOT)].into_iter();
-        let latencies = latencies.filter_map(|(name, latency)| Some(format!("{name} {}", ms(level.median(latency)?))));
-        let (tokens, at) = (number(level.throughput()?), sweep.level_text(level.at));
-        let latencies: Vec<String> = latencies.collect();
-        Some(format!(
-            "{tokens} tokens/s at {at}, with median {}",
-            latencies.join(" and ")
-        ))
-    });
-    let levels: Vec<String> = levels.collect();
-    let name = if sweep.name.is_empty() {
-        String::new()
-    } else {
-        format!("{}: ", sweep.name)
+/// A row for each level of each sweep with these metrics, without empty columns; the sweep's name comes first if there
+/// are several.
+fn level_table<'a>(sweeps: &[&Sweep], metrics: impl IntoIterator<Item = &'a LoadMetric>) -> Sheet {
+    let several = sweeps.len() > 1;
+    let mut headings: Vec<String> = several.then(String::new).into_iter().collect();
+    headings.push(sweeps.first().map_or("", |sweep| sweep.axis.name()).to_owned());
+    let levels: Vec<(&Sweep, &SweepLevel)> = sweeps
+        .iter()
+        .flat_map(|sweep| sweep.levels.iter().map(move |level| (*sweep, level)))
+        .collect();
+    let head = |(sweep, level): &(&Sweep, &SweepLevel)| {
+        let name = several.then(|| Entry::from(sweep.name.as_str()));
+        name.into_iter().chain([level.at.into()]).collect()
     };
-    format!("{name}{}.", levels.join("; "))
+    let mut rows: Vec<Vec<Entry>> = levels.iter().map(head).collect();
+    for metric in metrics {
+        let entries: Vec<Entry> = levels.iter().map(|(_, level)| entry(level, metric)).collect();
+        let is_rare = metric.name == "cut_off";
+        let says_nothing = |entry: &Entry| *entry == Entry::None || is_rare && *entry == Entry::Number(0.0);
+        if !entries.iter().all(says_nothing) {
+            headings.push(metric.heading.clone());
+            rows.iter_mut().zip(entries).for_each(|(row, entry)| row.push(entry));
+        }
+    }
+    Sheet::new(headings, rows)
+}
+
+/// A metric of a level. Percentiles that too few requests support are marked with `~`.
+fn entry(level: &SweepLevel, metric: &LoadMetric) -> Entry {
+    match level.value(&metric.name).map(|value| value * metric.scale()) {
+        Some(value) if level.loads.iter().any(|load| metric.thin(load)) => format!("~{}", number(value)).into(),
+        value => value.into(),
+    }
+}
+
+/// A row for each level of each sweep, with every metric that was measured.
+pub(super) fn sweeps_table(sweeps: &[&Sweep]) -> Sheet {
+    level_table(sweeps, LoadMetric::all())
+}
+
+/// The metrics of a single load in two columns.
+pub(super) fn load_table(sweep: &Sweep) -> Sheet {
+    let Sheet { columns, rows, .. } = sweeps_table(&[sweep]);
+    let values = rows.into_iter().next().unwrap_or_default();
+    let rows = columns.into_iter().zip(values).skip(1);
+    Sheet::new(["metric", "value"], rows.map(|(name, value)| vec![name.into(), value]))
+}
+
+/// Tooltips at the points that `at` gives; levels without a point have none.
+fn tooltips(sweeps: &[&Sweep], at: impl Fn(&SweepLevel) -> Option<(f64, f64)>) -> Tooltips {
+    let sheet = level_table(sweeps, TOOLTIP.iter().filter_map(|name| LoadMetric::named(name)));
+    let levels = sweeps.iter().flat_map(|sweep| &sweep.levels);
+    let points = levels
+        .zip(sheet.rows)
+        .filter_map(|(level, entries)| Some(TooltipPoint::new(at(level)?, entries)));
+    Tooltips::new(sheet.columns, points)
 }
 
 #[cfg(test)]
@@ -259,25 +279,8 @@ mod tests {
 
     use super::super::sweep::tests::sweep;
     use super::*;
-
-    #[test]
-    fn bands_end_where_a_percentile_is_unknown() {
-        let curve =
-            |values: [Option<f64>; 5]| -> Points { [1.0, 2.0, 4.0, 8.0, 16.0].into_iter().zip(values).collect() };
-        let low = curve([1.0, 1.0, 1.0, 2.0, 2.0].map(Some));
-        let high = curve([Some(2.0), Some(2.0), None, Some(3.0), Some(4.0)]);
-        let first = [(1.0, 1.0, 2.0), (2.0, 1.0, 2.0)];
-        let second = [(8.0, 2.0, 3.0), (16.0, 2.0, 4.0)];
-        assert_eq!(
-            bands("p90 to p99", &low, &high),
-            [
-                Layer::ribbon("p90 to p99", first, LATENCY),
-                Layer::ribbon("", second, LATENCY)
-            ]
-        );
-        let alone = vec![(1.0, Some(2.0)), (2.0, None)];
-        assert!(bands("x", &alone, &alone).is_empty());
-    }
+    use crate::load::LoadAnswer;
+    use crate::load::engine_side::{Knee, onset};
 
     #[test]
     fn every_point_of_the_tradeoff_is_labelled_with_its_level() {
@@ -290,7 +293,7 @@ mod tests {
             level(8.0, 91.0, 1386.0),
             level(64.0, 463.0, 5179.0),
         ]);
-        let plot = tradeoff(&[&sweep], "trade".to_owned()).unwrap();
+        let plot = tradeoff(&[&sweep], "trade".to_owned(), String::new()).unwrap();
         let notes = &plot.panels[0].notes;
         let labels: Vec<&str> = notes.iter().map(|note| note.label.as_str()).collect();
         assert_eq!((labels, notes[1].at), (vec!["1", "8", "64"], (91.0, 1386.0)));
@@ -299,5 +302,74 @@ mod tests {
             "{}",
             plot.caption
         );
+    }
+
+    #[test]
+    fn marks_at_one_level_are_merged() {
+        let mut sweep = sweep(&[]);
+        assert!(finding_marks(&sweep, true).is_empty());
+        sweep.findings.knee = Some(Knee {
+            x: 16.0,
+            y: 1.0,
+            low: 8.0,
+            high: 16.0,
+            distance: 0.5,
+        });
+        sweep.findings.preemption = onset(&[(8.0, false), (16.0, true)]);
+        let label = "saturation point: 16, preemption";
+        assert_eq!(
+            finding_marks(&sweep, true),
+            [Layer::vertical_rule(label, 16.0, Colour::Limit).dashed(true)]
+        );
+    }
+
+    #[test]
+    fn doubling_levels_have_a_logarithmic_axis() {
+        assert_eq!(scale(&[1.0, 2.0, 8.0], LOG_LEVEL_RATIO), Scale::Log);
+        assert_eq!(scale(&[0.0, 8.0], LOG_LEVEL_RATIO), Scale::Linear);
+        assert_eq!(scale(&[4.0, 8.0], LOG_LEVEL_RATIO), Scale::Linear);
+    }
+
+    /// Two levels, of which the second was measured twice.
+    fn repeated(name: &str) -> Sweep {
+        let load = |tokens: f64| json!({ "issued": 20, "output_throughput": tokens });
+        let mut sweep = sweep(&[(1.0, load(10.0)), (8.0, load(70.0))]);
+        sweep.levels[1].loads.push(LoadAnswer::read(&load(90.0)));
+        sweep.name = name.to_owned();
+        sweep
+    }
+
+    #[test]
+    fn table_has_filled_columns_summed_counts_and_marks_thin_percentiles() {
+        let mut sweep = repeated("a");
+        let ttft = &mut sweep.levels[0].loads[0].stats.latencies.ttft_ms;
+        (ttft.p95, ttft.thin.p95) = (Some(410.4), true);
+        let sheet = sweeps_table(&[&sweep]);
+        let cell = |row: usize, name: &str| {
+            sheet.rows[row][sheet.columns.iter().position(|column| column == name).unwrap()].clone()
+        };
+        assert_eq!(sheet.columns[..2], ["concurrency", "requests"]);
+        let empty = |name: &String| name.contains("TPOT") || name == "cut off";
+        assert!(!sheet.columns.iter().any(empty), "{:?}", sheet.columns);
+        let names = ["requests", "output tokens/s", "p95 TTFT, ms"];
+        assert_eq!(
+            names.map(|name| cell(0, name)),
+            [20.0.into(), 10.0.into(), "~410".into()]
+        );
+        assert_eq!(names.map(|name| cell(1, name)), [40.0.into(), 80.0.into(), Entry::None]);
+        let one = load_table(&sweep);
+        assert_eq!(one.columns, ["metric", "value"]);
+        assert_eq!(one.rows[0], ["requests".into(), 20.0.into()]);
+    }
+
+    #[test]
+    fn several_sweeps_have_names_and_tooltips() {
+        let known = TOOLTIP.iter().all(|name| LoadMetric::named(name).is_some());
+        assert!(known, "every name is that of a metric");
+        let sweeps = [repeated("a"), repeated("b")];
+        let tooltips = tooltips(&[&sweeps[0], &sweeps[1]], |level| Some((level.at, level.throughput()?)));
+        assert_eq!((tooltips.spots.len(), tooltips.columns[1].as_str()), (4, "concurrency"));
+        let last = &tooltips.spots[3];
+        assert_eq!((last.at, &last.entries[0]), ((8.0, 80.0), &Entry::from("b")));
     }
 }

@@ -1,24 +1,23 @@
-//! Loads: throughput and latency by concurrency or request rate, latency distributions, and engine metrics over time.
+//! Loads: throughput and latency by concurrency or request rate, latency distributions, and requests over time.
 //!
-//! `sweep` reads loads and groups those that differ only in their level. `curves` and `levels` draw sweeps with what
-//! `panel` has for all; `files` reads the files of single loads, for `distribution` and `timeline`.
+//! `sweep` reads loads and groups those that differ only in their level, `curves` draws and tabulates sweeps, `requests`
+//! reads the files of single loads.
 
 mod curves;
-mod distribution;
-mod files;
-mod levels;
-mod panel;
+mod requests;
 mod sweep;
-mod timeline;
 
-use files::LoadFiles;
-use sweep::{E2EL, Latency, SweepLevel, TPOT, TTFT};
+use serde::Deserialize;
 
-use crate::load::{LoadAnswer, Summary};
+use requests::LoadFiles;
+use sweep::SweepLevel;
+
+use crate::compare::LoadMetric;
+use crate::fmt::{list, ms, number};
 use crate::report::group_warnings;
 use crate::report::plot::Plot;
-use crate::report::sections::format::{list, ms, number};
 use crate::report::sections::{Section, Source};
+use crate::run::RecordedRun;
 use crate::warning::Warning;
 
 pub(super) use sweep::{Sweep, SweepAxis, distinguishing_labels, sweeps};
@@ -28,14 +27,14 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     let sweeps = sweeps(source.found);
     let all: Vec<&Sweep> = sweeps.iter().collect();
     let several = sweeps.len() > 1;
-    let title = if several { "Comparison of loads" } else { "Loads" };
-    let mut sections: Vec<Section> = comparison_section(&all, "loads", title).into_iter().collect();
+    let mut sections: Vec<Section> = comparison_section(&all, "loads", "Comparison of loads")
+        .into_iter()
+        .collect();
     let mut files = LoadFiles::new(&source.folder);
     for (index, sweep) in sweeps.iter().enumerate() {
-        let name = if several {
-            format!("load-{}", index + 1)
-        } else {
-            "load".to_owned()
+        let name = match several {
+            true => format!("load-{}", index + 1),
+            false => "load".to_owned(),
         };
         sections.push(section(sweep, source, &name, &mut files, several));
     }
@@ -44,51 +43,64 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     sections
 }
 
-/// A section for several sweeps; none for fewer than two with curves.
+/// A section for several sweeps over the same axis; none for fewer than two with curves.
 pub(super) fn comparison_section(sweeps: &[&Sweep], name: &str, title: &str) -> Option<Section> {
     let sweeps: Vec<&Sweep> = sweeps.iter().copied().filter(|sweep| sweep.has_curve()).collect();
-    let curves = curves::comparison(&sweeps, format!("{name}-curves"))?;
-    let words = curves.words.clone();
-    let plots = std::iter::once(curves).chain(curves::tradeoff(&sweeps, format!("{name}-trade")));
-    Some(Section::new(name, title).with_figures(vec![words], plots.collect()))
+    let axis = sweeps.first()?.axis;
+    if sweeps.len() < 2 || sweeps.iter().any(|sweep| sweep.axis != axis) {
+        return None;
+    }
+    let texts: Vec<String> = sweeps.iter().map(|sweep| key_levels(sweep)).collect();
+    let words = texts.join(" ");
+    let title_of_curves = "Throughput and latency of all sweeps".to_owned();
+    let curves = curves::plot(&sweeps, format!("{name}-curves"), title_of_curves, words.clone());
+    let trade = curves::tradeoff(&sweeps, format!("{name}-trade"), words);
+    let plots = std::iter::once(curves).chain(trade);
+    Some(
+        Section::new(name, title)
+            .with(texts)
+            .with(plots)
+            .with([curves::sweeps_table(&sweeps)]),
+    )
 }
 
-/// The section of a sweep or of a single load. If there are `several`, the timeline of only one level is drawn.
+/// The section of a sweep or of a single load. One of `several` is compared with the others above.
 fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, several: bool) -> Section {
-    let of_sweep = if sweep.name.is_empty() {
-        String::new()
-    } else {
-        format!(" of {}", sweep.name)
+    let of_sweep = match sweep.name.as_str() {
+        "" => String::new(),
+        name => format!(" of {name}"),
     };
-    let plot_name = |what: &str| format!("{name}-{what}");
     let mut plots: Vec<Plot> = Vec::new();
-    let (title, mut paragraphs, sheet) = if sweep.has_curve() {
-        let words = paragraphs(sweep);
-        let title = format!("Throughput and latency along {}{of_sweep}", sweep.axis.name());
-        plots.push(curves::plot(sweep, plot_name("curves"), title.clone(), words.join(" ")));
-        if !several {
-            plots.extend(curves::tradeoff(&[sweep], plot_name("trade")));
+    let (title, mut paragraphs, sheet) = match sweep.has_curve() {
+        true => {
+            let words = paragraphs(sweep);
+            let title = format!("Throughput and latency along {}{of_sweep}", sweep.axis.name());
+            plots.push(curves::plot(
+                &[sweep],
+                format!("{name}-curves"),
+                title.clone(),
+                words.join(" "),
+            ));
+            if !several {
+                plots.extend(curves::tradeoff(&[sweep], format!("{name}-trade"), key_levels(sweep)));
+            }
+            (title, words, curves::sweeps_table(&[sweep]))
         }
-        plots.extend(levels::slo_plot(sweep, source.found, plot_name("limits")));
-        plots.extend(levels::engine_plot(sweep, plot_name("engine")));
-        plots.extend(levels::cost_plot(sweep, plot_name("cost")));
-        (title, words, panel::sweeps_table(&[sweep]))
-    } else {
-        let words = single_load(sweep).into_iter().collect();
-        (format!("Load{of_sweep}"), words, panel::load_table(sweep))
+        false => {
+            let words = single_load(sweep).into_iter().collect();
+            (format!("Load{of_sweep}"), words, curves::load_table(sweep))
+        }
     };
+    paragraphs.extend(slo_text(sweep, source.found));
     paragraphs.extend(warnings(sweep).into_iter().map(|warning| format!("Caution, {warning}")));
-    let (of_files, note) = files.plots(sweep, name, if several { 1 } else { 3 });
-    paragraphs.extend(note);
-    plots.extend(of_files);
+    plots.extend(files.plots(sweep, name));
     Section::new(name, title).with_figures(paragraphs, plots).with([sheet])
 }
 
-/// Paragraphs: the finding and its notes, latencies, late requests.
+/// What the levels say beside the finding, which stands at the top of the page, and what the most important ones have.
 fn paragraphs(sweep: &Sweep) -> Vec<String> {
-    let findings = std::iter::once(&sweep.findings.finding).chain(&sweep.findings.notes);
-    let findings = findings.filter(|text| !text.is_empty()).map(|text| sentence(text));
-    findings.chain(latencies(sweep)).chain(late_requests(sweep)).collect()
+    let notes = sweep.findings.notes.iter().map(|text| sentence(text));
+    notes.chain([key_levels(sweep)]).collect()
 }
 
 /// A text as a sentence: a capital first, a full stop at the end.
@@ -98,81 +110,107 @@ fn sentence(text: &str) -> String {
     first.into_iter().flatten().chain(letters).chain(['.']).collect()
 }
 
-/// The median of a latency with the highest percentile that the level supports: `10 ms (p90 20 ms)`.
-fn median_text(level: &SweepLevel, latency: Latency) -> Option<String> {
-    type Percentile = fn(&Summary) -> Option<f64>;
-    let percentiles: [(&str, Percentile); 3] = [
-        ("p99", |one| one.p99.filter(|_| !one.thin.p99)),
-        ("p95", |one| one.p95.filter(|_| !one.thin.p95)),
-        ("p90", |one| one.p90.filter(|_| !one.thin.p90)),
-    ];
-    let highest = percentiles.into_iter().find_map(|(name, percentile)| {
-        let time = level.mean(|load| percentile(latency(load)))?;
-        Some(format!(" ({name} {})", ms(time)))
+/// Throughput and median latencies at the lowest level, the saturation point and the highest level.
+fn key_levels(sweep: &Sweep) -> String {
+    let levels = sweep.key_levels().into_iter().filter_map(|level| {
+        let latencies = [("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"), ("E2E latency", "e2el_ms")].into_iter();
+        let latencies =
+            latencies.filter_map(|(name, latency)| Some(format!("{name} {}", median_text(level, latency)?)));
+        let (tokens, at) = (number(level.throughput()?), sweep.level_text(level.at));
+        let latencies: Vec<String> = latencies.collect();
+        let latencies = match latencies.is_empty() {
+            true => String::new(),
+            false => format!(", median {}", list(&latencies)),
+        };
+        Some(format!("{at}: {tokens} output tokens/s{latencies}"))
     });
-    Some(format!("{}{}", ms(level.median(latency)?), highest.unwrap_or_default()))
+    let levels: Vec<String> = levels.collect();
+    let name = match sweep.name.as_str() {
+        "" => String::new(),
+        name => format!("{name}, "),
+    };
+    sentence(&format!("{name}{}", levels.join("; ")))
 }
 
-/// Medians at the lowest level, the saturation point and the highest level.
-fn latencies(sweep: &Sweep) -> Option<String> {
-    let kinds = [
-        ("Median TTFT is", TTFT),
-        ("median TPOT", TPOT),
-        ("median E2E latency", E2EL),
-    ];
-    let sentences = kinds.into_iter().filter_map(|(what, latency)| {
-        let levels = sweep.key_levels().into_iter();
-        let each = levels.filter_map(|level| {
-            let median = median_text(level, latency)?;
-            Some(format!("{median} at {}", sweep.level_text(level.at)))
-        });
-        let each: Vec<String> = each.collect();
-        (!each.is_empty()).then(|| format!("{what} {}", list(&each)))
-    });
-    let sentences: Vec<String> = sentences.collect();
-    (!sentences.is_empty()).then(|| format!("{}.", sentences.join("; ")))
-}
-
-/// How much TTFT grows if counted from when requests were due. They were sent late because the client was late or
-/// concurrency was limited.
-fn late_requests(sweep: &Sweep) -> Option<String> {
-    if sweep.axis != SweepAxis::Rate {
-        return None;
-    }
-    let due = sweep.known(|level| level.median(|load| &load.stats.response.ttft_ms));
-    let late = due
-        .into_iter()
-        .filter(|(level, due)| level.median(TTFT).is_some_and(|sent| *due > 1.05 * sent));
-    let (worst, due) = late.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(format!(
-        "Some requests were sent late: counted from when they were due, median TTFT at {} is {}.",
-        sweep.level_text(worst.at),
-        ms(due)
-    ))
+/// The median of a latency with its 99th percentile, if enough requests support it: `10 ms (p99 20 ms)`.
+fn median_text(level: &SweepLevel, latency: &str) -> Option<String> {
+    let p99 = LoadMetric::named(&format!("p99_{latency}"))?;
+    let supported = level.loads.iter().all(|load| !p99.thin(load));
+    let p99 = p99.combined(&level.loads).filter(|_| supported);
+    let p99 = p99.map_or_else(String::new, |p99| format!(" (p99 {})", ms(p99)));
+    Some(format!("{}{p99}", ms(level.value(&format!("median_{latency}"))?)))
 }
 
 fn single_load(sweep: &Sweep) -> Option<String> {
     let level = sweep.levels.first()?;
-    let count = |count: fn(&LoadAnswer) -> u64| Some(number(level.sum(|load| Some(count(load)))?));
-    let (completed, issued) = (count(|load| load.stats.completed)?, count(|load| load.stats.issued)?);
+    let (completed, issued) = (level.value("completed")?, level.value("issued")?);
     let at = match sweep.axis {
         SweepAxis::Other => String::new(),
         _ => format!(" at {}", sweep.level_text(level.at)),
     };
-    let tokens = level
-        .throughput()
-        .map(|tokens| format!(": {} output tokens/s", number(tokens)));
+    let tokens = level.throughput();
+    let tokens = tokens.map_or_else(String::new, |tokens| format!(": {} output tokens/s", number(tokens)));
     let mut text = format!(
-        "{completed} of {issued} requests{at} completed{}.",
-        tokens.unwrap_or_default()
+        "{} of {} requests{at} completed{tokens}.",
+        number(completed),
+        number(issued)
     );
-    if let Some(median) = median_text(level, TTFT) {
+    if let Some(median) = median_text(level, "ttft_ms") {
         text += &format!(" Median TTFT was {median}.");
     }
-    if let Some(preemptions) = level.sum(|load| load.engine.preemptions).filter(|count| *count > 0.0) {
+    if let Some(preemptions) = level.value("preemptions").filter(|count| *count > 0.0) {
         text += &format!(" There were {preemptions} preemptions.");
     }
     Some(text)
+}
+
+/// The result of the script `slo`, which searches the largest level that meets an SLO.
+#[derive(Deserialize)]
+struct SloSearch {
+    axis: String,
+    /// Required share of good requests.
+    attainment: f64,
+    #[serde(default)]
+    meets: Option<f64>,
+    #[serde(default)]
+    fails: Option<f64>,
+}
+
+/// The SLO and what the script `slo` found on this sweep; the table has the share of good requests of each level. None
+/// without an SLO.
+fn slo_text(sweep: &Sweep, found: &RecordedRun) -> Option<String> {
+    let mut loads = sweep.levels.iter().flat_map(|level| &level.loads);
+    let slo = loads.find_map(|load| load.stats.goodput.as_ref())?.slo;
+    let limits = [
+        ("TTFT", slo.ttft_ms),
+        ("TPOT", slo.tpot_ms),
+        ("ITL", slo.itl_ms),
+        ("E2E latency", slo.e2el_ms),
+    ];
+    let limits = limits
+        .into_iter()
+        .filter_map(|(name, limit)| Some(format!("{name} at most {} ms", number(limit?))));
+    let limits = list(&limits.collect::<Vec<_>>());
+    let search = found.result().and_then(|result| SloSearch::deserialize(result).ok());
+    let known = |at: f64| sweep.levels.iter().any(|level| level.at == at);
+    // A search on another engine has other levels.
+    let search = search.filter(|search| search.axis == sweep.axis.name());
+    let search = search.filter(|search| search.meets.into_iter().chain(search.fails).all(known));
+    let result = search.map_or_else(String::new, |search| {
+        let level = |at: f64| sweep.level_text(at);
+        let meets = match search.meets {
+            Some(at) => format!("{} is the largest level shown to reach it", level(at)),
+            None => "no level was shown to reach it".to_owned(),
+        };
+        let fails = search
+            .fails
+            .map_or_else(String::new, |at| format!("; {} was shown not to", level(at)));
+        let required = number(100.0 * search.attainment);
+        format!(" Required are {required} % of all requests: {meets}{fails}.")
+    });
+    Some(format!(
+        "A request meets the SLO with {limits}; failed and cut-off requests do not.{result}"
+    ))
 }
 
 /// The warnings of the loads by kind, with the levels that have them.
@@ -203,14 +241,15 @@ mod tests {
 
     use super::sweep::tests::sweep;
     use super::*;
+    use crate::load::Summary;
     use crate::load::engine_side::Knee;
 
     #[test]
-    fn the_finding_comes_first_and_then_latencies() {
+    fn notes_come_first_and_then_latencies() {
         let answer = |tokens: f64, ttft: f64| {
             let ttft = Summary {
                 median: Some(ttft),
-                p90: Some(2.0 * ttft),
+                p99: Some(2.0 * ttft),
                 ..Summary::default()
             };
             json!({ "output_throughput": tokens, "ttft_ms": ttft })
@@ -221,6 +260,7 @@ mod tests {
             (64.0, answer(641.0, 900.0)),
         ]);
         sweep.findings.finding = "saturates at 32".to_owned();
+        sweep.findings.notes = vec!["cheapest at 32".to_owned()];
         sweep.findings.knee = Some(Knee {
             x: 32.0,
             y: 640.0,
@@ -231,9 +271,9 @@ mod tests {
         assert_eq!(
             paragraphs(&sweep),
             [
-                "Saturates at 32.",
-                "Median TTFT is 10 ms (p90 20 ms) at concurrency 1, 40 ms (p90 80 ms) at concurrency 32 and 900 ms (p90 1.80 s) at \
-                 concurrency 64.",
+                "Cheapest at 32.",
+                "Concurrency 1: 20 output tokens/s, median TTFT 10 ms (p99 20 ms); concurrency 32: 640 output tokens/s, median TTFT \
+                 40 ms (p99 80 ms); concurrency 64: 641 output tokens/s, median TTFT 900 ms (p99 1.80 s).",
             ]
         );
     }

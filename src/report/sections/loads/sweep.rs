@@ -6,12 +6,11 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::compare::load_metrics;
+use crate::compare::{LoadMetric, load_metrics};
+use crate::fmt::number;
+use crate::load::LoadAnswer;
 pub(in crate::report::sections) use crate::load::engine_side::SweepAxis;
 use crate::load::engine_side::{LevelFigures, SweepFindings};
-use crate::load::stats::Spread;
-use crate::load::{LoadAnswer, Summary};
-use crate::report::sections::format::number;
 use crate::run::RecordedRun;
 
 /// Load options that may differ within a sweep: the level, what follows from it, and what does not change the workload.
@@ -32,17 +31,6 @@ const IGNORED_LOAD_OPTIONS: [&str; 12] = [
 
 /// Launch options that may differ within a sweep.
 const IGNORED_LAUNCH_OPTIONS: [&str; 5] = ["limits", "start_timeout", "settle_timeout", "stop_grace", "sample_hz"];
-
-/// Reads a value of a load.
-pub(super) type LoadValue = fn(&LoadAnswer) -> Option<f64>;
-
-/// Reads a latency of a load.
-pub(super) type Latency = fn(&LoadAnswer) -> &Summary;
-
-pub(super) const TTFT: Latency = |load| &load.stats.latencies.ttft_ms;
-pub(super) const TPOT: Latency = |load| &load.stats.latencies.tpot_ms;
-pub(super) const ITL: Latency = |load| &load.stats.latencies.itl_ms;
-pub(super) const E2EL: Latency = |load| &load.stats.latencies.e2el_ms;
 
 /// Loads of one engine with the same workload.
 #[derive(Clone, Debug)]
@@ -68,34 +56,13 @@ pub(in crate::report::sections) struct SweepLevel {
 }
 
 impl SweepLevel {
-    /// The mean of a value over the loads; none if one lacks it.
-    pub(super) fn mean(&self, value: impl Fn(&LoadAnswer) -> Option<f64>) -> Option<f64> {
-        Spread::from_values(self.loads.iter().map(value)).map(|spread| spread.mean)
+    /// A metric of its loads together: the sum of counts, else the mean; none if one lacks it.
+    pub(super) fn value(&self, metric: &str) -> Option<f64> {
+        LoadMetric::named(metric)?.combined(&self.loads)
     }
 
-    /// Output tokens per second.
     pub(super) fn throughput(&self) -> Option<f64> {
-        self.mean(|load| load.stats.rates.output_throughput)
-    }
-
-    /// The median of a latency in milliseconds.
-    pub(super) fn median(&self, latency: Latency) -> Option<f64> {
-        self.mean(|load| latency(load).median)
-    }
-
-    /// The sum of a count over the loads; none if one lacks it.
-    pub(super) fn sum(&self, count: impl Fn(&LoadAnswer) -> Option<u64>) -> Option<f64> {
-        let counts: Option<Vec<u64>> = self.loads.iter().map(count).collect();
-        counts.map(|counts| counts.iter().sum::<u64>() as f64)
-    }
-
-    /// The smallest and the largest output throughput of repeated measurements.
-    pub(super) fn repeat_range(&self) -> Option<(f64, f64)> {
-        let spread = match self.loads.as_slice() {
-            [one] => one.repeats.as_ref()?.stats.output_throughput?,
-            several => Spread::from_values(several.iter().map(|load| load.stats.rates.output_throughput))?,
-        };
-        (spread.max > spread.min).then_some((spread.min, spread.max))
+        self.value("output_throughput")
     }
 }
 
@@ -398,8 +365,7 @@ pub(super) mod tests {
             .map(|one| one.1)
             .collect();
         assert_eq!(throughput, [10.0, 100.0]);
-        assert_eq!(sweeps[0].levels[1].repeat_range(), Some((90.0, 110.0)));
-        assert_eq!(sweeps[0].levels[1].sum(|load| Some(load.stats.issued)), Some(40.0));
+        assert_eq!(sweeps[0].levels[1].value("issued"), Some(40.0));
         assert!(sweeps[0].has_curve() && !sweeps[1].has_curve());
         let names = |sweeps: &[Sweep]| [0, 1].map(|index: usize| sweeps[index].name.clone());
         assign_names(&mut sweeps, &[]);

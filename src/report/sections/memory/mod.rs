@@ -1,34 +1,48 @@
 //! Memory over time: each engine start by GPU, with phases, limits and deaths. Of many starts, some are drawn, and a
-//! table lists all.
-//!
-//! `start` reads a start from its files and the journal, `phases` divides its series, `stack` says what its memory
-//! consists of, and `chart` draws it.
+//! table lists all. `start` reads a start from its files and the journal.
 
-mod chart;
-mod phases;
-mod stack;
 mod start;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::{Ordering, Reverse};
+use std::time::Duration;
 
-pub(super) use stack::{IN_USE, colour};
 pub(super) use start::{Device, devices_of};
 
-use crate::memory::Footprint;
-use crate::report::Count;
-use crate::report::memory::stages_sheet;
-use crate::report::plot::{Entry, Plot, Sheet};
-use crate::report::sections::format::{gib, gib_text, rounded};
+use crate::engine::{Stage, UsageFile};
+use crate::fmt::gib_number;
+use crate::fmt::{Gib, rounded, slug};
+use crate::report::document::wrapped;
+use crate::report::plot::{
+    Axis, Colour, Entry, Layer, Panel, Plot, Shape, Sheet, Span, TooltipPoint, Tooltips, reduced,
+};
 use crate::report::sections::{Section, Source};
-use start::Start;
+use crate::report::spark::{max_per_column, sparkline};
+use crate::report::{Block, Bytes, Clock, Count, Page};
+use crate::run::{Folder, Measurement, RecordedRun};
+use crate::telemetry::{Phase, Row};
+use crate::unit::Unit;
+use start::{Start, seconds, verdict};
 
 /// Columns of all lines together, to keep the page small whatever the number of starts and GPUs.
-const MAX_COLUMNS: usize = 9000;
+const MAX_COLUMNS: usize = 3000;
 
-/// Maximum number of starts drawn.
-const MAX_DRAWN: usize = 6;
+/// With more devices than this, all are lines in one panel.
+const MAX_PANELS: usize = 4;
+
+/// If less than this share of a device was ever in use, the axis does not extend to its capacity.
+const MIN_FILL: f64 = 0.25;
+
+/// Maximum number of marks.
+const MAX_MARKS: usize = 300;
+
+/// Pauses between requests shorter than this share of a chart are not drawn.
+const MIN_SHARE: f64 = 1.0 / 100.0;
+
+/// Starts and columns of memory over time in the terminal.
+const MAX_STARTS: usize = 6;
+const MAX_SPARKS: usize = 72;
 
 /// Said first of simulated memory.
 pub(super) const SIMULATED: &str = "SIMULATED: memory of a simulated engine; no GPU was measured.";
@@ -36,68 +50,50 @@ pub(super) const SIMULATED: &str = "SIMULATED: memory of a simulated engine; no 
 /// The sections. Missing or unreadable files are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
     let found = source.found;
-    let files = match start::files(&source.folder) {
-        Ok(files) => files,
+    let names = match start::names(&source.folder) {
+        Ok(names) => names,
         Err(fault) => {
             missing.push(format!("{}: memory over time is not shown", fault.message));
             return Vec::new();
         }
     };
-    let mut starts: Vec<Start> = files.iter().map(|files| Start::read(files, source, missing)).collect();
+    let starts = names
+        .iter()
+        .map(|name| Start::read(name, &source.folder, found, missing));
+    let mut starts: Vec<Start> = starts.collect();
     starts.retain(|start| !start.series.rows().is_empty() && !start.devices.is_empty());
     // By start time, as far as it is known.
     let began = |start: &Start| start.session.map_or(f64::INFINITY, |session| session.began);
     starts.sort_by(|one, other| began(one).total_cmp(&began(other)));
-    match files.is_empty() {
+    match names.is_empty() {
         false => missing.extend(lost_series(source, &starts)),
         true if found.sessions.is_empty() => {}
-        true => missing.push("memory/ has no series: memory over time and peaks by phase are not shown".to_owned()),
+        true => missing.push("memory/ has no series: memory over time is not shown".to_owned()),
     }
-    let all_starts = (starts.len() > 1).then(|| starts_sheet(&starts));
-    let drawn = starts_to_draw(&starts);
-    let title = match files.is_empty() {
+    let title = match names.is_empty() {
         true => "Memory by stage",
         false => "Memory over time",
     };
-    let plots = plots(&starts, &drawn, source);
-    let sheets: Vec<Sheet> = all_starts.into_iter().chain(stages_sheet(&found.stages)).collect();
+    let drawn = starts_to_draw(&starts);
+    let lines: usize = drawn.iter().map(|&index| starts[index].devices.len()).sum();
+    let columns = (MAX_COLUMNS / lines.max(1)).clamp(120, 1000);
+    let plots: Vec<Plot> = drawn.iter().map(|&index| plot(&starts[index], columns)).collect();
+    let all_starts = (starts.len() > 1).then(|| starts_sheet(&starts));
+    let sheets: Vec<Sheet> = all_starts.into_iter().chain(stages_sheet(found)).collect();
     if plots.is_empty() && sheets.is_empty() {
         return Vec::new();
     }
-    let paragraphs = paragraphs(&starts, drawn.len(), found.manifest.simulated);
+    let simulated = (found.manifest.simulated && !starts.is_empty()).then(|| SIMULATED.to_owned());
+    let note = (drawn.len() < starts.len()).then(|| {
+        let (few, all) = (drawn.len(), starts.len());
+        format!("{few} of {all} starts are drawn: the fullest, and the latest that died. The table has all.")
+    });
+    let paragraphs = simulated.into_iter().chain(summary(&starts)).chain(note).collect();
     vec![
         Section::new("memory", title)
             .with_figures(paragraphs, plots)
             .with(sheets),
     ]
-}
-
-fn paragraphs(starts: &[Start], drawn: usize, simulated: bool) -> Vec<String> {
-    if starts.is_empty() {
-        return Vec::new();
-    }
-    let note = (drawn < starts.len()).then(|| {
-        format!(
-            "{drawn} of {} starts are drawn: the first, the last, the fullest, and the latest that died. The table has all.",
-            starts.len()
-        )
-    });
-    let simulated = simulated.then(|| SIMULATED.to_owned());
-    simulated.into_iter().chain(summary(starts)).chain(note).collect()
-}
-
-/// The charts of these starts.
-fn plots(starts: &[Start], drawn: &[usize], source: &Source) -> Vec<Plot> {
-    let footprints = source.found.breakdowns.iter();
-    let footprints = footprints.filter_map(|(_, value)| serde_json::from_value::<Footprint>(value.clone()).ok());
-    let footprints: Vec<Footprint> = footprints.collect();
-    let simulated = source.found.manifest.simulated;
-    let lines: usize = drawn.iter().map(|&index| 3 * starts[index].devices.len()).sum();
-    let columns = (MAX_COLUMNS / lines.max(1)).clamp(120, 1000);
-    let plots = drawn
-        .iter()
-        .map(|&index| chart::plot(&starts[index], &footprints, columns, simulated));
-    plots.collect()
 }
 
 /// Says how many engines have no series because the run was killed.
@@ -128,24 +124,261 @@ fn lost_series(source: &Source, starts: &[Start]) -> Option<String> {
     })
 }
 
-/// Indices of the starts to draw, ascending.
+/// Indices of the starts to draw, ascending: the fullest, and the latest that did not start or died, which is nearest to
+/// the limit that was searched for.
 fn starts_to_draw(starts: &[Start]) -> Vec<usize> {
-    if starts.len() <= MAX_DRAWN {
-        return (0..starts.len()).collect();
-    }
     let peak = |start: &Start| (0..start.devices.len()).map(|device| start.peak(device)).max();
     let fullest = (0..starts.len()).max_by_key(|&index| (peak(&starts[index]), Reverse(index)));
-    // The latest deaths are nearest to the limit that was searched for.
-    let died = |index: &usize| starts[*index].failure().is_some() || starts[*index].deaths().next().is_some();
-    let latest_died = (0..starts.len()).rev().filter(died);
-    let mut drawn = Vec::new();
-    for index in [0, starts.len() - 1].into_iter().chain(fullest).chain(latest_died) {
-        if drawn.len() < MAX_DRAWN && !drawn.contains(&index) {
-            drawn.push(index);
+    let died = |start: &Start| start.failure().is_some() || start.deaths().next().is_some();
+    let died = starts.iter().rposition(died);
+    let mut drawn: Vec<usize> = fullest.into_iter().chain(died).collect();
+    drawn.sort_unstable();
+    drawn.dedup();
+    drawn
+}
+
+/// The chart of a start with samples: a panel for each GPU. Each line is reduced to at most `columns` columns.
+fn plot(start: &Start, columns: usize) -> Plot {
+    let all: Vec<usize> = (0..start.devices.len()).collect();
+    let panels: Vec<Panel> = match all.len() {
+        ..=MAX_PANELS => all
+            .chunks(1)
+            .map(|one| panel(start, start.devices[one[0]].named(), one, columns))
+            .collect(),
+        many => vec![panel(start, format!("{many} devices"), &all, columns)],
+    };
+    let title = format!("Memory of {} over time", start.name);
+    let words = std::iter::once(outcome(start))
+        .chain(all.into_iter().map(|device| device_peak(start, device)))
+        .chain([sampling_text(start)]);
+    let name = format!("memory-{}", slug(&start.name));
+    Plot::new(name, title, panels).with_words(words.collect::<Vec<_>>().join(" "), "")
+}
+
+/// Memory in use on these devices, with their capacity, phases, deaths and failed probes.
+fn panel(start: &Start, title: String, devices: &[usize], columns: usize) -> Panel {
+    let (rows, end, first) = (start.series.rows(), start.end(), devices[0]);
+    let mut layers: Vec<Layer> = Vec::new();
+    layers.extend(start.phased.then(|| Layer::spans(spans(rows))));
+    layers.extend(devices.iter().map(|&device| {
+        let name = match devices.len() {
+            1 => "in use",
+            _ => &start.devices[device].label,
+        };
+        let line = reduced(&curve(rows, device, end), columns);
+        Layer::line(name, line, Colour::series(device - first)).stepped(true)
+    }));
+    // A limit that all devices share is drawn once.
+    let total = start.devices[first].total;
+    if devices.iter().all(|&device| start.devices[device].total == total) {
+        layers.extend(limits(start, devices));
+    }
+    let failed = failures(start, first);
+    if !failed.is_empty() && devices.len() == 1 {
+        let points = failed.iter().map(|(_, at, bytes)| (*at, *bytes as f64));
+        layers.push(Layer::dots("failing probe", points, Colour::Fails, Shape::Cross));
+    }
+    layers.extend(deaths(start));
+    let tooltips = failed.into_iter().map(|(measurement, at, bytes)| {
+        let entries = [
+            measurement.what.as_str().into(),
+            rounded(at, 1).into(),
+            gib_number(bytes as f64).into(),
+            verdict(measurement).into(),
+        ];
+        TooltipPoint::new((at, bytes as f64), entries)
+    });
+    let tooltips = Tooltips::new(["what", "at, s", "in use, GiB", "verdict"], tooltips);
+    let x = Axis::new("time since the launch", Unit::Seconds).with_range((0.0, end));
+    let y = Axis::new("memory in use", Unit::Bytes).with_range((0.0, top(start, devices)));
+    Panel::new(title, x, y, layers).with_tooltips(tooltips)
+}
+
+/// Memory in use on a device. A sample holds until the next one, unless that is too far away.
+fn curve(rows: &[Row], device: usize, end: f64) -> Vec<(f64, Option<f64>)> {
+    let samples: u64 = rows.iter().map(|row| row.looks).sum();
+    // Far more than the sampling period, and wide enough to be seen.
+    let max_gap = (20.0 * end / samples.max(1) as f64).max(end / 200.0).max(0.5);
+    let mut points = Vec::with_capacity(rows.len() + 1);
+    for (index, row) in rows.iter().enumerate() {
+        let used = Some(row.used[device] as f64);
+        points.push((seconds(row.from), used));
+        let next = rows.get(index + 1);
+        let is_gap = next.is_some_and(|next| seconds(next.from.saturating_sub(row.to)) > max_gap);
+        if is_gap || next.is_none() {
+            points.push((seconds(row.to), used));
+        }
+        if is_gap {
+            points.push((seconds(row.to), None));
         }
     }
-    drawn.sort_unstable();
-    drawn
+    points
+}
+
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Baseline => "before",
+        Phase::Loading => "loading",
+        Phase::Ready => "idle",
+        Phase::WarmUp => "warm-up",
+        Phase::Load => "load",
+        Phase::After => "after",
+    }
+}
+
+/// The phases. Pauses between requests that are too short to be seen are merged into the phase before.
+fn spans(rows: &[Row]) -> Vec<Span> {
+    let end = rows.last().map_or(0, |row| row.to);
+    let shortest = seconds(end) * MIN_SHARE;
+    // A sample holds until the next one.
+    let until = |index: usize| rows.get(index + 1).map_or(end, |next| next.from);
+    let mut spans: Vec<Span> = Vec::new();
+    for group in (0..rows.len())
+        .collect::<Vec<_>>()
+        .chunk_by(|a, b| rows[*a].phase == rows[*b].phase)
+    {
+        let (first, last) = (group[0], group[group.len() - 1]);
+        let (from, to) = (seconds(rows[first].from), seconds(until(last)));
+        let phase = rows[first].phase;
+        match spans.last_mut() {
+            _ if to <= from => {}
+            Some(before) if before.label == phase_name(phase) => before.to = to,
+            Some(before) if phase == Phase::Ready && to - from < shortest => before.to = to,
+            _ => spans.push(Span {
+                from,
+                to,
+                label: phase_name(phase).to_owned(),
+            }),
+        }
+    }
+    spans
+}
+
+/// The capacity of devices, and the budget set by `memory_fraction`.
+fn limits(start: &Start, devices: &[usize]) -> Vec<Layer> {
+    let visible = top(start, devices);
+    let device = &start.devices[devices[0]];
+    let total = device
+        .total
+        .map(|total| (format!("capacity: {}", Gib::from(total)), total, false));
+    let budget = device.budget.map(|(fraction, bytes)| {
+        let name = format!("memory_fraction {fraction}: {}", Gib::from(bytes));
+        (name, bytes, true)
+    });
+    let limits = total
+        .into_iter()
+        .chain(budget)
+        .filter(|limit| limit.1 as f64 <= visible);
+    limits
+        .map(|(name, bytes, dashed)| Layer::horizontal_rule(name, bytes as f64, Colour::Limit).dashed(dashed))
+        .collect()
+}
+
+/// The upper end of the axis: the device's capacity, to show how close memory came; or a bit above the peak, if that is
+/// far below.
+fn top(start: &Start, devices: &[usize]) -> f64 {
+    let peak = devices.iter().map(|&device| start.peak(device)).max();
+    let peak = peak.unwrap_or_default() as f64;
+    let total = devices.iter().filter_map(|&device| start.devices[device].total).max();
+    match total.map(|total| total as f64) {
+        Some(total) if peak >= MIN_FILL * total => total.max(peak) * 1.04,
+        _ => (peak * 1.2).max(1.0),
+    }
+}
+
+/// Vertical lines at deaths.
+fn deaths(start: &Start) -> Vec<Layer> {
+    let end = start.end();
+    let failed = start.failure().zip(start.session.and_then(|session| session.ended));
+    let failed = failed.map(|(cause, at)| (start.at(at).unwrap_or(end), format!("did not start: {cause}")));
+    let died = start
+        .deaths()
+        .filter_map(|measurement| Some((start.at(measurement.to)?, format!("died: {}", verdict(measurement)))));
+    let all = failed.into_iter().chain(died);
+    all.map(|(at, label)| Layer::vertical_rule(label, at.min(end), Colour::Limit))
+        .collect()
+}
+
+/// The failed probes with time and size of the device's peak during each, at most [`MAX_MARKS`] of them, evenly spaced.
+fn failures<'a>(start: &Start<'a>, device: usize) -> Vec<(&'a Measurement, f64, u64)> {
+    let failed = start.measurements().iter().filter(|measurement| measurement.fails);
+    let every = failed.clone().count().div_ceil(MAX_MARKS).max(1);
+    failed
+        .step_by(every)
+        .filter_map(|measurement| {
+            let (at, bytes) = peak_during(start, device, measurement)?;
+            Some((measurement, at, bytes))
+        })
+        .collect()
+}
+
+/// Time and size of a device's memory peak during a measurement.
+fn peak_during(start: &Start, device: usize, measurement: &Measurement) -> Option<(f64, u64)> {
+    let (from, to) = start.at(measurement.from).zip(start.at(measurement.to))?;
+    let rows = start.series.rows();
+    // The last sample before it began still applies.
+    let begin = rows.partition_point(|row| seconds(row.from) <= from).saturating_sub(1);
+    let end = rows.partition_point(|row| seconds(row.from) <= to).max(begin + 1);
+    let rows = rows.get(begin..end)?;
+    let bytes = rows.iter().map(|row| row.used[device]).max()?;
+    let row = rows.iter().find(|row| row.used[device] == bytes)?;
+    Some((seconds(row.from).max(from), bytes))
+}
+
+/// How it ended: `engine-1 was sampled for 61.7 s.`
+fn outcome(start: &Start) -> String {
+    let (name, end) = (&start.name, start.end());
+    let what = start
+        .session
+        .map(|session| session.what.as_str())
+        .filter(|what| !what.is_empty());
+    let what = what.map_or_else(String::new, |what| format!(" ({what})"));
+    if let Some(cause) = start.failure() {
+        return format!("{name}{what} did not start: {cause}; it was sampled for {end:.1} s.");
+    }
+    let deaths = start.deaths();
+    let deaths = deaths.map(|one| format!("; it died during {}: {}", one.what, verdict(one)));
+    format!("{name}{what} was sampled for {end:.1} s{}.", deaths.collect::<String>())
+}
+
+fn device_peak(start: &Start, index: usize) -> String {
+    let device = &start.devices[index];
+    let bytes = start.peak(index);
+    let row = start.series.rows().iter().find(|row| row.used[index] == bytes);
+    let mut text = format!("On {} at most {} was in use", device.named(), Gib::from(bytes));
+    if let Some(total) = device.total {
+        let (share, left) = (100.0 * bytes as f64 / total as f64, total.saturating_sub(bytes));
+        text += &format!(", {share:.1} % of {}: {} were left", Gib::from(total), Gib::from(left));
+    }
+    if let Some(row) = row {
+        let during = match start.phased {
+            true => format!(", {}", phase_name(row.phase)),
+            false => String::new(),
+        };
+        text += &format!(" (at {:.1} s{during})", seconds(row.from));
+    }
+    if let Some((fraction, budget)) = device.budget {
+        let word = if bytes > budget { "above" } else { "below" };
+        let (distance, budget) = (Gib::from(bytes.abs_diff(budget)), Gib::from(budget));
+        text += &format!(". That is {distance} {word} memory_fraction {fraction}, which is {budget}");
+    }
+    text + "."
+}
+
+fn sampling_text(start: &Start) -> String {
+    let samples: u64 = start.series.rows().iter().map(|row| row.looks).sum();
+    let mut text = format!(
+        "{samples} samples, {:.0} per second",
+        samples as f64 / start.end().max(1e-3)
+    );
+    if start.sampling.lost > 0 {
+        text += &format!("; {} were lost", start.sampling.lost);
+    }
+    if start.sampling.errors > 0 {
+        let why = start.sampling.last_error.as_deref().unwrap_or("for an unknown reason");
+        text += &format!("; {} failed, the last one: {why}", start.sampling.errors);
+    }
+    text + "."
 }
 
 /// All starts in one paragraph.
@@ -160,9 +393,9 @@ fn summary(starts: &[Start]) -> Option<String> {
         // Of equal peaks, the first start.
         shares.then(one.2.cmp(&other.2)).then(Ordering::Greater)
     })?;
-    let mut text = format!("The fullest device was {}: {}", device.named(), gib_text(bytes));
+    let mut text = format!("The fullest device was {}: {}", device.named(), Gib::from(bytes));
     if let Some(total) = device.total {
-        text += &format!(" of {} ({:.1} %)", gib_text(total), 100.0 * share(device, bytes));
+        text += &format!(" of {} ({:.1} %)", Gib::from(total), 100.0 * share(device, bytes));
     }
     if starts.len() > 1 {
         text += &format!(", in {}", start.name);
@@ -175,10 +408,6 @@ fn summary(starts: &[Start]) -> Option<String> {
         text += &format!(" Of {starts}, {failed} did not become ready, and {died} died while serving.");
     }
     Some(text)
-}
-
-fn percent(bytes: u64, total: u64) -> f64 {
-    rounded(100.0 * bytes as f64 / total as f64, 1)
 }
 
 /// A row for each start, with its fullest device and its end.
@@ -203,9 +432,11 @@ fn starts_sheet(starts: &[Start]) -> Sheet {
             or_none(what),
             or_none(ended),
             ready.map(|seconds| rounded(seconds, 1)).into(),
-            rounded(start.end(), 1).into(),
-            bytes.map(gib).into(),
-            bytes.zip(total).map(|(bytes, total)| percent(bytes, total)).into(),
+            bytes.map(|bytes| gib_number(bytes as f64)).into(),
+            bytes
+                .zip(total)
+                .map(|(bytes, total)| rounded(100.0 * bytes as f64 / total as f64, 1))
+                .into(),
             (start.measurements().len() as f64).into(),
             (failed.count() as f64).into(),
         ]
@@ -215,11 +446,88 @@ fn starts_sheet(starts: &[Start]) -> Sheet {
         "engine and limits",
         "how it ended",
         "ready after, s",
-        "sampled, s",
         "peak, GiB",
         "of all, %",
         "operations",
         "failed",
     ];
     Sheet::new(columns, rows).titled("All starts")
+}
+
+/// Memory by stage of all engines; `None` if no memory was recorded. Several GPUs get a row for the fullest one. Where
+/// other processes used memory, they and the engine have a row each.
+#[must_use]
+pub fn stages_sheet(found: &RecordedRun) -> Option<Sheet> {
+    let mut rows = Vec::new();
+    for (engine, value) in &found.stages {
+        let usage = UsageFile::read(value).usage;
+        let stages = usage.stages();
+        let row = |name: String, bytes: fn(&Stage) -> Option<u64>| -> Vec<Entry> {
+            let gib = |stage: Option<&Stage>| stage.and_then(bytes).map(|bytes| gib_number(bytes as f64));
+            std::iter::once(name.into())
+                .chain(stages.map(|stage| gib(stage).into()))
+                .collect()
+        };
+        // The file of an engine whose run was killed cannot be read.
+        let name = if value.is_null() {
+            format!("{engine}, cut off")
+        } else {
+            engine.clone()
+        };
+        let gpus = usage.peak.as_ref().map_or(0, |peak| peak.per_gpu.len());
+        if usage.peak.is_some() || value.is_null() {
+            rows.push(row(name, |stage| Some(stage.sum)));
+        }
+        if gpus > 1 {
+            rows.push(row(format!("highest of {gpus}"), |stage| Some(stage.max)));
+        }
+        if stages
+            .into_iter()
+            .flatten()
+            .any(|stage| stage.others.is_some_and(|bytes| bytes > 0))
+        {
+            rows.push(row("its own".to_owned(), |stage| stage.ours));
+            rows.push(row("of others".to_owned(), |stage| stage.others));
+        }
+    }
+    let headings = ["", "before", "loaded", "warmed up", "peak", "after"];
+    (!rows.is_empty()).then(|| Sheet::new(headings, rows).titled("memory in use by stage, GiB"))
+}
+
+/// Memory over time for the terminal: a line for each start and device. `None` if no memory was recorded.
+#[must_use]
+pub fn memory(folder: &Folder, found: &RecordedRun, page: Page) -> Option<Block> {
+    let names = start::names(folder).ok()?;
+    let mut lines = vec!["memory over time, each column the most of its stretch".to_owned()];
+    for name in names.iter().take(MAX_STARTS) {
+        let mut notes = Vec::new();
+        let start = Start::read(name, folder, found, &mut notes);
+        let rows = start.series.rows();
+        let columns = page.width.saturating_sub(4).clamp(8, MAX_SPARKS);
+        for (index, device) in start.devices.iter().enumerate().filter(|_| !rows.is_empty()) {
+            let peak = start.peak(index);
+            let of = device.total.map_or_else(String::new, |total| {
+                format!(", {:.0} % of {}", 100.0 * peak as f64 / total as f64, Bytes(total))
+            });
+            let label = match start.devices.len() {
+                1 => name.clone(),
+                _ => format!("{name}, {}", device.label),
+            };
+            let took = Clock(Duration::from_secs_f64(start.end()));
+            lines.push(wrapped(
+                &format!("{label}: peak {}{of}, in {took}", Bytes(peak)),
+                page.width,
+            ));
+            let share = |row: &Row| (seconds(row.from), row.used[index] as f64 / peak.max(1) as f64);
+            let shares: Vec<(f64, f64)> = rows.iter().map(share).collect();
+            lines.push(format!(
+                "  {}",
+                sparkline(&max_per_column(&shares, start.end(), columns), page)
+            ));
+        }
+        lines.extend(notes.iter().map(|note| wrapped(&format!("({note})"), page.width)));
+    }
+    let more = names.len().saturating_sub(MAX_STARTS);
+    lines.extend((more > 0).then(|| format!("  and {more} more in memory/")));
+    (!names.is_empty()).then(|| Block::Sketch(lines.join("\n")))
 }

@@ -1,16 +1,11 @@
 //! One engine start: its devices, its files below `memory/` of the run folder, and its record in the journal.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 
 use crate::engine::{Usage, UsageFile};
 use crate::fault::Result;
-use crate::report::sections::Source;
 use crate::run::{EngineSession, Folder, Measurement, RecordedRun};
-use crate::telemetry::{
-    ActivitySample, Phase, ProcessMemory, SampleFile, SamplerHealth, Series, read_activity, read_processes, read_series,
-};
+use crate::telemetry::{Phase, SampleFile, SamplerHealth, Series, read_series};
 
 /// If the clocks of journal and series differ by more than this, in seconds, they belong to different starts.
 const MAX_CLOCK_DIFFERENCE: f64 = 1.0;
@@ -21,8 +16,6 @@ pub(super) struct Start<'a> {
     pub(super) name: String,
     /// Its record in the journal.
     pub(super) session: Option<&'a EngineSession>,
-    /// What the engine reported.
-    pub(super) facts: EngineFacts,
     /// The journal's time at which the series begins, in seconds; none if they do not match.
     pub(super) series_start: Option<f64>,
     /// In the order of the series.
@@ -31,46 +24,41 @@ pub(super) struct Start<'a> {
     pub(super) series: Series,
     /// Whether the series has phases.
     pub(super) phased: bool,
-    /// Power and utilisation.
-    pub(super) activity: Vec<ActivitySample>,
-    /// Memory by process.
-    pub(super) processes: Vec<ProcessMemory>,
-    /// Memory by stage, and how well it was sampled.
-    pub(super) usage: Usage,
+    /// How well it was sampled.
     pub(super) sampling: SamplerHealth,
 }
 
 impl<'a> Start<'a> {
-    /// Reads the files of a start. Problems are reported in `missing`.
-    pub(super) fn read((name, files): &StartFiles, source: &Source<'a>, missing: &mut Vec<String>) -> Self {
-        let found = source.found;
-        let [series, activity, processes] = files;
-        let series = read_file(&source.folder, series, read_series, missing);
+    /// Reads a start from its series, `memory/NAME.csv`. Problems are reported in `missing`.
+    pub(super) fn read(name: &str, folder: &Folder, found: &'a RecordedRun, missing: &mut Vec<String>) -> Self {
+        let file = format!("memory/{name}.csv");
+        let series = match folder.read(&file) {
+            Ok(bytes) => read_series(&bytes.unwrap_or_default()),
+            Err(fault) => SampleFile {
+                notes: vec![fault.message],
+                ..SampleFile::default()
+            },
+        };
+        missing.extend(series.notes.iter().map(|note| format!("{file}: {note}")));
         let usage = found.stages.iter().find(|(engine, _)| engine == name);
         let UsageFile { usage, sampling } = usage.map_or_else(UsageFile::default, |(_, usage)| UsageFile::read(usage));
         let session = start_number(name).and_then(|number| session_of(&found.sessions, number));
         let record = session.and_then(|session| EngineRecord::deserialize(&session.info).ok());
-        let record = record.unwrap_or_default();
         let ids: Vec<&str> = series.data.devices().iter().map(|device| device.id.as_str()).collect();
         Self {
-            name: name.clone(),
-            devices: devices(&ids, &usage, &record, found),
+            name: name.to_owned(),
+            devices: devices(&ids, &usage, &record.unwrap_or_default(), found),
             session,
-            facts: record.facts,
             series_start: session.and_then(|session| series_start(session, &series.data)),
             phased: series.has_phases,
             series: series.data,
-            activity: read_file(&source.folder, activity, read_activity, missing).data,
-            processes: read_file(&source.folder, processes, read_processes, missing).data,
-            usage,
             sampling,
         }
     }
 
     /// The time of the last sample, in seconds.
     pub(super) fn end(&self) -> f64 {
-        let last = self.series.rows().last().map_or(0, |row| row.to);
-        seconds(last.max(self.activity.last().map_or(0, |sample| sample.to)))
+        seconds(self.series.rows().last().map_or(0, |row| row.to))
     }
 
     /// The memory peak of a device, in bytes.
@@ -124,15 +112,11 @@ struct EngineRecord {
     options: EngineFacts,
 }
 
-/// What the engine reported; of its options, only `memory_fraction` counts.
+/// What the engine reported, or was started with.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct EngineFacts {
+struct EngineFacts {
     memory_fraction: Option<f64>,
-    pub(super) context_bytes: Option<f64>,
-    pub(super) weights_bytes: Option<f64>,
-    pub(super) graphs_bytes: Option<f64>,
-    pub(super) kv_bytes: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -159,17 +143,9 @@ impl Device {
     }
 }
 
-/// Memory by stage of each engine, by the engine's name.
-pub(super) fn usages(found: &RecordedRun) -> Vec<(&str, Usage)> {
-    let stages = found.stages.iter();
-    stages
-        .map(|(engine, usage)| (engine.as_str(), UsageFile::read(usage).usage))
-        .collect()
-}
-
 /// The devices with these ids. Any start that used them recorded their names and capacities.
 pub(in crate::report::sections) fn devices_of(ids: &[&str], found: &RecordedRun) -> Vec<Device> {
-    let mut usages = usages(found).into_iter().map(|(_, usage)| usage);
+    let mut usages = found.stages.iter().map(|(_, usage)| UsageFile::read(usage).usage);
     let covering = usages.find(|usage| {
         let devices = usage.peak.as_ref().map(|peak| &peak.per_gpu);
         devices.is_some_and(|devices| ids.iter().all(|id| devices.iter().any(|device| device.id == **id)))
@@ -226,48 +202,18 @@ fn devices(ids: &[&str], usage: &Usage, engine: &EngineRecord, found: &RecordedR
     ids.iter().map(device).collect()
 }
 
-/// The name of a start, `engine-3`, or `engine-3-2` for the second engine with this number if the run was resumed; and
-/// its files.
-pub(super) type StartFiles = (String, FileKinds);
-
-/// The paths of the files with memory, activity and processes.
-type FileKinds = [Option<String>; 3];
-
-/// The files in `memory/`, in the order of the starts; empty if there is no such folder.
+/// The names of the starts with a series in `memory/`, in their order: `engine-3`, or `engine-3-2` for the second engine
+/// with this number if the run was resumed.
 ///
 /// # Errors
 ///
 /// `io` if the folder cannot be read.
-pub(super) fn files(folder: &Folder) -> Result<Vec<StartFiles>> {
-    let mut all: BTreeMap<((u64, usize), String), FileKinds> = BTreeMap::new();
-    for file in folder.names("memory")? {
-        if let Some((name, kind)) = split(&file) {
-            let number = start_number(&name).unwrap_or((u64::MAX, 0));
-            all.entry((number, name)).or_default()[kind] = Some(format!("memory/{file}"));
-        }
-    }
-    Ok(all.into_iter().map(|((_, name), files)| (name, files)).collect())
-}
-
-/// The name of the start, and the index of the kind of file. A copy has its number before the last dot:
-/// `engine-1.activity-2.csv`.
-fn split(file: &str) -> Option<(String, usize)> {
-    let stem = file.strip_suffix(".csv")?;
-    let Some((name, kind)) = stem.split_once('.') else {
-        return Some((stem.to_owned(), 0));
-    };
-    let (kind, copy) = kind
-        .split_once('-')
-        .map_or((kind, None), |(kind, copy)| (kind, Some(copy)));
-    let kind = match kind {
-        "activity" => 1,
-        "processes" => 2,
-        _ => return None,
-    };
-    Some((
-        copy.map_or_else(|| name.to_owned(), |copy| format!("{name}-{copy}")),
-        kind,
-    ))
+pub(super) fn names(folder: &Folder) -> Result<Vec<String>> {
+    let files = folder.names("memory")?;
+    let names = files.iter().filter_map(|file| file.strip_suffix(".csv"));
+    let mut names: Vec<&str> = names.filter(|name| !name.contains('.')).collect();
+    names.sort_by_key(|name| (start_number(name).unwrap_or((u64::MAX, 0)), *name));
+    Ok(names.into_iter().map(str::to_owned).collect())
 }
 
 /// The number of an engine, and which one of that number it is; none for foreign file names.
@@ -275,25 +221,6 @@ fn start_number(name: &str) -> Option<(u64, usize)> {
     let rest = name.strip_prefix("engine-")?;
     let (number, copy) = rest.split_once('-').unwrap_or((rest, "1"));
     Some((number.parse().ok()?, copy.parse().ok()?))
-}
-
-/// Reads a file; empty if there is none or it cannot be read, which is reported in `missing`.
-fn read_file<T: Default>(
-    folder: &Folder,
-    file: &Option<String>,
-    read: impl Fn(&[u8]) -> SampleFile<T>,
-    missing: &mut Vec<String>,
-) -> SampleFile<T> {
-    let Some(file) = file else { return SampleFile::default() };
-    let content = match folder.read(file) {
-        Ok(bytes) => read(&bytes.unwrap_or_default()),
-        Err(fault) => SampleFile {
-            notes: vec![fault.message],
-            ..SampleFile::default()
-        },
-    };
-    missing.extend(content.notes.iter().map(|note| format!("{file}: {note}")));
-    content
 }
 
 /// The session with this number. If the run was resumed, `copy` counts those sessions whose files were written.
@@ -399,10 +326,10 @@ mod tests {
     }
 
     #[test]
-    fn files_are_grouped_by_start_in_order() {
+    fn starts_are_read_in_order() {
         let temp = tempfile::tempdir().unwrap();
         let folder = Folder::open(temp.path()).unwrap();
-        assert_eq!(files(&folder).unwrap(), []);
+        assert_eq!(names(&folder).unwrap(), Vec::<String>::new());
         let memory = temp.path().join("memory");
         std::fs::create_dir(&memory).unwrap();
         for name in [
@@ -417,19 +344,9 @@ mod tests {
         ] {
             std::fs::write(memory.join(name), "").unwrap();
         }
-        let all = files(&folder).unwrap();
-        let found: Vec<_> = all
-            .iter()
-            .map(|(name, files)| (name.as_str(), files.each_ref().map(Option::is_some)))
-            .collect();
         assert_eq!(
-            found,
-            [
-                ("engine-2", [true, false, true]),
-                ("engine-2-2", [true, true, false]),
-                ("engine-10", [true, false, false]),
-                ("other", [true, false, false])
-            ]
+            names(&folder).unwrap(),
+            ["engine-2", "engine-2-2", "engine-10", "other"]
         );
     }
 }

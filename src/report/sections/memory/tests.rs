@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::{Document, document};
 use super::start::Start;
-use super::{Section, starts_to_draw};
-use crate::report::plot::{Layer, Plot, Span};
-use crate::run::EngineSession;
+use super::{Section, spans, stages_sheet, starts_to_draw};
+use crate::report::plot::{Entry, Marks, Plot, Sheet, Span};
+use crate::run::{EngineSession, RecordedRun};
+use crate::telemetry::{Phase, Row};
 
 fn runs() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs")
@@ -21,33 +22,23 @@ fn memory(document: &Document) -> &Section {
 }
 
 fn line(plot: &Plot, panel: usize) -> Vec<(f64, Option<f64>)> {
-    let lines = plot.panels[panel].layers.iter().filter_map(|layer| match layer {
-        Layer::Line { points, .. } => Some(points.clone()),
+    let lines = plot.panels[panel].layers.iter().filter_map(|layer| match &layer.marks {
+        Marks::Line { points, .. } => Some(points.clone()),
         _ => None,
     });
     lines.into_iter().next().unwrap()
 }
 
 fn phases(plot: &Plot) -> Vec<Span> {
-    let spans = plot.panels[0].layers.iter().find_map(|layer| match layer {
-        Layer::Spans { spans } => Some(spans.clone()),
+    let spans = plot.panels[0].layers.iter().find_map(|layer| match &layer.marks {
+        Marks::Spans { spans } => Some(spans.clone()),
         _ => None,
     });
     spans.unwrap()
 }
 
-fn ribbons(plot: &Plot) -> Vec<&str> {
-    let layers = plot.panels[0].layers.iter();
-    layers
-        .filter_map(|layer| match layer {
-            Layer::Ribbon { name, .. } => Some(name.as_str()),
-            _ => None,
-        })
-        .collect()
-}
-
 #[test]
-fn recorded_start_has_peak_limit_and_components() {
+fn recorded_start_has_peak_limit_and_phases() {
     let document = document(&runs().join("vllm-breakdown")).unwrap();
     assert_eq!(document.missing, Vec::<String>::new());
     let plot = memory(&document).plots()[0];
@@ -64,25 +55,6 @@ fn recorded_start_has_peak_limit_and_components() {
     }
     let labels: Vec<String> = phases(plot).into_iter().map(|span| span.label).collect();
     assert_eq!(labels, ["loading", "warm-up", "load"].map(str::to_owned));
-    assert_eq!(
-        ribbons(plot),
-        [
-            "",
-            "CUDA context (measured)",
-            "weights (engine-reported)",
-            "CUDA graphs (engine-reported)",
-            "KV cache (engine-reported)",
-            "activations (computed)"
-        ]
-    );
-    let probes = plot.panels[0]
-        .spots
-        .spots
-        .iter()
-        .filter(|spot| spot.entries[4] == "ok".into())
-        .count();
-    assert_eq!(probes, 4);
-    assert_eq!(plot.panels[1].y.label, "power");
 }
 
 #[test]
@@ -90,13 +62,14 @@ fn a_start_that_failed_is_marked() {
     let document = document(&runs().join("vllm-longest")).unwrap();
     let part = memory(&document);
     assert_eq!(part.plots().len(), 2);
-    let died = part.plots()[0].panels[0].layers.iter().find_map(|layer| match layer {
-        Layer::Moments { moments, .. } => Some(moments.clone()),
-        _ => None,
-    });
-    let died = died.unwrap();
-    assert_eq!(died[0].label, "did not start: memory");
-    assert!((45.0..46.0).contains(&died[0].at), "{died:?}");
+    let died = part.plots()[0].panels[0]
+        .layers
+        .iter()
+        .find_map(|layer| match layer.marks {
+            Marks::Rule { at, .. } if layer.name == "did not start: memory" => Some(at),
+            _ => None,
+        });
+    assert!((45.0..46.0).contains(&died.unwrap()), "{died:?}");
     assert!(
         part.paragraphs()[0].contains("Of 2 starts, 1 did not become ready, and 0 died"),
         "{:?}",
@@ -118,10 +91,6 @@ fn every_recorded_run_is_complete() {
             document.missing
         );
         for plot in part.plots() {
-            assert!(
-                plot.sheet.rows.iter().all(|row| row.len() == plot.sheet.columns.len()),
-                "{folder:?}"
-            );
             for panel in &plot.panels {
                 let spots = &panel.spots;
                 assert!(spots.spots.iter().all(|spot| spot.entries.len() == spots.columns.len()));
@@ -162,15 +131,10 @@ fn damaged_files_are_reported_and_the_rest_is_shown() {
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, &text[..text.len() / 2]).unwrap();
         fs::write(folder.join("memory/engine-1.usage.json"), "{").unwrap();
-        fs::write(folder.join("memory/engine-1.activity.csv"), "").unwrap();
     });
     let missing = torn.missing.join("; ");
     assert!(
         missing.contains("memory/engine-1.csv: the last line is incomplete"),
-        "{missing}"
-    );
-    assert!(
-        missing.contains("memory/engine-1.activity.csv: it is empty"),
         "{missing}"
     );
     let plot = memory(&torn).plots()[0];
@@ -210,8 +174,8 @@ fn eight_gpus_are_lines_of_one_small_panel() {
     let lines: Vec<_> = plot.panels[0]
         .layers
         .iter()
-        .filter_map(|layer| match layer {
-            Layer::Line { points, .. } => Some(points),
+        .filter_map(|layer| match &layer.marks {
+            Marks::Line { points, .. } => Some(points),
             _ => None,
         })
         .collect();
@@ -226,17 +190,83 @@ fn eight_gpus_are_lines_of_one_small_panel() {
 }
 
 #[test]
-fn first_last_and_died_starts_are_drawn() {
+fn of_many_starts_the_fullest_and_the_latest_that_died_are_drawn() {
     let failed = EngineSession {
         failure: json!({ "cause": "memory" }),
         ..EngineSession::default()
     };
     let start = |index: usize| Start {
-        session: [3, 5, 20, 21, 22, 23].contains(&index).then_some(&failed),
+        session: [3, 5, 20, 23].contains(&index).then_some(&failed),
         ..Start::default()
     };
     let many: Vec<Start> = (0..40).map(start).collect();
-    assert_eq!(starts_to_draw(&many), [0, 20, 21, 22, 23, 39]);
-    assert_eq!(starts_to_draw(&many[..3]), [0, 1, 2]);
+    assert_eq!(starts_to_draw(&many), [0, 23]);
+    assert_eq!(starts_to_draw(&many[..3]), [0]);
     assert_eq!(starts_to_draw(&[]), Vec::<usize>::new());
+}
+
+#[test]
+fn pauses_too_short_to_be_seen_are_merged() {
+    let row = |from: u64, to: u64, phase| Row {
+        from: from * 1_000_000,
+        to: to * 1_000_000,
+        phase,
+        looks: 1,
+        total: 0,
+        used: vec![0],
+    };
+    let rows = [
+        row(0, 20, Phase::Loading),
+        row(21, 400, Phase::Load),
+        row(401, 401, Phase::Ready),
+        row(402, 800, Phase::Load),
+        row(801, 905, Phase::Ready),
+    ];
+    let spans = spans(&rows);
+    let spans: Vec<_> = spans
+        .iter()
+        .map(|span| (span.label.as_str(), span.from, span.to))
+        .collect();
+    assert_eq!(
+        spans,
+        [("loading", 0.0, 21.0), ("load", 21.0, 801.0), ("idle", 801.0, 905.0)]
+    );
+}
+
+fn stages(engines: Vec<(&str, Value)>) -> Option<Sheet> {
+    let mut found = RecordedRun::default();
+    let engines = engines.into_iter().map(|(name, usage)| (name.to_owned(), usage));
+    found.stages.extend(engines);
+    stages_sheet(&found)
+}
+
+#[test]
+fn stages_that_were_not_reached_are_left_open() {
+    let gib = |gib: u64| json!({ "sum": gib << 30, "others": 0, "per_gpu": [{}] });
+    let usage = json!({ "baseline": gib(1), "loaded": gib(18), "warmed": null, "peak": gib(19), "after": null });
+    let unseen = ("engine-2", json!({ "peak": null }));
+    let sheet = stages(vec![("engine-1", usage), unseen.clone()]).unwrap();
+    let none = Entry::None;
+    let row = [
+        "engine-1".into(),
+        "1.00".into(),
+        "18.00".into(),
+        none.clone(),
+        "19.00".into(),
+        none,
+    ];
+    assert_eq!(sheet.rows, [row.to_vec()]);
+    assert_eq!(stages(vec![unseen]), None);
+    let cut_off = stages(vec![("engine-1", Value::Null)]).unwrap();
+    assert_eq!(cut_off.rows[0][0], "engine-1, cut off".into());
+}
+
+#[test]
+fn several_gpus_have_the_fullest_and_others_a_line() {
+    let peak = json!({ "sum": 30_u64 << 30, "max": 20_u64 << 30, "others": 1_u64 << 30, "per_gpu": [{}, {}] });
+    let sheet = stages(vec![("engine-1", json!({ "peak": peak }))]).unwrap();
+    let names: Vec<&Entry> = sheet.rows.iter().map(|row| &row[0]).collect();
+    let expected = ["engine-1", "highest of 2", "its own", "of others"];
+    assert_eq!(names, expected.map(Entry::from).iter().collect::<Vec<_>>());
+    assert_eq!(sheet.rows[1][4], "20.00".into());
 }

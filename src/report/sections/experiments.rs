@@ -1,22 +1,14 @@
-//! Experiments: the finding, each setting against the first one as a table, and charts of the differences and of every
-//! start.
-
-mod finding;
-mod forest;
-mod starts;
-
-pub use finding::findings;
+//! Experiments: the finding in a sentence, and each setting against the first one as a table.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::compare::read_experiment;
-use crate::experiment::{Comparison, Contrast, Experiment};
+use crate::experiment::{Comparison, Contrast, Experiment, Verdict};
 use crate::fmt::{GIB, list, metric_label, relative, signed, with_unit, without_negative_zero};
-use crate::report::changes::decimals;
+use crate::report::changes::{Change, decimals, finding};
 use crate::report::plot::{Entry, Sheet};
-use crate::report::sections::format::tenths;
 use crate::report::sections::{Section, Source};
 use crate::report::{Block, Count, Page, Weight};
 use crate::unit::Unit;
@@ -27,43 +19,27 @@ const WIDE: usize = 100;
 /// The columns that only a wide page shows.
 const ONLY_WIDE: std::ops::Range<usize> = 5..7;
 
+/// Metrics without a difference that a finding names.
+const MAX_NAMED: usize = 3;
+
 /// The sections. Unreadable experiments are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
-    let several = source.found.experiments.len() > 1;
-    let read = experiments(source, missing);
-    read.iter()
-        .enumerate()
-        .map(|(index, (_, found))| {
-            let name = if several {
-                format!("experiment-{}", index + 1)
-            } else {
-                "experiment".to_owned()
-            };
-            let plots = [
-                forest::plot(found, format!("{name}-differences")),
-                starts::plot(found, format!("{name}-starts")),
-            ];
-            let blocks = blocks(found, true);
-            // The charts stand below the findings.
-            let findings = findings(found).len();
-            Section::new(name, format!("Experiment: {}", found.measured.name))
-                .with(blocks[..findings].to_vec())
-                .with(plots.into_iter().flatten())
-                .with(blocks[findings..].to_vec())
-        })
-        .collect()
-}
-
-/// The experiments with their names; damaged ones are reported in `missing`.
-pub(super) fn experiments(source: &Source, missing: &mut Vec<String>) -> Vec<(String, Experiment)> {
-    let mut read = Vec::new();
-    for (name, value) in &source.found.experiments {
+    let experiments = &source.found.experiments;
+    let mut sections = Vec::new();
+    for (index, (name, value)) in experiments.iter().enumerate() {
+        let anchor = match experiments.len() {
+            1 => "experiment".to_owned(),
+            _ => format!("experiment-{}", index + 1),
+        };
         match read_experiment(value) {
-            Ok(found) => read.push((name.clone(), found)),
+            Ok(found) => {
+                let title = format!("Experiment: {}", found.measured.name);
+                sections.push(Section::new(anchor, title).with(blocks(&found, true)));
+            }
             Err(_) => missing.push(format!("skipped experiment `{name}`: cannot be read")),
         }
     }
-    read
+    sections
 }
 
 /// An experiment for the terminal.
@@ -233,10 +209,97 @@ pub fn planned_starts(experiment: &Value) -> Vec<String> {
     ]
 }
 
-/// `+1,567.2 %`.
-fn percent(percent: f64) -> String {
-    let sign = if percent < 0.0 { "−" } else { "+" };
-    format!("{sign}{} %", tenths(percent.abs()))
+/// The result in one sentence for each setting but the first.
+#[must_use]
+pub fn findings(found: &Experiment) -> Vec<String> {
+    (1..found.measured.settings.len())
+        .map(|setting| setting_finding(found, setting))
+        .collect()
+}
+
+fn setting_finding(found: &Experiment, setting: usize) -> String {
+    let settings = &found.measured.settings;
+    for index in [setting, 0] {
+        if let Some(why) = never_started(found, index) {
+            return format!("{} was not measured: {why}", settings[index].name);
+        }
+    }
+    // An option that is turned off is a finding about turning it on.
+    let switched_off = settings[0].name.ends_with("=true") && settings[setting].name.ends_with("=false");
+    let (before, after) = if switched_off { (setting, 0) } else { (0, setting) };
+    let name = &settings[after].name;
+    let subject = name.strip_suffix("=true").map_or_else(|| name.clone(), metric_label);
+    let of = |metric: &str| {
+        let comparison = found.comparisons.iter().find(|one| one.name == metric)?;
+        let verdict = comparison
+            .contrasts
+            .iter()
+            .find(|contrast| contrast.setting == setting)?
+            .verdict;
+        let change = Change {
+            label: metric_label(metric).replace("request throughput", "throughput"),
+            unit: comparison.unit,
+            before: comparison.means[before]?,
+            after: comparison.means[after]?,
+            verdict: if switched_off { verdict.swapped() } else { verdict },
+        };
+        Some(change)
+    };
+    let throughput = of("request_throughput").or_else(|| of("output_throughput"));
+    let faster = throughput.as_ref().is_some_and(|change| change.verdict.is_difference());
+    // Latencies follow the throughput of a closed loop.
+    let latencies = ["mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"]
+        .into_iter()
+        .filter(|_| !faster);
+    let changes: Vec<Change> = [throughput, of("kv_tokens")]
+        .into_iter()
+        .chain(latencies.map(&of))
+        .chain([
+            of("memory_beside_kv").or_else(|| of("memory")),
+            of("failed"),
+            of("start_time"),
+        ])
+        .flatten()
+        // Nobody waits for less than a second.
+        .filter(|change| change.unit != Unit::Seconds || (change.after - change.before).abs() >= 1.0)
+        .collect();
+    let labels = |wanted: fn(Verdict) -> bool| -> Vec<String> {
+        changes
+            .iter()
+            .filter(|change| wanted(change.verdict))
+            .map(|change| change.label.clone())
+            .take(MAX_NAMED)
+            .collect()
+    };
+    let any = changes.iter().any(|change| change.verdict.is_difference());
+    let mut no_difference = labels(|verdict| matches!(verdict, Verdict::NotSignificant | Verdict::Negligible));
+    // Where something differs, only throughput is worth saying that it does not.
+    no_difference.retain(|label| !any || changes.first().is_some_and(|first| first.label == *label));
+    let too_few = labels(|verdict| verdict == Verdict::TooFewStarts);
+    let repeat = "too few starts; set `repeats` to 3 or more";
+    match (any, too_few.is_empty(), changes.is_empty()) {
+        (_, _, true) => format!("{subject}: nothing was measured"),
+        (false, false, _) => format!("{subject}: no difference can be judged from {repeat}"),
+        (true, false, _) => format!(
+            "{}; {} cannot be judged from {repeat}",
+            finding(&subject, &changes, &[]),
+            list(&too_few)
+        ),
+        (_, true, _) => finding(&subject, &changes, &no_difference),
+    }
+}
+
+/// Why no start of a setting succeeded.
+fn never_started(found: &Experiment, setting: usize) -> Option<String> {
+    let mut trials = found
+        .measured
+        .trials
+        .iter()
+        .filter(|trial| trial.setting == setting)
+        .peekable();
+    let first = trials.peek()?.failed.as_ref()?;
+    let why = first["message"].as_str().unwrap_or("unknown reason").to_owned();
+    trials.all(|trial| trial.failed.is_some()).then_some(why)
 }
 
 #[cfg(test)]
@@ -286,6 +349,24 @@ mod tests {
         assert!(
             text.contains("means of 3 and 2 starts") && !text.contains("kv tokens"),
             "{text}"
+        );
+    }
+
+    #[test]
+    fn an_option_that_is_turned_off_is_a_finding_about_turning_it_on() {
+        let trial =
+            |setting: usize, rate: f64| json!({ "setting": setting, "figures": { "request_throughput": rate } });
+        let measured: Measurements = serde_json::from_value(json!({
+            "name": "CUDA graphs", "asked": "", "order": [],
+            "settings": [{ "name": "cuda_graphs=true", "options": {} }, { "name": "cuda_graphs=false", "options": {} }],
+            "metrics": [{ "name": "request_throughput", "unit": "requests/s" }],
+            "trials": [trial(0, 11.0), trial(0, 11.1), trial(0, 11.2), trial(1, 5.5), trial(1, 5.4), trial(1, 5.6)],
+        }))
+        .unwrap();
+        let found = Experiment::new(measured, crate::compare::higher_is_better).unwrap();
+        assert_eq!(
+            findings(&found),
+            ["CUDA graphs: 2.0x throughput (11.1 against 5.5 requests/s)"]
         );
     }
 }

@@ -1,20 +1,21 @@
-//! Sections that compare several runs: one chart and table for each kind of result. Each run is named by what
+//! Sections that compare several runs: the differences, what fits, and loads in one chart. Each run is named by what
 //! distinguishes it: engine, model, GPU and script if they differ, else parameters, else start time.
 
-mod charts;
+use std::collections::{BTreeMap, BTreeSet};
 
-use std::collections::BTreeSet;
-
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
+use crate::boundary::{self, Boundary, Easier, Point};
 use crate::compare::ComparisonInput;
 use crate::fault::Result;
+use crate::fmt::list;
 use crate::report::comparison::{self, Comparison, MAX_NAMED, differences};
-use crate::report::plot::{Entry, Plot, Sheet};
-use crate::report::sections::format::list;
+use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Scale, Sheet};
 use crate::report::sections::loads::{Sweep, comparison_section, distinguishing_labels, sweeps};
 use crate::report::sections::{Section, Source, facts};
 use crate::run::Manifest;
+use crate::unit::Unit;
 
 /// What a page of several runs begins with.
 #[derive(Clone, Debug, Default)]
@@ -48,31 +49,15 @@ pub(super) fn together(sources: &[Source]) -> Together {
         ),
     };
     paragraphs.extend(comparison.advice.iter().cloned());
-    let mut sections = vec![
-        section(
-            "differences",
-            "Differences",
-            paragraphs,
-            Vec::new(),
-            differences(&comparison),
-        ),
-        runs(&named),
-    ];
-    sections.extend(charts::frontiers(&named));
+    let differing = Section::new("together-differences", "Differences").with(paragraphs);
+    let mut sections = vec![differing.with(differences(&comparison)), runs(&named)];
+    sections.extend(frontiers(&named));
     sections.extend(load_sections(&named));
-    sections.extend(charts::memory(&named));
-    sections.extend(charts::experiments(&named));
     Together {
         headline,
         names,
         sections,
     }
-}
-
-fn section(name: &str, title: &str, paragraphs: Vec<String>, plots: Vec<Plot>, sheets: Vec<Sheet>) -> Section {
-    Section::new(format!("together-{name}"), title)
-        .with_figures(paragraphs, plots)
-        .with(sheets)
 }
 
 fn compare(named: &[(&str, &Source)]) -> Result<Comparison> {
@@ -105,7 +90,7 @@ fn runs(named: &[(&str, &Source)]) -> Section {
     });
     let columns = ["name", "", "script", "engine", "model", "GPU", "status", "run"];
     let sheet = Sheet::new(columns, rows.collect::<Vec<Vec<Entry>>>());
-    section("runs", "The runs", note.into_iter().collect(), Vec::new(), vec![sheet])
+    Section::new("together-runs", "The runs").with(note).with([sheet])
 }
 
 /// Maximum number of parameters in a name.
@@ -186,19 +171,14 @@ fn all_distinct(names: &[String]) -> bool {
 
 /// The settings of [`PRIMARY_KEYS`] that are known.
 fn settings(manifest: &Manifest) -> Map<String, Value> {
-    let engine = manifest.engines.first().unwrap_or(&Value::Null);
-    let text = |path: &str| engine.pointer(path).and_then(Value::as_str).map(str::to_owned);
-    let version = text("/info/version").map_or_else(String::new, |version| format!(" {version}"));
-    let gpus: Vec<&str> = manifest.gpus.iter().filter_map(|gpu| gpu["name"].as_str()).collect();
-    let gpu = match gpus.as_slice() {
-        [] => facts::cards(manifest).into_iter().next(),
-        [one] => Some((*one).to_owned()),
-        [first, ..] => Some(format!("{} × {first}", gpus.len())),
-    };
+    let engine = manifest.engines.first();
+    let engine = engine.and_then(|engine| facts::StartedEngine::deserialize(engine).ok());
+    // Of an attached server, nobody said which GPUs it uses.
+    let any_gpu = || Some(manifest.gpus.first()?["name"].as_str()?.to_owned());
     let all = [
-        text("/info/engine").map(|engine| format!("{engine}{version}")),
-        text("/info/model").or_else(|| text("/options/model")),
-        gpu,
+        engine.as_ref().and_then(|engine| engine.name("")),
+        engine.as_ref().and_then(facts::StartedEngine::model),
+        facts::cards(manifest).into_iter().next().or_else(any_gpu),
         Some(manifest.script.name.clone()),
     ];
     let known = PRIMARY_KEYS.into_iter().zip(all);
@@ -215,6 +195,99 @@ fn parameters(manifest: &Manifest) -> Map<String, Value> {
         !value.is_null() && !["engine", "model", "seed", "port", "url", "container"].contains(&name.as_str())
     });
     all
+}
+
+/// A run, its boundary, and the largest points of it that fit.
+type Frontier<'a> = (&'a str, &'a Boundary, Vec<Point>);
+
+/// What fits: of each run the first boundary with the same axes as another run's, in words; over two axes also as a chart.
+fn frontiers(named: &[(&str, &Source)]) -> Option<Section> {
+    let mut groups: BTreeMap<Vec<&str>, Vec<Frontier>> = BTreeMap::new();
+    for (name, source) in named {
+        for boundary in source.boundaries().iter().filter_map(|one| one.boundary.as_ref().ok()) {
+            let Ok(frontier) = boundary.frontier() else { continue };
+            let axes = boundary.lattice().axes().iter().map(boundary::Axis::name);
+            let group = groups.entry(axes.filter(|axis| boundary.varies(axis)).collect());
+            let group = group.or_default();
+            if group.iter().all(|other| other.0 != *name) {
+                group.push((name, boundary, frontier));
+            }
+        }
+    }
+    groups.retain(|_, runs| runs.len() > 1);
+    let mut section = Section::new("together-frontiers", "What fits");
+    for (axes, runs) in &groups {
+        let words: Vec<String> = runs.iter().map(frontier_text).collect();
+        let number = section.plots().len() + 1;
+        let mut all = runs.iter().flat_map(|(_, boundary, _)| boundary.lattice().axes());
+        let plot = match axes[..] {
+            [x, y] if all.all(|axis| axis.easier() == Easier::Down) => {
+                let title = format!("The largest {x} and {y} that fit");
+                let caption =
+                    "Each line is how far a run is confirmed to fit: everything below and to the left of it fits.";
+                let name = format!("together-frontier-{number}");
+                let panel = frontier_panel([x, y], runs);
+                Some(Plot::new(name, title, [panel]).with_words(words.join(" "), caption))
+            }
+            _ => None,
+        };
+        section = section.with(words).with(plot);
+    }
+    (!groups.is_empty()).then_some(section)
+}
+
+fn frontier_text((name, _, frontier): &Frontier) -> String {
+    let size = |point: &Point| point.0.values().map(|value| value.as_f64()).sum::<f64>();
+    let largest = frontier.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
+    match (largest, frontier.len()) {
+        (Some(largest), 1) => format!("{name}: {largest} fits."),
+        (Some(largest), points) => format!("{name}: {largest} fits (the largest of {points} frontier points)."),
+        (None, _) => format!("{name}: nothing is confirmed to fit."),
+    }
+}
+
+fn frontier_panel(names: [&str; 2], runs: &[Frontier]) -> Panel {
+    let of_name = |name: &str| {
+        let axes = runs.iter().flat_map(|(_, boundary, _)| boundary.lattice().axes());
+        axes.filter(|axis| axis.name() == name).collect::<Vec<_>>()
+    };
+    let corner = names.map(|name| {
+        let lows = of_name(name).into_iter().map(|axis| axis.range().0.as_f64());
+        lows.fold(f64::INFINITY, f64::min)
+    });
+    let lines = runs.iter().enumerate().map(|(index, (run, _, frontier))| {
+        let points = frontier.iter().filter_map(|point| {
+            let at = |name: &str| point.0.get(name).map(|value| value.as_f64());
+            Some((at(names[0])?, at(names[1])?))
+        });
+        let mut points: Vec<(f64, f64)> = points.collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        Layer::line(*run, outline(&points, corner.into()), Colour::series(index))
+    });
+    let [x, y] = names.map(|name| {
+        let (label, unit) = match name {
+            "concurrency" => ("concurrent requests".to_owned(), Unit::Count),
+            "input" | "output" => (format!("{name} length"), Unit::Tokens),
+            name => (name.to_owned(), Unit::Count),
+        };
+        let log = of_name(name).iter().all(|axis| axis.scale() == boundary::Scale::Log);
+        Axis::new(label, unit).with_scale(if log { Scale::Log } else { Scale::Linear })
+    });
+    Panel::new("", x, y, lines)
+}
+
+/// The line around what fits, from the upper left to the lower right. `points` are of the frontier, by ascending x and
+/// descending y.
+fn outline(points: &[(f64, f64)], corner: (f64, f64)) -> Vec<(f64, Option<f64>)> {
+    let mut line = Vec::new();
+    let mut left = corner.0;
+    for (x, y) in points {
+        line.extend([(left, Some(*y)), (*x, Some(*y))]);
+        left = *x;
+    }
+    line.extend(points.last().map(|(x, _)| (*x, Some(corner.1))));
+    line.dedup();
+    line
 }
 
 /// One section for each sweep axis.
@@ -308,5 +381,16 @@ mod tests {
             named(&[manifest("vllm", json!({}), when), manifest("vllm", json!({}), when)]),
             ["2026-11-21 10:59:56, run 1", "2026-11-21 10:59:56, run 2"]
         );
+    }
+
+    #[test]
+    fn outline_descends_in_steps() {
+        let line = outline(&[(10.0, 50.0), (20.0, 30.0)], (1.0, 1.0));
+        let points: Vec<(f64, f64)> = line.into_iter().filter_map(|(x, y)| Some((x, y?))).collect();
+        assert_eq!(
+            points,
+            [(1.0, 50.0), (10.0, 50.0), (10.0, 30.0), (20.0, 30.0), (20.0, 1.0)]
+        );
+        assert!(outline(&[], (1.0, 1.0)).is_empty());
     }
 }
