@@ -6,7 +6,8 @@ use profiler::fault::Kind;
 use profiler::runtime::{Launch, Program, RuntimeKind, State, Target, attach};
 
 use crate::runtime::{containers_of, context, docker, line, shell, start};
-use crate::support::needs_docker;
+use crate::support::made_up::MadeUp;
+use crate::support::{Profiler, needs_docker};
 
 fn url(text: &str) -> Target {
     Target::Url(text.into())
@@ -134,4 +135,20 @@ async fn a_running_container_is_read_not_touched() {
     assert_eq!(containers_of(theirs.run.id()), "");
     let fault = attach(&target, &context("exec")).await.unwrap_err();
     assert_eq!(fault.kind, Kind::Missing, "{fault:?}");
+}
+
+/// Status, and the two ways to give a key.
+#[test]
+fn a_server_that_needs_a_key_says_so_at_once() {
+    let server = MadeUp {
+        key: Some("sk-made-up"),
+        limit: Some(6000),
+        ..MadeUp::default()
+    }
+    .start();
+    let refused = Profiler::new()
+        .args(["run", "adaptive", "--set", &format!("url={}", server.url)])
+        .run();
+    let _ = refused.code(3).stderr("401").stderr("OPENAI_API_KEY");
+    assert!(server.all().iter().all(|seen| seen.status == 401));
 }

@@ -12,6 +12,7 @@ pub mod hub;
 pub mod image;
 mod killed;
 pub mod llamacpp;
+pub mod made_up;
 pub mod model;
 mod needs;
 mod outcome;

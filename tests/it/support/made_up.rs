@@ -1,0 +1,257 @@
+//! Made-up servers of OpenAI's protocol, with what real ones lack or do wrong.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, watch};
+
+/// What a server can do. By default all of OpenAI's completions and chat, by token ids and text, without a limit.
+#[derive(Clone, Debug)]
+pub struct MadeUp {
+    /// `/v1/completions` exists.
+    pub completions: bool,
+    /// `/v1/chat/completions` exists.
+    pub chat: bool,
+    /// A prompt may be token ids; otherwise they are answered with 422.
+    pub token_ids: bool,
+    /// The stream ends with `usage`.
+    pub usage: bool,
+    /// `/v1/models` exists.
+    pub models: bool,
+    /// Fields of a body that are answered with 400 and their name.
+    pub unknown_fields: &'static [&'static str],
+    /// The key that every request needs; without it 401.
+    pub key: Option<&'static str>,
+    /// The longest input and output together; more is answered with 400, in vLLM's words.
+    pub limit: Option<u64>,
+    /// Whether `/v1/models` states the limit, too.
+    pub limit_in_models: bool,
+    /// The process ends at a request of more tokens: its connections break, and new ones are refused.
+    pub dies_beyond: Option<u64>,
+    /// A request of more tokens is never answered, and nothing after it.
+    pub hangs_beyond: Option<u64>,
+    /// Tokens that are counted besides those of the prompt, such as those of a chat template.
+    pub further_tokens: u64,
+}
+
+impl Default for MadeUp {
+    fn default() -> Self {
+        Self {
+            completions: true,
+            chat: true,
+            token_ids: true,
+            usage: true,
+            models: true,
+            unknown_fields: &[],
+            key: None,
+            limit: None,
+            limit_in_models: false,
+            dies_beyond: None,
+            hangs_beyond: None,
+            further_tokens: 0,
+        }
+    }
+}
+
+/// A request as it came, and how it was answered.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub path: String,
+    pub body: Value,
+    pub status: u16,
+}
+
+/// A server that runs. It ends when this is dropped.
+pub struct Running {
+    pub url: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    end: watch::Sender<bool>,
+}
+
+impl Running {
+    /// The requests for text so far, refused ones too; neither pages nor the model list.
+    pub fn completions(&self) -> Vec<Seen> {
+        let all = self.all();
+        all.into_iter()
+            .filter(|seen| seen.path.ends_with("completions"))
+            .collect()
+    }
+
+    /// All requests so far.
+    pub fn all(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end.send_replace(true);
+    }
+}
+
+struct Serving {
+    made_up: MadeUp,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    end: watch::Sender<bool>,
+    hangs: Notify,
+    hung: Mutex<bool>,
+}
+
+impl MadeUp {
+    /// Starts the server on a free port.
+    pub fn start(self) -> Running {
+        let (end, mut ended) = watch::channel(false);
+        let seen = Arc::default();
+        let serving = Arc::new(Serving {
+            made_up: self,
+            seen: Arc::clone(&seen),
+            end: end.clone(),
+            hangs: Notify::new(),
+            hung: Mutex::new(false),
+        });
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address: SocketAddr = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            // What is left when it ends is dropped with the runtime: connections break.
+            runtime.block_on(async move {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                let app = Router::new().fallback(answer).with_state(serving);
+                tokio::select! {
+                    served = axum::serve(listener, app).into_future() => served.unwrap(),
+                    _ = ended.wait_for(|end| *end) => {}
+                }
+            });
+        });
+        Running {
+            url: format!("http://{address}"),
+            seen,
+            end,
+        }
+    }
+}
+
+async fn answer(
+    State(serving): State<Arc<Serving>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if *serving.hung.lock().unwrap() {
+        serving.hangs.notified().await;
+    }
+    let response = respond(&serving, &method, uri.path(), &headers, &body).await;
+    serving.seen.lock().unwrap().push(Seen {
+        path: uri.path().to_owned(),
+        body,
+        status: response.status().as_u16(),
+    });
+    response
+}
+
+async fn respond(serving: &Serving, method: &Method, path: &str, headers: &HeaderMap, body: &Value) -> Response {
+    let made_up = &serving.made_up;
+    let error = |status: u16, message: String| {
+        let body = json!({ "error": { "message": message, "type": "invalid_request_error", "code": status } });
+        (StatusCode::from_u16(status).unwrap(), body.to_string()).into_response()
+    };
+    let key = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if let Some(wanted) = made_up.key
+        && key != Some(&format!("Bearer {wanted}"))
+    {
+        return error(401, "Incorrect API key provided".to_owned());
+    }
+    let chat = match (method.as_str(), path) {
+        ("GET", "/v1/models") if made_up.models => {
+            let mut model = json!({ "id": "made-up", "object": "model" });
+            if made_up.limit_in_models {
+                model["max_model_len"] = json!(made_up.limit);
+            }
+            return json!({ "object": "list", "data": [model] }).to_string().into_response();
+        }
+        ("POST", "/v1/completions") if made_up.completions => false,
+        ("POST", "/v1/chat/completions") if made_up.chat => true,
+        _ => return error(404, "Not Found".to_owned()),
+    };
+    if let Some(name) = made_up.unknown_fields.iter().find(|name| !body[**name].is_null()) {
+        return error(400, format!("Unrecognized request argument supplied: {name}"));
+    }
+    let text = if chat {
+        &body["messages"][0]["content"]
+    } else {
+        &body["prompt"]
+    };
+    let input = match text {
+        Value::Array(_) if !made_up.token_ids => {
+            return error(422, "Input should be a valid string: prompt".to_owned());
+        }
+        Value::Array(ids) => ids.len(),
+        text => text.as_str().unwrap_or_default().split_whitespace().count(),
+    } as u64
+        + made_up.further_tokens;
+    let output = body["max_tokens"].as_u64().unwrap_or(16);
+    let total = input + output;
+    if let Some(limit) = made_up.limit.filter(|limit| total > *limit) {
+        let message = format!(
+            "This model's maximum context length is {limit} tokens. However, you requested {total} tokens ({input} in the messages, {output} \
+             in the completion). Please reduce the length of the messages or completion."
+        );
+        return error(400, message);
+    }
+    if made_up.dies_beyond.is_some_and(|most| total > most) {
+        serving.end.send_replace(true);
+        std::future::pending::<()>().await;
+    }
+    if made_up.hangs_beyond.is_some_and(|most| total > most) {
+        *serving.hung.lock().unwrap() = true;
+        serving.hangs.notified().await;
+    }
+    let usage = made_up
+        .usage
+        .then(|| json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": total }));
+    (
+        [(header::CONTENT_TYPE, "text/event-stream")],
+        Body::from_stream(events(chat, output, usage)),
+    )
+        .into_response()
+}
+
+/// One event for each token, the finish, and the counts if there are any.
+fn events(
+    chat: bool,
+    output: u64,
+    usage: Option<Value>,
+) -> impl futures_util::Stream<Item = Result<String, Infallible>> {
+    let choice = move |text: &str, finish: Value| {
+        let said = if chat {
+            json!({ "delta": { "content": text } })
+        } else {
+            json!({ "text": text })
+        };
+        let mut choice = said;
+        choice["index"] = json!(0);
+        choice["finish_reason"] = finish;
+        json!({ "id": "x", "model": "made-up", "choices": [choice] })
+    };
+    let tokens = (1..=output).map(move |number| {
+        let finish = if number == output { json!("length") } else { Value::Null };
+        choice(" word", finish)
+    });
+    let counts = usage.map(|usage| json!({ "id": "x", "model": "made-up", "choices": [], "usage": usage }));
+    let lines = tokens.chain(counts).map(|event| format!("data: {event}\n\n"));
+    let all = lines.chain(std::iter::once("data: [DONE]\n\n".to_owned()));
+    futures_util::stream::iter(all.map(Ok))
+}
