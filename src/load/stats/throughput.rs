@@ -231,6 +231,22 @@ impl Goodput {
             response: SloCounts::new(issued, seconds, |request| meets(request, slo, true)),
         }
     }
+
+    /// The figures with times measured from when a request was due.
+    #[must_use]
+    pub fn of_responses(self) -> Self {
+        let SloCounts {
+            good,
+            share,
+            request_throughput,
+        } = self.response;
+        Self {
+            good,
+            share,
+            request_throughput,
+            ..self
+        }
+    }
 }
 
 impl SloCounts {
