@@ -53,5 +53,5 @@ pub use neighbours::{OpposingPair, PairingOptions};
 pub use predict::{PredictedCrossing, Prediction};
 pub use rays::Bracket;
 pub use search::ExpectedGain;
-pub use slice::{Outlines, Proof, Regions, Slice};
+pub use slice::{Outlines, Regions, Slice};
 pub use view::Volume;

@@ -36,15 +36,6 @@ pub struct Regions {
     pub open: Outlines,
 }
 
-/// A point that proves something about a slice.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Proof {
-    /// The corner of the proven region, in the axes' own units: the outer edge of its cell.
-    pub at: (f64, f64),
-    /// The point, as recorded or rounded to the lattice.
-    pub point: Point,
-}
-
 /// A slice through the search range.
 #[derive(Debug)]
 pub struct Slice<'a> {
@@ -53,12 +44,12 @@ pub struct Slice<'a> {
     y: Option<usize>,
     /// The values of the other axes.
     at: Cell,
-    /// The hardest cells that fit in the slice, each with the cell that proves it.
-    fits: Vec<((i64, i64), Cell)>,
+    /// The hardest cells that fit in the slice.
+    fits: Vec<(i64, i64)>,
     /// The easiest cells that fail in the slice.
-    fails: Vec<((i64, i64), Cell)>,
+    fails: Vec<(i64, i64)>,
     /// The easiest cells that a length limit refuses in the slice.
-    clips: Vec<((i64, i64), Cell)>,
+    clips: Vec<(i64, i64)>,
 }
 
 impl Boundary {
@@ -79,17 +70,17 @@ impl Boundary {
         };
         let fits = slice
             .fitting_here(self.fits.cells())
-            .map(|cell| (slice.place(&cell), cell))
+            .map(|cell| slice.place(&cell))
             .collect();
         let fails = slice
             .failing_here(self.fails.cells())
-            .map(|cell| (slice.place(&cell), cell))
+            .map(|cell| slice.place(&cell))
             .collect();
         slice.fits = hardest(fits);
         slice.fails = easiest(fails);
         let clips = slice
             .failing_here(self.clips.cells())
-            .map(|cell| (slice.place(&cell), cell))
+            .map(|cell| slice.place(&cell))
             .collect();
         slice.clips = easiest(clips);
         Ok(slice)
@@ -100,11 +91,9 @@ impl Slice<'_> {
     /// The regions of the slice.
     pub fn regions(&self) -> Result<Regions> {
         let (width, height) = self.size();
-        let places =
-            |cells: &[((i64, i64), Cell)]| -> Vec<(i64, i64)> { cells.iter().map(|(place, _)| *place).collect() };
-        let fits = Staircase::below(&places(&self.fits), width);
-        let unfailing = Staircase::not_above(&places(&self.fails), width, height);
-        let may_fit = Staircase::not_above(&places(&self.clips), width, height).intersection(&unfailing);
+        let fits = Staircase::below(&self.fits, width);
+        let unfailing = Staircase::not_above(&self.fails, width, height);
+        let may_fit = Staircase::not_above(&self.clips, width, height).intersection(&unfailing);
         let fitted: Vec<_> = self
             .fitting_here(self.boundary.contradicted.iter())
             .map(|cell| self.place(&cell))
@@ -130,24 +119,6 @@ impl Slice<'_> {
             unlikely: outlines(&may_fit, &conceivable),
             open: outlines(&conceivable, &likely),
         })
-    }
-
-    /// The hardest points that fit here, in rising order of x.
-    #[must_use]
-    pub fn fitting(&self) -> Vec<Proof> {
-        self.proofs(&self.fits, 1)
-    }
-
-    /// The easiest points that fail here, in rising order of x.
-    #[must_use]
-    pub fn failing(&self) -> Vec<Proof> {
-        self.proofs(&self.fails, 0)
-    }
-
-    /// The easiest points that a length limit refuses here, in rising order of x.
-    #[must_use]
-    pub fn clipping(&self) -> Vec<Proof> {
-        self.proofs(&self.clips, 0)
     }
 
     /// The extent of the cells along x and along y, in the axes' own units.
@@ -190,14 +161,6 @@ impl Slice<'_> {
         }
         steps.push((width, 0));
         Ok(Some(Staircase::new(steps).union(fits).intersection(may_fit)))
-    }
-
-    fn proofs(&self, cells: &[((i64, i64), Cell)], outer: i64) -> Vec<Proof> {
-        let proof = |((column, row), cell): &((i64, i64), Cell)| Proof {
-            at: self.real_corner((column + outer, row + outer)),
-            point: self.boundary.lattice.point(cell),
-        };
-        cells.iter().map(proof).collect()
     }
 
     fn x_axis(&self) -> &Axis {
@@ -259,10 +222,10 @@ fn ends(axis: &Axis) -> (f64, f64) {
 }
 
 /// The cells that lie below no other, in rising order of x.
-fn hardest(mut cells: Vec<((i64, i64), Cell)>) -> Vec<((i64, i64), Cell)> {
+fn hardest(mut cells: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     cells.sort_unstable_by(|a, b| b.cmp(a));
     let mut top = -1;
-    cells.retain(|((_, row), _)| {
+    cells.retain(|(_, row)| {
         let higher = *row > top;
         top = top.max(*row);
         higher
@@ -272,10 +235,10 @@ fn hardest(mut cells: Vec<((i64, i64), Cell)>) -> Vec<((i64, i64), Cell)> {
 }
 
 /// The cells that lie above no other, in rising order of x.
-fn easiest(mut cells: Vec<((i64, i64), Cell)>) -> Vec<((i64, i64), Cell)> {
+fn easiest(mut cells: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     cells.sort_unstable();
     let mut floor = i64::MAX;
-    cells.retain(|((_, row), _)| {
+    cells.retain(|(_, row)| {
         let lower = *row < floor;
         floor = floor.min(*row);
         lower
@@ -382,11 +345,6 @@ mod tests {
             }
             let open = area(&regions.open) + area(&regions.predicted) + area(&regions.unlikely);
             prop_assert!((open - volume.open as f64).abs() < 1e-6);
-            for (proofs, class) in [(slice.fitting(), Class::Fits), (slice.failing(), Class::Fails)] {
-                for proof in proofs {
-                    prop_assert_eq!(map.classify(&proof.point).unwrap(), class);
-                }
-            }
         }
     }
 
@@ -414,7 +372,6 @@ mod tests {
         );
         // More memory is easier: what fits lies above.
         assert!(line.iter().all(|at| at.1 > 0.699 && at.1 < 0.901), "{line:?}");
-        assert_eq!(slice.fitting()[0].point, point);
         assert!(map.slice("depth", None, &point).is_err());
     }
 }

@@ -164,6 +164,19 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
         ),
     ];
     let last = [
+        count("repeats", "repeats", Neutral, |load| {
+            Some(load.repeats.as_ref()?.stats.runs)
+        }),
+        value(
+            "cv_output_throughput",
+            "std of output tokens/s, %",
+            Percent,
+            Neutral,
+            |load| load.repeats.as_ref()?.stats.output_throughput?.cv,
+        ),
+        value("cv_median_ttft_ms", "std of median TTFT, %", Percent, Neutral, |load| {
+            load.repeats.as_ref()?.stats.ttft_ms.median?.cv
+        }),
         value("kv_usage", "KV cache used, %", Percent, Neutral, |load| {
             Some(load.engine.kv_usage?.max)
         }),

@@ -53,8 +53,11 @@ pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Near
     })
 }
 
+/// Said of such a point.
+pub(super) const NOT_SENT: &str = "not sent: the engine reports no room";
+
 /// Whether a point was not sent to the engine, because of a bound that the engine had stated.
-pub(super) fn ruled_out(record: &Record) -> bool {
+pub(super) fn not_sent(record: &Record) -> bool {
     let line = line(record.evidence.as_deref());
     record.verdict == Verdict::StartFailed && line.is_some_and(|line| line.starts_with(ENGINE_SAYS))
 }

@@ -10,7 +10,7 @@ use console::{Style, measure_text_width};
 use crate::boundary::{Axis, Boundary, Class, Easier, Moves, Point, Scalar, Scale};
 use crate::fault::Result;
 use crate::report::Page;
-use crate::report::evidence::ruled_out;
+use crate::report::evidence::{NOT_SENT, not_sent};
 use crate::report::plot::{AxisScale, Canvas};
 
 /// Maximum number of rows.
@@ -47,8 +47,8 @@ const SHADES: [(Shade, &str); 6] = [
 enum Mark {
     Undecided,
     Fitted,
-    /// Not sent, because the engine reports too little room: predicted to fail.
-    NotTested,
+    /// Not sent: the engine itself reports that it fails.
+    NotSent,
     Failed,
 }
 
@@ -252,7 +252,7 @@ fn probes<K: Ord>(boundary: &Boundary, cell: impl Fn(&Point) -> Option<K>) -> BT
         let Some(at) = cell(&point) else { continue };
         let mark = match record.moves {
             Moves::Fits => Mark::Fitted,
-            Moves::Fails if ruled_out(record) => Mark::NotTested,
+            Moves::Fails if not_sent(record) => Mark::NotSent,
             Moves::Fails => Mark::Failed,
             Moves::None => Mark::Undecided,
         };
@@ -313,7 +313,7 @@ fn probe_marker(mark: Mark, page: Page) -> String {
     let style = match mark {
         Mark::Fitted => Style::new().green().bold(),
         Mark::Undecided => Style::new().bold(),
-        Mark::NotTested | Mark::Failed => Style::new().red().bold(),
+        Mark::NotSent | Mark::Failed => Style::new().red().bold(),
     };
     page.paint(probe_character(mark), style)
 }
@@ -322,7 +322,7 @@ fn probe_character(mark: Mark) -> &'static str {
     match mark {
         Mark::Fitted => "o",
         Mark::Undecided => "?",
-        Mark::NotTested => "%",
+        Mark::NotSent => "%",
         Mark::Failed => "x",
     }
 }
@@ -334,15 +334,15 @@ fn legend(drawn: &[String], page: Page) -> Vec<String> {
     let shades = SHADES.into_iter().enumerate().filter(shown);
     let shades = shades.map(|(_, (shade, name))| format!("{} {name}", fill(shade, page)));
     let mut lines = flow(shades, page.width);
-    let [fitted, failed, undecided, not_tested] =
-        [Mark::Fitted, Mark::Failed, Mark::Undecided, Mark::NotTested].map(|mark| probe_marker(mark, page));
+    let [fitted, failed, undecided, not_sent] =
+        [Mark::Fitted, Mark::Failed, Mark::Undecided, Mark::NotSent].map(|mark| probe_marker(mark, page));
     let mut probes = vec![
         format!("probes: {fitted} fitted"),
         format!("{failed} failed"),
         format!("{undecided} undecided"),
     ];
-    if contains(&not_tested) {
-        probes.push(format!("{not_tested} not tested, predicted to fail"));
+    if contains(&not_sent) {
+        probes.push(format!("{not_sent} {NOT_SENT}"));
     }
     lines.extend(flow(probes, page.width));
     lines

@@ -1,6 +1,5 @@
 //! Reports in a real browser: nothing is asked of the network, nothing is complained of, pictures are there, and they answer to mouse, keys and slider.
 
-mod ground;
 mod look;
 mod scripts;
 mod wide_and_narrow;

@@ -6,7 +6,7 @@ mod workload;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::evidence::{nearest_failure, ruled_out};
+use super::evidence::{NOT_SENT, nearest_failure, not_sent};
 use super::findings::advise;
 use super::sections::{allow_flags, run_command};
 use super::{Bytes, Clock, Count, Fact, simulated_line};
@@ -438,13 +438,10 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
                 }
             }
             // What the engine's own report excludes is not sent.
-            let skipped = boundary.records().filter(|(_, record)| ruled_out(record)).count();
+            let skipped = boundary.records().filter(|(_, record)| not_sent(record)).count();
             parts.push(match skipped {
                 0 => Count(probes, "probe").to_string(),
-                _ => format!(
-                    "{}, {skipped} of them not sent: the engine reports no room",
-                    Count(probes, "probe")
-                ),
+                _ => format!("{}, {skipped} of them {NOT_SENT}", Count(probes, "probe")),
             });
         }
     }

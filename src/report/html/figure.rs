@@ -12,13 +12,8 @@ use serde_json::{Value as Json, json};
 use super::table::Table;
 use crate::fmt::json_number;
 use crate::report::document::{digits, entry_text};
-use crate::report::plot::{
-    Axis, Drawing, Entry, Panel, Plot, ProvenPoint, ProvenRegions, Scale, Sheet, Width, panel, svg,
-};
+use crate::report::plot::{Axis, Drawing, Entry, Panel, Plot, Sheet, Width, panel, svg};
 use crate::run::hide;
-
-/// Minimum ratio of an axis's ends for which the other scale is worth offering.
-const MIN_RATIO: f64 = 4.0;
 
 #[derive(Serialize)]
 pub(super) struct Figure {
@@ -31,20 +26,16 @@ pub(super) struct Figure {
     slider: Option<String>,
     panels: Vec<String>,
     views: Vec<View>,
-    /// Name of the other scale, if it is offered.
-    other: Option<&'static str>,
     table: Option<Table>,
     /// JSON for a script element.
     data: Value,
 }
 
-/// The whole figure, or one of its panels, on one of two scales.
+/// The whole figure, or one of its panels.
 #[derive(Serialize)]
 struct View {
     /// The slider position that shows this panel; `None` for the whole figure.
     panel: Option<usize>,
-    /// 0: original scale; 1: other scale.
-    scale: usize,
     wide: Value,
     narrow: Value,
     /// Positions of the panels, for the script.
@@ -56,12 +47,11 @@ impl Figure {
     /// `heading` is the heading of the figure's section.
     pub(super) fn new(plot: &Plot, id: &str, heading: &str) -> Self {
         let slider = plot.slider.clone().filter(|_| plot.panels.len() > 1);
-        let named = |plot: &Plot, name: String| Plot { name, ..plot.clone() };
-        let mut views = views(&named(plot, id.to_owned()), 0, slider.is_some());
-        let other = other_scale(plot);
-        if let Some((plot, _)) = &other {
-            views.extend(self::views(&named(plot, format!("{id}-other")), 1, slider.is_some()));
-        }
+        let named = Plot {
+            name: id.to_owned(),
+            ..plot.clone()
+        };
+        let views = views(&named, slider.is_some());
         let table = (!plot.sheet.columns.is_empty()).then(|| Table::of_figure(&plot.sheet));
         Self {
             id: id.to_owned(),
@@ -71,7 +61,6 @@ impl Figure {
             caption: plot.caption.clone(),
             slider,
             panels: plot.panels.iter().map(|panel| panel.title.clone()).collect(),
-            other: other.map(|(_, name)| name),
             table,
             data: Value::from_safe_string(data(plot, &views)),
             views,
@@ -80,7 +69,7 @@ impl Figure {
 }
 
 /// The whole figure, and with a slider also each of its panels.
-fn views(plot: &Plot, scale: usize, each: bool) -> Vec<View> {
+fn views(plot: &Plot, each: bool) -> Vec<View> {
     let all = if plot.panels.is_empty() { 0 } else { 1 };
     let whole = std::iter::repeat_n(None, all);
     let panels = (0..if each { plot.panels.len() } else { 0 }).map(Some);
@@ -94,7 +83,6 @@ fn views(plot: &Plot, scale: usize, each: bool) -> Vec<View> {
         let panels: Vec<usize> = at.map_or_else(|| (0..plot.panels.len()).collect(), |index| vec![index]);
         View {
             panel: at,
-            scale,
             frames: json!({ "panels": panels, "wide": place(&wide), "narrow": place(&narrow) }),
             wide: safe_svg(&wide.svg),
             narrow: safe_svg(&narrow.svg),
@@ -108,41 +96,7 @@ fn safe_svg(svg: &str) -> Value {
     Value::from_safe_string(hide(svg).into_owned())
 }
 
-/// A boundary with its axes on the other scale, and that scale's name. `None` if no axis is positive and long
-/// enough.
-fn other_scale(plot: &Plot) -> Option<(Plot, &'static str)> {
-    let bounded = |panel: &crate::report::plot::Panel| panel.ground.is_some();
-    if !plot.panels.iter().any(bounded) {
-        return None;
-    }
-    let switchable = |axis: &Axis| {
-        axis.names.is_empty()
-            && axis
-                .range
-                .is_some_and(|(low, high)| low > 0.0 && high / low >= MIN_RATIO)
-    };
-    let mut other = plot.clone();
-    let mut name = None;
-    for axis in other
-        .panels
-        .iter_mut()
-        .flat_map(|panel| [&mut panel.x, &mut panel.y])
-        .filter(|axis| switchable(axis))
-    {
-        axis.scale = match axis.scale {
-            Scale::Linear => Scale::Log,
-            Scale::Log => Scale::Linear,
-        };
-        name = Some(if axis.scale == Scale::Log {
-            "Logarithmic axes"
-        } else {
-            "Linear axes"
-        });
-    }
-    Some((other, name?))
-}
-
-/// Data for the script: `columns` of everything, `panels` with their points and proven regions, the `table` and
+/// Data for the script: `columns` of everything, `panels` with their points, the `table` and
 /// its rows, and the panel positions of each of the `views`.
 fn data(plot: &Plot, views: &[View]) -> String {
     let mut columns = Columns::default();
@@ -154,7 +108,6 @@ fn data(plot: &Plot, views: &[View]) -> String {
             "x": axis(&panel.x),
             "y": axis(&panel.y),
             "places": places,
-            "ground": panel.ground.as_ref().map(ground),
         })
     });
     let panels: Vec<_> = panels.collect();
@@ -164,21 +117,6 @@ fn data(plot: &Plot, views: &[View]) -> String {
     let data = json!({ "panels": panels, "views": frames, "table": table, "rows": plot.sheet.rows.len(), "columns": columns.into_values() });
     // `<` is the only character that could end the script element.
     hide(&data.to_string()).replace('<', "\\u003c")
-}
-
-fn ground(ground: &ProvenRegions) -> Json {
-    let corners = |corners: &[ProvenPoint]| -> Vec<_> {
-        let corner = |corner: &ProvenPoint| json!([number(corner.at.0), number(corner.at.1), corner.words]);
-        corners.iter().map(corner).collect()
-    };
-    let lines = |lines: &[Vec<(f64, f64)>]| -> Vec<Vec<_>> {
-        let line = |line: &Vec<(f64, f64)>| line.iter().map(|(x, y)| json!([number(*x), number(*y)])).collect();
-        lines.iter().map(line).collect()
-    };
-    json!({
-        "rising": ground.rising, "fits": corners(&ground.fits), "fails": corners(&ground.fails), "clips": corners(&ground.clips),
-        "band": lines(&ground.band), "predicted": lines(&ground.predicted),
-    })
 }
 
 /// Distinct columns.

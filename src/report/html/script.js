@@ -1,6 +1,6 @@
 "use strict";
-// What the page does beyond being read: it tells what is known of the place under the mouse, or of the places that the arrow keys step through;
-// it moves sliders, switches scales, makes the rest of long tables, copies and saves. Nothing here reaches beyond this file.
+// What the page does beyond being read: it tells what is known of the point under the mouse, or of the points that the arrow keys step through;
+// it moves sliders, makes the rest of long tables, copies and saves. Nothing here reaches beyond this file.
 (() => {
   const REACH = 24; // pixels within which a place is meant
   const root = document.documentElement;
@@ -18,20 +18,6 @@
 
   const share = (along, value) =>
     along.log ? Math.log(value / along.from) / Math.log(along.to / along.from) : (value - along.from) / (along.to - along.from);
-  const valueAt = (along, part) =>
-    along.log ? along.from * (along.to / along.from) ** part : along.from + part * (along.to - along.from);
-
-  // Whether a place lies within closed lines: a ray to the right crosses them an odd number of times.
-  const within = (lines, [x, y]) => lines.flatMap((line) => line.map((from, index) => [from, line[(index + 1) % line.length]]))
-    .filter(([a, b]) => (a[1] > y) !== (b[1] > y) && x < a[0] + ((y - a[1]) * (b[0] - a[0])) / (b[1] - a[1])).length % 2 === 1;
-
-  const UNITS = { count: "", bytes: " GiB", C: " °C" };
-  const written = ([label, unit, names], value) => {
-    if (names.length) return `${label} ${names[Math.round(value)] ?? ""}`;
-    const number = unit === "bytes" ? value / 2 ** 30 : value;
-    const digits = Math.abs(number) >= 100 || unit === "tokens" ? Math.round(number) : Number(number.toPrecision(3));
-    return `${label} ${digits}${UNITS[unit] ?? ` ${unit}`}`;
-  };
 
   /** A figure: its data is read when it is first needed. */
   class Figure {
@@ -40,7 +26,6 @@
       this.stage = element.querySelector(".stage");
       this.views = [...element.querySelectorAll(".view")];
       this.panel = 0;
-      this.scale = 0;
       this.chosen = -1;
       this.tip = make("div", { class: "tip", hidden: "", "aria-hidden": "true" });
       this.ring = make("div", { class: "ring", hidden: "", "aria-hidden": "true" });
@@ -59,12 +44,10 @@
       return this.read;
     }
 
-    /** Shows the view of the panel and the scale that are chosen. */
+    /** Shows the view of the panel that is chosen. */
     show() {
       for (const view of this.views) {
-        const { panel, scale } = view.dataset;
-        const meant = this.slider ? panel === String(this.panel) : panel === "";
-        view.hidden = !(meant && scale === String(this.scale));
+        view.hidden = view.dataset.panel !== (this.slider ? String(this.panel) : "");
       }
       this.hide();
     }
@@ -86,15 +69,6 @@
 
     tools() {
       const row = make("div", { class: "tools" });
-      if (this.views.some((view) => view.dataset.scale === "1")) {
-        const button = make("button", { type: "button", "aria-pressed": "false" }, this.element.dataset.other);
-        button.addEventListener("click", () => {
-          this.scale = 1 - this.scale;
-          button.setAttribute("aria-pressed", String(this.scale === 1));
-          this.show();
-        });
-        row.append(button);
-      }
       if (this.views.length) {
         const button = make("button", { type: "button" }, "Save as SVG");
         button.addEventListener("click", () => this.save());
@@ -139,7 +113,7 @@
     }
 
     listen() {
-      const told = this.data.panels.some((panel) => panel.places.count || panel.ground);
+      const told = this.data.panels.some((panel) => panel.places.count);
       if (!told) return;
       const { stage } = this;
       const title = this.element.querySelector("h2, h3, h4, h5, h6").textContent;
@@ -175,7 +149,7 @@
         this.chosen = best;
         return this.tell(drawing, places[best]);
       }
-      return this.between(drawing, x, y);
+      return this.hide();
     }
 
     key(event) {
@@ -202,41 +176,11 @@
         .map((name, at) => [name, entry(this.data.columns[panel.places.told[at]], place.row)])
         .filter((line) => line[1] !== null && line[1] !== "");
       if (panel.title && drawing.panels.length > 1) lines.unshift(["", panel.title]);
-      this.put(drawing, place.x, place.y, lines, true);
+      this.put(drawing, place.x, place.y, lines);
       return lines;
     }
 
-    /** Tells what is proven of a place that nobody asked about, and by what; apart from that, what is only predicted. */
-    between(drawing, x, y) {
-      const at = drawing.frames.findIndex(
-        (frame) =>
-          x >= frame.left && x <= frame.left + frame.width && y >= frame.top && y <= frame.top + frame.height,
-      );
-      const panel = at < 0 ? null : this.data.panels[drawing.panels[at]];
-      if (!panel?.ground) return this.hide();
-      const frame = drawing.frames[at];
-      const here = [
-        valueAt(frame.x, (x - frame.left) / frame.width),
-        valueAt(frame.y, 1 - (y - frame.top) / frame.height),
-      ];
-      const { rising, fits, fails, clips, band, predicted } = panel.ground;
-      // Whether the first is at least as hard as the second.
-      const harder = (one, other) => rising.every((up, axis) => (up ? one[axis] >= other[axis] : one[axis] <= other[axis]));
-      const fit = fits.find((corner) => harder(corner, here));
-      const fail = fails.find((corner) => harder(here, corner));
-      const clip = clips.find((corner) => harder(here, corner));
-      const lines = [["", `${written(panel.x, here[0])}, ${written(panel.y, here[1])}`]];
-      if (within(band, here)) lines.push(["", "in the band: answers contradict"]);
-      else if (fit) lines.push(["proven to fit by", fit[2]]);
-      else if (fail) lines.push(["proven to fail by", fail[2]]);
-      else if (clip) lines.push(["refused or not tested from", clip[2]]);
-      else if (within(predicted, here)) lines.push(["", "predicted to fit, not proven"]);
-      else lines.push(["", "open: no probe proves what happens here"]);
-      this.chosen = -1;
-      return this.put(drawing, x, y, lines, false);
-    }
-
-    put(drawing, x, y, lines, ring) {
+    put(drawing, x, y, lines) {
       const rows = lines.map(([name, text]) => name
         ? make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, String(text)))
         : make("tr", {}, make("td", { colspan: "2" }, String(text))));
@@ -245,7 +189,7 @@
       const left = x * drawing.unit + drawing.box.left - stage.left;
       const top = y * drawing.unit + drawing.box.top - stage.top;
       Object.assign(this.ring.style, { left: `${left}px`, top: `${top}px` });
-      this.ring.hidden = !ring;
+      this.ring.hidden = false;
       this.tip.hidden = false;
       const { offsetWidth: width, offsetHeight: height } = this.tip;
       const room = left + 16 + width <= stage.width ? left + 16 : Math.max(0, left - 16 - width);

@@ -65,8 +65,6 @@ pub struct Panel {
     pub layers: Vec<Layer>,
     /// Tooltips of single points.
     pub spots: Tooltips,
-    /// Tooltips of the regions between them, where a limit is monotone.
-    pub ground: Option<ProvenRegions>,
     /// Labels of single points; those without room are left out.
     pub notes: Vec<Note>,
 }
@@ -274,38 +272,6 @@ impl TooltipPoint {
             entries: entries.into(),
         }
     }
-}
-
-/// Which regions are proven, for tooltips between the probed points of a monotone limit.
-///
-/// Inside `band` results contradict each other and nothing is proven. Elsewhere a position is proven to fit if some
-/// point of `fits` is at least as hard, proven to fail if some point of `fails` is at most as hard, and beyond a
-/// length limit if some point of `clips` is. Otherwise it is open; inside `predicted` it is predicted to fit.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ProvenRegions {
-    /// Whether a larger value is harder, along x and along y.
-    pub rising: (bool, bool),
-    /// The hardest points that fit.
-    pub fits: Vec<ProvenPoint>,
-    /// The easiest points that fail.
-    pub fails: Vec<ProvenPoint>,
-    /// The easiest points that a length limit refuses.
-    pub clips: Vec<ProvenPoint>,
-    /// Closed outlines of where results contradict each other (even-odd rule).
-    pub band: Vec<Vec<(f64, f64)>>,
-    /// Closed outlines of the open region that is predicted to fit.
-    pub predicted: Vec<Vec<(f64, f64)>>,
-}
-
-/// A point that proves something about others.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProvenPoint {
-    /// From where it proves that: its position, or the edge of the interval that its value stands for.
-    pub at: (f64, f64),
-    /// The point and its verdict: `input=4096, output=512 fits`.
-    pub words: String,
 }
 
 /// A table: headings and rows.

@@ -54,22 +54,13 @@ async fn answers(browser: &Browser, id: &str) {
     browser.press(key::RIGHT).await;
     let told = told(browser, id).await;
     let read = told["live"].as_str().unwrap();
-    if read.is_empty() {
-        // A panel of which only the ground between points is known: the mouse tells of its middle.
-        let middle = format!(
-            "const box = [...document.querySelectorAll('#{id} .stage svg')].find(svg => svg.getClientRects().length).getBoundingClientRect();
-             return [box.x + box.width / 2, box.y + box.height / 2]"
-        );
-        hover(browser, &browser.tell(&middle).await).await;
-    } else {
-        assert!(read.starts_with("1 of "), "{id}: {read}");
-        let by_keys = told["tip"].clone();
-        assert!(!by_keys.as_str().unwrap().is_empty(), "{id}");
-        let at = told["ring"].clone();
-        browser.press(key::ESCAPE).await;
-        assert_eq!(self::told(browser, id).await["tip"], "", "{id}: hidden by Escape");
-        hover(browser, &at).await;
-    }
+    assert!(read.starts_with("1 of "), "{id}: {read}");
+    let by_keys = told["tip"].clone();
+    assert!(!by_keys.as_str().unwrap().is_empty(), "{id}");
+    let at = told["ring"].clone();
+    browser.press(key::ESCAPE).await;
+    assert_eq!(self::told(browser, id).await["tip"], "", "{id}: hidden by Escape");
+    hover(browser, &at).await;
     let tip = self::told(browser, id).await["tip"].clone();
     assert!(!tip.as_str().unwrap().is_empty(), "{id}: nothing under the mouse");
     browser.hover(2, 2).await;

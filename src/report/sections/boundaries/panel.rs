@@ -1,24 +1,22 @@
 //! A panel of a boundary chart: a plane or a strip with its regions, probes, recommended point, and tooltips.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::probes::{Probe, ProbeClass, Probes};
 use super::projection::{self, Projection, cut_values, nearest_cut};
 use super::text::beyond;
-use crate::boundary::{self, Boundary, Easier, Outlines, Point, Proof, Scalar, Slice};
+use crate::boundary::{self, Boundary, Outlines, Point, Scalar, Slice};
 use crate::fault::Result;
 use crate::report::Advice;
-use crate::report::evidence::nearest_failure;
-use crate::report::plot::{
-    Axis, Colour, Entry, Layer, Marks, Panel, ProvenPoint, ProvenRegions, Scale, Shape, TooltipPoint, Tooltips,
-};
+use crate::report::evidence::{NOT_SENT, nearest_failure};
+use crate::report::plot::{Axis, Colour, Layer, Panel, Scale, Shape, TooltipPoint, Tooltips};
 use crate::unit::Unit;
 
 /// The rows of a strip from bottom to top.
 const ROWS: [(ProbeClass, &str); 5] = [
     (ProbeClass::Fits, "fits"),
     (ProbeClass::Fails, "fails"),
-    (ProbeClass::NotTested, "not tested"),
+    (ProbeClass::NotSent, "not sent"),
     (ProbeClass::Clipped, "length limit"),
     (ProbeClass::Unclear, "inconclusive"),
 ];
@@ -30,8 +28,6 @@ pub(super) struct FigureContext<'a> {
     pub(super) advice: Option<&'a Advice>,
     /// Why the probe nearest to the safe point failed.
     pub(super) nearest_failure: Option<String>,
-    /// Verdicts of the failing and clipped points, by point.
-    failed: HashMap<&'a str, &'a str>,
 }
 
 /// The vertical axis: an axis of the boundary, or the rows of a strip.
@@ -42,23 +38,11 @@ enum VerticalAxis<'a> {
 
 impl<'a> FigureContext<'a> {
     pub(super) fn new(boundary: &'a Boundary, probes: &'a Probes, advice: Option<&'a Advice>) -> Self {
-        let verdict = probes.columns.iter().position(|column| column == "verdict");
-        let failing = probes.list.iter().filter(|probe| {
-            matches!(
-                probe.class,
-                ProbeClass::Fails | ProbeClass::NotTested | ProbeClass::Clipped
-            )
-        });
-        let failed = failing.filter_map(|probe| match probe.entries.get(verdict?)? {
-            Entry::Text(verdict) => Some((probe.name.as_str(), verdict.as_str())),
-            _ => None,
-        });
         Self {
             boundary,
             probes,
             advice,
             nearest_failure: advice.and_then(|advice| Some(nearest_failure(boundary, &advice.safe)?.sentence())),
-            failed: failed.collect(),
         }
     }
 
@@ -115,7 +99,6 @@ impl<'a> FigureContext<'a> {
             })
             .collect();
         let mut layers = regions(&cut, &vertical, beyond(self.boundary))?;
-        let ground = self.tooltip_regions(projection, &cut, &vertical, &layers);
         layers.extend(marks(probes, position));
         layers.extend(self.recommendation_marks(projection, at, position));
         Ok(Panel {
@@ -127,7 +110,6 @@ impl<'a> FigureContext<'a> {
             y: vertical.axis(up),
             layers,
             spots: Tooltips::new(self.probes.columns.clone(), spots),
-            ground: Some(ground),
             ..Panel::default()
         })
     }
@@ -162,40 +144,6 @@ impl<'a> FigureContext<'a> {
         };
         marks.filter_map(layer).collect()
     }
-
-    /// What the tooltip needs between the probes. On a strip all rows are alike.
-    fn tooltip_regions(
-        &self,
-        projection: &Projection,
-        cut: &Slice,
-        vertical: &VerticalAxis,
-        regions: &[Layer],
-    ) -> ProvenRegions {
-        let rising = |axis: &boundary::Axis| axis.easier() == Easier::Down;
-        let corner = |proof: Proof, fits: bool| {
-            let verdict = self.failed.get(proof.point.to_string().as_str());
-            let verdict = if fits { "fits" } else { verdict.unwrap_or(&"fails") };
-            ProvenPoint {
-                at: (proof.at.0, vertical.proof_height(proof.at.1, fits)),
-                words: format!("{} {verdict}", proof.point),
-            }
-        };
-        let within = |role: Colour| {
-            let outlines = regions.iter().filter_map(|layer| match &layer.marks {
-                Marks::Area { outlines } if layer.colour == role => Some(outlines.clone()),
-                _ => None,
-            });
-            outlines.flatten().collect()
-        };
-        ProvenRegions {
-            rising: (rising(projection.x), projection.y.is_none_or(rising)),
-            fits: cut.fitting().into_iter().map(|proof| corner(proof, true)).collect(),
-            fails: cut.failing().into_iter().map(|proof| corner(proof, false)).collect(),
-            clips: cut.clipping().into_iter().map(|proof| corner(proof, false)).collect(),
-            band: within(Colour::Band),
-            predicted: within(Colour::Predicted),
-        }
-    }
 }
 
 impl VerticalAxis<'_> {
@@ -223,14 +171,6 @@ impl VerticalAxis<'_> {
         match self {
             VerticalAxis::Axis(_) => height,
             VerticalAxis::Rows(rows) => height * rows.len() as f64 - 0.5,
-        }
-    }
-
-    /// The height at which a proof ends; on a strip it covers all rows.
-    fn proof_height(&self, height: f64, fits: bool) -> f64 {
-        match self {
-            VerticalAxis::Axis(_) => height,
-            VerticalAxis::Rows(_) => self.scaled_height(if fits { 1.0 } else { 0.0 }),
         }
     }
 }
@@ -293,12 +233,12 @@ fn regions(cut: &Slice, vertical: &VerticalAxis, beyond: &'static str) -> Result
             .collect()
     };
     let all = [
-        ("proven to fit", regions.fits, Colour::Fits, false),
+        ("fits", regions.fits, Colour::Fits, false),
         ("predicted to fit", regions.predicted, Colour::Predicted, true),
         ("predicted to fail", regions.unlikely, Colour::Fails, true),
         ("open", regions.open, Colour::Open, false),
         ("contradictory, not safe", regions.band, Colour::Band, true),
-        ("proven to fail", regions.fails, Colour::Fails, false),
+        ("fails", regions.fails, Colour::Fails, false),
         (beyond, regions.clipped, Colour::Quiet, false),
     ];
     let some = all.into_iter().filter(|(_, outlines, ..)| !outlines.is_empty());
@@ -320,12 +260,7 @@ fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f
         ),
         (ProbeClass::Fits, "probe that fits", Colour::Fits, Shape::Circle),
         (ProbeClass::Fails, "probe that fails", Colour::Fails, Shape::Cross),
-        (
-            ProbeClass::NotTested,
-            "not tested, predicted to fail",
-            Colour::Fails,
-            Shape::Ring,
-        ),
+        (ProbeClass::NotSent, NOT_SENT, Colour::Fails, Shape::Ring),
     ];
     let layer = |(class, name, colour, shape): (ProbeClass, &str, Colour, Shape)| {
         let mut seen = HashSet::new();

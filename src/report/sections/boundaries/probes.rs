@@ -22,7 +22,7 @@ pub(super) enum ProbeClass {
     Fits,
     Fails,
     /// Not sent, because the engine reports too little room: predicted to fail.
-    NotTested,
+    NotSent,
     /// Refused for its length.
     Clipped,
     /// Inconclusive.
@@ -113,7 +113,7 @@ impl Probes {
 fn class(record: &Record) -> ProbeClass {
     match (record.moves, record.verdict) {
         (Moves::Fits, _) => ProbeClass::Fits,
-        (Moves::Fails, _) if evidence::ruled_out(record) => ProbeClass::NotTested,
+        (Moves::Fails, _) if evidence::not_sent(record) => ProbeClass::NotSent,
         (Moves::Fails, _) => ProbeClass::Fails,
         (Moves::None, Verdict::Refused) => ProbeClass::Clipped,
         (Moves::None, _) => ProbeClass::Unclear,
@@ -125,7 +125,7 @@ fn verdict_text(verdict: Verdict, class: ProbeClass) -> String {
     let says = match class {
         ProbeClass::Fits => "fits",
         ProbeClass::Fails => "fails",
-        ProbeClass::NotTested => "not tested, predicted to fail",
+        ProbeClass::NotSent => evidence::NOT_SENT,
         ProbeClass::Clipped => "beyond a length limit",
         ProbeClass::Unclear if verdict == Verdict::ShortOutput => "what it produced fits",
         ProbeClass::Unclear => "inconclusive",

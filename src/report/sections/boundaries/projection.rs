@@ -169,7 +169,7 @@ pub(super) fn nearest_cut(axis: &Axis, cuts: &[Scalar], point: &Point, class: Pr
         let away = own - difficulty(axis, **cut);
         match class {
             ProbeClass::Fits if away < 0.0 => None,
-            ProbeClass::Fails | ProbeClass::NotTested | ProbeClass::Clipped if away > 0.0 => None,
+            ProbeClass::Fails | ProbeClass::NotSent | ProbeClass::Clipped if away > 0.0 => None,
             _ => Some(away.abs()),
         }
     };

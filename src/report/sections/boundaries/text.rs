@@ -8,6 +8,7 @@ use super::projection::Projection;
 use crate::boundary::{Axis, Band, Boundary, Moves, Point, Scalar, Verdict, Volume};
 use crate::fault::Result;
 use crate::report::answer::{Extras, State};
+use crate::report::evidence::not_sent;
 use crate::report::plot::Panel;
 use crate::report::{Block, Count, Page, Weight, draw};
 
@@ -248,7 +249,14 @@ pub(super) fn caption(boundary: &Boundary, projection: &Projection, panels: &[Pa
         ));
     }
     if boundary.records().len() > 0 {
-        notes.push("proven regions follow from the probes alone: limits are monotone, so whatever is easier than a fitting point fits too".to_owned());
+        let reported = if boundary.records().any(|(_, record)| not_sent(record)) {
+            ", and points that were not sent fail by the engine's own report"
+        } else {
+            ""
+        };
+        notes.push(format!(
+            "whatever is easier than a point that fits counts as fitting, and whatever is harder than one that fails as failing{reported}"
+        ));
     }
     sentences(notes.into_iter().map(Some))
 }
