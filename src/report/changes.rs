@@ -18,6 +18,13 @@ pub(super) struct Change {
     pub(super) verdict: Verdict,
 }
 
+impl Change {
+    /// The change in words.
+    pub(super) fn phrase(&self) -> String {
+        change_phrase(&self.label, self.unit, self.before, self.after)
+    }
+}
+
 /// A metric that changed: `2.0x throughput (11.1 against 5.5 requests/s)`, `12 % higher …`, `0.13 GiB more memory`.
 pub(super) fn change_phrase(label: &str, unit: Unit, before: f64, after: f64) -> String {
     if unit == Unit::Bytes {
@@ -81,7 +88,7 @@ pub(super) fn finding(subject: &str, changes: &[Change], no_difference: &[String
         let phrases = changes
             .iter()
             .filter(|change| wanted(change.verdict))
-            .map(|change| change_phrase(&change.label, change.unit, change.before, change.after));
+            .map(Change::phrase);
         list(&phrases.collect::<Vec<_>>())
     };
     let better = of(|verdict| verdict == Verdict::Better);

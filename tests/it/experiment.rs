@@ -96,7 +96,8 @@ fn one_start_each_claims_nothing() {
     assert_eq!(found["comparisons"][0]["noise"], Value::Null);
     let _ = run(&given, &[])
         .success()
-        .stdout("off: no difference can be judged from too few starts; set `repeats` to 3 or more")
+        .stdout("off: seen, but not judged: ")
+        .stdout("; too few starts; set `repeats` to 3 or more")
         .stdout("means of 1 and 1 starts");
 }
 

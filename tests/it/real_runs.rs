@@ -18,17 +18,20 @@ fn shown(name: &str) -> Outcome {
     Profiler::new().arg("show").arg(folder(name)).run().success()
 }
 
-/// The verdict of each value of an axis that a run asked.
-fn verdicts(name: &str, axis: &str) -> BTreeMap<u64, String> {
+/// The points that a run recorded, each with its verdict and cause.
+fn answers(name: &str) -> Vec<Value> {
     let journal = std::fs::read_to_string(folder(name).join("journal.jsonl")).unwrap();
     let events = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    events
-        .filter(|event| event["event"] == "point")
-        .map(|event| {
-            let verdict = event["verdict"].as_str().unwrap().to_owned();
-            (event["point"][axis].as_u64().unwrap(), verdict)
-        })
-        .collect()
+    events.filter(|event| event["event"] == "point").collect()
+}
+
+/// The verdict of each value of an axis that a run asked.
+fn verdicts(name: &str, axis: &str) -> BTreeMap<u64, String> {
+    let answers = answers(name).into_iter().map(|answer| {
+        let verdict = answer["verdict"].as_str().unwrap().to_owned();
+        (answer["point"][axis].as_u64().unwrap(), verdict)
+    });
+    answers.collect()
 }
 
 /// The parts of the first breakdown of a run, in GiB: `all`, or one device's.
@@ -72,6 +75,22 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
         ),
         ("vllm-batch", "4 of 4 configurations were measured"),
         ("vllm-kv-cache", "KV cache full for 7.86 s, 21.2 % of the time"),
+        (
+            "vllm-bisect",
+            "concurrency × (input + output) ≤ 63,344 tokens (KV cache), confirmed to ±655",
+        ),
+        (
+            "vllm-model-guided",
+            "concurrency × (input + output) ≤ 63,344 tokens (KV cache), confirmed to ±1,264",
+        ),
+        (
+            "vllm-kv-dtype",
+            "kv_cache_dtype=fp8: seen, but not judged: 2.0x KV tokens (446848 against 223680)",
+        ),
+        (
+            "transformers-two-lengths",
+            "a request of 4,096 + 512 tokens, a request of 65,536 + 512 tokens",
+        ),
     ];
     for (name, finding) in found {
         let text = shown(name).nowhere("SIMULATED").stdout;
@@ -115,18 +134,52 @@ fn the_boundary_of_concurrency_and_length_is_where_vllm_says() {
         .stdout("concurrency × (input + output) ≤ 223,200 tokens (KV cache)")
         .stdout("26 concurrent requests of 8,192 + 256 tokens")
         .stdout("at 2 ends and in the middle, 21 probes, 1 engine start");
-    let journal = std::fs::read_to_string(folder("vllm-capacity").join("journal.jsonl")).unwrap();
-    let events = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let mut asked = 0;
-    for event in events.filter(|event| event["event"] == "point") {
+    let answers = answers("vllm-capacity");
+    assert_eq!(answers.len(), 21);
+    for event in answers {
         let side = |name: &str| event["point"][name].as_u64().unwrap();
         let tokens = side("concurrency") * (side("input") + side("output"));
         // So many its KV cache holds, as it says.
         let expected = if tokens <= 223_200 { "ok" } else { "preempted" };
         assert_eq!(event["verdict"], expected, "{}", event["point"]);
-        asked += 1;
     }
-    assert_eq!(asked, 21);
+}
+
+/// What vLLM reports of its KV cache is the limit, by whatever strategy it is looked for; and every refusal is for lack of KV cache.
+#[test]
+fn strategies_agree_on_what_the_kv_cache_holds() {
+    for (name, probes) in [("vllm-bisect", 23), ("vllm-model-guided", 7)] {
+        let answers = answers(name);
+        assert_eq!(answers.len(), probes, "{name}");
+        for answer in answers {
+            let side = |name: &str| answer["point"][name].as_u64().unwrap();
+            let fits = side("concurrency") * (side("input") + side("output")) <= 63_344;
+            assert_eq!(answer["verdict"] == "ok", fits, "{name}: {}", answer["point"]);
+            assert!(fits || answer["cause"] == "kv_cache", "{name}: {answer}");
+        }
+    }
+}
+
+/// Real out-of-memory in two dimensions: no point that fits is harder than one that fails.
+#[test]
+fn out_of_memory_of_transformers_is_monotone_in_both_lengths() {
+    let answers = answers("transformers-two-lengths");
+    let (fits, fails): (Vec<&Value>, Vec<&Value>) = answers.iter().partition(|answer| answer["verdict"] == "ok");
+    assert!(
+        fits.len() >= 5 && fails.len() >= 5,
+        "{} and {}",
+        fits.len(),
+        fails.len()
+    );
+    for fail in &fails {
+        assert_eq!((&fail["verdict"], &fail["cause"]), (&"oom".into(), &"cuda".into()));
+        let harder = |fit: &&&Value| {
+            ["input", "output"]
+                .iter()
+                .all(|axis| fit["point"][axis].as_u64() >= fail["point"][axis].as_u64())
+        };
+        assert_eq!(fits.iter().find(harder), None, "harder than {}", fail["point"]);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::compare::read_experiment;
-use crate::experiment::{Comparison, Contrast, Experiment, Verdict};
+use crate::experiment::{Comparison, Contrast, Experiment, Verdict, is_negligible};
 use crate::fmt::{GIB, list, metric_label, relative, signed, with_unit, without_negative_zero};
 use crate::report::changes::{Change, decimals, finding};
 use crate::report::plot::{Entry, Sheet};
@@ -279,7 +279,15 @@ fn setting_finding(found: &Experiment, setting: usize) -> String {
     let repeat = "too few starts; set `repeats` to 3 or more";
     match (any, too_few.is_empty(), changes.is_empty()) {
         (_, _, true) => format!("{subject}: nothing was measured"),
-        (false, false, _) => format!("{subject}: no difference can be judged from {repeat}"),
+        (false, false, _) => {
+            let seen = changes.iter().filter(|change| change.verdict == Verdict::TooFewStarts);
+            let seen = seen.filter(|change| !is_negligible(change.before, change.after, change.unit));
+            let seen: Vec<String> = seen.map(Change::phrase).take(MAX_NAMED).collect();
+            match seen.is_empty() {
+                true => format!("{subject}: no difference can be judged from {repeat}"),
+                false => format!("{subject}: seen, but not judged: {}; {repeat}", list(&seen)),
+            }
+        }
         (true, false, _) => format!(
             "{}; {} cannot be judged from {repeat}",
             finding(&subject, &changes, &[]),
