@@ -11,7 +11,7 @@ use crate::compare::{self, Case, ComparisonInput, Unit};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::compare::{Comparison as MemoryComparison, ExternalEstimate};
 use crate::report::{self, Block, Comparison, Finding, Page, Rule, Thresholds, Verdict, Weight};
-use crate::run::{SCHEMA, hide};
+use crate::run::SCHEMA;
 use with::With;
 
 /// Exceeded thresholds listed in the error message.
@@ -103,7 +103,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         None => {
             thresholds.check_inputs(&inputs)?;
             for warning in report::completeness_warnings(&inputs) {
-                program.note(format!("warning: {}", hide(&warning)));
+                program.note(format!("warning: {warning}"));
             }
             Comparison::new(&inputs)?
         }
@@ -116,7 +116,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         if finding.verdict != Verdict::Exceeded {
             let (summary, verdict) = (finding.summary(), finding.verdict_text());
             let warning = format!("warning: {summary}: {verdict}");
-            program.note(hide(&warning));
+            program.note(warning);
         }
     }
     let exceeded = findings.iter().filter(|finding| finding.verdict == Verdict::Exceeded);
@@ -155,7 +155,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             }
         };
         let text = report::text(&blocks, Page::from(&program.terminal));
-        program.terminal.print_wrapped(&hide(&text))?;
+        program.terminal.print_wrapped(&text)?;
     }
     match exceeded.as_slice() {
         [] => Ok(0),

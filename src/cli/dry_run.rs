@@ -117,7 +117,7 @@ pub(super) fn execute(
         false => {
             let notice = preview.simulated.then(|| simulated_line(&host.run.simulated_engines()));
             let text = describe(&preview, notice);
-            program.terminal.print_wrapped(&crate::run::hide(&text))?;
+            program.terminal.print_wrapped(&text)?;
         }
     }
     Ok(missing.map_or(0, |diagnostic| program.complain(&diagnostic)))

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::Terminal;
-use crate::run::{Run, hide};
+use crate::run::{Run, hide_json};
 use crate::script::{Diagnostic, Host, Settings};
 use crate::task::Tasks;
 
@@ -67,7 +67,7 @@ impl Program {
 
     /// Prints a JSON document without secrets.
     pub(super) fn print_json(&self, value: &impl Serialize) -> Result<()> {
-        self.terminal.print(&hide(&json_text(value)?))
+        self.terminal.print(&json_text(value)?)
     }
 
     /// Prints the error that ended the script. An interruption is not the fault of any line.
@@ -77,13 +77,14 @@ impl Program {
             self.terminal.print_fault(&diagnostic.fault);
         } else {
             let text = diagnostic.render(self.terminal.error_colour);
-            self.terminal.print_failure(hide(&text).trim_end());
+            self.terminal.print_failure(text.trim_end());
         }
         kind.exit_code()
     }
 }
 
-/// A value as indented JSON.
+/// A value as indented JSON without secrets.
 pub(super) fn json_text(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string_pretty(value).map_err(|error| Fault::internal(error.to_string()))
+    let text = serde_json::to_string_pretty(value).map_err(|error| Fault::internal(error.to_string()))?;
+    Ok(hide_json(text))
 }

@@ -23,7 +23,7 @@ use super::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::wrap;
 use crate::report::Terminal;
-use crate::run::{Event, Run, hide};
+use crate::run::{Event, Run};
 use crate::script::repl::{Command, HELP, Line, LineHelper, Session, bind_keys};
 use crate::script::{Diagnostic, Host, Main};
 
@@ -164,11 +164,9 @@ fn show(event: &Event) {
     let terminal = Terminal::detect();
     match event {
         // A closed stdout is reported at the next result.
-        Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => {
-            drop(terminal.print(&hide(text)))
-        }
-        Event::Warning(warning) => terminal.print_error(&format!("warning: {}", hide(&warning.message))),
-        Event::Phase { phase, detail } => terminal.print_error(hide(&format!("{phase} {detail}")).trim_end()),
+        Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => drop(terminal.print(text)),
+        Event::Warning(warning) => terminal.print_error(&format!("warning: {}", warning.message)),
+        Event::Phase { phase, detail } => terminal.print_error(format!("{phase} {detail}").trim_end()),
         Event::Point { point, verdict, .. } => terminal.print_error(&format!("{point}: {verdict}")),
         _ => {}
     }
@@ -305,8 +303,8 @@ impl Repl {
             Command::Json => self
                 .session
                 .last_json()
-                .and_then(|value| self.terminal.print(&hide(&json_text(&value)?))),
-            Command::Last => self.terminal.print(&hide(&self.session.last())),
+                .and_then(|value| self.terminal.print(&json_text(&value)?)),
+            Command::Last => self.terminal.print(&self.session.last()),
             Command::Load(file) => {
                 self.evaluate(|session| session.load(&file));
                 Ok(())
@@ -378,7 +376,7 @@ impl Repl {
             // What was reported is this value, drawn.
             Ok(Some(line)) if is_reported && !line.is_whole => Ok(()),
             Ok(Some(line)) => {
-                let printed = self.terminal.print(&hide(&line.text));
+                let printed = self.terminal.print(&line.text);
                 if !line.is_whole {
                     note("`:last` shows all of it, `:json` as JSON");
                 }
@@ -391,7 +389,7 @@ impl Repl {
             Err(diagnostic) => {
                 self.failed = true;
                 let text = diagnostic.render(self.terminal.error_colour);
-                self.terminal.print_failure(hide(&text).trim_end());
+                self.terminal.print_failure(text.trim_end());
                 Ok(())
             }
         };

@@ -97,7 +97,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         paths.collect::<Vec<_>>().join("\n")
     };
     if !text.is_empty() {
-        program.terminal.print(&hide(&text))?;
+        program.terminal.print(&text)?;
     }
     Ok(0)
 }

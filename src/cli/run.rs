@@ -12,7 +12,7 @@ use super::program::{Program, Status};
 use super::{dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
-use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, failure_document, has_hidden, hide};
+use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, failure_document, has_hidden};
 use crate::runtime::orphans;
 use crate::script::{self, Diagnostic, Host, Main};
 use crate::telemetry;
@@ -337,7 +337,7 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
     flags.extend(options.max_operations.map(|most| format!("--max-operations {most}")));
     let script = host.settings.script.display().to_string();
     let command = resume_command(&script, folder, &host.settings.set, &flags);
-    program.note(format!("go on with it: {}", hide(&command)));
+    program.note(format!("go on with it: {command}"));
 }
 
 /// Writes the run's page. Failure to do so does not fail the run.

@@ -11,7 +11,7 @@ use crate::compare::{self, ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
 use crate::report::{self, Block, Extras, Page, Section, WarningGroup, Weight, breakdown, overview, simulated_notice};
-use crate::run::{Folder, RecordedRun, SCHEMA, hide};
+use crate::run::{Folder, RecordedRun, SCHEMA};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -56,7 +56,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             program.note(format!("missing: {note}"));
         }
         let sheet = find_sheet(sheets, name)?;
-        program.terminal.print(hide(&sheet.text).trim_end_matches('\n'))?;
+        program.terminal.print(sheet.text.trim_end_matches('\n'))?;
         return Ok(0);
     }
     match args.json {
@@ -105,7 +105,7 @@ fn print_foreign(input: &ComparisonInput, args: &Args, program: &Program) -> Res
         let title = format!("{}: {}", input.title, input.format);
         return program.terminal.print(&report::markdown(&title, &[section]));
     }
-    program.terminal.print_wrapped(&hide(&report::text(&blocks, page)))
+    program.terminal.print_wrapped(&report::text(&blocks, page))
 }
 
 /// Prints the result of a finished run, as the run itself did.
@@ -170,7 +170,7 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     let sentences = warnings.iter().map(WarningGroup::sentence).collect();
     blocks.extend(list(&format!("warnings{more}"), sentences));
     blocks.extend(folder.map(page_line).map(Block::Text));
-    program.terminal.print_wrapped(&hide(&report::text(&blocks, page)))
+    program.terminal.print_wrapped(&report::text(&blocks, page))
 }
 
 /// The path of the run's page, or how to make it.
@@ -201,7 +201,7 @@ pub(super) fn print_partial(folder: &Path, program: &Program) -> Result<()> {
     if blocks.is_empty() {
         return Ok(());
     }
-    program.terminal.print_wrapped(&hide(&report::text(&blocks, page)))
+    program.terminal.print_wrapped(&report::text(&blocks, page))
 }
 
 fn head(found: &RecordedRun) -> Vec<String> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::handle::Live;
 use super::{Engine, Limits};
 use crate::fault::{Fault, Kind, Result};
-use crate::run::Run;
+use crate::run::{Run, hide};
 use crate::runtime::{Captured, Program, RuntimeKind, placeholder_launch, redact, start};
 
 /// Set for a program that runs next to a serving engine.
@@ -181,7 +181,8 @@ impl ProbeProgram {
             return Ok(());
         }
         let name = format!("probe-{}.log", self.file.trim_end_matches(".py"));
-        run.write("logs", &name, |file| file.write_all(&captured.stderr))
+        let said = String::from_utf8_lossy(&captured.stderr);
+        run.write("logs", &name, |file| file.write_all(hide(&said).as_bytes()))
             .map(drop)
     }
 }

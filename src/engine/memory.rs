@@ -13,7 +13,7 @@ use super::server::Server;
 use super::usage::MemoryStages;
 use super::{Engine, Usage, UsageFile};
 use crate::fault::Result;
-use crate::run::Event;
+use crate::run::{Event, hide};
 use crate::runtime::RuntimeKind;
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
@@ -196,7 +196,9 @@ impl Engine {
         if let Some(sampler) = sampler {
             let record = sampler.stop();
             for (end, text) in files(&record) {
-                let write = |out: &mut BufWriter<File>| out.write_all(&text);
+                // Command lines of processes can hold secrets.
+                let text = hide(&String::from_utf8_lossy(&text)).into_owned();
+                let write = |out: &mut BufWriter<File>| out.write_all(text.as_bytes());
                 self.context.run.write("memory", &format!("{name}{end}"), write)?;
             }
             // Late, lost and failed samples belong to the results.

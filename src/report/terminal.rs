@@ -1,11 +1,12 @@
 //! The two output streams of a command: results on standard output, everything else on standard error.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use console::measure_text_width;
+use console::{AnsiCodeIterator, measure_text_width};
 
 use super::prose::prose;
 use crate::fault::{Fault, Kind, Result};
@@ -109,6 +110,7 @@ impl Terminal {
         if self.closed.load(Ordering::Relaxed) {
             return Ok(());
         }
+        let text = shown(text, self.colour);
         let mut out = stdout().lock();
         match writeln!(out, "{text}").and_then(|()| out.flush()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
@@ -140,7 +142,7 @@ impl Terminal {
         if !stdout().is_terminal() {
             return self.print(markdown.trim_end());
         }
-        let text = prose(markdown, self.width, self.colour);
+        let text = prose(&shown(markdown, false), self.width, self.colour);
         let is_long = self.height.is_some_and(|rows| text.lines().count() >= rows);
         match is_long && stdin().is_terminal() && shown_in_pager(&text) {
             true => Ok(()),
@@ -157,20 +159,52 @@ impl Terminal {
 
     /// Prints an error to standard error. A failure to write is ignored.
     pub fn print_failure(&self, text: &str) {
-        let _ = writeln!(stderr().lock(), "{text}");
+        let _ = writeln!(stderr().lock(), "{}", shown(text, self.error_colour));
     }
 
-    /// Prints a fault and its hint, with secrets removed.
+    /// Prints a fault and its hint.
     pub fn print_fault(&self, fault: &Fault) {
         let style =
             |text: &str, style: console::Style| style.force_styling(self.error_colour).apply_to(text).to_string();
         let error = style("error", console::Style::new().red().bold());
-        self.print_failure(&format!("{error}: {}", hide(&fault.message)));
+        self.print_failure(&format!("{error}: {}", fault.message));
         if let Some(hint) = &fault.hint {
             let label = style("hint", console::Style::new().bold());
-            self.print_failure(&format!("{label}: {}", hide(hint)));
+            self.print_failure(&format!("{label}: {}", hint));
         }
     }
+}
+
+/// What a terminal shows of a text: no secrets, and of all control characters only ends of lines, tabs and, with `colour`, colours. What engines, scripts and run
+/// folders say could otherwise change the window's title, the clipboard or what stands on the screen.
+#[must_use]
+pub(super) fn shown(text: &str, colour: bool) -> Cow<'_, str> {
+    let text = hide(text);
+    if !text.contains(is_control) {
+        return text;
+    }
+    let mut clean = String::with_capacity(text.len());
+    for (part, is_code) in AnsiCodeIterator::new(&text) {
+        if is_code && colour && is_colour(part) {
+            clean.push_str(part);
+        } else if !is_code {
+            clean.extend(part.chars().filter(|letter| !is_control(*letter)));
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// Whether a character controls the terminal or the direction of writing.
+fn is_control(letter: char) -> bool {
+    letter.is_control() && !matches!(letter, '\n' | '\t')
+        || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Whether an escape sequence only changes colour, weight or slant: neither blinking nor hidden text.
+fn is_colour(code: &str) -> bool {
+    let numbers = code.strip_prefix("\x1b[").and_then(|code| code.strip_suffix('m'));
+    let known = |number: &str| matches!(number.parse(), Ok(0..=4 | 22..=24 | 30..=39 | 90..=97u8)) || number.is_empty();
+    numbers.is_some_and(|numbers| numbers.split(';').all(known))
 }
 
 /// Shows a text in the user's pager; false if there is none.

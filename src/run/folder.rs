@@ -227,7 +227,7 @@ impl Folder {
     pub(super) fn replace_json(&self, name: &Path, value: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Fault::internal(format!("`{}` cannot be written: {error}", name.display())))?;
-        let mut text = secrets::hide(&text).into_owned();
+        let mut text = secrets::hide_json(text);
         text.push('\n');
         self.replace_text(name, &text)
     }

@@ -84,7 +84,7 @@ impl Journal {
     pub(super) fn append(&mut self, event: &Event) -> Result<()> {
         let line = serde_json::to_string(&Entry::now(event))
             .map_err(|error| Fault::internal(format!("an event that cannot be written: {error}")))?;
-        let mut line = secrets::hide(&line).into_owned();
+        let mut line = secrets::hide_json(line);
         line.push('\n');
         self.write(line.as_bytes(), event.must_sync()).map_err(|error| {
             // If truncating fails too, the next resume cuts the torn line.

@@ -244,7 +244,12 @@ fn differences(manifest: &Manifest, plan: &Plan, module: impl Fn(&str) -> Option
         }
     }
     if !plan.set.is_empty() {
-        parameters("", &manifest.set, &secrets::redacted_map(&plan.set), &mut differences);
+        let set = plan
+            .set
+            .clone()
+            .into_iter()
+            .map(|(name, value)| (name, secrets::hidden_value(value)));
+        parameters("", &manifest.set, &set.collect(), &mut differences);
     }
     if let (Some(before), Some(now)) = (manifest.seed, plan.seed)
         && before != now

@@ -24,7 +24,7 @@ pub use manifest::Plan;
 pub use manifest::{Machine, Manifest, SCHEMA, Script};
 pub use recorded::{RecordedBoundary, RecordedRun};
 pub use replay::RecordedPoint;
-pub use secrets::{add_secrets, has_hidden, hide};
+pub use secrets::{add_secrets, can_be_hidden, has_hidden, hide, hide_json, is_secret_name};
 pub use sessions::{EngineSession, Measurement};
 
 use std::collections::{BTreeMap, HashSet};

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::Value;
 
 use super::event::Event;
-use super::secrets::hide;
+use super::secrets::hidden_value;
 use crate::boundary::Point;
 
 /// A point and the complete answer that the script recorded.
@@ -118,7 +118,7 @@ impl Replay {
 
 /// JSON maps are sorted, so equal arguments give equal keys. The journal contains them without secrets.
 fn key(kind: &str, args: &Value) -> String {
-    hide(&format!("{kind} {args}")).into_owned()
+    format!("{kind} {}", hidden_value(args.clone()))
 }
 
 /// The kind of operation that contains others.

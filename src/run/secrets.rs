@@ -1,73 +1,221 @@
-//! Removes tokens and passwords from every text before it is written or printed.
+//! Takes secrets out of everything that is written or printed: keys and tokens that we were given, passwords in URLs, and values of environment
+//! variables that are not known to be harmless.
+//!
+//! JSON loses them value by value, before it is text: a secret that is also a word of the format destroys nothing.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use regex::Regex;
 use serde_json::{Map, Value};
 
 /// What replaces a secret.
 const HIDDEN: &str = "***";
 
-/// Words in the names of environment variables whose values are secrets.
-const SECRET_NAMES: [&str; 4] = ["TOKEN", "SECRET", "PASSWORD", "API_KEY"];
-
 /// Shorter values could be part of ordinary text.
 const MIN_LENGTH: usize = 8;
 
-static FROM_ENVIRONMENT: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let secret = |(name, value): (String, String)| {
-        let name = name.to_uppercase();
-        (value.len() >= MIN_LENGTH && SECRET_NAMES.iter().any(|word| name.contains(word))).then_some(value)
-    };
-    let readable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    };
-    std::env::vars_os().filter_map(readable).filter_map(secret).collect()
+/// Environment variables whose values are no secrets, by the beginnings of their names.
+const HARMLESS: [&str; 44] = [
+    "CARGO",
+    "CI",
+    "COLORTERM",
+    "COLUMNS",
+    "CUDA",
+    "DBUS_",
+    "DEBIAN_",
+    "DISPLAY",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
+    "DOCKER_HOST",
+    "EDITOR",
+    "HF_HOME",
+    "HF_HUB_",
+    "HISTFILE",
+    "HOME",
+    "HOST",
+    "LANG",
+    "LC_",
+    "LD_LIBRARY_PATH",
+    "LESS",
+    "LINES",
+    "LOGNAME",
+    "LS_COLORS",
+    "MAIL",
+    "NCCL_",
+    "NO_COLOR",
+    "NVIDIA_",
+    "OLDPWD",
+    "OMP_",
+    "PAGER",
+    "PATH",
+    "PROFILER_",
+    "PWD",
+    "PYTHON",
+    "RUST",
+    "SHELL",
+    "SHLVL",
+    "SLURM_",
+    "TERM",
+    "TMPDIR",
+    "USER",
+    "VLLM_",
+    "XDG_",
+];
+
+/// All secrets, in every form in which they can stand in a text.
+static SECRETS: LazyLock<RwLock<Secrets>> = LazyLock::new(|| {
+    let mut secrets = Secrets::default();
+    let words: Vec<String> = std::env::args_os().filter_map(|word| word.into_string().ok()).collect();
+    let variables = std::env::vars_os();
+    let readable = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let found = readable.filter(|(name, value)| is_secret_variable(name, value, &words));
+    secrets.add(found.map(|(_, value)| value));
+    RwLock::new(secrets)
 });
 
-/// Secrets given otherwise than by the environment.
-static ADDED: RwLock<Vec<String>> = RwLock::new(Vec::new());
+#[derive(Default)]
+struct Secrets {
+    values: BTreeSet<String>,
+    /// Finds any of them; `None` if there are none.
+    pattern: Option<Regex>,
+}
 
-/// Adds values to hide from now on, except those that are too short.
-pub fn add_secrets(secrets: impl IntoIterator<Item = String>) {
-    let mut given = ADDED.write().unwrap_or_else(PoisonError::into_inner);
-    for secret in secrets {
-        if secret.len() >= MIN_LENGTH && !given.contains(&secret) {
-            given.push(secret);
+impl Secrets {
+    fn add(&mut self, secrets: impl IntoIterator<Item = String>) {
+        let before = self.values.len();
+        let secrets = secrets.into_iter().filter(|secret| can_be_hidden(secret));
+        self.values.extend(secrets);
+        if self.values.len() == before {
+            return;
         }
+        let mut forms: Vec<String> = self.values.iter().flat_map(|secret| forms(secret)).collect();
+        // Of two that begin alike, the longer one is the secret.
+        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        let forms: Vec<String> = forms.iter().map(|form| regex::escape(form)).collect();
+        self.pattern = Regex::new(&forms.join("|")).ok();
     }
 }
 
-/// Replaces secrets of the environment, added secrets, and user names and passwords in URLs. JSON stays valid.
+/// Whether a value can be taken out of texts without taking ordinary words or numbers with it: at least 8 characters, of two kinds.
+#[must_use]
+pub fn can_be_hidden(value: &str) -> bool {
+    let kinds: [fn(char) -> bool; 3] = [
+        |letter| letter.is_alphabetic(),
+        |letter| letter.is_numeric(),
+        |letter| !letter.is_alphanumeric(),
+    ];
+    let kinds = kinds.iter().filter(|kind| value.contains(**kind)).count();
+    value.chars().count() >= MIN_LENGTH && kinds >= 2
+}
+
+/// Whether an environment variable holds a secret. `words` are those of the command line: what the user shows there is none, unless the name says that it is.
+fn is_secret_variable(name: &str, value: &str, words: &[String]) -> bool {
+    let harmless = HARMLESS.iter().any(|begin| name.starts_with(begin));
+    // Paths, and addresses, whose passwords are hidden wherever they stand.
+    let place = value.split(':').all(|part| part.starts_with('/')) || value.contains("://");
+    is_secret_name(name) || !harmless && !place && !words.iter().any(|word| word.contains(value))
+}
+
+/// Whether a variable, an option or a member of JSON is named as a secret is. `TOKENIZER`, `MAX_TOKENS` and the like are not.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    const WORDS: [&str; 11] = [
+        "TOKEN",
+        "KEY",
+        "APIKEY",
+        "SECRET",
+        "PASS",
+        "PASSPHRASE",
+        "PASSWORD",
+        "PASSWD",
+        "PAT",
+        "CREDENTIAL",
+        "CREDENTIALS",
+    ];
+    let name = name.to_uppercase();
+    let mut words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
+    words.any(|word| WORDS.contains(&word))
+}
+
+/// A secret as texts can contain it: as it is, and as JSON, HTML, URLs and Basic authentication write it.
+fn forms(secret: &str) -> BTreeSet<String> {
+    let json = Value::from(secret).to_string();
+    let html = secret
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;");
+    [
+        secret.to_owned(),
+        json[1..json.len() - 1].to_owned(),
+        html,
+        utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string(),
+        url::form_urlencoded::byte_serialize(secret.as_bytes()).collect(),
+        STANDARD_NO_PAD.encode(secret),
+    ]
+    .into()
+}
+
+/// Adds values to hide from now on, except those that cannot be told from ordinary text.
+pub fn add_secrets(secrets: impl IntoIterator<Item = String>) {
+    SECRETS.write().unwrap_or_else(PoisonError::into_inner).add(secrets);
+}
+
+/// A text without secrets, and without user names and passwords in URLs.
 #[must_use]
 pub fn hide(text: &str) -> Cow<'_, str> {
-    let given = ADDED.read().unwrap_or_else(PoisonError::into_inner);
-    match hide_these(text, &FROM_ENVIRONMENT) {
-        Cow::Borrowed(text) => hide_these(text, &given),
-        Cow::Owned(text) => Cow::Owned(hide_these(&text, &given).into_owned()),
+    let secrets = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
+    hide_by(text, secrets.pattern.as_ref())
+}
+
+fn hide_by<'a>(text: &'a str, pattern: Option<&Regex>) -> Cow<'a, str> {
+    let text = without_userinfo(text);
+    match pattern {
+        None => text,
+        Some(pattern) => match pattern.replace_all(&text, HIDDEN) {
+            Cow::Owned(hidden) => Cow::Owned(hidden),
+            Cow::Borrowed(_) => text,
+        },
     }
 }
 
-/// Parameters as they are stored in a run's folder.
-pub(super) fn redacted_map(set: &Map<String, Value>) -> Map<String, Value> {
-    let text = Value::Object(set.clone()).to_string();
-    serde_json::from_str(&hide(&text)).unwrap_or_else(|_| set.clone())
+/// A JSON document without secrets. Most have none, and stay as they are.
+#[must_use]
+pub fn hide_json(text: String) -> String {
+    let Cow::Owned(hidden) = hide(&text) else { return text };
+    let Ok(document) = serde_json::from_str(&text).map(hidden_value) else {
+        return hidden;
+    };
+    match text.contains('\n') {
+        true => format!("{document:#}"),
+        false => document.to_string(),
+    }
+}
+
+/// A JSON value without secrets in its texts and keys.
+pub(super) fn hidden_value(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(hide(&text).into_owned()),
+        Value::Array(values) => values.into_iter().map(hidden_value).collect(),
+        Value::Object(members) => {
+            let members = members.into_iter();
+            members
+                .map(|(key, value)| (hide(&key).into_owned(), hidden_value(value)))
+                .collect()
+        }
+        value => value,
+    }
 }
 
 /// Whether some parameter was a secret and is therefore missing from the run's folder.
 #[must_use]
 pub fn has_hidden(set: &Map<String, Value>) -> bool {
     Value::Object(set.clone()).to_string().contains(HIDDEN)
-}
-
-fn hide_these<'a>(text: &'a str, secrets: &[String]) -> Cow<'a, str> {
-    let mut text = without_userinfo(text);
-    for secret in secrets {
-        if text.contains(secret) {
-            text = Cow::Owned(text.replace(secret, HIDDEN));
-        }
-    }
-    text
 }
 
 /// `http://user:password@host` as `http://***@host`.
@@ -94,7 +242,15 @@ fn without_userinfo(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn hidden(text: &str, secrets: &[&str]) -> String {
+        let mut all = Secrets::default();
+        all.add(secrets.iter().map(|secret| (*secret).to_owned()));
+        hide_by(text, all.pattern.as_ref()).into_owned()
+    }
 
     #[test]
     fn urls_lose_their_passwords_and_nothing_else() {
@@ -109,26 +265,63 @@ mod tests {
             ),
             ("no url: a@b", "no url: a@b"),
         ] {
-            assert_eq!(hide_these(text, &[]), clean);
+            assert_eq!(hidden(text, &[]), clean);
         }
     }
 
     #[test]
-    fn added_secrets_are_hidden_unless_too_short() {
-        add_secrets(["given-in-a-test-of-secrets".to_owned(), "short".to_owned()]);
-        assert_eq!(hide("a short given-in-a-test-of-secrets"), "a short ***");
-        let set = serde_json::json!({ "env": { "A": "given-in-a-test-of-secrets" }, "n": 1 });
-        let set = set.as_object().cloned().unwrap_or_default();
+    fn words_and_numbers_are_no_secrets() {
+        for value in ["12345678", "boundary", "short1", ""] {
+            assert!(!can_be_hidden(value), "{value}");
+        }
+        assert!(can_be_hidden("hunter2hunter2") && can_be_hidden("hf_abcdefgh"));
         assert_eq!(
-            Value::Object(redacted_map(&set)),
-            serde_json::json!({ "env": { "A": "***" }, "n": 1 })
+            hidden("a boundary of 12345678", &["boundary", "12345678"]),
+            "a boundary of 12345678"
         );
-        assert_eq!((has_hidden(&redacted_map(&set)), has_hidden(&set)), (true, false));
     }
 
     #[test]
-    fn secrets_are_hidden_anywhere_in_a_text() {
-        let secrets = ["hf_abcdefgh".to_owned()];
-        assert_eq!(hide_these(r#"{"env":"A=hf_abcdefgh"}"#, &secrets), r#"{"env":"A=***"}"#);
+    fn a_variable_is_harmless_by_its_name_its_value_or_the_command_line() {
+        let words = ["run", "adaptive", "--set", "model=Qwen/Qwen3-8B"].map(str::to_owned);
+        let secret = |name: &str, value: &str| is_secret_variable(name, value, &words);
+        for (name, value) in [
+            ("GITHUB_PAT", "ghp_abcdefgh12345"),
+            ("MY_PASSWD", "hunter2hunter2"),
+            ("HF_TOKEN", "/looks/like/a/path1"),
+            ("SOMETHING", "hunter2hunter2"),
+            ("CUDA_TOKEN", "abcdefgh1"),
+        ] {
+            assert!(secret(name, value), "{name}");
+        }
+        for (name, value) in [
+            ("PATH", "/usr/bin:/bin"),
+            ("MY_MODEL", "Qwen/Qwen3-8B"),
+            ("WORKSPACE", "/home/me/work1"),
+            ("LC_ALL", "en_US.UTF-8"),
+            ("HTTP_PROXY", "http://proxy:3128"),
+        ] {
+            assert!(!secret(name, value), "{name}");
+        }
+    }
+
+    proptest! {
+        /// Whatever the secret, its document stays a document, and no form of it is left in it.
+        #[test]
+        fn a_document_loses_every_form_of_a_secret_and_nothing_else(secret in "[a-z]{4,9}[0-9\"\\\\/&<>%=é ]{4,9}") {
+            prop_assume!(can_be_hidden(&secret));
+            add_secrets([secret.clone()]);
+            let said: Vec<String> = forms(&secret).into_iter().map(|form| format!("before {form} after")).collect();
+            let document = serde_json::json!({ "point": { "input": 4096 }, "said": said, "kept": "boundary" });
+            for text in [document.to_string(), format!("{document:#}")] {
+                let text = hide_json(text);
+                let read: Value = serde_json::from_str(&text).unwrap();
+                prop_assert_eq!(&read["point"], &document["point"]);
+                prop_assert_eq!(&read["kept"], &document["kept"]);
+                for said in read["said"].as_array().unwrap() {
+                    prop_assert_eq!(said, "before *** after");
+                }
+            }
+        }
     }
 }

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use super::ServerLog;
 use crate::fault::{Fault, Kind, Result};
 use crate::prompt::Hub;
+use crate::run::add_secrets;
 
 /// A server to start. Options that are never granted (`privileged`, `network`) exist so that they can be refused by
 /// name.
@@ -270,6 +271,7 @@ pub(super) const TOKEN_VARIABLES: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOK
 pub(super) fn token_env() -> Vec<(&'static str, String)> {
     let token = Hub::from_env().ok().and_then(|hub| hub.token);
     token.map_or_else(Vec::new, |token| {
+        add_secrets([token.reveal().to_owned()]);
         TOKEN_VARIABLES.map(|name| (name, token.reveal().to_owned())).into()
     })
 }

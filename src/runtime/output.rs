@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::fault::Result;
-use crate::run::Run;
+use crate::run::{Run, hide};
 
 /// Older lines are only in the file.
 const MAX_LINES_IN_MEMORY: usize = 20_000;
@@ -65,7 +65,7 @@ impl ServerLog {
 
     /// Adds a line. If the file can no longer be written, logging continues in memory, which is enough for verdicts.
     pub fn push(&self, line: impl Into<String>) {
-        let line = line.into();
+        let line = hide(&line.into()).into_owned();
         let mut buffer = self.buffer();
         if let Some(file) = &mut buffer.file
             && writeln!(file, "{line}").and_then(|()| file.flush()).is_err()

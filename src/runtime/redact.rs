@@ -3,6 +3,8 @@
 use serde_json::Value;
 use url::Url;
 
+use crate::run::is_secret_name;
+
 const HIDDEN: &str = "***";
 
 /// A URL without user name, password and query, since any of them may be a secret.
@@ -75,23 +77,6 @@ fn secrets_of_member(name: &str, value: &Value) -> Vec<String> {
         Value::String(text) if is_secret_name(name) && !name.eq_ignore_ascii_case("key") => vec![text.clone()],
         value => secrets(value),
     }
-}
-
-/// Whether a name is that of a secret. `TOKENIZER`, `MAX_TOKENS` and the like are not.
-fn is_secret_name(name: &str) -> bool {
-    const SECRET_WORDS: [&str; 8] = [
-        "TOKEN",
-        "KEY",
-        "APIKEY",
-        "SECRET",
-        "PASSWORD",
-        "PASSWD",
-        "CREDENTIAL",
-        "CREDENTIALS",
-    ];
-    name.to_uppercase()
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .any(|word| SECRET_WORDS.contains(&word))
 }
 
 #[cfg(test)]

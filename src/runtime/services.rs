@@ -16,7 +16,7 @@ use super::process::{self, tree};
 use super::service::{Backend, Service};
 use super::{Launch, Permits, RuntimeKind, ServerLog, in_process, launch, orphans, phase};
 use crate::fault::{Fault, Result};
-use crate::run::Run;
+use crate::run::{Run, can_be_hidden, is_secret_name};
 use crate::warning::Warning;
 
 /// What a start needs from the run.
@@ -45,6 +45,14 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     let grant = context.permits.check_launch(kind, launch, context.shipped_image)?;
     for withheld in &grant.withheld {
         context.run.warn(Warning::from(withheld.as_str()))?;
+    }
+    for (name, value) in &launch.env {
+        if is_secret_name(name) && !value.is_empty() && !can_be_hidden(value) {
+            let message = format!(
+                "the value of `{name}` is too plain to be hidden (8 characters of two kinds can be): it stays in what the engine writes"
+            );
+            context.run.warn(Warning::new("plain_secret", message))?;
+        }
     }
     launch::check_files(&launch.files)?;
     let grace = launch.grace()?;

@@ -9,6 +9,7 @@
 
 mod adapters;
 mod attach;
+mod attacks;
 mod batch;
 mod beside;
 mod boundary;

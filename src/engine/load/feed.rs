@@ -17,6 +17,7 @@ use crate::engine::{Protocol, RequestForm, protocol};
 use crate::fault::{Fault, Result};
 use crate::load::plan::{LoadProgress, Request, Schedule};
 use crate::load::{BuildJob, Control, FailureForm, Job, Outcome, Record, RequestSource};
+use crate::run::hide_json;
 
 /// Ends a load after this many consecutive requests without an answer: immediately if the engine is unreachable; after
 /// timeouts only if nothing completed for two timeouts.
@@ -250,7 +251,7 @@ impl RecordWriter {
         };
         let mut record = record.clone();
         record.warmup = warmup;
-        let line = record.to_line(self.repeat)?;
+        let line = hide_json(record.to_line(self.repeat)?);
         writeln!(file, "{line}").map_err(|error| Fault::io(path, &error))
     }
 }

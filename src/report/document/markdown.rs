@@ -3,7 +3,7 @@
 
 use super::{Block, Fact, List, Section, Weight, entry_text, readable};
 use crate::report::plot::{Entry, Plot, Sheet};
-use crate::run::hide;
+use crate::report::terminal::shown;
 
 /// Maximum size in bytes: a GitHub comment holds 65,536 characters.
 const MOST: usize = 64_000;
@@ -254,7 +254,7 @@ fn row_line(row: &[Entry]) -> String {
 
 /// A text as it is, in a fence that it cannot end.
 fn fenced(text: &str, language: &str, indent: &str) -> String {
-    let text = hide(text);
+    let text = shown(text, false);
     let mut longest = 2;
     let mut ticks = 0;
     for letter in text.chars() {
@@ -276,7 +276,7 @@ fn paragraph(text: &str) -> String {
 
 /// Foreign text within HTML, where backslashes escape nothing.
 fn html(text: &str) -> String {
-    let text = hide(text);
+    let text = shown(text, false);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let escaped = line.chars().take(LONGEST).map(|letter| match letter {
         '&' => "&amp;".to_owned(),
@@ -292,7 +292,7 @@ fn html(text: &str) -> String {
 /// Escapes foreign text: no secrets, no markup, one line, no mentions, at most so many characters.
 fn escaped(text: &str, most: usize) -> String {
     // Escaped, secrets would not be recognised.
-    let text = hide(text);
+    let text = shown(text, false);
     let mut escaped = String::with_capacity(text.len());
     let mut letters = text.chars().take(most).peekable();
     let mut before = ' ';

@@ -13,7 +13,8 @@ use super::table::Table;
 use crate::fmt::json_number;
 use crate::report::document::{digits, entry_text};
 use crate::report::plot::{Axis, Drawing, Entry, Panel, Plot, Sheet, Width, panel, svg};
-use crate::run::hide;
+use crate::report::terminal::shown;
+use crate::run::hide_json;
 
 #[derive(Serialize)]
 pub(super) struct Figure {
@@ -93,7 +94,7 @@ fn views(plot: &Plot, each: bool) -> Vec<View> {
 
 /// The drawing is escaped already; secrets are hidden here.
 fn safe_svg(svg: &str) -> Value {
-    Value::from_safe_string(hide(svg).into_owned())
+    Value::from_safe_string(shown(svg, false).into_owned())
 }
 
 /// Data for the script: `columns` of everything, `panels` with their points, the `table` and
@@ -116,7 +117,7 @@ fn data(plot: &Plot, views: &[View]) -> String {
     let frames: Vec<_> = views.iter().map(|view| &view.frames).collect();
     let data = json!({ "panels": panels, "views": frames, "table": table, "rows": plot.sheet.rows.len(), "columns": columns.into_values() });
     // `<` is the only character that could end the script element.
-    hide(&data.to_string()).replace('<', "\\u003c")
+    shown(&hide_json(data.to_string()), false).replace('<', "\\u003c")
 }
 
 /// Distinct columns.

@@ -19,8 +19,8 @@ use crate::fault::{Fault, Result};
 use crate::fmt::{escape_html, slug};
 use crate::report::document::{Block, List, Section};
 use crate::report::sections::{Document, Together};
+use crate::report::terminal::shown;
 use crate::report::{Fact, SIMULATED, plot};
-use crate::run::hide;
 use figure::Figure;
 use table::Table;
 
@@ -28,8 +28,8 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, minijinja::
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.set_formatter(|out, state, value| match value.as_str() {
-        // Secrets must be hidden before escaping, which would disguise them.
-        Some(text) if !value.is_safe() => escape_formatter(out, state, &Value::from(hide(text).as_ref())),
+        // Secrets are hidden before escaping, which would disguise them; control characters mean nothing on a page.
+        Some(text) if !value.is_safe() => escape_formatter(out, state, &Value::from(shown(text, false).as_ref())),
         _ => escape_formatter(out, state, value),
     });
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
@@ -62,7 +62,7 @@ pub fn page(documents: &[Document], together: &Together) -> Result<String> {
 
 /// Escapes a sentence without secrets; text between backticks becomes code.
 fn prose(text: &str) -> String {
-    let text = hide(text);
+    let text = shown(text, false);
     let parts: Vec<&str> = text.split('`').collect();
     // An unpaired last backtick stays a backtick.
     let pairs = (parts.len() - 1) / 2;

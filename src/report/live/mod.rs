@@ -16,8 +16,9 @@ use output::{Plain, Screen};
 use serde_json::Value;
 use state::{State, TICK};
 
+use super::terminal::shown;
 use super::{Block, Page, Terminal, WarningGroup, breakdown, experiment, simulated_line, text as blocks_text};
-use crate::run::{Event, Run, hide};
+use crate::run::{Event, Run};
 
 /// The live view of a run.
 #[derive(Clone)]
@@ -128,7 +129,7 @@ impl View {
                 if let Some(text) = text.filter(|_| !self.json) {
                     self.simulation_noted |= simulated;
                     // Errors of stdout are reported when the final result is printed.
-                    self.above(|terminal| drop(terminal.print_wrapped(&hide(&text))));
+                    self.above(|terminal| drop(terminal.print_wrapped(&text)));
                 }
             }
             Event::Print { text } if self.json => self.aside(text),
@@ -225,7 +226,7 @@ impl View {
     }
 }
 
-/// The event without secrets in its texts. Values are kept: text made of them is redacted when it is printed.
+/// The event with texts as a terminal shows them. Values are kept: text made of them is made safe when it is printed.
 fn redacted(event: &Event) -> Cow<'_, Event> {
     let mut event = Cow::Borrowed(event);
     if matches!(
@@ -235,6 +236,8 @@ fn redacted(event: &Event) -> Cow<'_, Event> {
         // Large, frequent, and without text.
         return event;
     }
+    // Tables and drawings may have colours of ours.
+    let drawn = matches!(*event, Event::Report { .. } | Event::Shown { .. });
     let text = match event.to_mut() {
         Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => text,
         Event::Warning(warning) => &mut warning.message,
@@ -243,7 +246,7 @@ fn redacted(event: &Event) -> Cow<'_, Event> {
         Event::Point { cause: Some(cause), .. } => cause,
         _ => return event,
     };
-    *text = hide(text).into_owned();
+    *text = shown(text, drawn).into_owned();
     event
 }
 

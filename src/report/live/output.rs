@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::state::State;
 use crate::boundary::Verdict;
 use crate::report::evidence::line as evidence_line;
+use crate::report::terminal::shown;
 use crate::report::{Clock, Count, Page, Terminal};
 use crate::run::Event;
 
@@ -163,7 +164,7 @@ impl Screen {
             text.push_str(if index == 0 { "" } else { "\r\n" });
             // Clears the whole row, so that old content does not count if the terminal rewraps.
             text.push_str("\x1b[2K");
-            text.push_str(line);
+            text.push_str(&shown(line, true));
         }
         text.push_str("\x1b[J");
         self.drawn = lines.iter().map(|line| measure_text_width(line)).collect();
