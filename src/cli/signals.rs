@@ -1,9 +1,11 @@
-//! Handles SIGINT and SIGTERM: the first one asks to stop, a second one before that is done kills.
+//! Handles SIGINT, SIGTERM and SIGHUP: the first one asks to stop, a second one before that is done kills. SIGHUP, which a closing terminal sends, is left
+//! ignored if it was from the start, as under `nohup`.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::fault::{Fault, Result};
@@ -13,6 +15,7 @@ use crate::task::Tasks;
 /// Exit status after a signal: 128 and the signal's number.
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
+const HUNG_UP: u8 = 129;
 
 /// How long the script may take to notice the first signal before its services are ended without it.
 const NOTICE_TIME: Duration = Duration::from_secs(2);
@@ -49,14 +52,19 @@ impl Signals {
             |kind| signal(kind).map_err(|error| Fault::internal(format!("cannot listen for signals: {error}")));
         let mut interrupt = stream(SignalKind::interrupt())?;
         let mut terminate = stream(SignalKind::terminate())?;
+        let mut hangup = match is_ignored(Signal::SIGHUP) {
+            true => None,
+            false => Some(stream(SignalKind::hangup())?),
+        };
         // With a handler, exceeding the file size limit becomes a write error instead of ending the process.
-        let mut too_long = stream(SignalKind::from_raw(nix::sys::signal::Signal::SIGXFSZ as i32))?;
+        let mut too_long = stream(SignalKind::from_raw(Signal::SIGXFSZ as i32))?;
         let (shared, tasks) = (signals.clone(), tasks.clone());
         tasks.runtime().clone().spawn(async move {
             loop {
                 let status = tokio::select! {
                     _ = interrupt.recv() => INTERRUPTED,
                     _ = terminate.recv() => TERMINATED,
+                    Some(_) = async { hangup.as_mut()?.recv().await } => HUNG_UP,
                     _ = too_long.recv() => continue,
                 };
                 if tasks.interrupted() {
@@ -79,6 +87,7 @@ impl Signals {
     pub(super) fn stopped_by(&self) -> &'static str {
         match self.status() {
             Some(TERMINATED) => "stopped by SIGTERM",
+            Some(HUNG_UP) => "stopped because its terminal closed (SIGHUP)",
             _ => "stopped by Ctrl-C",
         }
     }
@@ -151,4 +160,10 @@ impl Signals {
         }
         std::process::exit(i32::from(status));
     }
+}
+
+/// Whether this process was started with the signal ignored.
+fn is_ignored(signal: Signal) -> bool {
+    let status = procfs::process::Process::myself().and_then(|process| process.status());
+    status.is_ok_and(|status| status.sigign & (1 << (signal as i32 - 1)) != 0)
 }

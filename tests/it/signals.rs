@@ -129,6 +129,42 @@ fn control_c_while_an_engine_starts_that_does_not_end() {
     assert_eq!(run.out("manifest.json")["status"], "interrupted");
 }
 
+/// The terminal closes.
+#[test]
+fn a_hangup_ends_the_engine_too() {
+    let mut run = Run::until("probing", false, HANGING, GRACE);
+    run.signal(Signal::SIGHUP);
+    run.ends(SOON + Duration::from_secs(GRACE), 129);
+    assert_eq!(run.out("manifest.json")["status"], "interrupted");
+}
+
+#[test]
+fn under_nohup_a_closed_terminal_ends_nothing() {
+    let folder = temp();
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // It ends when the pipe is written to.
+    let script = format!(
+        "process::start(#{{ command: [\"cat\", \"{}\"] }}).wait()",
+        pipe.display()
+    );
+    std::fs::write(folder.path().join("s.rhai"), script).unwrap();
+    let mut child = Command::new("nohup")
+        .current_dir(folder.path())
+        .env("HOME", folder.path())
+        .arg(env!("CARGO_BIN_EXE_profiler"))
+        .args(["run", "s.rhai", "--out", "out", "--allow", "process"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let journal = || std::fs::read_to_string(folder.path().join("out/journal.jsonl")).unwrap_or_default();
+    eventually("started", || journal().contains("\"starting\""));
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGHUP).unwrap();
+    std::fs::write(pipe, "").unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
 #[test]
 fn control_c_before_a_container_is_there() {
     if needs_docker() {
