@@ -13,6 +13,7 @@ use super::facts::compile;
 use super::{FailureRule, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::{Fault, Result};
+use crate::fmt::GIB;
 use crate::runtime::Outside;
 
 /// How an engine's process exited.
@@ -33,6 +34,10 @@ impl Exit {
         Some(match self.outside? {
             Outside::Removed => "somebody else removed the engine's container".to_owned(),
             Outside::Signal(signal) => format!("somebody else stopped the engine's container (signal {signal})"),
+            Outside::OwnLimit(bytes) => format!(
+                "the engine's container reached the memory limit of {:.1} GiB that profiler sets so that the machine stays usable; set `memory_limit` yourself",
+                bytes as f64 / GIB
+            ),
             Outside::Process(signal) => {
                 format!("the engine was ended by signal {signal}: somebody else stopped it, or it did so itself")
             }

@@ -96,6 +96,8 @@ pub enum Outside {
     Removed,
     /// Its container was sent a signal: `docker stop`, `docker kill`.
     Signal(i32),
+    /// The kernel, because its container reached the limit of memory, in bytes, that this program chose.
+    OwnLimit(u64),
     /// A process ended by SIGTERM or SIGKILL, which it may have sent itself.
     Process(i32),
 }

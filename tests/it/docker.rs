@@ -65,6 +65,10 @@ async fn a_container_is_started_seen_and_removed() {
         "false bridge 0"
     );
     assert_eq!(
+        inspect("{{.HostConfig.CapDrop}} {{.HostConfig.CapAdd}} {{.HostConfig.PidsLimit}} {{.HostConfig.SecurityOpt}}"),
+        "[ALL] [] 32768 [no-new-privileges]"
+    );
+    assert_eq!(
         inspect(r#"{{index .Config.Labels "profiler.pid"}}"#),
         std::process::id().to_string()
     );

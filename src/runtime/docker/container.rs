@@ -48,6 +48,8 @@ pub(in crate::runtime) struct ContainerClient {
     pub(super) id: String,
     /// The run that is told when the daemon is waited for.
     run: Option<Arc<Run>>,
+    /// The memory limit that this program chose, in bytes.
+    own_limit: Option<u64>,
 }
 
 impl fmt::Debug for ContainerClient {
@@ -59,10 +61,18 @@ impl fmt::Debug for ContainerClient {
 }
 
 impl Container {
-    pub(super) fn new(docker: Docker, id: String, name: String, registry: ContainerRegistry, run: Arc<Run>) -> Self {
+    pub(super) fn new(
+        docker: Docker,
+        id: String,
+        name: String,
+        registry: ContainerRegistry,
+        run: Arc<Run>,
+        own_limit: Option<u64>,
+    ) -> Self {
         Self {
             client: ContainerClient {
                 run: Some(run),
+                own_limit,
                 ..ContainerClient::new(docker, id)
             },
             name,
@@ -144,7 +154,12 @@ impl Container {
 
 impl ContainerClient {
     pub(in crate::runtime) fn new(docker: Docker, id: String) -> Self {
-        Self { docker, id, run: None }
+        Self {
+            docker,
+            id,
+            run: None,
+            own_limit: None,
+        }
     }
 
     /// The container's state. A removed container counts as exited with unknown status. After a recent SIGKILL, waits
@@ -158,6 +173,11 @@ impl ContainerClient {
         }
         let started = state.started_at.as_deref().and_then(|time| time.parse().ok());
         Ok(match to_state(state) {
+            State::Exited(exit) if exit.oom_killed && self.own_limit.is_some() => State::Exited(Exit {
+                oom_killed: false,
+                outside: self.own_limit.map(Outside::OwnLimit),
+                ..exit
+            }),
             State::Exited(exit) if !exit.oom_killed => State::Exited(Exit {
                 outside: self.signal_since(started).await.map(Outside::Signal),
                 ..exit

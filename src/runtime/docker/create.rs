@@ -24,9 +24,14 @@ pub(super) struct CreateParams {
     pub(super) gpus: Option<Gpus>,
     /// The host's model cache, if it is to be mounted.
     pub(super) cache: Option<String>,
+    /// Most memory that it may take, in bytes; `None` if unlimited.
+    pub(super) memory: Option<u64>,
     /// Environment variables with the token.
     pub(super) token: Vec<(&'static str, String)>,
 }
+
+/// More processes and threads than any engine has.
+const MAX_PROCESSES: i64 = 32_768;
 
 pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> ContainerCreateBody {
     let mut env: Vec<String> = launch
@@ -43,7 +48,8 @@ pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> C
     if let (Some(host), Some(inside)) = (&params.cache, &launch.cache) {
         mounts.push(bind(host, inside, false));
     }
-    let limit = launch.memory_limit.map(to_i64);
+    let limit = params.memory.map(to_i64);
+    let reads_files = !mounts.is_empty();
     let mut host = HostConfig {
         mounts: Some(mounts),
         shm_size: launch.shm_size.map(to_i64),
@@ -51,6 +57,10 @@ pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> C
         // Equal to the memory limit, so no swap is allowed.
         memory_swap: limit,
         ulimits: (!launch.ulimits.is_empty()).then(|| launch.ulimits.iter().map(ulimit).collect()),
+        pids_limit: Some(MAX_PROCESSES),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        // Root reads the user's model folder whoever owns it.
+        cap_add: reads_files.then(|| vec!["DAC_OVERRIDE".to_owned()]),
         // Init process: reaps zombies of the engine's workers and forwards signals.
         init: Some(true),
         network_mode: Some("bridge".to_owned()),
@@ -243,6 +253,7 @@ mod tests {
             labels: HashMap::new(),
             gpus: None,
             cache: Some("/home/me/hub".into()),
+            memory: launch.memory_limit,
             token: vec![("HF_TOKEN", "hf_secret".into())],
         };
         request(launch, grant, params)
@@ -261,6 +272,10 @@ mod tests {
             (None, None, None, None)
         );
         assert_eq!(host.security_opt, Some(vec!["no-new-privileges".to_owned()]));
+        assert_eq!(
+            (host.cap_drop, host.pids_limit),
+            (Some(vec!["ALL".to_owned()]), Some(32_768))
+        );
     }
 
     #[test]
@@ -306,6 +321,7 @@ mod tests {
             labels: HashMap::new(),
             gpus: Some(Gpus::Amd(AmdGpus::new(&chosen, Path::new("/dev")))),
             cache: None,
+            memory: None,
             token: Vec::new(),
         };
         let body = request(&Launch::default(), &Grant::default(), params);

@@ -43,6 +43,11 @@ pub(in crate::runtime) async fn prepare(
         true => None,
         false => Some(create::resolve_gpus(&docker, &launch.gpus).await?),
     };
+    // Without a limit of the user's, the machine stays usable whatever the engine does.
+    let own_limit = match launch.memory_limit {
+        Some(_) => None,
+        None => docker.info().await.ok().and_then(|info| own_limit(info.mem_total?)),
+    };
     let cache = grant.cache.then(|| launch::cache_with_model(launch)).flatten();
     if grant.cache && cache.is_none() && grant.mounts.is_empty() {
         let message = "the model is not in this machine's model cache: the container downloads it at every start";
@@ -62,6 +67,7 @@ pub(in crate::runtime) async fn prepare(
         grant: grant.clone(),
         image,
         gpus,
+        own_limit,
         cache: cache.map(|folder| folder.to_string_lossy().into_owned()),
         container: container_name(run.id(), name),
         logs,
@@ -77,6 +83,8 @@ pub(in crate::runtime) struct ContainerStart {
     grant: Grant,
     image: Image,
     gpus: Option<Gpus>,
+    /// The memory limit, where the user gave none.
+    own_limit: Option<u64>,
     cache: Option<String>,
     container: String,
     logs: ServerLog,
@@ -101,7 +109,7 @@ impl ContainerStart {
         let base_url = (self.launch.port != 0).then(|| format!("http://127.0.0.1:{port}"));
         let info = self.info(&id);
         Ok(Started {
-            backend: Container::new(self.docker, id, self.container, self.registry, self.run),
+            backend: Container::new(self.docker, id, self.container, self.registry, self.run, self.own_limit),
             base_url,
             logs: self.logs,
             info,
@@ -116,6 +124,7 @@ impl ContainerStart {
             labels: super::labels(self.run.id(), &ProcessIdentity::current()),
             gpus: self.gpus.clone(),
             cache: self.cache.clone(),
+            memory: self.launch.memory_limit.or(self.own_limit),
             token: if self.grant.token {
                 launch::token_env()
             } else {
@@ -174,11 +183,18 @@ impl ContainerStart {
             "files": self.launch.files,
             "gpus": self.launch.gpus,
             "memory_limit": self.launch.memory_limit,
+            "own_memory_limit": self.own_limit,
             "shm_size": self.launch.shm_size,
             "mounts": self.grant.mounts,
             "cache": self.cache,
         })
     }
+}
+
+/// All of a machine's memory but 2 GiB, or half of a small one's.
+fn own_limit(machine: i64) -> Option<u64> {
+    let machine = u64::try_from(machine).ok().filter(|machine| *machine > 0)?;
+    Some(machine.saturating_sub(2 << 30).max(machine / 2))
 }
 
 /// Unique on this machine: `profiler-<run>-<pid>-engine-1`.

@@ -47,7 +47,7 @@ fn host(port: &str, shm: u64) -> Value {
     json!({
         "DeviceRequests": [{ "DeviceIDs": ["0", "1"], "Capabilities": [["gpu"]] }],
         "Init": true, "Mounts": [], "NetworkMode": "bridge", "PortBindings": { port: null }, "Privileged": false,
-        "SecurityOpt": ["no-new-privileges"], "ShmSize": shm,
+        "SecurityOpt": ["no-new-privileges"], "CapDrop": ["ALL"], "PidsLimit": 32768, "ShmSize": shm,
     })
 }
 
