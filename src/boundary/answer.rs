@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{BoundsReport, Scalar};
+use super::{BoundsReport, Point, Scalar};
 use crate::fault::{Fault, Result};
 
 /// The cause of an `error` that says nothing of memory: early requests ended before late ones were admitted, so that not all were ever resident
@@ -149,6 +149,8 @@ pub struct Answer {
     pub verdict: Verdict,
     /// The cause, if known.
     pub cause: Option<String>,
+    /// Where it holds, if not exactly at the point: see [`super::Boundary::record`].
+    pub counted: Option<Point>,
     /// Output tokens produced, if counted. A `short_output` proves that many.
     pub output: Option<i64>,
     /// Log lines, exit code, memory: whatever the prober recorded.
@@ -158,7 +160,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads a verdict's name, or a map with `verdict` and optionally `cause`, `output`, `evidence` and `report`. Other keys
+    /// Reads a verdict's name, or a map with `verdict` and optionally `cause`, `counted`, `output`, `evidence` and `report`. Other keys
     /// are ignored.
     pub fn parse(value: &Value) -> Result<Self> {
         let hint = "answer with a verdict such as \"ok\" or \"oom\", or with a map that has `verdict`";
@@ -177,6 +179,7 @@ impl Answer {
         Ok(Self {
             verdict,
             cause: field("cause").and_then(Value::as_str).map(str::to_owned),
+            counted: field("counted").and_then(|counted| serde_json::from_value(counted.clone()).ok()),
             output: field("output").and_then(Value::as_i64),
             evidence: field("evidence").cloned(),
             report: field("report").and_then(|report| serde_json::from_value(report.clone()).ok()),
@@ -189,6 +192,7 @@ impl From<Verdict> for Answer {
         Self {
             verdict,
             cause: None,
+            counted: None,
             output: None,
             evidence: None,
             report: None,

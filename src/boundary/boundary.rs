@@ -151,12 +151,18 @@ impl Boundary {
         self.records.iter().map(|record| (&*record.coordinates, record.moves))
     }
 
-    /// Records an answer and returns its effect on the boundary.
+    /// Records an answer and returns its effect on the boundary. Where the answer has `counted` coordinates, it is recorded at those, within
+    /// the search range, and `point` counts as recorded, too.
     pub fn record(&mut self, point: &Point, answer: &Answer) -> Result<Moves> {
         if self.records.len() >= MOST_POINTS {
             return Err(Fault::new(Kind::Limit, "a boundary holds at most 1,000,000 points")
                 .hint("record fewer, or spread them over several boundaries"));
         }
+        let (_, asked) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let point = &match &answer.counted {
+            Some(counted) => self.lattice.counted(point.clone(), counted),
+            None => point.clone(),
+        };
         let coordinates = self.lattice.coordinates(point)?;
         let (easier, harder) = self.lattice.cells(&coordinates)?;
         if self.fits.covers(&harder) || self.fails.covers(&self.lattice.mirror(&easier)) {
@@ -174,7 +180,7 @@ impl Boundary {
                 None => Change::None,
             },
         };
-        self.tested.insert(harder);
+        self.tested.extend([asked, harder]);
         self.report = answer.report.or(self.report);
         self.records.push(Record {
             coordinates,

@@ -93,6 +93,18 @@ impl Lattice {
             .collect()
     }
 
+    /// The point with those coordinates replaced that were counted otherwise, but not moved out of the range.
+    pub(super) fn counted(&self, mut point: Point, counted: &Point) -> Point {
+        for axis in &self.axes {
+            if let (Some(value), Some(asked)) = (counted.int(axis.name()), point.int(axis.name()))
+                && let (Scalar::Int(low), Scalar::Int(high)) = axis.range()
+            {
+                point = point.with(axis.name(), value.clamp(low.min(asked), high.max(asked)));
+            }
+        }
+        point
+    }
+
     /// The cells around the coordinates: rounded to the easier side, and to the harder side.
     pub(super) fn cells(&self, coordinates: &[Scalar]) -> Result<(Cell, Cell)> {
         let pairs: Vec<(i64, i64)> = self

@@ -29,9 +29,9 @@ pub trait Adapter: Send + Sync {
     /// `key` is sent to it.
     fn ready(&self, base_url: &str, options: &Value, key: Option<&ApiKey>) -> Result<Readiness>;
 
-    /// `request(point)`: the request with exactly this input and output length. `limits` are those of the running
-    /// start; `None` before a start and for an attached engine.
-    fn request(&self, point: &Point, limits: Option<&Limits>) -> Result<RequestForm>;
+    /// `request(point)`: the request with exactly this input and output length, or its alternatives in order of
+    /// preference; never empty. `limits` are those of the running start; `None` before a start and for an attached engine.
+    fn request(&self, point: &Point, limits: Option<&Limits>) -> Result<Vec<RequestForm>>;
 
     /// `facts()`: patterns for log lines, metrics and information pages.
     fn facts(&self) -> Result<Facts>;

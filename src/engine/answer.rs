@@ -19,6 +19,10 @@ pub struct ProbeAnswer {
     pub moves: Moves,
     /// The evidence for the verdict.
     pub evidence: Evidence,
+    /// The input length for which the verdict holds, as counted by the engine, if no prompt of exactly the asked length
+    /// could be made: it is up to 1 % or 8 tokens off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Point>,
     /// Prompt tokens as counted by the engine; the minimum over the requests.
     pub input: Option<u64>,
     /// Output tokens as counted by the engine; the minimum over the requests.
@@ -55,6 +59,7 @@ impl ProbeAnswer {
             cause: None,
             moves: Moves::None,
             evidence: Evidence::default(),
+            counted: None,
             input: None,
             output: None,
             ttft_ms: None,

@@ -7,6 +7,7 @@ use reqwest::Client;
 use serde_json::json;
 
 use super::facts::{Info, ReportedFact};
+use super::forms::Accepted;
 use super::limits::RequestSpeed;
 use super::metrics::MetricsPage;
 use super::options::LaunchOptions;
@@ -83,6 +84,7 @@ pub(super) struct Running {
     /// Limits of this start; `None` for an attached engine.
     pub(super) limits: Option<Limits>,
     pub(super) info: Info,
+    pub(super) accepted: Accepted,
     /// Facts that it reported until it was ready.
     pub(super) facts: Vec<ReportedFact>,
     /// Number of log lines read by then.
@@ -399,14 +401,26 @@ impl Engine {
         if info.simulated {
             self.context.run.set_simulated();
         }
+        let mut running = Running {
+            server: ready.server,
+            key: self.key.clone(),
+            sampler: ready.sampler,
+            limits,
+            info,
+            accepted: Accepted::default(),
+            facts,
+            facts_read,
+        };
+        self.find_form(&mut running)?;
         self.context.run.note(Event::Engine {
             info: json!({
-                "info": info,
+                "info": running.info,
                 "facts": ready.facts,
                 "limits": limits,
-                "memory_total": ready.sampler.as_ref().map(|sampler| sampler.latest().total()),
+                "request": (running.accepted != Accepted::default()).then_some(&running.accepted),
+                "memory_total": running.sampler.as_ref().map(|sampler| sampler.latest().total()),
                 "runtime": self.runtime,
-                "launched": ready.server.describe(),
+                "launched": running.server.describe(),
                 "options": self.options.shown(),
             }),
         })?;
@@ -415,16 +429,8 @@ impl Engine {
             self.context.run.warn(Warning::new("other_configuration", message))?;
         }
         live.health = Health::Good;
-        live.starts.served(info.kv_tokens);
-        live.running = Some(Running {
-            server: ready.server,
-            key: self.key.clone(),
-            sampler: ready.sampler,
-            limits,
-            info,
-            facts,
-            facts_read,
-        });
+        live.starts.served(running.info.kv_tokens);
+        live.running = Some(running);
         Ok(())
     }
 

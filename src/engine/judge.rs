@@ -9,6 +9,7 @@ use super::residency::judge_residency;
 use super::{Limits, RulePhase};
 use crate::boundary::Verdict;
 use crate::load::{FailureForm, Outcome, Record};
+use crate::prompt::is_near;
 
 /// What was observed during a probe.
 pub(super) struct Observation<'a> {
@@ -27,6 +28,8 @@ pub(super) struct Observation<'a> {
     pub(super) reported: &'a EngineBounds,
     /// Tokens of prompts that the engine reads at once, if known.
     pub(super) prefill_budget: Option<u64>,
+    /// Whether a count of the input that is near the requested one is taken for it.
+    pub(super) near: bool,
 }
 
 /// A verdict and its reason.
@@ -62,6 +65,13 @@ impl Judgement {
             running: None,
         }
     }
+
+    /// Adds to the message.
+    pub(super) fn add(&mut self, more: &str) {
+        let said = self.message.get_or_insert_default();
+        said.push_str(if said.is_empty() { "" } else { "; " });
+        said.push_str(more);
+    }
 }
 
 pub(super) fn judge(rules: &FailureRules, seen: &Observation<'_>) -> Judgement {
@@ -69,7 +79,7 @@ pub(super) fn judge(rules: &FailureRules, seen: &Observation<'_>) -> Judgement {
         .or_else(|| {
             seen.answers
                 .iter()
-                .find_map(|answer| check_counts(answer, &seen.requested, seen.tolerance, seen.reported))
+                .find_map(|answer| check_counts(answer, &seen.requested, seen.tolerance, seen.near, seen.reported))
         })
         .unwrap_or_else(|| judge_residency(&seen.requested, seen.answers, seen.queue, seen.prefill_budget))
 }
@@ -120,7 +130,8 @@ fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgeme
 fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
     let length = found.verdict == Verdict::Refused && found.cause.as_deref() == Some("length_limit");
     // The refused length is not the requested one.
-    if let Some(counted) = found.input.filter(|counted| length && *counted != seen.requested.input) {
+    let counted = found.input.filter(|counted| length && *counted != seen.requested.input);
+    if let Some(counted) = counted.filter(|counted| !(seen.near && is_near(*counted, seen.requested.input))) {
         return Judgement {
             counted: Some(counted),
             line: found.line,
@@ -147,7 +158,7 @@ fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
         cause,
         message: Some(message),
         line: found.line,
-        counted: None,
+        counted,
         running: None,
     }
 }
@@ -225,6 +236,11 @@ pub(super) fn succeeded(answer: &Record) -> bool {
     ended && finished
 }
 
+/// Whether it ended because it was as long as was asked for, or as the context allows.
+pub(super) fn ended_at_length(answer: &Record) -> bool {
+    matches!(answer.finish.as_deref(), Some("length" | "limit" | "max_tokens"))
+}
+
 /// The engine's error message for a request.
 pub(super) fn error_message(answer: &Record) -> Option<&String> {
     let failure = answer.failure()?;
@@ -232,7 +248,7 @@ pub(super) fn error_message(answer: &Record) -> Option<&String> {
 }
 
 /// The first line, shortened.
-fn excerpt(text: &str) -> String {
+pub(super) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 300;
     let line = text.trim().lines().next().unwrap_or_default();
     if line.chars().count() <= LONGEST {
@@ -241,18 +257,20 @@ fn excerpt(text: &str) -> String {
     line.chars().take(LONGEST).chain(['…']).collect()
 }
 
-/// Checks the counts of a completed response. `tolerance` is the number of output tokens that may be missing.
-pub(super) fn check_counts(
+/// Checks the counts of a completed response. `tolerance` is the number of output tokens that may be missing; `near`
+/// as in [`Observation`].
+fn check_counts(
     answer: &Record,
     requested: &Limits,
     tolerance: u64,
+    near: bool,
     reported: &EngineBounds,
 ) -> Option<Judgement> {
     let (Some(input), Some(output)) = (answer.counts.input, answer.counts.output) else {
         let message = "the engine did not report token counts";
         return Some(Judgement::new(Verdict::Error, "no_counts", message));
     };
-    if input != requested.input {
+    if input != requested.input && !(near && is_near(input, requested.input)) {
         // Some engines silently truncate prompts to their limit.
         let bound = reported.bound(requested).filter(|_| input < requested.input);
         let other = input_count(input, requested);
@@ -264,7 +282,7 @@ pub(super) fn check_counts(
     }
     let finish = answer.finish.as_deref().unwrap_or_default();
     let message = format!("{output} of {} tokens, then `{finish}`", requested.output);
-    if !matches!(finish, "length" | "limit" | "max_tokens") {
+    if !ended_at_length(answer) {
         let message = format!("the text ended early: {message}");
         return Some(Judgement::new(Verdict::ShortOutput, "end_of_text", message));
     }
@@ -277,7 +295,7 @@ pub(super) fn check_counts(
 }
 
 /// The engine counted a different input length, so the prompt was not the requested one.
-pub(super) fn input_count(counted: u64, requested: &Limits) -> Judgement {
+fn input_count(counted: u64, requested: &Limits) -> Judgement {
     let message = format!("the engine counted {counted} tokens of input, not {}", requested.input);
     Judgement::new(Verdict::Error, "input_count", message)
 }
@@ -374,6 +392,7 @@ mod tests {
             queue: &queue,
             reported: &EngineBounds::default(),
             prefill_budget: None,
+            near: false,
         };
         let judgement = judge(&rules(), &seen);
         (judgement.verdict, judgement.cause.unwrap_or_default())
@@ -534,7 +553,7 @@ mod count_tests {
             },
             ..Record::default()
         };
-        let judgement = check_counts(&answer, &REQUESTED, 1, &reported)?;
+        let judgement = check_counts(&answer, &REQUESTED, 1, false, &reported)?;
         Some((judgement.verdict, judgement.cause.unwrap_or_default()))
     }
 

@@ -7,12 +7,13 @@
 //! `failure`. `load` runs a load.
 //!
 //! Files without `impl Engine` do not import those with it: `handle` holds the state, and `start`, `memory`, `info`,
-//! `preview`, `probe`, `send`, `in_process` and `load` add methods to it.
+//! `preview`, `forms`, `probe`, `send`, `in_process` and `load` add methods to it.
 
 mod adapter;
 mod answer;
 mod facts;
 mod failure;
+mod forms;
 mod handle;
 mod in_process;
 mod info;

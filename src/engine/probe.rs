@@ -20,13 +20,14 @@ use super::residency::longer_output;
 use super::rules::REQUEST;
 use super::send::{Batch, STALL};
 use super::start::TAIL;
-use super::{Allocation, Engine, Limits, RequestForm};
+use super::{Allocation, Engine, Limits, RequestForm, forms};
 use crate::boundary::{BoundsReport, NOT_RESIDENT, Overload, Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::{FailureForm, Outcome, Record, Summary};
-use crate::prompt::PromptForm;
+use crate::prompt::{Origin, PromptForm};
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
+use crate::warning::Warning;
 
 /// The coordinates of a point that an engine understands.
 pub const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
@@ -47,6 +48,10 @@ struct Attempt {
     /// Whether the engine stood still in the meantime.
     paused: bool,
     judgement: Judgement,
+    /// The judgement of the length that the engine counted, if it is near the requested one.
+    near: Option<Judgement>,
+    /// Whether that is the judgement.
+    at_counted: bool,
 }
 
 impl Attempt {
@@ -57,6 +62,30 @@ impl Attempt {
             Some(false) => Health::Lost,
             None => Health::after(self.answers.iter().all(succeeded)),
         }
+    }
+
+    /// Takes the length that the engine counted for the requested one, if it is near.
+    fn take_near(&mut self) {
+        if let Some(near) = self.near.take() {
+            self.judgement = near;
+            self.at_counted = true;
+            if let Some(input) = self.counted() {
+                self.judgement.add(&format!(
+                    "this holds for {input} tokens of input, as the engine counts them"
+                ));
+            }
+        }
+    }
+
+    /// The input for which the judgement holds, if it is not the requested one: with several requests the shortest
+    /// that fits, or the longest that fails.
+    fn counted(&self) -> Option<u64> {
+        let inputs = || self.answers.iter().filter_map(|answer| answer.counts.input);
+        let seen = match self.judgement.verdict {
+            Verdict::Ok | Verdict::ShortOutput => inputs().min(),
+            _ => inputs().max(),
+        };
+        self.judgement.counted.or(seen).filter(|_| self.at_counted)
     }
 
     /// Whether it says nothing of memory, as not all requests were ever in flight at once.
@@ -94,15 +123,14 @@ impl Engine {
         let began = Instant::now();
         let mut live = self.lock();
         let tried = live.tried;
-        self.load_tokenizer_early(&mut live, &self.adapter.request(point, None)?, requested)?;
+        self.load_tokenizer_early(&mut live, &self.request(point, None)?, requested)?;
         let mut answer = match self.ensure(&mut live, requested)? {
             Ensured::Failed(failure) => no_start(point, *failure),
             Ensured::Running(started) => {
                 self.phase("probing", &point.to_string())?;
                 let from = Instant::now();
                 self.begin_requests(&mut live)?;
-                let limits = live.running.as_ref().and_then(|running| running.limits);
-                let form = self.adapter.request(point, limits.as_ref())?;
+                let form = self.request(point, live.running.as_ref())?;
                 let mut answer = self.probe_running(&mut live, &form, point, requested, options)?;
                 answer.started = started;
                 self.end_requests(&mut live, answer.verdict == Verdict::Ok)?;
@@ -139,9 +167,11 @@ impl Engine {
         loop {
             attempts += 1;
             let attempt = self.attempt(live, form, requested, options)?;
-            let adapt_calibration = attempt.judgement.cause.as_deref() == Some("input_count")
-                && self.adapt_calibration(live, form, requested, &attempt)?;
-            let again = adapt_calibration || (attempts <= u64::from(options.retries) && worth_retrying(&attempt));
+            let misses = adapt_calibration(live, form, requested, &attempt);
+            // A count that differs from prompt to prompt does not become exact.
+            let most = if attempt.near.is_some() { 1 } else { CORRECTIONS };
+            let again =
+                (1..=most).contains(&misses) || (attempts <= u64::from(options.retries) && worth_retrying(&attempt));
             live.health = attempt.health();
             let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
             if best.as_ref().is_none_or(|best| produced(&attempt) >= produced(best)) {
@@ -157,6 +187,7 @@ impl Engine {
             }
         }
         let mut best = best.ok_or_else(|| Fault::internal("a probe without an attempt"))?;
+        best.take_near();
         if best.is_untested() && options.overload == Overload::Fails {
             self.keep_in_flight(live, point, requested, options, &mut best)?;
         }
@@ -199,13 +230,14 @@ impl Engine {
             ..requested
         };
         let asked = point.clone().with("output", i64::try_from(output).unwrap_or(i64::MAX));
-        let form = self.adapter.request(&asked, limits.as_ref())?;
+        let form = self.request(&asked, live.running.as_ref())?;
         // How much of it is produced does not matter.
         let options = ProbeOptions {
             output_tolerance: u64::MAX,
             ..options
         };
-        let second = self.attempt(live, &form, longer, options)?;
+        let mut second = self.attempt(live, &form, longer, options)?;
+        second.take_near();
         live.health = second.health();
         let total = |limits: Limits, concurrency| Limits { concurrency, ..limits }.resident();
         let so_many = |running: u64| total(longer, running + 1) <= requested.resident();
@@ -222,8 +254,7 @@ impl Engine {
             _ if second.is_untested() => first.judgement = second.judgement,
             _ => {
                 let why = judged.message.as_deref().unwrap_or_default();
-                let said = first.judgement.message.get_or_insert_default();
-                said.push_str(&format!("; with {output} tokens of output: {why}"));
+                first.judgement.add(&format!("with {output} tokens of output: {why}"));
             }
         }
         first.queue = second.queue;
@@ -249,26 +280,6 @@ impl Engine {
         said.or_else(|| self.rules.facts.find(&words).remove(FACT))?.as_u64()
     }
 
-    /// Adapts the calibration to the engine's input count. Returns whether a retry will help.
-    fn adapt_calibration(
-        &self,
-        live: &mut Live,
-        form: &RequestForm,
-        requested: Limits,
-        attempt: &Attempt,
-    ) -> Result<bool> {
-        let mut answered = attempt.answers.iter().filter_map(|answer| answer.counts.input);
-        let seen = attempt
-            .judgement
-            .counted
-            .or_else(|| answered.find(|input| *input != requested.input));
-        match (live.prompting.as_mut(), seen) {
-            // Counts that do not settle do not end the script; the verdict reports them.
-            (Some(prompting), Some(seen)) => Ok(prompting.observe(form, requested.input, seen).is_ok()),
-            _ => Ok(false),
-        }
-    }
-
     /// Loads the tokenizer before the engine starts, if prompts need one in any case: a missing one is then reported at
     /// once instead of after a start of minutes.
     pub(super) fn load_tokenizer_early(&self, live: &mut Live, form: &RequestForm, requested: Limits) -> Result<()> {
@@ -291,7 +302,12 @@ impl Engine {
             let vocabulary = live.running.as_ref().and_then(|running| running.info.vocabulary);
             let origin = origin(&self.options, self.runtime, form, vocabulary);
             let prompts = self.context.prompt_cache.prompts(&origin, self.context.seed);
-            live.prompting = Some(Prompting::new(self.context.tasks.wait(prompts)?));
+            let prompting = live.prompting.insert(Prompting::new(self.context.tasks.wait(prompts)?));
+            let counted = live.running.as_ref().and_then(|running| running.accepted.counted);
+            let made_alike = form.prompt == PromptForm::Tokens || matches!(origin, Origin::Words(_));
+            if let Some(counted) = counted.filter(|_| made_alike) {
+                prompting.observe(form, forms::INPUT, counted);
+            }
         }
         Ok(())
     }
@@ -319,14 +335,14 @@ impl Engine {
             timeout: timeout.as_secs_f64(),
         })?;
         let sent = Instant::now();
-        let (answers, queue) = self.context.tasks.wait(batch.send(page.as_ref(), stall))?;
+        let (mut answers, queue) = self.context.tasks.wait(batch.send(page.as_ref(), stall))?;
+        self.count_unreported(running, form, &prompts, &mut answers)?;
         let paused = self.context.tasks.wait(running.server.was_paused(sent.elapsed()))?;
         let (exit, survived) = self.state_after(running, &answers, false)?;
         let log = strip_colours(running.server.since(cursor));
         let ending = strip_colours(running.server.last(TAIL));
-        let mut judgement = judge(
-            &self.rules.failures,
-            &Observation {
+        let judged = |near| {
+            let seen = Observation {
                 requested,
                 tolerance: options.output_tolerance,
                 answers: &answers,
@@ -336,12 +352,22 @@ impl Engine {
                 queue: &queue,
                 reported: &running.info.reported,
                 prefill_budget: self.prefill_budget(running),
-            },
-        );
+                near,
+            };
+            judge(&self.rules.failures, &seen)
+        };
+        let mut judgement = judged(false);
+        let near = miscounted(&judgement)
+            .then(|| judged(true))
+            .filter(|near| !miscounted(near));
+        if judgement.cause.as_deref() == Some("end_of_text")
+            && let Some(why) = running.accepted.early_end(form)
+        {
+            judgement.add(&why);
+            self.context.run.warn(Warning::new("early_end", why))?;
+        }
         if paused {
-            let said = judgement.message.get_or_insert_default();
-            said.push_str(if said.is_empty() { "" } else { "; " });
-            said.push_str(PAUSED);
+            judgement.add(PAUSED);
         }
         let allocations = if judgement.verdict == Verdict::Oom {
             allocations(answers.iter().filter_map(error_message).chain(&log))
@@ -358,6 +384,8 @@ impl Engine {
             longer_output: None,
             paused,
             judgement,
+            near,
+            at_counted: false,
         })
     }
 }
@@ -401,6 +429,27 @@ impl Engine {
         Ok((self.context.tasks.wait(running.server.exit())?, Some(false)))
     }
 }
+
+/// Adapts the calibration to the engine's input count. Returns how many counts in a row were wrong.
+fn adapt_calibration(live: &mut Live, form: &RequestForm, requested: Limits, attempt: &Attempt) -> u32 {
+    let inputs = || attempt.answers.iter().filter_map(|answer| answer.counts.input);
+    let other = || inputs().find(|input| *input != requested.input);
+    let seen = match miscounted(&attempt.judgement) {
+        true => attempt.judgement.counted.or_else(other),
+        false => inputs().next().filter(|_| other().is_none()),
+    };
+    match (live.prompting.as_mut(), seen) {
+        (Some(prompting), Some(seen)) => prompting.observe(form, requested.input, seen),
+        _ => 0,
+    }
+}
+
+fn miscounted(judgement: &Judgement) -> bool {
+    judgement.cause.as_deref() == Some("input_count")
+}
+
+/// Corrections of a prompt's length for one probe.
+const CORRECTIONS: u32 = 4;
 
 /// Said of requests whose times mean nothing.
 pub(super) const PAUSED: &str = "the engine's container was paused in the meantime: times are not used";
@@ -463,6 +512,7 @@ fn no_start(point: &Point, failure: StartFailure) -> ProbeAnswer {
 }
 
 fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, limits: Option<Limits>) -> ProbeAnswer {
+    let counted = attempt.counted();
     let Attempt {
         answers,
         queue,
@@ -473,6 +523,7 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         longer_output,
         paused,
         judgement,
+        ..
     } = attempt;
     let output = answers.iter().map(|answer| answer.counts.output).min().flatten();
     let timed = || answers.iter().filter(|_| !paused);
@@ -515,6 +566,7 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
     ProbeAnswer {
         verdict: judgement.verdict,
         cause: judgement.cause,
+        counted: counted.map(|input| Point::default().with("input", i64::try_from(input).unwrap_or(i64::MAX))),
         evidence,
         input: answers.iter().map(|answer| answer.counts.input).min().flatten(),
         output,

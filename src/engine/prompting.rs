@@ -11,7 +11,7 @@ use crate::prompt::{Calibration, Content, Origin, PromptForm, PromptSpec, Prompt
 use crate::runtime::RuntimeKind;
 
 /// Assumed vocabulary size if no tokenizer is known: the smallest of the common model families (Llama 2).
-const VOCABULARY: u32 = 32_000;
+pub(super) const VOCABULARY: u32 = 32_000;
 
 pub(super) struct Prompting {
     prompts: Arc<Prompts>,
@@ -74,8 +74,8 @@ impl Prompting {
         !self.calibrated.insert(key(form))
     }
 
-    /// Adapts the calibration to the engine's count. Returns whether the count was the wanted one.
-    pub(super) fn observe(&mut self, form: &RequestForm, wanted: u64, seen: u64) -> Result<bool> {
+    /// Adapts the calibration to the engine's count. Returns how many counts in a row were wrong.
+    pub(super) fn observe(&mut self, form: &RequestForm, wanted: u64, seen: u64) -> u32 {
         let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         self.calibrations
             .entry(key(form))

@@ -84,13 +84,15 @@ fn check_request(adapter: &dyn Adapter) -> Result<()> {
         .with("input", 16)
         .with("output", 16)
         .with("concurrency", 1);
-    let form = adapter.request(&point, Some(&limits))?;
-    let prompt = match form.prompt {
-        PromptForm::Tokens => Content::Tokens(vec![1; 16]),
-        PromptForm::Text => Content::Text("a".to_owned()),
-    };
-    check_path(&form.path)?;
-    protocol::body(&form, &prompt, None).map(drop)
+    for form in adapter.request(&point, Some(&limits))? {
+        let prompt = match form.prompt {
+            PromptForm::Tokens => Content::Tokens(vec![1; 16]),
+            PromptForm::Text => Content::Text("a".to_owned()),
+        };
+        check_path(&form.path)?;
+        protocol::body(&form, &prompt, None)?;
+    }
+    Ok(())
 }
 
 /// Reasons why the engine runs a different configuration than requested: its own log line, and parts that are not on

@@ -250,13 +250,8 @@ impl Engine {
             .running
             .as_ref()
             .ok_or_else(|| Fault::internal("a prompt for an engine that does not run"))?;
-        let form = self.adapter.request(&point, running.limits.as_ref())?;
-        let batch = Batch::new(running, &form, std::slice::from_ref(prompt), requested, timeout)?;
-        let (records, _) = self.context.tasks.wait(batch.send(None, STALL))?;
-        let record = records
-            .into_iter()
-            .next()
-            .ok_or_else(|| Fault::internal("a request without a record"))?;
+        let form = self.request(&point, Some(running))?;
+        let record = self.send_one(running, &form, prompt, requested, timeout)?;
         live.health = Health::after(succeeded(&record));
         self.end_requests(&mut live, succeeded(&record))?;
         let failure = record.failure();
@@ -281,6 +276,21 @@ impl Engine {
             e2el_ms: record.e2el_ms(record.sent),
             finish: record.finish,
         })
+    }
+
+    /// Sends one prompt to a running engine.
+    pub(super) fn send_one(
+        &self,
+        running: &Running,
+        form: &RequestForm,
+        prompt: &Content,
+        requested: Limits,
+        timeout: Duration,
+    ) -> Result<Record> {
+        let batch = Batch::new(running, form, std::slice::from_ref(prompt), requested, timeout)?;
+        let (records, _) = self.context.tasks.wait(batch.send(None, STALL))?;
+        let record = records.into_iter().next();
+        record.ok_or_else(|| Fault::internal("a request without a record"))
     }
 }
 

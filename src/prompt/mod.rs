@@ -17,5 +17,5 @@ mod tokenizer;
 pub use hub::{Hub, ModelId, Secret};
 pub use model_files::{locate, read_model};
 pub use prompts::{Origin, PromptCache, Prompts};
-pub use spec::{Calibration, Content, MAX_TOKENS, Prompt, PromptForm, PromptSpec};
+pub use spec::{Calibration, Content, MAX_TOKENS, Prompt, PromptForm, PromptSpec, is_near};
 pub use tokenizer::{Files, Tokenizer};

@@ -161,9 +161,14 @@ impl RhaiAdapter {
     /// Calls a function and converts its result to `T`.
     fn call_as<T: DeserializeOwned>(&self, function: &str, args: impl FuncArgs) -> Result<T> {
         let value = self.call(function, args)?;
-        convert::from_script(&value)
-            .and_then(|value| deserialize_as("key", value))
-            .map_err(|fault| fault.while_doing(format!("adapter `{}`: result of `{function}`", self.name)))
+        self.result_of(
+            function,
+            convert::from_script(&value).and_then(|value| deserialize_as("key", value)),
+        )
+    }
+
+    fn result_of<T>(&self, function: &str, result: Result<T>) -> Result<T> {
+        result.map_err(|fault| fault.while_doing(format!("adapter `{}`: result of `{function}`", self.name)))
     }
 }
 
@@ -200,10 +205,20 @@ impl Adapter for RhaiAdapter {
         }
     }
 
-    fn request(&self, point: &Point, limits: Option<&Limits>) -> Result<RequestForm> {
+    fn request(&self, point: &Point, limits: Option<&Limits>) -> Result<Vec<RequestForm>> {
         let mut argument = serde_json::to_value(point).map_err(|error| Fault::internal(error.to_string()))?;
         argument["limits"] = json!(limits);
-        self.call_as("request", (convert::to_script(&argument)?,))
+        let given = self.call("request", (convert::to_script(&argument)?,))?;
+        let forms = match convert::from_script(&given)? {
+            Value::Array(forms) => forms,
+            one => vec![one],
+        };
+        if forms.is_empty() {
+            let none = Fault::usage("the list of requests is empty").hint("give at least one");
+            return self.result_of("request", Err(none));
+        }
+        let read = forms.into_iter().map(|form| deserialize_as("key", form));
+        self.result_of("request", read.collect())
     }
 
     fn facts(&self) -> Result<Facts> {

@@ -9,6 +9,7 @@
 
 mod adapters;
 mod attach;
+mod attach_forms;
 mod attacks;
 mod batch;
 mod beside;

@@ -14,7 +14,7 @@ use super::session::Session;
 use crate::boundary::Point;
 use crate::engine::handle::Running;
 use crate::engine::metrics::StallDetector;
-use crate::engine::{Engine, Limits, RequestForm};
+use crate::engine::{Engine, RequestForm};
 use crate::fault::{Fault, Result};
 use crate::load::{LoadRun, RequestSource, run_load};
 use crate::run::Event;
@@ -75,7 +75,7 @@ impl Engine {
                     LoadEvent::Over(driven) => return driven.map(Some),
                     LoadEvent::Signal(Signal::Form(input, output, reply)) => {
                         // The requesting thread may have ended.
-                        let _ = reply.send(self.form_for(running.limits.as_ref(), input, output));
+                        let _ = reply.send(self.form_for(Some(running), input, output));
                     }
                     LoadEvent::Signal(Signal::MeasurementBegan) => {
                         deadline = measured.map(|measured| Instant::now() + measured)
@@ -117,14 +117,14 @@ impl Engine {
         }
     }
 
-    /// The adapter's request form for these lengths.
-    pub(super) fn form_for(&self, limits: Option<&Limits>, input: u64, output: u64) -> Result<RequestForm> {
+    /// The request form for these lengths.
+    pub(super) fn form_for(&self, running: Option<&Running>, input: u64, output: u64) -> Result<RequestForm> {
         let whole = |count: u64| i64::try_from(count).map_err(|_| Fault::usage(format!("`{count}` is too large")));
         let point = Point::default()
             .with("input", whole(input.max(1))?)
             .with("output", whole(output)?)
             .with("concurrency", 1);
-        self.adapter.request(&point, limits)
+        self.request(&point, running)
     }
 
     /// Cuts off unfinished requests and waits for their records to be written.

@@ -52,8 +52,7 @@ impl Engine {
         let requested = self.prepare_engine(&mut live, options, material)?;
         self.phase("probing", &described(options, &requested))?;
         self.begin_requests(&mut live)?;
-        let limits = live.running.as_ref().and_then(|running| running.limits);
-        let form = self.form_for(limits.as_ref(), requested.input, requested.output)?;
+        let form = self.form_for(live.running.as_ref(), requested.input, requested.output)?;
         self.prepare_prompts(&mut live, &form)?;
         if material.corpus.is_none() {
             self.calibrate_prompts(&mut live, &form, requested)?;
@@ -131,8 +130,7 @@ impl Engine {
         }
         let (input, output) = (requested.input.min(SMALL.0), requested.output.min(SMALL.1));
         let point = small_point(input, output);
-        let limits = live.running.as_ref().and_then(|running| running.limits);
-        let form = self.form_for(limits.as_ref(), input, output)?;
+        let form = self.form_for(live.running.as_ref(), input, output)?;
         self.probe_running(live, &form, &point, Limits::of_point(&point)?, ProbeOptions::default())?;
         Ok(())
     }

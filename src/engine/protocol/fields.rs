@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for Shape<'de> {
 }
 
 /// The text of an `error` field: a string, the `message` of an object, or the value as JSON.
-pub(super) fn error_text(error: &Value) -> String {
+pub(in crate::engine) fn error_text(error: &Value) -> String {
     match error {
         Value::String(text) => text.clone(),
         other => match other.get("message") {

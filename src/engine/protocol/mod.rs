@@ -9,6 +9,7 @@ mod tgi;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+pub(super) use self::fields::error_text;
 use super::{Protocol, RequestForm};
 use crate::fault::{Fault, Result};
 use crate::load::Decode;

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Settings;
 use crate::load::{Outcome, Record};
+use crate::prompt::is_near;
 
 /// A request with its result.
 #[derive(Clone, Debug)]
@@ -23,7 +24,8 @@ pub(super) struct EvaluatedRequest<'a> {
     pub(super) result: RequestResult,
     /// Prompt tokens: the engine's count, otherwise the requested number.
     pub(super) input: u64,
-    /// Output tokens: the engine's count, otherwise the tokenizer's, otherwise the sum stated by events.
+    /// Output tokens: the engine's count, otherwise the tokenizer's, otherwise the sum stated by events, otherwise the
+    /// requested number if the text ended for its length.
     pub(super) output: Option<u64>,
 }
 
@@ -39,7 +41,9 @@ impl<'a> EvaluatedRequest<'a> {
     pub(super) fn new(record: &'a Record, settings: &Settings) -> Self {
         let tokenized = settings.tokenized.get(&record.index).copied();
         let reported = record.tokens_seen.filter(|_| record.events > 0);
-        let output = record.counts.output.or(tokenized).or(reported);
+        let ended_at_length = matches!(record.finish.as_deref(), Some("length" | "limit" | "max_tokens"));
+        let full = ended_at_length.then_some(record.output);
+        let output = record.counts.output.or(tokenized).or(reported).or(full);
         let result = match &record.outcome {
             Outcome::CutOff => RequestResult::CutOff,
             Outcome::Failed(failure) => RequestResult::Failed(failure.form.to_string(), failure.message.clone()),
@@ -64,7 +68,7 @@ impl<'a> EvaluatedRequest<'a> {
 /// What is wrong with a response whose stream ended properly: the kind of failure and its message.
 fn validate(record: &Record, output: Option<u64>, settings: &Settings) -> Option<(&'static str, String)> {
     let input = record.counts.input.filter(|_| settings.exact_input);
-    if let Some(input) = input.filter(|input| *input != record.input) {
+    if let Some(input) = input.filter(|input| !is_near(*input, record.input)) {
         let message = format!("the engine counted {input} tokens of input, not {}", record.input);
         return Some(("input_count", message));
     }

@@ -153,8 +153,9 @@ pub mod boundary {
     /// often it fits (see `map.band()`).
     ///
     /// `answer` is a verdict (`"ok"`, `"oom"`, `"refused"`, `"preempted"`, `"queued"`, `"start_failed"`, `"timeout"`,
-    /// `"short_output"`, `"error"`), or a map with `verdict` and optionally `cause`, `output` (tokens produced) and
-    /// `evidence`, such as the result of a probe.
+    /// `"short_output"`, `"error"`), or a map with `verdict` and optionally `cause`, `output` (tokens produced), `counted`
+    /// and `evidence`, such as the result of a probe. The coordinates in `counted` replace those of `point`, within the
+    /// search range; `point` counts as recorded as well.
     ///
     /// # Errors
     ///

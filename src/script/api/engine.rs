@@ -137,7 +137,8 @@ pub mod methods {
     /// point, verdict, cause, moves, evidence, input, output, ttft_ms, tpot_ms, itl_ms, e2el_ms, peak, series, started,
     /// starts, seconds, gpus, report }`. `verdict` is one of `ok`, `oom`, `refused`, `preempted`, `queued`,
     /// `start_failed`, `timeout`, `short_output`, `error`; `moves` is `fits`, `fails` or `none`; `input` and `output`
-    /// are the engine's own token counts; `peak` is memory in bytes; `series` is `[seconds, bytes]` pairs; `starts` is
+    /// are the engine's own token counts; `counted`, which is there only if no prompt of exactly the asked length could be made, is `#{ input }`, the length
+    /// for which the verdict holds, at most 1 % or 8 tokens off; `peak` is memory in bytes; `series` is `[seconds, bytes]` pairs; `starts` is
     /// the number of attempted starts, `seconds` the total time, `gpus` the number of GPUs of the engine; `report` is
     /// what the engine reports about its limits, which proves nothing: `#{ tokens (of its KV cache), block (tokens of a
     /// block), longest (input and output), longest_input }`. Unknown values are `()`. Failures of the engine are

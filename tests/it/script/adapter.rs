@@ -54,9 +54,10 @@ fn every_function_gives_its_shape() {
         (launch.args, launch.port),
         (vec!["--model".to_owned(), "tiny".to_owned()], 8000)
     );
-    let form = adapter
+    let forms = adapter
         .request(&Point::default().with("input", 3).with("output", 5), None)
         .unwrap();
+    let [form] = forms.as_slice() else { panic!("{forms:?}") };
     assert_eq!(
         (form.protocol, form.prompt),
         (Protocol::OpenaiCompletions, PromptForm::Tokens)

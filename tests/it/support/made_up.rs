@@ -39,6 +39,14 @@ pub struct MadeUp {
     pub hangs_beyond: Option<u64>,
     /// Tokens that are counted besides those of the prompt, such as those of a chat template.
     pub further_tokens: u64,
+    /// Each answer counts another number of further tokens, fewer than this, so that no correction makes a prompt exact.
+    pub uneven: u64,
+    /// The text ends after so many tokens, unless `ignore_eos` or `min_tokens` is in the body.
+    pub ends_at: Option<u64>,
+    /// Another model than `made-up` is answered with 404, and its name.
+    pub only_its_model: bool,
+    /// `/tokenize` exists and reads this field: `prompt` as vLLM's, `content` as llama.cpp's.
+    pub tokenize: Option<&'static str>,
 }
 
 impl Default for MadeUp {
@@ -56,6 +64,10 @@ impl Default for MadeUp {
             dies_beyond: None,
             hangs_beyond: None,
             further_tokens: 0,
+            uneven: 1,
+            ends_at: None,
+            only_its_model: false,
+            tokenize: None,
         }
     }
 }
@@ -182,10 +194,17 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
             }
             return json!({ "object": "list", "data": [model] }).to_string().into_response();
         }
+        ("POST", "/tokenize") if made_up.tokenize.is_some() => return tokenize(made_up, body),
         ("POST", "/v1/completions") if made_up.completions => false,
         ("POST", "/v1/chat/completions") if made_up.chat => true,
         _ => return error(404, "Not Found".to_owned()),
     };
+    if let Some(model) = body["model"]
+        .as_str()
+        .filter(|model| made_up.only_its_model && *model != "made-up")
+    {
+        return error(404, format!("The model `{model}` does not exist."));
+    }
     if let Some(name) = made_up.unknown_fields.iter().find(|name| !body[**name].is_null()) {
         return error(400, format!("Unrecognized request argument supplied: {name}"));
     }
@@ -199,9 +218,10 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
             return error(422, "Input should be a valid string: prompt".to_owned());
         }
         Value::Array(ids) => ids.len(),
-        text => text.as_str().unwrap_or_default().split_whitespace().count(),
+        text => words(text),
     } as u64
-        + made_up.further_tokens;
+        + made_up.further_tokens
+        + serving.seen.lock().unwrap().len() as u64 % made_up.uneven;
     let output = body["max_tokens"].as_u64().unwrap_or(16);
     let total = input + output;
     if let Some(limit) = made_up.limit.filter(|limit| total > *limit) {
@@ -219,20 +239,45 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
         *serving.hung.lock().unwrap() = true;
         serving.hangs.notified().await;
     }
+    let goes_on = ["ignore_eos", "min_tokens"].iter().any(|field| !body[*field].is_null());
+    let (output, finish) = match made_up.ends_at.filter(|end| !goes_on && *end < output) {
+        Some(end) => (end, "stop"),
+        None => (output, "length"),
+    };
+    let total = input + output;
     let usage = made_up
         .usage
         .then(|| json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": total }));
     (
         [(header::CONTENT_TYPE, "text/event-stream")],
-        Body::from_stream(events(chat, output, usage)),
+        Body::from_stream(events(chat, output, finish, usage)),
     )
         .into_response()
+}
+
+fn words(text: &Value) -> usize {
+    text.as_str().unwrap_or_default().split_whitespace().count()
+}
+
+fn tokenize(made_up: &MadeUp, body: &Value) -> Response {
+    let chat = &body["messages"][0]["content"];
+    let count = match made_up.tokenize {
+        Some("prompt") => words(&body["prompt"]) + words(chat) + made_up.further_tokens as usize,
+        _ => words(&body["content"]),
+    };
+    let tokens = vec![7; count];
+    let answer = match made_up.tokenize {
+        Some("prompt") => json!({ "count": count, "max_model_len": 8192, "tokens": tokens }),
+        _ => json!({ "tokens": tokens }),
+    };
+    answer.to_string().into_response()
 }
 
 /// One event for each token, the finish, and the counts if there are any.
 fn events(
     chat: bool,
     output: u64,
+    finish: &'static str,
     usage: Option<Value>,
 ) -> impl futures_util::Stream<Item = Result<String, Infallible>> {
     let choice = move |text: &str, finish: Value| {
@@ -247,7 +292,7 @@ fn events(
         json!({ "id": "x", "model": "made-up", "choices": [choice] })
     };
     let tokens = (1..=output).map(move |number| {
-        let finish = if number == output { json!("length") } else { Value::Null };
+        let finish = if number == output { json!(finish) } else { Value::Null };
         choice(" word", finish)
     });
     let counts = usage.map(|usage| json!({ "id": "x", "model": "made-up", "choices": [], "usage": usage }));

@@ -71,9 +71,10 @@ fn short_answer_is_a_failure() {
     short.counts.output = Some(9);
     short.finish = Some("stop".to_owned());
     let mut other = record(1, 0);
-    other.counts.input = Some(99);
+    other.counts.input = Some(80);
     let mut uncounted = record(2, 0);
     uncounted.counts.output = None;
+    uncounted.finish = Some("stop".to_owned());
     let mut aborted = record(3, 0);
     aborted.finish = Some("abort".to_owned());
     let records = [short, other, uncounted, aborted];

@@ -1,0 +1,322 @@
+//! What servers of one protocol do in different ways: which of an adapter's requests they take, and whether they count tokens. The first is found out
+//! once after the start, with small requests, if there are several.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reqwest::Response;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::handle::Running;
+use super::judge::{ended_at_length, excerpt, succeeded};
+use super::prompting::VOCABULARY;
+use super::protocol::error_text;
+use super::{Engine, Limits, Protocol, RequestForm};
+use crate::boundary::Point;
+use crate::fault::{Fault, Result};
+use crate::load::{Failure, FailureForm, Record};
+use crate::prompt::{Content, Origin, PromptForm, PromptSpec};
+use crate::run::Event;
+use crate::warning::Warning;
+
+/// Fields that a server need not know.
+const OPTIONAL: [&str; 4] = ["min_tokens", "ignore_eos", "stream_options", "temperature"];
+
+/// Fields that keep a text from ending before its length.
+const LENGTHENING: [&str; 2] = ["ignore_eos", "min_tokens"];
+
+/// Of the small request.
+pub(super) const INPUT: u64 = 16;
+const OUTPUT: u64 = 4;
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The form of the requests that a server takes: by default the adapter's first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Accepted {
+    /// Its place in the adapter's list.
+    index: usize,
+    /// In words, such as ``text to `/v1/completions` ``.
+    form: String,
+    /// Fields of its body that the server refused.
+    left_out: Vec<String>,
+    /// The forms that it refused, each with the reason.
+    refused: Vec<String>,
+    /// Its count of the small request's prompt.
+    pub(super) counted: Option<u64>,
+}
+
+impl Accepted {
+    /// Why a text ended early, if the server does not do what keeps it going, and what to do.
+    pub(super) fn early_end(&self, form: &RequestForm) -> Option<String> {
+        let of = |has: &dyn Fn(&str) -> bool| {
+            let fields: Vec<&str> = LENGTHENING.iter().copied().filter(|field| has(field)).collect();
+            (!fields.is_empty()).then(|| fields.join("` and `"))
+        };
+        let refused = of(&|field| self.left_out.iter().any(|left| left == field)).map(|fields| ("take", fields));
+        let sent = || of(&|field| form.body.get(field).is_some()).map(|fields| ("heed", fields));
+        refused.or_else(sent).map(|(verb, fields)| {
+            format!(
+                "texts end early, as the server does not {verb} `{fields}`: ask for short outputs, such as `output=16`, or let the server ignore \
+                 the end of a text"
+            )
+        })
+    }
+
+    /// What differs from the adapter's first choice.
+    fn warning(&self) -> Option<Warning> {
+        let mut parts = Vec::new();
+        if !self.refused.is_empty() {
+            parts.push(format!(
+                "prompts are sent as {}, as the server refused {}",
+                self.form,
+                self.refused.join("; ")
+            ));
+        }
+        if !self.left_out.is_empty() {
+            let fields = self.left_out.join("`, `");
+            parts.push(format!("requests go without `{fields}`, which the server refused"));
+        }
+        (!parts.is_empty()).then(|| Warning::new("request_form", parts.join("; ")))
+    }
+}
+
+impl Engine {
+    /// The request for this point, in the form that the running engine takes; before a start, in the adapter's first.
+    pub(super) fn request(&self, point: &Point, running: Option<&Running>) -> Result<RequestForm> {
+        let limits = running.and_then(|running| running.limits);
+        let mut forms = self.adapter.request(point, limits.as_ref())?;
+        let first = Accepted::default();
+        let accepted = running.map_or(&first, |running| &running.accepted);
+        if accepted.index >= forms.len() {
+            return Err(Fault::usage(format!(
+                "`request(point)` of the adapter gives {} forms for {point}, and gave more for another",
+                forms.len()
+            ))
+            .hint("give a list of the same length for every point"));
+        }
+        let mut form = forms.swap_remove(accepted.index);
+        for field in &accepted.left_out {
+            remove(&mut form, field);
+        }
+        Ok(form)
+    }
+
+    /// Finds out which of the adapter's forms the server takes, and says so where it is not the first.
+    ///
+    /// # Errors
+    ///
+    /// `missing` where it takes none, with what it said to each.
+    pub(super) fn find_form(&self, running: &mut Running) -> Result<()> {
+        let point = Point::default()
+            .with("input", INPUT as i64)
+            .with("output", OUTPUT as i64)
+            .with("concurrency", 1);
+        let requested = Limits::of_point(&point)?;
+        let forms = self.adapter.request(&point, running.limits.as_ref())?;
+        if forms.len() < 2 {
+            return Ok(());
+        }
+        self.phase("probing", "which requests the server takes")?;
+        self.context.run.note(Event::Sent {
+            timeout: TIMEOUT.as_secs_f64(),
+        })?;
+        let origin = Origin::Words(running.info.vocabulary.unwrap_or(VOCABULARY));
+        let prompts = self
+            .context
+            .tasks
+            .wait(self.context.prompt_cache.prompts(&origin, self.context.seed))?;
+        let mut refused = Vec::new();
+        let mut absent = None;
+        for (index, mut form) in forms.into_iter().enumerate() {
+            if absent.as_ref() == Some(&form.path) {
+                continue;
+            }
+            let prompt = prompts.make(&PromptSpec {
+                form: form.prompt,
+                ..PromptSpec::ids(INPUT as usize)
+            })?;
+            let mut left_out = Vec::new();
+            let failure = loop {
+                let record = self.send_one(running, &form, &prompt.content, requested, TIMEOUT)?;
+                // A stream that ended early began: the form was taken, and a probe says what is wrong.
+                let failure = record
+                    .failure()
+                    .filter(|failure| failure.form != FailureForm::EndedEarly);
+                let Some(failure) = failure else {
+                    running.accepted = Accepted {
+                        index,
+                        form: described(&form),
+                        left_out,
+                        refused,
+                        counted: record.counts.input,
+                    };
+                    let warning = running.accepted.warning();
+                    return warning.map_or(Ok(()), |warning| self.context.run.warn(warning));
+                };
+                let names = |word: &str| failure.message.contains(word);
+                let unstated = running.facts.iter().all(|fact| fact.name != "model");
+                if unstated && running.info.model.as_deref().is_some_and(names) {
+                    running.info.model = None;
+                } else if let Some(field) = OPTIONAL.iter().find(|field| names(field) && remove(&mut form, field)) {
+                    left_out.push((*field).to_owned());
+                } else {
+                    break failure.clone();
+                }
+            };
+            let words = words(&failure.message);
+            let said = match failure.form {
+                FailureForm::Status(status) => format!("{} ({status}: {words})", described(&form)),
+                _ => format!("{} ({words})", described(&form)),
+            };
+            if !is_of_the_form(&failure) {
+                let remedy = match failure.form {
+                    FailureForm::Status(401 | 403) => {
+                        "set OPENAI_API_KEY, or name the variable that holds its key: `--set api_key_env=NAME`"
+                    }
+                    _ => "see the server's log; when it answers again, run this again",
+                };
+                let message = format!("the server did not answer a request of {INPUT} + {OUTPUT} tokens: {said}");
+                return Err(Fault::missing(message, remedy));
+            }
+            if matches!(failure.form, FailureForm::Status(404 | 405)) {
+                absent = Some(form.path);
+            }
+            refused.push(said);
+        }
+        Err(Fault::missing(
+            format!(
+                "the server takes no request of the adapter `{}`: {}",
+                self.name(),
+                refused.join("; ")
+            ),
+            "name the model that it serves (`model=NAME`), or its engine (`engine=vllm`); for any other protocol write an adapter (stdlib/engines/README.md)",
+        ))
+    }
+}
+
+impl Engine {
+    /// Counts the tokens of answers that the engine did not count, and says how. `prompts` are theirs, in order.
+    ///
+    /// # Errors
+    ///
+    /// `missing` if nobody can count a prompt of text.
+    pub(super) fn count_unreported(
+        &self,
+        running: &Running,
+        form: &RequestForm,
+        prompts: &[Content],
+        answers: &mut [Record],
+    ) -> Result<()> {
+        let mut how = BTreeSet::new();
+        for (answer, prompt) in answers.iter_mut().zip(prompts) {
+            if !succeeded(answer) {
+                continue;
+            }
+            if answer.counts.input.is_none() {
+                let (input, by) = self.count_prompt(running, form, prompt, answer.input)?;
+                answer.counts.input = Some(input);
+                how.insert(format!("input by {by}"));
+            }
+            if answer.counts.output.is_none() {
+                let full = answer.output.max(answer.events);
+                answer.counts.output = Some(if ended_at_length(answer) { full } else { answer.events });
+                how.insert(
+                    "output by the events of the stream, where an end by `length` stands for all that was asked"
+                        .to_owned(),
+                );
+            }
+        }
+        if how.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "the server reports no token counts: tokens are counted otherwise, {}",
+            Vec::from_iter(how).join(", ")
+        );
+        self.context.run.warn(Warning::new("counted_otherwise", message))
+    }
+
+    /// The tokens of a prompt that was made for `wanted`, and what counts them.
+    fn count_prompt(
+        &self,
+        running: &Running,
+        form: &RequestForm,
+        prompt: &Content,
+        wanted: u64,
+    ) -> Result<(u64, String)> {
+        let text = match prompt {
+            Content::Tokens(ids) => return Ok((ids.len() as u64, "the token ids that were sent".to_owned())),
+            Content::Text(text) => text,
+        };
+        if let Some(count) = self.tokenized(running, form, text)? {
+            return Ok((count, "the server's `/tokenize`".to_owned()));
+        }
+        match &self.options.tokenizer {
+            Some(tokenizer) => Ok((wanted, format!("the tokenizer `{tokenizer}`"))),
+            None => Err(Fault::missing(
+                "the server takes prompts of text, reports no token counts and has no `/tokenize`: how long a prompt is cannot be known",
+                "name the tokenizer of its model, an id of the Hugging Face hub or a folder: `--set tokenizer=NAME`",
+            )),
+        }
+    }
+
+    /// The count of the server's own `/tokenize`, in vLLM's form and in llama.cpp's; `None` if it has none.
+    fn tokenized(&self, running: &Running, form: &RequestForm, text: &str) -> Result<Option<u64>> {
+        let mut body = match form.protocol {
+            // llama.cpp's has no chat template.
+            Protocol::OpenaiChat => {
+                json!({ "messages": [{ "role": "user", "content": text }], "add_generation_prompt": true })
+            }
+            _ => json!({ "prompt": text, "content": text, "add_special": true }),
+        };
+        if let Some(model) = &running.info.model {
+            body["model"] = json!(model);
+        }
+        let request = self
+            .client
+            .post(running.server.url("/tokenize")?)
+            .json(&body)
+            .timeout(TIMEOUT);
+        let page = self.context.tasks.wait(async {
+            let answer = request.send().await.and_then(Response::error_for_status);
+            Ok(match answer {
+                Ok(answer) => answer.json::<Value>().await.unwrap_or_default(),
+                Err(_) => Value::Null,
+            })
+        })?;
+        let listed = page["tokens"].as_array().map(|tokens| tokens.len() as u64);
+        Ok(page["count"].as_u64().or(listed).filter(|count| *count > 0))
+    }
+}
+
+/// Whether a server that fails in this way may take another form.
+fn is_of_the_form(failure: &Failure) -> bool {
+    match failure.form {
+        FailureForm::Status(status) => matches!(status, 400 | 404 | 405 | 415 | 422 | 500 | 501),
+        FailureForm::InStream | FailureForm::Malformed => true,
+        FailureForm::Broken | FailureForm::Unreachable | FailureForm::Deadline | FailureForm::EndedEarly => false,
+    }
+}
+
+/// Removes a field of the body. Returns whether it was there.
+fn remove(form: &mut RequestForm, field: &str) -> bool {
+    form.body
+        .as_object_mut()
+        .is_some_and(|body| body.remove(field).is_some())
+}
+
+/// What a body says, without its JSON.
+fn words(body: &str) -> String {
+    let json: Value = serde_json::from_str(body).unwrap_or_default();
+    let said = ["error", "detail", "message"].iter().find_map(|key| json.get(key));
+    excerpt(&said.map_or_else(|| body.to_owned(), error_text))
+}
+
+fn described(form: &RequestForm) -> String {
+    let prompt = match form.prompt {
+        PromptForm::Tokens => "token ids",
+        PromptForm::Text => "text",
+    };
+    format!("{prompt} to `{}`", form.path)
+}
