@@ -157,11 +157,13 @@ pub struct Answer {
     pub evidence: Option<Value>,
     /// The bounds that the engine itself reports, if any.
     pub report: Option<BoundsReport>,
+    /// What the point counts as if it ended a server that was attached to, and nothing else is known of it.
+    pub crash: Option<Moves>,
 }
 
 impl Answer {
-    /// Reads a verdict's name, or a map with `verdict` and optionally `cause`, `counted`, `output`, `evidence` and `report`. Other keys
-    /// are ignored.
+    /// Reads a verdict's name, or a map with `verdict` and optionally `cause`, `counted`, `output`, `evidence` and `report`.
+    /// With `crash: "fails"`, a point whose evidence has `ended_server` counts as failing. Other keys are ignored.
     pub fn parse(value: &Value) -> Result<Self> {
         let hint = "answer with a verdict such as \"ok\" or \"oom\", or with a map that has `verdict`";
         let (name, map) = match value {
@@ -183,6 +185,10 @@ impl Answer {
             output: field("output").and_then(Value::as_i64),
             evidence: field("evidence").cloned(),
             report: field("report").and_then(|report| serde_json::from_value(report.clone()).ok()),
+            crash: ended_server(field("evidence")).then(|| match field("crash").and_then(Value::as_str) {
+                Some("fails") => Moves::Fails,
+                _ => Moves::None,
+            }),
         })
     }
 }
@@ -196,6 +202,7 @@ impl From<Verdict> for Answer {
             output: None,
             evidence: None,
             report: None,
+            crash: None,
         }
     }
 }
@@ -227,11 +234,21 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether the engine's scheduling kept memory from being tested here.
+    /// Whether memory could not be tested here: for the engine's scheduling, or because the server ended.
     #[must_use]
     pub fn is_untested(&self) -> bool {
-        self.moves == Moves::None && self.cause.as_deref() == Some(NOT_RESIDENT)
+        self.moves == Moves::None && (self.cause.as_deref() == Some(NOT_RESIDENT) || self.ended_server())
     }
+
+    /// Whether a server that was attached to died here, or answered nothing any more.
+    #[must_use]
+    pub fn ended_server(&self) -> bool {
+        ended_server(self.evidence.as_deref())
+    }
+}
+
+fn ended_server(evidence: Option<&Value>) -> bool {
+    evidence.is_some_and(|evidence| evidence["ended_server"] == true)
 }
 
 #[cfg(test)]

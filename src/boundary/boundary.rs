@@ -83,7 +83,7 @@ pub struct Boundary {
     pub(super) contradicted: Vec<Cell>,
     /// Failing cells, mirrored.
     pub(super) fails: DominatedSet,
-    /// Every cell refused for a length limit, or at which scheduling kept memory from being tested, mirrored.
+    /// Every cell refused for a length limit, or at which memory could not be tested, mirrored.
     refused: Vec<Cell>,
     /// The refused cells that no fitting cell contradicts, mirrored.
     pub(super) clips: DominatedSet,
@@ -168,13 +168,18 @@ impl Boundary {
         if self.fits.covers(&harder) || self.fails.covers(&self.lattice.mirror(&easier)) {
             self.verified.insert(harder.clone());
         }
-        let moves = answer.verdict.moves(answer.cause.as_deref(), self.options.overload);
+        let moves = match (
+            answer.verdict.moves(answer.cause.as_deref(), self.options.overload),
+            answer.crash,
+        ) {
+            (Moves::None, Some(crash)) => crash,
+            (moves, _) => moves,
+        };
+        let untested = answer.crash.is_some() || answer.cause.as_deref() == Some(NOT_RESIDENT);
         let change = match moves {
             Moves::Fits => self.fit(easier),
             Moves::Fails => self.fail(&harder),
-            Moves::None if answer.verdict == Verdict::Refused || answer.cause.as_deref() == Some(NOT_RESIDENT) => {
-                self.clip(&harder)
-            }
+            Moves::None if answer.verdict == Verdict::Refused || untested => self.clip(&harder),
             Moves::None => match self.proven_by_short_output(point, answer)? {
                 Some(part) => self.fit(part),
                 None => Change::None,
@@ -235,7 +240,7 @@ impl Boundary {
         ))
     }
 
-    /// The hardest point at which the engine's scheduling kept memory from being tested, unless it follows from other answers.
+    /// The hardest point at which memory could not be tested, unless it follows from other answers.
     #[must_use]
     pub fn untested(&self) -> Option<(Point, &Record)> {
         let untested = self

@@ -198,8 +198,9 @@ pub struct InfoRule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailureRule {
-    /// A regular expression, searched in each log line, response body and stream error. A group named `input` is the
-    /// engine's count of the prompt's tokens.
+    /// A regular expression, searched in each log line, response body and stream error. Groups: `input`
+    /// is the engine's count of the prompt's tokens, `limit` its longest input and output together, `input_limit` its
+    /// longest input.
     pub pattern: String,
     /// The verdict.
     pub verdict: Verdict,

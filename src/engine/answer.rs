@@ -93,6 +93,10 @@ pub struct Evidence {
     /// Whether the engine still serves after failed requests, without a restart. Checked if the failure may have
     /// damaged it.
     pub survived: Option<bool>,
+    /// Whether a server that was attached to died at this point, or answered nothing within the timeout: only its
+    /// operator can start it again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ended_server: bool,
     /// The engine's exit status, if it exited.
     pub exit_code: Option<i64>,
     /// Whether the kernel's OOM killer ended the engine.

@@ -10,6 +10,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use super::facts::compile;
+use super::limits::EngineBounds;
 use super::{FailureRule, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::{Fault, Result};
@@ -173,6 +174,15 @@ impl FailureRules {
             RulePhase::Start => found.for_start(),
             RulePhase::Any | RulePhase::Request => found,
         })
+    }
+
+    /// Learns the limits that a refusal states, from the groups `limit` and `input_limit` of the rules.
+    pub(super) fn learn_limits(&self, refusal: &str, bounds: &mut EngineBounds) {
+        for groups in self.rules.iter().filter_map(|rule| rule.pattern.captures(refusal)) {
+            let stated = |name: &str| groups.name(name)?.as_str().parse().ok();
+            bounds.max_model_len = stated("limit").or(bounds.max_model_len);
+            bounds.max_input = stated("input_limit").or(bounds.max_input);
+        }
     }
 }
 

@@ -118,8 +118,9 @@ impl Engine {
             return Ok(());
         }
         self.phase("probing", "which requests the server takes")?;
+        let timeout = self.options.request_timeout.map_or(TIMEOUT, Duration::from_secs_f64);
         self.context.run.note(Event::Sent {
-            timeout: TIMEOUT.as_secs_f64(),
+            timeout: timeout.as_secs_f64(),
         })?;
         let origin = Origin::Words(running.info.vocabulary.unwrap_or(VOCABULARY));
         let prompts = self
@@ -138,7 +139,7 @@ impl Engine {
             })?;
             let mut left_out = Vec::new();
             let failure = loop {
-                let record = self.send_one(running, &form, &prompt.content, requested, TIMEOUT)?;
+                let record = self.send_one(running, &form, &prompt.content, requested, timeout)?;
                 // A stream that ended early began: the form was taken, and a probe says what is wrong.
                 let failure = record
                     .failure()

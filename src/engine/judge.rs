@@ -122,7 +122,7 @@ fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgeme
         return Some(unexplained);
     }
     let said = unexplained.message.unwrap_or_default();
-    let message = format!("the engine's process is alive but no longer serves; {said}");
+    let message = format!("the engine no longer serves; {said}");
     Some(Judgement::new(Verdict::Error, "dead", message))
 }
 

@@ -248,7 +248,7 @@ pub(super) fn bounds_report(
 const TIMEOUT_FACTOR: f64 = 10.0;
 
 /// Minimum timeout in seconds: the first request compiles kernels and fills caches.
-const MIN_TIMEOUT: f64 = 60.0;
+pub(super) const MIN_TIMEOUT: f64 = 60.0;
 
 /// Maximum timeout in seconds.
 const MAX_TIMEOUT: f64 = 3600.0;
@@ -273,6 +273,11 @@ impl RequestSpeed {
         if let Some(tpot) = tpot_ms {
             self.decode = slower(self.decode, tpot / 1e3);
         }
+    }
+
+    /// Whether any request was completed.
+    pub(super) fn is_known(&self) -> bool {
+        self.prefill.is_some() || self.decode.is_some()
     }
 
     /// The timeout for `requested.concurrency` such requests. Their prefills may run one after another.

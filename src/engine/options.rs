@@ -75,6 +75,9 @@ pub struct LaunchOptions {
     pub settle_timeout: f64,
     /// Seconds between SIGTERM and SIGKILL.
     pub stop_grace: f64,
+    /// Seconds that each request of a probe may take. Default: a minute while nothing is known of the speed of a server
+    /// that was attached to, else ten times the expected duration.
+    pub request_timeout: Option<f64>,
     /// Docker: memory limit in bytes, including swap.
     pub memory_limit: Option<u64>,
     /// Docker: bytes of /dev/shm.
@@ -120,6 +123,7 @@ impl Default for LaunchOptions {
             start_timeout: 1800.0,
             settle_timeout: 60.0,
             stop_grace: 10.0,
+            request_timeout: None,
             memory_limit: None,
             shm_size: None,
             trust_remote_code: false,
@@ -189,6 +193,9 @@ impl LaunchOptions {
         seconds("start_timeout", self.start_timeout)?;
         seconds("settle_timeout", self.settle_timeout)?;
         seconds("stop_grace", self.stop_grace)?;
+        if let Some(timeout) = self.request_timeout {
+            seconds("request_timeout", timeout)?;
+        }
         if let Some(share) = self.memory_fraction
             && !(share > 0.0 && share <= 1.0)
         {

@@ -11,7 +11,7 @@ use super::failure::Exit;
 use super::failure::allocations;
 use super::handle::{Ensured, Health, Live, Running};
 use super::judge::{Judgement, Observation, error_message, judge, succeeded};
-use super::limits::bounds_report;
+use super::limits::{MIN_TIMEOUT, bounds_report};
 use super::memory::memory_window;
 use super::metrics::QueueMetrics;
 use super::plan::StartFailure;
@@ -133,6 +133,18 @@ impl Engine {
                 let form = self.request(point, live.running.as_ref())?;
                 let mut answer = self.probe_running(&mut live, &form, point, requested, options)?;
                 answer.started = started;
+                if self.runtime == RuntimeKind::Attach {
+                    judge_server(&mut answer);
+                    let unknown = matches!(answer.verdict, Verdict::Timeout | Verdict::Error);
+                    // Before anything was measured, there is nothing to keep.
+                    if answer.evidence.ended_server
+                        && unknown
+                        && options.timeout.is_none()
+                        && !self.context.run.has_measured()
+                    {
+                        return Err(silent_server(&answer));
+                    }
+                }
                 self.end_requests(&mut live, answer.verdict == Verdict::Ok)?;
                 if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
                     let seen = memory_window(sampler, from, Instant::now());
@@ -173,6 +185,13 @@ impl Engine {
             let again =
                 (1..=most).contains(&misses) || (attempts <= u64::from(options.retries) && worth_retrying(&attempt));
             live.health = attempt.health();
+            if let (Some("length_limit"), Some(refusal), Some(running)) = (
+                attempt.judgement.cause.as_deref(),
+                &attempt.judgement.line,
+                &mut live.running,
+            ) {
+                self.rules.failures.learn_limits(refusal, &mut running.info.reported);
+            }
             let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
             if best.as_ref().is_none_or(|best| produced(&attempt) >= produced(best)) {
                 best = Some(attempt);
@@ -320,9 +339,14 @@ impl Engine {
         options: ProbeOptions,
     ) -> Result<Attempt> {
         self.prepare_prompts(live, form)?;
-        let timeout = options
-            .timeout
-            .map_or_else(|| live.speed.timeout(&requested), Duration::from_secs_f64);
+        let timeout = match options.timeout.or(self.options.request_timeout) {
+            Some(seconds) => Duration::from_secs_f64(seconds),
+            // A server that nobody here started may hang.
+            None if self.runtime == RuntimeKind::Attach && !live.speed.is_known() => {
+                Duration::from_secs_f64(MIN_TIMEOUT)
+            }
+            None => live.speed.timeout(&requested),
+        };
         let (Some(running), Some(prompting)) = (&live.running, &live.prompting) else {
             return Err(Fault::internal("a probe of an engine that does not run"));
         };
@@ -365,6 +389,9 @@ impl Engine {
         {
             judgement.add(&why);
             self.context.run.warn(Warning::new("early_end", why))?;
+        }
+        if judgement.verdict == Verdict::Timeout {
+            judgement.message = Some(format!("unfinished after {} s", timeout.as_secs_f64()));
         }
         if paused {
             judgement.add(PAUSED);
@@ -493,6 +520,29 @@ fn report(live: &Live) -> Option<BoundsReport> {
     });
     let attached = running.is_some_and(|running| !running.server.ours());
     bounds_report(&reported, block, &live.starts, attached)
+}
+
+/// Judges the failure of a server that only its operator can start again.
+fn judge_server(answer: &mut ProbeAnswer) {
+    let died = answer.evidence.survived == Some(false);
+    answer.evidence.ended_server = died || answer.verdict == Verdict::Timeout;
+    if died && answer.verdict == Verdict::Error {
+        answer.cause = Some("died".to_owned());
+    }
+}
+
+/// The error if a server that was attached to did not answer its first request.
+fn silent_server(answer: &ProbeAnswer) -> Fault {
+    let said = answer.evidence.message.as_deref().unwrap_or_default();
+    Fault::missing(
+        format!("the server did not finish its first request, {}: {said}", answer.point),
+        match answer.verdict {
+            Verdict::Timeout => {
+                "see whether it hangs or still loads its model, and start it again; a slow one gets more time with `--set request_timeout=600`"
+            }
+            _ => "its own log says why; start it again, and ask for less, such as `--set input=[16,1024]`",
+        },
+    )
 }
 
 /// The answer if no start serves the point.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::facts::{FactRules, FactValues, ReportedFact, compile, facts_in_log, group_by_name};
 use super::failure::{Exit, FailureRules, Symptoms, allocations};
+use super::limits::EngineBounds;
 use super::{Adapter, Allocation, Facts, InfoRule, Limits, MetricRules, ProgressRule, RulePhase, metrics, protocol};
 use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
@@ -122,6 +123,8 @@ pub struct Reading {
     pub cause: Option<String>,
     /// The matching line.
     pub line: Option<String>,
+    /// The longest input and output together, and the longest input, that it states.
+    pub limits: (Option<u64>, Option<u64>),
     /// The phase that the engine had reached.
     pub phase: Option<String>,
     /// Failed allocations.
@@ -175,7 +178,12 @@ fn read(
         log: &log,
     };
     let found = rules.failures.classify(phase, symptoms);
+    let mut stated = EngineBounds::default();
+    if let Some(line) = found.as_ref().and_then(|found| found.line.as_ref()) {
+        rules.failures.learn_limits(line, &mut stated);
+    }
     Ok(Reading {
+        limits: (stated.max_model_len, stated.max_input),
         facts: rules.facts.find(&log),
         told: group_by_name(facts_in_log(&rules.facts, &rules.ranks, &log)),
         verdict: found.as_ref().map(|found| found.verdict),

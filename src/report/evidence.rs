@@ -107,6 +107,7 @@ pub(super) fn verdict_text(verdict: Verdict, cause: Option<&str>) -> String {
         (Verdict::Timeout, _) => "the request timed out",
         (Verdict::ShortOutput, _) => "the output was shorter than requested",
         (Verdict::Error, Some(NOT_RESIDENT)) => "early requests ended before late ones were admitted",
+        (Verdict::Error, Some("died")) => "the engine died",
         (Verdict::Error, _) => "the answer was inconclusive",
     };
     match cause {

@@ -244,12 +244,9 @@ fn differences(manifest: &Manifest, plan: &Plan, module: impl Fn(&str) -> Option
         }
     }
     if !plan.set.is_empty() {
-        let set = plan
-            .set
-            .clone()
-            .into_iter()
-            .map(|(name, value)| (name, secrets::hidden_value(value)));
-        parameters("", &manifest.set, &set.collect(), &mut differences);
+        let now = plan.set.clone().into_iter();
+        let now = now.map(|(name, value)| (name, secrets::hidden_value(value))).collect();
+        parameters("", &comparable(&manifest.set), &comparable(&now), &mut differences);
     }
     if let (Some(before), Some(now)) = (manifest.seed, plan.seed)
         && before != now
@@ -257,6 +254,18 @@ fn differences(manifest: &Manifest, plan: &Plan, module: impl Fn(&str) -> Option
         differences.push(format!("the seed was {before} and is {now}"));
     }
     differences
+}
+
+/// Parameters without what a resume may decide anew: whether a point that ended the server counts as failing.
+fn comparable(set: &Map<String, Value>) -> Map<String, Value> {
+    let mut set = set.clone();
+    if let Some(Value::Object(search)) = set.get_mut("search") {
+        search.remove("crash");
+        if search.is_empty() {
+            set.remove("search");
+        }
+    }
+    set
 }
 
 fn parameters(prefix: &str, before: &Map<String, Value>, now: &Map<String, Value>, found: &mut Vec<String>) {

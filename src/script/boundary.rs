@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::meter::MAP;
 use super::nearest::misspelt_axis;
 use super::{Host, from_script, options};
-use crate::boundary::{Answer, Boundary, Moves, Options, Point};
+use crate::boundary::{Answer, Boundary, Moves, Options, Point, Verdict};
 use crate::engine::Limits;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Context, Extras, Findings, overview, simulated_line, text};
@@ -182,13 +182,27 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
     };
     let page = host.settings.page;
     let text = text(&overview(&boundary, &extras, page)?, page);
+    let ended = boundary.records().last().filter(|(_, record)| record.ended_server());
+    let stopped = search.is_some_and(|search| search["stopped"] == "server");
+    let ended = ended.filter(|_| stopped).map(|(point, record)| match record.verdict {
+        Verdict::Timeout => format!("the server did not answer {point} in time"),
+        _ => format!("the server died at {point}"),
+    });
     drop(boundary);
     host.run.note(Event::Report {
         boundary: map.index(),
         value,
         text,
     })?;
-    Ok(findings)
+    // What was found is told; the run is not done, so that it can go on.
+    match ended {
+        Some(what) => Err(Fault::missing(
+            what,
+            "its own log says why; start it again and go on with the run, or count such points as failing: `--set search.crash=fails`; \
+             a slow server gets more time in a new run: `--set request_timeout=600`",
+        )),
+        None => Ok(findings),
+    }
 }
 
 /// The statistics of a search, and the question that it answered.

@@ -10,6 +10,7 @@
 mod adapters;
 mod attach;
 mod attach_forms;
+mod attach_limits;
 mod attacks;
 mod batch;
 mod beside;

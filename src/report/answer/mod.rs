@@ -287,6 +287,7 @@ fn limit_text(boundary: &Boundary, limit: &Limit) -> String {
         false => format!(" at {}", held.join(" ")),
     };
     let confirmed = match (limit.within(), limit.quantity) {
+        (0, _) if limit.configured => format!("; {} is refused", thousands(limit.fails)),
         (0, _) | (_, Quantity::Concurrency) => format!("; {} fails", thousands(limit.fails)),
         (within, _) => format!(", confirmed to ±{}", thousands(within)),
     };
@@ -304,7 +305,10 @@ fn limit_text(boundary: &Boundary, limit: &Limit) -> String {
 /// What a limit is a limit of.
 fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
     if limit.configured {
-        return "server's own limit, not memory";
+        return match (limit.reported, limit.quantity) {
+            (Some(_), Quantity::Total) => "the server's own limit, max_model_len; not memory",
+            _ => "the server's own limit; not memory",
+        };
     }
     if limit.confirmed().is_some() && limit.quantity != Quantity::Input {
         return "KV cache";
@@ -316,17 +320,30 @@ fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
         Some((Verdict::Preempted, _) | (_, Some("kv_cache"))) => "KV cache",
         Some((Verdict::Queued, _)) => "the engine runs no more at the same time",
         Some((Verdict::Oom, Some("host"))) => "host memory",
+        Some((Verdict::Error, _)) => "beyond it the server died; why is not known",
+        Some((Verdict::Timeout, _)) => "beyond it the server did not answer in time; why is not known",
         _ => "GPU memory",
     }
 }
 
-/// Where the engine's scheduling kept memory from being tested: `at concurrency=24 input=8192 at most 7 of 24 requests ran together; …`.
+/// Where memory could not be tested: `at concurrency=24 input=8192 at most 7 of 24 requests ran together; …`, or what ended the server.
 fn untested(boundary: &Boundary) -> Option<String> {
     let (point, record) = boundary.untested()?;
     let message = record
         .evidence
         .as_ref()
         .and_then(|evidence| evidence["message"].as_str());
+    if record.ended_server() {
+        let ended = match record.verdict {
+            Verdict::Timeout => "got no answer in time",
+            _ => "ended the server",
+        };
+        return Some(format!(
+            "{point} {ended} ({}); start the server again and go on with `profiler run --resume DIR`, or count such points as failing: \
+             `--set search.crash=fails`",
+            message.unwrap_or(record.verdict.name())
+        ));
+    }
     Some(format!(
         "at {point} {}",
         message.unwrap_or("not all requests ran together; memory was not tested")
@@ -392,6 +409,7 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
     let ended = field("stopped").and_then(Value::as_str);
     let cut_short = context.stopped.map(str::to_owned).or_else(|| match ended {
         Some(budget) if budget.starts_with("max_") => Some(format!("stopped by `{budget}`")),
+        Some("server") => Some("stopped: the server died or did not answer".to_owned()),
         Some("unanswered") => Some("stopped: several probes in a row gave no clear answer".to_owned()),
         _ => None,
     });
@@ -609,6 +627,23 @@ mod tests {
     }
 
     #[test]
+    fn the_margin_leaves_an_output_to_a_long_input() {
+        let points = [
+            (8192, 512, "ok"),
+            (4096, 600, "ok"),
+            (8192, 1024, "oom"),
+            (4096, 1024, "oom"),
+        ];
+        let points = points.map(|(input, output, verdict)| (input, output, json!(verdict)));
+        let answer = answer(&lengths(&points), None, None);
+        assert_eq!(answer.state, State::Table);
+        assert_eq!(
+            answer.run.last().unwrap().workload,
+            "a request of 7,782 + 486 tokens, 5 % below 8,192 + 512 tokens, which fitted"
+        );
+    }
+
+    #[test]
     fn a_length_limit_is_the_servers_own() {
         let refused = json!({ "verdict": "refused", "cause": "length_limit" });
         let map = tested(
@@ -617,7 +652,7 @@ mod tests {
         );
         assert_eq!(
             answer(&map, None, None).limit,
-            "input + output ≤ 6,000 tokens (server's own limit, not memory); 6,001 fails"
+            "input + output ≤ 6,000 tokens (the server's own limit; not memory); 6,001 is refused"
         );
     }
 

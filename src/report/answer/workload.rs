@@ -27,23 +27,29 @@ impl Row {
         self.point.int(self.axis).unwrap_or(0)
     }
 
-    /// `24 concurrent requests of 4,096 + 128 tokens`, with another value of the axis.
-    fn workload(&self, value: i64) -> String {
-        let count = |axis: &str| {
-            let count = if axis == self.axis {
-                Some(value)
-            } else {
-                self.point.int(axis)
-            };
-            count.and_then(|value| u64::try_from(value).ok()).map(thousands)
-        };
-        let shape = match (count("input"), count("output")) {
+    fn count(&self, axis: &str) -> Option<String> {
+        self.point
+            .int(axis)
+            .and_then(|value| u64::try_from(value).ok())
+            .map(thousands)
+    }
+
+    /// `4,096 + 128 tokens`.
+    fn shape(&self) -> String {
+        match (self.count("input"), self.count("output")) {
             (Some(input), Some(output)) => format!("{input} + {output} tokens"),
             (Some(input), None) => format!("{input} input tokens"),
             (None, Some(output)) => format!("{output} output tokens"),
             (None, None) => String::new(),
-        };
-        let many = count("concurrency").filter(|many| self.axis == "concurrency" || many != "1");
+        }
+    }
+
+    /// `24 concurrent requests of 4,096 + 128 tokens`.
+    fn workload(&self) -> String {
+        let shape = self.shape();
+        let many = self
+            .count("concurrency")
+            .filter(|many| self.axis == "concurrency" || many != "1");
         let noun = if many.as_deref() == Some("1") {
             "request"
         } else {
@@ -54,6 +60,18 @@ impl Row {
             Some(many) => format!("{many} concurrent {noun} of {shape}"),
             None => format!("a request of {shape}"),
         }
+    }
+
+    /// The point less the margin: of concurrent requests 5 % of their number, else 5 % of each length. All of it taken from the output would leave
+    /// nearly none to a long input.
+    fn eased(&self, boundary: &Boundary) -> Point {
+        if self.axis != "concurrency" {
+            return with_margin(boundary.lattice().axes(), &self.point);
+        }
+        let fitted = self.value();
+        let margin = if fitted < 4 { 0 } else { (fitted + 19) / 20 };
+        let least = boundary.smallest().int(self.axis).unwrap_or(fitted);
+        self.point.clone().with(self.axis, (fitted - margin).max(least))
     }
 }
 
@@ -141,27 +159,18 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
     }
     let mut commands = Vec::new();
     for row in rows(boundary)? {
-        let fitted = row.value();
-        // Of a length, 5 % of the whole request.
-        let whole = Quantity::Total.of(&row.point).filter(|_| row.axis != "concurrency");
-        let whole = whole.and_then(|whole| i64::try_from(whole).ok()).unwrap_or(fitted);
-        let margin = if exact || fitted < 4 {
-            0
-        } else {
-            (whole as f64 / 20.0).ceil() as i64
+        let axis = row.axis;
+        let point = if exact { row.point.clone() } else { row.eased(boundary) };
+        let note = match (point == row.point, axis) {
+            (true, _) => String::new(),
+            (false, "concurrency") => format!(" ({} fitted)", row.value()),
+            (false, _) => format!(", 5 % below {}, which fitted", row.shape()),
         };
-        let least = boundary.smallest().int(row.axis).unwrap_or(fitted);
-        let margin = margin.min(fitted - least);
-        let note = if margin > 0 {
-            format!(" ({fitted} fitted)")
-        } else {
-            String::new()
-        };
-        let eased = row.point.clone().with(row.axis, fitted - margin);
+        let eased = Row { point, axis };
         commands.push(Command {
-            workload: format!("{}{note}", row.workload(fitted - margin)),
-            flags: (context.flags)(&eased, asked)?,
-            point: eased,
+            workload: format!("{}{note}", eased.workload()),
+            flags: (context.flags)(&eased.point, asked)?,
+            point: eased.point,
         });
     }
     Ok(commands)
@@ -171,8 +180,8 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
 pub(super) fn table_text(boundary: &Boundary) -> Result<String> {
     let rows = rows(boundary)?;
     let ends = match &rows[..] {
-        [first, .., last] => format!("{}, {}", first.workload(first.value()), last.workload(last.value())),
-        [only] => only.workload(only.value()),
+        [first, .., last] => format!("{}, {}", first.workload(), last.workload()),
+        [only] => only.workload(),
         [] => boundary.frontier()?.last().map(ToString::to_string).unwrap_or_default(),
     };
     let why = match boundary.band() {

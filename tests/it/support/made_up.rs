@@ -33,6 +33,8 @@ pub struct MadeUp {
     pub limit: Option<u64>,
     /// Whether `/v1/models` states the limit, too.
     pub limit_in_models: bool,
+    /// Tokens of the limit that it keeps to itself: it refuses what needs them.
+    pub keeps: u64,
     /// The process ends at a request of more tokens: its connections break, and new ones are refused.
     pub dies_beyond: Option<u64>,
     /// A request of more tokens is never answered, and nothing after it.
@@ -61,6 +63,7 @@ impl Default for MadeUp {
             key: None,
             limit: None,
             limit_in_models: false,
+            keeps: 0,
             dies_beyond: None,
             hangs_beyond: None,
             further_tokens: 0,
@@ -72,7 +75,7 @@ impl Default for MadeUp {
     }
 }
 
-/// A request as it came, and how it was answered.
+/// A request as it came, and how it was answered: 0 is not at all.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub path: String,
@@ -119,6 +122,11 @@ struct Serving {
 impl MadeUp {
     /// Starts the server on a free port.
     pub fn start(self) -> Running {
+        self.start_at(0)
+    }
+
+    /// Starts the server on this port, such as that of one that died.
+    pub fn start_at(self, port: u16) -> Running {
         let (end, mut ended) = watch::channel(false);
         let seen = Arc::default();
         let serving = Arc::new(Serving {
@@ -128,7 +136,7 @@ impl MadeUp {
             hangs: Notify::new(),
             hung: Mutex::new(false),
         });
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
         std::thread::spawn(move || {
@@ -165,12 +173,17 @@ async fn answer(
     if *serving.hung.lock().unwrap() {
         serving.hangs.notified().await;
     }
+    let at = {
+        let mut seen = serving.seen.lock().unwrap();
+        seen.push(Seen {
+            path: uri.path().to_owned(),
+            body: body.clone(),
+            status: 0,
+        });
+        seen.len() - 1
+    };
     let response = respond(&serving, &method, uri.path(), &headers, &body).await;
-    serving.seen.lock().unwrap().push(Seen {
-        path: uri.path().to_owned(),
-        body,
-        status: response.status().as_u16(),
-    });
+    serving.seen.lock().unwrap()[at].status = response.status().as_u16();
     response
 }
 
@@ -224,7 +237,7 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
         + serving.seen.lock().unwrap().len() as u64 % made_up.uneven;
     let output = body["max_tokens"].as_u64().unwrap_or(16);
     let total = input + output;
-    if let Some(limit) = made_up.limit.filter(|limit| total > *limit) {
+    if let Some(limit) = made_up.limit.filter(|limit| total + made_up.keeps > *limit) {
         let message = format!(
             "This model's maximum context length is {limit} tokens. However, you requested {total} tokens ({input} in the messages, {output} \
              in the completion). Please reduce the length of the messages or completion."

@@ -30,7 +30,14 @@ const IGNORED_LOAD_OPTIONS: [&str; 12] = [
 ];
 
 /// Launch options that may differ within a sweep.
-const IGNORED_LAUNCH_OPTIONS: [&str; 5] = ["limits", "start_timeout", "settle_timeout", "stop_grace", "sample_hz"];
+const IGNORED_LAUNCH_OPTIONS: [&str; 6] = [
+    "limits",
+    "start_timeout",
+    "settle_timeout",
+    "stop_grace",
+    "request_timeout",
+    "sample_hz",
+];
 
 /// Loads of one engine with the same workload.
 #[derive(Clone, Debug)]

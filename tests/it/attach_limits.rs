@@ -1,0 +1,148 @@
+//! Servers that run already, with limits of their own: a length that they state, a request that they do not survive, one that they never answer.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::made_up::{MadeUp, Running, Seen};
+use crate::support::{Outcome, Profiler};
+
+fn adaptive(server: &Running, sets: &[&str]) -> Profiler {
+    let url = format!("url={}", server.url);
+    let sets = [&["model=", url.as_str()], sets].concat();
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    Profiler::new().args(["run", "adaptive", "--json"]).args(sets)
+}
+
+fn answer(outcome: &Outcome) -> Value {
+    outcome.json()["result"]["answer"].clone()
+}
+
+/// Told on a page or in a refusal, it is asked for on both sides at the ends, and that is all.
+#[test]
+fn a_limit_that_the_server_states_takes_a_handful_of_requests() {
+    let stated = "input + output ≤ 6,000 tokens (the server's own limit, max_model_len; not memory); 6,001 is refused";
+    let less = "input + output ≤ 5,998 tokens (the server's own limit, max_model_len; not memory); 5,999 is refused (the engine reports 6,000)";
+    // On its page, tokens that it keeps, what is given; the answer.
+    for (in_models, keeps, sets, limit) in [
+        (false, 0, &[][..], stated),
+        (true, 0, &[], stated),
+        (false, 2, &[], less),
+        (true, 2, &[], less),
+        (false, 0, &["input=[128,8192]", "output=[64,4096]"], stated),
+        (true, 0, &["output=256"], stated),
+        (false, 0, &["output=256", "input=[1024,65536]"], stated),
+    ] {
+        let server = MadeUp {
+            limit: Some(6000),
+            limit_in_models: in_models,
+            keeps,
+            ..MadeUp::default()
+        }
+        .start();
+        let outcome = adaptive(&server, sets).run().success();
+        let seen = server.completions();
+        let asked: Vec<_> = seen
+            .iter()
+            .map(|seen| (seen.body["max_tokens"].clone(), seen.status))
+            .collect();
+        let case = format!(
+            "page {in_models}, keeps {keeps}, {sets:?}: {asked:?}\n{}",
+            outcome.stderr
+        );
+        assert_eq!(answer(&outcome)["limit"], limit, "{case}");
+        assert!(seen.len() <= 8, "{} requests, {case}", seen.len());
+        let sure = answer(&outcome)["sure"].to_string();
+        assert!(sure.contains("checked on both sides"), "{sure} {case}");
+    }
+}
+
+/// A run folder in `folder`, gone on with.
+fn resumed(server: &Running, folder: &Path, sets: &[&str]) -> Outcome {
+    adaptive(server, sets)
+        .args(["--resume", "out"])
+        .current_dir(folder)
+        .run()
+}
+
+fn asked(server: &Running) -> Vec<(u64, u64)> {
+    let of = |seen: &Seen| {
+        let input = seen.body["prompt"].as_array().map_or(0, Vec::len) as u64;
+        (input, seen.body["max_tokens"].as_u64().unwrap())
+    };
+    server.completions().iter().map(of).collect()
+}
+
+/// Its smallest point is asked first, so that nothing else waits for it.
+#[test]
+fn a_server_that_hangs_at_its_first_request_is_told_at_its_deadline() {
+    let server = MadeUp {
+        hangs_beyond: Some(100),
+        ..MadeUp::default()
+    }
+    .start();
+    let outcome = adaptive(&server, &["input=[128,8192]", "output=[64,4096]", "request_timeout=1"]).run();
+    let _ = outcome
+        .code(3)
+        .stderr("the server did not finish its first request, input=128 output=64: unfinished after 1 s")
+        .stderr("request_timeout=600");
+}
+
+#[test]
+fn a_server_that_hangs_further_on_ends_the_search_and_what_was_measured_is_kept() {
+    let made_up = MadeUp {
+        hangs_beyond: Some(3000),
+        ..MadeUp::default()
+    };
+    let server = made_up.clone().start();
+    let sets = ["request_timeout=1", "output=64"];
+    let outcome = adaptive(&server, &sets).args(["--out", "out"]).run().code(3);
+    let outcome = outcome
+        .stderr("the server did not answer input=8192 output=64 in time")
+        .stderr("--set search.crash=fails")
+        .stderr("--resume out");
+    let shown = Profiler::new()
+        .args(["show", "out"])
+        .current_dir(outcome.folder())
+        .run();
+    let _ = shown
+        .success()
+        .stdout("input=8192 output=64 got no answer in time (unfinished after 1 s)");
+}
+
+/// A server that dies is asked nothing more. Once it was started again, the run goes on below that point, and asks nothing twice.
+#[test]
+fn a_server_that_dies_ends_the_search_which_goes_on_below_when_it_is_there_again() {
+    let made_up = MadeUp {
+        dies_beyond: Some(3000),
+        ..MadeUp::default()
+    };
+    let server = made_up.clone().start();
+    let port: u16 = server.url.rsplit(':').next().unwrap().parse().unwrap();
+    let sets = ["output=64"];
+    let outcome = adaptive(&server, &sets).args(["--out", "out"]).run().code(3);
+    let first = outcome
+        .stderr("input=8192 output=64: error (died)")
+        .stderr("the server died at input=8192 output=64")
+        .stderr("--resume out");
+    let mut all = asked(&server);
+    drop(server);
+    // What the point counts as may be said now.
+    let counted = [&sets[..], &["search.crash=fails"]].concat();
+    for _ in 0..20 {
+        let server = made_up.clone().start_at(port);
+        let outcome = resumed(&server, first.folder(), &counted);
+        all.extend(asked(&server));
+        if outcome.code != Some(3) {
+            let limit = answer(&outcome.success())["limit"].to_string();
+            assert!(limit.contains("beyond it the server died"), "{limit}");
+            let deaths = all.iter().filter(|(input, output)| input + output > 3000).count();
+            assert!(deaths > 2, "{all:?}");
+            let once: BTreeSet<_> = all.iter().collect();
+            assert_eq!(once.len(), all.len(), "{all:?}");
+            return;
+        }
+    }
+    panic!("no end: {all:?}");
+}
