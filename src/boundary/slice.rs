@@ -99,9 +99,9 @@ impl Slice<'_> {
             .map(|cell| self.place(&cell))
             .collect();
         let tried = Staircase::below(&fitted, width).union(&unfailing);
-        let likely = self.likely(&fits, &may_fit, LIKELY)?.unwrap_or_else(|| fits.clone());
+        let likely = self.predicted(&fits, &may_fit, false)?.unwrap_or_else(|| fits.clone());
         let conceivable = self
-            .likely(&fits, &may_fit, UNLIKELY)?
+            .predicted(&fits, &may_fit, true)?
             .unwrap_or_else(|| may_fit.clone());
         let outlines = |outer: &Staircase, inner: &Staircase| {
             outer
@@ -127,9 +127,11 @@ impl Slice<'_> {
         (ends(self.x_axis()), self.y_axis().map_or((0.0, 1.0), ends))
     }
 
-    /// All cells that fit, and those that may fit and at least this share of the hypotheses admits; none without
-    /// hypotheses. Between evaluated columns, nothing is predicted that is not at both.
-    fn likely(&self, fits: &Staircase, may_fit: &Staircase, share: f64) -> Result<Option<Staircase>> {
+    /// All cells that fit, and of those that may fit the ones that are predicted to, or with `conceivable` the ones that
+    /// are not predicted to fail; none without hypotheses. Between evaluated columns, nothing is predicted that is not
+    /// at both.
+    fn predicted(&self, fits: &Staircase, may_fit: &Staircase, conceivable: bool) -> Result<Option<Staircase>> {
+        let share = if conceivable { UNLIKELY } else { LIKELY };
         let (Some(y), Some(hypotheses)) = (self.y, self.boundary.hypotheses()?) else {
             return Ok(None);
         };
@@ -144,7 +146,7 @@ impl Slice<'_> {
         let (mut top, mut end) = (height, 0);
         for column in self.x_axis().spread(columns) {
             // A fit is predicted up to the harder column, a failure from the easier one on.
-            if share == UNLIKELY && column > end {
+            if conceivable && column > end {
                 steps.push((column, top));
             }
             let (mut low, mut high) = (0, top);

@@ -150,6 +150,14 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     blocks.extend(list("missing in this folder", found.missing.clone()));
     blocks.extend(report::stages_sheet(found).map(Block::Table));
     blocks.extend(folder.and_then(|folder| report::memory(folder, found, page)));
+    let tables = folder
+        .and_then(|folder| folder.names("tables").ok())
+        .unwrap_or_default();
+    let tables = tables.iter().filter(|file| file.ends_with(".csv"));
+    blocks.extend(list(
+        "tables that the script kept (--csv=tables/NAME prints one)",
+        tables.map(|file| format!("tables/{file}")).collect(),
+    ));
     let recorded = found.records.iter().map(|(name, value)| format!("{name}: {value}"));
     blocks.extend(list("recorded", recorded.collect()));
     if let Some(result) = found.result().filter(|result| !already_shown(found, result)) {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Case, ComparisonInput, load_metrics};
 use crate::experiment::Experiment;
+use crate::fmt::Gib;
 use crate::load::LoadAnswer;
 use crate::load::stats::Spread;
 use crate::memory::Footprint;
@@ -203,6 +204,12 @@ fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
         }
     };
     add("GPU", gpus(&manifest.gpus));
+    let memory = manifest
+        .engines
+        .iter()
+        .filter_map(|engine| engine["memory_total"].as_u64());
+    let memory: Vec<Value> = memory.map(|bytes| Gib::from(bytes).to_string().into()).collect();
+    add("memory of the GPUs", distinct(memory.iter()));
     add("driver", manifest.driver.clone().unwrap_or_default());
     add("machine", manifest.host.name.clone());
     add("profiler", manifest.profiler.clone());
@@ -210,7 +217,6 @@ fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
     add("text of the script", manifest.script.sha256.chars().take(12).collect());
     add("seed", manifest.seed.map_or_else(String::new, |seed| seed.to_string()));
     for (name, pointer) in [
-        ("memory of the GPUs, bytes", "/memory_total"),
         ("runtime", "/runtime"),
         ("image", "/launched/image"),
         ("simulated profile", "/launched/profile"),

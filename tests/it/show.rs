@@ -104,6 +104,21 @@ fn a_table_is_chosen_by_its_name() {
         .code(2)
         .stderr("no table `points`")
         .stderr("it has `loads`, `tables/throughput`");
+    let kept = Profiler::new()
+        .file(
+            "s.rhai",
+            r#"keep_table("levels", ["level", "note"], [#{ level: 1 }, #{ level: 8, note: "slow" }])"#,
+        )
+        .args(["run", "s.rhai", "--out", "out"])
+        .run()
+        .success();
+    let again = Profiler::new().current_dir(kept.folder()).args(["show", "out"]).run();
+    let _ = again.success().stdout("\n  tables/levels.csv\n");
+    let page = std::fs::read_to_string(kept.folder().join("out/report.html")).unwrap();
+    assert!(
+        page.contains("<summary>tables&#x2f;levels.csv") && page.contains(">slow<"),
+        "{page}"
+    );
     let nothing = Profiler::new()
         .file("s.rhai", "1")
         .args(["run", "s.rhai", "--out", "out"])

@@ -225,8 +225,8 @@ fn breakdowns(found: &RecordedRun) -> Table {
     table
 }
 
-/// The CSV tables in the run's folder.
-fn stored_tables(folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
+/// The CSV tables in the run's folder. Adds unreadable ones to `missing`.
+pub fn stored_tables(folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
     let mut record_missing = |fault: Fault| missing.push(fault.message);
     let files = folder.names("tables").map_err(&mut record_missing).unwrap_or_default();
     let sheets = files.iter().filter_map(|file| {

@@ -451,13 +451,7 @@ fn label(index: usize) -> String {
 }
 
 /// Properties whose difference is stated before any metric.
-const IMPORTANT: [&str; 5] = [
-    "model",
-    "GPU",
-    "memory of the GPUs, bytes",
-    "engine",
-    "simulated profile",
-];
+const IMPORTANT: [&str; 5] = ["model", "GPU", "memory of the GPUs", "engine", "simulated profile"];
 
 /// Properties that differ from run to run and explain no difference; listed last.
 const INCIDENTAL: [&str; 3] = ["machine", "seed", "profiler"];

@@ -19,8 +19,6 @@ const MARKED: usize = 24;
 /// Maximum number of points with a tooltip, and of rows of the table beside a plot, to keep the page small.
 const TOOLTIPS: usize = 5000;
 const ROWS: usize = 500;
-/// Marker shapes of the series of a scatter chart.
-const SHAPES: [Shape; 4] = [Shape::Circle, Shape::Cross, Shape::Diamond, Shape::Ring];
 
 /// A plot of a script: data for the report, and text for the terminal.
 #[derive(Clone, Debug)]
@@ -77,7 +75,7 @@ macro_rules! chart {
 fn finished(mut plot: Plot, keep: bool, page: Page) -> Result<ScriptPlot> {
     let allowed = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-');
     if plot.name.is_empty() || !plot.name.chars().all(allowed) {
-        let fault = Fault::usage(format!("a picture cannot be named `{}`", plot.name));
+        let fault = Fault::usage(format!("a chart cannot be named `{}`", plot.name));
         return Err(fault.hint("use only a-z, 0-9 and -"));
     }
     let text = text(&plot, page);
@@ -185,7 +183,11 @@ impl LineChart {
             }
             let line = Layer::line(series.name.clone(), series.points.clone(), colour);
             let line = line.dashed(series.dashed).stepped(self.steps);
-            layers.push(if few { line.with_markers() } else { line });
+            layers.push(if few {
+                line.with_markers(Shape::series(index))
+            } else {
+                line
+            });
         }
         self.draw(layers, page)
     }
@@ -197,8 +199,8 @@ impl LineChart {
     /// `usage` for an invalid name, or a mark whose position is not a number.
     pub fn scatter(self, page: Page) -> Result<ScriptPlot> {
         let layer = |(index, series): (usize, &LineSeries)| {
-            let shape = SHAPES[index % SHAPES.len()];
-            Layer::dots(series.name.clone(), series.present(), Colour::series(index), shape)
+            let points = series.present();
+            Layer::dots(series.name.clone(), points, Colour::series(index), Shape::series(index))
         };
         let layers = self.series.0.iter().enumerate().map(layer).collect();
         self.draw(layers, page)
@@ -608,7 +610,10 @@ mod tests {
         let drawn = heat.draw(Page::default()).unwrap();
         assert!(matches!(&drawn.plot.panels[0].layers[0].marks, Marks::Cells { cells } if cells.len() == 3));
         let lines: Vec<&str> = drawn.text.lines().collect();
-        assert_eq!(lines[0].trim(), "tokens/s");
+        assert_eq!(
+            lines[0].trim(),
+            "tokens/s; rows: output, tokens; columns: input, tokens"
+        );
         assert!(lines[lines.len() - 1].trim_start().starts_with("64"), "{}", drawn.text);
     }
 }

@@ -13,7 +13,6 @@ pub struct Layer {
     /// Its colour.
     pub colour: Colour,
     /// Estimates and targets, in contrast to measurements: lines are dashed, areas and bars hatched.
-    #[serde(alias = "hatched")]
     pub dashed: bool,
     /// Values of a line or a band hold until the next x.
     pub steps: bool,
@@ -32,13 +31,14 @@ pub enum Marks {
         points: Vec<(f64, Option<f64>)>,
         /// Whether they have markers.
         dots: bool,
+        /// The markers.
+        #[serde(default)]
+        shape: Shape,
     },
-    /// The area between two lines: percentiles, intervals, a component of a stack.
+    /// The area between two lines: percentiles, intervals.
     Ribbon {
         /// `(x, low, high)`, x rising.
         points: Vec<(f64, f64, f64)>,
-        /// Whether it is a component of a stack.
-        solid: bool,
     },
     /// Scattered points.
     Dots {
@@ -78,8 +78,11 @@ pub enum Marks {
 
 impl Default for Marks {
     fn default() -> Self {
-        let points = Vec::new();
-        Self::Line { points, dots: false }
+        Self::Line {
+            points: Vec::new(),
+            dots: false,
+            shape: Shape::default(),
+        }
     }
 }
 
@@ -99,8 +102,12 @@ impl Layer {
         points: impl IntoIterator<Item = (f64, Option<f64>)>,
         colour: Colour,
     ) -> Self {
-        let points = points.into_iter().collect();
-        Self::new(name, colour, Marks::Line { points, dots: false })
+        let marks = Marks::Line {
+            points: points.into_iter().collect(),
+            dots: false,
+            shape: Shape::default(),
+        };
+        Self::new(name, colour, marks)
     }
 
     /// A translucent area between two lines.
@@ -110,7 +117,7 @@ impl Layer {
         colour: Colour,
     ) -> Self {
         let points = points.into_iter().collect();
-        Self::new(name, colour, Marks::Ribbon { points, solid: false })
+        Self::new(name, colour, Marks::Ribbon { points })
     }
 
     pub(in crate::report) fn dots(
@@ -171,18 +178,9 @@ impl Layer {
     }
 
     /// Adds markers to a line.
-    pub(in crate::report) fn with_markers(mut self) -> Self {
-        if let Marks::Line { dots, .. } = &mut self.marks {
-            *dots = true;
-        }
-        self
-    }
-
-    /// Makes a ribbon a component of a stack.
-    #[cfg(test)]
-    pub(in crate::report) fn opaque(mut self) -> Self {
-        if let Marks::Ribbon { solid, .. } = &mut self.marks {
-            *solid = true;
+    pub(in crate::report) fn with_markers(mut self, marker: Shape) -> Self {
+        if let Marks::Line { dots, shape, .. } = &mut self.marks {
+            (*dots, *shape) = (true, marker);
         }
         self
     }
@@ -196,7 +194,7 @@ impl Layer {
         };
         match &self.marks {
             Marks::Line { points, .. } => points.iter().for_each(|(x, y)| add(&[*x], y.as_slice())),
-            Marks::Ribbon { points, .. } => points.iter().for_each(|(x, low, high)| add(&[*x], &[*low, *high])),
+            Marks::Ribbon { points } => points.iter().for_each(|(x, low, high)| add(&[*x], &[*low, *high])),
             Marks::Dots { points, .. } => points.iter().for_each(|(x, y)| add(&[*x], &[*y])),
             Marks::Area { outlines } => outlines.iter().flatten().for_each(|(x, y)| add(&[*x], &[*y])),
             Marks::Spans { spans } => spans.iter().for_each(|span| add(&[span.from, span.to], &[])),
@@ -227,12 +225,20 @@ pub enum Shape {
     Diamond,
     /// A ring.
     Ring,
+    /// The outline of a square.
+    Square,
+    /// The outline of a triangle.
+    Triangle,
     /// A star, larger than the others.
     Star,
-    /// A triangle that points left: a value beyond the left edge.
-    Before,
-    /// A triangle that points right: a value beyond the right edge.
-    Beyond,
+}
+
+impl Shape {
+    /// The marker of the series with this index: series do not differ by hue alone. Diamonds mark saturation points.
+    pub(in crate::report) fn series(index: usize) -> Self {
+        let all = [Self::Circle, Self::Cross, Self::Ring, Self::Square, Self::Triangle];
+        all[index % all.len()]
+    }
 }
 
 /// An interval of the x axis.

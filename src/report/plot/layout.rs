@@ -6,7 +6,7 @@ use super::legend::{draw_legend, heat_range};
 use super::panel::{Footnotes, PanelLayout};
 use super::scale::{AxisLayout, AxisScale, unshowable_note};
 use super::style::{TEXT, file_css, png_css};
-use super::svg::{SvgWriter, TextStyle, escaped, pixels, widest, wrap};
+use super::svg::{SvgWriter, TextStyle, escaped, pixels, shorten, widest, wrap};
 use super::{Colour, Panel, Plot};
 
 /// How wide a plot is drawn.
@@ -88,14 +88,18 @@ pub(super) fn whole_file(plot: &Plot, style: FileStyle) -> String {
 
 /// Pixels around a plot in a file.
 const EDGE: f64 = 20.0;
+/// The height of a low panel in pixels, at least.
+const LOWEST: f64 = 90.0;
+/// The share of the width that names of the y axis may take.
+const LONGEST_NAME: f64 = 0.35;
 
-/// Height of the area between the axes in pixels.
+/// Height of the area between the axes in pixels, of panels that are not low.
 fn height(width: Width, panels: &[Panel]) -> f64 {
     let heights = match width {
         Width::Wide => [380.0, 250.0, 200.0, 140.0],
         Width::Narrow => [270.0, 200.0, 160.0, 130.0],
     };
-    let height: f64 = match panels.len() {
+    let height: f64 = match panels.iter().filter(|panel| !panel.low).count() {
         0 | 1 => heights[0],
         2 => heights[1],
         3 | 4 => heights[2],
@@ -114,10 +118,17 @@ fn compose(plot: &Plot, panels: &[Panel], width: Width, prefix: &str, file: Opti
         Width::Wide => (960.0, 12.5),
         Width::Narrow => (400.0, 13.0),
     };
-    let high = height(width, panels);
+    let highest = height(width, panels);
+    let high = |panel: &Panel| {
+        if panel.low {
+            (0.4 * highest).max(LOWEST)
+        } else {
+            highest
+        }
+    };
     // Panels of a slider share both axes, so that they are comparable whether they are drawn together or not.
     let same_x = same_x(panels);
-    let layout = |panel| {
+    let layouts = panels.iter().map(|panel| {
         let own = std::slice::from_ref(panel);
         let slider = plot.slider.is_some();
         let x = if slider {
@@ -128,15 +139,19 @@ fn compose(plot: &Plot, panels: &[Panel], width: Width, prefix: &str, file: Opti
             own
         };
         let y = AxisLayout::new(if slider { &plot.panels } else { own }, true);
+        let mut y_ticks = y.ticks(((high(panel) / 34.0) as usize).clamp(3, 8));
+        for tick in &mut y_ticks {
+            tick.label = shorten(&tick.label, font, LONGEST_NAME * wide);
+        }
         PanelLayout {
             panel,
             x: AxisLayout::new(x, false),
-            y_ticks: y.ticks(((high / 34.0) as usize).clamp(3, 8)),
+            y_ticks,
             y,
             font,
         }
-    };
-    let layouts: Vec<PanelLayout> = panels.iter().map(layout).collect();
+    });
+    let layouts: Vec<PanelLayout> = layouts.collect();
     let labels = layouts.iter().flat_map(|layout| &layout.y_ticks);
     let left = widest(labels.map(|tick| tick.label.as_str()), font) + 10.0;
     let right = wide - 16.0;
@@ -161,7 +176,14 @@ fn compose(plot: &Plot, panels: &[Panel], width: Width, prefix: &str, file: Opti
     for (index, layout) in layouts.iter().enumerate() {
         // In a column with the same x axis, only the last panel has its labels.
         let own_axis = !same_x || index + 1 == panels.len();
-        let (rect, bottom) = layout.draw(&mut svg, y, (left, right), (high, own_axis), heat, &mut footnotes);
+        let (rect, bottom) = layout.draw(
+            &mut svg,
+            y,
+            (left, right),
+            (high(layout.panel), own_axis),
+            heat,
+            &mut footnotes,
+        );
         y = bottom;
         if let Some(note) = unshowable_note(layout.panel) {
             svg.text(&note, rect.left, y, style);
@@ -182,10 +204,7 @@ fn compose(plot: &Plot, panels: &[Panel], width: Width, prefix: &str, file: Opti
         y += font * 2.0;
     }
     let caption = if file.is_some() { plot.caption.as_str() } else { "" };
-    for line in wrap(&footnotes.text(), font, wide, 6)
-        .iter()
-        .chain(&wrap(caption, font, wide, 8))
-    {
+    for line in footnotes.lines(font, wide).iter().chain(&wrap(caption, font, wide, 8)) {
         svg.text(line, 0.0, y, style);
         y += font * 1.5;
     }

@@ -93,7 +93,7 @@ fn alike(one: &Layer, other: &Layer) -> bool {
         )
     };
     let shape = |layer: &Layer| match layer.marks {
-        Marks::Dots { shape, .. } => Some(shape),
+        Marks::Dots { shape, .. } | Marks::Line { shape, .. } => Some(shape),
         _ => None,
     };
     look(one) == look(other) && shape(one) == shape(other)
@@ -103,16 +103,15 @@ fn draw_symbol(svg: &mut SvgWriter, layer: &Layer, slot: Option<Slot>, (x, middl
     let role = layer.colour.role();
     let centre = point(x + 11.0, middle);
     let fill = match &layer.marks {
-        Marks::Line { dots, .. } => {
+        Marks::Line { dots, shape, .. } => {
             svg.line(&[point(x, middle), point(x + 22.0, middle)], Stroke::new(layer, 2.0));
             if *dots {
-                svg.dot(centre, role, 3.0);
+                svg.marker(centre, *shape, role, 3.0);
             }
             return;
         }
         Marks::Dots { shape, .. } => return svg.marker(centre, *shape, role, 4.0),
         Marks::Bars { .. } => slot.map_or(Fill::Plain, |slot| slot.fill(layer)),
-        Marks::Ribbon { solid: true, .. } => Fill::Solid,
         _ => Fill::of(layer, Fill::Wash),
     };
     let rect = Rect::new(x + 3.0, middle - 5.5, 16.0, 11.0);

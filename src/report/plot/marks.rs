@@ -16,7 +16,7 @@ pub(super) fn draw_within(svg: &mut SvgWriter, layer: &Layer, area: &PlotArea, s
     let role = layer.colour.role();
     match &layer.marks {
         Marks::Line { points, .. } => line(svg, area, points, Stroke::new(layer, 1.8), layer.steps),
-        Marks::Ribbon { points, solid } => ribbon(svg, area, points, role, *solid, layer.steps),
+        Marks::Ribbon { points } => ribbon(svg, area, points, role, layer.steps),
         Marks::Area { outlines } => {
             let corners = |outline: &Vec<(f64, f64)>| -> Vec<PixelPoint> {
                 let finite = outline.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
@@ -67,9 +67,13 @@ pub(super) fn draw_within(svg: &mut SvgWriter, layer: &Layer, area: &PlotArea, s
 /// Draws the markers, which may reach beyond the axes.
 pub(super) fn draw_markers(svg: &mut SvgWriter, layer: &Layer, area: &PlotArea) {
     let (points, shape, reach): (Vec<(f64, f64)>, Shape, f64) = match &layer.marks {
-        Marks::Line { points, dots: true } => {
+        Marks::Line {
+            points,
+            dots: true,
+            shape,
+        } => {
             let known = points.iter().filter_map(|(x, y)| Some((*x, (*y)?)));
-            (known.collect(), Shape::Circle, 3.0)
+            (known.collect(), *shape, 3.0)
         }
         Marks::Dots { points, shape } => {
             let reach = if points.len() > 400 { REACH.1 } else { REACH.0 };
@@ -122,14 +126,7 @@ fn line(svg: &mut SvgWriter, area: &PlotArea, points: &[(f64, Option<f64>)], str
     }
 }
 
-fn ribbon(
-    svg: &mut SvgWriter,
-    area: &PlotArea,
-    points: &[(f64, f64, f64)],
-    role: &'static str,
-    solid: bool,
-    steps: bool,
-) {
+fn ribbon(svg: &mut SvgWriter, area: &PlotArea, points: &[(f64, f64, f64)], role: &'static str, steps: bool) {
     // A band down to 0 reaches the lower end of a logarithmic axis.
     let least = if area.y.log {
         area.y.from / 10.0
@@ -140,19 +137,16 @@ fn ribbon(
         let points = points.iter().map(|point| (point.0, Some(value(point).max(least))));
         stretches(area, &points.collect::<Vec<_>>(), steps).concat()
     };
-    let above = edge(|point| point.2);
-    let mut corners = above.clone();
+    let mut corners = edge(|point| point.2);
     corners.extend(edge(|point| point.1).into_iter().rev());
-    svg.polygon(&corners, role, if solid { Fill::Solid } else { Fill::Wash });
-    if solid {
-        svg.line(&above, Stroke::solid(role, 1.2));
-    }
+    svg.polygon(&corners, role, Fill::Wash);
 }
 
 /// Share of a category's width that its bars fill.
 const FULL: f64 = 0.78;
-/// Maximum width of a bar in pixels.
+/// Maximum width of a bar, and of a stack, which has labels inside, in pixels.
 const WIDEST: f64 = 72.0;
+const WIDEST_STACK: f64 = 160.0;
 
 /// The place of a layer of bars within each category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +176,7 @@ pub(super) fn bar_slots(layers: &[Layer]) -> Vec<Option<Slot>> {
 }
 
 impl Slot {
-    /// Components of a stack are filled like those of a stack over time.
+    /// Components of a stack are less strong, so that labels inside can be read.
     pub(super) fn fill(self, layer: &Layer) -> Fill {
         Fill::of(layer, if self.stacked { Fill::Solid } else { Fill::Plain })
     }
@@ -190,7 +184,8 @@ impl Slot {
     /// The rectangle of a bar.
     pub(super) fn rect(self, area: &PlotArea, bar: &Bar) -> Rect {
         let room = area.x_pixel(bar.at + 0.5) - area.x_pixel(bar.at - 0.5);
-        let width = (room * FULL / self.count as f64).min(WIDEST);
+        let most = if self.stacked { WIDEST_STACK } else { WIDEST };
+        let width = (room * FULL / self.count as f64).min(most);
         let left = area.x_pixel(bar.at) + (self.index as f64 - self.count as f64 / 2.0) * width;
         let (one, other) = (area.y_pixel(bar.value), area.y_pixel(bar.base));
         Rect::new(left, one.min(other), width * 0.96, (one - other).abs())

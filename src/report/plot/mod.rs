@@ -45,7 +45,7 @@ pub struct Plot {
     /// One below the other, or, with `slider`, one at a time.
     pub panels: Vec<Panel>,
     /// The quantity by which the panels differ (`concurrency`), if they are slices of one space: on the page a slider
-    /// selects one; on paper and in files they are small multiples.
+    /// selects one; on paper and in files all are drawn, one below the other.
     pub slider: Option<String>,
     /// The same data as a table.
     pub sheet: Sheet,
@@ -67,6 +67,8 @@ pub struct Panel {
     pub spots: Tooltips,
     /// Labels of single points; those without room are left out.
     pub notes: Vec<Note>,
+    /// Whether it only accompanies the others and is not as high.
+    pub low: bool,
 }
 
 /// A label of a point.

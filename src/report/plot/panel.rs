@@ -5,7 +5,7 @@ use super::scale::{AxisLayout, Tick};
 use super::style::{GRID, Stroke, TEXT};
 use super::svg::{PlotArea, Rect, SvgWriter, TextStyle, point, shorten, text_width, widest, wrap};
 use crate::fmt::number;
-use crate::report::plot::{Bar, Layer, Marks, Panel};
+use crate::report::plot::{Bar, Layer, Marks, Note, Panel};
 
 /// A panel with its scales, ready to be drawn.
 pub(super) struct PanelLayout<'a> {
@@ -18,23 +18,27 @@ pub(super) struct PanelLayout<'a> {
 
 /// Labels without room, which are numbered above a panel and explained below the last one.
 #[derive(Default)]
-pub(super) struct Footnotes(Vec<String>);
+pub(super) struct Footnotes {
+    labels: Vec<String>,
+    /// How many marks have neither a label nor a number.
+    unlabelled: usize,
+}
 
 impl Footnotes {
-    /// The number of a label.
-    fn number(&mut self, label: &str) -> String {
-        let known = self.0.iter().position(|known| known == label);
-        let index = known.unwrap_or(self.0.len());
-        if known.is_none() {
-            self.0.push(label.to_owned());
-        }
-        (index + 1).to_string()
+    /// The index that a label has, or would have.
+    fn index(&self, label: &str) -> usize {
+        let known = self.labels.iter().position(|known| known == label);
+        known.unwrap_or(self.labels.len())
     }
 
-    /// All of them in one text.
-    pub(super) fn text(&self) -> String {
-        let notes = (1..).zip(&self.0).map(|(number, label)| format!("{number} {label}"));
-        notes.collect::<Vec<_>>().join(" · ")
+    /// The explanations, and how many marks have none.
+    pub(super) fn lines(&self, font: f64, width: f64) -> Vec<String> {
+        let notes = (1..)
+            .zip(&self.labels)
+            .map(|(number, label)| format!("{number} {label}"));
+        let more = (self.unlabelled > 0).then(|| format!("{} more have no room for a label", self.unlabelled));
+        let notes: Vec<String> = notes.chain(more).collect();
+        wrap(&notes.join(" · "), font, width, usize::MAX)
     }
 }
 
@@ -126,19 +130,26 @@ impl PanelLayout<'_> {
         wanted.collect()
     }
 
-    /// One row of labels. Those without room are numbered.
+    /// One row of labels. Those without room are numbered, and left out where not even a number has room near its mark.
     fn labels_above(&self, svg: &mut SvgWriter, rect: Rect, wanted: Vec<Wanted>, footnotes: &mut Footnotes) {
         let mut end = 0.0_f64;
         for (at, (from, to), label) in wanted {
-            let text = match text_width(label, self.font) + 8.0 <= to - from {
+            let whole = text_width(label, self.font) + 8.0 <= to - from;
+            let index = footnotes.index(label);
+            let text = match whole {
                 true => label.to_owned(),
-                false => footnotes.number(label),
+                false => (index + 1).to_string(),
             };
             let width = text_width(&text, self.font);
             let left = (at - width / 2.0).min(to - width).max(from).max(end);
-            if left + width <= rect.width + 12.0 {
-                svg.text(&text, rect.left + left, rect.top, TextStyle::new(self.font));
-                end = left + width + 4.0;
+            if left + width > rect.width + 12.0 || left > at + width / 2.0 {
+                footnotes.unlabelled += 1;
+                continue;
+            }
+            svg.text(&text, rect.left + left, rect.top, TextStyle::new(self.font));
+            end = left + width + 4.0;
+            if !whole && index == footnotes.labels.len() {
+                footnotes.labels.push(label.to_owned());
             }
         }
     }
@@ -177,7 +188,7 @@ impl PanelLayout<'_> {
                 labels.values(svg, area, bars, *slot, self.y.unit.size);
             }
         }
-        labels.notes(svg, area, self.panel);
+        labels.notes(svg, area, self.panel, &slots);
         let annotation = |layer: &Layer| matches!(layer.marks, Marks::Spans { .. } | Marks::Rule { .. });
         let marked = |layer: &Layer| !annotation(layer) && !layer.values().1.is_empty();
         if !self.panel.layers.iter().any(marked) {
@@ -206,11 +217,14 @@ impl PanelLayout<'_> {
         const LINES: usize = 3;
         let (font, rect) = (self.font, area.rect);
         let style = TextStyle::new(font).anchor("middle");
-        let each = rect.width / ticks.len().max(1) as f64 - 6.0;
+        let room = rect.width / ticks.len().max(1) as f64;
+        let each = room - 6.0;
         let words = ticks.iter().flat_map(|tick| tick.label.split_whitespace());
         let rotated = self.x.has_names() && widest(words, font) > each;
+        // Of too many names, every second, third, … one.
+        let step = if rotated { (font / room).ceil().max(1.0) } else { 1.0 };
         let mut labels = font * 1.25;
-        for tick in ticks.iter().filter(|_| !rotated || each > font) {
+        for tick in ticks.iter().step_by(step as usize) {
             let x = area.x_pixel(tick.at);
             if rotated {
                 let name = shorten(&tick.label, font, LONGEST);
@@ -264,7 +278,8 @@ impl Labels {
         self.taken.push(rect);
     }
 
-    /// The label of a horizontal rule: above it at the right end, otherwise below it or at the left end.
+    /// The label of a horizontal rule: above it at the left end, where values near a limit are rare, otherwise below it
+    /// or at the right end.
     fn rule(&mut self, svg: &mut SvgWriter, area: &PlotArea, layer: &Layer) {
         let Marks::Rule { at, upright: false } = layer.marks else {
             return;
@@ -277,7 +292,7 @@ impl Labels {
             self.place(
                 svg,
                 &label,
-                &[(right, above), (right, below), (left, above), (left, below)],
+                &[(left, above), (left, below), (right, above), (right, below)],
                 true,
             );
         }
@@ -306,25 +321,55 @@ impl Labels {
         }
     }
 
-    /// The labels of single points, beside them.
-    fn notes(&mut self, svg: &mut SvgWriter, area: &PlotArea, panel: &Panel) {
+    /// The labels of single points and of components of a stack: beside the point, within the bar or beside it.
+    fn notes(&mut self, svg: &mut SvgWriter, area: &PlotArea, panel: &Panel, slots: &[Option<Slot>]) {
         const MARKER: f64 = 4.0;
         const DISTANCE: f64 = 7.0;
-        let shown = || panel.notes.iter().filter(|note| area.contains(note.at.0, note.at.1));
-        for note in shown() {
+        let bars = panel
+            .layers
+            .iter()
+            .zip(slots)
+            .filter_map(|pair| match (&pair.0.marks, pair.1) {
+                (Marks::Bars { bars }, Some(slot)) => Some(bars.iter().map(|bar| slot.rect(area, bar))),
+                _ => None,
+            });
+        let bars: Vec<Rect> = bars.flatten().collect();
+        let shown = panel.notes.iter().filter(|note| area.contains(note.at.0, note.at.1));
+        let shown = shown.map(|note| {
             let (x, y) = (area.x_pixel(note.at.0), area.y_pixel(note.at.1));
-            self.taken
-                .push(Rect::new(x - MARKER, y - MARKER, 2.0 * MARKER, 2.0 * MARKER));
-        }
-        for note in shown() {
-            let (x, y) = (area.x_pixel(note.at.0), area.y_pixel(note.at.1));
+            let marker = Rect::new(x - MARKER, y - MARKER, 2.0 * MARKER, 2.0 * MARKER);
+            let inside = |bar: &&Rect| bar.left <= x && x <= bar.right() && bar.top <= y && y <= bar.bottom();
+            (note, marker, bars.iter().find(inside))
+        });
+        let shown: Vec<(&Note, Rect, Option<&Rect>)> = shown.collect();
+        let markers = shown.iter().filter(|(_, _, bar)| bar.is_none());
+        self.taken.extend(markers.map(|(_, marker, _)| *marker));
+        for (note, marker, bar) in shown {
+            let around = *bar.unwrap_or(&marker);
             let (width, height) = (text_width(&note.label, self.font), self.font * 1.2);
-            let corners = [
-                (x + DISTANCE, y - height / 2.0),
-                (x - DISTANCE - width, y - height / 2.0),
-                (x - width / 2.0, y - DISTANCE - height),
-                (x - width / 2.0, y + DISTANCE),
+            let (x, y) = (around.left + around.width / 2.0, around.top + around.height / 2.0);
+            let gap = DISTANCE - MARKER;
+            let beside = [
+                (around.right() + gap, y - height / 2.0),
+                (around.left - gap - width, y - height / 2.0),
             ];
+            let corners = match bar {
+                Some(_) if width <= around.width && height <= around.height => {
+                    vec![(x - width / 2.0, y - height / 2.0)]
+                }
+                Some(_) => {
+                    let free = |corner: &(f64, f64)| {
+                        let label = Rect::new(corner.0, corner.1, width, height);
+                        !bars.iter().any(|bar| bar.overlaps(&label))
+                    };
+                    beside.into_iter().filter(free).collect()
+                }
+                None => {
+                    let above = (x - width / 2.0, around.top - gap - height);
+                    let below = (x - width / 2.0, around.bottom() + gap);
+                    beside.into_iter().chain([above, below]).collect()
+                }
+            };
             self.place(svg, &note.label, &corners, false);
         }
     }

@@ -101,8 +101,8 @@ fn fitting(axis: &Axis, panels: &[Panel], upwards: bool) -> AxisScale {
         }
         (false, false) => {}
     }
-    // Bars and stacks are read by their length.
-    let lengths = |layer: &Layer| matches!(layer.marks, Marks::Bars { .. } | Marks::Ribbon { solid: true, .. });
+    // Bars are read by their length.
+    let lengths = |layer: &Layer| matches!(layer.marks, Marks::Bars { .. });
     let zero = upwards && (layers().any(lengths) || (low >= 0.0 && low <= 0.7 * high));
     let (low, high) = if zero {
         (low.min(0.0), high.max(0.0))
@@ -149,7 +149,9 @@ impl AxisLayout {
         };
         let axis = panels.first().map(own).unwrap_or_default();
         let scale = fitting(&axis, panels, upwards);
-        let unit = TickUnit::new(axis.unit, scale.from.abs().max(scale.to.abs()));
+        let mut unit = TickUnit::new(axis.unit, scale.from.abs().max(scale.to.abs()));
+        // Counts along x are levels of load, which are doubled.
+        unit.powers_of_two |= scale.log && !upwards && axis.unit == Unit::Count;
         Self {
             heading: heading(&axis, unit),
             scale,
@@ -203,7 +205,7 @@ pub(super) struct TickUnit {
     pub(super) size: f64,
     /// Its name after the axis' label; empty for counts.
     pub(super) name: &'static str,
-    unit: Unit,
+    powers_of_two: bool,
 }
 
 impl TickUnit {
@@ -227,7 +229,12 @@ impl TickUnit {
             Unit::Celsius => (1.0, "°C"),
             Unit::Count => (1.0, ""),
         };
-        Self { size, name, unit }
+        let powers_of_two = unit == Unit::Tokens;
+        Self {
+            size,
+            name,
+            powers_of_two,
+        }
     }
 
     /// The ticks of a scale, at most about `most`. A single one would not show a scale.
@@ -259,8 +266,8 @@ impl TickUnit {
         let least = (to - from) / most as f64;
         let power = 10_f64.powf(least.log10().floor());
         let mut decimal = [1.0, 2.0, 5.0].into_iter().map(|part| part * power);
-        let step = match self.unit {
-            Unit::Tokens if least > 4.0 => 2_f64.powf(least.log2().ceil()),
+        let step = match self.powers_of_two {
+            true if least > 4.0 => 2_f64.powf(least.log2().ceil()),
             _ => decimal
                 .find(|step| *step >= least * (1.0 - 1e-9))
                 .unwrap_or(10.0 * power),
@@ -270,16 +277,16 @@ impl TickUnit {
         values.take_while(|value| *value <= to + step * 1e-9).collect()
     }
 
-    /// Powers of ten and parts of them; powers of two for tokens and counts.
+    /// Powers of ten and parts of them; or powers of two.
     fn powers(self, from: f64, to: f64, most: usize) -> Vec<f64> {
         let range = from * (1.0 - 1e-9)..=to * (1.0 + 1e-9);
         let powers = |base: f64, parts: &[f64]| -> Vec<f64> {
             let all = (-30..=60).flat_map(|power| parts.iter().map(move |part| part * base.powi(power)));
             all.filter(|value| range.contains(value)).collect()
         };
-        let choices = match self.unit {
-            Unit::Tokens | Unit::Count => vec![powers(2.0, &[1.0])],
-            _ => vec![
+        let choices = match self.powers_of_two {
+            true => vec![powers(2.0, &[1.0])],
+            false => vec![
                 powers(10.0, &[1.0, 2.0, 5.0]),
                 powers(10.0, &[1.0, 3.0]),
                 powers(10.0, &[1.0]),

@@ -11,7 +11,7 @@ use ttf_parser::Face;
 
 use super::scale::AxisScale;
 use super::style::{FAINT, Fill, Stroke, TEXT, heat_colour};
-use crate::report::plot::Shape;
+use crate::report::plot::{Colour, Shape};
 
 /// A position in tenths of a pixel from the upper left corner.
 pub(super) type PixelPoint = (i32, i32);
@@ -286,10 +286,15 @@ impl SvgWriter {
                 let corners: Vec<PixelPoint> = (0..10).map(corner).collect();
                 self.polygon(&corners, role, Fill::Plain);
             }
-            Shape::Before | Shape::Beyond => {
-                let tip = if shape == Shape::Beyond { r } else { -r } * 14 / 10;
-                let (back, half) = (x - tip * 6 / 10, r * 12 / 10);
-                self.polygon(&[(x + tip, y), (back, y - half), (back, y + half)], role, Fill::Plain);
+            Shape::Square => {
+                let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
+                let corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)];
+                self.line(&corners, Stroke::solid(role, 1.6));
+            }
+            Shape::Triangle => {
+                let (top, half) = ((x, y - r * 12 / 10), r * 12 / 10);
+                let corners = [top, (x + half, y + r), (x - half, y + r), top];
+                self.line(&corners, Stroke::solid(role, 1.6));
             }
         }
     }
@@ -344,13 +349,15 @@ impl SvgWriter {
         let mut defs = String::new();
         let prefix = &self.prefix;
         for role in &self.hatches {
+            // A predicted failure does not differ from a predicted fit by hue alone.
+            let turn = if *role == Colour::Fails.role() { 135 } else { 45 };
             let _ = write!(
                 defs,
                 concat!(
-                    r#"<pattern id="{0}-{1}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">"#,
+                    r#"<pattern id="{0}-{1}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate({2})">"#,
                     r#"<path class="pa-{1}" fill-opacity=".12" d="M0 0h6v6h-6z"/><path class="pl-{1}" stroke-width="1.6" d="M1 0v6"/></pattern>"#
                 ),
-                prefix, role
+                prefix, role, turn
             );
         }
         for (number, clip) in self.clips.iter().enumerate() {

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use console::truncate_str;
+use serde_json::{Number, Value};
 
 use super::scale::{AxisLayout, TickUnit, heading, unshowable_note};
-use super::{Entry, Marks, Panel, Plot};
+use super::{Entry, Layer, Marks, Panel, Plot};
 use crate::fmt::{json_number, number};
 use crate::report::Page;
+use crate::report::document::wrapped;
 use crate::report::drawing::{ColumnFormat, text_table, width};
 use crate::unit::Unit;
 
@@ -18,17 +20,16 @@ const WIDEST: usize = 72;
 const LEVELS: usize = 24;
 /// Rows of a canvas.
 const ROWS: usize = 14;
-/// Maximum and minimum length of a bar in columns.
+/// Maximum and minimum length of a bar in columns, and the minimum beside labels.
 const LONGEST: usize = 28;
 const SHORTEST: usize = 6;
+const BESIDE: usize = 12;
 
 /// Draws a plot as text, no wider than the page unless that is too narrow for anything.
 pub(in crate::report) fn text(plot: &Plot, page: Page) -> String {
     let mut layers = plot.panels.iter().flat_map(|panel| &panel.layers);
     let text = if let Some(cells) = layers.find(|layer| matches!(layer.marks, Marks::Cells { .. })) {
-        let rows = plot.sheet.rows.iter().map(|row| row.iter().map(value).collect());
-        let table = text_table(&plot.sheet.columns, &rows.collect::<Vec<_>>(), page);
-        format!("  {}\n{table}", cells.name)
+        heat_table(cells, plot, page)
     } else if let Some(positions) = positions(&plot.panels) {
         bar_table(&plot.panels, &positions, page)
     } else {
@@ -38,6 +39,45 @@ pub(in crate::report) fn text(plot: &Plot, page: Page) -> String {
     match page.unicode {
         true => text,
         false => text.replace('−', "-").replace("°C", "C"),
+    }
+}
+
+/// The table of a heat map, below what its values, rows and columns are.
+fn heat_table(cells: &Layer, plot: &Plot, page: Page) -> String {
+    let names: Vec<String> = plot
+        .sheet
+        .rows
+        .iter()
+        .filter_map(|row| Some(row.first()?.as_text()))
+        .collect();
+    let rows = plot.sheet.rows.iter().zip(categories(&names, page));
+    let rows = rows.map(|(row, name)| std::iter::once(name).chain(row.iter().skip(1).map(value)).collect());
+    // Both axes in the corner would make its column wide.
+    let mut columns = plot.sheet.columns.clone();
+    columns.first_mut().map(std::mem::take);
+    let mut about = cells.name.clone();
+    for (what, axis) in plot
+        .panels
+        .iter()
+        .flat_map(|panel| [("rows", &panel.y), ("columns", &panel.x)])
+    {
+        if !axis.label.is_empty() {
+            about += &format!("; {what}: {}", axis.label);
+        }
+    }
+    let table = text_table(&columns, &rows.collect::<Vec<_>>(), page);
+    format!("{}\n{table}", wrapped(&about, page.width))
+}
+
+/// Names of categories, cut to a third of the page. If all are numbers, they are aligned as numbers.
+fn categories(names: &[String], page: Page) -> Vec<Value> {
+    let numbers: Result<Vec<Number>, _> = names.iter().map(|name| serde_json::from_str(name)).collect();
+    match numbers {
+        Ok(numbers) => numbers.into_iter().map(Value::from).collect(),
+        Err(_) => {
+            let cut = |name| truncate_str(name, page.width / 3, page.pick("…", "..."));
+            names.iter().map(|name| cut(name).into()).collect()
+        }
     }
 }
 
@@ -73,8 +113,8 @@ fn labels(panel: &Panel) -> impl Iterator<Item = (f64, &str)> {
     })
 }
 
-fn label_line((at, label): (f64, &str), unit: TickUnit) -> String {
-    format!("\n  at {}: {label}", number(at / unit.size))
+fn label_line(at: &str, label: &str, page: Page) -> String {
+    wrapped(&format!("at {at}: {label}"), page.width)
 }
 
 /// The positions of bars and of short lines, which get a row each; `None` for other plots.
@@ -99,75 +139,119 @@ fn positions(panels: &[Panel]) -> Option<Vec<f64>> {
     (bars || !(dots || time || at.is_empty() || at.len() > LEVELS)).then_some(at)
 }
 
-/// A row for each position, with a bar and a number for each series and the labels of the position.
+/// A series in a table of bars.
+struct BarColumn {
+    heading: String,
+    /// Shares of the highest value, and the values as text.
+    shares: Vec<f64>,
+    texts: Vec<String>,
+    /// Width of the widest text.
+    figures: usize,
+}
+
+impl BarColumn {
+    fn of_panel(panel: &Panel, positions: &[f64]) -> Vec<Self> {
+        let (unit, heading) = (y_unit(panel), y_heading(panel));
+        let single = series(panel).count() == 1;
+        let column = |(name, points): Series| {
+            let value = |at: &f64| Some(points.iter().find(|point| point.0 == *at)?.1? / unit.size);
+            let values: Vec<Option<f64>> = positions.iter().map(value).collect();
+            let highest = values.iter().flatten().copied().fold(f64::MIN_POSITIVE, f64::max);
+            let entries: Vec<Value> = values.iter().map(|value| Value::from(*value)).collect();
+            let format = ColumnFormat::new(entries.iter());
+            let texts: Vec<String> = entries.iter().map(|value| format.apply(value)).collect();
+            Self {
+                heading: match (name, heading.as_str()) {
+                    (name, "") => name.to_owned(),
+                    ("", heading) => heading.to_owned(),
+                    (_, heading) if single => heading.to_owned(),
+                    (name, heading) => format!("{name}: {heading}"),
+                },
+                shares: values.iter().map(|value| value.unwrap_or(0.0) / highest).collect(),
+                figures: texts.iter().map(|text| width(text)).max().unwrap_or(1),
+                texts,
+            }
+        };
+        series(panel).map(column).collect()
+    }
+
+    fn cell(&self, row: usize, long: usize, page: Page) -> String {
+        let bar = bar(self.shares[row], long, page);
+        format!("{bar:<long$} {:>figures$}", self.texts[row], figures = self.figures)
+    }
+}
+
+/// A row for each position, with a bar and a number for each series. Labels of positions stand beside the rows if the
+/// bars keep their room, else below.
 fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
     let Some(first) = panels.first() else {
         return String::new();
     };
     let most = positions.iter().fold(0.0, |most: f64, at| most.max(at.abs()));
     let unit = TickUnit::new(first.x.unit, most);
-    let level = |(index, at): (usize, &f64)| match first.x.names.get(index) {
-        Some(name) => Value::from(name.as_str()),
-        None => json_number(at / unit.size),
+    let levels: Vec<Value> = match first.x.names.is_empty() {
+        true => positions.iter().map(|at| json_number(at / unit.size)).collect(),
+        false => categories(&first.x.names, page),
     };
-    let mut rows: Vec<Vec<Value>> = positions.iter().enumerate().map(|one| vec![level(one)]).collect();
-    let mut headings = vec![heading(&first.x, unit)];
-    let mut others = String::new();
-    let mut labelled = vec![Vec::new(); rows.len()];
+    let format = ColumnFormat::new(levels.iter());
+    let mut marks: Vec<Vec<&str>> = vec![Vec::new(); positions.len()];
+    let mut elsewhere = Vec::new();
     for (at, label) in labels(first) {
         match positions.iter().position(|position| *position == at) {
-            Some(row) => labelled[row].push(label),
-            None => others += &label_line((at, label), unit),
+            Some(row) => marks[row].push(label),
+            None => elsewhere.push(label_line(&number(at / unit.size), label, page)),
         }
     }
-    let count = panels.iter().flat_map(series).count().max(1);
-    let labels_width = labelled
+    let marks: Vec<String> = marks.iter().map(|labels| labels.join(", ")).collect();
+    let bars: Vec<BarColumn> = panels
         .iter()
-        .map(|labels| width(&labels.join(", ")))
-        .max()
-        .unwrap_or(0);
-    // Besides the positions, the labels, and a number behind each bar.
-    let rest = width(&headings[0]).max(8) + labels_width + 8;
-    let long = (page.width.saturating_sub(rest) / count)
-        .saturating_sub(11)
-        .clamp(SHORTEST, LONGEST);
-    for panel in panels {
-        let (unit, heading) = (y_unit(panel), y_heading(panel));
-        let single = series(panel).count() == 1;
-        for (name, points) in series(panel) {
-            let value = |at: &f64| {
-                points
-                    .iter()
-                    .find(|point| point.0 == *at)?
-                    .1
-                    .map(|value| value / unit.size)
-            };
-            let values: Vec<Option<f64>> = positions.iter().map(value).collect();
-            let highest = values.iter().flatten().copied().fold(f64::MIN_POSITIVE, f64::max);
-            let entries: Vec<Value> = values.iter().map(|value| Value::from(*value)).collect();
-            let format = ColumnFormat::new(entries.iter());
-            let texts: Vec<String> = entries.iter().map(|value| format.apply(value)).collect();
-            let figures = texts.iter().map(|text| width(text)).max().unwrap_or(1);
-            for (row, (value, text)) in rows.iter_mut().zip(values.iter().zip(&texts)) {
-                let bar = bar(value.unwrap_or(0.0) / highest, long, page);
-                row.push(format!("{bar:<long$} {text:>figures$}").into());
-            }
-            headings.push(match (name, heading.as_str()) {
-                (name, "") => name.to_owned(),
-                ("", heading) => heading.to_owned(),
-                (_, heading) if single => heading.to_owned(),
-                (name, heading) => format!("{name}: {heading}"),
-            });
+        .flat_map(|panel| BarColumn::of_panel(panel, positions))
+        .collect();
+    let x_heading = heading(&first.x, unit);
+    let draw = |long: usize, beside: bool| {
+        let mut headings = vec![x_heading.clone()];
+        headings.extend(bars.iter().map(|column| column.heading.clone()));
+        headings.extend(beside.then(String::new));
+        let arrow = |mark: &str| if mark.is_empty() { "" } else { page.pick("◄ ", "< ") };
+        let row = |(index, level): (usize, &Value)| {
+            let cells = bars.iter().map(|column| column.cell(index, long, page).into());
+            let mark = beside.then(|| format!("{}{}", arrow(&marks[index]), marks[index]).into());
+            std::iter::once(level.clone()).chain(cells).chain(mark).collect()
+        };
+        text_table(&headings, &levels.iter().enumerate().map(row).collect::<Vec<_>>(), page)
+    };
+    // The length of bars beside the positions, their numbers, and `rest` columns.
+    let words = x_heading.split_whitespace().map(width);
+    let left = levels
+        .iter()
+        .map(|level| width(&format.apply(level)))
+        .chain(words)
+        .max();
+    let figures: usize = bars.iter().map(|column| column.figures + 3).sum();
+    let room = |rest: usize| {
+        let free = page.width.saturating_sub(left.unwrap_or(0) + 2 + figures + rest);
+        free / bars.len().max(1)
+    };
+    let widest = marks.iter().map(|mark| width(mark)).max().unwrap_or(0);
+    let beside = match widest {
+        0 => 0,
+        widest => room(widest + 4),
+    };
+    // What continues below would tear labels off their rows.
+    let table = (beside >= BESIDE).then(|| draw(beside.min(LONGEST), true));
+    let table = table.filter(|table| !table.contains("\n\n"));
+    let mut lines = match table {
+        Some(table) => vec![table],
+        None => {
+            let marked = levels.iter().zip(&marks).filter(|(_, mark)| !mark.is_empty());
+            let below = marked.map(|(level, mark)| label_line(&format.apply(level), mark, page));
+            std::iter::once(draw(room(0).clamp(SHORTEST, LONGEST), false))
+                .chain(below)
+                .collect()
         }
-    }
-    if labelled.iter().any(|labels| !labels.is_empty()) {
-        headings.push(String::new());
-        for (row, labels) in rows.iter_mut().zip(&labelled) {
-            let arrow = if labels.is_empty() { "" } else { page.pick("◄ ", "< ") };
-            row.push(format!("{arrow}{}", labels.join(", ")).into());
-        }
-    }
-    format!("{}{others}", text_table(&headings, &rows, page))
+    };
+    lines.append(&mut elsewhere);
+    lines.join("\n")
 }
 
 fn y_unit(panel: &Panel) -> TickUnit {
@@ -245,7 +329,9 @@ fn scatter(panel: &Panel, page: Page) -> String {
         .into_iter()
         .map(|line| format!("  {line}").trim_end().to_owned());
     let mut text = lines.collect::<Vec<_>>().join("\n");
-    text.extend(labels(panel).map(|label| label_line(label, x.unit)));
+    for (at, label) in labels(panel) {
+        text += &format!("\n{}", label_line(&number(at / x.unit.size), label, page));
+    }
     if all.len() > 1 {
         let keys = all.iter().zip(letters.iter().cycle());
         let keys: Vec<String> = keys.map(|((name, _), letter)| format!("{letter} {name}")).collect();
@@ -328,7 +414,7 @@ fn ruler(ticks: &[(usize, String)], columns: usize, left: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::plot::{Axis, Bar, Colour, Layer, Scale, Shape};
+    use crate::report::plot::{Axis, Bar, Colour, Scale, Shape};
 
     fn page(width: usize, unicode: bool) -> Page {
         Page {
@@ -395,6 +481,37 @@ mod tests {
         let full = |line: &str| line.matches('█').count();
         assert!(full(lines[2]) > 10 && full(lines[3]) == 2 * full(lines[2]), "{text}");
         assert!(full(lines[1]) <= 1, "{text}");
+    }
+
+    #[test]
+    fn labels_without_room_beside_the_bars_stand_below_them() {
+        let mut plot = bars();
+        let label = "saturates, preemptions from here, requests wait from here";
+        plot.panels[0].layers[0].name = label.to_owned();
+        let drawn = text(&plot, page(100, true));
+        let full = |text: &str| text.lines().map(|line| line.matches('█').count()).max();
+        assert!(full(&drawn) > Some(20) && !drawn.contains("\n\n"), "{drawn}");
+        assert!(drawn.ends_with(&format!("\n  at 64: {label}")), "{drawn}");
+        // Six series continue below; labels stay in one place.
+        let panel = plot.panels[0].clone();
+        plot.panels.extend([panel.clone(), panel.clone(), panel.clone(), panel]);
+        let drawn = text(&plot, page(80, true));
+        assert!(drawn.contains("\n\n") && !drawn.contains('◄'), "{drawn}");
+        assert_eq!(drawn.matches("  at 64: saturates").count(), 1, "{drawn}");
+    }
+
+    #[test]
+    fn positions_that_are_numbers_are_aligned_to_the_right() {
+        let drawn = text(&bars(), page(100, true));
+        let lines: Vec<&str> = drawn.lines().collect();
+        assert!(
+            lines[1].starts_with("            1  ") && lines[3].starts_with("          256  "),
+            "{drawn}"
+        );
+        let mut plot = bars();
+        plot.panels[0].x.names[0] = "vllm".to_owned();
+        let drawn = text(&plot, page(100, true));
+        assert!(drawn.contains("\n  vllm ") && drawn.contains("\n  256 "), "{drawn}");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::reproduce::shell_quoted;
@@ -11,51 +10,10 @@ use crate::report::plot::Sheet;
 use crate::report::{Bytes, Clock, Count, WarningGroup};
 use crate::run::{Manifest, RecordedRun};
 
-/// An engine in the manifest.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct StartedEngine {
-    runtime: Option<String>,
-    memory_total: Option<u64>,
-    options: EngineOptions,
-    info: EngineInfo,
-    launched: Launched,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct EngineOptions {
-    model: Option<String>,
-    /// Indices or ids, or how many.
-    gpus: Value,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct EngineInfo {
-    engine: Option<String>,
-    version: Option<String>,
-    model: Option<String>,
-}
-
-/// What was launched; the runtime decides which of these there are.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Launched {
-    image: Option<String>,
-    digest: Option<String>,
-    command: Option<Vec<String>>,
-    entrypoint: Option<Vec<String>>,
-    args: Option<Vec<String>>,
-    url: Option<String>,
-    container: Option<String>,
-    profile: Option<String>,
-    gpu: Option<String>,
-}
+/// An engine in the manifest. What is damaged of it is not known; the rest is read.
+pub(super) struct StartedEngine<'a>(pub(super) &'a Value);
 
 /// A GPU in the manifest.
-#[derive(Default, Deserialize)]
-#[serde(default)]
 struct Gpu {
     id: String,
     index: Option<u64>,
@@ -63,23 +21,47 @@ struct Gpu {
     total: Option<u64>,
 }
 
-impl StartedEngine {
+impl StartedEngine<'_> {
+    /// The text at a JSON pointer.
+    fn text(&self, at: &str) -> Option<&str> {
+        self.0.pointer(at)?.as_str().filter(|text| !text.is_empty())
+    }
+
+    /// The texts of the list at a JSON pointer.
+    fn texts(&self, at: &str) -> impl Iterator<Item = &str> {
+        let list = self.0.pointer(at).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str)
+    }
+
     fn is_simulated(&self) -> bool {
-        self.runtime.as_deref() == Some("sim")
+        self.text("/runtime") == Some("sim")
     }
 
     /// `vllm 0.11`; `version` stands for an unknown version.
     pub(super) fn name(&self, version: &str) -> Option<String> {
-        let known = self.info.version.as_ref().map(|version| format!(" {version}"));
+        let known = self.text("/info/version").map(|version| format!(" {version}"));
         Some(format!(
             "{}{}",
-            self.info.engine.as_ref()?,
+            self.text("/info/engine")?,
             known.as_deref().unwrap_or(version)
         ))
     }
 
     pub(super) fn model(&self) -> Option<String> {
-        self.info.model.clone().or_else(|| self.options.model.clone())
+        let model = self.text("/info/model").or_else(|| self.text("/options/model"));
+        model.map(str::to_owned)
+    }
+}
+
+impl Gpu {
+    fn read(gpu: &Value) -> Self {
+        let text = |name: &str| gpu[name].as_str().unwrap_or_default().to_owned();
+        Self {
+            id: text("id"),
+            index: gpu["index"].as_u64(),
+            name: text("name"),
+            total: gpu["total"].as_u64(),
+        }
     }
 }
 
@@ -189,7 +171,7 @@ pub(super) fn models(manifest: &Manifest) -> Vec<String> {
 /// Names and versions of the engines, and their runtimes.
 fn engines(manifest: &Manifest) -> Vec<String> {
     let texts = from_engines(manifest, |engine| {
-        let runtime = engine.runtime.as_deref().map(runtime_text);
+        let runtime = engine.text("/runtime").map(runtime_text);
         let runtime = runtime.map_or_else(String::new, |runtime| format!(" ({runtime})"));
         Some(format!("{}{runtime}", engine.name(", version unknown")?))
     });
@@ -221,15 +203,12 @@ fn runtime_text(runtime: &str) -> &str {
 fn gpus(found: &RecordedRun) -> Vec<String> {
     let manifest = &found.manifest;
     let simulated = |engine: &StartedEngine| {
-        let profile = engine.launched.profile.as_ref().filter(|_| engine.is_simulated())?;
-        let gpu = engine
-            .launched
-            .gpu
-            .as_ref()
-            .map_or_else(String::new, |gpu| format!("{gpu}, "));
-        let total = engine.memory_total;
-        let total = total.map_or_else(String::new, |total| format!("{} of memory, ", Bytes(total)));
-        Some(format!("SIMULATED: {gpu}{total}profile {profile}"))
+        let profile = engine.text("/launched/profile").filter(|_| engine.is_simulated())?;
+        let gpu = engine.text("/launched/gpu").map(|gpu| format!("{gpu}, "));
+        let total = engine.0["memory_total"].as_u64();
+        let total = total.map(|total| format!("{} of memory, ", Bytes(total)));
+        let known: String = gpu.into_iter().chain(total).collect();
+        Some(format!("SIMULATED: {known}profile {profile}"))
     };
     let mut texts = from_engines(manifest, simulated);
     let one = |gpu: &Gpu| {
@@ -252,7 +231,7 @@ fn gpus(found: &RecordedRun) -> Vec<String> {
 /// Names of the used GPUs for a heading: `2 × NVIDIA H200`, `a simulated 24 GB card`.
 pub(super) fn cards(manifest: &Manifest) -> Vec<String> {
     let mut cards = from_engines(manifest, |engine| {
-        let gpu = engine.launched.gpu.as_ref().filter(|_| engine.is_simulated());
+        let gpu = engine.text("/launched/gpu").filter(|_| engine.is_simulated());
         gpu.map(|gpu| format!("a simulated {gpu}"))
     });
     let names: Vec<String> = used(manifest).0.into_iter().map(|gpu| gpu.name).collect();
@@ -274,15 +253,13 @@ pub(super) fn cards(manifest: &Manifest) -> Vec<String> {
 /// Splits the machine's GPUs into those that engines were given and the others.
 fn used(manifest: &Manifest) -> (Vec<Gpu>, Vec<Gpu>) {
     let given = from_engines(manifest, |engine| {
-        let gpus = engine.options.gpus.as_array().filter(|_| !engine.is_simulated())?;
+        let gpus = engine.0.pointer("/options/gpus")?.as_array()?;
+        let gpus = (!engine.is_simulated()).then_some(gpus)?;
         let plain = |gpu: &Value| gpu.as_str().map_or_else(|| gpu.to_string(), str::to_owned);
         Some(gpus.iter().map(plain).collect::<Vec<_>>().join(","))
     });
     let given: Vec<&str> = given.iter().flat_map(|list| list.split(',')).collect();
-    let gpus = manifest
-        .gpus
-        .iter()
-        .map(|gpu| Gpu::deserialize(gpu).unwrap_or_default());
+    let gpus = manifest.gpus.iter().map(Gpu::read);
     gpus.partition(|gpu| {
         let index = gpu.index.map(|index| index.to_string());
         given.contains(&gpu.id.as_str()) || index.is_some_and(|index| given.contains(&index.as_str()))
@@ -290,24 +267,29 @@ fn used(manifest: &Manifest) -> (Vec<Gpu>, Vec<Gpu>) {
 }
 
 fn image(engine: &StartedEngine) -> Option<String> {
-    let digest = engine.launched.digest.as_ref();
-    let digest = digest.map_or_else(String::new, |digest| format!(", {digest}"));
-    Some(format!("{}{digest}", engine.launched.image.as_ref()?))
+    let digest = engine.text("/launched/digest").map(|digest| format!(", {digest}"));
+    Some(format!(
+        "{}{}",
+        engine.text("/launched/image")?,
+        digest.unwrap_or_default()
+    ))
 }
 
 /// The command of a process, the arguments of a container, or the address of an attached server.
 fn launched(engine: &StartedEngine) -> Option<String> {
-    let launched = &engine.launched;
-    let command = launched.command.iter().flatten();
-    let container = launched.entrypoint.iter().chain(&launched.args).flatten();
-    let line: Vec<String> = match launched.command.as_ref().is_some_and(|command| !command.is_empty()) {
-        true => command.map(|word| shell_quoted(word)).collect(),
-        false => container.map(|word| shell_quoted(word)).collect(),
+    let line = |lists: &[&str]| {
+        let words = lists.iter().flat_map(|list| engine.texts(list)).map(shell_quoted);
+        Some(words.collect::<Vec<_>>().join(" ")).filter(|line| !line.is_empty())
     };
-    match line.is_empty() {
-        true => launched.url.clone().or_else(|| launched.container.clone()),
-        false => Some(line.join(" ")),
-    }
+    let container = || line(&["/launched/entrypoint", "/launched/args"]);
+    let attached = || {
+        engine
+            .text("/launched/url")
+            .or_else(|| engine.text("/launched/container"))
+    };
+    line(&["/launched/command"])
+        .or_else(container)
+        .or_else(|| attached().map(str::to_owned))
 }
 
 fn host(manifest: &Manifest) -> String {
@@ -361,11 +343,41 @@ fn measured_counts(found: &RecordedRun) -> String {
 }
 
 /// A text from each engine, without duplicates.
-fn from_engines(manifest: &Manifest, describe: impl Fn(&StartedEngine) -> Option<String>) -> Vec<String> {
+fn from_engines<'a>(manifest: &'a Manifest, describe: impl Fn(&StartedEngine<'a>) -> Option<String>) -> Vec<String> {
     let mut texts = Vec::new();
     for engine in &manifest.engines {
-        let text = describe(&StartedEngine::deserialize(engine).unwrap_or_default());
+        let text = describe(&StartedEngine(engine));
         texts.extend(text.filter(|text| !text.is_empty() && !texts.contains(text)));
     }
     texts
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_null_or_a_wrong_type_hides_nothing_else() {
+        let engine = json!({
+            "runtime": "docker", "memory_total": "much",
+            "options": { "model": "Qwen/Qwen3-8B", "gpus": [0, "GPU-b"] },
+            "info": { "engine": "vllm", "version": null, "model": null },
+            "launched": { "image": "vllm/vllm-openai:v0.11", "digest": 7, "entrypoint": null, "args": ["serve", null, "a b"] },
+        });
+        let manifest = Manifest {
+            engines: vec![engine, json!({ "options": null, "info": null, "launched": null })],
+            gpus: vec![
+                json!({ "id": "GPU-b", "index": null, "name": "NVIDIA L4", "total": "?" }),
+                json!(null),
+            ],
+            ..Manifest::default()
+        };
+        assert_eq!(models(&manifest), ["Qwen/Qwen3-8B"]);
+        assert_eq!(engines(&manifest), ["vllm, version unknown (in Docker)"]);
+        assert_eq!(from_engines(&manifest, image), ["vllm/vllm-openai:v0.11"]);
+        assert_eq!(from_engines(&manifest, launched), ["serve 'a b'"]);
+        assert_eq!(cards(&manifest), ["NVIDIA L4"]);
+    }
 }

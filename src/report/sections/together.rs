@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use crate::boundary::{self, Boundary, Easier, Point};
@@ -172,7 +171,7 @@ fn all_distinct(names: &[String]) -> bool {
 /// The settings of [`PRIMARY_KEYS`] that are known.
 fn settings(manifest: &Manifest) -> Map<String, Value> {
     let engine = manifest.engines.first();
-    let engine = engine.and_then(|engine| facts::StartedEngine::deserialize(engine).ok());
+    let engine = engine.map(facts::StartedEngine);
     // Of an attached server, nobody said which GPUs it uses.
     let any_gpu = || Some(manifest.gpus.first()?["name"].as_str()?.to_owned());
     let all = [

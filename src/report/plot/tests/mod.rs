@@ -331,21 +331,74 @@ fn what_is_proven_has_an_edge() {
 #[test]
 fn a_few_rows_are_not_as_high_as_a_map() {
     let height = |plot: &Plot| svg(plot, Width::Wide).frames[0].height;
-    assert!(
-        height(&samples::forest()) < 0.5 * height(&samples::one()),
-        "{}",
-        height(&samples::forest())
-    );
+    assert!(height(&samples::rows()) < 0.5 * height(&samples::one()));
 }
 
 #[test]
-fn a_value_beyond_the_edge_is_written_beside_its_mark() {
+fn long_names_of_rows_leave_room_for_the_map() {
     for width in [Width::Wide, Width::Narrow] {
-        let drawing = svg(&samples::forest(), width).svg;
+        let drawing = svg(&samples::rows(), width);
         assert!(
-            drawing.contains(">+1,567.2 %<") && drawing.contains(">−180 %<"),
-            "{drawing}"
+            drawing.frames[0].width > 0.5 * drawing.size.0,
+            "{:?}",
+            drawing.frames[0]
         );
+        let said = texts(&drawing.svg);
+        let cut = said
+            .iter()
+            .any(|text| text.starts_with("not tested") && text.ends_with('…'));
+        assert!(cut && said.contains(&"fits".to_owned()), "{said:?}");
+    }
+}
+
+#[test]
+fn of_many_categories_some_are_named_on_every_screen() {
+    for (count, width, least) in [(24, Width::Narrow, 24), (60, Width::Wide, 60), (60, Width::Narrow, 20)] {
+        let said = texts(&svg(&samples::categories(count), width).svg);
+        let named = said
+            .iter()
+            .filter(|text| text.parse::<usize>().is_ok_and(|name| name >= 1024));
+        assert!(named.count() >= least, "{count}: {said:?}");
+    }
+}
+
+#[test]
+fn every_number_that_is_explained_is_drawn_and_the_rest_are_counted() {
+    for width in [Width::Wide, Width::Narrow] {
+        let said = texts(&svg(&samples::categories(60), width).svg);
+        let explained = said.join(" ").split_once("1 mark 0").unwrap().1.to_owned();
+        let numbered = 1 + explained.matches(" mark ").count();
+        assert!(
+            (1..=numbered).all(|number| said.contains(&number.to_string())),
+            "{said:?}"
+        );
+        let rest = format!(" · {} more have no room for a label", 60 - numbered);
+        assert!(numbered >= 20 && explained.ends_with(&rest), "{numbered}: {explained}");
+    }
+}
+
+#[test]
+fn labels_of_stacks_lie_within_their_bar_or_beside_it() {
+    for (gpus, width) in [(1, Width::Wide), (4, Width::Wide), (1, Width::Narrow)] {
+        let drawing = svg(&samples::stacks(gpus), width);
+        let tree = Tree::from_str(&drawing.svg, &options()).unwrap();
+        let (mut bars, mut labels) = (Vec::new(), Vec::new());
+        each(tree.root(), &mut |node| match node {
+            Node::Path(path) if path.fill().is_some_and(|fill| fill.opacity().get() < 0.7) => {
+                bars.push(path.abs_bounding_box());
+            }
+            Node::Text(text) if text.chunks()[0].text().ends_with("GiB") => labels.push(text.abs_bounding_box()),
+            _ => {}
+        });
+        assert!(!labels.is_empty() && bars.len() > 2, "{gpus}");
+        for label in labels {
+            let touches = |bar: &resvg::tiny_skia::Rect| label.intersect(bar).is_some_and(|both| both.height() > 4.0);
+            let within = |bar: &resvg::tiny_skia::Rect| bar.left() <= label.left() && label.right() <= bar.right();
+            assert!(
+                bars.iter().all(|bar| !touches(bar) || within(bar)),
+                "{gpus}: {label:?} {bars:?}"
+            );
+        }
     }
 }
 
@@ -445,34 +498,4 @@ fn limits_that_lie_close_are_labelled_apart() {
             assert!(all.contains(&name.to_owned()), "{all:?}");
         }
     }
-}
-
-#[test]
-fn a_component_is_filled_the_same_in_a_column_and_over_time() {
-    let bars = |base: f64| {
-        let (at, value) = (50.0, base + 10.0);
-        let interval = None;
-        Layer::bars(
-            "",
-            [Bar {
-                at,
-                value,
-                base,
-                interval,
-            }],
-            Colour::Fits,
-        )
-    };
-    let ribbon = Layer::ribbon("", [(0.0, 0.0, 10.0), (100.0, 0.0, 10.0)], Colour::Fits);
-    let ribbon = ribbon.opaque().stepped(true);
-    let fill = |layers: Vec<Layer>| {
-        let svg = drawn(layers, Width::Wide);
-        let document = Document::parse(&svg).unwrap();
-        let area = document
-            .descendants()
-            .find(|node| node.attribute("class") == Some("pa-fits"));
-        area.unwrap().attribute("fill-opacity").map(str::to_owned)
-    };
-    assert_eq!(fill(vec![bars(0.0), bars(10.0)]), fill(vec![ribbon]));
-    assert_eq!(fill(vec![bars(0.0)]), None, "bars side by side are opaque");
 }

@@ -127,13 +127,12 @@ pub(super) fn memory(gpus: usize, samples: usize) -> Plot {
         y: axis("memory used", Unit::Bytes, Scale::Linear),
         layers: vec![
             Layer::spans(spans.clone()),
-            Layer::ribbon("weights", times(21).map(|at| (at, 0.0, 15.0 * GIB)), Colour::Series(0)).opaque(),
+            Layer::ribbon("weights", times(21).map(|at| (at, 0.0, 15.0 * GIB)), Colour::Series(0)),
             Layer::ribbon(
                 "KV cache",
                 times(111).map(|at| (at, 15.0 * GIB, 66.0 * GIB)),
                 Colour::Series(2),
-            )
-            .opaque(),
+            ),
             Layer::line("used", (0..samples).map(sample), Colour::Series(4)),
             Layer::horizontal_rule("80 GiB of the GPU", 80.0 * GIB, Colour::Limit),
             Layer::horizontal_rule("limit of the engine", 76.0 * GIB, Colour::Quiet).dashed(true),
@@ -187,13 +186,13 @@ pub(super) fn load() -> Plot {
         ]
     };
     let throughput = levels().map(|level| (level, 1900.0 * level / (level + 30.0)));
-    let mut above = vec![line("output", throughput, Colour::Series(0)).with_markers()];
+    let mut above = vec![line("output", throughput, Colour::Series(0)).with_markers(Shape::Circle)];
     above.extend(rules("knee", "preemption from here"));
     let fan = levels().map(|level| (level, latency(level), 2.4 * latency(level)));
     let mut below = vec![
         Layer::ribbon("p50 to p99", fan, Colour::Series(1)),
-        line("p50 time to first token", curve(1.0), Colour::Series(1)).with_markers(),
-        line("p99 time to first token", curve(2.4), Colour::Series(5)).with_markers(),
+        line("p50 time to first token", curve(1.0), Colour::Series(1)).with_markers(Shape::Circle),
+        line("p99 time to first token", curve(2.4), Colour::Series(5)).with_markers(Shape::Circle),
         Layer::horizontal_rule("goal: 1 s", 1000.0, Colour::Limit).dashed(true),
     ];
     below.extend(rules("", ""));
@@ -249,25 +248,61 @@ pub(super) fn engines() -> Plot {
     plot("engines", "Ten runs in one picture", vec![panel])
 }
 
-/// Differences by row, two of them beyond the edge.
-pub(super) fn forest() -> Plot {
-    let dots = |name: &str, at: (f64, f64), shape: Shape| Layer::dots(name, [at], Colour::Series(0), shape);
-    let note = |at: (f64, f64), label: &str| Note {
-        at,
-        label: label.into(),
-    };
+/// Points in a few rows, one of them with a long name.
+pub(super) fn rows() -> Plot {
     let panel = Panel {
-        x: axis("difference from one", Unit::Percent, Scale::Linear).with_range((-104.0, 104.0)),
-        y: Axis::categories(["KV tokens", "memory", "start time"].map(str::to_owned)),
+        x: axis("input length", Unit::Tokens, Scale::Linear).with_range((0.0, 4096.0)),
+        y: Axis::categories(["fits", "fails", &"not tested, predicted to fail ".repeat(4)].map(str::to_owned)),
         layers: vec![
-            dots("two", (3.0, 1.0), Shape::Circle),
-            dots("two, beyond the edge", (100.0, 0.0), Shape::Beyond),
-            dots("two, beyond the edge", (-100.0, 2.0), Shape::Before),
+            Layer::dots("fits", [(512.0, 0.0)], Colour::Fits, Shape::Circle),
+            Layer::dots("fails", [(4096.0, 1.0)], Colour::Fails, Shape::Cross),
+            Layer::dots("not tested", [(0.0, 2.0)], Colour::Fails, Shape::Square),
+            Layer::dots("inconclusive", [(2048.0, 2.0)], Colour::Open, Shape::Triangle),
         ],
-        notes: vec![note((100.0, 0.0), "+1,567.2 %"), note((-100.0, 2.0), "−180 %")],
+        notes: vec![Note::new((4096.0, 1.0), "4,096"), Note::new((0.0, 2.0), "not tested")],
         ..Panel::default()
     };
-    plot("forest", "Differences from one", vec![panel])
+    plot("rows", "Probes of one axis", vec![panel])
+}
+
+/// Components in a stack for each GPU, labelled, and their estimate.
+pub(super) fn stacks(gpus: usize) -> Plot {
+    let parts = [
+        ("weights", 15.0),
+        ("KV cache in use", 48.0),
+        ("CUDA graphs and activations", 6.2),
+    ];
+    let (mut layers, mut notes, mut base) = (Vec::new(), Vec::new(), 0.0);
+    for (index, (name, size)) in parts.into_iter().enumerate() {
+        let value = base + size * GIB;
+        let bars = (0..=gpus).map(|at| Bar {
+            base,
+            ..Bar::new(at, value)
+        });
+        notes.extend(
+            (0..=gpus).map(|at| Note::new((at as f64, f64::midpoint(base, value)), format!("{name} {size} GiB"))),
+        );
+        layers.push(Layer::bars(name, bars, Colour::series(index)));
+        base = value;
+    }
+    let names = (0..gpus).map(|gpu| format!("GPU {gpu}")).chain(["estimate".to_owned()]);
+    let y = axis("memory", Unit::Bytes, Scale::Linear);
+    let panel = Panel::new("", Axis::categories(names), y, layers).with_notes(notes);
+    plot(&format!("stacks-{gpus}"), "Where the memory goes", vec![panel])
+}
+
+/// A bar for each of so many prompt lengths, each with a mark.
+pub(super) fn categories(count: usize) -> Plot {
+    let lengths: Vec<String> = (1..=count).map(|at| (at * 1024).to_string()).collect();
+    let marks = (0..count).map(|at| Layer::vertical_rule(format!("mark {at}"), at as f64, Colour::Quiet));
+    let bars = (0..count).map(|at| Bar::new(at, 1.0 + at as f64));
+    let layers = marks.chain([Layer::bars("", bars, Colour::Series(0))]);
+    let x = Axis {
+        label: "input".into(),
+        ..Axis::categories(lengths)
+    };
+    let panel = Panel::new("", x, axis("rate", Unit::TokensPerSecond, Scale::Linear), layers);
+    plot(&format!("categories-{count}"), "Rates by length", vec![panel])
 }
 
 pub(super) fn empty() -> Plot {
@@ -356,6 +391,7 @@ pub(super) fn all() -> Vec<Plot> {
         breakdown(),
         load(),
     ];
-    let rest = [heat_map(), engines(), forest(), empty(), hostile(), many(), one()];
-    few.into_iter().chain(rest).collect()
+    let rest = [heat_map(), engines(), rows(), empty(), hostile(), many(), one()];
+    let bars = [stacks(1), stacks(4), categories(24), categories(60)];
+    few.into_iter().chain(rest).chain(bars).collect()
 }

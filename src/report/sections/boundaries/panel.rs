@@ -251,7 +251,7 @@ fn regions(cut: &Slice, vertical: &VerticalAxis, beyond: &'static str) -> Result
 /// The probes by class, without duplicates.
 fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f64)>) -> Vec<Layer> {
     let all = [
-        (ProbeClass::Unclear, "inconclusive probe", Colour::Open, Shape::Ring),
+        (ProbeClass::Unclear, "inconclusive probe", Colour::Open, Shape::Triangle),
         (
             ProbeClass::Clipped,
             "refused for its length",
@@ -260,7 +260,7 @@ fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f
         ),
         (ProbeClass::Fits, "probe that fits", Colour::Fits, Shape::Circle),
         (ProbeClass::Fails, "probe that fails", Colour::Fails, Shape::Cross),
-        (ProbeClass::NotSent, NOT_SENT, Colour::Fails, Shape::Ring),
+        (ProbeClass::NotSent, NOT_SENT, Colour::Fails, Shape::Square),
     ];
     let layer = |(class, name, colour, shape): (ProbeClass, &str, Colour, Shape)| {
         let mut seen = HashSet::new();

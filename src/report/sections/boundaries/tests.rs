@@ -79,7 +79,7 @@ fn plane_shows_regions_probes_and_recommendation() {
     let marks = dots(panel);
     assert!(marks.contains(&(Shape::Circle, vec![(40.0, 40.0)])), "{marks:?}");
     assert!(marks.contains(&(Shape::Cross, vec![(60.0, 60.0)])), "{marks:?}");
-    assert!(marks.contains(&(Shape::Ring, vec![(50.0, 50.0)])), "{marks:?}");
+    assert!(marks.contains(&(Shape::Triangle, vec![(50.0, 50.0)])), "{marks:?}");
     assert!(marks.contains(&(Shape::Diamond, vec![(5.0, 95.0)])), "{marks:?}");
     assert!(
         marks.contains(&(Shape::Ring, vec![(40.0, 40.0)])),

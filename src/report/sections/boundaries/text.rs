@@ -193,7 +193,7 @@ pub(super) fn predicted(boundary: &Boundary) -> Option<String> {
         .map_or_else(|| "the end of the search range".to_owned(), Point::to_string);
     Some(format!(
         "Predicted, not proven: memory limits consistent with every answer place the boundary, on one ray from the easiest corner, between {} \
-         and {high}, most likely near {}; in the hatched region, more than half of them predict a fit.",
+         and {high}, most likely near {}; where `predicted to fit` is drawn, more than half of them predict a fit.",
         middle.low, middle.expected,
     ))
 }

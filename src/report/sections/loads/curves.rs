@@ -18,8 +18,8 @@ const LATENCIES: [(&str, &str); 3] = [
     ("end-to-end latency (E2E)", "e2el_ms"),
 ];
 
-/// The statistics of a latency that are drawn for a single sweep.
-const STATISTICS: [&str; 3] = ["median", "p90", "p99"];
+/// The statistics of a latency that are drawn for a single sweep, with their markers.
+const STATISTICS: [(&str, Shape); 3] = [("median", Shape::Circle), ("p90", Shape::Ring), ("p99", Shape::Cross)];
 
 /// The metrics of a tooltip, which has little room.
 const TOOLTIP: [&str; 12] = [
@@ -43,7 +43,7 @@ pub(super) fn plot(sweeps: &[&Sweep], name: String, title: String, words: String
     let single = sweeps.len() == 1;
     let statistics = if single { &STATISTICS[..] } else { &STATISTICS[..1] };
     let latencies = LATENCIES.into_iter().filter_map(|(title, latency)| {
-        let metrics: Vec<String> = statistics.iter().map(|one| format!("{one}_{latency}")).collect();
+        let metrics: Vec<String> = statistics.iter().map(|(one, _)| format!("{one}_{latency}")).collect();
         let title = if single {
             title.to_owned()
         } else {
@@ -82,15 +82,19 @@ fn panel(sweeps: &[&Sweep], title: &str, unit: Unit, metrics: &[String]) -> Opti
             let points = sweep.points(|level| value(level, metric));
             all.extend(points.iter().filter_map(|point| point.1));
             let name = match (single, is_latency) {
-                (true, true) => STATISTICS[at].to_owned(),
-                (true, false) => title.to_owned(),
-                // A legend for all panels.
-                (false, true) => String::new(),
+                (true, true) => STATISTICS[at].0.to_owned(),
+                // The panel's title, and a legend for all panels.
+                (true, false) | (false, true) => String::new(),
                 (false, false) => sweep.name.clone(),
             };
+            // Throughput does not look like one of the statistics in the legend.
+            let colour = match single && !is_latency {
+                true => Colour::series(STATISTICS.len()),
+                false => Colour::series(index + at),
+            };
             layers.push(
-                Layer::line(name, points, Colour::series(index + at))
-                    .with_markers()
+                Layer::line(name, points, colour)
+                    .with_markers(if single { STATISTICS[at].1 } else { Shape::series(index) })
                     .dashed(at > 0),
             );
         }
@@ -200,7 +204,7 @@ fn tradeoff_panel(sweeps: &[&Sweep], label: &str, latency: &str) -> Option<Panel
             continue;
         }
         let points = own.iter().map(|note| (note.at.0, Some(note.at.1)));
-        layers.push(Layer::line(sweep.name.clone(), points, Colour::series(index)).with_markers());
+        layers.push(Layer::line(sweep.name.clone(), points, Colour::series(index)).with_markers(Shape::series(index)));
         notes.extend(own);
         knees.extend(sweep.knee().and_then(place));
     }

@@ -21,7 +21,7 @@ use crate::report::sections::{Section, Source};
 use crate::report::spark::{max_per_column, sparkline};
 use crate::report::{Block, Bytes, Clock, Count, Page};
 use crate::run::{Folder, Measurement, RecordedRun};
-use crate::telemetry::{Phase, Row};
+use crate::telemetry::{DeviceActivity, Phase, Row};
 use crate::unit::Unit;
 use start::{Start, seconds, verdict};
 
@@ -34,8 +34,23 @@ const MAX_PANELS: usize = 4;
 /// If less than this share of a device was ever in use, the axis does not extend to its capacity.
 const MIN_FILL: f64 = 0.25;
 
-/// Maximum number of marks.
+/// Maximum number of marks of a kind.
 const MAX_MARKS: usize = 300;
+
+/// Whether a measurement is of a kind.
+type Is = fn(&Measurement) -> bool;
+
+/// The kinds of measurements that are marked where memory was fullest, each with its name and marker.
+const MEASUREMENTS: [(&str, Colour, Shape, Is); 4] = [
+    ("load", Colour::Quiet, Shape::Diamond, |one| one.verdict.is_none()),
+    ("inconclusive probe", Colour::Open, Shape::Triangle, |one| {
+        !one.fails && one.verdict.as_deref().is_some_and(|verdict| verdict != "ok")
+    }),
+    ("probe that fits", Colour::Fits, Shape::Circle, |one| {
+        !one.fails && one.verdict.as_deref() == Some("ok")
+    }),
+    ("probe that fails", Colour::Fails, Shape::Cross, |one| one.fails),
+];
 
 /// Pauses between requests shorter than this share of a chart are not drawn.
 const MIN_SHARE: f64 = 1.0 / 100.0;
@@ -152,44 +167,93 @@ fn plot(start: &Start, columns: usize) -> Plot {
         .chain(all.into_iter().map(|device| device_peak(start, device)))
         .chain([sampling_text(start)]);
     let name = format!("memory-{}", slug(&start.name));
-    Plot::new(name, title, panels).with_words(words.collect::<Vec<_>>().join(" "), "")
+    let panels = panels.into_iter().chain(activity(start, columns));
+    Plot::new(name, title, panels).with_words(words.collect::<Vec<_>>().join(" "), sampling_problems(start))
 }
 
-/// Memory in use on these devices, with their capacity, phases, deaths and failed probes.
+/// Power and utilisation of the devices that report them.
+fn activity(start: &Start, columns: usize) -> Vec<Panel> {
+    let several = start.devices.len() > 1;
+    let of = |title: &str, y: Axis, value: fn(&DeviceActivity) -> Option<f64>| {
+        let line = |(index, device): (usize, &Device)| {
+            let samples = start.activity.iter().flat_map(|sample| {
+                let own = sample
+                    .devices
+                    .iter()
+                    .find(|one| one.device == device.id)
+                    .and_then(value);
+                [(seconds(sample.from), own), (seconds(sample.to), own)]
+            });
+            let points = reduced(&samples.collect::<Vec<_>>(), columns);
+            let name = if several { device.label.as_str() } else { "" };
+            let known = points.iter().any(|point| point.1.is_some());
+            known.then(|| Layer::line(name, points, colour(start, index)))
+        };
+        let layers: Vec<Layer> = start.devices.iter().enumerate().filter_map(line).collect();
+        let x = time_axis(start);
+        (!layers.is_empty()).then(|| Panel {
+            low: true,
+            ..Panel::new(title, x, y, layers)
+        })
+    };
+    let power = of("power", Axis::new("", Unit::Watts), |one| one.power_w);
+    let percent = Axis::new("", Unit::Percent).with_range((0.0, 100.0));
+    let busy = of("GPU utilisation", percent, |one| one.busy_percent);
+    power.into_iter().chain(busy).collect()
+}
+
+/// The colour of a device. That of a single one does not resemble the marks on its line.
+fn colour(start: &Start, device: usize) -> Colour {
+    match start.devices.len() {
+        1 => Colour::Series(4),
+        _ => Colour::series(device),
+    }
+}
+
+fn time_axis(start: &Start) -> Axis {
+    Axis::new("time since the launch", Unit::Seconds).with_range((0.0, start.end()))
+}
+
+/// Memory in use on these devices, with their capacity, phases, deaths, probes and loads.
 fn panel(start: &Start, title: String, devices: &[usize], columns: usize) -> Panel {
     let (rows, end, first) = (start.series.rows(), start.end(), devices[0]);
     let mut layers: Vec<Layer> = Vec::new();
     layers.extend(start.phased.then(|| Layer::spans(spans(rows))));
     layers.extend(devices.iter().map(|&device| {
-        let name = match devices.len() {
+        let name = match start.devices.len() {
             1 => "in use",
             _ => &start.devices[device].label,
         };
         let line = reduced(&curve(rows, device, end), columns);
-        Layer::line(name, line, Colour::series(device - first)).stepped(true)
+        Layer::line(name, line, colour(start, device)).stepped(true)
     }));
     // A limit that all devices share is drawn once.
     let total = start.devices[first].total;
     if devices.iter().all(|&device| start.devices[device].total == total) {
         layers.extend(limits(start, devices));
     }
-    let failed = failures(start, first);
-    if !failed.is_empty() && devices.len() == 1 {
-        let points = failed.iter().map(|(_, at, bytes)| (*at, *bytes as f64));
-        layers.push(Layer::dots("failing probe", points, Colour::Fails, Shape::Cross));
+    let mut tooltips = Vec::new();
+    for (name, colour, shape, is) in MEASUREMENTS {
+        let peaks = peaks(start, devices, is);
+        if !peaks.is_empty() {
+            let points = peaks.iter().map(|(_, at, bytes)| (*at, *bytes as f64));
+            layers.push(Layer::dots(name, points, colour, shape));
+        }
+        tooltips.extend(peaks.into_iter().map(|(measurement, at, bytes)| {
+            let entries = [
+                measurement.what.as_str().into(),
+                rounded(at, 1).into(),
+                gib_number(bytes as f64).into(),
+                measurement.verdict.as_ref().map(|_| verdict(measurement)).into(),
+            ];
+            TooltipPoint::new((at, bytes as f64), entries)
+        }));
     }
     layers.extend(deaths(start));
-    let tooltips = failed.into_iter().map(|(measurement, at, bytes)| {
-        let entries = [
-            measurement.what.as_str().into(),
-            rounded(at, 1).into(),
-            gib_number(bytes as f64).into(),
-            verdict(measurement).into(),
-        ];
-        TooltipPoint::new((at, bytes as f64), entries)
-    });
+    // Keys walk through them in time.
+    tooltips.sort_by(|one, other| one.at.0.total_cmp(&other.at.0));
     let tooltips = Tooltips::new(["what", "at, s", "in use, GiB", "verdict"], tooltips);
-    let x = Axis::new("time since the launch", Unit::Seconds).with_range((0.0, end));
+    let x = time_axis(start);
     let y = Axis::new("memory in use", Unit::Bytes).with_range((0.0, top(start, devices)));
     Panel::new(title, x, y, layers).with_tooltips(tooltips)
 }
@@ -299,29 +363,30 @@ fn deaths(start: &Start) -> Vec<Layer> {
         .collect()
 }
 
-/// The failed probes with time and size of the device's peak during each, at most [`MAX_MARKS`] of them, evenly spaced.
-fn failures<'a>(start: &Start<'a>, device: usize) -> Vec<(&'a Measurement, f64, u64)> {
-    let failed = start.measurements().iter().filter(|measurement| measurement.fails);
-    let every = failed.clone().count().div_ceil(MAX_MARKS).max(1);
-    failed
-        .step_by(every)
+/// The measurements of a kind with time and size of the memory peak during each, at most [`MAX_MARKS`] of them, evenly
+/// spaced.
+fn peaks<'a>(start: &Start<'a>, devices: &[usize], is: Is) -> Vec<(&'a Measurement, f64, u64)> {
+    let all = start.measurements().iter().filter(|measurement| is(measurement));
+    let every = all.clone().count().div_ceil(MAX_MARKS).max(1);
+    all.step_by(every)
         .filter_map(|measurement| {
-            let (at, bytes) = peak_during(start, device, measurement)?;
+            let (at, bytes) = peak_during(start, devices, measurement)?;
             Some((measurement, at, bytes))
         })
         .collect()
 }
 
-/// Time and size of a device's memory peak during a measurement.
-fn peak_during(start: &Start, device: usize, measurement: &Measurement) -> Option<(f64, u64)> {
+/// Time and size of the memory peak of the fullest of some devices during a measurement.
+fn peak_during(start: &Start, devices: &[usize], measurement: &Measurement) -> Option<(f64, u64)> {
     let (from, to) = start.at(measurement.from).zip(start.at(measurement.to))?;
     let rows = start.series.rows();
     // The last sample before it began still applies.
     let begin = rows.partition_point(|row| seconds(row.from) <= from).saturating_sub(1);
     let end = rows.partition_point(|row| seconds(row.from) <= to).max(begin + 1);
     let rows = rows.get(begin..end)?;
-    let bytes = rows.iter().map(|row| row.used[device]).max()?;
-    let row = rows.iter().find(|row| row.used[device] == bytes)?;
+    let used = |row: &Row| devices.iter().map(|&device| row.used[device]).max();
+    let bytes = rows.iter().filter_map(used).max()?;
+    let row = rows.iter().find(|row| used(row) == Some(bytes))?;
     Some((seconds(row.from).max(from), bytes))
 }
 
@@ -367,18 +432,32 @@ fn device_peak(start: &Start, index: usize) -> String {
 
 fn sampling_text(start: &Start) -> String {
     let samples: u64 = start.series.rows().iter().map(|row| row.looks).sum();
-    let mut text = format!(
-        "{samples} samples, {:.0} per second",
-        samples as f64 / start.end().max(1e-3)
-    );
-    if start.sampling.lost > 0 {
-        text += &format!("; {} were lost", start.sampling.lost);
+    let rate = samples as f64 / start.end().max(1e-3);
+    format!("{samples} samples, {rate:.0} per second.")
+}
+
+/// What went wrong with sampling; empty if nothing did.
+fn sampling_problems(start: &Start) -> String {
+    let sampling = &start.sampling;
+    let count = |count: u64, one: &str, more: &str| match count {
+        1 => format!("1 sample of memory {one}"),
+        count => format!("{count} samples of memory {more}"),
+    };
+    let mut sentences = Vec::new();
+    if sampling.lost > 0 {
+        let lost = count(sampling.lost, "was", "were");
+        sentences.push(format!(
+            "{lost} skipped, as the machine was busy: a short peak may be missing."
+        ));
     }
-    if start.sampling.errors > 0 {
-        let why = start.sampling.last_error.as_deref().unwrap_or("for an unknown reason");
-        text += &format!("; {} failed, the last one: {why}", start.sampling.errors);
+    if sampling.errors > 0 {
+        let why = sampling.last_error.as_deref().unwrap_or("for an unknown reason");
+        sentences.push(format!(
+            "{}: {why}.",
+            count(sampling.errors, "failed", "failed, the last one")
+        ));
     }
-    text + "."
+    sentences.join(" ")
 }
 
 /// All starts in one paragraph.

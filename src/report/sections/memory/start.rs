@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::engine::{Usage, UsageFile};
 use crate::fault::Result;
 use crate::run::{EngineSession, Folder, Measurement, RecordedRun};
-use crate::telemetry::{Phase, SampleFile, SamplerHealth, Series, read_series};
+use crate::telemetry::{ActivitySample, Phase, SampleFile, SamplerHealth, Series, read_activity, read_series};
 
 /// If the clocks of journal and series differ by more than this, in seconds, they belong to different starts.
 const MAX_CLOCK_DIFFERENCE: f64 = 1.0;
@@ -22,6 +22,8 @@ pub(super) struct Start<'a> {
     pub(super) devices: Vec<Device>,
     /// Memory over time.
     pub(super) series: Series,
+    /// Power and utilisation over time; empty if no device reports them.
+    pub(super) activity: Vec<ActivitySample>,
     /// Whether the series has phases.
     pub(super) phased: bool,
     /// How well it was sampled.
@@ -31,15 +33,12 @@ pub(super) struct Start<'a> {
 impl<'a> Start<'a> {
     /// Reads a start from its series, `memory/NAME.csv`. Problems are reported in `missing`.
     pub(super) fn read(name: &str, folder: &Folder, found: &'a RecordedRun, missing: &mut Vec<String>) -> Self {
-        let file = format!("memory/{name}.csv");
-        let series = match folder.read(&file) {
-            Ok(bytes) => read_series(&bytes.unwrap_or_default()),
-            Err(fault) => SampleFile {
-                notes: vec![fault.message],
-                ..SampleFile::default()
-            },
+        let series = samples(folder, &format!("memory/{name}.csv"), read_series, missing);
+        let activity = format!("memory/{}.csv", activity_name(name));
+        let activity = match folder.has_file(&activity) {
+            true => samples(folder, &activity, read_activity, missing).data,
+            false => Vec::new(),
         };
-        missing.extend(series.notes.iter().map(|note| format!("{file}: {note}")));
         let usage = found.stages.iter().find(|(engine, _)| engine == name);
         let UsageFile { usage, sampling } = usage.map_or_else(UsageFile::default, |(_, usage)| UsageFile::read(usage));
         let session = start_number(name).and_then(|number| session_of(&found.sessions, number));
@@ -52,6 +51,7 @@ impl<'a> Start<'a> {
             series_start: session.and_then(|session| series_start(session, &series.data)),
             phased: series.has_phases,
             series: series.data,
+            activity,
             sampling,
         }
     }
@@ -86,6 +86,32 @@ impl<'a> Start<'a> {
     /// The measurements during which it died.
     pub(super) fn deaths(&self) -> impl Iterator<Item = &'a Measurement> {
         self.measurements().iter().filter(|measurement| measurement.died)
+    }
+}
+
+/// Reads a file of samples. Problems are reported in `missing`.
+fn samples<T: Default>(
+    folder: &Folder,
+    file: &str,
+    read: fn(&[u8]) -> SampleFile<T>,
+    missing: &mut Vec<String>,
+) -> SampleFile<T> {
+    let samples = match folder.read(file) {
+        Ok(bytes) => read(&bytes.unwrap_or_default()),
+        Err(fault) => SampleFile {
+            notes: vec![fault.message],
+            ..SampleFile::default()
+        },
+    };
+    missing.extend(samples.notes.iter().map(|note| format!("{file}: {note}")));
+    samples
+}
+
+/// The name of the file with power and utilisation: `engine-3.activity`, or `engine-3.activity-2` of a second engine-3.
+fn activity_name(name: &str) -> String {
+    match start_number(name) {
+        Some((number, copy)) if copy > 1 => format!("engine-{number}.activity-{copy}"),
+        _ => format!("{name}.activity"),
     }
 }
 
