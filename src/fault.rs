@@ -34,6 +34,8 @@ pub enum Kind {
     NotAllowed,
     /// The script threw a value of its own.
     Script,
+    /// The engine cannot start, for a reason that will not pass by itself.
+    StartFailed,
     /// A threshold that the user set was exceeded.
     Threshold,
     /// Something took longer than it may.
@@ -58,6 +60,7 @@ impl Kind {
             Kind::Missing => "missing",
             Kind::NotAllowed => "not_allowed",
             Kind::Script => "script",
+            Kind::StartFailed => "start_failed",
             Kind::Threshold => "threshold",
             Kind::Timeout => "timeout",
             Kind::Usage => "usage",
@@ -76,7 +79,7 @@ impl Kind {
         match self {
             Kind::DryRun => 0,
             Kind::Compile | Kind::Usage => 2,
-            Kind::Missing | Kind::NotAllowed => 3,
+            Kind::Missing | Kind::NotAllowed | Kind::StartFailed => 3,
             Kind::Threshold => 4,
             Kind::Internal => 101,
             Kind::Interrupted => 130,

@@ -12,7 +12,7 @@ use super::program::{Program, Status};
 use super::{dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
-use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, failure_document, has_hidden};
+use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden};
 use crate::runtime::orphans;
 use crate::script::{self, Diagnostic, Host, Main};
 use crate::telemetry;
@@ -123,14 +123,12 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
                 show::print_finished(&found, args.json, program)?;
                 return Ok(Prepared::Finished(found.nothing_fits().into()));
             }
-            if plan.set.is_empty() {
-                if has_hidden(&found.manifest.set) {
-                    return Err(
-                        Fault::usage("this run was given a secret, which its folder does not keep")
-                            .hint("give everything again that was set: the same --set and --params as at first"),
-                    );
-                }
-                plan.set.clone_from(&found.manifest.set);
+            plan.set = completed(found.manifest.set, plan.set);
+            if has_hidden(&plan.set) {
+                return Err(
+                    Fault::usage("this run was given a secret, which its folder does not keep")
+                        .hint("give it again: the same --set and --params as at first"),
+                );
             }
             Run::resume(folder, &plan)?
         }

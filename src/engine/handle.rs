@@ -20,6 +20,7 @@ use super::{Adapter, Context, Limits, Readiness};
 use crate::fault::{Fault, Result};
 use crate::http::{self, ApiKey};
 use crate::load::engine_side::EngineMetrics;
+use crate::prompt::Hub;
 use crate::run::Event;
 use crate::runtime::{Permits, RuntimeKind, api_key, server_url};
 use crate::telemetry::{Reading, Sampler};
@@ -30,6 +31,10 @@ const IDLE: Duration = Duration::from_secs(2);
 
 /// How long an engine may take to answer again after a failure before it is restarted.
 const RECOVERY: Duration = Duration::from_secs(5);
+
+/// Starts in a row where what prevents them may pass, and the pause after the first; the next one is twice as long.
+const MAX_STARTS: u32 = 3;
+const START_PAUSE: Duration = Duration::from_secs(1);
 
 /// An engine under test.
 pub struct Engine {
@@ -299,6 +304,10 @@ impl Engine {
             self.register_running(live, ready, None)?;
             return Ok(Ensured::Running(true));
         }
+        if live.tried == 0 {
+            self.check_gate()?;
+        }
+        let mut failures = 0;
         loop {
             let limits = match live.starts.next(whole, requested) {
                 NextStart::Try(limits) => limits,
@@ -319,9 +328,39 @@ impl Engine {
                     })?;
                     live.starts.remember(failure);
                 }
-                Err(failure) => return Ok(Ensured::Failed(Box::new(failure))),
+                Err(failure) => {
+                    failures += 1;
+                    if failure.may_pass() && failures < MAX_STARTS {
+                        self.context.tasks.sleep(START_PAUSE * failures)?;
+                    } else if live.starts.has_served() {
+                        return Ok(Ensured::Failed(Box::new(failure)));
+                    } else {
+                        return Err(self.cannot_start(&failure));
+                    }
+                }
             }
         }
+    }
+
+    /// A model that the hub does not give to this user costs no start.
+    fn check_gate(&self) -> Result<()> {
+        let Some(name) = self.options.model.as_deref().filter(|name| name.contains('/')) else {
+            return Ok(());
+        };
+        let revision = self
+            .options
+            .revision
+            .as_deref()
+            .map_or_else(String::new, |revision| format!("@{revision}"));
+        let Ok(model) = format!("{name}{revision}").parse() else {
+            return Ok(());
+        };
+        if self.runtime == RuntimeKind::Sim {
+            return Ok(());
+        }
+        self.context
+            .tasks
+            .wait(async { Hub::from_env()?.check_gate(&model).await })
     }
 
     /// Stops an engine that has exited, no longer answers, or was started for smaller limits.

@@ -14,7 +14,7 @@ use super::usage::MemoryStages;
 use super::{Engine, Usage, UsageFile};
 use crate::fault::Result;
 use crate::run::{Event, hide};
-use crate::runtime::RuntimeKind;
+use crate::runtime::{Permits, RuntimeKind, server_url};
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
 use crate::warning::Warning;
@@ -85,7 +85,10 @@ impl Engine {
     /// The memory source of the GPUs that the engine uses. A script's default `gpus: [0]` on a machine without GPUs
     /// means host memory.
     pub(super) fn gpus(&self) -> Result<Option<Box<dyn Source>>> {
-        if self.runtime == RuntimeKind::Sim || self.options.gpus.is_empty() {
+        // The GPUs of a server on another machine are not this machine's.
+        let url = self.options.url.as_deref().and_then(|url| server_url(url).ok());
+        let elsewhere = url.is_some_and(|url| !Permits::is_loopback(&url));
+        if self.runtime == RuntimeKind::Sim || self.options.gpus.is_empty() || elsewhere {
             return Ok(None);
         }
         (self.context.gpus)(&self.options.gpus)

@@ -22,6 +22,11 @@ impl StartFailure {
         matches!(self.cause.as_str(), "memory" | "length_limit")
     }
 
+    /// Whether the same start may succeed a little later.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self.cause.as_str(), "port" | "gpu_busy" | "foreign_tenant")
+    }
+
     /// Whether a start with these limits would fail the same way: they are no smaller, or too long by the engine's own
     /// estimate. An estimate from memory only holds for at least as many sequences, because fewer leave more room.
     fn repeats(&self, limits: &Limits) -> bool {
@@ -54,6 +59,8 @@ impl StartFailure {
 #[derive(Clone, Debug, Default)]
 pub(super) struct StartHistory {
     failed: Vec<StartFailure>,
+    /// Whether any start became ready.
+    served: bool,
     /// KV cache size in tokens of the newest start.
     kv_tokens: Option<u64>,
 }
@@ -71,7 +78,7 @@ impl StartHistory {
     pub(super) fn new(failed: Vec<StartFailure>) -> Self {
         Self {
             failed,
-            kv_tokens: None,
+            ..Self::default()
         }
     }
 
@@ -79,8 +86,14 @@ impl StartHistory {
         self.failed.push(failure);
     }
 
-    /// Records the KV cache size of a successful start.
+    /// Whether any start became ready. Otherwise a failure without a known cause is likely to repeat.
+    pub(super) fn has_served(&self) -> bool {
+        self.served
+    }
+
+    /// Records a successful start and its KV cache size.
     pub(super) fn served(&mut self, kv_tokens: Option<u64>) {
+        self.served = true;
         self.kv_tokens = kv_tokens.or(self.kv_tokens);
     }
 

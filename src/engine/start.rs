@@ -13,7 +13,7 @@ use super::plan::StartFailure;
 use super::server::{Ready, Server};
 use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
 use crate::runtime::{Launch, Mount, RuntimeKind, StartContext, Target, attach, check_reachable, start};
 use crate::sim::Spec;
@@ -110,14 +110,15 @@ impl Engine {
             }
             StartState::Failed(why) => Err(Fault::missing(
                 format!("the attached engine is not ready: {}", why.trim()),
-                "fix the engine, and resume the run",
+                "see whether the address is that of an inference server, and what its log says; then resume the run",
             )),
             StartState::Exited(_) | StartState::TimedOut => Err(Fault::missing(
                 format!(
-                    "no engine answers at `{}`",
-                    super::options::without_password(server.base_url())
+                    "the engine at `{}` is not ready after {} s",
+                    super::options::without_password(server.base_url()),
+                    timeout.as_secs_f64()
                 ),
-                "start it, or name the URL or container where it runs",
+                "wait until it has loaded its model, or name the URL or container where it runs",
             )),
         }
     }
@@ -187,13 +188,16 @@ impl Engine {
             (None, StartState::Exited(exit)) if exit.oom_killed => {
                 "the OOM killer ended the engine while it started".into()
             }
-            (None, StartState::Exited(exit)) => format!(
-                "the engine exited with {} before it was ready, without a known reason",
-                exit.status()
-            ),
+            (None, StartState::Exited(exit)) => exit
+                .stopped_by()
+                .unwrap_or_else(|| format!("it exited with {} before it was ready", exit.status())),
             (None, _) => format!("the engine was not ready after {} s", self.options.start_timeout),
         };
         let memory = cause.as_deref() == Some("memory");
+        let log_shown = match line {
+            Some(line) if memory || cause.as_deref() == Some("length_limit") => vec![line],
+            _ => last_words(log),
+        };
         let unexplained = match state {
             StartState::Exited(_) => "exited",
             StartState::Failed(_) => "engine",
@@ -205,7 +209,7 @@ impl Engine {
             longest: facts.get("longest").and_then(Value::as_u64),
             evidence: Evidence {
                 message: Some(message),
-                log: line.map_or_else(|| tail(log), |line| vec![line]),
+                log: log_shown,
                 phase: self.rules.progress.phase(log),
                 allocations: if memory { allocations(log) } else { Vec::new() },
                 exit_code: exit.and_then(|exit| exit.code),
@@ -214,6 +218,26 @@ impl Engine {
                 ..Evidence::default()
             },
         }
+    }
+
+    /// The fault that ends a run: no other start would succeed either.
+    pub(super) fn cannot_start(&self, failure: &StartFailure) -> Fault {
+        let said = failure.evidence.message.as_deref().unwrap_or_default();
+        let folder = self.context.run.folder();
+        let logs = folder.map_or_else(String::new, |folder| {
+            format!("; its whole log is in `{}`", folder.join("logs").display())
+        });
+        let lines: String = failure
+            .evidence
+            .log
+            .iter()
+            .map(|line| format!("\n    {line}"))
+            .collect();
+        Fault::new(
+            Kind::StartFailed,
+            format!("`{}` cannot start: {said}{lines}", self.name()),
+        )
+        .hint(format!("{}{logs}", remedy(&failure.cause)))
     }
 
     /// The options as the adapter sees them: every key, the chosen runtime, this start's limits, mounts for a local
@@ -272,8 +296,47 @@ impl Engine {
     }
 }
 
-pub(super) fn tail(log: &[String]) -> Vec<String> {
-    log[log.len().saturating_sub(TAIL)..].to_vec()
+/// What to do about a start that failed for this cause.
+fn remedy(cause: &str) -> &'static str {
+    match cause {
+        "module" => {
+            "a part of the engine is not installed where it runs: install it there, or name another `program` or `image`"
+        }
+        "flag" => {
+            "this version of the engine does not take this option: see `engine_args`, or use the version that the adapter is made for"
+        }
+        "file" => "give a path that exists where the engine runs; in a container, only mounted folders do",
+        "model" => "check `model`: the engine cannot read it, or is too old for its architecture",
+        "gated" => {
+            "accept the model's licence on its page of the hub, set HF_TOKEN, and add `--allow token`; or choose another `model`"
+        }
+        "gpu" => "see what `profiler doctor` says of GPU and driver",
+        "gpu_busy" => "wait until the GPU is free, or choose another one with `gpus`",
+        "foreign_tenant" => "end the other process on the GPU, or choose another one with `gpus`",
+        "port" => "end what listens on that port, or choose another one with `port`",
+        "shm" => "give it more shared memory with `shm_size`, in bytes",
+        "timeout" => "see where it was, and give it longer with `start_timeout`, in seconds",
+        _ => "mend what its last lines say; if they say that memory was short, ask for shorter or fewer requests",
+    }
+}
+
+/// The first error in a log, and its last lines. Of several processes the first one to fail says why.
+fn last_words(log: &[String]) -> Vec<String> {
+    const LAST: usize = 12;
+    let lines: Vec<&str> = log
+        .iter()
+        .map(|line| line.trim_end())
+        .filter(|line| !line.is_empty())
+        .collect();
+    let (before, last) = lines.split_at(lines.len().saturating_sub(LAST));
+    // The name of a process and a place may stand before it.
+    let is_error = |line: &&&str| {
+        let (_, said) = line.rsplit_once("] ").unwrap_or(("", line));
+        let kind = said.trim_start().split_once(": ").map(|(kind, _)| kind);
+        kind.is_some_and(|kind| kind.ends_with("Error") && !kind.contains(' '))
+    };
+    let first = before.iter().find(is_error);
+    first.into_iter().chain(last).map(|line| (*line).to_owned()).collect()
 }
 
 impl Engine {

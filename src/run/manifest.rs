@@ -218,7 +218,7 @@ pub struct Plan {
     pub script: Script,
     /// Its text.
     pub text: String,
-    /// Values from `--params` and `--set`. On a resume, empty means unchanged.
+    /// Values from `--params` and `--set`. On a resume, what is not given is unchanged.
     pub set: Map<String, Value>,
     /// `--seed`.
     pub seed: Option<u64>,
@@ -243,11 +243,9 @@ fn differences(manifest: &Manifest, plan: &Plan, module: impl Fn(&str) -> Option
             None => differences.push(format!("the module `{name}` no longer exists")),
         }
     }
-    if !plan.set.is_empty() {
-        let now = plan.set.clone().into_iter();
-        let now = now.map(|(name, value)| (name, secrets::hidden_value(value))).collect();
-        parameters("", &comparable(&manifest.set), &comparable(&now), &mut differences);
-    }
+    let now = plan.set.clone().into_iter();
+    let now = now.map(|(name, value)| (name, secrets::hidden_value(value))).collect();
+    parameters("", &comparable(&manifest.set), &comparable(&now), &mut differences);
     if let (Some(before), Some(now)) = (manifest.seed, plan.seed)
         && before != now
     {
@@ -269,20 +267,28 @@ fn comparable(set: &Map<String, Value>) -> Map<String, Value> {
 }
 
 fn parameters(prefix: &str, before: &Map<String, Value>, now: &Map<String, Value>, found: &mut Vec<String>) {
-    let added = now.keys().filter(|key| !before.contains_key(*key));
-    for key in before.keys().chain(added) {
+    for (key, now) in now {
         let name = format!("{prefix}{key}");
-        match (before.get(key), now.get(key)) {
-            (Some(Value::Object(before)), Some(Value::Object(now))) => {
-                parameters(&format!("{name}."), before, now, found);
-            }
-            (Some(before), Some(now)) if before == now => {}
-            (Some(before), Some(now)) => found.push(format!("the parameter `{name}` was {before} and is {now}")),
-            (Some(before), None) => found.push(format!("the parameter `{name}` was {before} and is not set")),
-            (None, Some(now)) => found.push(format!("the parameter `{name}` was not set and is {now}")),
-            (None, None) => {}
+        match (before.get(key), now) {
+            (Some(Value::Object(before)), Value::Object(now)) => parameters(&format!("{name}."), before, now, found),
+            (Some(before), now) if before == now => {}
+            (Some(before), now) => found.push(format!("the parameter `{name}` was {before} and is {now}")),
+            (None, now) => found.push(format!("the parameter `{name}` was not set and is {now}")),
         }
     }
+}
+
+/// The recorded parameters, with those that are given again: they may have been secrets, which are not recorded.
+#[must_use]
+pub fn completed(mut recorded: Map<String, Value>, given: Map<String, Value>) -> Map<String, Value> {
+    for (key, value) in given {
+        let value = match (recorded.remove(&key), value) {
+            (Some(Value::Object(before)), Value::Object(now)) => Value::Object(completed(before, now)),
+            (_, value) => value,
+        };
+        recorded.insert(key, value);
+    }
+    recorded
 }
 
 /// JSON pointers that identify an engine. Two descriptions that agree in these are meant to be the same engine.
@@ -330,12 +336,11 @@ mod tests {
     fn parameters_are_compared_by_their_paths() {
         let mut found = Vec::new();
         let before = map(json!({ "model": "a", "search": { "seed": 1, "coverage": 0.9 }, "gpus": [0] }));
-        let now = map(json!({ "model": "a", "search": { "seed": 2, "coverage": 0.9 }, "url": "x" }));
+        let now = map(json!({ "model": "a", "search": { "seed": 2 }, "url": "x" }));
         parameters("", &before, &now, &mut found);
         assert_eq!(
             found,
             [
-                "the parameter `gpus` was [0] and is not set",
                 "the parameter `search.seed` was 1 and is 2",
                 "the parameter `url` was not set and is \"x\"",
             ]

@@ -252,6 +252,9 @@ impl Adapter for RhaiAdapter {
 /// Longer responses are truncated: health and information pages are small.
 const MAX_BODY: usize = 1 << 20;
 
+/// Timeout of a page of a server that runs already. One that accepts connections and says nothing is told within two seconds.
+const PAGE_TIMEOUT: Duration = Duration::from_millis(1500);
+
 /// Timeout of one request. `ready` is called repeatedly.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -328,7 +331,7 @@ impl Server {
 /// A page of a server that the user named.
 pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>) -> Result<Dynamic> {
     let key = crate::runtime::api_key(url, key, &host.permits)?;
-    let client = http::build(http::direct().timeout(REQUEST_TIMEOUT))?;
+    let client = http::build(http::direct().timeout(PAGE_TIMEOUT))?;
     let base = crate::runtime::server_url(url)?;
     let answer = Server::new(base.as_str(), client, Dynamic::UNIT, key).get(&host.tasks, path)?;
     convert::to_script(&answer)

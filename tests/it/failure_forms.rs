@@ -152,13 +152,6 @@ fn a_start_fails_in_a_phase() {
             MEMORY,
             "profiling",
         ),
-        start(
-            "vllm",
-            "KV cache size",
-            "Segmentation fault",
-            ("start_failed", "exited"),
-            "kv_cache",
-        ),
         start("tgi", "Starting shard", TORCH, MEMORY, "weights"),
         start(
             "tgi",
@@ -168,24 +161,10 @@ fn a_start_fails_in_a_phase() {
             "profiling",
         ),
         start(
-            "tgi",
-            "Shard ready",
-            "Shard process was signaled to shutdown with signal 9",
-            ("start_failed", "exited"),
-            "profiling",
-        ),
-        start(
             "llamacpp",
             "",
             "llama_model_load: error loading model: unable to allocate CUDA0 buffer",
             MEMORY,
-            "weights",
-        ),
-        start(
-            "llamacpp",
-            "",
-            "failed to open GGUF file 'x.gguf'",
-            ("start_failed", "model"),
             "weights",
         ),
         start("transformers", "Loading", TORCH, MEMORY, "weights"),

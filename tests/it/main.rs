@@ -11,6 +11,7 @@ mod adapters;
 mod attach;
 mod attach_forms;
 mod attach_limits;
+mod attach_starts;
 mod attacks;
 mod batch;
 mod beside;

@@ -6,7 +6,7 @@ mod errors;
 mod gpu_engines;
 mod memory;
 mod misbehave;
-mod process;
+pub mod process;
 mod protocols;
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -80,6 +80,20 @@ fn an_engine_that_tells_no_estimate_is_asked_for_the_point_itself() {
     );
 }
 
+#[test]
+fn a_setting_that_cannot_start_is_tried_once_and_the_others_are_measured() {
+    let (found, starts) = starts(
+        r#"import "std/experiment" as experiment;
+         let good = #{ name: "good", options: #{ sim: #{ time_scale: 0.0 } } };
+         let misbehave = #{ fail_start: #{ after: "", log: ["nobody knows this"] } };
+         let bad = #{ name: "bad", options: #{ sim: #{ time_scale: 0.0, misbehave: misbehave } } };
+         let load = #{ input: 64, output: 8, concurrency: 2, requests: 4 };
+         experiment::measure("sim", #{}, [good, bad], #{ repeats: 3, load: load })"#,
+    );
+    assert_eq!(starts.len(), 3 + 1, "{starts:?}");
+    assert!(found.to_string().contains("nobody knows this"), "{found:#}");
+}
+
 const SCRIPT: &str = r#"
     import "std/engines" as engines;
     let map = boundary(#{ input: [128, 20000], output: [16, 64] }, #{});

@@ -89,7 +89,7 @@ impl Tested {
     /// The engine was started, and ended.
     #[track_caller]
     fn starts(&self) {
-        assert_eq!(self.probe().unwrap()["verdict"], "start_failed");
+        assert_eq!(self.probe().unwrap_err().kind, Kind::StartFailed);
     }
 
     /// How many starts there were.

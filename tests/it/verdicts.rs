@@ -117,16 +117,6 @@ fn a_start_that_fails_for_memory_is_an_answer_and_is_not_repeated() {
 }
 
 #[test]
-fn a_busy_port_is_no_lack_of_memory() {
-    let answer = value(
-        "let engine = engines::launch(\"sim\", #{ sim: #{ misbehave: #{ busy_port: true } } });
-         engine.probe(#{ input: 512, output: 64 })",
-    );
-    expect(&answer, "start_failed", "port");
-    assert_eq!(answer["moves"], "none");
-}
-
-#[test]
 fn a_request_that_runs_out_of_memory_is_oom_and_the_next_one_is_served() {
     let answers = value(
         "let engine = engines::launch(\"sim\", #{ profile: \"llama-1b-12gib-transformers\", sim: #{ oom: \"killed\", time_scale: 0.0 } });

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use url::{Host, Url};
 
+use super::super::tokenizer::CONFIG;
 use super::cache::{Entry, is_commit};
 use super::{Hub, ModelId};
 use crate::fault::{Fault, Kind, Result};
@@ -25,6 +26,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: u32 = 10;
 /// Larger than any tokenizer; weights are not downloaded.
 const MAX_FILE_SIZE: u64 = 256 << 20;
+/// Maximum wait for the hub's word on whether a model is gated.
+const GATE_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -248,13 +251,12 @@ impl<'a> Fetch<'a> {
             return Failure::Transient(fault, pause(response.headers()));
         }
         match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND if code == "GatedRepo" => {
-                Fault::missing(
-                    format!("`{model}` is gated: the hub gives `{file}` only to those who accepted its terms"),
-                    "accept the terms on the model's page, then set HF_TOKEN to a token of that account",
-                )
-                .into()
-            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND if code == GATED => Fault::missing(
+                format!("`{model}` is gated: the hub gives `{file}` only to those who accepted its terms"),
+                "accept the terms on the model's page, then set HF_TOKEN to a token of that account; or choose a model without terms, such as \
+                 `Qwen/Qwen3-8B`",
+            )
+            .into(),
             StatusCode::NOT_FOUND if code == "RevisionNotFound" => Fault::missing(
                 format!("`{}` has no revision `{}`", model.name, model.revision),
                 "check the revision",
@@ -294,6 +296,9 @@ impl<'a> Fetch<'a> {
         self.purpose.no_answer(host, self.model, why)
     }
 }
+
+/// What the hub calls a model that is only for those who accepted its terms.
+const GATED: &str = "GatedRepo";
 
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
@@ -342,6 +347,26 @@ impl Hub {
             entry.point_at(&commit)?;
         }
         Ok(Some(entry.snapshot(&commit).join(file)))
+    }
+
+    /// Checks that the hub gives a model to this user. Whatever else is wrong with it or the hub is for the engine to find.
+    ///
+    /// # Errors
+    ///
+    /// `missing` with the remedies if the model is gated.
+    pub async fn check_gate(&self, model: &ModelId) -> Result<()> {
+        if self.offline || self.cached(model, CONFIG).is_some() {
+            return Ok(());
+        }
+        let entry = Entry::new(&self.cache, model);
+        let fetch = Fetch::new(self, model, &entry, Purpose::Shape)?;
+        let url = fetch.address(&model.revision, CONFIG)?;
+        match tokio::time::timeout(GATE_TIMEOUT, fetch.send(&url, Some(1))).await {
+            Ok(Ok(response)) if error_code(response.headers()) == GATED => match fetch.refused(&response, CONFIG) {
+                Failure::Permanent(fault) | Failure::Transient(fault, _) => Err(fault),
+            },
+            _ => Ok(()),
+        }
     }
 
     /// The path of a cached file; never contacts the hub.

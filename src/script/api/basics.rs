@@ -50,10 +50,11 @@ pub mod assert {
     }
 }
 
-const THROWN: [Kind; 5] = [
+const THROWN: [Kind; 6] = [
     Kind::Missing,
     Kind::NotAllowed,
     Kind::Script,
+    Kind::StartFailed,
     Kind::Threshold,
     Kind::Usage,
 ];
@@ -61,8 +62,8 @@ const THROWN: [Kind; 5] = [
 /// Faults that a script caught or throws.
 #[export_module]
 pub mod fault {
-    /// A fault to throw. If it is not caught, the run ends with the exit status of its kind: `usage` 2, `missing` and
-    /// `not_allowed` 3, `threshold` 4, `script` 1 (as for any other thrown value). `hint` is the remedy.
+    /// A fault to throw. If it is not caught, the run ends with the exit status of its kind: `usage` 2, `missing`,
+    /// `not_allowed` and `start_failed` 3, `threshold` 4, `script` 1 (as for any other thrown value). `hint` is the remedy.
     ///
     /// # Errors
     ///
@@ -85,7 +86,7 @@ pub mod fault {
     }
 
     /// The kind of the fault, a stable name: `usage`, `missing`, `not_allowed`, `timeout`, `limit`, `http`, `engine`,
-    /// `io`, `script`, `threshold`, `compile` or `internal`.
+    /// `start_failed`, `io`, `script`, `threshold`, `compile` or `internal`.
     ///
     /// # Example
     ///

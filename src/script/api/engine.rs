@@ -54,7 +54,7 @@ pub mod engine {
         Ok(host.tasks.wait(crate::runtime::check_reachable(url, &host.permits))?)
     }
 
-    /// Fetches a page of a server that runs already: `#{ status, body }`, status 0 when nobody answers within five seconds.
+    /// Fetches a page of a server that runs already: `#{ status, body }`, status 0 when nobody answers within 1.5 seconds.
     /// `key` names the environment variable with the server's API key; `""` is `OPENAI_API_KEY`.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ pub mod methods {
     ///
     /// # Errors
     ///
-    /// `engine` if it does not become ready; `missing` if Docker, an image, a GPU or a given address is not available.
+    /// `engine` if it does not become ready for lack of memory; `start_failed` for another reason; `missing` if Docker, an image, a GPU or a given address is not available.
     ///
     /// # Example
     ///
@@ -142,10 +142,12 @@ pub mod methods {
     /// the number of attempted starts, `seconds` the total time, `gpus` the number of GPUs of the engine; `report` is
     /// what the engine reports about its limits, which proves nothing: `#{ tokens (of its KV cache), block (tokens of a
     /// block), longest (input and output), longest_input }`. Unknown values are `()`. Failures of the engine are
-    /// verdicts, not errors.
+    /// verdicts, not errors, except for a first start that fails for another reason than memory or a length limit: it
+    /// would fail for every point, so it is the error `start_failed`, with the engine's last lines.
     ///
     /// `cause` is the reason: of `oom` `cuda`, `host` (reported by the kernel), `allocator`; of `refused` `kv_cache`,
-    /// `memory`, `length_limit`; of `start_failed` `memory`, `port`, `model`, `exited`, …; of `short_output`
+    /// `memory`, `length_limit`; of `start_failed` `memory`, `length_limit`, and after an earlier start that served
+    /// `port`, `exited`, …; of `short_output`
     /// `end_of_text` or `clipped` (cut off, without a reported limit that explains it); of `queued` `kv_cache`, `admission` (the
     /// engine admits no more), `overloaded`; of `error` `died`, `stopped` (by somebody else), `dead` (its process runs but
     /// does not respond), `overloaded`, `not_resident` (all were served, but early requests ended before late ones were
@@ -454,7 +456,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("vllm", #{ model: "meta-llama/Llama-3.1-8B-Instruct" });
+    /// let engine = engines::launch("vllm", #{ model: "Qwen/Qwen3-8B" });
     /// assert(engine.flags(#{ input: 4096, output: 512 }).contains("--max-model-len=4608"));
     /// ```
     #[rhai_fn(name = "flags", return_raw, volatile)]

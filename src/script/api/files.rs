@@ -184,7 +184,7 @@ pub mod results {
     /// ```rhai
     /// let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
     /// map.record(#{ input: 1000, output: 500 }, "ok");
-    /// export_results(map, "tgi-profiler", #{ model: "meta-llama/Llama-3.1-8B-Instruct" });
+    /// export_results(map, "tgi-profiler", #{ model: "Qwen/Qwen3-8B" });
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn export_results(

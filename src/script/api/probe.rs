@@ -62,7 +62,7 @@ pub mod methods {
     ///
     /// ```rhai,needs-docker
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("vllm", #{ model: "meta-llama/Llama-3.1-8B-Instruct", in_process: true });
+    /// let engine = engines::launch("vllm", #{ model: "Qwen/Qwen3-8B", in_process: true });
     /// engine.start();
     /// for process in engine.run_probe("allocator", #{}).processes {
     ///     for gpu in process.devices { print(`${gpu.reserved} bytes reserved, ${gpu.allocated} of them allocated`); }

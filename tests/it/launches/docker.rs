@@ -29,7 +29,7 @@ fn created(engine: &str, options: &str) -> (Value, Daemon) {
          engines::launch(\"{engine}\", #{{ model: \"org/model\", limits: #{{ input: 6000, output: 500, concurrency: 16 }}, {options} }}).start()"
     );
     // It ends as soon as it is looked at.
-    let _ = daemon.run(&script, &[]).code(1);
+    let _ = daemon.run(&script, &[]).code(3);
     let mut bodies = daemon.asked("POST /containers/create");
     assert_eq!(bodies.len(), 1, "{bodies:?}");
     let mut body = bodies.remove(0);

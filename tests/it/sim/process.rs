@@ -11,20 +11,16 @@ use tempfile::TempDir;
 use crate::support::Profiler;
 
 /// A running `profiler sim`.
-struct Served {
+pub struct Served {
     child: Child,
-    url: String,
+    pub url: String,
     _folder: TempDir,
 }
 
 impl Served {
     /// Started, its address told.
-    fn start(args: &[&str]) -> Self {
-        let (mut child, folder) = Profiler::new()
-            .arg("sim")
-            .args(args)
-            .args(["--time-scale", "0"])
-            .spawn();
+    pub fn start(args: &[&str]) -> Self {
+        let (mut child, folder) = Profiler::new().arg("sim").args(args).spawn();
         let mut url = String::new();
         BufReader::new(child.stdout.as_mut().unwrap())
             .read_line(&mut url)
@@ -37,7 +33,7 @@ impl Served {
     }
 
     /// Waits until its log says so.
-    fn until(&mut self, part: &str) {
+    pub fn until(&mut self, part: &str) {
         let lines = BufReader::new(self.child.stderr.as_mut().unwrap()).lines();
         assert!(
             lines.map_while(Result::ok).any(|line| line.contains(part)),
@@ -74,6 +70,8 @@ async fn it_serves_and_leaves_cleanly_on_sigterm() {
         "4096",
         "--model",
         "mine",
+        "--time-scale",
+        "0",
     ]);
     served.until(READY);
     let client = profiler::http::build(profiler::http::direct()).unwrap();
@@ -152,6 +150,8 @@ fn it_can_refuse_to_stop_and_lie_about_its_end() {
         "llama-1b-12gib-transformers",
         "--misbehave",
         "ignore_sigterm",
+        "--time-scale",
+        "0",
     ]);
     stubborn.until(READY);
     stubborn.signal(Signal::SIGTERM);
@@ -173,6 +173,8 @@ fn it_can_refuse_to_stop_and_lie_about_its_end() {
         "llama-1b-12gib-transformers",
         "--misbehave",
         "exit_code:137",
+        "--time-scale",
+        "0",
     ]);
     liar.until(READY);
     liar.signal(Signal::SIGTERM);

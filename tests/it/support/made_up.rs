@@ -39,6 +39,8 @@ pub struct MadeUp {
     pub dies_beyond: Option<u64>,
     /// A request of more tokens is never answered, and nothing after it.
     pub hangs_beyond: Option<u64>,
+    /// Every request is answered with this status, as by a server of something else.
+    pub always: Option<u16>,
     /// Tokens that are counted besides those of the prompt, such as those of a chat template.
     pub further_tokens: u64,
     /// Each answer counts another number of further tokens, fewer than this, so that no correction makes a prompt exact.
@@ -66,6 +68,7 @@ impl Default for MadeUp {
             keeps: 0,
             dies_beyond: None,
             hangs_beyond: None,
+            always: None,
             further_tokens: 0,
             uneven: 1,
             ends_at: None,
@@ -193,6 +196,9 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
         let body = json!({ "error": { "message": message, "type": "invalid_request_error", "code": status } });
         (StatusCode::from_u16(status).unwrap(), body.to_string()).into_response()
     };
+    if let Some(status) = made_up.always {
+        return error(status, "no such thing here".to_owned());
+    }
     let key = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if let Some(wanted) = made_up.key
         && key != Some(&format!("Bearer {wanted}"))
