@@ -54,13 +54,13 @@ fn no_control_sequence_of_a_script_reaches_the_terminal_or_the_page() {
 /// Where colours are wanted, only they are left.
 #[test]
 fn colours_are_all_that_a_script_can_send_to_a_terminal() {
+    let colours = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
     for name in ["print", "show", "axis", "fault"] {
         let outcome = Profiler::new()
             .args(["--color", "always", "run"])
             .arg(script(&format!("ansi_{name}.rhai")))
             .run();
         for text in [&outcome.stdout, &outcome.stderr] {
-            let colours = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
             assert_eq!(commands(&colours.replace_all(text, "")), "", "{name}: {text:?}");
         }
     }
