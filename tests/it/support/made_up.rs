@@ -240,7 +240,7 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
         text => words(text),
     } as u64
         + made_up.further_tokens
-        + serving.seen.lock().unwrap().len() as u64 % made_up.uneven;
+        + (serving.seen.lock().unwrap().len() as u64 - 1) % made_up.uneven;
     let output = body["max_tokens"].as_u64().unwrap_or(16);
     let total = input + output;
     if let Some(limit) = made_up.limit.filter(|limit| total + made_up.keeps > *limit) {
