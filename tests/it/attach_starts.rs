@@ -116,7 +116,11 @@ fn memory_is_not_looked_for_over_http() {
         .stderr("memory cannot be seen over HTTP")
         .stderr("run on the engine's machine");
     let _ = outcome.nowhere("called from");
-    assert!(server.completions().is_empty(), "it is told before anything is asked");
+    let asked = server.completions();
+    assert!(
+        asked.len() == 1 && asked[0].body["max_tokens"] == 4,
+        "only which requests it takes: {asked:?}"
+    );
 }
 
 /// What is not recognised is asked as any compatible server is, and is still told to be simulated.
