@@ -21,7 +21,7 @@ use crate::fault::{Fault, Result};
 use crate::http::{self, ApiKey};
 use crate::load::engine_side::EngineMetrics;
 use crate::prompt::Hub;
-use crate::run::Event;
+use crate::run::{Event, can_be_hidden};
 use crate::runtime::{Permits, RuntimeKind, api_key, server_url};
 use crate::telemetry::{Reading, Sampler};
 use crate::warning::Warning;
@@ -145,8 +145,8 @@ impl Engine {
             Some(url) => api_key(url, options.api_key_env.as_deref(), &context.permits)?,
             None => None,
         };
-        if let (Some(_), Some(url)) = (&key, &options.url) {
-            warn_of_plain_text(&context, url)?;
+        if let (Some(key), Some(url)) = (&key, &options.url) {
+            warn_of_key(&context, key, url)?;
         }
         let start = start_args(adapter.name(), &options);
         // Failed starts written by another version of this program may not parse; they are tried again.
@@ -497,8 +497,12 @@ impl Engine {
     }
 }
 
-/// Warns of an API key that others on the way can read.
-fn warn_of_plain_text(context: &Context, url: &str) -> Result<()> {
+/// Warns of an API key that cannot be kept out of what is written, or that others on the way can read.
+fn warn_of_key(context: &Context, key: &ApiKey, url: &str) -> Result<()> {
+    if !can_be_hidden(key.header().trim_start_matches("Bearer ")) {
+        let message = "the API key is too plain to be hidden (8 characters of two kinds can be, or 12): it stays in what the server repeats of it";
+        context.run.warn(Warning::new("plain_secret", message))?;
+    }
     let url = server_url(url)?;
     if url.scheme() == "https" || Permits::is_loopback(&url) {
         return Ok(());

@@ -360,6 +360,18 @@ impl Engine {
         })?;
         let sent = Instant::now();
         let (mut answers, queue) = self.context.tasks.wait(batch.send(page.as_ref(), stall))?;
+        let unsent = |answer: &Record| {
+            answer
+                .failure()
+                .is_some_and(|failure| failure.form == FailureForm::Unreachable)
+        };
+        if !running.server.ours() && answers.iter().all(unsent) {
+            // Nothing was asked of this point.
+            return Err(Fault::missing(
+                "the attached engine no longer accepts connections",
+                "start it again, and resume the run",
+            ));
+        }
         self.count_unreported(running, form, &prompts, &mut answers)?;
         let paused = self.context.tasks.wait(running.server.was_paused(sent.elapsed()))?;
         let (exit, survived) = self.state_after(running, &answers, false)?;
@@ -525,7 +537,9 @@ fn report(live: &Live) -> Option<BoundsReport> {
 /// Judges the failure of a server that only its operator can start again.
 fn judge_server(answer: &mut ProbeAnswer) {
     let died = answer.evidence.survived == Some(false);
-    answer.evidence.ended_server = died || answer.verdict == Verdict::Timeout;
+    // One that still streams is slow.
+    let silent = answer.verdict == Verdict::Timeout && answer.ttft_ms.is_none();
+    answer.evidence.ended_server = died || silent;
     if died && answer.verdict == Verdict::Error {
         answer.cause = Some("died".to_owned());
     }

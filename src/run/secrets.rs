@@ -7,17 +7,18 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use regex::Regex;
 use serde_json::{Map, Value};
 
 /// What replaces a secret.
 const HIDDEN: &str = "***";
 
-/// Shorter values could be part of ordinary text.
+/// Shorter values could be part of ordinary text; of letters, digits or signs alone, values up to [`MIN_PLAIN`] could be words or numbers.
 const MIN_LENGTH: usize = 8;
+const MIN_PLAIN: usize = 12;
 
 /// Environment variables whose values are no secrets, by the beginnings of their names.
 const HARMLESS: [&str; 44] = [
@@ -82,7 +83,7 @@ static SECRETS: LazyLock<RwLock<Secrets>> = LazyLock::new(|| {
 struct Secrets {
     values: BTreeSet<String>,
     /// Finds any of them; `None` if there are none.
-    pattern: Option<Regex>,
+    finder: Option<AhoCorasick>,
 }
 
 impl Secrets {
@@ -93,15 +94,15 @@ impl Secrets {
         if self.values.len() == before {
             return;
         }
-        let mut forms: Vec<String> = self.values.iter().flat_map(|secret| forms(secret)).collect();
+        let forms: BTreeSet<String> = self.values.iter().flat_map(|secret| forms(secret)).collect();
         // Of two that begin alike, the longer one is the secret.
-        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-        let forms: Vec<String> = forms.iter().map(|form| regex::escape(form)).collect();
-        self.pattern = Regex::new(&forms.join("|")).ok();
+        let mut builder = AhoCorasick::builder();
+        // It fails only beyond 2^31 states: gigabytes of secrets.
+        self.finder = builder.match_kind(MatchKind::LeftmostLongest).build(forms).ok();
     }
 }
 
-/// Whether a value can be taken out of texts without taking ordinary words or numbers with it: at least 8 characters, of two kinds.
+/// Whether a value can be taken out of texts without taking ordinary words or numbers with it: at least 8 characters of two kinds, or 12.
 #[must_use]
 pub fn can_be_hidden(value: &str) -> bool {
     let kinds: [fn(char) -> bool; 3] = [
@@ -110,21 +111,31 @@ pub fn can_be_hidden(value: &str) -> bool {
         |letter| !letter.is_alphanumeric(),
     ];
     let kinds = kinds.iter().filter(|kind| value.contains(**kind)).count();
-    value.chars().count() >= MIN_LENGTH && kinds >= 2
+    let length = value.chars().count();
+    length >= MIN_PLAIN || length >= MIN_LENGTH && kinds >= 2
 }
 
 /// Whether an environment variable holds a secret. `words` are those of the command line: what the user shows there is none, unless the name says that it is.
 fn is_secret_variable(name: &str, value: &str, words: &[String]) -> bool {
     let harmless = HARMLESS.iter().any(|begin| name.starts_with(begin));
-    // Paths, and addresses, whose passwords are hidden wherever they stand.
-    let place = value.split(':').all(|part| part.starts_with('/')) || value.contains("://");
-    is_secret_name(name) || !harmless && !place && !words.iter().any(|word| word.contains(value))
+    is_secret_name(&name) || !harmless && looks_random(value) && !words.iter().any(|word| word.contains(value))
+}
+
+/// Whether a value may be a key, whatever its name: letters and digits mixed, and no path, address, date, version or name of words.
+fn looks_random(value: &str) -> bool {
+    let mixed =
+        |run: &str| run.contains(|c: char| c.is_ascii_digit()) && run.contains(|c: char| c.is_ascii_alphabetic());
+    let mut runs = value.split(|letter: char| !letter.is_ascii_alphanumeric());
+    !value.contains('/') && runs.any(|run| run.len() >= MIN_PLAIN && mixed(run))
 }
 
 /// Whether a variable, an option or a member of JSON is named as a secret is. `TOKENIZER`, `MAX_TOKENS` and the like are not.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
-    const WORDS: [&str; 11] = [
+    const WORDS: [&str; 14] = [
+        "JWT",
+        "BEARER",
+        "COOKIE",
         "TOKEN",
         "KEY",
         "APIKEY",
@@ -139,10 +150,11 @@ pub fn is_secret_name(name: &str) -> bool {
     ];
     let name = name.to_uppercase();
     let mut words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
-    words.any(|word| WORDS.contains(&word))
+    // `PGPASSWORD`
+    words.any(|word| WORDS.contains(&word) || word.ends_with("PASSWORD"))
 }
 
-/// A secret as texts can contain it: as it is, and as JSON, HTML, URLs and Basic authentication write it.
+/// A secret as texts can contain it: as it is, and as JSON, HTML and URLs write it, and in base64.
 fn forms(secret: &str) -> BTreeSet<String> {
     let json = Value::from(secret).to_string();
     let html = secret
@@ -170,18 +182,20 @@ pub fn add_secrets(secrets: impl IntoIterator<Item = String>) {
 #[must_use]
 pub fn hide(text: &str) -> Cow<'_, str> {
     let secrets = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
-    hide_by(text, secrets.pattern.as_ref())
+    hide_by(text, secrets.finder.as_ref())
 }
 
-fn hide_by<'a>(text: &'a str, pattern: Option<&Regex>) -> Cow<'a, str> {
+fn hide_by<'a>(text: &'a str, finder: Option<&AhoCorasick>) -> Cow<'a, str> {
     let text = without_userinfo(text);
-    match pattern {
-        None => text,
-        Some(pattern) => match pattern.replace_all(&text, HIDDEN) {
-            Cow::Owned(hidden) => Cow::Owned(hidden),
-            Cow::Borrowed(_) => text,
-        },
-    }
+    let Some(finder) = finder.filter(|finder| finder.is_match(&*text)) else {
+        return text;
+    };
+    let mut hidden = String::with_capacity(text.len());
+    finder.replace_all_with(&text, &mut hidden, |_, _, hidden| {
+        hidden.push_str(HIDDEN);
+        true
+    });
+    Cow::Owned(hidden)
 }
 
 /// A JSON document without secrets. Most have none, and stay as they are.
@@ -249,7 +263,7 @@ mod tests {
     fn hidden(text: &str, secrets: &[&str]) -> String {
         let mut all = Secrets::default();
         all.add(secrets.iter().map(|secret| (*secret).to_owned()));
-        hide_by(text, all.pattern.as_ref()).into_owned()
+        hide_by(text, all.finder.as_ref()).into_owned()
     }
 
     #[test]
@@ -274,7 +288,9 @@ mod tests {
         for value in ["12345678", "boundary", "short1", ""] {
             assert!(!can_be_hidden(value), "{value}");
         }
-        assert!(can_be_hidden("hunter2hunter2") && can_be_hidden("hf_abcdefgh"));
+        for value in ["hunter2hunter2", "hf_abcdefgh", "correcthorsebatterystaple"] {
+            assert!(can_be_hidden(value), "{value}");
+        }
         assert_eq!(
             hidden("a boundary of 12345678", &["boundary", "12345678"]),
             "a boundary of 12345678"
@@ -290,14 +306,19 @@ mod tests {
             ("MY_PASSWD", "hunter2hunter2"),
             ("HF_TOKEN", "/looks/like/a/path1"),
             ("SOMETHING", "hunter2hunter2"),
+            ("PGPASSWORD", "letmeinletmein"),
+            ("SLURM_JWT", "eyJhbGciOi"),
             ("CUDA_TOKEN", "abcdefgh1"),
         ] {
             assert!(secret(name, value), "{name}");
         }
         for (name, value) in [
             ("PATH", "/usr/bin:/bin"),
-            ("MY_MODEL", "Qwen/Qwen3-8B"),
+            ("MY_MODEL", "meta-llama/Llama31Instruct8B"),
             ("WORKSPACE", "/home/me/work1"),
+            ("BUILD_DATE", "2026-11-23"),
+            ("EXPERIMENT", "kv_cache"),
+            ("RUN_NAME", "llama3-8b-test-1"),
             ("LC_ALL", "en_US.UTF-8"),
             ("HTTP_PROXY", "http://proxy:3128"),
         ] {

@@ -85,7 +85,7 @@ fn no_secret_of_the_environment_stays_in_a_run_folder() {
         ("HF_TOKEN", "hf_TEST99"),
         ("MY_PASSWD", "hunter2hunter2"),
         ("GITHUB_PAT", "ghp_abcdefgh12345"),
-        ("SOMETHING", "pa\"ss\\word-long"),
+        ("MY_PASSWORD", "pa\"ss\\word-long"),
         ("DATABASE_URL", "postgres://u:dbpassw0rd@h/db"),
     ];
     for (name, permits) in [
