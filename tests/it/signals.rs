@@ -50,7 +50,9 @@ impl Run {
         };
         std::fs::write(folder.path().join("one.rhai"), script).unwrap();
         std::fs::write(folder.path().join("mine.rhai"), adapter).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_profiler"))
+        // Whoever started the tests may have done so under `nohup`.
+        let child = Command::new("env")
+            .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_profiler")])
             .current_dir(folder.path())
             .env("HOME", folder.path())
             .args(["run", "one.rhai", "--json", "--allow=process", "--out", "out"])

@@ -51,10 +51,10 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
 }
 
 /// A chart of an older journal in the form of today: its marks were one layer of moments, estimated bars were `hatched`,
-/// panels could have a second axis, which scripts never used, and axes could label their ends.
+/// panels could have a second axis and tooltips of their ground, which scripts never used, and axes could label their ends.
 fn upgraded(mut plot: Value) -> Value {
     for panel in plot["panels"].as_array_mut().into_iter().flatten() {
-        for (place, gone) in [("", "right"), ("/x", "ends"), ("/y", "ends")] {
+        for (place, gone) in [("", "right"), ("", "ground"), ("/x", "ends"), ("/y", "ends")] {
             if let Some(Value::Object(fields)) = panel.pointer_mut(place) {
                 fields.remove(gone);
             }

@@ -120,7 +120,8 @@ fn every_shipped_profile_serves_through_the_adapter() {
 
 #[test]
 fn several_at_once_are_resident_where_the_cache_holds_them_and_not_where_it_does_not() {
-    let probed = Probed::new(json!({}));
+    // Slow enough that the streams of one instant overlap as a client sees them, on a busy machine too.
+    let probed = Probed::new(json!({ "sim": { "time_scale": 0.1 } }));
     probed.assert((200, 300, 8), "ok", None);
     // Sixteen times 600 tokens are more than 8,352.
     let answer = probed.probe(400, 200, 16, None);
