@@ -118,7 +118,7 @@ pub fn can_be_hidden(value: &str) -> bool {
 /// Whether an environment variable holds a secret. `words` are those of the command line: what the user shows there is none, unless the name says that it is.
 fn is_secret_variable(name: &str, value: &str, words: &[String]) -> bool {
     let harmless = HARMLESS.iter().any(|begin| name.starts_with(begin));
-    is_secret_name(&name) || !harmless && looks_random(value) && !words.iter().any(|word| word.contains(value))
+    is_secret_name(name) || !harmless && looks_random(value) && !words.iter().any(|word| word.contains(value))
 }
 
 /// Whether a value may be a key, whatever its name: letters and digits mixed, and no path, address, date, version or name of words.
