@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::handle::Running;
-use super::judge::{ended_at_length, excerpt, succeeded};
+use super::judge::{excerpt, succeeded};
 use super::prompting::VOCABULARY;
 use super::protocol::error_text;
 use super::{Engine, Limits, Protocol, RequestForm};
@@ -221,7 +221,7 @@ impl Engine {
             }
             if answer.counts.output.is_none() {
                 let full = answer.output.max(answer.events);
-                answer.counts.output = Some(if ended_at_length(answer) { full } else { answer.events });
+                answer.counts.output = Some(if answer.ended_at_length() { full } else { answer.events });
                 how.insert(
                     "output by the events of the stream, where an end by `length` stands for all that was asked"
                         .to_owned(),

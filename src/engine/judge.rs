@@ -236,11 +236,6 @@ pub(super) fn succeeded(answer: &Record) -> bool {
     ended && finished
 }
 
-/// Whether it ended because it was as long as was asked for, or as the context allows.
-pub(super) fn ended_at_length(answer: &Record) -> bool {
-    matches!(answer.finish.as_deref(), Some("length" | "limit" | "max_tokens"))
-}
-
 /// The engine's error message for a request.
 pub(super) fn error_message(answer: &Record) -> Option<&String> {
     let failure = answer.failure()?;
@@ -282,7 +277,7 @@ fn check_counts(
     }
     let finish = answer.finish.as_deref().unwrap_or_default();
     let message = format!("{output} of {} tokens, then `{finish}`", requested.output);
-    if !ended_at_length(answer) {
+    if !answer.ended_at_length() {
         let message = format!("the text ended early: {message}");
         return Some(Judgement::new(Verdict::ShortOutput, "end_of_text", message));
     }

@@ -135,6 +135,12 @@ impl Record {
             Outcome::Completed | Outcome::CutOff => None,
         }
     }
+
+    /// Whether the text ended because it was as long as was asked for, or as the context allows.
+    #[must_use]
+    pub fn ended_at_length(&self) -> bool {
+        matches!(self.finish.as_deref(), Some("length" | "limit" | "max_tokens"))
+    }
 }
 
 /// Milliseconds between two times; `None` if `to` is before `from`.

@@ -23,7 +23,7 @@ pub(crate) use folder::read_line;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
 pub use recorded::{RecordedBoundary, RecordedRun};
 pub use replay::RecordedPoint;
-pub use secrets::{add_secrets, can_be_hidden, has_hidden, hide, hide_json, is_secret_name};
+pub use secrets::{HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, is_secret_name};
 pub use sessions::{EngineSession, Measurement};
 
 use std::collections::{BTreeMap, HashSet};

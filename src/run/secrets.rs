@@ -14,7 +14,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
 /// What replaces a secret.
-const HIDDEN: &str = "***";
+pub const HIDDEN: &str = "***";
 
 /// Shorter values could be part of ordinary text; of letters, digits or signs alone, values up to [`MIN_PLAIN`] could be words or numbers.
 const MIN_LENGTH: usize = 8;

@@ -3,9 +3,7 @@
 use serde_json::Value;
 use url::Url;
 
-use crate::run::is_secret_name;
-
-const HIDDEN: &str = "***";
+use crate::run::{HIDDEN, is_secret_name};
 
 /// A URL without user name, password and query, since any of them may be a secret.
 #[must_use]

@@ -41,8 +41,7 @@ impl<'a> EvaluatedRequest<'a> {
     pub(super) fn new(record: &'a Record, settings: &Settings) -> Self {
         let tokenized = settings.tokenized.get(&record.index).copied();
         let reported = record.tokens_seen.filter(|_| record.events > 0);
-        let ended_at_length = matches!(record.finish.as_deref(), Some("length" | "limit" | "max_tokens"));
-        let full = ended_at_length.then_some(record.output);
+        let full = record.ended_at_length().then_some(record.output);
         let output = record.counts.output.or(tokenized).or(reported).or(full);
         let result = match &record.outcome {
             Outcome::CutOff => RequestResult::CutOff,
