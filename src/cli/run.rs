@@ -21,7 +21,7 @@ use crate::telemetry;
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Maximum time of the search for leftovers of earlier processes of the run.
-const SWEEP: Duration = Duration::from_secs(10);
+const SWEEP: Duration = Duration::from_secs(30);
 
 const EXAMPLES: &str = "\
 Examples:

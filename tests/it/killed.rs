@@ -4,9 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::runtime::{containers_of, eventually};
@@ -163,41 +165,51 @@ fn kill(runtime: &str, adapter: &str, coverage: f64, kills: u32) {
     );
 }
 
-/// Kills a run whose one probe is finished while its engine lives, and takes it up again: nothing is left to start.
+/// Kills a run whose one probe is finished while its engine lives, and takes it up again: nothing is left to start, and
+/// the wait after the probe is ended by Ctrl-C, as in the life before it only by the kill.
 fn leave_an_engine(runtime: &str, adapter: &str) {
     let folder = temp();
     let script = r#"import "std/engines" as engines;
         let p = params(#{ runtime: param("", "where the engine lives") });
         let engine = engines::launch("./mine.rhai", #{ runtime: p.runtime });
-        let answer = engine.probe(#{ input: 100, output: 10 });
-        sleep(0.3);
-        answer.verdict"#;
+        engine.probe(#{ input: 100, output: 10 });
+        sleep(100_000);"#;
     fs::write(folder.path().join("one.rhai"), script).unwrap();
     fs::write(folder.path().join("mine.rhai"), adapter).unwrap();
-    let run = |args: &[&str]| {
+    let run = |folder_option: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
         command
             .current_dir(folder.path())
             .env("HOME", folder.path())
             .args(["run", "one.rhai", "--json", "--allow=process", "--set"])
             .arg(format!("runtime={runtime}"))
-            .args(args);
-        command
+            .args([folder_option, "out"])
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null());
+        command.spawn().unwrap()
     };
     let out = folder.path().join("out");
-    let mut child = run(&["--out", "out"]).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = run("--out");
     eventually("the probe is finished", || !finished(&journal(&out).1).is_empty());
     child.kill().unwrap();
     child.wait().unwrap();
+    let lines = journal(&out).0.len();
     let manifest: Value = serde_json::from_slice(&fs::read(out.join("manifest.json")).unwrap()).unwrap();
     let id = manifest["run"].as_str().unwrap();
     let left = || !processes_of(id).is_empty() || (runtime == "docker" && !containers_of(id).is_empty());
     assert!(left(), "the engine ended with its host: this test tests nothing");
-    let last = run(&["--resume", "out"]).output().unwrap();
+    let again = run("--resume");
+    eventually("it is taken up", || journal(&out).0.len() > lines);
+    kill_by(Signal::SIGINT, &again);
+    let last = again.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&last.stderr);
-    assert_eq!(last.status.code(), Some(0), "{told}");
+    assert_eq!(last.status.code(), Some(130), "{told}");
     assert!(!told.contains("starting"), "{told}");
     assert!(!left(), "{told}");
+}
+
+fn kill_by(signal: Signal, child: &Child) {
+    nix::sys::signal::kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
 }
 
 #[test]

@@ -89,7 +89,7 @@ pub fn lives(pid: u32) -> bool {
 
 /// Waits until something is so that nothing tells of.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(Instant::now() < deadline, "still not: {what}");
         std::thread::sleep(Duration::from_millis(10));
