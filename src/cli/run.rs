@@ -119,7 +119,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         Some(folder) => {
             let found = RecordedRun::read_intact(folder)?;
             found.manifest.check(&plan, |name| script::module_hash(&main, name))?;
-            if found.done() {
+            if found.complete() {
                 show::print_finished(&found, args.json, program)?;
                 return Ok(Prepared::Finished(found.nothing_fits().into()));
             }
@@ -130,7 +130,11 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
                         .hint("give it again: the same --set and --params as at first"),
                 );
             }
-            Run::resume(folder, &plan)?
+            let (run, warning) = Run::resume(folder, &plan)?;
+            if let Some(warning) = warning {
+                program.note(format!("warning: {}", warning.message));
+            }
+            run
         }
         None => Run::create(&plan, args.out.as_deref())?,
     };

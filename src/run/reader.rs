@@ -70,10 +70,10 @@ impl RecordedRun {
         match (read, &found.last) {
             (Ok(manifest), last) => {
                 // The end of a run is written to the journal before the manifest.
-                if let (Some(last), None, true) = (last, &derived.ended, manifest.status != "running") {
+                found.ends_early = manifest.status != "running" && derived.ended.is_none();
+                if let (Some(last), true) = (last, found.ends_early) {
                     let note = format!("journal.jsonl ends early, at {last}: later events are missing");
                     found.missing.push(note);
-                    found.ends_early = true;
                 }
                 found.manifest = manifest;
             }
@@ -151,6 +151,7 @@ impl RecordedRun {
             notes.push(format!("{lines} cannot be read: these events are missing"));
         }
         match &read {
+            Ok(extent) if let Some(distrust) = &extent.distrust => notes.push(distrust.to_string()),
             Ok(extent) if extent.torn => {
                 notes.push("its last line is incomplete: the last event is missing".to_owned())
             }
@@ -166,8 +167,9 @@ impl RecordedRun {
         }
         let notes = notes.into_iter();
         self.missing.extend(notes.map(|note| format!("journal.jsonl: {note}")));
-        if let Err(fault) = read {
-            self.damage = Some(fault);
+        match read {
+            Ok(extent) => self.without_checksums = extent.unchecked,
+            Err(fault) => self.damage = Some(fault),
         }
         derived
     }

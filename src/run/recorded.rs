@@ -64,6 +64,8 @@ pub struct RecordedRun {
     pub lost: BTreeSet<String>,
     /// Whether the run ended but its journal lacks the end: counts are lower limits.
     pub ends_early: bool,
+    /// Whether the journal has no checksums, as an older version wrote it: a change to it cannot be noticed.
+    pub without_checksums: bool,
     /// What is damaged in the folder, and what is therefore missing.
     pub missing: Vec<String>,
     /// Whether the run has a manifest and nothing else: it was killed at the start, or is just starting.
@@ -99,6 +101,12 @@ impl RecordedRun {
     #[must_use]
     pub fn done(&self) -> bool {
         self.manifest.status == "done"
+    }
+
+    /// Whether the script finished and nothing is left to do: the journal holds all that it found.
+    #[must_use]
+    pub fn complete(&self) -> bool {
+        self.done() && !self.ends_early
     }
 
     /// How the run ended, for people: `done`, `failed: …`, `interrupted: …`, `not finished: …`.

@@ -83,13 +83,7 @@ impl Replay {
 
     /// Marks the answers that were recorded for a point: those of the preceding probes with the same coordinates.
     fn mark_recorded(&mut self, point: &Point) {
-        let same_point = |value: &Value| {
-            point
-                .0
-                .iter()
-                .all(|(axis, at)| value[axis].as_f64() == Some(at.as_f64()))
-        };
-        for (key, _) in self.pending_probes.drain(..).filter(|(_, value)| same_point(value)) {
+        for (key, _) in self.pending_probes.drain(..).filter(|(_, value)| point.is_at(value)) {
             for answer in self.answers.get_mut(&key).into_iter().flatten() {
                 answer.recorded = true;
             }

@@ -15,6 +15,7 @@ use super::manifest::{Machine, Manifest, Plan, SCHEMA};
 use super::replay::Replay;
 use super::{Event, Run, folder, lock, manifest};
 use crate::fault::Result;
+use crate::warning::Warning;
 
 /// Writes the folder of a run under way.
 pub(super) struct RunWriter {
@@ -138,19 +139,20 @@ impl Run {
         };
         // The manifest marks the folder as a run's: a run that is killed after this line can be resumed.
         manifest.write(&folder)?;
-        let journal = Journal::open(&folder, |_| ())?;
+        let (journal, _) = Journal::open(&folder, |_| ())?;
         Self::with_writer(folder, journal, manifest, Replay::default(), Totals::default())
     }
 
-    /// Resumes a run, however it ended. That `plan` is the plan of that run was checked by [`Manifest::check`].
+    /// Resumes a run, however it ended. That `plan` is the plan of that run was checked by [`Manifest::check`]. Also
+    /// returns a warning if a part of its journal is not to be trusted, and so is measured again.
     ///
     /// # Errors
     ///
     /// `usage` if another process uses the folder.
-    pub fn resume(folder: &Path, plan: &Plan) -> Result<Self> {
+    pub fn resume(folder: &Path, plan: &Plan) -> Result<(Self, Option<Warning>)> {
         let folder = Folder::open(folder)?;
         let (mut replay, mut totals) = (Replay::default(), Totals::default());
-        let journal = Journal::open(&folder, |event| {
+        let (journal, set_aside) = Journal::open(&folder, |event| {
             totals.count(&event);
             replay.add(event);
         })?;
@@ -166,7 +168,11 @@ impl Run {
         if has_begun {
             run.note(Event::Resumed { answers, points })?;
         }
-        Ok(run)
+        let warning = set_aside.map(|note| Warning::new("journal_damaged", note));
+        if let Some(warning) = &warning {
+            run.warn(warning.clone())?;
+        }
+        Ok((run, warning))
     }
 
     /// The run that this manifest describes, which is written.

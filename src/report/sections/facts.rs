@@ -86,6 +86,9 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
         "" => format!("{}; the version of profiler is not known", manifest.run),
         version => format!("{}, by profiler {version}", manifest.run),
     };
+    let without_checksums = found
+        .without_checksums
+        .then_some("without checksums: an older version wrote it, and changes to it cannot be noticed");
     let terms = [
         ("model", models(manifest)),
         ("engine", engines(manifest)),
@@ -103,6 +106,7 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
         ("took", vec![time_taken(source)]),
         ("measured", vec![measured_counts(found)]),
         ("run", vec![run]),
+        ("journal", without_checksums.map(str::to_owned).into_iter().collect()),
     ];
     let fact = |term: &str, text: String| match term {
         "launched" => Fact::code(term, text),

@@ -1,0 +1,94 @@
+//! A journal that was changed after it was written: what follows the change is asked again, and nothing false is proven.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::temp;
+
+/// A search for a limit that is known: 9,000 tokens of input and output together.
+const SCRIPT: &str = r#"
+    import "std/search" as search;
+    let map = boundary(#{ input: [1, 8192], output: [1, 4096] }, #{});
+    search::adaptive(map, |p| if p.input + p.output <= 9000 { "ok" } else { "oom" }, #{ coverage: 0.9 });
+    report(map)
+"#;
+
+fn profiler(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+    let output = command
+        .current_dir(folder)
+        .env("HOME", folder)
+        .args(args)
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| {
+        String::from_utf8_lossy(bytes)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// The frontier of the finished run in `out`, after a check that no recorded point is on the wrong side.
+fn frontier(out: &Path) -> Value {
+    let journal = fs::read_to_string(out.join("journal.jsonl")).unwrap();
+    let events = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    for event in events.filter(|event| event["event"] == "point") {
+        let sum = event["point"]["input"].as_i64().unwrap() + event["point"]["output"].as_i64().unwrap();
+        assert_eq!(event["moves"] == "fits", sum <= 9000, "{event}");
+    }
+    let result: Value = serde_json::from_slice(&fs::read(out.join("result.json")).unwrap()).unwrap();
+    result["result"]["frontier"].clone()
+}
+
+/// Every digit of a point's coordinates, of its verdict's place and of all else counts alike: `PROFILER_TEST_FLIPS` asks for more of them.
+#[test]
+fn a_changed_digit_is_noticed_and_proves_nothing() {
+    let flips = std::env::var("PROFILER_TEST_FLIPS")
+        .ok()
+        .and_then(|flips| flips.parse().ok())
+        .unwrap_or(16);
+    let folder = temp();
+    fs::write(folder.path().join("s.rhai"), SCRIPT).unwrap();
+    let run = |args: &[&str]| profiler(folder.path(), &[&["run", "s.rhai"], args].concat());
+    assert_eq!(run(&["--out", "out"]).0, Some(0));
+    let out = folder.path().join("out");
+    let path = out.join("journal.jsonl");
+    let whole = frontier(&out);
+    let text = fs::read_to_string(&path).unwrap();
+    // As if the run had been killed at two thirds.
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    let text = &text[..ends[ends.len() * 2 / 3]];
+    let digits: Vec<usize> = text
+        .match_indices(|c: char| c.is_ascii_digit())
+        .map(|(at, _)| at)
+        .collect();
+    for at in digits.iter().step_by((digits.len() / flips).max(1)) {
+        let mut changed = text.as_bytes().to_vec();
+        changed[*at] = if changed[*at] == b'9' { b'1' } else { changed[*at] + 1 };
+        fs::write(&path, &changed).unwrap();
+        let line = 1 + text[..*at].matches('\n').count();
+        let noticed = format!("line {line} was changed after it was written");
+        let (code, shown, _) = profiler(folder.path(), &["show", "out"]);
+        assert!(code == Some(0) && shown.contains(&noticed), "{shown}");
+        let (code, _, told) = run(&["--resume", "out"]);
+        assert!(code == Some(0) && told.contains(&noticed), "{told}");
+        assert_eq!(frontier(&out), whole, "digit at {at}");
+        let kept = fs::read(out.join("journal.damaged.jsonl")).unwrap();
+        assert!(changed.ends_with(&kept) && !kept.is_empty());
+        fs::remove_file(out.join("journal.damaged.jsonl")).unwrap();
+    }
+}
+
+/// The runs kept from older versions.
+#[test]
+fn a_journal_without_checksums_is_shown_as_it_is_and_says_so() {
+    let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/runs/vllm-longest");
+    let (code, shown, _) = profiler(temp().path(), &["show", run]);
+    assert_eq!(code, Some(0));
+    assert!(shown.contains("journal without checksums"), "{shown}");
+}
