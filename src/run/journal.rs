@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -149,7 +150,16 @@ impl Journal {
             Fault::io(&self.path, &error)
         })?;
         self.chain = chain;
-        Ok(())
+        match event.must_sync() && self.file.metadata().is_ok_and(|data| data.nlink() == 0) {
+            true => Err(self.removed()),
+            false => Ok(()),
+        }
+    }
+
+    /// What is written to a removed file is lost, without any error.
+    fn removed(&self) -> Fault {
+        let message = format!("`{}` was removed while the run was under way", self.path.display());
+        Fault::new(Kind::Io, message).hint("start the run again, and leave its folder alone while it runs")
     }
 
     fn write(&mut self, line: &[u8], must_sync: bool) -> std::io::Result<()> {

@@ -35,6 +35,7 @@ mod failure_forms;
 mod failures;
 mod hub;
 mod import;
+mod io_faults;
 mod journal;
 mod killed;
 mod launches;

@@ -50,6 +50,15 @@ pub fn needs_browser() -> bool {
     available("chromium and chromium-driver", super::browser::installed())
 }
 
+/// strace, Debian's package, and the permission to trace.
+#[track_caller]
+pub fn needs_strace() -> bool {
+    let traced = std::process::Command::new("strace")
+        .args(["-o", "/dev/null", "true"])
+        .status();
+    available("strace", traced.is_ok_and(|status| status.success()))
+}
+
 #[track_caller]
 fn available(what: &str, there: bool) -> bool {
     if !there {

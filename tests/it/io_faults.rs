@@ -1,0 +1,198 @@
+//! Every write, sync, rename and creation of a file of a run fails once, each in a run of its own, by the fault injection of strace: the run says
+//! so, and a resume ends where an undisturbed run ends, with nothing lost and nothing measured twice.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::runtime::eventually;
+use crate::support::{needs_strace, temp};
+
+const SCRIPT: &str = r#"
+    import "std/engines" as engines;
+    let engine = engines::launch("vllm", #{ runtime: "sim", model: "", sim: #{ time_scale: 0 } });
+    let map = boundary(#{ input: [1, 16384], output: [16, 16] }, #{});
+    for input in [16384, 1000, 4000] {
+        let point = #{ input: input, output: 16 };
+        if !map.recorded(point) { map.record(point, engine.probe(point)); }
+    }
+    map.frontier()
+"#;
+
+/// System calls, the error that they give once, and the file of the run that they must be for; "" for any file.
+const FAULTS: [(&str, &str, &str); 10] = [
+    ("write", "ENOSPC", "journal.jsonl"),
+    ("write", "EIO", "manifest.json.new"),
+    ("write", "ENOSPC", "result.json.new"),
+    ("write", "EIO", "script.rhai.new"),
+    ("fsync,fdatasync", "EIO", ""),
+    ("renameat,renameat2", "EIO", ""),
+    ("openat", "EMFILE", "journal.jsonl"),
+    ("openat", "EACCES", "manifest.json.new"),
+    ("openat", "EIO", "result.json.new"),
+    ("mkdirat", "ENOSPC", ""),
+];
+
+fn profiler(folder: &Path, out: &str) -> Vec<String> {
+    let option = match folder.join("out/manifest.json").exists() {
+        true => "--resume",
+        false => "--out",
+    };
+    ["run", "s.rhai", "--json", "--seed", "1", option, out]
+        .map(str::to_owned)
+        .into()
+}
+
+fn start(mut command: Command, folder: &Path) -> Output {
+    command.current_dir(folder).env("HOME", folder).output().unwrap()
+}
+
+/// Goes on with what a fault left, and compares it with what an undisturbed run finds.
+fn check(folder: &Path, what: &str, whole: &Value) {
+    let out = folder.join("out");
+    let journal = || fs::read_to_string(out.join("journal.jsonl")).unwrap_or_default();
+    let before = journal();
+    let before = &before[..before.rfind('\n').map_or(0, |end| end + 1)];
+    if !out.join("manifest.json").exists() {
+        // It was no run yet.
+        let _ = fs::remove_dir_all(&out);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+    command.args(profiler(folder, "out"));
+    let output = start(command, folder);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{what}: {told}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["result"], *whole, "{what}: {told}");
+    let after = journal();
+    assert!(after.starts_with(before), "{what}: a line is lost");
+    let mut finished = HashMap::new();
+    for event in after.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        if event["event"] == "done" {
+            *finished.entry(event["args"].to_string()).or_insert(0) += 1;
+        }
+    }
+    assert!(
+        finished.len() == 3 && finished.values().all(|times| *times == 1),
+        "{what}: {finished:?}"
+    );
+    fs::remove_dir_all(&out).unwrap();
+}
+
+fn undisturbed(folder: &Path) -> Value {
+    fs::write(folder.join("s.rhai"), SCRIPT).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+    command.args(profiler(folder, "whole"));
+    let output = start(command, folder);
+    serde_json::from_slice::<Value>(&output.stdout).unwrap()["result"].clone()
+}
+
+#[test]
+fn a_call_that_fails_is_told_and_loses_nothing() {
+    if !needs_strace() {
+        return;
+    }
+    let folder = temp();
+    let folder = &folder.path().canonicalize().unwrap();
+    let whole = undisturbed(folder);
+    assert_eq!(whole.as_array().unwrap().len(), 1);
+    for (calls, error, file) in FAULTS {
+        for nth in 1.. {
+            let mut command = Command::new("strace");
+            command.args([
+                "-f",
+                "--seccomp-bpf",
+                "-qq",
+                "-o",
+                "trace",
+                "-e",
+                &format!("trace={calls}"),
+            ]);
+            command.args(["-e", &format!("inject={calls}:error={error}:when={nth}")]);
+            if !file.is_empty() {
+                // By its descriptor, or by its name below an open folder.
+                command.arg("-P").arg(folder.join("out").join(file)).args(["-P", file]);
+            }
+            command
+                .arg(env!("CARGO_BIN_EXE_profiler"))
+                .args(profiler(folder, "out"));
+            let output = start(command, folder);
+            let told = String::from_utf8_lossy(&output.stderr);
+            let trace = fs::read_to_string(folder.join("trace")).unwrap();
+            let what = format!("{calls} of {file}, number {nth}: {error}");
+            let Some(call) = trace.lines().find(|line| line.ends_with("(INJECTED)")) else {
+                assert!(nth > 1, "{what}: there is no such call: {told}");
+                assert_eq!(output.status.code(), Some(0), "{what}: {told}");
+                fs::remove_dir_all(folder.join("out")).unwrap();
+                break;
+            };
+            // Without the page or the series of memory the answer is whole, which is only warned of; the page itself says what it could not read.
+            let failed = output.status.code() != Some(0) && told.contains("error: ");
+            let warned = told.contains("warning: ") || call.contains("O_RDONLY");
+            assert!(failed || warned, "{what}: {call}: {told}");
+            check(folder, &format!("{what}: {call}"), &whole);
+        }
+    }
+}
+
+/// No file of the run may be longer than so many bytes: writes are short, and then fail.
+#[test]
+fn short_writes_lose_nothing() {
+    let folder = temp();
+    let folder = folder.path();
+    let whole = undisturbed(folder);
+    let journal = fs::metadata(folder.join("whole/journal.jsonl")).unwrap().len();
+    for part in 1..8 {
+        // POSIX counts in blocks of 512 bytes. A write beyond is an error only where the signal is ignored.
+        let blocks = journal * part / 8 / 512;
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\""), "sh"]);
+        command
+            .arg(env!("CARGO_BIN_EXE_profiler"))
+            .args(profiler(folder, "out"));
+        let output = start(command, folder);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() != Some(0) && told.contains("File too large"),
+            "{blocks} blocks: {told}"
+        );
+        check(folder, &format!("{blocks} blocks"), &whole);
+    }
+}
+
+/// A folder that is removed under the run ends it at the next answer.
+#[test]
+fn a_removed_folder_is_noticed() {
+    let folder = temp();
+    let folder = folder.path();
+    let script = r#"
+        import "std/engines" as engines;
+        let engine = engines::launch("vllm", #{ runtime: "sim", model: "", sim: #{ time_scale: 0 } });
+        let input = 1;
+        loop { input += 1; engine.probe(#{ input: input, output: 16 }); }
+    "#;
+    fs::write(folder.join("s.rhai"), script).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+    command.current_dir(folder).env("HOME", folder);
+    command
+        .args(profiler(folder, "out"))
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null());
+    let run = command.spawn().unwrap();
+    let journal = folder.join("out/journal.jsonl");
+    eventually("an answer", || {
+        fs::read_to_string(&journal).is_ok_and(|text| text.contains(r#""event":"done""#))
+    });
+    // The run may just be writing another file.
+    let _ = fs::remove_dir_all(folder.join("out"));
+    eventually("gone", || {
+        !folder.join("out").exists() || fs::remove_dir_all(folder.join("out")).is_ok()
+    });
+    let output = run.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(0));
+    assert!(told.contains("was removed while the run was under way"), "{told}");
+}
